@@ -1,0 +1,3 @@
+//! halite: a Salt-compatible control plane.
+
+pub mod wire;

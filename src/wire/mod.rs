@@ -1,0 +1,6 @@
+//! Messages and codecs: bytes in, values out, no IO.
+
+pub mod msgpack;
+mod value;
+
+pub use value::{Map, Value};
