@@ -2,3 +2,4 @@
 
 pub mod wire;
 pub mod sys;
+pub mod master;

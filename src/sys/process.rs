@@ -66,7 +66,7 @@ pub fn settle(name: &str) {
         // Cosmetic; a kernel that refuses it does no harm.
         let _ = nix::sys::prctl::set_name(&short);
     }
-    let Some(parent) = std::env::var(PARENT).ok().and_then(|p| p.parse().ok()) else {
+    let Some(parent): Option<i32> = std::env::var(PARENT).ok().and_then(|p| p.parse().ok()) else {
         return;
     };
     if nix::sys::prctl::set_pdeathsig(nix::sys::signal::Signal::SIGTERM).is_err() {

@@ -1,0 +1,3 @@
+//! The master: supervisor and role processes.
+
+pub mod dispatch;
