@@ -95,7 +95,7 @@ impl Crypticle {
         let Some((iv, text)) = body.split_at_checked(BLOCK) else {
             return Err(CrypticleError::Padding);
         };
-        if text.is_empty() || text.len() % BLOCK != 0 {
+        if text.is_empty() || !text.len().is_multiple_of(BLOCK) {
             return Err(CrypticleError::Padding);
         }
         let mut plain = self.decrypt_blocks(iv, text);
@@ -150,7 +150,7 @@ impl Crypticle {
     pub fn peek(&self, data: &[u8], n: usize) -> Option<Vec<u8>> {
         let body = &data[..data.len().checked_sub(MAC)?];
         let (iv, text) = body.split_at_checked(BLOCK)?;
-        if text.is_empty() || text.len() % BLOCK != 0 {
+        if text.is_empty() || !text.len().is_multiple_of(BLOCK) {
             return None;
         }
         let n = n.min(text.len()).next_multiple_of(BLOCK);
@@ -158,7 +158,7 @@ impl Crypticle {
     }
 
     /// Pads and encrypts everything after the IV in place, then adds the HMAC.
-    fn seal(&self, mut out: Vec<u8>) -> Vec<u8> {
+    pub(super) fn seal(&self, mut out: Vec<u8>) -> Vec<u8> {
         let pad = BLOCK - out.len() % BLOCK;
         out.reserve_exact(pad + MAC);
         out.resize(out.len() + pad, pad as u8);

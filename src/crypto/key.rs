@@ -2,7 +2,7 @@
 
 use super::{CryptoError, Encryption, Signing, constant_time_eq, padding, pem};
 use rsa::pkcs1::{DecodeRsaPrivateKey, EncodeRsaPrivateKey, der::Decode};
-use rsa::pkcs8::{DecodePrivateKey, EncodePublicKey, SubjectPublicKeyInfoRef};
+use rsa::pkcs8::{EncodePublicKey, ObjectIdentifier, PrivateKeyInfo, SubjectPublicKeyInfoRef};
 use rsa::traits::{PrivateKeyParts, PublicKeyParts};
 use rsa::{BigUint, RsaPrivateKey, RsaPublicKey};
 use std::fmt;
@@ -84,7 +84,7 @@ impl<B: Backend> RsaPrivate<B> {
         let pem = pem::decode(text)?;
         match pem.label.as_str() {
             "RSA PRIVATE KEY" => Self::from_pkcs1(&pem.der),
-            "PRIVATE KEY" => Self::from_rsa(RsaPrivateKey::from_pkcs8_der(&pem.der).ok()),
+            "PRIVATE KEY" => Self::from_pkcs1(pkcs8_key(&pem.der)?),
             "ENCRYPTED PRIVATE KEY" => Err(CryptoError::Encrypted),
             "PUBLIC KEY" | "RSA PUBLIC KEY" => Err(CryptoError::BadPem(
                 "this is a public key where a private key belongs",
@@ -94,11 +94,8 @@ impl<B: Backend> RsaPrivate<B> {
     }
 
     fn from_pkcs1(der: &[u8]) -> Result<Self, CryptoError> {
-        Self::from_rsa(RsaPrivateKey::from_pkcs1_der(der).ok())
-    }
-
-    fn from_rsa(key: Option<RsaPrivateKey>) -> Result<Self, CryptoError> {
-        let key = key.ok_or(CryptoError::BadKey("its numbers do not fit together"))?;
+        let key = RsaPrivateKey::from_pkcs1_der(der)
+            .map_err(|_| CryptoError::BadKey("its numbers do not fit together"))?;
         let public = RsaPublic::from_rsa(key.to_public_key())?;
         check_primes(&key)?;
         let der = key
@@ -275,20 +272,34 @@ pub(super) fn to_block(x: &BigUint, k: usize) -> Vec<u8> {
     block
 }
 
+/// The PKCS#1 document inside a PKCS#8 one.
+fn pkcs8_key(der: &[u8]) -> Result<&[u8], CryptoError> {
+    let info = PrivateKeyInfo::try_from(der)
+        .map_err(|_| CryptoError::BadPem("the document inside is not a private key"))?;
+    check_kind(info.algorithm.oid)?;
+    Ok(info.private_key)
+}
+
+/// The PKCS#1 document inside a SubjectPublicKeyInfo.
 fn spki_key(der: &[u8]) -> Result<&[u8], CryptoError> {
     let wrong = CryptoError::BadPem("the document inside is not an RSA public key");
     let Ok(spki) = SubjectPublicKeyInfoRef::try_from(der) else {
         return Err(wrong);
     };
-    if spki.algorithm.oid != rsa::pkcs1::ALGORITHM_OID {
+    check_kind(spki.algorithm.oid)?;
+    spki.subject_public_key.as_bytes().ok_or(wrong)
+}
+
+fn check_kind(oid: ObjectIdentifier) -> Result<(), CryptoError> {
+    if oid != rsa::pkcs1::ALGORITHM_OID {
         return Err(CryptoError::BadPem("this key is of another kind than RSA"));
     }
-    spki.subject_public_key.as_bytes().ok_or(wrong)
+    Ok(())
 }
 
 /// Whole bytes only: X9.31 blocks of other keys may exceed the modulus.
 fn check_size(bits: usize) -> Result<(), CryptoError> {
-    if !(MIN_BITS..=MAX_BITS).contains(&bits) || bits % 8 != 0 {
+    if !(MIN_BITS..=MAX_BITS).contains(&bits) || !bits.is_multiple_of(8) {
         return Err(CryptoError::KeySize(bits));
     }
     Ok(())

@@ -81,16 +81,19 @@ fn is_python_line_end(c: char) -> bool {
 }
 
 /// What a fingerprint is taken of: the lines between BEGIN and END, each with its
-/// newline; the whole text if it is no PEM.
+/// newline; the whole text, untouched, if it is no PEM (as 3006.28 has it).
 pub(super) fn fingerprint_text(text: &str) -> String {
-    let text = text.replace("\r\n", "\n");
-    let lines: Vec<&str> = text.split('\n').filter(|l| !l.trim().is_empty()).collect();
+    let normal = text.replace("\r\n", "\n");
+    let lines: Vec<&str> = normal
+        .split('\n')
+        .filter(|l| !l.trim().is_empty())
+        .collect();
     match lines.as_slice() {
         [first, body @ .., last]
             if first.trim().starts_with("-----BEGIN") && last.trim().starts_with("-----END") =>
         {
             body.iter().flat_map(|l| [*l, "\n"]).collect()
         }
-        _ => text,
+        _ => text.to_owned(),
     }
 }

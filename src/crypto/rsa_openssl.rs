@@ -16,12 +16,28 @@ use zeroize::Zeroizing;
 #[derive(Debug)]
 pub enum OpenSsl {}
 
-impl Backend for OpenSsl {
-    type Private = Rsa<Private>;
-    type Public = Rsa<Public>;
+/// A key for both interfaces of OpenSSL.
+#[derive(Debug)]
+pub struct Key<T> {
+    /// For the old interface, which does the bare operations.
+    rsa: Rsa<T>,
+    /// For the new one. It converts the key at the first use and keeps the result.
+    pkey: PKey<T>,
 }
 
-impl PrivateOps for Rsa<Private> {
+impl<T> Key<T> {
+    fn new(rsa: Rsa<T>) -> Result<Self, CryptoError> {
+        let pkey = PKey::from_rsa(rsa.clone()).map_err(library)?;
+        Ok(Self { rsa, pkey })
+    }
+}
+
+impl Backend for OpenSsl {
+    type Private = Key<Private>;
+    type Public = Key<Public>;
+}
+
+impl PrivateOps for Key<Private> {
     fn generate(bits: usize) -> Result<Zeroizing<Vec<u8>>, CryptoError> {
         let bits = u32::try_from(bits).map_err(|_| CryptoError::KeySize(bits))?;
         let key = Rsa::generate(bits).map_err(library)?;
@@ -40,48 +56,53 @@ impl PrivateOps for Rsa<Private> {
         let qinv = key.crt_coefficient().ok_or_else(wrong)?;
         let parts = [key.n(), key.e(), key.d(), p, q, dp, dq, &qinv];
         let [n, e, d, p, q, dp, dq, qinv] = parts.map(number);
-        Rsa::from_private_components(n?, e?, d?, p?, q?, dp?, dq?, qinv?).map_err(library)
+        Rsa::from_private_components(n?, e?, d?, p?, q?, dp?, dq?, qinv?)
+            .map_err(library)
+            .and_then(Key::new)
     }
 
     fn private_op(&self, block: &[u8]) -> Result<Vec<u8>, CryptoError> {
         let mut out = vec![0; block.len()];
-        self.private_encrypt(block, &mut out, Padding::NONE)
+        self.rsa
+            .private_encrypt(block, &mut out, Padding::NONE)
             .map_err(library)?;
         Ok(out)
     }
 
     fn oaep_decrypt(&self, algorithm: Encryption, data: &[u8]) -> Result<Vec<u8>, CryptoError> {
         let out = match algorithm {
-            Encryption::OaepSha1 => oaep_sha1_decrypt(self, data),
-            Encryption::OaepSha224 => oaep_decrypt(self, Md::sha224(), data),
+            Encryption::OaepSha1 => oaep_sha1_decrypt(&self.rsa, data),
+            Encryption::OaepSha224 => oaep_decrypt(&self.pkey, Md::sha224(), data),
         };
         out.map_err(|_| CryptoError::Decrypt)
     }
 }
 
-impl PublicOps for Rsa<Public> {
+impl PublicOps for Key<Public> {
     fn load(key: &RsaPublicKey) -> Result<Self, CryptoError> {
-        Rsa::from_public_components(number(key.n())?, number(key.e())?).map_err(library)
+        Rsa::from_public_components(number(key.n())?, number(key.e())?)
+            .map_err(library)
+            .and_then(Key::new)
     }
 
     fn public_op(&self, block: &[u8]) -> Result<Vec<u8>, CryptoError> {
         let mut out = vec![0; block.len()];
-        self.public_decrypt(block, &mut out, Padding::NONE)
+        self.rsa
+            .public_decrypt(block, &mut out, Padding::NONE)
             .map_err(library)?;
         Ok(out)
     }
 
     fn oaep_encrypt(&self, algorithm: Encryption, data: &[u8]) -> Result<Vec<u8>, CryptoError> {
         match algorithm {
-            Encryption::OaepSha1 => oaep_sha1_encrypt(self, data),
-            Encryption::OaepSha224 => oaep_encrypt(self, Md::sha224(), data),
+            Encryption::OaepSha1 => oaep_sha1_encrypt(&self.rsa, data),
+            Encryption::OaepSha224 => oaep_encrypt(&self.pkey, Md::sha224(), data),
         }
         .map_err(library)
     }
 }
 
-/// SHA-1 is what the old interface means by OAEP; it spares the conversion of the
-/// key for the new interface, which costs more than the encryption.
+/// SHA-1 is what the old interface means by OAEP; it is the faster one.
 fn oaep_sha1_encrypt(key: &Rsa<Public>, data: &[u8]) -> Result<Vec<u8>, ErrorStack> {
     let mut out = vec![0; key.size() as usize];
     key.public_encrypt(data, &mut out, Padding::PKCS1_OAEP)?;
@@ -95,9 +116,8 @@ fn oaep_sha1_decrypt(key: &Rsa<Private>, data: &[u8]) -> Result<Vec<u8>, ErrorSt
     Ok(out)
 }
 
-fn oaep_encrypt(key: &Rsa<Public>, md: &MdRef, data: &[u8]) -> Result<Vec<u8>, ErrorStack> {
-    let key = PKey::from_rsa(key.clone())?;
-    let mut ctx = PkeyCtx::new(&key)?;
+fn oaep_encrypt(key: &PKey<Public>, md: &MdRef, data: &[u8]) -> Result<Vec<u8>, ErrorStack> {
+    let mut ctx = PkeyCtx::new(key)?;
     ctx.encrypt_init()?;
     set_oaep(&mut ctx, md)?;
     let mut out = Vec::new();
@@ -105,9 +125,8 @@ fn oaep_encrypt(key: &Rsa<Public>, md: &MdRef, data: &[u8]) -> Result<Vec<u8>, E
     Ok(out)
 }
 
-fn oaep_decrypt(key: &Rsa<Private>, md: &MdRef, data: &[u8]) -> Result<Vec<u8>, ErrorStack> {
-    let key = PKey::from_rsa(key.clone())?;
-    let mut ctx = PkeyCtx::new(&key)?;
+fn oaep_decrypt(key: &PKey<Private>, md: &MdRef, data: &[u8]) -> Result<Vec<u8>, ErrorStack> {
+    let mut ctx = PkeyCtx::new(key)?;
     ctx.decrypt_init()?;
     set_oaep(&mut ctx, md)?;
     let mut out = Vec::new();
