@@ -3,6 +3,7 @@
 //! The only room where `unsafe` may stand.
 
 pub mod daemon;
+pub mod logging;
 pub mod net;
 pub mod process;
 pub mod shared;

@@ -24,6 +24,7 @@ use crate::wire::envelope::{Body, Envelope, Refusal, clear_load};
 use crate::wire::msgpack::{self, Profile};
 use crate::wire::{Map, Value};
 use context::Context;
+pub(crate) use local::create_key_files;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime};
