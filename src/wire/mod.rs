@@ -1,5 +1,6 @@
 //! Messages and codecs: bytes in, values out, no IO.
 
+pub mod ids;
 pub mod msgpack;
 mod value;
 
