@@ -40,14 +40,18 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         match self {
             Error::Connect { path, source } => {
-                write!(f, "cannot connect to the event bus at {}: {source}", path.display())?;
+                write!(
+                    f,
+                    "cannot connect to the event bus at {}: {source}",
+                    path.display()
+                )?;
                 match source.kind() {
                     io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => {
                         f.write_str(" (is the daemon running?)")
                     }
-                    io::ErrorKind::PermissionDenied => {
-                        f.write_str(" (run as the daemon's user, or as one whom its socket mode admits)")
-                    }
+                    io::ErrorKind::PermissionDenied => f.write_str(
+                        " (run as the daemon's user, or as one whom its socket mode admits)",
+                    ),
                     _ => Ok(()),
                 }
             }

@@ -50,8 +50,7 @@ impl std::error::Error for EventError {}
 impl Event {
     /// Packs `data`, which must serialize as a map or a struct with named fields.
     pub fn new(tag: impl Into<String>, data: &impl Serialize) -> Result<Event, EventError> {
-        let payload =
-            rmp_serde::to_vec_named(data).map_err(|e| EventError::Data(e.to_string()))?;
+        let payload = rmp_serde::to_vec_named(data).map_err(|e| EventError::Data(e.to_string()))?;
         Event::from_payload(tag, payload)
     }
 

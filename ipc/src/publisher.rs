@@ -90,8 +90,7 @@ impl Publisher {
     }
 
     fn open(&self) -> Result<UnixStream, Error> {
-        let stream =
-            UnixStream::connect(&self.path).map_err(|e| Error::connect(&self.path, e))?;
+        let stream = UnixStream::connect(&self.path).map_err(|e| Error::connect(&self.path, e))?;
         stream
             .set_write_timeout(Some(self.timeout))
             .map_err(Error::Io)?;
