@@ -1,0 +1,3 @@
+//! Sockets: the event bus on the host and, between hosts, requests and publications.
+
+pub mod bus;
