@@ -1,0 +1,3 @@
+//! The command line tools: how results and messages are shown.
+
+pub mod output;
