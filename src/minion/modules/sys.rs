@@ -1,0 +1,217 @@
+//! `sys`: what functions there are.
+
+use super::declare::{Arg, Function, Lit, Module, Result, opt};
+use super::{Call, Fault, functions, python};
+use crate::map;
+use crate::wire::{Map, Value};
+use std::collections::BTreeSet;
+
+const PATTERN: &[Arg] = &[opt("module", Lit::Str(""))];
+
+pub(super) const MODULE: Module = Module {
+    name: "sys",
+    functions: &[
+        Function::new("doc", doc, "The documentation of all functions, or of the modules, functions or globs given.")
+            .varargs(),
+        Function::new("list_functions", list_functions, "The sorted names of all functions, or of those in the modules or matching the globs given.")
+            .varargs()
+            .keywords(),
+        Function::new("list_modules", list_modules, "The sorted names of the modules, all or those given by name or glob.")
+            .varargs(),
+        Function::new("argspec", argspec, "The argument names and defaults of the functions of a module, of one function, or of a glob.")
+            .args(PATTERN),
+    ],
+};
+
+/// `fnmatch` with `*`, `?` and `[...]`.
+fn glob(pattern: &str, name: &str) -> bool {
+    let p: Vec<char> = pattern.chars().collect();
+    let n: Vec<char> = name.chars().collect();
+    glob_chars(&p, &n)
+}
+
+fn glob_chars(p: &[char], n: &[char]) -> bool {
+    let (mut pi, mut ni) = (0, 0);
+    // Where to resume after the last star: (pattern after it, name it may swallow next).
+    let mut star: Option<(usize, usize)> = None;
+    while ni < n.len() {
+        if p.get(pi) == Some(&'*') {
+            star = Some((pi + 1, ni));
+            pi += 1;
+            continue;
+        }
+        if let Some(width) = p.get(pi..).and_then(|rest| one(rest, n[ni])) {
+            pi += width;
+            ni += 1;
+            continue;
+        }
+        let Some((after, from)) = star else {
+            return false;
+        };
+        star = Some((after, from + 1));
+        pi = after;
+        ni = from + 1;
+    }
+    p[pi.min(p.len())..].iter().all(|&c| c == '*')
+}
+
+/// How many pattern characters match this one character, if they do.
+fn one(p: &[char], c: char) -> Option<usize> {
+    match p.first()? {
+        '?' => Some(1),
+        '[' => {
+            let Some(end) = p.iter().skip(2).position(|&x| x == ']').map(|i| i + 2) else {
+                return (c == '[').then_some(1);
+            };
+            let (negated, set) = match &p[1..end] {
+                ['!', rest @ ..] => (true, rest),
+                set => (false, set),
+            };
+            (in_set(set, c) != negated).then_some(end + 1)
+        }
+        &x => (x == c).then_some(1),
+    }
+}
+
+fn in_set(set: &[char], c: char) -> bool {
+    match set {
+        [] => false,
+        [lo, '-', hi, rest @ ..] => (*lo..=*hi).contains(&c) || in_set(rest, c),
+        [x, rest @ ..] => *x == c || in_set(rest, c),
+    }
+}
+
+/// The documentation of what one argument of `sys.doc` selects.
+pub(super) fn docs(pattern: &str) -> Map {
+    let prefix = match pattern {
+        "" => String::new(),
+        p if p.ends_with('.') => p.to_owned(),
+        p => format!("{p}."),
+    };
+    functions()
+        .into_iter()
+        .filter(|(name, _)| {
+            if pattern.contains('*') {
+                glob(pattern, name)
+            } else {
+                name == pattern || name.starts_with(&prefix)
+            }
+        })
+        .map(|(name, f)| (name, f.doc))
+        .collect()
+}
+
+fn doc(call: &mut Call<'_>) -> Result {
+    if call.bound.varargs.is_empty() {
+        return Ok(docs("").into());
+    }
+    let mut out = Map::new();
+    for pattern in patterns(call)? {
+        for (name, text) in docs(&pattern).0 {
+            out.set(python::str(&name), text);
+        }
+    }
+    Ok(out.into())
+}
+
+fn patterns(call: &Call<'_>) -> std::result::Result<Vec<String>, Fault> {
+    call.bound
+        .varargs
+        .iter()
+        .map(|v| match v.as_str() {
+            Some(s) => Ok(s.to_owned()),
+            None => Err(Fault::Type(format!(
+                "argument of type '{}' is not iterable",
+                python::short_class(v)
+            ))),
+        })
+        .collect()
+}
+
+/// Globs and full names match as they are, a bare word is a module.
+fn selects(pattern: &str, name: &str) -> bool {
+    if pattern.contains(['*', '.']) {
+        return glob(pattern, name);
+    }
+    name.strip_prefix(pattern)
+        .is_some_and(|rest| rest.starts_with('.'))
+}
+
+fn list_functions(call: &mut Call<'_>) -> Result {
+    let patterns = patterns(call)?;
+    let names: Vec<String> = functions()
+        .into_iter()
+        .map(|(name, _)| name)
+        .filter(|name| patterns.is_empty() || patterns.iter().any(|p| selects(p, name)))
+        .collect();
+    Ok(names.into())
+}
+
+fn list_modules(call: &mut Call<'_>) -> Result {
+    let patterns = patterns(call)?;
+    let mut modules = BTreeSet::new();
+    for (name, _) in functions() {
+        let module = name.split('.').next().unwrap_or_default().to_owned();
+        let hit = |p: &String| {
+            if p.contains('*') {
+                glob(p, &name)
+            } else {
+                *p == module
+            }
+        };
+        if patterns.is_empty() || patterns.iter().any(hit) {
+            modules.insert(module);
+        }
+    }
+    Ok(modules.into_iter().collect::<Vec<_>>().into())
+}
+
+fn argspec(call: &mut Call<'_>) -> Result {
+    let pattern = call.text("module").unwrap_or_default();
+    let specs: Map = functions()
+        .into_iter()
+        .filter(|(name, _)| selects(&pattern, name))
+        .map(|(name, f)| (name, spec(f)))
+        .collect();
+    Ok(specs.into())
+}
+
+fn spec(f: &Function) -> Map {
+    let args: Vec<Value> = f.args.iter().map(|a| a.name.into()).collect();
+    let defaults: Vec<Value> = f
+        .args
+        .iter()
+        .filter_map(|a| a.default)
+        .map(Lit::value)
+        .collect();
+    let some = |list: Vec<Value>| (!list.is_empty()).then_some(list);
+    map! {
+        "args" => some(args),
+        "defaults" => some(defaults),
+        "varargs" => f.varargs.then_some(true),
+        "kwargs" => f.keywords.then_some(true),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::glob;
+
+    #[test]
+    fn globs_as_fnmatch() {
+        for (pattern, name, hit) in [
+            ("test.p*", "test.ping", true),
+            ("*", "", true),
+            ("*.ping", "test.ping", true),
+            ("t?st.*g", "test.ping", true),
+            ("[st]est.*", "test.ping", true),
+            ("[!s]est.*", "sest.ping", false),
+            ("[a-c]x", "bx", true),
+            ("test", "test.ping", false),
+            ("a*b*c", "axxbyyc", true),
+            ("a*b*c", "axxbyy", false),
+        ] {
+            assert_eq!(glob(pattern, name), hit, "{pattern} {name}");
+        }
+    }
+}
