@@ -24,9 +24,9 @@ pub enum Layout {
 #[derive(Debug, Default)]
 pub struct MinionData {
     /// Its grains at the last refresh.
-    pub grains: Map,
+    pub grains: Arc<Map>,
     /// Its pillar at the last refresh.
-    pub pillar: Map,
+    pub pillar: Arc<Map>,
 }
 
 type Stamp = [(i64, i64, u64); 2];
@@ -102,12 +102,12 @@ impl MinionCache {
         let first = read_map(&paths[0])?;
         Some(match self.layout {
             Layout::Combined => MinionData {
-                grains: first.get("grains").and_then(Value::as_map).cloned().unwrap_or_default(),
-                pillar: first.get("pillar").and_then(Value::as_map).cloned().unwrap_or_default(),
+                grains: part(&first, "grains"),
+                pillar: part(&first, "pillar"),
             },
             Layout::Split => MinionData {
-                grains: first,
-                pillar: read_map(&paths[1]).unwrap_or_default(),
+                grains: Arc::new(first),
+                pillar: Arc::new(read_map(&paths[1]).unwrap_or_default()),
             },
         })
     }
@@ -125,6 +125,10 @@ impl MinionCache {
             self.cachedir.join("minions").join(id.as_str()),
         ))
     }
+}
+
+fn part(both: &Map, key: &str) -> Arc<Map> {
+    Arc::new(both.get(key).and_then(Value::as_map).cloned().unwrap_or_default())
 }
 
 fn ignore_missing(result: io::Result<()>) -> io::Result<()> {

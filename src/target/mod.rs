@@ -14,7 +14,7 @@ mod nodegroup;
 mod pyre;
 mod pytext;
 
-pub use crate::wire::ids::{IdError, Jid, JidClock, MinionId, Tag};
+pub use crate::wire::ids::{InvalidName, Jid, JidClock, MinionId, Tag};
 pub use data::{Compare, DataExpr, subdict_match};
 pub use error::TargetError;
 pub use eval::{Expected, Inventory, Subject};

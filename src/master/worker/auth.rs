@@ -6,7 +6,7 @@ use crate::config::MasterConfig;
 use crate::crypto::{Encryption, PrivateKey, PublicKey, Signing, clean_key};
 use crate::master::roles::RoleError;
 use crate::store::keys::KeyState;
-use crate::target::fnmatch;
+use crate::target::{PyRegex, fnmatch};
 use crate::wire::ids::MinionId;
 use crate::wire::msgpack::{self, Profile};
 use crate::wire::{Map, Value};
@@ -246,7 +246,7 @@ fn listed(file: &str, id: &MinionId, config: &MasterConfig) -> bool {
     read_lines(Path::new(file), config).iter().any(|line| {
         line == id.as_str()
             || fnmatch(line, id.as_str())
-            || crate::target::regex_matches(line, id.as_str())
+            || PyRegex::new(line).is_ok_and(|r| r.matches(id.as_str()))
     })
 }
 

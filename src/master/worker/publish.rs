@@ -5,7 +5,7 @@ use super::context::Context;
 use super::local;
 use crate::master::roles::RoleError;
 use crate::store::keys::{IdList, KeyState};
-use crate::store::minions::{MinionCache, MinionData};
+use crate::store::minions::MinionCache;
 use crate::target::{Inventory, Kind, Target};
 use crate::wire::ids::{Jid, MinionId};
 use crate::wire::msgpack::{self, Profile};
@@ -77,9 +77,14 @@ fn resolve(worker: &Context, target: &Target) -> Result<(Vec<String>, Vec<String
     let fleet = Fleet {
         ids: worker.keys.list(KeyState::Accepted)?,
         cache: &worker.minions,
+        caches_data: worker.config.minion_data_cache,
     };
     let expected = target.expected(&fleet, &worker.config.nodegroups);
-    Ok((expected.minions, expected.missing))
+    if let Some(why) = expected.error {
+        log::warn!("a target matches nothing: {why}");
+    }
+    let minions = expected.minions.iter().map(MinionId::to_string).collect();
+    Ok((minions, expected.missing))
 }
 
 /// Accepted minions with what is known of them.
@@ -88,17 +93,29 @@ pub(crate) struct Fleet<'a> {
     pub ids: IdList,
     /// Grains and pillar.
     pub cache: &'a MinionCache,
+    /// Option `minion_data_cache`.
+    pub caches_data: bool,
 }
 
 impl Inventory for Fleet<'_> {
-    type Data = Arc<MinionData>;
-
     fn ids(&self) -> &[MinionId] {
         &self.ids
     }
 
-    fn data(&self, id: &MinionId) -> Option<Arc<MinionData>> {
-        self.cache.get(id)
+    fn contains(&self, id: &str) -> bool {
+        self.ids.binary_search_by(|known| known.as_str().cmp(id)).is_ok()
+    }
+
+    fn grains(&self, id: &MinionId) -> Option<Arc<Map>> {
+        self.cache.get(id).map(|data| data.grains.clone())
+    }
+
+    fn pillar(&self, id: &MinionId) -> Option<Arc<Map>> {
+        self.cache.get(id).map(|data| data.pillar.clone())
+    }
+
+    fn caches_data(&self) -> bool {
+        self.caches_data
     }
 }
 
