@@ -2,5 +2,6 @@
 
 pub mod msgpack;
 mod value;
+pub mod yaml;
 
 pub use value::{Map, Value};

@@ -279,7 +279,8 @@ impl Serialize for Value {
 impl Serialize for Map {
     fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
         let mut map = s.serialize_map(Some(self.len()))?;
-        self.iter().try_for_each(|(k, v)| map.serialize_entry(k, v))?;
+        self.iter()
+            .try_for_each(|(k, v)| map.serialize_entry(k, v))?;
         map.end()
     }
 }
