@@ -1,3 +1,4 @@
 //! halite: a Salt-compatible control plane.
 
+pub mod config;
 pub mod wire;

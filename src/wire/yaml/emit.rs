@@ -20,3 +20,8 @@ pub fn emit_scalar(value: &Value) -> String {
         Value::Array(_) | Value::Map(_) => serde_json::to_string(value).unwrap_or_default(),
     }
 }
+
+/// placeholder
+pub fn emit_flow(value: &Value) -> String {
+    serde_json::to_string(value).unwrap_or_default()
+}

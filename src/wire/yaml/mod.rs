@@ -13,7 +13,7 @@ mod emit;
 mod scalar;
 
 pub use args::{parse_input, parse_kwarg, yamlify_arg};
-pub use emit::{emit, emit_scalar};
+pub use emit::{emit, emit_flow, emit_scalar};
 
 use crate::wire::Value;
 use std::fmt;
