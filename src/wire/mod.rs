@@ -4,5 +4,6 @@ pub mod envelope;
 pub mod ids;
 pub mod msgpack;
 mod value;
+pub mod yaml;
 
 pub use value::{Map, Value};
