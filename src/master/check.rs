@@ -38,16 +38,6 @@ pub fn faults(config: &MasterConfig) -> Vec<String> {
         config.publish_port != config.ret_port,
         format!("publish_port and ret_port are both {}", config.ret_port),
     );
-    for (option, value, allowed) in [
-        ("salt_series", &config.salt_series, &["3006", "3007", "3008"][..]),
-        ("event_bus_framing", &config.event_bus_framing, &["auto", "bare", "prefixed"]),
-        ("job_cache_compat", &config.job_cache_compat, &["none", "load", "full"]),
-    ] {
-        check(
-            allowed.contains(&value.as_str()),
-            format!("{option}: {value:?} is not one of {}", allowed.join(", ")),
-        );
-    }
     check(
         (1024..=8192).contains(&config.keysize),
         format!("keysize: {} is not between 1024 and 8192 bits", config.keysize),

@@ -1,6 +1,6 @@
 //! Firing events on the master's bus from a role process.
 
-use crate::config::MasterConfig;
+use crate::config::{MasterConfig, SaltSeries};
 use crate::wire::Map;
 use crate::wire::msgpack::{self, Profile};
 use halite_ipc::{Event, Framing, Publisher};
@@ -24,7 +24,7 @@ impl Bus {
         Bus {
             path: config.sock_dir.join("master_event_pull.ipc"),
             publisher: None,
-            naive_stamp: config.salt_series != "3008",
+            naive_stamp: config.salt_series != SaltSeries::S3008,
             lost: 0,
         }
     }
@@ -43,7 +43,7 @@ impl Bus {
         }
     }
 
-    fn push(&mut self, event: &Event) -> std::io::Result<()> {
+    fn push(&mut self, event: &Event) -> Result<(), halite_ipc::Error> {
         let end = std::time::Instant::now() + PATIENCE;
         loop {
             let tried = self.try_push(event);
@@ -55,7 +55,7 @@ impl Bus {
         }
     }
 
-    fn try_push(&mut self, event: &Event) -> std::io::Result<()> {
+    fn try_push(&mut self, event: &Event) -> Result<(), halite_ipc::Error> {
         let publisher = match &mut self.publisher {
             Some(publisher) => publisher,
             slot => slot.insert(Publisher::connect(&self.path, Framing::Prefixed)?),

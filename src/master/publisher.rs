@@ -64,7 +64,7 @@ fn publish_socket(config: &MasterConfig, context: &zmq::Context) -> Result<zmq::
     // A subscriber only ever sends subscriptions.
     socket.set_maxmsgsize(4096)?;
     socket.set_linger(500)?;
-    socket.set_ipv6(config.ipv6 || config.interface.contains(':'))?;
+    socket.set_ipv6(config.ipv6 == Some(true) || config.interface.contains(':'))?;
     if config.zmq_heartbeat_ivl > 0 {
         socket.set_heartbeat_ivl(config.zmq_heartbeat_ivl as i32)?;
         socket.set_heartbeat_timeout(config.zmq_heartbeat_timeout as i32)?;

@@ -15,7 +15,7 @@
 
 use super::dispatch::{Dispatcher, Fate, Limits};
 use super::roles::{RoleError, Roles};
-use crate::config::MasterConfig;
+use crate::config::{MasterConfig, WorkerPool};
 use crate::crypto::Crypticle;
 use crate::store::sessions::SessionStore;
 use crate::sys::signals::StopFlag;
@@ -88,7 +88,7 @@ impl Server {
         front.set_maxmsgsize(config.max_request_size as i64)?;
         // One request is in flight per client; a few more are tolerated, thousands are an attack.
         front.set_rcvhwm(16)?;
-        front.set_ipv6(config.ipv6 || config.interface.contains(':'))?;
+        front.set_ipv6(config.ipv6 == Some(true) || config.interface.contains(':'))?;
         KeepAlive::REQUEST_SERVER.apply(&front)?;
         let back = context.socket(zmq::ROUTER)?;
         back.set_linger(1000)?;
@@ -100,7 +100,7 @@ impl Server {
             .map_err(|e| RoleError::new(EXIT_BIND, e.to_string()))?;
         let pools = Pools::new(config);
         let limits = Limits {
-            queue: config.request_queue_limit,
+            queue: config.request_queue_limit as usize,
             deadline: Duration::from_secs(config.request_timeout),
         };
         Ok(Server {
@@ -119,7 +119,7 @@ impl Server {
     fn turn(&mut self, accept: bool) -> Result<(), RoleError> {
         let mut items = [
             self.back.as_poll_item(zmq::POLLIN),
-            self.front.as_poll_item(if accept { zmq::POLLIN } else { 0 }),
+            self.front.as_poll_item(if accept { zmq::POLLIN } else { zmq::PollEvents::empty() }),
         ];
         match zmq::poll(&mut items, 100) {
             Ok(_) | Err(zmq::Error::EINTR) => {}
@@ -370,54 +370,41 @@ fn command(crypticle: &Crypticle, load: &[u8]) -> Option<String> {
 
 /// Pools of workers: one, or those of `worker_pools`.
 pub(crate) struct Pools {
-    pools: Vec<Pool>,
-}
-
-struct Pool {
-    name: Option<String>,
-    workers: usize,
-    commands: Vec<String>,
+    pools: Vec<WorkerPool>,
+    named: bool,
 }
 
 impl Pools {
     pub(crate) fn new(config: &MasterConfig) -> Pools {
-        let mut pools: Vec<Pool> = config
-            .worker_pools
-            .iter()
-            .filter_map(|(name, pool)| {
-                let pool = pool.as_map()?;
-                Some(Pool {
-                    name: Some(name.as_str()?.to_owned()),
-                    workers: usize::try_from(pool.int("worker_count")?).ok()?.max(1),
-                    commands: pool.get("commands")?.str_list(),
-                })
-            })
-            .collect();
-        if pools.is_empty() || !config.worker_pools_enabled {
-            pools = vec![Pool {
-                name: None,
-                workers: config.worker_threads.max(1),
-                commands: vec!["*".into()],
-            }];
+        Pools {
+            pools: config.pools(),
+            named: config.worker_pools_enabled && !config.worker_pools.is_empty(),
         }
-        Pools { pools }
     }
 
     fn sizes(&self) -> Vec<usize> {
-        self.pools.iter().map(|p| p.workers).collect()
+        self.pools.iter().map(|p| p.worker_count as usize).collect()
     }
 
-    /// Names of all workers, as they stand in the process list.
+    /// Name of a worker, as it stands in the process list.
+    fn worker_name(&self, pool: &WorkerPool, n: u32) -> String {
+        if self.named {
+            format!("MWorker-{}-{n}", pool.name)
+        } else {
+            format!("MWorker-{n}")
+        }
+    }
+
+    /// Names of all workers with the index of their pool.
+    fn workers(&self) -> impl Iterator<Item = (usize, String)> + '_ {
+        self.pools.iter().enumerate().flat_map(move |(index, pool)| {
+            (0..pool.worker_count).map(move |n| (index, self.worker_name(pool, n)))
+        })
+    }
+
+    /// Names of all workers.
     pub(crate) fn worker_names(&self) -> Vec<String> {
-        self.pools
-            .iter()
-            .flat_map(|p| {
-                (0..p.workers).map(|n| match &p.name {
-                    Some(pool) => format!("MWorker-{pool}-{n}"),
-                    None => format!("MWorker-{n}"),
-                })
-            })
-            .collect()
+        self.workers().map(|(_, name)| name).collect()
     }
 
     fn of(&self, cmd: &str) -> usize {
@@ -430,14 +417,8 @@ impl Pools {
     }
 
     fn of_worker(&self, name: &[u8]) -> Option<usize> {
-        let name = std::str::from_utf8(name).ok()?.strip_prefix("MWorker-")?;
-        self.pools.iter().position(|p| match &p.name {
-            None => name.parse::<usize>().is_ok_and(|n| n < p.workers),
-            Some(pool) => name
-                .strip_prefix(pool.as_str())
-                .and_then(|rest| rest.strip_prefix('-'))
-                .and_then(|n| n.parse::<usize>().ok())
-                .is_some_and(|n| n < p.workers),
-        })
+        self.workers()
+            .find(|(_, known)| known.as_bytes() == name)
+            .map(|(pool, _)| pool)
     }
 }

@@ -1,6 +1,6 @@
 //! The processes of the master: one table, and what they have in common.
 
-use crate::config::MasterConfig;
+use crate::config::{JobCacheCompat, MasterConfig, SaltSeries};
 use crate::crypto::HashType;
 use crate::store::jobs::{StockLayout, joblog::JobLog};
 use crate::store::keys::KeyStore;
@@ -159,22 +159,17 @@ pub fn hash_type(config: &MasterConfig) -> HashType {
 
 /// The job cache that a configuration names.
 pub fn job_store(config: &MasterConfig) -> JobLog {
-    let stock = match config.job_cache_compat.as_str() {
-        "none" => None,
-        kind => Some(StockLayout::new(
-            &config.cachedir,
-            hash_type(config),
-            kind == "full",
-        )),
-    };
+    let returns = config.job_cache_compat == JobCacheCompat::Full;
+    let stock = (config.job_cache_compat != JobCacheCompat::None)
+        .then(|| StockLayout::new(&config.cachedir, hash_type(config), returns));
     JobLog::new(&config.cachedir, config.keep_jobs_seconds, stock)
 }
 
 /// The minion data cache that a configuration names.
 pub fn minion_cache(config: &MasterConfig) -> MinionCache {
-    let layout = match config.salt_series.as_str() {
-        "3006" | "3007" => Layout::Combined,
-        _ => Layout::Split,
+    let layout = match config.salt_series {
+        SaltSeries::S3006 | SaltSeries::S3007 => Layout::Combined,
+        SaltSeries::S3008 => Layout::Split,
     };
     MinionCache::new(&config.cachedir, layout)
 }

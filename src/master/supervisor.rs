@@ -63,7 +63,7 @@ pub fn supervise(config: &MasterConfig, command: &str, report: &mut Report) -> R
         ));
     };
     super::worker::create_key_files(config)?;
-    super::load_or_create_key(&config.pki_dir.join("master.pem"), config.keysize)?;
+    super::load_or_create_key(&config.pki_dir.join("master.pem"), config.keysize as usize)?;
     let shared = SharedSecret::create()?;
     shared.store_key(KeyString::generate().as_str())?;
     let signals = SignalPipe::install()?;

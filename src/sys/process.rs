@@ -5,13 +5,16 @@
 //! in the process list is simply `argv[0]`, so what the role must know travels in
 //! environment variables.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 
 /// Environment variable that names the role.
 pub const ROLE: &str = "HALITE_ROLE";
+const ARGS: &str = "HALITE_ARGS";
+/// No argument of ours can hold it; the process list shows the title alone.
+const SEPARATOR: &str = "\u{1f}";
 const PARENT: &str = "HALITE_PARENT";
 
 /// Longest name the kernel keeps for a task.
@@ -33,6 +36,7 @@ impl RoleSpec {
         let mut command = Command::new(std::env::current_exe()?);
         command
             .arg0(&self.title)
+            .env(ARGS, arguments().join(OsStr::new(SEPARATOR)))
             .env(ROLE, &self.role)
             .env(PARENT, std::process::id().to_string())
             .envs(self.env.iter().map(|(k, v)| (k, v)));
@@ -50,6 +54,20 @@ impl RoleSpec {
             Ok(mut command) => command.env_remove(PARENT).exec(),
             Err(e) => e,
         }
+    }
+}
+
+/// The arguments of the command line that began this family of processes, without its name.
+pub fn arguments() -> Vec<OsString> {
+    use std::os::unix::ffi::OsStrExt;
+    match std::env::var_os(ARGS) {
+        None => std::env::args_os().skip(1).collect(),
+        Some(all) if all.is_empty() => Vec::new(),
+        Some(all) => all
+            .as_bytes()
+            .split(|b| *b == SEPARATOR.as_bytes()[0])
+            .map(|a| OsStr::from_bytes(a).to_owned())
+            .collect(),
     }
 }
 

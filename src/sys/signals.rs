@@ -22,6 +22,15 @@ impl StopFlag {
         Ok(flag)
     }
 
+    /// A stream that becomes readable with SIGTERM or SIGINT, for loops that poll.
+    pub fn descriptor(&self) -> io::Result<UnixStream> {
+        let (read, write) = UnixStream::pair()?;
+        for signal in [SIGTERM, SIGINT] {
+            signal_hook::low_level::pipe::register(signal, write.try_clone()?)?;
+        }
+        Ok(read)
+    }
+
     /// Whether it is time to end.
     pub fn is_set(&self) -> bool {
         self.0.load(Ordering::Relaxed)

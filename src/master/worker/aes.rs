@@ -294,8 +294,9 @@ fn file_envs(worker: &Context) -> Value {
     let mut names: Vec<String> = worker
         .config
         .file_roots
+        .0
         .iter()
-        .filter_map(|(k, _)| k.as_str().map(str::to_owned))
+        .map(|(env, _)| env.clone())
         .collect();
     names.sort_unstable();
     names.into()
@@ -306,8 +307,9 @@ fn master_opts(worker: &Context, load: &Map) -> Value {
     let c = &worker.config;
     let roots: Map = c
         .file_roots
+        .0
         .iter()
-        .map(|(env, _)| (env.clone(), Value::Array(Vec::new())))
+        .map(|(env, _)| (env.as_str(), Value::Array(Vec::new())))
         .collect();
     let mut opts = crate::map! {
         "file_roots" => roots,

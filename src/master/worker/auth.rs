@@ -10,7 +10,7 @@ use crate::target::{PyRegex, fnmatch};
 use crate::wire::ids::MinionId;
 use crate::wire::msgpack::{self, Profile};
 use crate::wire::{Map, Value};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// A minion's public key is 450 octets at 2048 bits; nothing sensible comes near this.
@@ -229,7 +229,7 @@ fn signed(worker: &Context, inner: &Map, algorithm: Signing) -> Value {
 /// Whether `max_minions` is reached without this one. A minion holds one connection to
 /// the publish port, so established connections there count minions.
 fn is_full(worker: &Context, id: &MinionId) -> bool {
-    let max = worker.config.max_minions;
+    let max = worker.config.max_minions as usize;
     if max == 0 {
         return false;
     }
@@ -239,21 +239,17 @@ fn is_full(worker: &Context, id: &MinionId) -> bool {
 
 /// Whether a line of `file` matches `id`: exactly, as a glob or as a regular expression
 /// (`AutoKey.check_signing_file`).
-fn listed(file: &str, id: &MinionId, config: &MasterConfig) -> bool {
-    if file.is_empty() {
-        return false;
-    }
-    read_lines(Path::new(file), config).iter().any(|line| {
+fn listed(file: &Option<PathBuf>, id: &MinionId, config: &MasterConfig) -> bool {
+    let Some(file) = file else { return false };
+    read_lines(file, config).iter().any(|line| {
         line == id.as_str()
             || fnmatch(line, id.as_str())
             || PyRegex::new(line).is_ok_and(|r| r.matches(id.as_str()))
     })
 }
 
-fn grain_listed(dir: &str, grains: &Map, config: &MasterConfig) -> bool {
-    if dir.is_empty() {
-        return false;
-    }
+fn grain_listed(dir: &Option<PathBuf>, grains: &Map, config: &MasterConfig) -> bool {
+    let Some(dir) = dir else { return false };
     grains.iter().any(|(name, value)| {
         // A grain's name becomes a file name: the rules of ids keep it in its directory.
         let Some(name) = name.as_str().and_then(|n| n.parse::<MinionId>().ok()) else {
@@ -265,7 +261,7 @@ fn grain_listed(dir: &str, grains: &Map, config: &MasterConfig) -> bool {
             Value::Bool(b) => if *b { "True" } else { "False" }.into(),
             _ => return false,
         };
-        read_lines(&Path::new(dir).join(name.as_str()), config).contains(&value)
+        read_lines(&dir.join(name.as_str()), config).contains(&value)
     })
 }
 
@@ -302,14 +298,16 @@ impl PubkeySignature {
             return Ok(None);
         }
         if config.master_use_pubkey_signature {
-            let path = config.pki_dir.join(&config.master_pubkey_signature);
+            let derived = || format!("{}_pubkey_signature", config.id);
+            let name = config.master_pubkey_signature.clone().unwrap_or_else(derived);
+            let path = config.pki_dir.join(name);
             let text = std::fs::read_to_string(&path).map_err(|e| {
                 RoleError::new(1, format!("{}: {e}; make it with `halite-key --gen-signature`", path.display()))
             })?;
             return Ok(Some(PubkeySignature::Ready(text)));
         }
         let path = config.pki_dir.join(format!("{}.pem", config.master_sign_key_name));
-        let key = crate::master::load_or_create_key(&path, config.keysize)?;
+        let key = crate::master::load_or_create_key(&path, config.keysize as usize)?;
         Ok(Some(PubkeySignature::Key(key)))
     }
 

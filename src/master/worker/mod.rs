@@ -105,7 +105,7 @@ fn handle(worker: &mut Context, body: &[u8], peer: &str) -> Answer {
         Ok(envelope) => envelope,
         Err(refusal) => return Answer::clear(&refusal.reply()),
     };
-    if envelope.version < worker.config.minimum_auth_version {
+    if envelope.version < i64::from(worker.config.minimum_auth_version) {
         log::warn!(
             "{peer} speaks protocol version {}, below minimum_auth_version {}; refused",
             envelope.version,

@@ -2,6 +2,7 @@
 //! (`salt/master.py ClearFuncs.publish`, `_prep_pub`; reference `salt-protocol.md` 5.2, 7.2).
 
 use super::context::Context;
+use crate::config::SaltSeries;
 use super::local;
 use crate::master::roles::RoleError;
 use crate::store::keys::{IdList, KeyState};
@@ -178,7 +179,7 @@ fn job_load(load: &Map, kwargs: &Map, jid: &Jid) -> Map {
 
 fn announce(worker: &mut Context, load: &Map, job: &Map, jid: &Jid, minions: &[String], missing: &[String]) {
     let list = |ids: &[String]| Value::from(ids.to_vec());
-    if worker.config.salt_series != "3008" {
+    if worker.config.salt_series != SaltSeries::S3008 {
         worker.bus.fire(jid.as_str(), crate::map! {"minions" => list(minions)});
     }
     let take = |k: &str| load.get(k).cloned().unwrap_or_default();
@@ -188,7 +189,7 @@ fn announce(worker: &mut Context, load: &Map, job: &Map, jid: &Jid, minions: &[S
         "minions" => list(minions), "missing" => list(missing),
     };
     worker.bus.fire(&format!("salt/job/{jid}/new"), new);
-    if worker.config.salt_series != "3006" {
+    if worker.config.salt_series != SaltSeries::S3006 {
         worker.bus.fire(&format!("salt/job/{jid}/publish"), job.clone());
     }
 }
