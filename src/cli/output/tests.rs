@@ -137,7 +137,7 @@ fn shows_something_where_stock_ends_with_a_traceback() {
     );
     let style = Style::default();
     let nested = render(Outputter::Nested, &data, &style);
-    assert!(nested.contains("comment:\n                c"));
+    assert!(nested.contains("comment:\n            c"));
     assert_eq!(render(Outputter::Highstate, &data, &style), nested);
 }
 
