@@ -6,15 +6,19 @@ Run with the Python of an installed Salt, from this directory:
     python make_output_cases.py > output_cases.json                # Salt 3008
     python make_output_cases.py --old > output_cases_3006.json     # Salt 3006, outputters gone since
 
-Values are JSON, except {"$bytes": hex}, {"$float": "nan"} and {"$map": [[key, value], ...]}
+Values are JSON, except {"$bytes": hex}, {"$float": repr} and {"$map": [[key, value], ...]}
 for maps whose keys are not all text.
 """
 
+import contextlib
 import copy
+import io
 import json
 import logging
 import sys
+import types
 
+import salt.cli.salt
 import salt.output
 
 logging.disable(logging.CRITICAL)
@@ -66,6 +70,8 @@ PLAIN = {
     "int": {"m1": 42},
     "negative": {"m1": -7},
     "big": {"m1": 2**63 + 11},
+    "tie": {"m1": [34854736973902.3125, 5e15 + 0.5, 2.0**70, 1e23, 9007199254740993.0]},
+    "deep_empty": {"k" * 80: {"a": "", "b": b"", "c": [], "d": {}}},
     "floats": {"m1": [0.1, 1.0, -2.5, 1e16, 1e15, 123456789012345680.0, 1e-5, 0.0001, 1.5e300,
                       -0.0, 3.141592653589793, 1e22, 5e-324, 2.5e-7, 1e100]},
     "odd_floats": {"m1": [NAN, INF, -INF]},
@@ -151,6 +157,7 @@ PLAIN = {
     "rows_empty": {"m1": [{}, {}], "m2": []},
     "rows_unicode": {"m1": [{"ключ_один": "☃", "don't_x2y": "é"}]},
     "rows_deep": {"m1": {"x": {"y": {"z": [{"k": [1, 2], "j": {"a": 1}}]}, "s": "text"}}},
+    "rows_titles": {"m1": [{"ǆ1": "a", "ﬁ": "b", "ß": "c", "x1y": "d"}]},
     "rows_blank": {"m1": [["", "a  b"], ["x", ""]]},
 }
 
@@ -362,6 +369,41 @@ def old_cases():
             yield name, out, {}
 
 
+NO_RESPONSE = {"ret": "Minion did not return. [No response]\nThe minions", "out": "no_return", "retcode": 1}
+NOT_CONNECTED = {"ret": "Minion did not return. [Not connected]", "out": "no_return", "retcode": 1}
+SUMMARIES = [
+    {},
+    {"m1": {"ret": True, "retcode": 0}},
+    {"m1": {"ret": True, "retcode": 0}, "ghost": NO_RESPONSE},
+    {"g1": NO_RESPONSE, "g2": NOT_CONNECTED, "g3": NO_RESPONSE, "g4": {"ret": "Minion did not return"}},
+    {"m1": {"ret": "x", "retcode": 2}, "m2": {"ret": {}, "retcode": {"a": 0, "b": 3}}, "m3": False, "m4": True,
+     "m5": {"ret": False}},
+]
+DOCS = [
+    {"m1": {"test.ping": "\n    Ping\n    ", "a.b": "text"}, "m2": {"test.ping": "other", "z.z": None},
+     "ghost": "Minion did not return. [No response]", "m3": "VALUE_TRIMMED"},
+]
+
+
+def printed(method, verbose, *args):
+    """What one of the command's own methods prints."""
+    options = types.SimpleNamespace(verbose=verbose, output=None)
+    command = types.SimpleNamespace(options=options, _get_retcode=lambda ret: retcode(None, ret))
+    retcode = salt.cli.salt.SaltCMD._get_retcode
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out):
+        getattr(salt.cli.salt.SaltCMD, method)(command, *args)
+    return out.getvalue()
+
+
+def texts():
+    summary = "_print_returns_summary"
+    return {
+        "summaries": [[r, v, printed(summary, v, r)] for r in SUMMARIES for v in [False, True]],
+        "docs": [[r, printed("_print_docs", False, r)] for r in DOCS],
+    }
+
+
 DEFAULTS = {
     "extension_modules": "",
     "optimization_order": [0, 1, 2],
@@ -385,8 +427,8 @@ def portable(value):
     """The value as JSON can carry it."""
     if isinstance(value, bytes):
         return {"$bytes": value.hex()}
-    if isinstance(value, float) and (value != value or value in (INF, -INF)):
-        return {"$float": str(value)}
+    if isinstance(value, float):
+        return {"$float": repr(value)}
     if isinstance(value, list):
         return [portable(item) for item in value]
     if isinstance(value, dict):
@@ -412,18 +454,16 @@ def main():
         "values": {name: portable(value) for name, value in values.items() if name in used},
         "cases": rows,
         "refused": refused,
+        **({} if "--old" in sys.argv else texts()),
     }
-    lines = ["{"]
-    for part, entries in doc.items():
-        lines.append(json.dumps(part) + ": " + ("{" if part == "values" else "["))
-        if part == "values":
-            body = [json.dumps(k) + ": " + json.dumps(v) for k, v in entries.items()]
-            lines.append(",\n".join(body) + "\n},")
-        else:
-            lines.append(",\n".join(json.dumps(row) for row in entries))
-            lines.append("]" if part == "refused" else "],")
-    lines.append("}")
-    print("\n".join(lines))
+    print("{" + ",\n".join(json.dumps(k) + ": " + rows_of(v) for k, v in doc.items()) + "}")
+
+
+def rows_of(part):
+    """JSON with one entry per line."""
+    if isinstance(part, dict):
+        return "{\n" + ",\n".join(json.dumps(k) + ": " + json.dumps(v) for k, v in part.items()) + "\n}"
+    return "[\n" + ",\n".join(json.dumps(row) for row in part) + "\n]"
 
 
 if __name__ == "__main__":

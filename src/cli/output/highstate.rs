@@ -57,12 +57,13 @@ fn hosts(map: &mut Map, style: &Style, level: usize) -> Shown<String> {
 
 /// The value under a key, or the value itself without that key.
 fn descend<'a>(value: &'a mut Value, key: &str) -> &'a mut Value {
-    if !value.as_map().is_some_and(|map| map.contains(key)) {
-        return value;
-    }
-    match value {
-        Value::Map(map) => map.get_mut(key).unwrap_or_else(|| unreachable!()),
-        other => other,
+    let at = match value {
+        Value::Map(map) => map.iter().position(|(k, _)| k.is_str(key)),
+        _ => None,
+    };
+    match (value, at) {
+        (Value::Map(map), Some(at)) => &mut map.0[at].1,
+        (other, _) => other,
     }
 }
 

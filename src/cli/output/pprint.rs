@@ -117,6 +117,10 @@ impl Printer {
     }
 
     fn text(&mut self, text: &str, mut indent: i64, mut allowance: i64, level: usize) {
+        if text.is_empty() {
+            self.out.push_str("''");
+            return;
+        }
         if level == 1 {
             indent += 1;
             allowance += 1;

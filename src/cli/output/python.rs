@@ -71,14 +71,33 @@ pub(super) fn float_repr(f: f64) -> String {
     if f.is_infinite() {
         return if f > 0.0 { "inf" } else { "-inf" }.into();
     }
-    let scientific = format!("{f:e}");
+    let scientific = shortest(f);
     let (digits, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
     let exponent: i32 = exponent.parse().unwrap_or(0);
     if f == 0.0 || (-4..16).contains(&exponent) {
-        return format!("{f:?}");
+        let places = digits.split_once('.').map_or(0, |(_, behind)| behind.len());
+        let places = i32::try_from(places).unwrap_or(0) - exponent;
+        return format!("{f:.*}", usize::try_from(places).unwrap_or(0).max(1));
     }
     let sign = if exponent < 0 { '-' } else { '+' };
     format!("{digits}e{sign}{:02}", exponent.abs())
+}
+
+/// The fewest digits that read back the same, in scientific form. Of two equally near ones
+/// Python takes the even one, which is what formatting with a fixed number of digits does.
+fn shortest(f: f64) -> String {
+    let shortest = format!("{f:e}");
+    let digits = shortest.split(['e', '.']).nth(1);
+    let places = match shortest.contains('.') {
+        true => digits.map_or(0, str::len),
+        false => 0,
+    };
+    let even = format!("{f:.places$e}");
+    if even.parse() == Ok(f) {
+        even
+    } else {
+        shortest
+    }
 }
 
 /// Categories that Python's `str.isprintable()` refuses, the plain space apart.
@@ -309,9 +328,27 @@ pub(super) fn title(text: &str) -> String {
         if inside {
             out.extend(c.to_lowercase());
         } else {
-            out.extend(c.to_uppercase());
+            push_title_case(&mut out, c);
         }
-        inside = c.is_lowercase() || c.is_uppercase();
+        inside = c.is_lowercase() || c.is_uppercase() || is_digraph(c);
     }
     out
+}
+
+/// Letters that are two in one, with a title case form of their own (U+01C5 and others).
+fn is_digraph(c: char) -> bool {
+    matches!(c, '\u{1c4}'..='\u{1cc}' | '\u{1f1}'..='\u{1f3}')
+}
+
+fn push_title_case(out: &mut String, c: char) {
+    match c {
+        '\u{1c4}'..='\u{1c6}' => return out.push('\u{1c5}'),
+        '\u{1c7}'..='\u{1c9}' => return out.push('\u{1c8}'),
+        '\u{1ca}'..='\u{1cc}' => return out.push('\u{1cb}'),
+        '\u{1f1}'..='\u{1f3}' => return out.push('\u{1f2}'),
+        _ => {}
+    }
+    let mut upper = c.to_uppercase();
+    out.extend(upper.next());
+    out.extend(upper.flat_map(char::to_lowercase));
 }

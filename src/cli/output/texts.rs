@@ -2,8 +2,9 @@
 //!
 //! Each function gives what is printed with its line feeds, unless it says otherwise.
 
-use super::python::python_repr;
-use crate::wire::Value;
+use super::python::{python_repr, python_str};
+use crate::wire::{Map, Value};
+use std::collections::BTreeMap;
 
 /// Standard output when the target matches nobody; [`NO_RETURN_RECEIVED`] follows, exit code 2.
 pub const NO_MINIONS_MATCHED: &str =
@@ -54,9 +55,11 @@ pub fn executed_async_batch(jid: &str) -> String {
     format!("Executed batch command with job ID: {jid}\n")
 }
 
-/// Head of one round of a batch run, blank lines around.
+/// Head of one round of a batch run: the ids in order, blank lines around.
 pub fn executing_run_on(minions: &[String]) -> String {
-    let minions = python_repr(&Value::from(minions.to_vec()));
+    let mut minions = minions.to_vec();
+    minions.sort();
+    let minions = python_repr(&Value::from(minions));
     format!("\nExecuting run on {minions}\n\n")
 }
 
@@ -168,4 +171,22 @@ pub fn errors_summary(errors: &[(String, String)]) -> String {
         ));
     }
     text
+}
+
+/// What `sys.doc` shows of `{minion: {function: text}}`: each function once, in order. Empty text
+/// where no minion gave any; with `--out` stock prints each pair through nested instead.
+pub fn docs(returns: &Map) -> String {
+    let mut docs = BTreeMap::new();
+    for (_, functions) in returns.iter() {
+        let Value::Map(functions) = functions else {
+            continue;
+        };
+        for (function, text) in functions.iter().filter(|(_, text)| text.truthy()) {
+            docs.entry(python_str(function))
+                .or_insert_with(|| python_str(text));
+        }
+    }
+    docs.iter()
+        .map(|(function, text)| format!("{function}:\n{text}\n\n"))
+        .collect()
 }
