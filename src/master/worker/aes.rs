@@ -95,7 +95,10 @@ pub(super) fn request(worker: &mut Context, sealed: &Sealed, peer: &str) -> Answ
 }
 
 fn reply(crypticle: &Crypticle, value: &Value, nonce: &str) -> Answer {
-    proven(crypticle.dumps(value, Some(nonce)))
+    let sealed = crypticle.dumps(value, Some(nonce));
+    let mut bytes = Vec::with_capacity(sealed.len() + 5);
+    msgpack::put_str(&mut bytes, &sealed, Profile::Wire);
+    proven(bytes)
 }
 
 fn proven(bytes: Vec<u8>) -> Answer {
