@@ -1,5 +1,5 @@
 fn main() { 
-    let c = halite::config::load_master(std::path::Path::new("/work/run/m")).unwrap();
+    let c = halite::config::load_master(std::path::Path::new("/work/run/salt")).unwrap();
     let mut cl = halite::client::local::LocalClient::new(c);
     let mut ev = cl.listen().unwrap();
     let a: Vec<String> = std::env::args().skip(1).collect();
