@@ -101,9 +101,7 @@ impl Jid {
         if bytes.len() < 20 || !bytes[..20].iter().all(u8::is_ascii_digit) {
             return Some("it does not start with 20 digits");
         }
-        let Some((mark, suffix)) = bytes[20..].split_first() else {
-            return None;
-        };
+        let (mark, suffix) = bytes[20..].split_first()?;
         if *mark != b'_' || suffix.is_empty() || !suffix.iter().all(u8::is_ascii_alphanumeric) {
             return Some("only '_' with letters and digits may follow the 20 digits");
         }
