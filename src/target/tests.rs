@@ -266,8 +266,8 @@ fn is_unsupported(regex: &Result<PyRegex, String>, pattern: &str, text: &str) ->
         Ok(_) => pattern.contains("\\B") && text.is_empty(),
         // A repeated look-around, or a possessive repeat of nothing.
         Err(reason) if reason.contains("Target of repeat operator is invalid") => true,
-        // A condition on a group that comes later.
-        Err(reason) => pattern.contains("(?(") && reason.contains("unknown group"),
+        // A condition on a group that comes later or is not closed yet.
+        Err(reason) => pattern.contains("(?(") && reason.contains(" group"),
     }
 }
 
