@@ -6,7 +6,10 @@ use super::error::TargetError;
 use super::glob::Glob;
 use super::ip::IpTest;
 use super::pyre::PyRegex;
-use super::{Expr, Kind, MAX_NAMES, MAX_PATTERN, MAX_WORDS, MinionId, Target, nodegroup, pytext};
+use super::{
+    Expr, Kind, MAX_NAMES, MAX_PATTERN, MAX_PATTERNS, MAX_REGEXES, MAX_WORDS, MinionId, Target,
+    nodegroup, pytext,
+};
 use crate::wire::Map;
 use std::cell::OnceCell;
 use std::collections::HashSet;
@@ -95,7 +98,8 @@ impl Target {
     /// current 3006 and 3008.
     ///
     /// A minion without cached data matches no grain and no pillar, but every address.
-    /// The work is proportional to the number of minions, however long the target is.
+    /// The work is the number of minions times the number of patterns; any number of names counts as
+    /// one pattern.
     pub fn expected(&self, inventory: &dyn Inventory, nodegroups: &Map) -> Expected {
         match self.try_expected(inventory, nodegroups) {
             Ok(expected) => expected,
@@ -241,17 +245,15 @@ impl Plan {
             });
         }
         let mut listed = Vec::new();
-        let mut names = 0;
+        let (mut names, mut patterns, mut regexes) = (0, 0, 0);
         let node = parse(words, |word, negated| {
-            let test = Test::of_word(word, side, kind)?;
-            if let Test::Names(list) = &test {
-                names += list.len();
+            let test = Test::of_word(word, kind)?;
+            match &test {
+                Test::Names(list) => count(&mut names, list.len(), "names", MAX_NAMES)?,
+                _ => count(&mut patterns, 1, "patterns", MAX_PATTERNS)?,
             }
-            if names > MAX_NAMES {
-                return Err(TargetError::TooMany {
-                    what: "names",
-                    limit: MAX_NAMES,
-                });
+            if matches!(operand(word).engine, Some('E' | 'P' | 'J')) {
+                count(&mut regexes, 1, "regular expressions", MAX_REGEXES)?;
             }
             // The names after a `not` need not exist.
             if side == Side::Master && !negated && operand(word).engine == Some('L') {
@@ -300,6 +302,19 @@ fn merge_names(node: Node<Test>) -> Node<Test> {
         Node::Not(node) => Node::Not(Box::new(merge_names(*node))),
         node => node,
     }
+}
+
+fn count(
+    sum: &mut usize,
+    more: usize,
+    what: &'static str,
+    limit: usize,
+) -> Result<(), TargetError> {
+    *sum += more;
+    if *sum <= limit {
+        return Ok(());
+    }
+    Err(TargetError::TooMany { what, limit })
 }
 
 fn split_list(text: &str) -> impl Iterator<Item = String> {
@@ -351,7 +366,7 @@ impl Test {
     }
 
     /// One operand of a compound (`_check_compound_minions` and `compound_match`).
-    fn of_word(word: &str, side: Side, kind: Kind) -> Result<Test, TargetError> {
+    fn of_word(word: &str, kind: Kind) -> Result<Test, TargetError> {
         let operand = operand(word);
         let mut buffer = [0; 4];
         let delimiter = match operand.delimiter {
@@ -369,8 +384,8 @@ impl Test {
             Some('I') => Kind::Pillar,
             Some('J') => Kind::PillarPcre,
             Some('S') => Kind::Ipcidr,
-            // Without a range server the master errs on the side of too many.
-            Some('R') if side == Side::Master => return Ok(Test::Constant(true)),
+            // Neither side of Salt evaluates it: the minion lacks the Python module, and the master
+            // calls `_all_minions` with an argument too many.
             Some('R') => return Err(TargetError::Unsupported("R@")),
             // 3008: the minion that manages resources, named in full.
             Some('M') => {

@@ -37,6 +37,10 @@ pub const MAX_PATTERN: usize = 64 * 1024;
 pub const MAX_NAMES: usize = 1_000_000;
 /// Most words of a compound, nodegroups expanded.
 pub const MAX_WORDS: usize = 100_000;
+/// Most words of a compound that are no plain names: each is tried on each minion.
+pub const MAX_PATTERNS: usize = 10_000;
+/// Most regular expressions in a compound: they are slow to compile.
+pub const MAX_REGEXES: usize = 1_000;
 /// Deepest nesting of parentheses, and of nodegroups.
 pub const MAX_DEPTH: usize = 64;
 const MAX_DELIMITER: usize = 16;

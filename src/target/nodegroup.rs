@@ -36,11 +36,10 @@ pub(super) fn expand_words(words: Vec<String>, groups: &Map) -> Result<Vec<Strin
             None => out.push(word),
             Some(name) => {
                 let inner = expand(name, groups)?;
-                let whole = inner.len() == 1 || inner.first().is_some_and(|w| w == "(");
-                // What starts with a parenthesis need not end with its partner.
-                match whole && (inner.len() == 1 || closes_at_end(&inner)) {
-                    true => out.extend(inner),
-                    false => out.extend(in_parentheses(inner)),
+                if is_closed(&inner) {
+                    out.extend(inner);
+                } else {
+                    out.extend(in_parentheses(inner));
                 }
             }
         }
@@ -80,17 +79,18 @@ fn in_parentheses(words: Vec<String>) -> Vec<String> {
     out
 }
 
-fn closes_at_end(words: &[String]) -> bool {
+/// Whether these words are one operand already: one word, or a pair of parentheses around the rest.
+fn is_closed(words: &[String]) -> bool {
     let mut depth = 0_i64;
-    let mut ends = words.iter().enumerate().filter_map(|(at, word)| {
-        match word.as_str() {
-            "(" => depth += 1,
-            ")" => depth -= 1,
-            _ => {}
-        }
-        (depth == 0).then_some(at)
+    let first_end = words.iter().position(|word| {
+        depth += match word.as_str() {
+            "(" => 1,
+            ")" => -1,
+            _ => 0,
+        };
+        depth == 0
     });
-    ends.next() == Some(words.len() - 1)
+    first_end.is_some_and(|at| at + 1 == words.len())
 }
 
 struct Expansion<'a> {

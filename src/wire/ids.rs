@@ -63,6 +63,18 @@ macro_rules! name {
             }
         }
 
+        impl PartialEq<&str> for $name {
+            fn eq(&self, other: &&str) -> bool {
+                &*self.0 == *other
+            }
+        }
+
+        impl From<&$name> for super::Value {
+            fn from(name: &$name) -> super::Value {
+                super::Value::Str(name.0.to_string())
+            }
+        }
+
         impl Serialize for $name {
             fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
                 s.serialize_str(&self.0)

@@ -316,6 +316,10 @@ impl Translator {
         if number == 0 || number > self.groups {
             return fail(format!("unknown group {name:?}"));
         }
+        // Python sees such a group as not there yet, the engine as there.
+        if self.open.iter().any(|g| g.number == Some(number)) {
+            return fail("cannot refer to an open group");
+        }
         self.fancy_group(&format!("(?({number})"))?;
         if let Some(group) = self.open.last_mut() {
             group.bars_left = Some(1);
