@@ -1,27 +1,443 @@
-//! Block style as PyYAML writes it.
+//! Values as YAML text, byte for byte as Salt's dumper writes them: PyYAML's representer over libyaml's emitter with
+//! a width of 80, an indent of 2 and unicode allowed (`salt/utils/yamldumper.py safe_dump`).
 
-use crate::wire::Value;
+use super::scalar::{self, Plain};
+use super::style::{Analysis, Style, is_break, is_printable};
+use crate::wire::{Map, Value};
+use std::borrow::Cow;
+use std::cmp::Ordering;
 
-/// placeholder
-pub fn emit(value: &Value, _sort: bool) -> String {
-    emit_scalar(value)
+const WIDTH: usize = 80;
+const INDENT: isize = 2;
+/// Bytes up to which a key may stand on the line of its value.
+const SIMPLE_KEY: usize = 128;
+
+/// Block style, with a final line end (`safe_dump(value, default_flow_style=False)`). With `sort`,
+/// maps are written in the order of their keys where these can be compared, as Salt does.
+pub fn emit(value: &Value, sort: bool) -> String {
+    let mut e = Emitter::new(sort);
+    e.node(value, Context::Root);
+    e.write_indent();
+    e.out
 }
 
-/// placeholder
+/// The value on one line, lists and maps in brackets; for messages.
+pub fn emit_flow(value: &Value) -> String {
+    let mut e = Emitter::new(false);
+    e.width = usize::MAX;
+    e.flow(value);
+    e.out
+}
+
+/// A value that is no list or map as it stands in a file; text without quotes.
 pub fn emit_scalar(value: &Value) -> String {
     match value {
-        Value::Nil => "null".into(),
-        Value::Bool(b) => b.to_string(),
-        Value::Int(i) => i.to_string(),
-        Value::UInt(i) => i.to_string(),
-        Value::Float(f) => f.to_string(),
-        Value::Str(s) => s.clone(),
-        Value::Bytes(_) => "!!binary".into(),
-        Value::Array(_) | Value::Map(_) => serde_json::to_string(value).unwrap_or_default(),
+        Value::Array(_) | Value::Map(_) => emit_flow(value),
+        scalar => represent(scalar).text.into_owned(),
     }
 }
 
-/// placeholder
-pub fn emit_flow(value: &Value) -> String {
-    serde_json::to_string(value).unwrap_or_default()
+/// A scalar as text, and whether it is text, binary, or something that reads back from plain text.
+struct Scalar<'a> {
+    text: Cow<'a, str>,
+    kind: Kind,
+}
+
+#[derive(PartialEq)]
+enum Kind {
+    Plain,
+    Text,
+    Binary,
+}
+
+fn represent(value: &Value) -> Scalar<'_> {
+    let plain = |text: String| Scalar {
+        text: text.into(),
+        kind: Kind::Plain,
+    };
+    match value {
+        Value::Bool(b) => plain(b.to_string()),
+        Value::Int(i) => plain(i.to_string()),
+        Value::UInt(u) => plain(u.to_string()),
+        Value::Float(f) => plain(float_text(*f)),
+        Value::Str(s) => Scalar {
+            text: s.into(),
+            kind: Kind::Text,
+        },
+        Value::Bytes(b) => Scalar {
+            text: base64_lines(b).into(),
+            kind: Kind::Binary,
+        },
+        Value::Nil | Value::Array(_) | Value::Map(_) => plain("null".into()),
+    }
+}
+
+/// `repr(float)` of Python, changed so that YAML reads a float (`yaml/representer.py represent_float`).
+fn float_text(f: f64) -> String {
+    if f.is_nan() {
+        return ".nan".into();
+    }
+    if f.is_infinite() {
+        return if f > 0.0 { ".inf" } else { "-.inf" }.into();
+    }
+    let shortest = format!("{f:e}");
+    let (mantissa, exponent) = shortest.split_once('e').unwrap_or((&shortest, "0"));
+    let exponent: i32 = exponent.parse().unwrap_or(0);
+    if (-4..16).contains(&exponent) {
+        return format!("{f:?}");
+    }
+    let dot = if mantissa.contains('.') { "" } else { ".0" };
+    let sign = if exponent < 0 { '-' } else { '+' };
+    format!("{mantissa}{dot}e{sign}{:02}", exponent.abs())
+}
+
+/// Lines of 76 characters, as `base64.encodebytes` makes them.
+fn base64_lines(bytes: &[u8]) -> String {
+    use base64::Engine;
+    let mut out = String::new();
+    for chunk in bytes.chunks(57) {
+        base64::engine::general_purpose::STANDARD.encode_string(chunk, &mut out);
+        out.push('\n');
+    }
+    out
+}
+
+/// Entries in the order in which they are written: keys of one kind are sorted, mixed ones stay.
+fn entries(map: &Map, sort: bool) -> Vec<&(Value, Value)> {
+    let mut entries: Vec<_> = map.iter().collect();
+    let comparable = entries
+        .windows(2)
+        .all(|pair| compare(&pair[0].0, &pair[1].0).is_some());
+    if sort && comparable {
+        entries.sort_by(|a, b| compare(&a.0, &b.0).unwrap_or(Ordering::Equal));
+    }
+    entries
+}
+
+fn compare(a: &Value, b: &Value) -> Option<Ordering> {
+    let number = |v: &Value| match v {
+        Value::Bool(b) => Some(f64::from(u8::from(*b))),
+        Value::Int(i) => Some(*i as f64),
+        Value::UInt(u) => Some(*u as f64),
+        Value::Float(f) => Some(*f),
+        _ => None,
+    };
+    match (a, b) {
+        (Value::Str(a), Value::Str(b)) => Some(a.cmp(b)),
+        (Value::Int(a), Value::Int(b)) => Some(a.cmp(b)),
+        (Value::Bytes(a), Value::Bytes(b)) => Some(a.cmp(b)),
+        (a, b) => number(a)?.partial_cmp(&number(b)?),
+    }
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Context {
+    Root,
+    Sequence,
+    Mapping,
+    SimpleKey,
+}
+
+/// The state of libyaml's emitter that decides on spaces and line ends.
+struct Emitter {
+    out: String,
+    sort: bool,
+    width: usize,
+    column: usize,
+    indent: isize,
+    /// The last character was a space or a line end.
+    whitespace: bool,
+    /// Only indentation and indicators stand on this line so far.
+    indention: bool,
+}
+
+impl Emitter {
+    fn new(sort: bool) -> Self {
+        Emitter {
+            out: String::new(),
+            sort,
+            width: WIDTH,
+            column: 0,
+            indent: -1,
+            whitespace: true,
+            indention: true,
+        }
+    }
+
+    fn put(&mut self, c: char) {
+        self.out.push(c);
+        self.column = if is_break(c) { 0 } else { self.column + 1 };
+    }
+
+    fn write_indent(&mut self) {
+        let indent = self.indent.max(0) as usize;
+        if !self.indention || self.column > indent || (self.column == indent && !self.whitespace) {
+            self.put('\n');
+        }
+        while self.column < indent {
+            self.put(' ');
+        }
+        self.whitespace = true;
+        self.indention = true;
+    }
+
+    fn indicator(&mut self, text: &str, space_before: bool, is_indention: bool) {
+        if space_before && !self.whitespace {
+            self.put(' ');
+        }
+        text.chars().for_each(|c| self.put(c));
+        self.whitespace = false;
+        self.indention &= is_indention;
+    }
+
+    /// Runs `inner` one level deeper; `first` is the indent of a level that has none outside.
+    fn deeper(&mut self, first: isize, indentless: bool, inner: impl FnOnce(&mut Self)) {
+        let outer = self.indent;
+        if outer < 0 {
+            self.indent = first;
+        } else if !indentless {
+            self.indent += INDENT;
+        }
+        inner(self);
+        self.indent = outer;
+    }
+
+    fn node(&mut self, value: &Value, context: Context) {
+        match value {
+            Value::Array(items) if items.is_empty() => self.indicator("[]", true, false),
+            Value::Map(map) if map.is_empty() => self.indicator("{}", true, false),
+            Value::Array(items) => {
+                let indentless = context == Context::Mapping && !self.indention;
+                self.deeper(0, indentless, |e| {
+                    for item in items {
+                        e.write_indent();
+                        e.indicator("-", true, true);
+                        e.node(item, Context::Sequence);
+                    }
+                });
+            }
+            Value::Map(map) => self.deeper(0, false, |e| {
+                for (key, value) in entries(map, e.sort) {
+                    e.write_indent();
+                    e.entry(key, value);
+                }
+            }),
+            scalar => {
+                let scalar = represent(scalar);
+                self.scalar(&scalar, context == Context::SimpleKey, false);
+            }
+        }
+    }
+
+    fn entry(&mut self, key: &Value, value: &Value) {
+        if simple_key(key) {
+            self.node(key, Context::SimpleKey);
+            self.indicator(":", false, false);
+        } else {
+            self.indicator("?", true, true);
+            self.node(key, Context::Mapping);
+            self.write_indent();
+            self.indicator(":", true, true);
+        }
+        self.node(value, Context::Mapping);
+    }
+
+    fn flow(&mut self, value: &Value) {
+        match value {
+            Value::Array(items) => {
+                self.put('[');
+                for (i, item) in items.iter().enumerate() {
+                    self.separator(i);
+                    self.flow(item);
+                }
+                self.put(']');
+            }
+            Value::Map(map) => {
+                self.put('{');
+                for (i, (key, value)) in map.iter().enumerate() {
+                    self.separator(i);
+                    self.flow(key);
+                    self.out.push_str(": ");
+                    self.flow(value);
+                }
+                self.put('}');
+            }
+            scalar => {
+                self.whitespace = true;
+                let scalar = represent(scalar);
+                self.scalar(&scalar, true, true);
+            }
+        }
+    }
+
+    fn separator(&mut self, i: usize) {
+        if i > 0 {
+            self.out.push_str(", ");
+        }
+    }
+
+    fn scalar(&mut self, scalar: &Scalar, simple_key: bool, flow: bool) {
+        let text = scalar.text.as_ref();
+        let analysis = Analysis::of(text);
+        let style = match scalar.kind {
+            Kind::Binary => {
+                self.indicator("!!binary", true, false);
+                analysis.block_style(simple_key || flow)
+            }
+            Kind::Plain => analysis.plain_style(simple_key, flow),
+            Kind::Text => match scalar::plain_meaning(text) {
+                Plain::Text => analysis.plain_style(simple_key, flow),
+                Plain::Other => analysis.quoted_style(simple_key),
+            },
+        };
+        self.deeper(INDENT, false, |e| match style {
+            Style::Plain => e.plain(text, !simple_key),
+            Style::Single => e.single(text, !simple_key),
+            Style::Double => e.double(text, !simple_key),
+            Style::Literal => e.literal(text),
+        });
+    }
+
+    fn plain(&mut self, text: &str, breaks_allowed: bool) {
+        if !self.whitespace && !text.is_empty() {
+            self.put(' ');
+        }
+        self.folded_text(text, breaks_allowed, false);
+        self.whitespace = false;
+        self.indention = false;
+    }
+
+    fn single(&mut self, text: &str, breaks_allowed: bool) {
+        self.indicator("'", true, false);
+        let ended_by_break = self.folded_text(text, breaks_allowed, true);
+        if ended_by_break {
+            self.write_indent();
+        }
+        self.indicator("'", false, false);
+        self.indention = false;
+    }
+
+    /// The text of a plain or single-quoted scalar, folded at spaces behind the width. Gives
+    /// whether it ended in a line end.
+    fn folded_text(&mut self, text: &str, breaks_allowed: bool, quoted: bool) -> bool {
+        let chars: Vec<char> = text.chars().collect();
+        let (mut spaces, mut breaks) = (false, false);
+        for (i, &c) in chars.iter().enumerate() {
+            if c == ' ' {
+                let edge = quoted && (i == 0 || i + 1 == chars.len());
+                let next_space = chars.get(i + 1) == Some(&' ');
+                if breaks_allowed && !spaces && self.column > self.width && !edge && !next_space {
+                    self.write_indent();
+                } else {
+                    self.put(c);
+                }
+                spaces = true;
+            } else if is_break(c) {
+                if !breaks && c == '\n' {
+                    self.put('\n');
+                }
+                self.put(c);
+                self.indention = true;
+                breaks = true;
+            } else {
+                if breaks {
+                    self.write_indent();
+                }
+                if quoted && c == '\'' {
+                    self.put('\'');
+                }
+                self.put(c);
+                self.indention = false;
+                (spaces, breaks) = (false, false);
+            }
+        }
+        breaks
+    }
+
+    fn double(&mut self, text: &str, breaks_allowed: bool) {
+        self.indicator("\"", true, false);
+        let chars: Vec<char> = text.chars().collect();
+        let mut spaces = false;
+        for (i, &c) in chars.iter().enumerate() {
+            if !is_printable(c) || is_break(c) || matches!(c, '"' | '\\') {
+                escape(c).chars().for_each(|c| self.put(c));
+                spaces = false;
+            } else if c == ' ' {
+                let edge = i == 0 || i + 1 == chars.len();
+                if breaks_allowed && !spaces && self.column > self.width && !edge {
+                    self.write_indent();
+                    if chars.get(i + 1) == Some(&' ') {
+                        self.put('\\');
+                    }
+                } else {
+                    self.put(c);
+                }
+                spaces = true;
+            } else {
+                self.put(c);
+                spaces = false;
+            }
+        }
+        self.indicator("\"", false, false);
+        self.indention = false;
+    }
+
+    /// Used for base64 only, which has no space and ends in one line end.
+    fn literal(&mut self, text: &str) {
+        self.indicator("|", true, false);
+        self.put('\n');
+        self.indention = true;
+        self.whitespace = true;
+        for line in text.lines() {
+            self.write_indent();
+            line.chars().for_each(|c| self.put(c));
+            self.put('\n');
+        }
+        self.indention = true;
+        self.whitespace = true;
+    }
+}
+
+fn simple_key(key: &Value) -> bool {
+    match key {
+        Value::Array(items) => items.is_empty(),
+        Value::Map(map) => map.is_empty(),
+        scalar => {
+            let Scalar { text, kind } = represent(scalar);
+            let tag = if kind == Kind::Binary {
+                "!!binary".len()
+            } else {
+                0
+            };
+            !text.contains(is_break) && text.len() + tag <= SIMPLE_KEY
+        }
+    }
+}
+
+fn escape(c: char) -> String {
+    let short = match c {
+        '\0' => '0',
+        '\x07' => 'a',
+        '\x08' => 'b',
+        '\t' => 't',
+        '\n' => 'n',
+        '\x0b' => 'v',
+        '\x0c' => 'f',
+        '\r' => 'r',
+        '\x1b' => 'e',
+        '"' => '"',
+        '\\' => '\\',
+        '\u{85}' => 'N',
+        '\u{a0}' => '_',
+        '\u{2028}' => 'L',
+        '\u{2029}' => 'P',
+        other => {
+            return match other as u32 {
+                n @ ..=0xff => format!("\\x{n:02X}"),
+                n @ ..=0xffff => format!("\\u{n:04X}"),
+                n => format!("\\U{n:08X}"),
+            };
+        }
+    };
+    format!("\\{short}")
 }

@@ -11,6 +11,10 @@ mod compose;
 mod construct;
 mod emit;
 mod scalar;
+mod style;
+
+#[cfg(test)]
+mod tests;
 
 pub use args::{parse_input, parse_kwarg, yamlify_arg};
 pub use emit::{emit, emit_flow, emit_scalar};

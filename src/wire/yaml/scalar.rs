@@ -17,6 +17,21 @@ pub(super) fn implicit_tag(text: &str) -> Tag {
     }
 }
 
+/// What plain text would be read as by a loader that knows dates.
+#[derive(PartialEq, Eq)]
+pub(super) enum Plain {
+    Text,
+    Other,
+}
+
+/// Whether a text stays text when it is written without quotes.
+pub(super) fn plain_meaning(text: &str) -> Plain {
+    match implicit_tag(text) {
+        Tag::Str if !is_timestamp(text) => Plain::Text,
+        _ => Plain::Other,
+    }
+}
+
 fn boolean_word(text: &str) -> bool {
     #[rustfmt::skip]
     const WORDS: [&str; 18] = [
@@ -104,6 +119,57 @@ fn is_float(text: &str) -> bool {
         }
         None => number(whole) && fraction(rest),
     }
+}
+
+/// A date, or a date with a time (`yaml/resolver.py`, the pattern of timestamps).
+fn is_timestamp(text: &str) -> bool {
+    let digits = |s: &str, least: usize, most: usize| {
+        (least..=most).contains(&s.len()) && s.bytes().all(|b| b.is_ascii_digit())
+    };
+    let mut parts = text.splitn(3, '-');
+    let (Some(year), Some(month), Some(rest)) = (parts.next(), parts.next(), parts.next()) else {
+        return false;
+    };
+    if !digits(year, 4, 4) || !digits(month, 1, 2) {
+        return false;
+    }
+    if digits(rest, 2, 2) && month.len() == 2 {
+        return true;
+    }
+    let Some((day, time)) = rest.split_once(['T', 't', ' ', '\t']) else {
+        return false;
+    };
+    let time = if rest[day.len()..].starts_with(['T', 't']) {
+        time
+    } else {
+        time.trim_start_matches([' ', '\t'])
+    };
+    digits(day, 1, 2) && is_time(time)
+}
+
+/// `h:mm:ss`, a fraction, a zone.
+fn is_time(text: &str) -> bool {
+    let bytes = text.as_bytes();
+    let digit = |i: usize| bytes.get(i).is_some_and(u8::is_ascii_digit);
+    let hour = if digit(1) { 2 } else { 1 };
+    let two = |i: usize| bytes.get(i) == Some(&b':') && digit(i + 1) && digit(i + 2);
+    if !digit(0) || !two(hour) || !two(hour + 3) {
+        return false;
+    }
+    let mut rest = &text[hour + 6..];
+    if let Some(fraction) = rest.strip_prefix('.') {
+        rest = fraction.trim_start_matches(|c: char| c.is_ascii_digit());
+    }
+    if rest.is_empty() {
+        return true;
+    }
+    let zone = rest.trim_start_matches([' ', '\t']);
+    let Some(offset) = zone.strip_prefix(['-', '+']) else {
+        return zone == "Z";
+    };
+    let (hours, minutes) = offset.split_once(':').unwrap_or((offset, "00"));
+    let number = |s: &str| s.bytes().all(|b| b.is_ascii_digit());
+    matches!(hours.len(), 1 | 2) && minutes.len() == 2 && number(hours) && number(minutes)
 }
 
 /// The boolean a text means, in any case of letters.

@@ -1,0 +1,110 @@
+//! Checked against what stock Salt answers (`tests/data/yaml_cases.json`).
+
+use super::*;
+use crate::wire::Map;
+use serde_json::Value as Json;
+
+/// Reads back the encoding of `tests/data/make_yaml_cases.py`.
+fn decode(json: &Json) -> Value {
+    match json {
+        Json::Null => Value::Nil,
+        Json::Bool(b) => Value::Bool(*b),
+        Json::Number(n) => n
+            .as_i64()
+            .map_or_else(|| Value::UInt(n.as_u64().unwrap()), Value::Int),
+        Json::String(s) => Value::Str(s.clone()),
+        Json::Array(items) => Value::Array(items.iter().map(decode).collect()),
+        Json::Object(o) => match o.iter().next().unwrap() {
+            (kind, Json::String(text)) if kind == "f" => Value::Float(text.parse().unwrap()),
+            (kind, Json::String(hex)) if kind == "b" => {
+                let byte = |i: usize| u8::from_str_radix(&hex[i..i + 2], 16).unwrap();
+                Value::Bytes((0..hex.len()).step_by(2).map(byte).collect())
+            }
+            (_, pairs) => {
+                let pairs = pairs.as_array().unwrap().iter();
+                Value::Map(Map(pairs.map(|p| (decode(&p[0]), decode(&p[1]))).collect()))
+            }
+        },
+    }
+}
+
+fn cases(name: &str) -> Vec<Json> {
+    let text = match std::env::var("YAML_CASES") {
+        Ok(path) => std::fs::read_to_string(path).unwrap(),
+        Err(_) => include_str!("../../../tests/data/yaml_cases.json").to_owned(),
+    };
+    let mut all: Json = serde_json::from_str(&text).unwrap();
+    serde_json::from_value(all[name].take()).unwrap_or_default()
+}
+
+/// NaN equals NaN here; everything else as `==` on the debug form, which tells types apart.
+fn same(a: &Value, b: &Value) -> bool {
+    format!("{a:?}") == format!("{b:?}")
+}
+
+fn report(failures: Vec<String>) {
+    assert!(
+        failures.is_empty(),
+        "{} differ:\n{}",
+        failures.len(),
+        failures.join("\n")
+    );
+}
+
+#[test]
+fn loads_what_salt_loads() {
+    let mut failures = Vec::new();
+    for case in cases("load") {
+        let text = case[0].as_str().unwrap();
+        let got = parse(text);
+        let wanted = &case[1];
+        let good = match &got {
+            Ok(value) => wanted.get("value").is_some_and(|w| same(value, &decode(w))),
+            Err(_) => wanted.get("error").is_some(),
+        };
+        if !good {
+            failures.push(format!("{text:?}: {got:?}, Salt: {wanted}"));
+        }
+    }
+    report(failures);
+}
+
+#[test]
+fn arguments_mean_what_they_mean_to_salt() {
+    let mut failures = Vec::new();
+    for case in cases("arg") {
+        let text = case[0].as_str().unwrap();
+        let got = yamlify_arg(text);
+        if !same(&got, &decode(&case[1])) {
+            failures.push(format!("{text:?}: {got:?}, Salt: {}", case[1]));
+        }
+    }
+    report(failures);
+}
+
+#[test]
+fn keyword_arguments_are_split_as_salt_splits_them() {
+    let mut failures = Vec::new();
+    for case in cases("input") {
+        let args: Vec<String> = serde_json::from_value(case[0].clone()).unwrap();
+        let (positional, keyword) = parse_input(&args);
+        let got = Value::Array(vec![positional.into(), keyword.into()]);
+        if !same(&got, &decode(&case[1])) {
+            failures.push(format!("{args:?}: {got:?}, Salt: {}", case[1]));
+        }
+    }
+    report(failures);
+}
+
+#[test]
+fn dumps_what_salt_dumps() {
+    let mut failures = Vec::new();
+    for case in cases("dump") {
+        let value = decode(&case[0]);
+        let got = emit(&value, true);
+        if got != case[1].as_str().unwrap() {
+            failures.push(format!("{value:?}:\n  {got:?}, Salt:\n  {}", case[1]));
+        }
+    }
+    report(failures);
+}
