@@ -59,6 +59,9 @@ impl Event {
         let tag = tag.into();
         check_tag(tag.as_bytes())?;
         check_map(&payload)?;
+        if msgpack::value_len(&payload) != Some(payload.len()) {
+            return Err(EventError::NotAMap);
+        }
         Ok(Event { tag, payload })
     }
 
@@ -114,8 +117,8 @@ impl Event {
     }
 }
 
-/// Tag and packed data of a body.
-pub(crate) fn split_body(body: &[u8]) -> Result<(&str, &[u8]), EventError> {
+/// Tag and packed data of a frame's body, as [`Event::from_body`] finds them but not copied.
+pub fn split_body(body: &[u8]) -> Result<(&str, &[u8]), EventError> {
     let window = &body[..body.len().min(MAX_TAG + TAGEND.len())];
     let end = window
         .windows(TAGEND.len())

@@ -7,9 +7,9 @@ use nix::sys::stat::{Mode, fchmod};
 use std::fmt;
 use std::fs::{self, File, Permissions};
 use std::io;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
-use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 
 /// Why a socket could not be offered.
@@ -42,7 +42,13 @@ impl fmt::Display for BindError {
                 path.display()
             ),
             BindError::Io { path, source } => {
-                write!(f, "cannot offer the socket {}: {source}", path.display())
+                write!(f, "cannot offer the socket {}: {source}", path.display())?;
+                match source.raw_os_error() {
+                    Some(e) if e == Errno::ENAMETOOLONG as i32 => {
+                        f.write_str(" (at most 107 bytes; set a shorter sock_dir)")
+                    }
+                    _ => Ok(()),
+                }
             }
         }
     }
@@ -93,26 +99,28 @@ fn clear(path: &Path) -> Result<(), BindError> {
         }
         Ok(_) => {}
     }
-    match UnixStream::connect(path) {
-        Err(e) if e.kind() == io::ErrorKind::ConnectionRefused => {
-            fs::remove_file(path).map_err(wrap)
-        }
-        // EPROTOTYPE: a datagram socket or the like lives there.
-        Ok(_) => Err(BindError::InUse(path.to_owned())),
-        Err(e) if e.raw_os_error() == Some(Errno::EPROTOTYPE as i32) => {
-            Err(BindError::InUse(path.to_owned()))
-        }
-        Err(e) => Err(wrap(e)),
+    match probe(path) {
+        Err(Errno::ECONNREFUSED) => fs::remove_file(path).map_err(wrap),
+        Err(Errno::ENOENT) => Ok(()),
+        // EAGAIN: too busy to answer. EPROTOTYPE: a socket of another kind.
+        Ok(()) | Err(Errno::EAGAIN | Errno::EPROTOTYPE) => Err(BindError::InUse(path.to_owned())),
+        Err(e) => Err(wrap(e.into())),
     }
 }
 
+/// Connects without waiting: an owner that is stopped or overrun must not hold us up.
+fn probe(path: &Path) -> Result<(), Errno> {
+    let fd = stream_socket()?;
+    socket::connect(fd.as_raw_fd(), &UnixAddr::new(path)?)
+}
+
+fn stream_socket() -> Result<OwnedFd, Errno> {
+    let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
+    socket::socket(AddressFamily::Unix, SockType::Stream, flags, None)
+}
+
 fn open(path: &Path, mode: u32, backlog: i32) -> io::Result<UnixListener> {
-    let fd = socket::socket(
-        AddressFamily::Unix,
-        SockType::Stream,
-        SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK,
-        None,
-    )?;
+    let fd = stream_socket()?;
     // The file is made with the socket's own mode, less the umask: never wider than asked for.
     fchmod(&fd, Mode::from_bits_truncate(mode))?;
     socket::bind(fd.as_raw_fd(), &UnixAddr::new(path)?)?;

@@ -1,8 +1,8 @@
 //! One sender.
 
-use super::counters::{Counters, add};
 use crate::wire::msgpack::Reader;
-use halite_ipc::{Decoder, FrameError, MAX_TAG};
+use halite_ipc::{Decoder, FrameError, split_body};
+use std::fmt;
 use std::io::{self, Read};
 use std::os::unix::net::UnixStream;
 
@@ -43,13 +43,7 @@ impl Source {
 
     /// Reads one buffer full at the most, so that every sender has its turn, and
     /// hands each event body to `take`.
-    pub fn turn(
-        &mut self,
-        chunk: &mut [u8],
-        max_event_size: usize,
-        counters: &Counters,
-        mut take: impl FnMut(&[u8]),
-    ) -> Turn {
+    pub fn turn(&mut self, chunk: &mut [u8], mut take: impl FnMut(&[u8])) -> Turn {
         let n = match (&self.stream).read(chunk) {
             Ok(0) => return Turn::Done,
             Ok(n) => n,
@@ -63,46 +57,39 @@ impl Source {
         };
         self.decoder.push(&chunk[..n]);
         loop {
-            let body = match self.decoder.next_body() {
-                Ok(Some(body)) => body,
+            match self.decoder.next_body() {
+                Ok(Some(body)) => take(body),
                 Ok(None) => return Turn::Open,
                 Err(e) => return Turn::Bad(e),
-            };
-            match check(body, max_event_size) {
-                Ok(()) => {
-                    add(&counters.events_in, 1);
-                    take(body);
-                }
-                Err(Defect::TooLarge) => add(&counters.oversized, 1),
-                Err(Defect::Malformed) => add(&counters.bad_events, 1),
             }
         }
     }
 }
 
+/// Why an event is not handed on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Defect {
     TooLarge,
     Malformed,
 }
 
+impl fmt::Display for Defect {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        f.write_str(match self {
+            Defect::TooLarge => "an event over max_event_size",
+            Defect::Malformed => "something that is no event (a tag, an empty line and a map)",
+        })
+    }
+}
+
 /// Whether listeners can be expected to read this body: a stock one ends on anything else.
 pub(super) fn check(body: &[u8], max_event_size: usize) -> Result<(), Defect> {
-    let window = &body[..body.len().min(MAX_TAG + 2)];
-    let end = window
-        .windows(2)
-        .position(|w| w == b"\n\n")
-        .ok_or(Defect::Malformed)?;
-    let (tag, data) = (&body[..end], &body[end + 2..]);
-    if tag.is_empty() || std::str::from_utf8(tag).is_err() {
-        return Err(Defect::Malformed);
-    }
+    let (_, data) = split_body(body).map_err(|_| Defect::Malformed)?;
     if data.len() > max_event_size {
         return Err(Defect::TooLarge);
     }
-    let is_map = matches!(data.first(), Some(0x80..=0x8f | 0xde | 0xdf));
     let mut reader = Reader::new(data);
-    if !is_map || reader.skip().is_err() || !reader.rest().is_empty() {
+    if reader.skip().is_err() || !reader.rest().is_empty() {
         return Err(Defect::Malformed);
     }
     Ok(())
