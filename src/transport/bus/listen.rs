@@ -129,3 +129,77 @@ fn open(path: &Path, mode: u32, backlog: i32) -> io::Result<UnixListener> {
     socket::listen(&fd, Backlog::new(backlog)?)?;
     Ok(UnixListener::from(fd))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::net::{UnixDatagram, UnixStream};
+
+    fn mode(path: &Path) -> u32 {
+        fs::metadata(path).unwrap().permissions().mode() & 0o7777
+    }
+
+    #[test]
+    fn modes_are_exact() {
+        let dir = tempfile::tempdir().unwrap();
+        for wanted in [0o600, 0o660, 0o666] {
+            let path = dir.path().join(format!("{wanted:o}"));
+            let _listener = bind(&path, wanted, 5).unwrap();
+            assert_eq!(mode(&path), wanted);
+        }
+    }
+
+    #[test]
+    fn a_stale_file_is_replaced_and_a_living_one_is_not() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("s.ipc");
+        drop(bind(&path, 0o600, 5).unwrap());
+        assert!(path.exists());
+        let living = bind(&path, 0o600, 5).unwrap();
+        let refused = bind(&path, 0o600, 5).unwrap_err();
+        assert!(matches!(refused, BindError::InUse(_)));
+        assert!(
+            refused
+                .to_string()
+                .contains("already in use by another process")
+        );
+        UnixStream::connect(&path).unwrap();
+        drop(living);
+    }
+
+    /// An owner that is stopped answers nobody once its backlog is full.
+    #[test]
+    fn an_owner_that_does_not_accept_is_living() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("s.ipc");
+        let _living = bind(&path, 0o600, 0).unwrap();
+        let _waiting = UnixStream::connect(&path).unwrap();
+        assert!(matches!(bind(&path, 0o600, 5), Err(BindError::InUse(_))));
+    }
+
+    #[test]
+    fn other_things_are_left_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("file");
+        fs::write(&file, "mine").unwrap();
+        assert!(matches!(
+            bind(&file, 0o600, 5),
+            Err(BindError::NotASocket(_))
+        ));
+        assert_eq!(fs::read(&file).unwrap(), b"mine");
+        let datagram = dir.path().join("datagram");
+        let _owner = UnixDatagram::bind(&datagram).unwrap();
+        assert!(matches!(
+            bind(&datagram, 0o600, 5),
+            Err(BindError::InUse(_))
+        ));
+        let missing = dir.path().join("no/such.ipc");
+        assert!(matches!(
+            bind(&missing, 0o600, 5),
+            Err(BindError::Io { .. })
+        ));
+        let long = dir.path().join("x".repeat(120));
+        let said = bind(&long, 0o600, 5).unwrap_err().to_string();
+        assert!(said.contains("shorter sock_dir"), "{said}");
+    }
+}

@@ -158,6 +158,7 @@ impl BusServer {
             let (ready, _) = self.turn(wait)?;
             let idle = ready == 0 && self.inbox.is_empty();
             if left.is_zero() || (idle && !waiting) {
+                self.sinks.values().for_each(report);
                 return Ok(());
             }
         }
@@ -288,21 +289,32 @@ impl BusServer {
         let Some(source) = self.sources.get_mut(&token) else {
             return;
         };
+        let mut turn = source.fill(&mut self.chunk);
+        if matches!(turn, Turn::Open) {
+            // Whoever connected before an event was fired is to hear it, so look at the
+            // door between reading and handing on.
+            self.accept(PUBL);
+            turn = self.hand_on(token);
+        }
+        self.close_source(token, turn);
+    }
+
+    fn hand_on(&mut self, token: u64) -> Turn {
+        let Some(source) = self.sources.get_mut(&token) else {
+            return Turn::Done;
+        };
         let cx = &self.cx;
         let sinks = &mut self.sinks;
         let mut gone = Vec::new();
         let mut defect = None;
-        let turn = source.turn(&mut self.chunk, |body| {
-            match check(body, cx.options.max_event_size) {
-                Ok(()) => broadcast(sinks, body, cx, &mut gone),
-                Err(why) => {
-                    let counters = &cx.counters;
-                    match why {
-                        Defect::TooLarge => add(&counters.oversized, 1),
-                        Defect::Malformed => add(&counters.bad_events, 1),
-                    }
-                    defect = Some(why);
+        let turn = source.drain(|body| match check(body, cx.options.max_event_size) {
+            Ok(()) => broadcast(sinks, body, cx, &mut gone),
+            Err(why) => {
+                match why {
+                    Defect::TooLarge => add(&cx.counters.oversized, 1),
+                    Defect::Malformed => add(&cx.counters.bad_events, 1),
                 }
+                defect = Some(why);
             }
         });
         if let Some(why) = defect
@@ -311,32 +323,40 @@ impl BusServer {
             let pid = source.pid;
             log::warn!("event bus: process {pid} fired {why}; dropped ({n} such reads)");
         }
-        let (pid, torn) = (source.pid, source.torn());
+        gone.into_iter().for_each(|token| self.remove_sink(token));
+        turn
+    }
+
+    /// Lets go of a sender that is done, broken or no sender at all.
+    fn close_source(&mut self, token: u64, turn: Turn) {
+        let Some(source) = self.sources.get(&token) else {
+            return;
+        };
+        let pid = source.pid;
+        let counters = &self.cx.counters;
         match turn {
-            Turn::Open => {}
-            Turn::Done => {
-                add(&cx.counters.bad_frames, u64::from(torn));
-                self.sources.remove(&token);
-            }
+            Turn::Open => return,
+            Turn::Done => add(&counters.bad_frames, u64::from(source.torn())),
             Turn::Bad(why) => {
-                add(&cx.counters.bad_frames, 1);
+                add(&counters.bad_frames, 1);
                 if let Some(n) = self.bad.tick() {
                     log::warn!("event bus: cut off process {pid}: {why} ({n} such senders)");
                 }
-                self.sources.remove(&token);
             }
-            Turn::Failed(e) => {
-                log::debug!("event bus: reading from process {pid} failed: {e}");
-                self.sources.remove(&token);
-            }
+            Turn::Failed(e) => log::debug!("event bus: reading from process {pid} failed: {e}"),
         }
-        gone.into_iter().for_each(|token| self.remove_sink(token));
+        self.sources.remove(&token);
         self.count_peers();
     }
 
     fn drain_inbox(&mut self) {
+        let waiting = self.inbox.len().min(INBOX);
+        if waiting == 0 {
+            return;
+        }
+        self.accept(PUBL);
         let mut gone = Vec::new();
-        for body in self.inbox.try_iter().take(INBOX) {
+        for body in self.inbox.try_iter().take(waiting) {
             broadcast(&mut self.sinks, &body, &self.cx, &mut gone);
         }
         gone.into_iter().for_each(|token| self.remove_sink(token));

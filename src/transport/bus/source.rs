@@ -41,21 +41,24 @@ impl Source {
         self.decoder.in_frame()
     }
 
-    /// Reads one buffer full at the most, so that every sender has its turn, and
-    /// hands each event body to `take`.
-    pub fn turn(&mut self, chunk: &mut [u8], mut take: impl FnMut(&[u8])) -> Turn {
-        let n = match (&self.stream).read(chunk) {
-            Ok(0) => return Turn::Done,
-            Ok(n) => n,
-            Err(e) => {
-                return match e.kind() {
-                    io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted => Turn::Open,
-                    io::ErrorKind::ConnectionReset => Turn::Done,
-                    _ => Turn::Failed(e),
-                };
+    /// Reads one buffer full at the most, so that every sender has its turn.
+    pub fn fill(&mut self, chunk: &mut [u8]) -> Turn {
+        match (&self.stream).read(chunk) {
+            Ok(0) => Turn::Done,
+            Ok(n) => {
+                self.decoder.push(&chunk[..n]);
+                Turn::Open
             }
-        };
-        self.decoder.push(&chunk[..n]);
+            Err(e) => match e.kind() {
+                io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted => Turn::Open,
+                io::ErrorKind::ConnectionReset => Turn::Done,
+                _ => Turn::Failed(e),
+            },
+        }
+    }
+
+    /// Hands each whole event body that has been read to `take`.
+    pub fn drain(&mut self, mut take: impl FnMut(&[u8])) -> Turn {
         loop {
             match self.decoder.next_body() {
                 Ok(Some(body)) => take(body),
@@ -93,4 +96,28 @@ pub(super) fn check(body: &[u8], max_event_size: usize) -> Result<(), Defect> {
         return Err(Defect::Malformed);
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_events_pass() {
+        let deep = [&b"a\n\n\x81\xa1a"[..], &[0x91; 200], b"\xc0"].concat();
+        let large = [&b"a\n\n\x81\xa1a\xda\x01\x2c"[..], &[b'x'; 300]].concat();
+        let cases: [(&[u8], Result<(), Defect>); 8] = [
+            (b"a\n\n\x81\xa1a\x01", Ok(())),
+            (b"a\n\n\x80", Ok(())),
+            (b"a\n\n\x81\xa1a", Err(Defect::Malformed)),
+            (b"a\n\n\x80\x80", Err(Defect::Malformed)),
+            (b"a\n\n\x90", Err(Defect::Malformed)),
+            (b"\n\n\x80", Err(Defect::Malformed)),
+            (&deep, Err(Defect::Malformed)),
+            (&large, Err(Defect::TooLarge)),
+        ];
+        for (body, want) in cases {
+            assert_eq!(check(body, 300), want, "{body:x?}");
+        }
+    }
 }
