@@ -5,10 +5,11 @@
 
 use super::{Bus, LONG};
 use halite::transport::bus::BusOptions;
-use halite_ipc::{Event, Framing, StampStyle};
+use halite_ipc::{Event, Framing, Publisher, StampStyle, Subscriber};
 use std::io::{BufRead, BufReader, Lines};
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
+use std::time::{Duration, Instant};
 
 /// Listens, then tells in JSON lines what it hears; fires two events at the end.
 const PEER: &str = r#"
@@ -36,6 +37,21 @@ while True:
 say(own=event is not None)
 "#;
 
+/// The event publisher of a stock master, without the master; ends with its input.
+const SERVER: &str = r#"
+import os, sys, threading
+import salt.config, salt.utils.event
+paths = dict.fromkeys(["root_dir", "sock_dir", "pki_dir", "cachedir"], sys.argv[1])
+opts = salt.config.apply_master_config(dict(paths, id="bus_master"))
+opts["sock_dir"] = sys.argv[1]
+threading.Thread(target=lambda: (sys.stdin.read(), os._exit(0)), daemon=True).start()
+if hasattr(salt.utils.event, "EventPublisher"):
+    salt.utils.event.EventPublisher(opts).run()
+else:
+    import salt.channel.server
+    salt.channel.server.MasterPubServerChannel.factory(opts)._publish_daemon()
+"#;
+
 #[test]
 fn stock_3006_listens_and_fires() {
     if let Some(venv) = venv("HALITE_SALT_3006") {
@@ -48,6 +64,79 @@ fn stock_3008_listens_and_fires() {
     if let Some(venv) = venv("HALITE_SALT_3008") {
         both_directions(&venv, Framing::Bare, StampStyle::Offset);
     }
+}
+
+#[test]
+fn our_client_on_a_stock_3006_bus() {
+    if let Some(venv) = venv("HALITE_SALT_3006") {
+        client_on_stock(&venv);
+    }
+}
+
+#[test]
+fn our_client_on_a_stock_3008_bus() {
+    if let Some(venv) = venv("HALITE_SALT_3008") {
+        client_on_stock(&venv);
+    }
+}
+
+fn client_on_stock(venv: &str) {
+    let dir = tempfile::tempdir().unwrap();
+    let mut server = Command::new(format!("{venv}/bin/python"))
+        .args(["-c", SERVER])
+        .arg(dir.path())
+        .stdin(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let end = Instant::now() + Duration::from_secs(60);
+    let pull = dir.path().join("master_event_pull.ipc");
+    let publ = dir.path().join("master_event_pub.ipc");
+    let (mut listener, mut sender) = loop {
+        let both = (
+            Subscriber::connect(&publ),
+            Publisher::connect(&pull, Framing::Prefixed),
+        );
+        if let (Ok(listener), Ok(sender)) = both {
+            break (listener, sender);
+        }
+        let ended = server.try_wait().unwrap();
+        assert!(
+            ended.is_none() && Instant::now() < end,
+            "the stock bus did not start"
+        );
+        std::thread::sleep(Duration::from_millis(20));
+    };
+    // A stock bus may accept a moment later than it relays.
+    let fire = |sender: &mut Publisher, n: i32| {
+        let data = halite::map! { "n" => n, "big" => "x".repeat(100_000) };
+        sender.fire(&Event::new("t", &data).unwrap()).unwrap();
+    };
+    loop {
+        fire(&mut sender, -1);
+        let heard = listener.next(Some(Duration::from_millis(100))).unwrap();
+        if heard.is_some() {
+            break;
+        }
+        assert!(Instant::now() < end, "the stock bus relays nothing");
+    }
+    for n in 0..100 {
+        fire(&mut sender, n);
+        let heard = loop {
+            let event = listener.next(LONG).unwrap().unwrap();
+            let data: halite::wire::Value = event.decode().unwrap();
+            match data.as_map().unwrap().int("n") {
+                Some(-1) => {}
+                heard => break heard,
+            }
+        };
+        assert_eq!(heard, Some(n.into()));
+    }
+    drop(server.stdin.take());
+    server.wait().unwrap();
+    assert!(matches!(
+        listener.next(LONG),
+        Err(halite_ipc::Error::Closed)
+    ));
 }
 
 fn venv(name: &str) -> Option<String> {

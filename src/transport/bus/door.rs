@@ -58,3 +58,17 @@ impl Throttle {
         Some(std::mem::take(&mut self.held))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_message_a_minute_counts_the_rest() {
+        let mut throttle = Throttle::default();
+        assert_eq!(throttle.tick(), Some(1));
+        assert_eq!((throttle.tick(), throttle.tick()), (None, None));
+        throttle.last = Instant::now().checked_sub(REPORT);
+        assert_eq!(throttle.tick(), Some(3));
+    }
+}
