@@ -59,6 +59,9 @@ impl Event {
         let tag = tag.into();
         check_tag(tag.as_bytes())?;
         check_map(&payload)?;
+        if msgpack::value_len(&payload) != Some(payload.len()) {
+            return Err(EventError::NotAMap);
+        }
         Ok(Event { tag, payload })
     }
 
@@ -114,8 +117,8 @@ impl Event {
     }
 }
 
-/// Tag and packed data of a body.
-pub(crate) fn split_body(body: &[u8]) -> Result<(&str, &[u8]), EventError> {
+/// Tag and packed data of a frame's body, as [`Event::from_body`] finds them but not copied.
+pub fn split_body(body: &[u8]) -> Result<(&str, &[u8]), EventError> {
     let window = &body[..body.len().min(MAX_TAG + TAGEND.len())];
     let end = window
         .windows(TAGEND.len())
@@ -138,4 +141,67 @@ fn check_tag(tag: &[u8]) -> Result<(), EventError> {
 
 fn check_map(payload: &[u8]) -> Result<(), EventError> {
     msgpack::map(payload).map(drop).ok_or(EventError::NotAMap)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeMap;
+
+    #[derive(Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+    struct Data {
+        id: String,
+        retcode: i64,
+        out: Option<String>,
+    }
+
+    #[test]
+    fn structs_travel_as_maps() {
+        let data = Data {
+            id: "web1".into(),
+            retcode: -1,
+            out: None,
+        };
+        let event = Event::new("a/b", &data).unwrap();
+        assert_eq!(
+            event.payload,
+            b"\x83\xa2id\xa4web1\xa7retcode\xff\xa3out\xc0"
+        );
+        let back = Event::from_body(&event.body()).unwrap();
+        assert_eq!(back, event);
+        assert_eq!(back.decode::<Data>().unwrap(), data);
+        assert!(matches!(back.decode::<Vec<u8>>(), Err(EventError::Data(_))));
+    }
+
+    #[test]
+    fn what_is_no_event() {
+        let empty = BTreeMap::<String, u8>::new();
+        for tag in ["", "a\n\nb", "a\n", &"x".repeat(MAX_TAG + 1)] {
+            assert_eq!(Event::new(tag, &empty), Err(EventError::BadTag));
+        }
+        assert!(Event::new("x".repeat(MAX_TAG), &empty).is_ok());
+        assert_eq!(Event::new("a", &[1, 2]), Err(EventError::NotAMap));
+        assert_eq!(
+            Event::from_payload("a", b"\x80\x80".to_vec()),
+            Err(EventError::NotAMap)
+        );
+        let cases: [(&[u8], EventError); 6] = [
+            (b"", EventError::BadTag),
+            (b"tag without end", EventError::BadTag),
+            (b"\n\n\x80", EventError::BadTag),
+            (b"\xff\n\n\x80", EventError::BadTag),
+            (b"a\n\n", EventError::NotAMap),
+            (b"a\n\n\x90", EventError::NotAMap),
+        ];
+        for (body, why) in cases {
+            assert_eq!(Event::from_body(body), Err(why));
+        }
+    }
+
+    #[test]
+    fn longest_tag_comes_back() {
+        let tag = "x".repeat(MAX_TAG);
+        let event = Event::from_payload(tag.clone(), vec![0x80]).unwrap();
+        assert_eq!(Event::from_body(&event.body()).unwrap().tag, tag);
+    }
 }

@@ -266,3 +266,6 @@ fn find_body(frame: &[u8]) -> Option<&[u8]> {
     }
     body.filter(|_| rest.is_empty())
 }
+
+#[cfg(test)]
+mod tests;

@@ -35,7 +35,7 @@ mod stamp;
 mod subscriber;
 
 pub use error::Error;
-pub use event::{Event, EventError, MAX_TAG};
+pub use event::{Event, EventError, MAX_TAG, split_body};
 pub use frame::{Decoder, FrameError, Framing, MAX_FRAME};
 pub use publisher::Publisher;
 pub use stamp::{StampStyle, stamp_now};

@@ -9,6 +9,7 @@ use std::time::Duration;
 /// A connection to the pull socket of a bus.
 ///
 /// Nothing is ever answered: a fired event has been handed to the kernel, no more is known.
+/// `SIGPIPE` must be ignored, as it is in every Rust program that does not change it.
 #[derive(Debug)]
 pub struct Publisher {
     path: PathBuf,
@@ -44,8 +45,11 @@ impl Publisher {
     /// Zero counts as one millisecond.
     pub fn with_timeout(mut self, timeout: Duration) -> Publisher {
         self.timeout = timeout.max(Duration::from_millis(1));
-        // Opened anew with this timeout.
-        self.stream = None;
+        if let Some(stream) = &self.stream
+            && stream.set_write_timeout(Some(self.timeout)).is_err()
+        {
+            self.stream = None;
+        }
         self
     }
 

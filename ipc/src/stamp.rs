@@ -101,3 +101,88 @@ fn walk(payload: &[u8]) -> Option<(u64, Option<Range<usize>>)> {
     }
     (at == payload.len()).then_some((pairs, found))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Event;
+    use std::collections::BTreeMap;
+
+    /// Against Python: `datetime.fromtimestamp(s, timezone.utc).isoformat()`.
+    #[test]
+    fn as_python_writes_it() {
+        let cases = [
+            (0, 0, "1970-01-01T00:00:00"),
+            (951_782_399, 1, "2000-02-28T23:59:59.000001"),
+            (951_782_400, 0, "2000-02-29T00:00:00"),
+            (1_795_252_576, 385_321, "2026-11-21T09:16:16.385321"),
+            (4_107_542_400, 0, "2100-03-01T00:00:00"),
+            (1_735_689_599, 999_999, "2024-12-31T23:59:59.999999"),
+        ];
+        for (secs, micros, want) in cases {
+            assert_eq!(format(secs, micros, StampStyle::Naive), want);
+            assert_eq!(
+                format(secs, micros, StampStyle::Offset),
+                format!("{want}+00:00")
+            );
+        }
+    }
+
+    #[test]
+    fn added_at_the_end_or_replaced_in_place() {
+        let plain = b"\x82\xa1a\x01\xa1b\x92\xc0\xc3";
+        let put = |payload: &[u8], text, over| super::put(payload, text, over).unwrap();
+        let stamped = put(plain, "T", false).unwrap();
+        assert_eq!(stamped, b"\x83\xa1a\x01\xa1b\x92\xc0\xc3\xa6_stamp\xa1T");
+        assert_eq!(put(&stamped, "U", false), None);
+        assert_eq!(
+            put(&stamped, "U", true).unwrap(),
+            b"\x83\xa1a\x01\xa1b\x92\xc0\xc3\xa6_stamp\xa1U"
+        );
+        let middle = b"\x82\xc4\x06_stamp\xd9\x01T\xa1b\x01";
+        assert_eq!(
+            put(middle, "longer", true).unwrap(),
+            b"\x82\xc4\x06_stamp\xa6longer\xa1b\x01"
+        );
+        // A value that looks like the key is none.
+        let value = b"\x81\xa1a\xa6_stamp";
+        assert_eq!(put(value, "T", false).unwrap()[0], 0x82);
+    }
+
+    #[test]
+    fn the_header_may_grow() {
+        for n in [0usize, 14, 15, 16, 65_534, 65_535, 65_536] {
+            let data: BTreeMap<String, u8> = (0..n).map(|i| (format!("k{i}"), 1)).collect();
+            let mut event = Event::new("t", &data).unwrap();
+            assert_eq!(event.stamp(StampStyle::Offset), Ok(true));
+            assert_eq!(event.stamp(StampStyle::Offset), Ok(false));
+            let text = event.stamp_text().unwrap().to_owned();
+            assert!(text.ends_with("+00:00") && text.starts_with("20"), "{text}");
+            let (pairs, found) = walk(&event.payload).unwrap();
+            assert_eq!((pairs, found.is_some()), (n as u64 + 1, true));
+            assert!(
+                event
+                    .decode::<BTreeMap<String, serde::de::IgnoredAny>>()
+                    .is_ok()
+            );
+        }
+    }
+
+    #[test]
+    fn what_is_no_map_is_refused() {
+        for bytes in [
+            &b""[..],
+            b"\x01",
+            b"\x91\x01",
+            b"\x81\xa1a",
+            b"\x81\xa1a\x01\x01",
+            b"\xdf\xff\xff\xff\xff",
+        ] {
+            assert_eq!(
+                put(bytes, "T", true),
+                Err(EventError::NotAMap),
+                "{bytes:x?}"
+            );
+        }
+    }
+}

@@ -59,7 +59,8 @@ impl Subscriber {
             prefixes: Vec::new(),
             pause: Duration::from_secs(1),
             live: None,
-            failed: false,
+            tried: None,
+            unreachable: false,
         }
     }
 
@@ -83,20 +84,23 @@ impl Subscriber {
     /// up. [`Error::Event`] concerns one event only, all other errors end the connection.
     pub fn next(&mut self, timeout: Option<Duration>) -> Result<Option<Event>, Error> {
         let deadline = timeout.and_then(|t| Instant::now().checked_add(t));
-        let mut patience = match timeout {
-            None => Wait::Forever,
-            Some(t) => Wait::of(t),
-        };
+        let mut wait = timeout.map_or(Wait::Forever, Wait::of);
         loop {
             if let Some(event) = self.buffered()? {
                 return Ok(Some(event));
             }
-            if !self.fill(patience)? {
+            if !self.fill(wait)? {
                 return Ok(None);
             }
-            if let Some(end) = deadline {
-                patience = Wait::of(end.saturating_duration_since(Instant::now()));
+            let Some(end) = deadline else {
+                continue;
+            };
+            let left = end.saturating_duration_since(Instant::now());
+            // A flood of events that are filtered out must not hold the caller.
+            if left.is_zero() {
+                return self.buffered();
             }
+            wait = Wait::of(left);
         }
     }
 
@@ -160,7 +164,8 @@ impl Wait {
 }
 
 impl AsFd for Subscriber {
-    /// To poll for reading. Drain [`next`](Subscriber::next) with a zero timeout after each wake-up.
+    /// To poll for reading, level-triggered: after a wake-up call [`next`](Subscriber::next)
+    /// with a zero timeout until it yields `None`.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.stream.as_fd()
     }
@@ -192,8 +197,10 @@ pub struct Reconnecting {
     prefixes: Vec<String>,
     pause: Duration,
     live: Option<Subscriber>,
-    /// The last attempt to connect failed and was reported.
-    failed: bool,
+    /// When the last attempt to connect was made.
+    tried: Option<Instant>,
+    /// It failed, and that was reported.
+    unreachable: bool,
 }
 
 impl Reconnecting {
@@ -211,26 +218,36 @@ impl Reconnecting {
     }
 
     fn attempt(&mut self) -> Result<Event, Error> {
-        if self.live.is_none() {
-            let mut live = Subscriber::connect(&self.path)?;
-            live.prefixes.clone_from(&self.prefixes);
-            self.failed = false;
-            self.live = Some(live);
-        }
+        let mut live = match self.live.take() {
+            Some(live) => live,
+            None => self.connect()?,
+        };
         loop {
-            let Some(live) = &mut self.live else {
-                return Err(Error::Closed);
-            };
             match live.next(None) {
-                Ok(Some(event)) => return Ok(event),
-                Ok(None) => {}
-                Err(Error::Event(e)) => return Err(Error::Event(e)),
-                Err(e) => {
-                    self.live = None;
-                    return Err(e);
+                Ok(Some(event)) => {
+                    self.live = Some(live);
+                    return Ok(event);
                 }
+                Ok(None) => {}
+                Err(Error::Event(e)) => {
+                    self.live = Some(live);
+                    return Err(Error::Event(e));
+                }
+                Err(e) => return Err(e),
             }
         }
+    }
+
+    /// Connects, at most once per `pause`: a bus may also accept and hang up at once.
+    fn connect(&mut self) -> Result<Subscriber, Error> {
+        if let Some(tried) = self.tried {
+            thread::sleep(self.pause.saturating_sub(tried.elapsed()));
+        }
+        self.tried = Some(Instant::now());
+        let mut live = Subscriber::connect(&self.path)?;
+        live.prefixes.clone_from(&self.prefixes);
+        self.unreachable = false;
+        Ok(live)
     }
 }
 
@@ -239,17 +256,13 @@ impl Iterator for Reconnecting {
 
     fn next(&mut self) -> Option<Self::Item> {
         loop {
-            if self.failed {
-                thread::sleep(self.pause);
-            }
             let got = self.attempt();
-            let unreachable = matches!(got, Err(Error::Connect { .. }));
-            if unreachable && self.failed {
-                continue;
+            if !matches!(got, Err(Error::Connect { .. })) {
+                return Some(got);
             }
-            // A stream that is no bus would otherwise be retried without a pause.
-            self.failed = unreachable || matches!(got, Err(Error::Frame(_)));
-            return Some(got);
+            if !std::mem::replace(&mut self.unreachable, true) {
+                return Some(got);
+            }
         }
     }
 }

@@ -1,6 +1,7 @@
 //! The way into a bus for the process that runs it.
 
 use super::counters::{BusCounters, Counters};
+use super::source::{Defect, check};
 use crossbeam_channel::{SendTimeoutError, Sender};
 use halite_ipc::{Event, EventError, StampStyle};
 use nix::sys::eventfd::EventFd;
@@ -15,10 +16,11 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// Fires events into a bus of the same process, reads its counters and stops it.
 #[derive(Clone, Debug)]
 pub struct BusHandle {
-    pub(super) inbox: Sender<Event>,
+    pub(super) inbox: Sender<Vec<u8>>,
     pub(super) signals: Arc<Signals>,
     pub(super) counters: Arc<Counters>,
     pub(super) stamp: StampStyle,
+    pub(super) max_event_size: usize,
 }
 
 /// What wakes the loop.
@@ -37,7 +39,9 @@ pub enum FireError {
     Stopped,
     /// The bus took nothing for some seconds.
     Busy,
-    /// The data is not a map.
+    /// The data is over `max_event_size`, which is given in octets.
+    TooLarge(usize),
+    /// The tag or the data is not fit for an event.
     Event(EventError),
 }
 
@@ -50,6 +54,7 @@ impl fmt::Display for FireError {
                 "the event bus of this process took no event for {} s",
                 PATIENCE.as_secs()
             ),
+            FireError::TooLarge(max) => write!(f, "the event is over max_event_size ({max} bytes)"),
             FireError::Event(e) => e.fmt(f),
         }
     }
@@ -64,8 +69,15 @@ impl BusHandle {
     pub fn fire(&self, event: &Event) -> Result<(), FireError> {
         let mut event = event.clone();
         event.stamp(self.stamp).map_err(FireError::Event)?;
+        let body = event.body();
+        check(&body, self.max_event_size).map_err(|defect| match defect {
+            Defect::TooLarge => FireError::TooLarge(self.max_event_size),
+            Defect::Malformed => {
+                FireError::Event(EventError::Data("bad tag, or nested too deeply".into()))
+            }
+        })?;
         self.inbox
-            .send_timeout(event, PATIENCE)
+            .send_timeout(body, PATIENCE)
             .map_err(|e| match e {
                 SendTimeoutError::Timeout(_) => FireError::Busy,
                 SendTimeoutError::Disconnected(_) => FireError::Stopped,
@@ -82,7 +94,6 @@ impl BusHandle {
     /// Makes [`BusServer::run`](super::BusServer::run) return after what is queued was offered once more.
     pub fn stop(&self) {
         self.signals.stop.store(true, Ordering::SeqCst);
-        self.signals.woken.store(false, Ordering::SeqCst);
         self.signals.wake();
     }
 }

@@ -7,9 +7,9 @@ use nix::sys::stat::{Mode, fchmod};
 use std::fmt;
 use std::fs::{self, File, Permissions};
 use std::io;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
-use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 
 /// Why a socket could not be offered.
@@ -42,7 +42,13 @@ impl fmt::Display for BindError {
                 path.display()
             ),
             BindError::Io { path, source } => {
-                write!(f, "cannot offer the socket {}: {source}", path.display())
+                write!(f, "cannot offer the socket {}: {source}", path.display())?;
+                match source.raw_os_error() {
+                    Some(e) if e == Errno::ENAMETOOLONG as i32 => {
+                        f.write_str(" (at most 107 bytes; set a shorter sock_dir)")
+                    }
+                    _ => Ok(()),
+                }
             }
         }
     }
@@ -93,26 +99,28 @@ fn clear(path: &Path) -> Result<(), BindError> {
         }
         Ok(_) => {}
     }
-    match UnixStream::connect(path) {
-        Err(e) if e.kind() == io::ErrorKind::ConnectionRefused => {
-            fs::remove_file(path).map_err(wrap)
-        }
-        // EPROTOTYPE: a datagram socket or the like lives there.
-        Ok(_) => Err(BindError::InUse(path.to_owned())),
-        Err(e) if e.raw_os_error() == Some(Errno::EPROTOTYPE as i32) => {
-            Err(BindError::InUse(path.to_owned()))
-        }
-        Err(e) => Err(wrap(e)),
+    match probe(path) {
+        Err(Errno::ECONNREFUSED) => fs::remove_file(path).map_err(wrap),
+        Err(Errno::ENOENT) => Ok(()),
+        // EAGAIN: too busy to answer. EPROTOTYPE: a socket of another kind.
+        Ok(()) | Err(Errno::EAGAIN | Errno::EPROTOTYPE) => Err(BindError::InUse(path.to_owned())),
+        Err(e) => Err(wrap(e.into())),
     }
 }
 
+/// Connects without waiting: an owner that is stopped or overrun must not hold us up.
+fn probe(path: &Path) -> Result<(), Errno> {
+    let fd = stream_socket()?;
+    socket::connect(fd.as_raw_fd(), &UnixAddr::new(path)?)
+}
+
+fn stream_socket() -> Result<OwnedFd, Errno> {
+    let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
+    socket::socket(AddressFamily::Unix, SockType::Stream, flags, None)
+}
+
 fn open(path: &Path, mode: u32, backlog: i32) -> io::Result<UnixListener> {
-    let fd = socket::socket(
-        AddressFamily::Unix,
-        SockType::Stream,
-        SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK,
-        None,
-    )?;
+    let fd = stream_socket()?;
     // The file is made with the socket's own mode, less the umask: never wider than asked for.
     fchmod(&fd, Mode::from_bits_truncate(mode))?;
     socket::bind(fd.as_raw_fd(), &UnixAddr::new(path)?)?;
@@ -120,4 +128,78 @@ fn open(path: &Path, mode: u32, backlog: i32) -> io::Result<UnixListener> {
     fs::set_permissions(path, Permissions::from_mode(mode))?;
     socket::listen(&fd, Backlog::new(backlog)?)?;
     Ok(UnixListener::from(fd))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::net::{UnixDatagram, UnixStream};
+
+    fn mode(path: &Path) -> u32 {
+        fs::metadata(path).unwrap().permissions().mode() & 0o7777
+    }
+
+    #[test]
+    fn modes_are_exact() {
+        let dir = tempfile::tempdir().unwrap();
+        for wanted in [0o600, 0o660, 0o666] {
+            let path = dir.path().join(format!("{wanted:o}"));
+            let _listener = bind(&path, wanted, 5).unwrap();
+            assert_eq!(mode(&path), wanted);
+        }
+    }
+
+    #[test]
+    fn a_stale_file_is_replaced_and_a_living_one_is_not() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("s.ipc");
+        drop(bind(&path, 0o600, 5).unwrap());
+        assert!(path.exists());
+        let living = bind(&path, 0o600, 5).unwrap();
+        let refused = bind(&path, 0o600, 5).unwrap_err();
+        assert!(matches!(refused, BindError::InUse(_)));
+        assert!(
+            refused
+                .to_string()
+                .contains("already in use by another process")
+        );
+        UnixStream::connect(&path).unwrap();
+        drop(living);
+    }
+
+    /// An owner that is stopped answers nobody once its backlog is full.
+    #[test]
+    fn an_owner_that_does_not_accept_is_living() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("s.ipc");
+        let _living = bind(&path, 0o600, 0).unwrap();
+        let _waiting = UnixStream::connect(&path).unwrap();
+        assert!(matches!(bind(&path, 0o600, 5), Err(BindError::InUse(_))));
+    }
+
+    #[test]
+    fn other_things_are_left_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("file");
+        fs::write(&file, "mine").unwrap();
+        assert!(matches!(
+            bind(&file, 0o600, 5),
+            Err(BindError::NotASocket(_))
+        ));
+        assert_eq!(fs::read(&file).unwrap(), b"mine");
+        let datagram = dir.path().join("datagram");
+        let _owner = UnixDatagram::bind(&datagram).unwrap();
+        assert!(matches!(
+            bind(&datagram, 0o600, 5),
+            Err(BindError::InUse(_))
+        ));
+        let missing = dir.path().join("no/such.ipc");
+        assert!(matches!(
+            bind(&missing, 0o600, 5),
+            Err(BindError::Io { .. })
+        ));
+        let long = dir.path().join("x".repeat(120));
+        let said = bind(&long, 0o600, 5).unwrap_err().to_string();
+        assert!(said.contains("shorter sock_dir"), "{said}");
+    }
 }

@@ -2,10 +2,11 @@
 
 use super::BusOptions;
 use super::counters::{BusCounters, Counters, add};
+use super::door::{Door, REPORT, Throttle};
 use super::handle::{BusHandle, Signals};
 use super::listen::{self, BindError};
 use super::sink::{Context, Sink};
-use super::source::{Source, Turn};
+use super::source::{Defect, Source, Turn, check};
 use crossbeam_channel::{Receiver, Sender, bounded};
 use halite_ipc::{Event, MAX_FRAME, MAX_TAG, frame};
 use nix::errno::Errno;
@@ -32,10 +33,8 @@ const CHUNK: usize = 64 << 10;
 const INBOX: usize = 1024;
 /// Connections accepted per turn and socket.
 const ACCEPTS: usize = 64;
-/// Time without accepting after the system ran out of descriptors or memory.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(250);
-/// Time between log lines of one kind.
-const REPORT: Duration = Duration::from_secs(60);
+/// How long an ending bus still hands on what has been fired already.
+const GRACE: Duration = Duration::from_millis(500);
 
 /// A bus: both sockets, their connections and the queues between them.
 pub struct BusServer {
@@ -45,23 +44,17 @@ pub struct BusServer {
     sources: HashMap<u64, Source>,
     sinks: HashMap<u64, Sink>,
     next_token: u64,
-    inbox: Receiver<Event>,
-    sender: Sender<Event>,
+    inbox: Receiver<Vec<u8>>,
+    sender: Sender<Vec<u8>>,
     signals: Arc<Signals>,
     chunk: Box<[u8]>,
-    /// Drops that are in the log, and when it was written.
+    /// Drops that are in the log, when it was written, and when to write again.
     reported: u64,
     last_report: Option<Instant>,
+    report_at: Option<Instant>,
     bad: Throttle,
+    defects: Throttle,
     refused: Throttle,
-}
-
-/// A listening socket.
-struct Door {
-    token: u64,
-    listener: UnixListener,
-    /// Accepting is suspended until then.
-    closed_until: Option<Instant>,
 }
 
 impl BusServer {
@@ -105,7 +98,9 @@ impl BusServer {
             chunk: vec![0; CHUNK].into_boxed_slice(),
             reported: 0,
             last_report: None,
+            report_at: None,
             bad: Throttle::default(),
+            defects: Throttle::default(),
             refused: Throttle::default(),
         })
     }
@@ -117,6 +112,7 @@ impl BusServer {
             signals: self.signals.clone(),
             counters: self.cx.counters.clone(),
             stamp: self.cx.options.stamp,
+            max_event_size: self.cx.options.max_event_size,
         }
     }
 
@@ -126,6 +122,7 @@ impl BusServer {
     }
 
     /// Serves until [`BusHandle::stop`] is called or `stop` becomes readable (it is not read).
+    /// What has been fired by then is still handed on, for half a second at the most.
     ///
     /// Errors are those of epoll itself; no peer can cause one.
     pub fn run(&mut self, stop: Option<BorrowedFd<'_>>) -> io::Result<()> {
@@ -137,33 +134,57 @@ impl BusServer {
         if let Some(fd) = stop {
             self.cx.epoll.delete(fd)?;
         }
-        ended
+        ended?;
+        self.finish()
     }
 
     fn serve(&mut self) -> io::Result<()> {
-        let mut ready = [EpollEvent::empty(); 256];
         loop {
-            let n = match self.cx.epoll.wait(&mut ready, self.patience()) {
-                Ok(n) => n,
-                Err(Errno::EINTR) => continue,
-                Err(e) => return Err(e.into()),
-            };
-            let mut stop = false;
-            for event in &ready[..n] {
-                match event.data() {
-                    PULL | PUBL => self.accept(event.data()),
-                    WAKE => self.signals.acknowledge(),
-                    STOP => stop = true,
-                    token => self.peer(token, event.events()),
-                }
-            }
-            self.drain_inbox();
-            self.send();
-            self.housekeeping();
+            let (_, stop) = self.turn(self.patience())?;
             if stop || self.signals.stop.swap(false, Ordering::SeqCst) {
                 return Ok(());
             }
         }
+    }
+
+    /// Goes on until senders are silent and listeners have everything, or time is up.
+    fn finish(&mut self) -> io::Result<()> {
+        let end = Instant::now() + GRACE;
+        loop {
+            let left = end.saturating_duration_since(Instant::now());
+            let waiting = self.sinks.values().any(|sink| sink.queued() > 0);
+            let wait = if waiting { left } else { Duration::ZERO };
+            let wait = EpollTimeout::try_from(wait).unwrap_or(EpollTimeout::ZERO);
+            let (ready, _) = self.turn(wait)?;
+            let idle = ready == 0 && self.inbox.is_empty();
+            if left.is_zero() || (idle && !waiting) {
+                self.sinks.values().for_each(report);
+                return Ok(());
+            }
+        }
+    }
+
+    /// Waits once and serves whoever is ready: how many were, and whether one was the stop signal.
+    fn turn(&mut self, wait: EpollTimeout) -> io::Result<(usize, bool)> {
+        let mut ready = [EpollEvent::empty(); 256];
+        let n = match self.cx.epoll.wait(&mut ready, wait) {
+            Ok(n) => n,
+            Err(Errno::EINTR) => return Ok((1, false)),
+            Err(e) => return Err(e.into()),
+        };
+        let mut stop = false;
+        for event in &ready[..n] {
+            match event.data() {
+                PULL | PUBL => self.accept(event.data()),
+                WAKE => self.signals.acknowledge(),
+                STOP => stop = true,
+                token => self.peer(token, event.events()),
+            }
+        }
+        self.drain_inbox();
+        self.send();
+        self.housekeeping();
+        Ok((n, stop))
     }
 
     /// How long nothing has to happen.
@@ -174,7 +195,7 @@ impl BusServer {
         let due = [
             self.pull.closed_until,
             self.publ.closed_until,
-            self.report_due(),
+            self.report_at,
         ];
         let Some(due) = due.into_iter().flatten().min() else {
             return EpollTimeout::NONE;
@@ -268,41 +289,75 @@ impl BusServer {
         let Some(source) = self.sources.get_mut(&token) else {
             return;
         };
+        let mut turn = source.fill(&mut self.chunk);
+        if matches!(turn, Turn::Open) {
+            // Whoever connected before an event was fired is to hear it, so look at the
+            // door between reading and handing on.
+            self.accept(PUBL);
+            turn = self.hand_on(token);
+        }
+        self.close_source(token, turn);
+    }
+
+    fn hand_on(&mut self, token: u64) -> Turn {
+        let Some(source) = self.sources.get_mut(&token) else {
+            return Turn::Done;
+        };
         let cx = &self.cx;
         let sinks = &mut self.sinks;
         let mut gone = Vec::new();
-        let max = cx.options.max_event_size;
-        let turn = source.turn(&mut self.chunk, max, &cx.counters, |body| {
-            broadcast(sinks, body, cx, &mut gone);
-        });
-        let (pid, torn) = (source.pid, source.torn());
-        match turn {
-            Turn::Open => {}
-            Turn::Done => {
-                add(&cx.counters.bad_frames, u64::from(torn));
-                self.sources.remove(&token);
+        let mut defect = None;
+        let turn = source.drain(|body| match check(body, cx.options.max_event_size) {
+            Ok(()) => broadcast(sinks, body, cx, &mut gone),
+            Err(why) => {
+                match why {
+                    Defect::TooLarge => add(&cx.counters.oversized, 1),
+                    Defect::Malformed => add(&cx.counters.bad_events, 1),
+                }
+                defect = Some(why);
             }
+        });
+        if let Some(why) = defect
+            && let Some(n) = self.defects.tick()
+        {
+            let pid = source.pid;
+            log::warn!("event bus: process {pid} fired {why}; dropped ({n} such reads)");
+        }
+        gone.into_iter().for_each(|token| self.remove_sink(token));
+        turn
+    }
+
+    /// Lets go of a sender that is done, broken or no sender at all.
+    fn close_source(&mut self, token: u64, turn: Turn) {
+        let Some(source) = self.sources.get(&token) else {
+            return;
+        };
+        let pid = source.pid;
+        let counters = &self.cx.counters;
+        match turn {
+            Turn::Open => return,
+            Turn::Done => add(&counters.bad_frames, u64::from(source.torn())),
             Turn::Bad(why) => {
-                add(&cx.counters.bad_frames, 1);
+                add(&counters.bad_frames, 1);
                 if let Some(n) = self.bad.tick() {
                     log::warn!("event bus: cut off process {pid}: {why} ({n} such senders)");
                 }
-                self.sources.remove(&token);
             }
-            Turn::Failed(e) => {
-                log::debug!("event bus: reading from process {pid} failed: {e}");
-                self.sources.remove(&token);
-            }
+            Turn::Failed(e) => log::debug!("event bus: reading from process {pid} failed: {e}"),
         }
-        gone.into_iter().for_each(|token| self.remove_sink(token));
+        self.sources.remove(&token);
         self.count_peers();
     }
 
     fn drain_inbox(&mut self) {
+        let waiting = self.inbox.len().min(INBOX);
+        if waiting == 0 {
+            return;
+        }
+        self.accept(PUBL);
         let mut gone = Vec::new();
-        for event in self.inbox.try_iter().take(INBOX) {
-            add(&self.cx.counters.events_in, 1);
-            broadcast(&mut self.sinks, &event.body(), &self.cx, &mut gone);
+        for body in self.inbox.try_iter().take(waiting) {
+            broadcast(&mut self.sinks, &body, &self.cx, &mut gone);
         }
         gone.into_iter().for_each(|token| self.remove_sink(token));
     }
@@ -341,22 +396,23 @@ impl BusServer {
                 door.set(true, &self.cx.epoll);
             }
         }
-        if self.report_due().is_some_and(|t| t <= now) {
-            for sink in self.sinks.values_mut() {
-                report(sink);
-                self.reported += sink.dropped - sink.reported;
-                sink.reported = sink.dropped;
-            }
-            self.last_report = Some(now);
-        }
-    }
-
-    /// When to log lost events next, if there are any that the log does not show yet.
-    fn report_due(&self) -> Option<Instant> {
+        // Lost events are logged a second after the first, and then once a minute.
         if self.cx.counters.dropped.load(Ordering::Relaxed) == self.reported {
-            return None;
+            self.report_at = None;
+            return;
         }
-        Some(self.last_report.map_or_else(Instant::now, |t| t + REPORT))
+        let soon = now + Duration::from_secs(1);
+        let due = self.last_report.map_or(soon, |t| soon.max(t + REPORT));
+        if *self.report_at.get_or_insert(due) > now {
+            return;
+        }
+        for sink in self.sinks.values_mut() {
+            report(sink);
+            self.reported += sink.dropped - sink.reported;
+            sink.reported = sink.dropped;
+        }
+        self.last_report = Some(now);
+        self.report_at = None;
     }
 }
 
@@ -372,6 +428,7 @@ fn report(sink: &Sink) {
 
 /// Queues one event for every listener; those found gone are named in `gone`.
 fn broadcast(sinks: &mut HashMap<u64, Sink>, body: &[u8], cx: &Context, gone: &mut Vec<u64>) {
+    add(&cx.counters.events_in, 1);
     if sinks.is_empty() {
         return;
     }
@@ -389,45 +446,4 @@ pub(super) fn dropped_notice(count: u64, options: &BusOptions) -> Option<Arc<[u8
     let mut event = Event::new("halite/bus/dropped", &data).ok()?;
     event.restamp(options.stamp).ok()?;
     Some(event.frame(options.framing).into())
-}
-
-impl Door {
-    fn new(token: u64, listener: UnixListener) -> Door {
-        Door {
-            token,
-            listener,
-            closed_until: None,
-        }
-    }
-
-    fn set(&mut self, open: bool, epoll: &Epoll) {
-        let flags = if open {
-            EpollFlags::EPOLLIN
-        } else {
-            EpollFlags::empty()
-        };
-        let mut event = EpollEvent::new(flags, self.token);
-        // Should even this fail, it is tried again after the pause.
-        let done = epoll.modify(&self.listener, &mut event).is_ok();
-        self.closed_until = (!open || !done).then(|| Instant::now() + ACCEPT_PAUSE);
-    }
-}
-
-/// Lets one message through per minute and counts those it holds back.
-#[derive(Default)]
-struct Throttle {
-    last: Option<Instant>,
-    held: u64,
-}
-
-impl Throttle {
-    /// How many there were since the last message, when one is due now.
-    fn tick(&mut self) -> Option<u64> {
-        self.held += 1;
-        if self.last.is_some_and(|t| t.elapsed() < REPORT) {
-            return None;
-        }
-        self.last = Some(Instant::now());
-        Some(std::mem::take(&mut self.held))
-    }
 }

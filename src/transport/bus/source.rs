@@ -1,8 +1,8 @@
 //! One sender.
 
-use super::counters::{Counters, add};
 use crate::wire::msgpack::Reader;
-use halite_ipc::{Decoder, FrameError, MAX_TAG};
+use halite_ipc::{Decoder, FrameError, split_body};
+use std::fmt;
 use std::io::{self, Read};
 use std::os::unix::net::UnixStream;
 
@@ -41,69 +41,83 @@ impl Source {
         self.decoder.in_frame()
     }
 
-    /// Reads one buffer full at the most, so that every sender has its turn, and
-    /// hands each event body to `take`.
-    pub fn turn(
-        &mut self,
-        chunk: &mut [u8],
-        max_event_size: usize,
-        counters: &Counters,
-        mut take: impl FnMut(&[u8]),
-    ) -> Turn {
-        let n = match (&self.stream).read(chunk) {
-            Ok(0) => return Turn::Done,
-            Ok(n) => n,
-            Err(e) => {
-                return match e.kind() {
-                    io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted => Turn::Open,
-                    io::ErrorKind::ConnectionReset => Turn::Done,
-                    _ => Turn::Failed(e),
-                };
+    /// Reads one buffer full at the most, so that every sender has its turn.
+    pub fn fill(&mut self, chunk: &mut [u8]) -> Turn {
+        match (&self.stream).read(chunk) {
+            Ok(0) => Turn::Done,
+            Ok(n) => {
+                self.decoder.push(&chunk[..n]);
+                Turn::Open
             }
-        };
-        self.decoder.push(&chunk[..n]);
+            Err(e) => match e.kind() {
+                io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted => Turn::Open,
+                io::ErrorKind::ConnectionReset => Turn::Done,
+                _ => Turn::Failed(e),
+            },
+        }
+    }
+
+    /// Hands each whole event body that has been read to `take`.
+    pub fn drain(&mut self, mut take: impl FnMut(&[u8])) -> Turn {
         loop {
-            let body = match self.decoder.next_body() {
-                Ok(Some(body)) => body,
+            match self.decoder.next_body() {
+                Ok(Some(body)) => take(body),
                 Ok(None) => return Turn::Open,
                 Err(e) => return Turn::Bad(e),
-            };
-            match check(body, max_event_size) {
-                Ok(()) => {
-                    add(&counters.events_in, 1);
-                    take(body);
-                }
-                Err(Defect::TooLarge) => add(&counters.oversized, 1),
-                Err(Defect::Malformed) => add(&counters.bad_events, 1),
             }
         }
     }
 }
 
+/// Why an event is not handed on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Defect {
     TooLarge,
     Malformed,
 }
 
+impl fmt::Display for Defect {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        f.write_str(match self {
+            Defect::TooLarge => "an event over max_event_size",
+            Defect::Malformed => "something that is no event (a tag, an empty line and a map)",
+        })
+    }
+}
+
 /// Whether listeners can be expected to read this body: a stock one ends on anything else.
 pub(super) fn check(body: &[u8], max_event_size: usize) -> Result<(), Defect> {
-    let window = &body[..body.len().min(MAX_TAG + 2)];
-    let end = window
-        .windows(2)
-        .position(|w| w == b"\n\n")
-        .ok_or(Defect::Malformed)?;
-    let (tag, data) = (&body[..end], &body[end + 2..]);
-    if tag.is_empty() || std::str::from_utf8(tag).is_err() {
-        return Err(Defect::Malformed);
-    }
+    let (_, data) = split_body(body).map_err(|_| Defect::Malformed)?;
     if data.len() > max_event_size {
         return Err(Defect::TooLarge);
     }
-    let is_map = matches!(data.first(), Some(0x80..=0x8f | 0xde | 0xdf));
     let mut reader = Reader::new(data);
-    if !is_map || reader.skip().is_err() || !reader.rest().is_empty() {
+    if reader.skip().is_err() || !reader.rest().is_empty() {
         return Err(Defect::Malformed);
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_events_pass() {
+        let deep = [&b"a\n\n\x81\xa1a"[..], &[0x91; 200], b"\xc0"].concat();
+        let large = [&b"a\n\n\x81\xa1a\xda\x01\x2c"[..], &[b'x'; 300]].concat();
+        let cases: [(&[u8], Result<(), Defect>); 8] = [
+            (b"a\n\n\x81\xa1a\x01", Ok(())),
+            (b"a\n\n\x80", Ok(())),
+            (b"a\n\n\x81\xa1a", Err(Defect::Malformed)),
+            (b"a\n\n\x80\x80", Err(Defect::Malformed)),
+            (b"a\n\n\x90", Err(Defect::Malformed)),
+            (b"\n\n\x80", Err(Defect::Malformed)),
+            (&deep, Err(Defect::Malformed)),
+            (&large, Err(Defect::TooLarge)),
+        ];
+        for (body, want) in cases {
+            assert_eq!(check(body, 300), want, "{body:x?}");
+        }
+    }
 }
