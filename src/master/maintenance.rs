@@ -7,9 +7,10 @@
 //! When it fails: nothing is lost, its successor goes on where the clock stands.
 
 use super::events::Bus;
-use super::roles::{self, RoleError, Roles};
+use super::roles::{RoleError, Roles};
 use crate::config::MasterConfig;
 use crate::crypto::KeyString;
+use crate::store::open;
 use crate::store::jobs::JobStore;
 use crate::sys::shared::SharedSecret;
 use crate::sys::signals::StopFlag;
@@ -26,7 +27,7 @@ const WATCH: Duration = Duration::from_secs(1);
 /// Runs the role until it is told to stop.
 pub fn run(config: &MasterConfig, roles: &Roles, stop: &StopFlag) -> Result<(), RoleError> {
     let shared = SharedSecret::inherited()?;
-    let jobs = roles::job_store(config);
+    let jobs = open::job_store(config);
     let mut bus = Bus::new(config);
     let dropfile = config.cachedir.join(".dfn");
     let mut rotated = Instant::now();

@@ -341,7 +341,7 @@ struct Sessions {
 impl Sessions {
     fn new(config: &MasterConfig) -> Sessions {
         Sessions {
-            store: super::roles::session_store(config),
+            store: crate::store::open::session_store(config),
             held: HashMap::new(),
         }
     }

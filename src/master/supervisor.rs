@@ -10,10 +10,11 @@
 //! ends; what is left after three seconds is killed.
 
 use super::reqserver::{EXIT_BIND, Pools};
-use super::roles::{self, READY_FD, RoleError, TOPOLOGY};
+use super::roles::{READY_FD, RoleError, TOPOLOGY};
 
 use crate::config::MasterConfig;
 use crate::crypto::KeyString;
+use crate::store::open;
 use crate::sys::daemon::{InstanceLock, PidFile, Report, make_dir};
 use crate::sys::process::{RoleSpec, raise_open_files};
 use crate::sys::shared::{SHARED_FD, SharedSecret};
@@ -82,9 +83,9 @@ fn prepare(config: &MasterConfig) -> Result<(), RoleError> {
     };
     make_dir(&config.cachedir, 0o755).map_err(|e| named("cachedir", &config.cachedir, e))?;
     make_dir(&config.sock_dir, 0o755).map_err(|e| named("sock_dir", &config.sock_dir, e))?;
-    let keys = roles::key_store(config);
+    let keys = open::key_store(config);
     keys.create_dirs().map_err(|e| named("pki_dir", &config.pki_dir, e))?;
-    roles::session_store(config).create_dir()?;
+    open::session_store(config).create_dir()?;
     match raise_open_files(config.max_open_files) {
         Ok(limit) if limit < config.max_open_files => log::warn!(
             "the system allows {limit} open files, max_open_files asks for {}; each minion takes two",

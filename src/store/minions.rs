@@ -2,6 +2,8 @@
 //! series read from disk (reference `salt-local.md` 5.2).
 
 use crate::sys::daemon::{make_dir, write_atomic};
+use super::keys::IdList;
+use crate::target::Inventory;
 use crate::wire::ids::MinionId;
 use crate::wire::msgpack::{self, Profile};
 use crate::wire::{Map, Value};
@@ -124,6 +126,38 @@ impl MinionCache {
         ignore_missing(std::fs::remove_dir_all(
             self.cachedir.join("minions").join(id.as_str()),
         ))
+    }
+}
+
+/// Accepted minions with what is known of them.
+pub struct Known<'a> {
+    /// Accepted ids.
+    pub ids: IdList,
+    /// Grains and pillar.
+    pub cache: &'a MinionCache,
+    /// Option `minion_data_cache`.
+    pub caches_data: bool,
+}
+
+impl Inventory for Known<'_> {
+    fn ids(&self) -> &[MinionId] {
+        &self.ids
+    }
+
+    fn contains(&self, id: &str) -> bool {
+        self.ids.binary_search_by(|known| known.as_str().cmp(id)).is_ok()
+    }
+
+    fn grains(&self, id: &MinionId) -> Option<Arc<Map>> {
+        self.cache.get(id).map(|data| data.grains.clone())
+    }
+
+    fn pillar(&self, id: &MinionId) -> Option<Arc<Map>> {
+        self.cache.get(id).map(|data| data.pillar.clone())
+    }
+
+    fn caches_data(&self) -> bool {
+        self.caches_data
     }
 }
 

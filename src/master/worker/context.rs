@@ -3,7 +3,8 @@
 use crate::config::MasterConfig;
 use crate::crypto::{Crypticle, KeyString, PrivateKey, PublicKey};
 use crate::master::events::Bus;
-use crate::master::roles::{self, RoleError};
+use crate::master::roles::RoleError;
+use crate::store::open;
 use crate::store::jobs::JobStore;
 use crate::store::keys::{KeyState, KeyStore};
 use crate::store::minions::MinionCache;
@@ -68,10 +69,10 @@ impl Context {
         let master_pub = crate::crypto::clean_key(&master.public().to_pem());
         let signing = super::auth::PubkeySignature::load(&config, &master_pub)?;
         Ok(Context {
-            keys: roles::key_store(&config),
-            sessions: roles::session_store(&config),
-            jobs: Box::new(roles::job_store(&config)),
-            minions: roles::minion_cache(&config),
+            keys: open::key_store(&config),
+            sessions: open::session_store(&config),
+            jobs: Box::new(open::job_store(&config)),
+            minions: open::minion_cache(&config),
             bus: Bus::new(&config),
             shared: SharedSecret::inherited()?,
             jids: JidClock::default(),

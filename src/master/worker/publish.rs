@@ -5,13 +5,12 @@ use super::context::Context;
 use crate::config::SaltSeries;
 use super::local;
 use crate::master::roles::RoleError;
-use crate::store::keys::{IdList, KeyState};
-use crate::store::minions::MinionCache;
-use crate::target::{Inventory, Kind, Target};
+use crate::store::keys::KeyState;
+use crate::store::minions::Known;
+use crate::target::{Kind, Target};
 use crate::wire::ids::{Jid, MinionId};
 use crate::wire::msgpack::{self, Profile};
 use crate::wire::{Map, Value};
-use std::sync::Arc;
 
 /// Keys of `kwargs` that go to the minions as they are.
 const EXTRAS: [&str; 5] = ["metadata", "ret_config", "ret_kwargs", "module_executors", "executor_opts"];
@@ -75,7 +74,7 @@ fn parse_target(load: &Map, kwargs: &Map) -> Result<Target, String> {
 
 /// Ids expected to answer, and listed ids without an accepted key.
 fn resolve(worker: &Context, target: &Target) -> Result<(Vec<String>, Vec<String>), RoleError> {
-    let fleet = Fleet {
+    let fleet = Known {
         ids: worker.keys.list(KeyState::Accepted)?,
         cache: &worker.minions,
         caches_data: worker.config.minion_data_cache,
@@ -86,38 +85,6 @@ fn resolve(worker: &Context, target: &Target) -> Result<(Vec<String>, Vec<String
     }
     let minions = expected.minions.iter().map(MinionId::to_string).collect();
     Ok((minions, expected.missing))
-}
-
-/// Accepted minions with what is known of them.
-pub(crate) struct Fleet<'a> {
-    /// Accepted ids.
-    pub ids: IdList,
-    /// Grains and pillar.
-    pub cache: &'a MinionCache,
-    /// Option `minion_data_cache`.
-    pub caches_data: bool,
-}
-
-impl Inventory for Fleet<'_> {
-    fn ids(&self) -> &[MinionId] {
-        &self.ids
-    }
-
-    fn contains(&self, id: &str) -> bool {
-        self.ids.binary_search_by(|known| known.as_str().cmp(id)).is_ok()
-    }
-
-    fn grains(&self, id: &MinionId) -> Option<Arc<Map>> {
-        self.cache.get(id).map(|data| data.grains.clone())
-    }
-
-    fn pillar(&self, id: &MinionId) -> Option<Arc<Map>> {
-        self.cache.get(id).map(|data| data.pillar.clone())
-    }
-
-    fn caches_data(&self) -> bool {
-        self.caches_data
-    }
 }
 
 fn no_match(load: &Map, why: &str) -> Value {
