@@ -6,4 +6,5 @@
 mod common;
 pub mod master;
 pub mod output;
+pub mod run;
 pub mod salt;

@@ -11,7 +11,7 @@ use super::roles::{RoleError, Roles};
 use crate::config::{BusFraming, MasterConfig, SaltSeries};
 use crate::sys::signals::StopFlag;
 use crate::transport::bus::{BusOptions, BusServer};
-use halite_ipc::{Framing, StampStyle};
+use halite_ipc::Framing;
 use std::os::fd::AsFd;
 
 /// Events are trimmed to `max_event_size` where they are made; this is what the bus itself bears.
@@ -21,10 +21,7 @@ const LARGEST_EVENT: usize = 16 << 20;
 pub fn run(config: &MasterConfig, roles: &Roles, stop: &StopFlag) -> Result<(), RoleError> {
     let options = BusOptions {
         framing: framing(config.event_bus_framing, config.salt_series),
-        stamp: match config.salt_series {
-            SaltSeries::S3008 => StampStyle::Offset,
-            _ => StampStyle::Naive,
-        },
+        stamp: config.salt_series.stamp_style(),
         queue_frames: config.event_queue_limit as usize,
         max_event_size: LARGEST_EVENT,
         ..BusOptions::default()
