@@ -21,6 +21,8 @@ pub enum Lit {
     Int(i64),
     /// Text.
     Str(&'static str),
+    /// The shell of the minion's environment, as the `shell` grain.
+    Shell,
 }
 
 impl Lit {
@@ -31,6 +33,7 @@ impl Lit {
             Lit::Bool(b) => b.into(),
             Lit::Int(i) => i.into(),
             Lit::Str(s) => s.into(),
+            Lit::Shell => crate::minion::default_shell().into(),
         }
     }
 }

@@ -5,7 +5,9 @@
 //! returns, with the texts of stock Salt (`salt/minion.py _thread_return`).
 
 pub mod bind;
+mod cmd;
 pub mod declare;
+mod glob;
 mod hash;
 pub mod python;
 mod sys;
@@ -19,7 +21,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 /// Every module. New modules get a line here and nowhere else.
-const MODULES: &[Module] = &[sys::MODULE, test::MODULE];
+const MODULES: &[Module] = &[cmd::MODULE, sys::MODULE, test::MODULE];
 
 /// How deeply functions may call functions (`test.cross_test`).
 const MAX_CALLS: u32 = 32;

@@ -219,7 +219,11 @@ fn collatz(call: &mut Call<'_>) -> Result {
             _ => break,
         };
     }
-    Ok(vec![Value::from(steps), Value::from(begin.elapsed().as_secs_f64())].into())
+    Ok(vec![
+        Value::from(steps),
+        Value::from(begin.elapsed().as_secs_f64()),
+    ]
+    .into())
 }
 
 fn retcode(call: &mut Call<'_>) -> Result {
