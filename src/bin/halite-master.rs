@@ -1,1 +1,5 @@
-fn main() {}
+//! The master daemon.
+
+fn main() {
+    std::process::exit(halite::cli::master::run());
+}

@@ -1,6 +1,9 @@
 //! Messages and codecs: bytes in, values out, no IO.
 
+pub mod envelope;
+pub mod ids;
 pub mod msgpack;
 mod value;
+pub mod yaml;
 
 pub use value::{Map, Value};

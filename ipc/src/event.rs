@@ -1,0 +1,141 @@
+//! A tag and a map.
+
+use crate::frame::{self, Framing};
+use crate::msgpack;
+use crate::stamp::{self, StampStyle};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use std::fmt;
+
+/// Longest tag, in octets. Salt sets no limit; its own tags stay below 300.
+pub const MAX_TAG: usize = 4096;
+
+const TAGEND: &[u8] = b"\n\n";
+
+/// One event of the bus.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Event {
+    /// For instance `salt/job/20261121093002194977/ret/web1`.
+    pub tag: String,
+    /// The data: one msgpack map, not decoded yet.
+    pub payload: Vec<u8>,
+}
+
+/// Why something is not an event.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum EventError {
+    /// The tag is empty, longer than [`MAX_TAG`], not UTF-8, holds an empty line, or never ends.
+    BadTag,
+    /// The data is not one whole msgpack map.
+    NotAMap,
+    /// The data cannot be packed, or is not what was asked for; with the reason.
+    Data(String),
+}
+
+impl fmt::Display for EventError {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        match self {
+            EventError::BadTag => write!(
+                f,
+                "an event tag must be UTF-8 text of 1 to {MAX_TAG} bytes without an empty line"
+            ),
+            EventError::NotAMap => f.write_str("the data of an event must be a map"),
+            EventError::Data(why) => write!(f, "the data of the event does not fit: {why}"),
+        }
+    }
+}
+
+impl std::error::Error for EventError {}
+
+impl Event {
+    /// Packs `data`, which must serialize as a map or a struct with named fields.
+    pub fn new(tag: impl Into<String>, data: &impl Serialize) -> Result<Event, EventError> {
+        let payload = rmp_serde::to_vec_named(data).map_err(|e| EventError::Data(e.to_string()))?;
+        Event::from_payload(tag, payload)
+    }
+
+    /// An event around data that is packed already.
+    pub fn from_payload(tag: impl Into<String>, payload: Vec<u8>) -> Result<Event, EventError> {
+        let tag = tag.into();
+        check_tag(tag.as_bytes())?;
+        check_map(&payload)?;
+        Ok(Event { tag, payload })
+    }
+
+    /// Reads the body of a frame: `tag "\n\n" msgpack` (`salt/utils/event.py SaltEvent.unpack`).
+    ///
+    /// The data is only checked to begin as a map; [`decode`](Event::decode) finds the rest.
+    pub fn from_body(body: &[u8]) -> Result<Event, EventError> {
+        let (tag, payload) = split_body(body)?;
+        Ok(Event {
+            tag: tag.to_owned(),
+            payload: payload.to_vec(),
+        })
+    }
+
+    /// The body of a frame.
+    pub fn body(&self) -> Vec<u8> {
+        [self.tag.as_bytes(), TAGEND, &self.payload].concat()
+    }
+
+    /// The whole frame.
+    pub fn frame(&self, framing: Framing) -> Vec<u8> {
+        frame::encode_parts(&[self.tag.as_bytes(), TAGEND, &self.payload], framing)
+    }
+
+    /// Unpacks the data.
+    pub fn decode<T: DeserializeOwned>(&self) -> Result<T, EventError> {
+        rmp_serde::from_slice(&self.payload).map_err(|e| EventError::Data(e.to_string()))
+    }
+
+    /// Adds `_stamp` with the present time where the data has none; whether it was added.
+    pub fn stamp(&mut self, style: StampStyle) -> Result<bool, EventError> {
+        self.put_stamp(&stamp::stamp_now(style), false)
+    }
+
+    /// Sets `_stamp` to the present time, as Salt does with whatever it fires.
+    pub fn restamp(&mut self, style: StampStyle) -> Result<(), EventError> {
+        self.put_stamp(&stamp::stamp_now(style), true).map(drop)
+    }
+
+    /// The value of `_stamp`, found without decoding the rest.
+    pub fn stamp_text(&self) -> Option<&str> {
+        let at = stamp::find(&self.payload).ok()??;
+        let (text, _) = msgpack::octets(&self.payload[at])?;
+        std::str::from_utf8(text).ok()
+    }
+
+    fn put_stamp(&mut self, text: &str, overwrite: bool) -> Result<bool, EventError> {
+        match stamp::put(&self.payload, text, overwrite)? {
+            Some(payload) => self.payload = payload,
+            None => return Ok(false),
+        }
+        Ok(true)
+    }
+}
+
+/// Tag and packed data of a body.
+pub(crate) fn split_body(body: &[u8]) -> Result<(&str, &[u8]), EventError> {
+    let window = &body[..body.len().min(MAX_TAG + TAGEND.len())];
+    let end = window
+        .windows(TAGEND.len())
+        .position(|w| w == TAGEND)
+        .ok_or(EventError::BadTag)?;
+    check_tag(&body[..end])?;
+    let tag = std::str::from_utf8(&body[..end]).map_err(|_| EventError::BadTag)?;
+    let payload = &body[end + TAGEND.len()..];
+    check_map(payload)?;
+    Ok((tag, payload))
+}
+
+fn check_tag(tag: &[u8]) -> Result<(), EventError> {
+    let torn = tag.windows(TAGEND.len()).any(|w| w == TAGEND) || tag.ends_with(b"\n");
+    if tag.is_empty() || tag.len() > MAX_TAG || torn {
+        return Err(EventError::BadTag);
+    }
+    Ok(())
+}
+
+fn check_map(payload: &[u8]) -> Result<(), EventError> {
+    msgpack::map(payload).map(drop).ok_or(EventError::NotAMap)
+}

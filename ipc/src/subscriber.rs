@@ -1,0 +1,255 @@
+//! Hearing events.
+
+use crate::event::split_body;
+use crate::{Decoder, Error, Event, MAX_FRAME};
+use std::io::{self, Read};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
+
+const CHUNK: usize = 64 << 10;
+
+/// A connection to the publishing socket of a bus; from now on it hears every event.
+///
+/// Whether frames carry a length is found out frame by frame, so it works with every
+/// release of Salt and with halite. Read steadily: a listener that lags is cut off by a
+/// stock master, and loses events (and is told how many) with halite.
+#[derive(Debug)]
+pub struct Subscriber {
+    stream: UnixStream,
+    decoder: Decoder,
+    prefixes: Vec<String>,
+    chunk: Box<[u8]>,
+    wait: Wait,
+}
+
+/// How the socket waits at present.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Wait {
+    Forever,
+    Not,
+    For(Duration),
+}
+
+impl Subscriber {
+    /// Connects to `master_event_pub.ipc` or its like.
+    pub fn connect(path: impl AsRef<Path>) -> Result<Subscriber, Error> {
+        let path = path.as_ref();
+        let stream = UnixStream::connect(path).map_err(|e| Error::connect(path, e))?;
+        Ok(Subscriber::over(stream))
+    }
+
+    /// Listens on a stream that is connected already.
+    pub fn over(stream: UnixStream) -> Subscriber {
+        Subscriber {
+            stream,
+            decoder: Decoder::new(MAX_FRAME),
+            prefixes: Vec::new(),
+            chunk: vec![0; CHUNK].into_boxed_slice(),
+            wait: Wait::Forever,
+        }
+    }
+
+    /// A listener that connects again whenever the bus goes away.
+    pub fn reconnecting(path: impl Into<PathBuf>) -> Reconnecting {
+        Reconnecting {
+            path: path.into(),
+            prefixes: Vec::new(),
+            pause: Duration::from_secs(1),
+            live: None,
+            failed: false,
+        }
+    }
+
+    /// Hands out only events whose tag starts so; call again for a further prefix.
+    ///
+    /// The others still travel over the socket: Salt has no filter on the sending side.
+    pub fn with_prefix(mut self, prefix: impl Into<String>) -> Subscriber {
+        self.prefixes.push(prefix.into());
+        self
+    }
+
+    /// Sets the largest frame to accept, in octets; [`MAX_FRAME`] at first. Call it before reading.
+    pub fn with_max_frame(mut self, octets: usize) -> Subscriber {
+        self.decoder = Decoder::new(octets);
+        self
+    }
+
+    /// The next event, in the order of the bus.
+    ///
+    /// `None` for `timeout` waits for ever, zero does not wait at all. `Ok(None)`: the time is
+    /// up. [`Error::Event`] concerns one event only, all other errors end the connection.
+    pub fn next(&mut self, timeout: Option<Duration>) -> Result<Option<Event>, Error> {
+        let deadline = timeout.and_then(|t| Instant::now().checked_add(t));
+        let mut patience = match timeout {
+            None => Wait::Forever,
+            Some(t) => Wait::of(t),
+        };
+        loop {
+            if let Some(event) = self.buffered()? {
+                return Ok(Some(event));
+            }
+            if !self.fill(patience)? {
+                return Ok(None);
+            }
+            if let Some(end) = deadline {
+                patience = Wait::of(end.saturating_duration_since(Instant::now()));
+            }
+        }
+    }
+
+    /// The next event that has been received already; never touches the socket.
+    pub fn buffered(&mut self) -> Result<Option<Event>, Error> {
+        while let Some(body) = self.decoder.next_body()? {
+            let (tag, payload) = split_body(body)?;
+            if self.prefixes.is_empty() || self.prefixes.iter().any(|p| tag.starts_with(p)) {
+                return Ok(Some(Event {
+                    tag: tag.to_owned(),
+                    payload: payload.to_vec(),
+                }));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Reads once; false when the time is up.
+    fn fill(&mut self, wait: Wait) -> Result<bool, Error> {
+        self.set_wait(wait).map_err(Error::Io)?;
+        match self.stream.read(&mut self.chunk) {
+            Ok(0) => Err(Error::Closed),
+            Ok(n) => {
+                self.decoder.push(&self.chunk[..n]);
+                Ok(true)
+            }
+            Err(e) => match e.kind() {
+                io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => Ok(false),
+                io::ErrorKind::Interrupted => Ok(true),
+                io::ErrorKind::ConnectionReset => Err(Error::Closed),
+                _ => Err(Error::Io(e)),
+            },
+        }
+    }
+
+    fn set_wait(&mut self, wait: Wait) -> io::Result<()> {
+        if wait == self.wait {
+            return Ok(());
+        }
+        if (wait == Wait::Not) != (self.wait == Wait::Not) {
+            self.stream.set_nonblocking(wait == Wait::Not)?;
+        }
+        match wait {
+            Wait::Not => {}
+            Wait::Forever => self.stream.set_read_timeout(None)?,
+            Wait::For(t) => self.stream.set_read_timeout(Some(t))?,
+        }
+        self.wait = wait;
+        Ok(())
+    }
+}
+
+impl Wait {
+    fn of(time: Duration) -> Wait {
+        if time.is_zero() {
+            Wait::Not
+        } else {
+            Wait::For(time)
+        }
+    }
+}
+
+impl AsFd for Subscriber {
+    /// To poll for reading. Drain [`next`](Subscriber::next) with a zero timeout after each wake-up.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.stream.as_fd()
+    }
+}
+
+impl AsRawFd for Subscriber {
+    fn as_raw_fd(&self) -> RawFd {
+        self.stream.as_raw_fd()
+    }
+}
+
+/// An endless iterator over the events of a bus that may stop and start again.
+///
+/// An error is handed out once for each time the bus is lost or found unreachable, since
+/// events may have been missed then; the iterator goes on after it.
+///
+/// ```no_run
+/// # use halite_ipc::Subscriber;
+/// for event in Subscriber::reconnecting("/var/run/salt/master/master_event_pub.ipc") {
+///     match event {
+///         Ok(event) => println!("{}", event.tag),
+///         Err(e) => eprintln!("{e}; trying again"),
+///     }
+/// }
+/// ```
+#[derive(Debug)]
+pub struct Reconnecting {
+    path: PathBuf,
+    prefixes: Vec<String>,
+    pause: Duration,
+    live: Option<Subscriber>,
+    /// The last attempt to connect failed and was reported.
+    failed: bool,
+}
+
+impl Reconnecting {
+    /// Hands out only events whose tag starts so; call again for a further prefix.
+    pub fn with_prefix(mut self, prefix: impl Into<String>) -> Reconnecting {
+        self.prefixes.push(prefix.into());
+        self
+    }
+
+    /// Sets the time between attempts to connect; one second at first, as in Salt
+    /// (`tcp_reconnect_backoff`).
+    pub fn with_pause(mut self, pause: Duration) -> Reconnecting {
+        self.pause = pause;
+        self
+    }
+
+    fn attempt(&mut self) -> Result<Event, Error> {
+        if self.live.is_none() {
+            let mut live = Subscriber::connect(&self.path)?;
+            live.prefixes.clone_from(&self.prefixes);
+            self.failed = false;
+            self.live = Some(live);
+        }
+        loop {
+            let Some(live) = &mut self.live else {
+                return Err(Error::Closed);
+            };
+            match live.next(None) {
+                Ok(Some(event)) => return Ok(event),
+                Ok(None) => {}
+                Err(Error::Event(e)) => return Err(Error::Event(e)),
+                Err(e) => {
+                    self.live = None;
+                    return Err(e);
+                }
+            }
+        }
+    }
+}
+
+impl Iterator for Reconnecting {
+    type Item = Result<Event, Error>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            if self.failed {
+                thread::sleep(self.pause);
+            }
+            let got = self.attempt();
+            let unreachable = matches!(got, Err(Error::Connect { .. }));
+            if unreachable && self.failed {
+                continue;
+            }
+            // A stream that is no bus would otherwise be retried without a pause.
+            self.failed = unreachable || matches!(got, Err(Error::Frame(_)));
+            return Some(got);
+        }
+    }
+}

@@ -1,0 +1,178 @@
+//! `halite-master`.
+
+use super::common::{Common, LogSettings, fail, parse};
+use crate::config::{MasterConfig, load_master};
+use crate::master;
+use crate::sys::daemon::{Report, start_in_background};
+use crate::sys::process::{RoleSpec, arguments, role, settle};
+use clap::Parser;
+use std::path::PathBuf;
+
+/// The halite master: serves Salt minions 3006, 3007 and 3008 as well as halite's own.
+#[derive(Parser, Debug)]
+#[command(name = "halite-master", version, about, after_help = "Signals: TERM and INT end the master within three seconds, HUP opens the log files anew.\n\nExamples:\n  halite-master                     serve with /etc/halite/master, log to the terminal\n  halite-master -d                  the same in the background\n  halite-master -c /etc/salt        take over an existing Salt master's directory\n  halite-master --check-config      say what is wrong with the configuration")]
+struct Options {
+    #[command(flatten)]
+    common: Common,
+
+    /// Run in the background; returns when the master serves
+    #[arg(short = 'd', long)]
+    daemon: bool,
+
+    /// Account to run as; overrides the option `user`
+    #[arg(short = 'u', long, value_name = "USER")]
+    user: Option<String>,
+
+    /// Pid file; overrides the option `pidfile`
+    #[arg(long, value_name = "FILE")]
+    pid_file: Option<PathBuf>,
+
+    /// Check the configuration, print what is wrong with it, and end
+    #[arg(long)]
+    check_config: bool,
+
+    /// Print the configuration in effect as YAML, and end
+    #[arg(long)]
+    config_dump: bool,
+
+    /// Print a commented configuration file with every option, and end
+    #[arg(long)]
+    sample_config: bool,
+
+    /// Print the process table: who binds and owns what
+    #[arg(long)]
+    topology: bool,
+}
+
+const ROLE_MAIN: &str = "main";
+const TITLE: &str = "HALITE_TITLE";
+
+/// Runs the command and returns its exit status.
+pub fn run() -> i32 {
+    let options: Options = match parse() {
+        Ok(options) => options,
+        Err(status) => return status,
+    };
+    if options.topology {
+        print!("{}", master::check::topology());
+        return 0;
+    }
+    if options.sample_config {
+        print!("{}", crate::config::sample_config(crate::config::Role::Master));
+        return 0;
+    }
+    let config = match load(&options) {
+        Ok(config) => config,
+        Err(e) => return report_failure(&e, 1),
+    };
+    if options.check_config {
+        return check(&config);
+    }
+    if options.config_dump {
+        print!("{}", crate::wire::yaml::emit(&crate::wire::Value::Map(config.as_map()), true));
+        return 0;
+    }
+    match role() {
+        None if options.daemon => background(),
+        None => become_main(),
+        Some(role) => serve(&options, config, &role),
+    }
+}
+
+fn load(options: &Options) -> Result<MasterConfig, String> {
+    let mut config = load_master(&options.common.config_dir).map_err(|e| e.to_string())?;
+    if let Some(user) = &options.user {
+        config.user = user.clone();
+    }
+    if let Some(path) = &options.pid_file {
+        config.pidfile = path.clone();
+    }
+    match master::check::faults(&config).first() {
+        Some(fault) if !options.check_config => Err(fault.clone()),
+        _ => Ok(config),
+    }
+}
+
+fn check(config: &MasterConfig) -> i32 {
+    let faults = master::check::faults(config);
+    for warning in &config.warnings {
+        println!("warning: {warning}");
+    }
+    for fault in &faults {
+        println!("error: {fault}");
+    }
+    if faults.is_empty() {
+        println!("{}: the configuration can serve", config.conf_file.display());
+        return 0;
+    }
+    1
+}
+
+/// Says why the master does not start, to whoever waits for it.
+fn report_failure(message: &str, status: i32) -> i32 {
+    Report::inherited().failed(message);
+    fail(message, status)
+}
+
+fn background() -> i32 {
+    let kept = arguments().into_iter().filter(|a| a != "-d" && a != "--daemon");
+    match start_in_background(kept) {
+        Ok(Ok(())) => 0,
+        Ok(Err(why)) => fail(why, 1),
+        Err(e) => fail(e, 1),
+    }
+}
+
+/// Becomes the supervisor under a title that tells it from its roles.
+fn become_main() -> i32 {
+    let command: Vec<String> = std::env::args_os().map(|a| a.to_string_lossy().into_owned()).collect();
+    let command = command.join(" ");
+    let spec = RoleSpec {
+        role: ROLE_MAIN.into(),
+        title: format!("{command} MainProcess"),
+        env: vec![(TITLE.into(), command.into())],
+    };
+    fail(format!("the supervisor cannot be started: {}", spec.exec()), 1)
+}
+
+fn serve(options: &Options, mut config: MasterConfig, role: &str) -> i32 {
+    settle(role.strip_prefix("MWorker").map_or(role, |_| "MWorker"));
+    start_log(&options.common, &config);
+    if role != ROLE_MAIN {
+        return match master::run_role(role, config) {
+            Ok(()) => 0,
+            Err(e) => {
+                log::error!("{role}: {e}");
+                e.status
+            }
+        };
+    }
+    for warning in std::mem::take(&mut config.warnings) {
+        log::warn!("{warning}");
+    }
+    let mut report = Report::inherited();
+    if report.wanted() {
+        // A background start: leave the terminal's session.
+        let _ = nix::unistd::setsid();
+    }
+    let command = std::env::var(TITLE).unwrap_or_else(|_| "halite-master".into());
+    match master::supervise(&config, &command, &mut report) {
+        Ok(()) => 0,
+        Err(e) => {
+            report.failed(&e.message);
+            log::error!("{e}");
+            e.status
+        }
+    }
+}
+
+/// Starts the log of a master's process.
+fn start_log(common: &Common, config: &MasterConfig) {
+    common.start_log(&LogSettings {
+        level: &config.log_level,
+        file_level: config.log_level_logfile.as_deref(),
+        file: Some(&config.log_file),
+        console: (&config.log_fmt_console, &config.log_datefmt),
+        logfile: (&config.log_fmt_logfile, &config.log_datefmt_logfile),
+    });
+}

@@ -1,0 +1,129 @@
+//! JSON as Python's `json.dumps(ensure_ascii=False)` writes it (`salt/output/json_out.py`).
+
+use super::Unshowable;
+use super::python::{float_repr, python_repr, sorted_entries};
+use crate::wire::{Map, Value};
+
+/// One document; `indent` in columns, `None` for one line. Keys that JSON cannot carry make it `{}`.
+pub(super) fn render(value: &Value, indent: Option<usize>, sort: bool) -> String {
+    let mut writer = Writer {
+        out: String::new(),
+        indent,
+        sort,
+    };
+    match writer.value(value, 0) {
+        Ok(()) => writer.out,
+        Err(Unshowable) => "{}".into(),
+    }
+}
+
+struct Writer {
+    out: String,
+    indent: Option<usize>,
+    sort: bool,
+}
+
+impl Writer {
+    fn value(&mut self, value: &Value, level: usize) -> Result<(), Unshowable> {
+        match value {
+            Value::Str(text) => self.string(text),
+            // Stock gives `repr` as the way out for what JSON does not know.
+            Value::Bytes(_) => self.string(&python_repr(value)),
+            Value::Array(items) => return self.array(items, level),
+            Value::Map(map) => return self.map(map, level),
+            scalar => self.out.push_str(&scalar_text(scalar)),
+        }
+        Ok(())
+    }
+
+    fn array(&mut self, items: &[Value], level: usize) -> Result<(), Unshowable> {
+        if items.is_empty() {
+            self.out.push_str("[]");
+            return Ok(());
+        }
+        self.out.push('[');
+        for (i, item) in items.iter().enumerate() {
+            self.separate(i, level + 1);
+            self.value(item, level + 1)?;
+        }
+        self.line(level);
+        self.out.push(']');
+        Ok(())
+    }
+
+    fn map(&mut self, map: &Map, level: usize) -> Result<(), Unshowable> {
+        if map.is_empty() {
+            self.out.push_str("{}");
+            return Ok(());
+        }
+        let entries = match self.sort {
+            true => sorted_entries(map).ok_or(Unshowable)?,
+            false => map.iter().collect(),
+        };
+        self.out.push('{');
+        for (i, (key, item)) in entries.into_iter().enumerate() {
+            self.separate(i, level + 1);
+            self.key(key)?;
+            self.out.push_str(": ");
+            self.value(item, level + 1)?;
+        }
+        self.line(level);
+        self.out.push('}');
+        Ok(())
+    }
+
+    fn key(&mut self, key: &Value) -> Result<(), Unshowable> {
+        match key {
+            Value::Str(text) => self.string(text),
+            Value::Bytes(_) | Value::Array(_) | Value::Map(_) => return Err(Unshowable),
+            scalar => self.string(&scalar_text(scalar)),
+        }
+        Ok(())
+    }
+
+    fn separate(&mut self, index: usize, level: usize) {
+        if index > 0 {
+            self.out
+                .push_str(if self.indent.is_some() { "," } else { ", " });
+        }
+        self.line(level);
+    }
+
+    fn line(&mut self, level: usize) {
+        if let Some(step) = self.indent {
+            self.out.push('\n');
+            self.out.push_str(&" ".repeat(step * level));
+        }
+    }
+
+    fn string(&mut self, text: &str) {
+        self.out.push('"');
+        for c in text.chars() {
+            match c {
+                '"' => self.out.push_str("\\\""),
+                '\\' => self.out.push_str("\\\\"),
+                '\n' => self.out.push_str("\\n"),
+                '\r' => self.out.push_str("\\r"),
+                '\t' => self.out.push_str("\\t"),
+                '\x08' => self.out.push_str("\\b"),
+                '\x0c' => self.out.push_str("\\f"),
+                c if c < ' ' => self.out.push_str(&format!("\\u{:04x}", u32::from(c))),
+                c => self.out.push(c),
+            }
+        }
+        self.out.push('"');
+    }
+}
+
+fn scalar_text(value: &Value) -> String {
+    match value {
+        Value::Nil => "null".into(),
+        Value::Bool(b) => b.to_string(),
+        Value::Float(f) if f.is_nan() => "NaN".into(),
+        Value::Float(f) if f.is_infinite() => {
+            if *f > 0.0 { "Infinity" } else { "-Infinity" }.into()
+        }
+        Value::Float(f) => float_repr(*f),
+        other => python_repr(other),
+    }
+}

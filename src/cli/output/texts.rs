@@ -1,0 +1,171 @@
+//! The fixed texts of the `salt` command (`salt/cli/salt.py`, `salt/cli/batch.py`, `salt/client/__init__.py`).
+//!
+//! Each function gives what is printed with its line feeds, unless it says otherwise.
+
+use super::python::python_repr;
+use crate::wire::Value;
+
+/// Standard output when the target matches nobody; [`NO_RETURN_RECEIVED`] follows, exit code 2.
+pub const NO_MINIONS_MATCHED: &str =
+    "No minions matched the target. No command was sent, no jid was assigned.\n";
+/// Standard output of a batch run whose target matches nobody, behind [`NO_MINIONS_MATCHED`].
+pub const BATCH_NO_MINIONS_MATCHED: &str = "No minions matched the target.\n";
+/// Standard error, exit code 2.
+pub const NO_RETURN_RECEIVED: &str = "ERROR: No return received\n";
+/// Standard error, exit code 1.
+pub const NON_ZERO_EXIT: &str = "ERROR: Minions returned with non-zero exit code\n";
+/// Standard error, exit code 2.
+pub const AUTHENTICATION_FAILED: &str = "ERROR: Authentication failed\n";
+/// The return of a minion that presence data shows as absent; no line feed, a value for no_return.
+pub const NOT_CONNECTED: &str = "Minion did not return. [Not connected]";
+/// Standard output when `--batch-safe-limit` starts a batch run.
+pub const SWITCH_TO_BATCH: &str =
+    "\nNOTICE: Too many minions targeted, switching to batch execution.\n";
+
+const RULE: &str = "-------------------------------------------";
+
+/// The return of a minion that did not answer in time; no line feed, a value for no_return.
+pub fn no_response(jid: &str) -> String {
+    format!(
+        "Minion did not return. [No response]\nThe minions may not have all finished running and \
+         any remaining minions will return upon completion. To look up the return data for this \
+         job later, run the following command:\n\nsalt-run jobs.lookup_jid {jid}"
+    )
+}
+
+/// First lines with `-v`.
+pub fn executing_job(jid: &str) -> String {
+    let line = format!("Executing job with jid {jid}");
+    format!("{line}\n{}\n\n", "-".repeat(line.len()))
+}
+
+/// First line with `--show-jid`.
+pub fn show_jid(jid: &str) -> String {
+    format!("jid: {jid}\n")
+}
+
+/// The answer of `--async`.
+pub fn executed_async(jid: &str) -> String {
+    format!("Executed command with job ID: {jid}\n")
+}
+
+/// The answer of `--async` with `--batch` (3008).
+pub fn executed_async_batch(jid: &str) -> String {
+    format!("Executed batch command with job ID: {jid}\n")
+}
+
+/// Head of one round of a batch run, blank lines around.
+pub fn executing_run_on(minions: &[String]) -> String {
+    let minions = python_repr(&Value::from(minions.to_vec()));
+    format!("\nExecuting run on {minions}\n\n")
+}
+
+/// A batch run leaves a minion out that did not answer its ping.
+pub fn batch_minion_down(minion: &str) -> String {
+    format!("Minion {minion} did not respond. No job will be sent.\n")
+}
+
+/// `--batch` with something that is neither a number nor a percentage.
+pub fn invalid_batch(batch: &str) -> String {
+    format!("Invalid batch data sent: {batch}\nData must be in the form of %10, 10% or 3\n")
+}
+
+/// The line for `--out=X` with a name that does not exist, as stock's log prints it on stderr.
+pub fn log_error(message: &str) -> String {
+    format!("[ERROR   ] {message}\n")
+}
+
+/// Who answered how, for the block that `--summary` prints.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Summary {
+    /// Number of minions that returned.
+    pub returned: usize,
+    /// Number of minions that did not return, for any reason.
+    pub missing: usize,
+    /// Those known as not connected, in the order of arrival.
+    pub not_connected: Vec<String>,
+    /// Those that did not respond.
+    pub not_responding: Vec<String>,
+    /// Those that returned with an error.
+    pub failed: Vec<String>,
+}
+
+impl Summary {
+    /// Takes in one minion's full return: a map with `ret` and maybe `retcode`, or the bare return.
+    pub fn add(&mut self, minion: &str, full_return: &Value) {
+        let ret = full_return.as_map().and_then(|m| m.get("ret"));
+        let text = ret.unwrap_or(full_return).as_str().unwrap_or_default();
+        if !text.starts_with("Minion did not return") {
+            self.returned += 1;
+            if retcode_of(full_return) != 0 {
+                self.failed.push(minion.to_owned());
+            }
+            return;
+        }
+        self.missing += 1;
+        if text.contains("Not connected") {
+            self.not_connected.push(minion.to_owned());
+        } else if text.contains("No response") {
+            self.not_responding.push(minion.to_owned());
+        }
+    }
+
+    /// The block; `verbose` adds the names.
+    pub fn text(&self, verbose: bool) -> String {
+        let mut lines = vec![
+            "\n".to_owned(),
+            RULE.into(),
+            "Summary".into(),
+            RULE.into(),
+            format!("# of minions targeted: {}", self.returned + self.missing),
+            format!("# of minions returned: {}", self.returned),
+            format!("# of minions that did not return: {}", self.missing),
+            format!("# of minions with errors: {}", self.failed.len()),
+        ];
+        let named = [
+            ("Minions not connected", &self.not_connected),
+            ("Minions not responding", &self.not_responding),
+            ("Minions with failures", &self.failed),
+        ];
+        for (label, minions) in named {
+            if verbose && !minions.is_empty() {
+                lines.push(format!("{label}: {}", minions.join(" ")));
+            }
+        }
+        lines.push(RULE.into());
+        lines.join("\n") + "\n"
+    }
+}
+
+/// The return code of one return (`salt/cli/salt.py SaltCMD._get_retcode`): the `retcode`
+/// field, the largest of them where it is a map; a bare `False` counts as 1.
+pub fn retcode_of(ret: &Value) -> i64 {
+    match ret {
+        Value::Bool(false) => 1,
+        Value::Map(map) => match map.get("retcode") {
+            Some(Value::Map(codes)) => {
+                let codes = codes.iter().filter_map(|(_, code)| code.as_int());
+                codes.max().unwrap_or(0)
+            }
+            Some(Value::Bool(code)) => i64::from(*code),
+            Some(code) => code.as_int().unwrap_or(0),
+            None => 0,
+        },
+        _ => 0,
+    }
+}
+
+/// The block for minions whose return could not be read.
+pub fn errors_summary(errors: &[(String, String)]) -> String {
+    if errors.is_empty() {
+        return String::new();
+    }
+    let rule = "-".repeat(27);
+    let mut text = format!("\n\n{rule}\nErrors\n{rule}\n");
+    for (minion, message) in errors {
+        text.push_str(&format!(
+            "Minion [{minion}] encountered exception '{message}'\n"
+        ));
+    }
+    text
+}

@@ -1,0 +1,220 @@
+//! LocalClient: publishes jobs as a local user
+//! (`salt/client/__init__.py LocalClient`; reference `salt-local.md` 3.1, 3.2).
+
+use crate::config::MasterConfig;
+use crate::sys::process::user_name;
+use crate::transport::sockets::{KeepAlive, Requester, tcp_url};
+use crate::wire::msgpack::{self, Profile};
+use crate::wire::{Map, Value};
+use halite_ipc::Subscriber;
+use std::fmt;
+use std::time::Duration;
+
+/// A job to be published.
+#[derive(Clone, Debug, Default)]
+pub struct Job {
+    /// Function, or a list of functions.
+    pub fun: Value,
+    /// Arguments; for a list of functions a list of lists.
+    pub arg: Vec<Value>,
+    /// Target: text or a list of ids.
+    pub tgt: Value,
+    /// `glob`, `list`, `grain`, ...
+    pub tgt_type: String,
+    /// Comma separated returners.
+    pub ret: String,
+    /// Jid to use; empty lets the master choose.
+    pub jid: String,
+    /// Everything else, in the order sent.
+    pub kwargs: Map,
+}
+
+/// What the master made of a job.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Published {
+    /// The jid; empty if no minion matched.
+    pub jid: String,
+    /// Ids expected to answer.
+    pub minions: Vec<String>,
+    /// Listed ids without an accepted key.
+    pub missing: Vec<String>,
+    /// The master's words if nothing matched.
+    pub error: Option<String>,
+}
+
+/// Why a job could not be published.
+#[derive(Debug)]
+pub enum ClientError {
+    /// No master answers.
+    NoMaster(String),
+    /// The key file of the user cannot be read.
+    NoKey(String),
+    /// The master refused: name and message.
+    Refused(String, String),
+    /// An answer that is none.
+    Protocol(String),
+}
+
+impl fmt::Display for ClientError {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        match self {
+            ClientError::NoMaster(why) => {
+                write!(f, "The salt master could not be contacted. Is master running? ({why})")
+            }
+            ClientError::NoKey(why) => write!(
+                f,
+                "{why}; run this on the master's host as the master's user or as root"
+            ),
+            ClientError::Refused(_, message) => f.write_str(message),
+            ClientError::Protocol(why) => write!(f, "the master's answer makes no sense: {why}"),
+        }
+    }
+}
+
+impl std::error::Error for ClientError {}
+
+/// A client of the master that a configuration describes.
+pub struct LocalClient {
+    config: MasterConfig,
+    requester: Requester,
+    user: String,
+}
+
+impl LocalClient {
+    /// A client; nothing is connected yet.
+    pub fn new(config: MasterConfig) -> LocalClient {
+        let context = zmq::Context::new();
+        let host = match config.interface.as_str() {
+            "0.0.0.0" => "127.0.0.1",
+            "::" => "::1",
+            other => other,
+        };
+        let keepalive = KeepAlive { on: true, idle: 300, count: -1, interval: -1 };
+        let requester = Requester::new(&context, &tcp_url(host, config.ret_port), keepalive);
+        LocalClient {
+            user: calling_user(),
+            requester,
+            config,
+        }
+    }
+
+    /// The configuration in use.
+    pub fn config(&self) -> &MasterConfig {
+        &self.config
+    }
+
+    /// The name under which jobs are published.
+    pub fn user(&self) -> &str {
+        &self.user
+    }
+
+    /// Listens on the master's event bus. Do so before publishing: nothing is replayed.
+    pub fn listen(&self) -> Result<Subscriber, ClientError> {
+        let path = self.config.sock_dir.join("master_event_pub.ipc");
+        Subscriber::connect(&path)
+            .map_err(|e| ClientError::NoMaster(format!("{}: {e}", path.display())))
+    }
+
+    /// Publishes a job.
+    pub fn publish(&mut self, job: &Job) -> Result<Published, ClientError> {
+        let load = crate::map! {
+            "cmd" => "publish", "tgt" => job.tgt.clone(), "fun" => job.fun.clone(),
+            "arg" => job.arg.clone(), "key" => self.read_key()?, "tgt_type" => job.tgt_type.as_str(),
+            "ret" => job.ret.as_str(), "jid" => job.jid.as_str(), "kwargs" => job.kwargs.clone(),
+            "user" => self.user.as_str(),
+        };
+        self.send(load)
+    }
+
+    fn send(&mut self, mut load: Map) -> Result<Published, ClientError> {
+        if self.config.order_masters {
+            load.set("to", self.config.timeout);
+        }
+        let envelope = crate::map! {"enc" => "clear", "load" => load, "version" => 3};
+        let body = msgpack::encode_map(&envelope, Profile::Wire);
+        let timeout = Duration::from_secs(self.config.publish_timeout);
+        let answer = self
+            .requester
+            .ask(&body, timeout)
+            .map_err(|e| ClientError::NoMaster(e.to_string()))?
+            .ok_or_else(|| {
+                ClientError::NoMaster(format!(
+                    "no answer on port {} within {} seconds",
+                    self.config.ret_port, self.config.publish_timeout
+                ))
+            })?;
+        published(&answer)
+    }
+
+    /// The text of the user's key file.
+    fn read_key(&self) -> Result<String, ClientError> {
+        let account = user_name();
+        let names = if self.user == "root" || self.user.starts_with("sudo_") || account == self.config.user {
+            [self.config.user.clone(), account]
+        } else {
+            [account, self.config.user.clone()]
+        };
+        let mut first = None;
+        for name in names {
+            let path = self.config.cachedir.join(format!(".{name}_key"));
+            match std::fs::read_to_string(&path) {
+                Ok(text) => return Ok(text.trim_end().to_owned()),
+                Err(e) => first = first.or(Some(format!("{}: {e}", path.display()))),
+            }
+        }
+        Err(ClientError::NoKey(first.unwrap_or_default()))
+    }
+}
+
+/// `root`, `sudo_<name>` for root behind sudo, or the account's name.
+fn calling_user() -> String {
+    let account = user_name();
+    match std::env::var("SUDO_USER") {
+        Ok(person) if account == "root" && !person.is_empty() && person != "root" => format!("sudo_{person}"),
+        _ => account,
+    }
+}
+
+fn published(answer: &[u8]) -> Result<Published, ClientError> {
+    let protocol = |why: &str| ClientError::Protocol(why.to_owned());
+    let value = msgpack::decode(answer).map_err(|e| ClientError::Protocol(e.to_string()))?;
+    let map = match value {
+        Value::Map(map) => map,
+        Value::Str(text) => return Err(ClientError::Protocol(text)),
+        _ => return Err(protocol("it is no map")),
+    };
+    match map.get("error") {
+        Some(Value::Map(error)) => {
+            let part = |k| error.str(k).unwrap_or_default().to_owned();
+            return Err(ClientError::Refused(part("name"), part("message")));
+        }
+        Some(Value::Str(error)) => return Err(ClientError::Refused(String::new(), error.clone())),
+        _ => {}
+    }
+    let Some(load) = map.get("load").and_then(Value::as_map) else {
+        return Err(protocol("it has no load"));
+    };
+    let list = |k| load.get(k).map(Value::str_list).unwrap_or_default();
+    Ok(Published {
+        jid: load.str("jid").unwrap_or_default().to_owned(),
+        minions: list("minions"),
+        missing: list("missing"),
+        error: load.str("error").map(str::to_owned),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers_are_told_apart() {
+        let bytes = |m: Map| msgpack::encode_map(&m, Profile::Wire);
+        let good = crate::map! {"enc" => "clear", "load" => crate::map! {
+            "jid" => "1", "minions" => vec![Value::from("a")], "missing" => Vec::<Value>::new()}};
+        assert_eq!(published(&bytes(good)).unwrap().minions, ["a"]);
+        let refused = crate::map! {"error" => crate::map! {"name" => "AuthenticationError", "message" => "no"}};
+        assert!(matches!(published(&bytes(refused)), Err(ClientError::Refused(n, _)) if n == "AuthenticationError"));
+        assert!(matches!(published(b"\xa8bad load"), Err(ClientError::Protocol(_))));
+    }
+}

@@ -1,0 +1,4 @@
+//! Clients of a master on its own host.
+
+pub mod gather;
+pub mod local;

@@ -1,0 +1,98 @@
+//! The sample file and the table of options, both made from the one definition.
+
+use super::{Flavour, MASTER_OPTIONS, MINION_OPTIONS, OptionGroup, OptionInfo, Role};
+use std::fmt::Write;
+
+const WIDTH: usize = 96;
+
+fn table(role: Role) -> &'static [OptionInfo] {
+    match role {
+        Role::Master => MASTER_OPTIONS,
+        Role::Minion => MINION_OPTIONS,
+    }
+}
+
+fn default(option: &OptionInfo) -> String {
+    match option.default {
+        "null" => String::new(),
+        text => text.replace("{product}", Flavour::Halite.name()),
+    }
+}
+
+fn grouped(role: Role) -> impl Iterator<Item = (OptionGroup, Vec<&'static OptionInfo>)> {
+    OptionGroup::ALL.into_iter().map(move |group| {
+        let options = table(role).iter().filter(|o| o.group == group);
+        (group, options.collect())
+    })
+}
+
+/// A configuration file with every option as a comment, at its default.
+pub fn sample_config(role: Role) -> String {
+    let name = role.name();
+    let mut out = format!(
+        "# Configuration of halite-{name}: /etc/halite/{name}\n#\n# Every option stands here with its \
+         default. Take the '#' away to change one.\n# Files in /etc/halite/{name}.d that end in .conf \
+         are read after this one.\n"
+    );
+    for (group, options) in grouped(role) {
+        let _ = write!(out, "\n\n##### {} #####\n", group.title());
+        for option in options {
+            out.push('\n');
+            for line in wrapped(option.help) {
+                let _ = writeln!(out, "# {line}");
+            }
+            let _ = writeln!(
+                out,
+                "{}",
+                format!("#{}: {}", option.name, default(option)).trim_end()
+            );
+        }
+    }
+    out
+}
+
+/// A Markdown table of every option, one per group.
+pub fn options_markdown(role: Role) -> String {
+    let mut out = format!("# Options of the {}\n", role.name());
+    for (group, options) in grouped(role) {
+        let _ = write!(
+            out,
+            "\n## {}\n\n| option | type | default | meaning |\n|---|---|---|---|\n",
+            group.title()
+        );
+        for option in options {
+            let default = match default(option) {
+                text if text.is_empty() => "(empty)".to_owned(),
+                text => format!("`{}`", cell(&text)),
+            };
+            let help = cell(option.help.trim());
+            let _ = writeln!(
+                out,
+                "| `{}` | {} | {default} | {help} |",
+                option.name, option.type_name
+            );
+        }
+    }
+    out
+}
+
+fn cell(text: &str) -> String {
+    text.replace('|', "\\|")
+}
+
+fn wrapped(text: &str) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for word in text.split_whitespace() {
+        let line = lines.last().map_or(0, |l| l.len());
+        if line > 0 && line + 1 + word.len() > WIDTH {
+            lines.push(String::new());
+        }
+        if let Some(line) = lines.last_mut() {
+            if !line.is_empty() {
+                line.push(' ');
+            }
+            line.push_str(word);
+        }
+    }
+    lines
+}

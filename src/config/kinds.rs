@@ -1,0 +1,103 @@
+//! Types of options that hold one of a few words, and the directories of environments.
+
+use super::value::{Converted, OptionValue, plain, text};
+use crate::wire::{Map, Value};
+
+macro_rules! words {
+    ($($(#[$meta:meta])* $name:ident = $type:literal { $($(#[$word_meta:meta])* $variant:ident = $word:literal,)* })*) => {$(
+        $(#[$meta])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum $name {
+            $($(#[$word_meta])* $variant,)*
+        }
+
+        impl OptionValue for $name {
+            const TYPE: &'static str = $type;
+
+            fn from_value(value: &Value) -> Option<Converted<Self>> {
+                match text(value)?.as_str() {
+                    $($word => plain($name::$variant),)*
+                    _ => None,
+                }
+            }
+
+            fn to_value(&self) -> Value {
+                match self {
+                    $($name::$variant => $word.into(),)*
+                }
+            }
+        }
+    )*};
+}
+
+words! {
+    /// Release of Salt whose tools share this host.
+    SaltSeries = "3006, 3007 or 3008" {
+        /// 3006.x
+        S3006 = "3006",
+        /// 3007.x
+        S3007 = "3007",
+        /// 3008.x
+        S3008 = "3008",
+    }
+
+    /// Frames of the event bus towards listeners.
+    BusFraming = "auto, bare or prefixed" {
+        /// What the stock tools of the `salt_series` read.
+        Auto = "auto",
+        /// A msgpack map, nothing before it.
+        Bare = "bare",
+        /// Four bytes of length before each map.
+        Prefixed = "prefixed",
+    }
+
+    /// How much of the job cache stock tools can read.
+    JobCacheCompat = "none, load or full" {
+        /// Nothing.
+        None = "none",
+        /// The load of each job, without which the stock CLI does not wait for returns.
+        Load = "load",
+        /// Every return as well.
+        Full = "full",
+    }
+}
+
+/// Environments and the directories of each, in the order of the file (`file_roots`, `pillar_roots`).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Roots(pub Vec<(String, Vec<String>)>);
+
+impl Roots {
+    /// The directories of one environment.
+    pub fn get(&self, env: &str) -> Option<&[String]> {
+        self.0
+            .iter()
+            .find(|(name, _)| name == env)
+            .map(|(_, dirs)| dirs.as_slice())
+    }
+}
+
+impl OptionValue for Roots {
+    const TYPE: &'static str = "a map of environments to lists of directories";
+
+    /// An environment whose directories are not a list has none; names may be numbers; patterns
+    /// are expanded (`salt/config/__init__.py _normalize_roots`).
+    fn from_value(value: &Value) -> Option<Converted<Self>> {
+        let mut out = Vec::new();
+        for (env, dirs) in value.as_map()?.iter() {
+            let dirs = dirs.as_array().unwrap_or_default();
+            let dirs: Vec<String> = dirs.iter().map(text).collect::<Option<_>>()?;
+            let dirs = dirs.iter().flat_map(|d| super::glob::expand_dir(d));
+            out.push((text(env)?, dirs.collect()));
+        }
+        plain(Roots(out))
+    }
+
+    fn to_value(&self) -> Value {
+        let entries = self.0.iter();
+        Value::Map(
+            entries
+                .map(|(env, dirs)| (env.as_str(), dirs.clone()))
+                .collect::<Map>(),
+        )
+    }
+}

@@ -1,0 +1,49 @@
+//! Configuration: every option once, with its name, type, default and one line of help.
+//!
+//! [`load_master`] and [`load_minion`] read a configuration directory as Salt does
+//! (`salt/config/__init__.py`), into a struct with one public field per option. What the file holds beside
+//! them is kept in `extra`.
+
+mod doc;
+mod error;
+mod file;
+mod finish;
+mod glob;
+mod id;
+mod kinds;
+mod master;
+mod minion;
+mod paths;
+mod source;
+mod table;
+mod value;
+
+#[cfg(test)]
+mod tests;
+
+pub use doc::{options_markdown, sample_config};
+pub use error::ConfigError;
+pub use kinds::{BusFraming, JobCacheCompat, Roots, SaltSeries};
+pub use master::{MASTER_OPTIONS, MasterConfig, WorkerPool};
+pub use minion::{MINION_OPTIONS, MinionConfig};
+pub use paths::{Flavour, MAX_SOCKET_PATH, default_dir};
+pub use table::{OptionGroup, OptionInfo, Role};
+pub use value::{Converted, OptionValue};
+
+use std::path::Path;
+
+/// Reads `dir/master` and what it includes; the name of the directory decides the [`Flavour`].
+///
+/// # Errors
+/// See [`ConfigError`]. A missing file is none: the defaults apply, and `warnings` says so.
+pub fn load_master(dir: &Path) -> Result<MasterConfig, ConfigError> {
+    MasterConfig::load(dir, Flavour::of(dir))
+}
+
+/// Reads `dir/minion` and what it includes; the name of the directory decides the [`Flavour`].
+///
+/// # Errors
+/// See [`ConfigError`]. A missing file is none: the defaults apply, and `warnings` says so.
+pub fn load_minion(dir: &Path) -> Result<MinionConfig, ConfigError> {
+    MinionConfig::load(dir, Flavour::of(dir))
+}

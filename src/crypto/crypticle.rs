@@ -1,0 +1,233 @@
+//! Salt's symmetric envelope: AES-192-CBC under HMAC-SHA256.
+
+use super::key_string::AES_LEN;
+use super::{KeyString, constant_time_eq, rng};
+use crate::map;
+use crate::wire::Value;
+use crate::wire::msgpack::{self, DecodeError, Profile};
+use aes::cipher::generic_array::GenericArray;
+use aes::cipher::inout::InOutBuf;
+use aes::cipher::{BlockDecryptMut, BlockEncryptMut, InnerIvInit, KeyInit};
+use aes::{Aes192Dec, Aes192Enc};
+use hmac::{Hmac, Mac};
+use sha2::Sha256;
+use std::fmt;
+use zeroize::Zeroizing;
+
+const BLOCK: usize = 16;
+const MAC: usize = 32;
+/// Stands before every document; the name is history, nothing is pickled.
+const PREFIX: &[u8] = b"pickle::";
+/// Bytes of the nonce between the prefix and a document.
+const NONCE: usize = 32;
+
+/// Why an envelope was not opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CrypticleError {
+    /// Not made with this key, damaged, or too short: time to sign in again.
+    Authentication,
+    /// Authentic, but its length or its padding is not that of AES-CBC.
+    Padding,
+    /// Authentic, but the answer to another request.
+    Nonce,
+    /// Authentic, but what is inside is not msgpack.
+    Decode(DecodeError),
+}
+
+impl fmt::Display for CrypticleError {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        match self {
+            CrypticleError::Authentication => f.write_str(
+                "message authentication failed: it was made with another key; sign in again",
+            ),
+            CrypticleError::Padding => {
+                f.write_str("the message is authentic but wrongly padded; the sender is at fault")
+            }
+            CrypticleError::Nonce => f.write_str(
+                "nonce verification failed: the message answers another request; send it again",
+            ),
+            CrypticleError::Decode(e) => {
+                write!(f, "the message is authentic but cannot be read: {e}")
+            }
+        }
+    }
+}
+
+impl std::error::Error for CrypticleError {}
+
+/// One key, ready to seal and to open (`salt/crypt.py Crypticle`; reference 4.2).
+///
+/// An envelope is `IV || AES-192-CBC || HMAC-SHA256` over both. The check of `serial`
+/// in publications is left to the minion that keeps the last one.
+#[derive(Clone)]
+pub struct Crypticle {
+    enc: Aes192Enc,
+    dec: Aes192Dec,
+    mac: Hmac<Sha256>,
+}
+
+impl Crypticle {
+    /// Prepares a key; keep the result rather than the text.
+    pub fn new(key: &KeyString) -> Self {
+        let (aes, hmac) = key.raw().split_at(AES_LEN);
+        let aes = GenericArray::from_slice(aes);
+        Self {
+            enc: Aes192Enc::new(aes),
+            dec: Aes192Dec::new(aes),
+            mac: KeyInit::new(GenericArray::from_slice(block_key(hmac).as_slice())),
+        }
+    }
+
+    /// Seals some bytes.
+    pub fn encrypt(&self, plain: &[u8]) -> Vec<u8> {
+        let mut out = start(plain.len());
+        out.extend_from_slice(plain);
+        self.seal(out)
+    }
+
+    /// Opens an envelope; nothing is decrypted before the HMAC has been found right.
+    ///
+    /// # Errors
+    /// [`CrypticleError::Authentication`] for everything this key did not seal, or
+    /// [`CrypticleError::Padding`].
+    pub fn decrypt(&self, data: &[u8]) -> Result<Vec<u8>, CrypticleError> {
+        let body = self.authenticate(data)?;
+        let Some((iv, text)) = body.split_at_checked(BLOCK) else {
+            return Err(CrypticleError::Padding);
+        };
+        if text.is_empty() || !text.len().is_multiple_of(BLOCK) {
+            return Err(CrypticleError::Padding);
+        }
+        let mut plain = self.decrypt_blocks(iv, text);
+        let pad = usize::from(plain.last().copied().unwrap_or_default());
+        if pad == 0 || pad > BLOCK {
+            return Err(CrypticleError::Padding);
+        }
+        plain.truncate(plain.len() - pad);
+        Ok(plain)
+    }
+
+    /// Seals a value, encoded as it travels between hosts.
+    ///
+    /// A `nonce` goes into replies to minions, never into requests and publications
+    /// (reference 4.2); an empty one counts as none.
+    pub fn dumps(&self, value: &Value, nonce: Option<&str>) -> Vec<u8> {
+        let mut out = start_document(256, nonce);
+        msgpack::encode_into(&mut out, value, Profile::Wire);
+        self.seal(out)
+    }
+
+    /// Like [`Self::dumps`], for a document that is msgpack already.
+    pub fn dumps_raw(&self, document: &[u8], nonce: Option<&str>) -> Vec<u8> {
+        let mut out = start_document(document.len(), nonce);
+        out.extend_from_slice(document);
+        self.seal(out)
+    }
+
+    /// Opens an envelope and reads the document inside. Without the `pickle::` prefix
+    /// that is an empty map, as in Salt.
+    ///
+    /// # Errors
+    /// As [`Self::decrypt`]; [`CrypticleError::Nonce`] if a nonce is expected and not
+    /// found; [`CrypticleError::Decode`] for a broken document.
+    pub fn loads(&self, data: &[u8], nonce: Option<&str>) -> Result<Value, CrypticleError> {
+        let plain = self.decrypt(data)?;
+        let Some(mut document) = plain.strip_prefix(PREFIX) else {
+            return Ok(Value::Map(map! {}));
+        };
+        if let Some(nonce) = given(nonce) {
+            document = check_nonce(document, nonce)?;
+        }
+        msgpack::decode(document).map_err(CrypticleError::Decode)
+    }
+
+    /// Decrypts the first `n` bytes, rounded up to whole blocks, of a plain text
+    /// **without** asking whether it is authentic: a hint for choosing a queue and
+    /// for nothing else. Whatever acts on the content opens the whole envelope.
+    ///
+    /// The answer is shorter for a short envelope, and then ends with the padding.
+    /// `None` if the data has not the shape of an envelope.
+    pub fn peek(&self, data: &[u8], n: usize) -> Option<Vec<u8>> {
+        let body = &data[..data.len().checked_sub(MAC)?];
+        let (iv, text) = body.split_at_checked(BLOCK)?;
+        if text.is_empty() || !text.len().is_multiple_of(BLOCK) {
+            return None;
+        }
+        let n = n.min(text.len()).next_multiple_of(BLOCK);
+        Some(self.decrypt_blocks(iv, &text[..n]))
+    }
+
+    /// Pads and encrypts everything after the IV in place, then adds the HMAC.
+    pub(super) fn seal(&self, mut out: Vec<u8>) -> Vec<u8> {
+        let pad = BLOCK - out.len() % BLOCK;
+        out.reserve_exact(pad + MAC);
+        out.resize(out.len() + pad, pad as u8);
+        let (iv, text) = out.split_at_mut(BLOCK);
+        let mut cbc = cbc::Encryptor::inner_iv_init(self.enc.clone(), GenericArray::from_slice(iv));
+        cbc.encrypt_blocks_inout_mut(InOutBuf::from(text).into_chunks().0);
+        let mac = self.mac.clone().chain_update(&out).finalize();
+        out.extend_from_slice(&mac.into_bytes());
+        out
+    }
+
+    /// The envelope without its HMAC, once that has been found right.
+    fn authenticate<'a>(&self, data: &'a [u8]) -> Result<&'a [u8], CrypticleError> {
+        let wrong = CrypticleError::Authentication;
+        let at = data.len().checked_sub(MAC).ok_or(wrong)?;
+        let (body, mac) = data.split_at(at);
+        let expected = self.mac.clone().chain_update(body);
+        // Compares in constant time.
+        expected.verify_slice(mac).map_err(|_| wrong)?;
+        Ok(body)
+    }
+
+    /// Decrypts whole blocks.
+    fn decrypt_blocks(&self, iv: &[u8], text: &[u8]) -> Vec<u8> {
+        let mut plain = text.to_vec();
+        let mut cbc = cbc::Decryptor::inner_iv_init(self.dec.clone(), GenericArray::from_slice(iv));
+        cbc.decrypt_blocks_inout_mut(InOutBuf::from(&mut plain[..]).into_chunks().0);
+        plain
+    }
+}
+
+/// An envelope that holds its random IV and has room for `len` bytes.
+fn start(len: usize) -> Vec<u8> {
+    let mut iv = [0; BLOCK];
+    rng::fill_random(&mut iv);
+    let mut out = Vec::with_capacity(BLOCK + len + BLOCK + MAC);
+    out.extend_from_slice(&iv);
+    out
+}
+
+/// An envelope up to where the document begins.
+fn start_document(len: usize, nonce: Option<&str>) -> Vec<u8> {
+    let mut out = start(PREFIX.len() + NONCE + len);
+    out.extend_from_slice(PREFIX);
+    out.extend_from_slice(given(nonce).unwrap_or_default().as_bytes());
+    out
+}
+
+/// Python's `if nonce:`.
+fn given(nonce: Option<&str>) -> Option<&str> {
+    nonce.filter(|n| !n.is_empty())
+}
+
+fn check_nonce<'a>(document: &'a [u8], nonce: &str) -> Result<&'a [u8], CrypticleError> {
+    match document.split_at_checked(NONCE) {
+        Some((sent, rest)) if constant_time_eq(sent, nonce.as_bytes()) => Ok(rest),
+        _ => Err(CrypticleError::Nonce),
+    }
+}
+
+/// An HMAC key filled up with zeros to a block of the hash, as HMAC defines it.
+fn block_key(key: &[u8]) -> Zeroizing<[u8; 64]> {
+    let mut block = Zeroizing::new([0; 64]);
+    block[..key.len()].copy_from_slice(key);
+    block
+}
+
+impl fmt::Debug for Crypticle {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        f.write_str("Crypticle(***)")
+    }
+}

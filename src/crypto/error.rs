@@ -1,0 +1,77 @@
+//! What can be wrong with a key or with a cipher text.
+
+use super::key::{MAX_BITS, MIN_BITS};
+use std::fmt;
+
+/// Why a key cannot be used, or an operation with it failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CryptoError {
+    /// The text is not PEM of a kind that belongs here.
+    BadPem(&'static str),
+    /// The PEM holds an RSA key that is damaged or inconsistent.
+    BadKey(&'static str),
+    /// The private key is protected by a passphrase.
+    Encrypted,
+    /// The modulus has that many bits, which is out of bounds.
+    KeySize(usize),
+    /// The public exponent is even, 1, or above 32 bits.
+    Exponent,
+    /// Not a key string: what Salt keeps is 56 bytes in base64.
+    BadKeyString,
+    /// The plain text has `len` bytes; this key takes `max`.
+    TooLong {
+        /// Bytes given.
+        len: usize,
+        /// Bytes possible.
+        max: usize,
+    },
+    /// The cipher text was not made for this key and algorithm. Never says more.
+    Decrypt,
+    /// The crypto library itself failed.
+    Library(String),
+}
+
+impl fmt::Display for CryptoError {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        match self {
+            CryptoError::BadPem(why) => write!(
+                f,
+                "not an RSA key in PEM form: {why}; expected a text from -----BEGIN to -----END \
+                 as salt-key and openssl write it"
+            ),
+            CryptoError::BadKey(why) => write!(
+                f,
+                "the RSA key is damaged: {why}; restore the file from a copy, or remove it so \
+                 that a new key is made"
+            ),
+            CryptoError::Encrypted => f.write_str(
+                "the private key is protected by a passphrase, which is not supported; write it \
+                 out without one (openssl rsa -traditional -in OLD -out NEW)",
+            ),
+            CryptoError::KeySize(bits) => write!(
+                f,
+                "an RSA key of {bits} bits is not accepted: between {MIN_BITS} and {MAX_BITS}, a \
+                 multiple of 8; make a new key with keysize 2048 or more"
+            ),
+            CryptoError::Exponent => f.write_str(
+                "the RSA key has an unusual public exponent (odd, from 3 up to 32 bits, is \
+                 accepted); make a new key, with exponent 65537",
+            ),
+            CryptoError::BadKeyString => f.write_str(
+                "not a key string (56 bytes in base64, 76 characters); remove the file it came \
+                 from so that a new one is made",
+            ),
+            CryptoError::TooLong { len, max } => write!(
+                f,
+                "{len} bytes are too many for this RSA key, which takes {max}; use a longer key"
+            ),
+            CryptoError::Decrypt => f.write_str(
+                "RSA decryption failed: the text was made for another key or another \
+                 encryption_algorithm",
+            ),
+            CryptoError::Library(why) => write!(f, "the crypto library failed: {why}"),
+        }
+    }
+}
+
+impl std::error::Error for CryptoError {}

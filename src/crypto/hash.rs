@@ -1,0 +1,139 @@
+//! Hashes by Salt's names, and fingerprints of keys.
+
+use super::pem;
+use sha2::digest::DynDigest;
+use std::fmt;
+use std::str::FromStr;
+
+/// The values of `hash_type` that Salt's documentation lists.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum HashType {
+    /// MD5, of use for old fingerprints only.
+    Md5,
+    /// SHA-1.
+    Sha1,
+    /// SHA-224.
+    Sha224,
+    /// SHA-256, Salt's default.
+    #[default]
+    Sha256,
+    /// SHA-384.
+    Sha384,
+    /// SHA-512.
+    Sha512,
+}
+
+/// A `hash_type` that is not known.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnsupportedHash(pub String);
+
+/// A hash under way, for data that comes in pieces.
+pub struct Hasher(Box<dyn DynDigest + Send>);
+
+const ALL: [(HashType, &str); 6] = [
+    (HashType::Md5, "md5"),
+    (HashType::Sha1, "sha1"),
+    (HashType::Sha224, "sha224"),
+    (HashType::Sha256, "sha256"),
+    (HashType::Sha384, "sha384"),
+    (HashType::Sha512, "sha512"),
+];
+
+impl HashType {
+    /// Salt's name for it.
+    pub fn name(self) -> &'static str {
+        ALL[self as usize].1
+    }
+
+    /// Starts a hash.
+    pub fn hasher(self) -> Hasher {
+        Hasher(match self {
+            HashType::Md5 => Box::new(md5::Md5::default()),
+            HashType::Sha1 => Box::new(sha1::Sha1::default()),
+            HashType::Sha224 => Box::new(sha2::Sha224::default()),
+            HashType::Sha256 => Box::new(sha2::Sha256::default()),
+            HashType::Sha384 => Box::new(sha2::Sha384::default()),
+            HashType::Sha512 => Box::new(sha2::Sha512::default()),
+        })
+    }
+
+    /// The hash of some bytes in lower-case hexadecimal digits.
+    pub fn hex(self, data: &[u8]) -> String {
+        let mut hasher = self.hasher();
+        hasher.update(data);
+        hasher.hex()
+    }
+}
+
+impl Hasher {
+    /// Takes the next piece.
+    pub fn update(&mut self, data: &[u8]) {
+        self.0.update(data);
+    }
+
+    /// The hash of all pieces in lower-case hexadecimal digits.
+    pub fn hex(self) -> String {
+        hex(&self.0.finalize())
+    }
+}
+
+impl FromStr for HashType {
+    type Err = UnsupportedHash;
+
+    fn from_str(name: &str) -> Result<Self, UnsupportedHash> {
+        ALL.iter()
+            .find(|(_, n)| *n == name)
+            .map(|(hash, _)| *hash)
+            .ok_or_else(|| UnsupportedHash(name.to_owned()))
+    }
+}
+
+impl fmt::Display for HashType {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl fmt::Debug for Hasher {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        f.write_str("Hasher")
+    }
+}
+
+impl fmt::Display for UnsupportedHash {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        write!(
+            f,
+            "unknown hash_type {:?}: one of md5, sha1, sha224, sha256, sha384, sha512",
+            self.0
+        )
+    }
+}
+
+impl std::error::Error for UnsupportedHash {}
+
+/// The fingerprint of a key, as `salt-call --local key.finger` prints it and as
+/// `master_finger` expects it: the hash of the lines between the PEM armour, each
+/// with its newline, in colon-separated pairs. Text that is no PEM is hashed whole
+/// (`salt/utils/crypt.py pem_finger`).
+pub fn finger(pem_text: &str, hash: HashType) -> String {
+    let digits = hash.hex(pem::fingerprint_text(pem_text).as_bytes());
+    let mut out = String::with_capacity(digits.len() / 2 * 3);
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && i % 2 == 0 {
+            out.push(':');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+/// Lower-case hexadecimal digits.
+pub(super) fn hex(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    bytes
+        .iter()
+        .flat_map(|b| [b >> 4, b & 15])
+        .map(|d| DIGITS[usize::from(d)] as char)
+        .collect()
+}

@@ -1,0 +1,50 @@
+//! EventPublisher.
+//!
+//! Owns the event bus: binds `master_event_pull.ipc` (from roles, runners, tools) and
+//! `master_event_pub.ipc` (to every listener), both Unix streams. No keys, no state.
+//!
+//! When it fails: its successor binds the same paths; listeners and firing roles connect
+//! again. Events between are lost to listeners, returns are not: they are in the job cache
+//! before their event is fired.
+
+use super::roles::{RoleError, Roles};
+use crate::config::{BusFraming, MasterConfig, SaltSeries};
+use crate::sys::signals::StopFlag;
+use crate::transport::bus::{BusOptions, BusServer};
+use halite_ipc::{Framing, StampStyle};
+use std::os::fd::AsFd;
+
+/// Events are trimmed to `max_event_size` where they are made; this is what the bus itself bears.
+const LARGEST_EVENT: usize = 16 << 20;
+
+/// Runs the role until it is told to stop.
+pub fn run(config: &MasterConfig, roles: &Roles, stop: &StopFlag) -> Result<(), RoleError> {
+    let options = BusOptions {
+        framing: framing(config.event_bus_framing, config.salt_series),
+        stamp: match config.salt_series {
+            SaltSeries::S3008 => StampStyle::Offset,
+            _ => StampStyle::Naive,
+        },
+        queue_frames: config.event_queue_limit as usize,
+        max_event_size: LARGEST_EVENT,
+        ..BusOptions::default()
+    };
+    let mut server = BusServer::bind(
+        &config.sock_dir.join("master_event_pull.ipc"),
+        &config.sock_dir.join("master_event_pub.ipc"),
+        options,
+    )
+    .map_err(|e| RoleError::new(super::reqserver::EXIT_BIND, e.to_string()))?;
+    roles.ready();
+    server.run(Some(stop.descriptor()?.as_fd()))?;
+    log::info!("event bus: {:?}", server.counters());
+    Ok(())
+}
+
+/// The framing that listeners of a Salt series expect (reference `salt-local.md` 1.2).
+pub(crate) fn framing(option: BusFraming, series: SaltSeries) -> Framing {
+    match (option, series) {
+        (BusFraming::Prefixed, _) | (BusFraming::Auto, SaltSeries::S3006) => Framing::Prefixed,
+        _ => Framing::Bare,
+    }
+}

@@ -1,0 +1,139 @@
+//! Maintenance.
+//!
+//! Owns what happens by the clock: rotation of the AES key (asked for by `halite-key` through
+//! the file `cachedir/.dfn`, and every `publish_session` seconds), the end of old jobs. Binds
+//! nothing; fires events on `master_event_pull.ipc` and publishes through `publish_pull.ipc`.
+//!
+//! When it fails: nothing is lost, its successor goes on where the clock stands.
+
+use super::events::Bus;
+use super::roles::{self, RoleError, Roles};
+use crate::config::MasterConfig;
+use crate::crypto::KeyString;
+use crate::store::jobs::JobStore;
+use crate::sys::shared::SharedSecret;
+use crate::sys::signals::StopFlag;
+use crate::transport::sockets::ipc_url;
+use crate::wire::ids::JidClock;
+use crate::wire::msgpack::{self, Profile};
+use std::path::Path;
+use std::time::{Duration, Instant, SystemTime};
+
+/// How often the rotation file is looked for. Salt does so every `loop_interval`, which
+/// leaves a deleted minion able to read jobs for a minute.
+const WATCH: Duration = Duration::from_secs(1);
+
+/// Runs the role until it is told to stop.
+pub fn run(config: &MasterConfig, roles: &Roles, stop: &StopFlag) -> Result<(), RoleError> {
+    let shared = SharedSecret::inherited()?;
+    let jobs = roles::job_store(config);
+    let mut bus = Bus::new(config);
+    let dropfile = config.cachedir.join(".dfn");
+    let mut rotated = Instant::now();
+    let mut looped: Option<Instant> = None;
+    roles.ready();
+    while !stop.is_set() {
+        let aged = rotated.elapsed() >= Duration::from_secs(config.publish_session.max(1));
+        if take_dropfile(&dropfile, &config.id) || aged {
+            rotate(&shared, &mut bus)?;
+            rotated = Instant::now();
+            if config.ping_on_rotate {
+                ping(config)?;
+            }
+        }
+        let interval = Duration::from_secs(config.loop_interval.max(1));
+        if looped.is_none_or(|at| at.elapsed() >= interval) {
+            looped = Some(Instant::now());
+            expire(&jobs, config.keep_jobs_seconds);
+        }
+        pause(stop);
+    }
+    Ok(())
+}
+
+fn pause(stop: &StopFlag) {
+    // Short naps, so that SIGTERM is heeded at once.
+    let end = Instant::now() + WATCH;
+    while Instant::now() < end && !stop.is_set() {
+        std::thread::sleep(Duration::from_millis(100));
+    }
+}
+
+/// Whether a rotation was asked for: a file of mode 0400 that is empty (3006) or holds the
+/// master's id (3007 and later; reference `salt-protocol.md` 4.4). It is removed.
+fn take_dropfile(path: &Path, id: &str) -> bool {
+    use std::os::unix::fs::PermissionsExt;
+    let Ok(meta) = std::fs::symlink_metadata(path) else { return false };
+    if !meta.is_file() || meta.permissions().mode() & 0o777 != 0o400 {
+        return false;
+    }
+    let asked = std::fs::read_to_string(path).is_ok_and(|text| text.is_empty() || text == id);
+    if let Err(e) = std::fs::remove_file(path) {
+        log::error!("{}: {e}; the AES key would be rotated again and again", path.display());
+        return false;
+    }
+    asked
+}
+
+fn rotate(shared: &SharedSecret, bus: &mut Bus) -> Result<(), RoleError> {
+    let generation = shared.store_key(KeyString::generate().as_str())?;
+    log::info!("the AES key of publications is new (generation {generation})");
+    bus.fire("key", crate::map! {"rotate_aes_key" => true});
+    Ok(())
+}
+
+/// `ping_on_rotate`: a job to everybody, so that all sign in again now and not during the
+/// next job that matters.
+fn ping(config: &MasterConfig) -> Result<(), RoleError> {
+    let context = zmq::Context::new();
+    let socket = context.socket(zmq::PUSH)?;
+    socket.set_linger(1000)?;
+    socket.connect(&ipc_url(&config.sock_dir.join("publish_pull.ipc")))?;
+    let job = crate::map! {
+        "fun" => "test.ping", "arg" => Vec::<crate::wire::Value>::new(), "tgt" => "*",
+        "jid" => JidClock::default().next().as_str(), "ret" => "", "tgt_type" => "glob",
+        "user" => config.user.as_str(),
+    };
+    socket.send(msgpack::encode_map(&job, Profile::Wire), 0)?;
+    Ok(())
+}
+
+fn expire(jobs: &dyn JobStore, keep: u64) {
+    if keep == 0 {
+        return;
+    }
+    let now = SystemTime::now()
+        .duration_since(SystemTime::UNIX_EPOCH)
+        .map_or(0, |d| d.as_secs() as i64);
+    match jobs.expire(now, keep) {
+        Ok(0) => {}
+        Ok(n) => log::info!("{n} jobs older than {keep} seconds were removed"),
+        Err(e) => log::error!("old jobs could not be removed: {e}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn rotation_is_asked_for_by_mode_and_content() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join(".dfn");
+        let put = |text: &str, mode| {
+            let _ = std::fs::remove_file(&path);
+            std::fs::write(&path, text).unwrap();
+            std::fs::set_permissions(&path, PermissionsExt::from_mode(mode)).unwrap();
+        };
+        assert!(!take_dropfile(&path, "m"));
+        put("", 0o400);
+        assert!(take_dropfile(&path, "m") && !path.exists());
+        put("m", 0o400);
+        assert!(take_dropfile(&path, "m"));
+        put("other", 0o400);
+        assert!(!take_dropfile(&path, "m") && !path.exists());
+        put("", 0o644);
+        assert!(!take_dropfile(&path, "m"), "not written by a key tool");
+    }
+}

@@ -1,0 +1,61 @@
+//! The master: supervisor and role processes.
+//!
+//! `halite-master` reads its configuration and becomes the supervisor ([`supervisor`]), which
+//! starts every other role as a fresh execution of the same program ([`roles::TOPOLOGY`]).
+
+pub mod check;
+pub mod dispatch;
+pub mod events;
+mod eventpublisher;
+mod maintenance;
+mod publisher;
+mod reqserver;
+pub mod roles;
+mod supervisor;
+mod worker;
+
+pub use supervisor::{CONFIG_DIR, LOG_LEVEL, supervise};
+
+use crate::config::MasterConfig;
+use crate::crypto::{PrivateKey, clean_key};
+use crate::sys::daemon::write_atomic;
+use crate::sys::signals::StopFlag;
+use roles::{RoleError, Roles};
+use std::path::Path;
+
+/// The master's key pair, which the supervisor has made (`master.pem`; in a 3008 directory a link).
+pub(crate) fn master_key(config: &MasterConfig) -> Result<PrivateKey, RoleError> {
+    read_key(&config.pki_dir.join("master.pem"))
+}
+
+fn read_key(path: &Path) -> Result<PrivateKey, RoleError> {
+    let text = std::fs::read_to_string(path)
+        .map_err(|e| RoleError::new(1, format!("{}: {e}", path.display())))?;
+    PrivateKey::from_pem(&text).map_err(|e| RoleError::new(1, format!("{}: {e}", path.display())))
+}
+
+/// Reads a private key, or makes the pair with `bits` bits if there is none.
+pub(crate) fn load_or_create_key(path: &Path, bits: usize) -> Result<PrivateKey, RoleError> {
+    if path.exists() {
+        return read_key(path);
+    }
+    let key = PrivateKey::generate(bits).map_err(|e| RoleError::new(1, e.to_string()))?;
+    write_atomic(path, key.to_pem().as_bytes(), 0o400)?;
+    let public = clean_key(&key.public().to_pem());
+    write_atomic(&path.with_extension("pub"), public.as_bytes(), 0o644)?;
+    Ok(key)
+}
+
+/// Runs one role other than the supervisor, by the name in its environment.
+pub fn run_role(role: &str, config: MasterConfig) -> Result<(), RoleError> {
+    let stop = StopFlag::install()?;
+    let inherited = Roles::inherited();
+    match role {
+        "event" => eventpublisher::run(&config, &inherited, &stop),
+        "publish" => publisher::run(&config, &inherited, &stop),
+        "maintenance" => maintenance::run(&config, &inherited, &stop),
+        "request" => reqserver::run(&config, &inherited, &stop),
+        worker if worker.starts_with("MWorker-") => worker::run(config, worker, &inherited, &stop),
+        other => Err(RoleError::new(64, format!("there is no role {other:?}"))),
+    }
+}

@@ -1,0 +1,424 @@
+//! ReqServer, named `ReqServer MWorkerQueue` in the process list.
+//!
+//! Owns the queues between peers and workers. Binds `tcp <ret_port>` (ROUTER) and
+//! `workers.ipc` (ROUTER, on which workers report as DEALER). Holds no RSA key; it reads
+//! session keys only to see the first bytes of a sealed load, which tell its class.
+//!
+//! When it fails: requests in flight are lost and their senders ask again, as Salt's do;
+//! workers report to the new instance by themselves. A bind failure ends it with status 4,
+//! which ends the master. On SIGTERM it takes nothing new, answers what it took (at most
+//! 1.5 s) and ends.
+//!
+//! Frames to a worker: sequence (8 octets), peer address, body. Frames from a worker:
+//! `R`, pid (4 octets) when it waits for work; `D`, sequence, flag (1 if the sender proved
+//! who it is), reply.
+
+use super::dispatch::{Dispatcher, Fate, Limits};
+use super::roles::{RoleError, Roles};
+use crate::config::{MasterConfig, WorkerPool};
+use crate::crypto::Crypticle;
+use crate::store::sessions::SessionStore;
+use crate::sys::signals::StopFlag;
+use crate::transport::sockets::{KeepAlive, bind, ipc_url, tcp_url};
+use crate::wire::envelope::{Body, Class, Envelope, Refusal, envelope_id, peek_cmd};
+use crate::wire::ids::MinionId;
+use crate::wire::msgpack::{self, Profile};
+use std::collections::{HashMap, HashSet};
+use std::time::{Duration, Instant};
+
+/// Exit status for an address that cannot be bound, as Salt's (`salt/cli/daemons.py`).
+pub const EXIT_BIND: i32 = 4;
+
+/// Plaintext octets looked at to find the command: `pickle::`, a map header, `cmd` and,
+/// in an event load, `id` with the longest usual id before it.
+const PEEK: usize = 320;
+/// Session keys held for peeking; beyond this the table is emptied and fills again.
+const SESSIONS_HELD: usize = 20_000;
+/// Message authentication codes remembered per generation to recognise replays.
+const REPLAYS_HELD: usize = 65_536;
+const DRAIN: Duration = Duration::from_millis(1500);
+/// Messages taken from one side before the other gets its turn.
+const BURST: usize = 64;
+
+/// A request on its way: where the answer goes and what was asked.
+struct Request {
+    identity: Vec<u8>,
+    body: zmq::Message,
+    peer: String,
+    seal: Option<u64>,
+}
+
+/// Runs the role until it is told to stop.
+pub fn run(config: &MasterConfig, roles: &Roles, stop: &StopFlag) -> Result<(), RoleError> {
+    let context = zmq::Context::new();
+    let mut server = Server::bind(config, &context)?;
+    roles.ready();
+    let mut draining: Option<Instant> = None;
+    loop {
+        if stop.is_set() && draining.is_none() {
+            draining = Some(Instant::now() + DRAIN);
+        }
+        if draining.is_some_and(|end| server.dispatcher.pending() == 0 || Instant::now() > end) {
+            break;
+        }
+        server.turn(draining.is_none())?;
+    }
+    log::info!("request server: {:?}", server.dispatcher.counters);
+    Ok(())
+}
+
+struct Server {
+    front: zmq::Socket,
+    back: zmq::Socket,
+    dispatcher: Dispatcher<Request>,
+    pools: Pools,
+    sessions: Sessions,
+    seen: Seen,
+    last_tick: Instant,
+    reported: u64,
+    ignored: u64,
+}
+
+impl Server {
+    fn bind(config: &MasterConfig, context: &zmq::Context) -> Result<Server, RoleError> {
+        let front = context.socket(zmq::ROUTER)?;
+        front.set_linger(1000)?;
+        front.set_router_handover(true)?;
+        front.set_backlog(config.zmq_backlog as i32)?;
+        front.set_maxmsgsize(config.max_request_size as i64)?;
+        // One request is in flight per client; a few more are tolerated, thousands are an attack.
+        front.set_rcvhwm(16)?;
+        front.set_ipv6(config.ipv6 == Some(true) || config.interface.contains(':'))?;
+        KeepAlive::REQUEST_SERVER.apply(&front)?;
+        let back = context.socket(zmq::ROUTER)?;
+        back.set_linger(1000)?;
+        back.set_router_handover(true)?;
+        back.set_sndhwm(0)?;
+        bind(&back, &ipc_url(&config.sock_dir.join("workers.ipc")))
+            .map_err(|e| RoleError::new(EXIT_BIND, e.to_string()))?;
+        bind(&front, &tcp_url(&config.interface, config.ret_port))
+            .map_err(|e| RoleError::new(EXIT_BIND, e.to_string()))?;
+        let pools = Pools::new(config);
+        let limits = Limits {
+            queue: config.request_queue_limit as usize,
+            deadline: Duration::from_secs(config.request_timeout),
+        };
+        Ok(Server {
+            front,
+            back,
+            dispatcher: Dispatcher::new(limits, &pools.sizes()),
+            pools,
+            sessions: Sessions::new(config),
+            seen: Seen::default(),
+            last_tick: Instant::now(),
+            reported: 0,
+            ignored: 0,
+        })
+    }
+
+    fn turn(&mut self, accept: bool) -> Result<(), RoleError> {
+        let mut items = [
+            self.back.as_poll_item(zmq::POLLIN),
+            self.front.as_poll_item(if accept { zmq::POLLIN } else { zmq::PollEvents::empty() }),
+        ];
+        match zmq::poll(&mut items, 100) {
+            Ok(_) | Err(zmq::Error::EINTR) => {}
+            Err(e) => return Err(e.into()),
+        }
+        let (from_workers, from_peers) = (items[0].is_readable(), items[1].is_readable());
+        if from_workers {
+            for _ in 0..BURST {
+                if !self.worker_message()? {
+                    break;
+                }
+            }
+        }
+        if from_peers {
+            for _ in 0..BURST {
+                if !self.peer_message()? {
+                    break;
+                }
+            }
+        }
+        self.assign()?;
+        self.tick();
+        Ok(())
+    }
+
+    fn peer_message(&mut self) -> Result<bool, RoleError> {
+        let Some(mut parts) = receive(&self.front)? else {
+            return Ok(false);
+        };
+        // A request is [identity][empty][body]; anything else did not come from a REQ socket.
+        let (Some(body), Some(empty), Some(identity), true) =
+            (parts.pop(), parts.pop(), parts.pop(), parts.is_empty())
+        else {
+            self.ignored += 1;
+            return Ok(true);
+        };
+        if !empty.is_empty() {
+            self.ignored += 1;
+            return Ok(true);
+        }
+        self.admit(identity.to_vec(), body);
+        Ok(true)
+    }
+
+    fn admit(&mut self, identity: Vec<u8>, mut body: zmq::Message) {
+        let peer = body.gets("Peer-Address").unwrap_or_default().to_owned();
+        let sorted = match Envelope::parse(&body) {
+            Ok(envelope) => self.sort(&envelope),
+            Err(refusal) => Err(refusal),
+        };
+        let (pool, class, seal) = match sorted {
+            Ok(sorted) => sorted,
+            Err(refusal) => return self.refuse(&identity, &refusal),
+        };
+        let request = Request { identity, body, peer, seal };
+        // A full queue gets no answer: any answer at all would make a minion sign in again
+        // and add to the load. It asks again after its own timeout.
+        let _ = self.dispatcher.submit(Instant::now(), pool, class, request);
+    }
+
+    fn sort(&mut self, envelope: &Envelope) -> Result<(usize, Class, Option<u64>), Refusal> {
+        let (cmd, seal) = match &envelope.body {
+            Body::Clear { load } => (peek_cmd(load).map(str::to_owned), None),
+            Body::Sealed { id, load, .. } => {
+                let seal = seal_of(load);
+                if self.seen.contains(seal) {
+                    return Err(Refusal::BadLoad);
+                }
+                (self.sessions.peek(*id, load), Some(seal))
+            }
+        };
+        let cmd = cmd.unwrap_or_default();
+        let class = Class::of(&cmd);
+        // A minion repeats a pillar request unchanged (`AsyncReqChannel.crypted_transfer_decode_dictentry`).
+        let seal = seal.filter(|_| class != Class::Pillar);
+        Ok((self.pools.of(&cmd), class, seal))
+    }
+
+    fn refuse(&mut self, identity: &[u8], refusal: &Refusal) {
+        let reply = msgpack::encode(&refusal.reply(), Profile::Wire);
+        self.answer(identity, &reply);
+    }
+
+    fn answer(&mut self, identity: &[u8], reply: &[u8]) {
+        // The peer may be gone; then there is nobody to tell.
+        if let Err(e) = self.front.send_multipart([identity, b"", reply], zmq::DONTWAIT) {
+            log::debug!("a reply could not be delivered: {e}");
+        }
+    }
+
+    fn worker_message(&mut self) -> Result<bool, RoleError> {
+        let Some(parts) = receive(&self.back)? else {
+            return Ok(false);
+        };
+        match parts.as_slice() {
+            [name, kind, pid] if &**kind == b"R" => self.worker_ready(name, pid),
+            [name, kind, seq, proven, reply] if &**kind == b"D" => {
+                let Ok(seq) = <[u8; 8]>::try_from(&**seq) else {
+                    return Ok(true);
+                };
+                if let Some(request) = self.dispatcher.done(name, u64::from_be_bytes(seq)) {
+                    if let (Some(seal), b"\x01") = (request.seal, &**proven) {
+                        self.seen.insert(seal);
+                    }
+                    self.answer(&request.identity, reply);
+                }
+            }
+            _ => self.ignored += 1,
+        }
+        Ok(true)
+    }
+
+    fn worker_ready(&mut self, name: &[u8], pid: &[u8]) {
+        let Ok(pid) = <[u8; 4]>::try_from(pid) else { return };
+        let Some(pool) = self.pools.of_worker(name) else { return };
+        match self.dispatcher.ready(pool, name, u32::from_be_bytes(pid)) {
+            Fate::None => {}
+            Fate::Retried => log::warn!(
+                "{} ended while it held a request; the request goes to another worker",
+                String::from_utf8_lossy(name)
+            ),
+            Fate::Lost(request) => {
+                log::error!("a request of {} ended two workers and is given up", request.peer);
+                self.fail(&request);
+            }
+        }
+    }
+
+    fn fail(&mut self, request: &Request) {
+        let reply = msgpack::encode(&super::worker::HANDLER_FAILED.into(), Profile::Wire);
+        self.answer(&request.identity, &reply);
+    }
+
+    fn assign(&mut self) -> Result<(), RoleError> {
+        while let Some((worker, seq, request)) = self.dispatcher.assign() {
+            let seq = seq.to_be_bytes();
+            let parts: [&[u8]; 4] = [&worker, &seq, request.peer.as_bytes(), &request.body];
+            // A worker that vanished is found out by its successor; the request is kept.
+            if let Err(e) = self.back.send_multipart(parts, zmq::DONTWAIT) {
+                log::warn!("a worker could not be reached: {e}");
+            }
+        }
+        Ok(())
+    }
+
+    fn tick(&mut self) {
+        let now = Instant::now();
+        if now.duration_since(self.last_tick) < Duration::from_millis(250) {
+            return;
+        }
+        self.last_tick = now;
+        for request in self.dispatcher.expire(now) {
+            log::warn!("a request of {} missed its deadline", request.peer);
+            self.fail(&request);
+        }
+        let refused = self.dispatcher.counters.refused + self.ignored;
+        if refused > self.reported {
+            log::warn!(
+                "{} requests refused or ignored so far; waiting now: {:?}",
+                refused,
+                self.dispatcher.depths()
+            );
+            self.reported = refused;
+        }
+    }
+}
+
+fn receive(socket: &zmq::Socket) -> Result<Option<Vec<zmq::Message>>, RoleError> {
+    let mut parts = Vec::with_capacity(5);
+    loop {
+        match socket.recv_msg(if parts.is_empty() { zmq::DONTWAIT } else { 0 }) {
+            Ok(part) => {
+                let more = part.get_more();
+                if parts.len() < 8 {
+                    parts.push(part);
+                }
+                if !more {
+                    return Ok(Some(parts));
+                }
+            }
+            Err(zmq::Error::EAGAIN | zmq::Error::EINTR) if parts.is_empty() => return Ok(None),
+            Err(e) => return Err(e.into()),
+        }
+    }
+}
+
+/// First 8 octets of a Crypticle's authentication code, which stands at its end.
+fn seal_of(load: &[u8]) -> u64 {
+    let at = load.len().saturating_sub(32);
+    load[at..].iter().take(8).fold(0, |n, b| n << 8 | u64::from(*b))
+}
+
+/// Authentication codes of requests that were proven genuine, two generations of them.
+#[derive(Default)]
+struct Seen {
+    young: HashSet<u64>,
+    old: HashSet<u64>,
+}
+
+impl Seen {
+    fn contains(&self, seal: u64) -> bool {
+        self.young.contains(&seal) || self.old.contains(&seal)
+    }
+
+    fn insert(&mut self, seal: u64) {
+        if self.young.len() >= REPLAYS_HELD {
+            self.old = std::mem::take(&mut self.young);
+        }
+        self.young.insert(seal);
+    }
+}
+
+/// Session keys for peeking.
+struct Sessions {
+    store: SessionStore,
+    held: HashMap<MinionId, Crypticle>,
+}
+
+impl Sessions {
+    fn new(config: &MasterConfig) -> Sessions {
+        Sessions {
+            store: super::roles::session_store(config),
+            held: HashMap::new(),
+        }
+    }
+
+    /// The command of a sealed load, as far as its beginning tells. Only a hint for
+    /// queueing: nothing is verified here.
+    fn peek(&mut self, id: Option<&str>, load: &[u8]) -> Option<String> {
+        let id = envelope_id(id)?;
+        if let Some(cmd) = self.held.get(&id).and_then(|c| command(c, load)) {
+            return Some(cmd);
+        }
+        let crypticle = Crypticle::new(&self.store.get(&id).ok()??);
+        let cmd = command(&crypticle, load);
+        if self.held.len() >= SESSIONS_HELD {
+            self.held.clear();
+        }
+        self.held.insert(id, crypticle);
+        cmd
+    }
+}
+
+fn command(crypticle: &Crypticle, load: &[u8]) -> Option<String> {
+    let plain = crypticle.peek(load, PEEK)?;
+    peek_cmd(plain.strip_prefix(b"pickle::")?).map(str::to_owned)
+}
+
+/// Pools of workers: one, or those of `worker_pools`.
+pub(crate) struct Pools {
+    pools: Vec<WorkerPool>,
+    named: bool,
+}
+
+impl Pools {
+    pub(crate) fn new(config: &MasterConfig) -> Pools {
+        Pools {
+            pools: config.pools(),
+            named: config.worker_pools_enabled && !config.worker_pools.is_empty(),
+        }
+    }
+
+    fn sizes(&self) -> Vec<usize> {
+        self.pools.iter().map(|p| p.worker_count as usize).collect()
+    }
+
+    /// Name of a worker, as it stands in the process list.
+    fn worker_name(&self, pool: &WorkerPool, n: u32) -> String {
+        if self.named {
+            format!("MWorker-{}-{n}", pool.name)
+        } else {
+            format!("MWorker-{n}")
+        }
+    }
+
+    /// Names of all workers with the index of their pool.
+    fn workers(&self) -> impl Iterator<Item = (usize, String)> + '_ {
+        self.pools.iter().enumerate().flat_map(move |(index, pool)| {
+            (0..pool.worker_count).map(move |n| (index, self.worker_name(pool, n)))
+        })
+    }
+
+    /// Names of all workers.
+    pub(crate) fn worker_names(&self) -> Vec<String> {
+        self.workers().map(|(_, name)| name).collect()
+    }
+
+    fn of(&self, cmd: &str) -> usize {
+        let named = |what: &str| {
+            self.pools
+                .iter()
+                .position(|p| p.commands.iter().any(|c| c == what))
+        };
+        named(cmd).or_else(|| named("*")).unwrap_or(0)
+    }
+
+    fn of_worker(&self, name: &[u8]) -> Option<usize> {
+        self.workers()
+            .find(|(_, known)| known.as_bytes() == name)
+            .map(|(pool, _)| pool)
+    }
+}

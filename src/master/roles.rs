@@ -1,0 +1,175 @@
+//! The processes of the master: one table, and what they have in common.
+
+use crate::config::{JobCacheCompat, MasterConfig, SaltSeries};
+use crate::crypto::HashType;
+use crate::store::jobs::{StockLayout, joblog::JobLog};
+use crate::store::keys::KeyStore;
+use crate::store::minions::{Layout, MinionCache};
+use crate::store::sessions::SessionStore;
+use std::fmt;
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::sync::Mutex;
+use std::time::Duration;
+
+/// Environment variable with the descriptor on which a role says that it serves.
+pub const READY_FD: &str = "HALITE_READY_FD";
+
+/// One line of the process table.
+pub struct RoleInfo {
+    /// Role name, also the key in the supervisor.
+    pub name: &'static str,
+    /// What stands behind the command line in the process list; Salt's words.
+    pub title: &'static str,
+    /// Sockets it binds.
+    pub binds: &'static str,
+    /// Sockets it connects to.
+    pub connects: &'static str,
+    /// What it owns.
+    pub owns: &'static str,
+}
+
+/// The process table, in order of start.
+pub const TOPOLOGY: &[RoleInfo] = &[
+    RoleInfo {
+        name: "main",
+        title: "MainProcess",
+        binds: "",
+        connects: "",
+        owns: "the children, pid file, signals",
+    },
+    RoleInfo {
+        name: "event",
+        title: "EventPublisher",
+        binds: "master_event_pull.ipc, master_event_pub.ipc",
+        connects: "",
+        owns: "fan-out of events, a bounded queue per listener, drop counters",
+    },
+    RoleInfo {
+        name: "publish",
+        title: "PubServerChannel._publish_daemon",
+        binds: "tcp publish_port, publish_pull.ipc",
+        connects: "",
+        owns: "serial, encryption and signing of publications",
+    },
+    RoleInfo {
+        name: "maintenance",
+        title: "Maintenance",
+        binds: "",
+        connects: "master_event_pull.ipc",
+        owns: "key rotation, job expiry, presence",
+    },
+    RoleInfo {
+        name: "request",
+        title: "ReqServer MWorkerQueue",
+        binds: "tcp ret_port, workers.ipc",
+        connects: "",
+        owns: "queues per command class, deadlines, refusal of replays",
+    },
+    RoleInfo {
+        name: "worker",
+        title: "ReqServer MWorker-N",
+        binds: "",
+        connects: "workers.ipc, publish_pull.ipc, master_event_pull.ipc",
+        owns: "ClearFuncs and AESFuncs",
+    },
+];
+
+/// Why a role ends with a status that says so.
+#[derive(Debug)]
+pub struct RoleError {
+    /// Exit status.
+    pub status: i32,
+    /// What to tell the operator.
+    pub message: String,
+}
+
+impl RoleError {
+    /// An error with a status of its own.
+    pub fn new(status: i32, message: impl Into<String>) -> RoleError {
+        RoleError {
+            status,
+            message: message.into(),
+        }
+    }
+}
+
+impl fmt::Display for RoleError {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for RoleError {}
+
+impl From<zmq::Error> for RoleError {
+    fn from(e: zmq::Error) -> RoleError {
+        RoleError::new(1, format!("ZeroMQ: {e}"))
+    }
+}
+
+impl From<std::io::Error> for RoleError {
+    fn from(e: std::io::Error) -> RoleError {
+        RoleError::new(1, e.to_string())
+    }
+}
+
+/// What a role knows of its supervisor.
+#[derive(Debug)]
+pub struct Roles {
+    ready: Mutex<Option<std::fs::File>>,
+}
+
+impl Roles {
+    /// Picks up the readiness descriptor from the environment.
+    pub fn inherited() -> Roles {
+        let file = std::env::var(READY_FD)
+            .ok()
+            .and_then(|n| n.parse::<u32>().ok())
+            .and_then(|n| OpenOptions::new().write(true).open(format!("/proc/self/fd/{n}")).ok());
+        Roles {
+            ready: Mutex::new(file),
+        }
+    }
+
+    /// Says that the sockets are bound and work is taken.
+    pub fn ready(&self) {
+        let file = self.ready.lock().ok().and_then(|mut f| f.take());
+        if let Some(mut file) = file {
+            // A supervisor that is gone will end this process anyway.
+            let _ = file.write_all(&std::process::id().to_be_bytes());
+        }
+    }
+}
+
+/// The key store that a configuration names.
+pub fn key_store(config: &MasterConfig) -> KeyStore {
+    KeyStore::new(&config.pki_dir)
+}
+
+/// The session keys that a configuration names.
+pub fn session_store(config: &MasterConfig) -> SessionStore {
+    SessionStore::new(&config.cachedir, Duration::from_secs(config.publish_session))
+}
+
+/// The hash of file names and fingerprints.
+pub fn hash_type(config: &MasterConfig) -> HashType {
+    config.hash_type.parse().unwrap_or(HashType::Sha256)
+}
+
+/// The job cache that a configuration names.
+pub fn job_store(config: &MasterConfig) -> JobLog {
+    let returns = config.job_cache_compat == JobCacheCompat::Full;
+    let stock = (config.job_cache_compat != JobCacheCompat::None)
+        .then(|| StockLayout::new(&config.cachedir, hash_type(config), returns));
+    JobLog::new(&config.cachedir, config.keep_jobs_seconds, stock)
+}
+
+/// The minion data cache that a configuration names.
+pub fn minion_cache(config: &MasterConfig) -> MinionCache {
+    let layout = match config.salt_series {
+        SaltSeries::S3006 | SaltSeries::S3007 => Layout::Combined,
+        SaltSeries::S3008 => Layout::Split,
+    };
+    MinionCache::new(&config.cachedir, layout)
+}

@@ -1,0 +1,273 @@
+//! MainProcess: the supervisor.
+//!
+//! Owns the children, the pid file, the instance lock and the memory file with the AES key
+//! (whose text it makes once and does not keep). Binds nothing, holds no ZeroMQ context.
+//!
+//! When a child ends it is started again, at once if it had served a while, else after a
+//! pause that doubles up to ten seconds. A child that cannot bind (status 4) ends the
+//! master with that status. When the supervisor itself is killed its children get SIGTERM
+//! from the kernel. On SIGTERM: the request server answers what it took, then everybody
+//! ends; what is left after three seconds is killed.
+
+use super::reqserver::{EXIT_BIND, Pools};
+use super::roles::{self, READY_FD, RoleError, TOPOLOGY};
+
+use crate::config::MasterConfig;
+use crate::crypto::KeyString;
+use crate::sys::daemon::{InstanceLock, PidFile, Report, make_dir};
+use crate::sys::process::{RoleSpec, raise_open_files};
+use crate::sys::shared::{SHARED_FD, SharedSecret};
+use crate::sys::signals::SignalPipe;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use std::ffi::OsString;
+use std::io::Read;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::process::Child;
+use std::time::{Duration, Instant};
+
+/// Environment variable that tells roles where the configuration lies.
+pub const CONFIG_DIR: &str = "HALITE_CONFIG_DIR";
+/// Environment variable that tells roles the log level of the command line.
+pub const LOG_LEVEL: &str = "HALITE_LOG_LEVEL";
+
+const STOP_LIMIT: Duration = Duration::from_millis(2700);
+const DRAIN_LIMIT: Duration = Duration::from_millis(1800);
+const FIRST_PAUSE: Duration = Duration::from_millis(50);
+const LONGEST_PAUSE: Duration = Duration::from_secs(10);
+/// A child that lived this long is not part of a crash loop.
+const SERVED: Duration = Duration::from_secs(5);
+const START_LIMIT: Duration = Duration::from_secs(60);
+
+struct Role {
+    spec: RoleSpec,
+    child: Option<Child>,
+    started: Instant,
+    pause: Duration,
+    due: Option<Instant>,
+    ready: Option<std::fs::File>,
+    served: bool,
+}
+
+/// Runs the master until SIGTERM. `command` is the command line for the process list.
+pub fn supervise(config: &MasterConfig, command: &str, report: &mut Report) -> Result<(), RoleError> {
+    prepare(config)?;
+    let lock_path = config.sock_dir.join(".halite-master.lock");
+    let Some(_lock) = InstanceLock::take(&lock_path)? else {
+        return Err(RoleError::new(
+            EXIT_BIND,
+            format!(
+                "another halite-master already runs with sock_dir {}; stop it, or give this one its own sock_dir",
+                config.sock_dir.display()
+            ),
+        ));
+    };
+    super::worker::create_key_files(config)?;
+    super::load_or_create_key(&config.pki_dir.join("master.pem"), config.keysize as usize)?;
+    let shared = SharedSecret::create()?;
+    shared.store_key(KeyString::generate().as_str())?;
+    let signals = SignalPipe::install()?;
+    let _pid = PidFile::write(&config.pidfile)
+        .map_err(|e| RoleError::new(1, format!("pid file {}: {e}", config.pidfile.display())))?;
+    let mut roles = table(config, command, &shared);
+    let outcome = serve(&mut roles, &signals, report);
+    shut_down(&mut roles, &signals);
+    outcome
+}
+
+/// Makes directories and key files, raises the limit of open files.
+fn prepare(config: &MasterConfig) -> Result<(), RoleError> {
+    let named = |what: &str, path: &std::path::Path, e: std::io::Error| {
+        RoleError::new(1, format!("{what} {}: {e}", path.display()))
+    };
+    make_dir(&config.cachedir, 0o755).map_err(|e| named("cachedir", &config.cachedir, e))?;
+    make_dir(&config.sock_dir, 0o755).map_err(|e| named("sock_dir", &config.sock_dir, e))?;
+    let keys = roles::key_store(config);
+    keys.create_dirs().map_err(|e| named("pki_dir", &config.pki_dir, e))?;
+    roles::session_store(config).create_dir()?;
+    match raise_open_files(config.max_open_files) {
+        Ok(limit) if limit < config.max_open_files => log::warn!(
+            "the system allows {limit} open files, max_open_files asks for {}; each minion takes two",
+            config.max_open_files
+        ),
+        Ok(_) => {}
+        Err(e) => log::warn!("the limit of open files could not be raised: {e}"),
+    }
+    Ok(())
+}
+
+fn table(config: &MasterConfig, command: &str, shared: &SharedSecret) -> Vec<Role> {
+    let mut out = Vec::new();
+    for info in TOPOLOGY.iter().filter(|r| r.name != "main") {
+        if info.name == "worker" {
+            for name in Pools::new(config).worker_names() {
+                let title = format!("{command} ReqServer {name}");
+                out.push(role(&name, title, shared));
+            }
+        } else {
+            out.push(role(info.name, format!("{command} {}", info.title), shared));
+        }
+    }
+    out
+}
+
+fn role(name: &str, title: String, shared: &SharedSecret) -> Role {
+    Role {
+        spec: RoleSpec {
+            role: name.to_owned(),
+            title,
+            env: vec![(SHARED_FD.to_owned(), OsString::from(shared.fd().to_string()))],
+        },
+        child: None,
+        started: Instant::now(),
+        pause: FIRST_PAUSE,
+        due: Some(Instant::now()),
+        ready: None,
+        served: false,
+    }
+}
+
+impl Role {
+    fn start(&mut self) -> Result<(), RoleError> {
+        let (read, write) = nix::unistd::pipe().map_err(std::io::Error::from)?;
+        nix::fcntl::fcntl(&read, nix::fcntl::FcntlArg::F_SETFD(nix::fcntl::FdFlag::FD_CLOEXEC))
+            .map_err(std::io::Error::from)?;
+        let mut spec = self.spec.clone();
+        spec.env.push((READY_FD.to_owned(), write.as_raw_fd().to_string().into()));
+        let child = spec
+            .spawn()
+            .map_err(|e| RoleError::new(1, format!("{} cannot be started: {e}", self.spec.role)))?;
+        log::debug!("{} is process {}", self.spec.role, child.id());
+        self.child = Some(child);
+        self.ready = Some(read.into());
+        self.started = Instant::now();
+        self.due = None;
+        Ok(())
+    }
+
+    /// Looks whether the child has ended; returns its status then.
+    fn reap(&mut self) -> Option<std::process::ExitStatus> {
+        let status = self.child.as_mut()?.try_wait().ok()??;
+        self.child = None;
+        self.ready = None;
+        Some(status)
+    }
+
+    fn restart_later(&mut self, status: std::process::ExitStatus) {
+        self.pause = if self.started.elapsed() > SERVED {
+            FIRST_PAUSE
+        } else {
+            (self.pause * 2).min(LONGEST_PAUSE)
+        };
+        let pause = if self.started.elapsed() > SERVED { Duration::ZERO } else { self.pause };
+        self.due = Some(Instant::now() + pause);
+        log::error!("{} ended ({status}); it starts again in {pause:?}", self.spec.role);
+    }
+
+    fn signal(&self, signal: Signal) {
+        if let Some(child) = &self.child {
+            // The child is ours and not reaped yet, so its pid cannot be another's.
+            let _ = kill(Pid::from_raw(child.id() as i32), signal);
+        }
+    }
+}
+
+fn serve(roles: &mut [Role], signals: &SignalPipe, report: &mut Report) -> Result<(), RoleError> {
+    let begun = Instant::now();
+    let mut announced = false;
+    while !signals.stop.is_set() {
+        for role in roles.iter_mut() {
+            if role.due.is_some_and(|due| due <= Instant::now()) {
+                role.start()?;
+            }
+        }
+        wait(roles, signals)?;
+        for role in roles.iter_mut() {
+            if let Some(status) = role.reap() {
+                if status.code() == Some(EXIT_BIND) && !role.served {
+                    return Err(RoleError::new(EXIT_BIND, "The ports are not available to bind"));
+                }
+                role.restart_later(status);
+            }
+        }
+        if !announced && roles.iter().all(|r| r.served) {
+            announced = true;
+            log::info!("all roles serve, {:?} after the start", begun.elapsed());
+            report.ready();
+            // Outside systemd there is nobody to notify, which is no error.
+            let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready]);
+        }
+        if !announced && begun.elapsed() > START_LIMIT {
+            let late: Vec<_> = roles.iter().filter(|r| !r.served).map(|r| r.spec.role.as_str()).collect();
+            return Err(RoleError::new(1, format!("these roles did not get ready: {}; see the log", late.join(", "))));
+        }
+        if signals.take_reload() {
+            log::warn!("SIGHUP: log files are opened anew by each role; other options need a restart");
+            roles.iter().for_each(|r| r.signal(Signal::SIGHUP));
+        }
+    }
+    Ok(())
+}
+
+/// Sleeps until a signal, a role's readiness or the next restart.
+fn wait(roles: &mut [Role], signals: &SignalPipe) -> Result<(), RoleError> {
+    let now = Instant::now();
+    let next = roles
+        .iter()
+        .filter_map(|r| r.due)
+        .map(|due| due.saturating_duration_since(now))
+        .min()
+        .unwrap_or(Duration::from_secs(1))
+        .min(Duration::from_secs(1));
+    let pending: Vec<BorrowedFd> = roles
+        .iter()
+        .filter_map(|r| r.ready.as_ref())
+        .map(|f| f.as_fd())
+        .collect();
+    signals.wait(&pending, next.as_millis() as u16 + 1)?;
+    for role in roles.iter_mut() {
+        let Some(pipe) = &mut role.ready else { continue };
+        if !readable(pipe) {
+            continue;
+        }
+        let mut pid = [0u8; 4];
+        // End of file without a pid: the role ended before it was ready, which `reap` sees.
+        role.served |= pipe.read(&mut pid).is_ok_and(|n| n == 4);
+        role.ready = None;
+    }
+    Ok(())
+}
+
+fn readable(file: &std::fs::File) -> bool {
+    use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+    let mut fds = [PollFd::new(file.as_fd(), PollFlags::POLLIN)];
+    poll(&mut fds, PollTimeout::ZERO).is_ok_and(|n| n > 0)
+}
+
+fn shut_down(roles: &mut [Role], signals: &SignalPipe) {
+    log::info!("shutting down");
+    let end = Instant::now() + STOP_LIMIT;
+    // The request server first: it answers what it has taken while workers still live.
+    if let Some(request) = roles.iter_mut().find(|r| r.spec.role == "request") {
+        request.signal(Signal::SIGTERM);
+        let drained = Instant::now() + DRAIN_LIMIT;
+        while request.child.is_some() && Instant::now() < drained {
+            let _ = signals.wait(&[], 20);
+            request.reap();
+        }
+    }
+    roles.iter().for_each(|r| r.signal(Signal::SIGTERM));
+    while roles.iter().any(|r| r.child.is_some()) && Instant::now() < end {
+        let _ = signals.wait(&[], 20);
+        roles.iter_mut().for_each(|r| {
+            r.reap();
+        });
+    }
+    for role in roles.iter_mut() {
+        role.signal(Signal::SIGKILL);
+        if let Some(mut child) = role.child.take() {
+            log::warn!("{} did not end in time and was killed", role.spec.role);
+            let _ = child.wait();
+        }
+    }
+}

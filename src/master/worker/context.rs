@@ -1,0 +1,184 @@
+//! What a worker holds between requests.
+
+use crate::config::MasterConfig;
+use crate::crypto::{Crypticle, KeyString, PrivateKey, PublicKey};
+use crate::master::events::Bus;
+use crate::master::roles::{self, RoleError};
+use crate::store::jobs::JobStore;
+use crate::store::keys::{KeyState, KeyStore};
+use crate::store::minions::MinionCache;
+use crate::store::sessions::SessionStore;
+use crate::sys::shared::SharedSecret;
+use crate::transport::sockets::ipc_url;
+use crate::wire::ids::{JidClock, MinionId};
+use std::collections::HashMap;
+use std::os::unix::fs::MetadataExt;
+
+/// Peers whose parsed keys are held; beyond this the table is emptied and fills again.
+const PEERS_HELD: usize = 50_000;
+
+/// Stores, keys and sockets of one worker.
+pub(crate) struct Context {
+    pub config: MasterConfig,
+    pub keys: KeyStore,
+    pub sessions: SessionStore,
+    pub jobs: Box<dyn JobStore>,
+    pub minions: MinionCache,
+    pub master: PrivateKey,
+    /// The master's public key in clean form, as it goes into sign-in replies.
+    pub master_pub: String,
+    /// `pub_sig` of sign-in replies, if `master_sign_pubkey` is on.
+    pub signing: Option<super::auth::PubkeySignature>,
+    pub bus: Bus,
+    pub publish: zmq::Socket,
+    pub jids: JidClock,
+    shared: SharedSecret,
+    aes: Option<AesKey>,
+    peers: HashMap<MinionId, Peer>,
+    unknown: HashMap<String, u64>,
+}
+
+/// The AES key of publications with the signature of its digest, made once per key.
+#[derive(Clone)]
+pub(crate) struct AesKey {
+    generation: u64,
+    /// The key text.
+    pub text: KeyString,
+    /// X9.31 signature of the hex SHA-256 of the text.
+    pub digest_signature: Vec<u8>,
+}
+
+/// What is known of a minion with an accepted key.
+struct Peer {
+    stamp: (i64, i64, u64),
+    key: PublicKey,
+    token: Option<Vec<u8>>,
+    crypticle: Option<Crypticle>,
+}
+
+impl Context {
+    pub fn new(config: MasterConfig, context: &zmq::Context) -> Result<Context, RoleError> {
+        let publish = context.socket(zmq::PUSH)?;
+        publish.set_linger(1000)?;
+        publish.set_reconnect_ivl(20)?;
+        publish.set_reconnect_ivl_max(200)?;
+        publish.set_sndtimeo(5000)?;
+        publish.connect(&ipc_url(&config.sock_dir.join("publish_pull.ipc")))?;
+        let master = crate::master::master_key(&config)?;
+        let master_pub = crate::crypto::clean_key(&master.public().to_pem());
+        let signing = super::auth::PubkeySignature::load(&config, &master_pub)?;
+        Ok(Context {
+            keys: roles::key_store(&config),
+            sessions: roles::session_store(&config),
+            jobs: Box::new(roles::job_store(&config)),
+            minions: roles::minion_cache(&config),
+            bus: Bus::new(&config),
+            shared: SharedSecret::inherited()?,
+            jids: JidClock::default(),
+            aes: None,
+            peers: HashMap::new(),
+            unknown: HashMap::new(),
+            master,
+            master_pub,
+            signing,
+            publish,
+            config,
+        })
+    }
+
+    /// The AES key in force.
+    pub fn aes_key(&mut self) -> Result<AesKey, RoleError> {
+        let generation = self.shared.generation()?;
+        if let Some(key) = self.aes.as_ref().filter(|k| k.generation == generation) {
+            return Ok(key.clone());
+        }
+        let (generation, text) = self.shared.load_key()?;
+        let digest = crate::crypto::HashType::Sha256.hex(text.as_bytes());
+        let key = AesKey {
+            generation,
+            digest_signature: self.master.x931_sign(digest.as_bytes()),
+            text: KeyString::from_text(&text).map_err(|e| RoleError::new(1, e.to_string()))?,
+        };
+        self.aes = Some(key.clone());
+        Ok(key)
+    }
+
+    /// The accepted key of `id`, parsed once per file; `None` if `id` has none.
+    pub fn accepted_key(&mut self, id: &MinionId) -> Option<PublicKey> {
+        self.peer(id).map(|p| p.key.clone())
+    }
+
+    fn peer(&mut self, id: &MinionId) -> Option<&mut Peer> {
+        let meta = std::fs::symlink_metadata(self.keys.path(KeyState::Accepted, id)).ok()?;
+        if !meta.is_file() {
+            return None;
+        }
+        let stamp = (meta.mtime(), meta.mtime_nsec(), meta.ino());
+        let fresh = self.peers.get(id).is_some_and(|p| p.stamp == stamp);
+        if !fresh {
+            let text = self.keys.get(KeyState::Accepted, id).ok()??;
+            let key = PublicKey::from_pem(&text)
+                .inspect_err(|e| log::error!("the accepted key of {id} is unusable: {e}"))
+                .ok()?;
+            if self.peers.len() >= PEERS_HELD {
+                self.peers.clear();
+            }
+            self.peers.insert(
+                id.clone(),
+                Peer {
+                    stamp,
+                    key,
+                    token: None,
+                    crypticle: None,
+                },
+            );
+        }
+        self.peers.get_mut(id)
+    }
+
+    /// Whether `token` is the RSA signature of `salt` by the accepted key of `id`
+    /// (`ReqServerChannel.validate_token`). It never changes for a key, so that one
+    /// verification serves for all requests.
+    pub fn token_valid(&mut self, id: &MinionId, token: &[u8]) -> bool {
+        let Some(peer) = self.peer(id) else { return false };
+        if let Some(known) = &peer.token {
+            return crate::crypto::constant_time_eq(known, token);
+        }
+        if peer.key.x931_recover(token).as_deref() != Some(b"salt".as_slice()) {
+            return false;
+        }
+        peer.token = Some(token.to_vec());
+        true
+    }
+
+    /// Decrypts under the session key of `id`, which must have an accepted key. A key that
+    /// has changed on disk since is tried as well.
+    pub fn open(&mut self, id: &MinionId, load: &[u8]) -> Option<(Crypticle, Vec<u8>)> {
+        let held = self.peer(id)?.crypticle.clone();
+        if let Some(crypticle) = held
+            && let Ok(plain) = crypticle.decrypt(load)
+        {
+            return Some((crypticle, plain));
+        }
+        let key = self.sessions.get(id).ok()??;
+        let crypticle = Crypticle::new(&key);
+        let plain = crypticle.decrypt(load).ok()?;
+        if let Some(peer) = self.peer(id) {
+            peer.crypticle = Some(crypticle.clone());
+        }
+        Some((crypticle, plain))
+    }
+
+    /// Counts a command nobody here knows, and says so once per name.
+    pub fn count_unknown(&mut self, cmd: &str, peer: &str) {
+        let name: String = cmd.chars().take(40).collect();
+        if self.unknown.len() >= 100 && !self.unknown.contains_key(&name) {
+            return;
+        }
+        let count = self.unknown.entry(name.clone()).or_default();
+        *count += 1;
+        if *count == 1 {
+            log::info!("{peer} sent the unknown command {name:?}; answered with an empty map");
+        }
+    }
+}

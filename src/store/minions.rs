@@ -1,0 +1,148 @@
+//! Grains and pillar of the minions, in the layout that the stock tools of one Salt
+//! series read from disk (reference `salt-local.md` 5.2).
+
+use crate::sys::daemon::{make_dir, write_atomic};
+use crate::wire::ids::MinionId;
+use crate::wire::msgpack::{self, Profile};
+use crate::wire::{Map, Value};
+use std::collections::HashMap;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+
+/// On-disk layout.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Layout {
+    /// 3006 and 3007: `minions/<id>/data.p` holds both maps.
+    Combined,
+    /// 3008: `grains/<id>.p` and `pillar/<id>.p`.
+    Split,
+}
+
+/// What is known of one minion.
+#[derive(Debug, Default)]
+pub struct MinionData {
+    /// Its grains at the last refresh.
+    pub grains: Arc<Map>,
+    /// Its pillar at the last refresh.
+    pub pillar: Arc<Map>,
+}
+
+type Stamp = [(i64, i64, u64); 2];
+
+/// The data cache below one `cachedir`.
+#[derive(Debug)]
+pub struct MinionCache {
+    cachedir: PathBuf,
+    layout: Layout,
+    memory: Mutex<HashMap<MinionId, (Stamp, Arc<MinionData>)>>,
+}
+
+impl MinionCache {
+    /// A cache below `cachedir`; nothing is touched yet.
+    pub fn new(cachedir: impl Into<PathBuf>, layout: Layout) -> MinionCache {
+        MinionCache {
+            cachedir: cachedir.into(),
+            layout,
+            memory: Mutex::default(),
+        }
+    }
+
+    fn paths(&self, id: &MinionId) -> [PathBuf; 2] {
+        match self.layout {
+            Layout::Combined => {
+                let path = self.cachedir.join("minions").join(id.as_str()).join("data.p");
+                [path.clone(), path]
+            }
+            Layout::Split => ["grains", "pillar"]
+                .map(|bank| self.cachedir.join(bank).join(format!("{id}.p"))),
+        }
+    }
+
+    /// Stores what a pillar request told and answered.
+    pub fn store(&self, id: &MinionId, grains: &Map, pillar: &Map) -> io::Result<()> {
+        let [first, second] = self.paths(id);
+        for path in [&first, &second] {
+            if let Some(dir) = path.parent() {
+                make_dir(dir, 0o755)?;
+            }
+        }
+        match self.layout {
+            Layout::Combined => {
+                let both = crate::map! {"grains" => grains.clone(), "pillar" => pillar.clone()};
+                write_atomic(&first, &msgpack::encode_map(&both, Profile::Local), 0o600)
+            }
+            Layout::Split => {
+                write_atomic(&first, &msgpack::encode_map(grains, Profile::Local), 0o600)?;
+                write_atomic(&second, &msgpack::encode_map(pillar, Profile::Local), 0o600)
+            }
+        }
+    }
+
+    /// What is stored of `id`, or `None`. Files are decoded again only when they change.
+    pub fn get(&self, id: &MinionId) -> Option<Arc<MinionData>> {
+        let paths = self.paths(id);
+        let stamp = [stamp(&paths[0])?, stamp(&paths[1]).unwrap_or_default()];
+        let mut memory = match self.memory.lock() {
+            Ok(guard) => guard,
+            Err(poisoned) => poisoned.into_inner(),
+        };
+        if let Some((seen, data)) = memory.get(id)
+            && *seen == stamp
+        {
+            return Some(data.clone());
+        }
+        let data = Arc::new(self.read(&paths)?);
+        memory.insert(id.clone(), (stamp, data.clone()));
+        Some(data)
+    }
+
+    fn read(&self, paths: &[PathBuf; 2]) -> Option<MinionData> {
+        let first = read_map(&paths[0])?;
+        Some(match self.layout {
+            Layout::Combined => MinionData {
+                grains: part(&first, "grains"),
+                pillar: part(&first, "pillar"),
+            },
+            Layout::Split => MinionData {
+                grains: Arc::new(first),
+                pillar: Arc::new(read_map(&paths[1]).unwrap_or_default()),
+            },
+        })
+    }
+
+    /// Forgets everything about `id`, the stock tools' banks included.
+    pub fn remove(&self, id: &MinionId) -> io::Result<()> {
+        if let Ok(mut memory) = self.memory.lock() {
+            memory.remove(id);
+        }
+        let banks = ["grains", "pillar", "mine"].map(|b| self.cachedir.join(b).join(format!("{id}.p")));
+        for file in banks {
+            ignore_missing(std::fs::remove_file(file))?;
+        }
+        ignore_missing(std::fs::remove_dir_all(
+            self.cachedir.join("minions").join(id.as_str()),
+        ))
+    }
+}
+
+fn part(both: &Map, key: &str) -> Arc<Map> {
+    Arc::new(both.get(key).and_then(Value::as_map).cloned().unwrap_or_default())
+}
+
+fn ignore_missing(result: io::Result<()>) -> io::Result<()> {
+    match result {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
+        other => other,
+    }
+}
+
+fn stamp(path: &Path) -> Option<(i64, i64, u64)> {
+    let meta = std::fs::metadata(path).ok()?;
+    Some((meta.mtime(), meta.mtime_nsec(), meta.ino()))
+}
+
+fn read_map(path: &Path) -> Option<Map> {
+    msgpack::decode(&std::fs::read(path).ok()?).ok()?.into_map()
+}

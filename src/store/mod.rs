@@ -1,0 +1,6 @@
+//! What the master keeps: keys, session keys, jobs, minion data.
+
+pub mod jobs;
+pub mod keys;
+pub mod minions;
+pub mod sessions;

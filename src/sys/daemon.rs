@@ -1,0 +1,163 @@
+//! Pid files, single-instance locks, background start and readiness.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use nix::fcntl::{Flock, FlockArg};
+
+/// Environment variable with the descriptor on which a background start reports.
+pub const REPORT_FD: &str = "HALITE_REPORT_FD";
+
+/// A lock that only one process can hold; the kernel frees it when the holder ends.
+#[derive(Debug)]
+pub struct InstanceLock {
+    _lock: Flock<File>,
+}
+
+impl InstanceLock {
+    /// Takes the lock at `path`; `Ok(None)` if another process has it.
+    pub fn take(path: &Path) -> io::Result<Option<InstanceLock>> {
+        let file = OpenOptions::new()
+            .create(true)
+            .truncate(false)
+            .write(true)
+            .mode(0o600)
+            .open(path)?;
+        match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
+            Ok(lock) => Ok(Some(InstanceLock { _lock: lock })),
+            Err((_, nix::errno::Errno::EWOULDBLOCK)) => Ok(None),
+            Err((_, e)) => Err(e.into()),
+        }
+    }
+}
+
+/// A pid file that is removed when this value is dropped.
+#[derive(Debug)]
+pub struct PidFile {
+    path: PathBuf,
+}
+
+impl PidFile {
+    /// Writes the pid of this process (text without a line end, as Salt does).
+    pub fn write(path: &Path) -> io::Result<PidFile> {
+        if let Some(dir) = path.parent() {
+            make_dir(dir, 0o755)?;
+        }
+        std::fs::write(path, std::process::id().to_string())?;
+        Ok(PidFile {
+            path: path.to_owned(),
+        })
+    }
+}
+
+impl Drop for PidFile {
+    fn drop(&mut self) {
+        // A vanished pid file is what we want anyway.
+        let _ = std::fs::remove_file(&self.path);
+    }
+}
+
+/// Makes a directory and its parents with `mode` where they are missing.
+pub fn make_dir(path: &Path, mode: u32) -> io::Result<()> {
+    std::fs::DirBuilder::new()
+        .recursive(true)
+        .mode(mode)
+        .create(path)
+}
+
+/// Writes a whole file under a temporary name in the same directory and renames it:
+/// readers see the old content or the new, never a part.
+pub fn write_atomic(path: &Path, content: &[u8], mode: u32) -> io::Result<()> {
+    let dir = path.parent().unwrap_or(Path::new("."));
+    let name = path
+        .file_name()
+        .ok_or_else(|| io::Error::other("a file needs a name"))?;
+    static COUNT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
+    let n = COUNT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+    let temp = dir.join(format!(
+        ".{:.200}.{}.{n}~",
+        name.to_string_lossy(),
+        std::process::id()
+    ));
+    let written = OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(mode)
+        .open(&temp)
+        .and_then(|mut f| f.write_all(content))
+        .and_then(|()| std::fs::rename(&temp, path));
+    if written.is_err() {
+        let _ = std::fs::remove_file(&temp);
+    }
+    written
+}
+
+/// The child's end of a background start (`-d`): the starting process waits until the
+/// daemon is ready or has said why it is not.
+#[derive(Debug, Default)]
+pub struct Report(Option<File>);
+
+impl Report {
+    /// Picks up the descriptor from the environment, if this is a background start.
+    pub fn inherited() -> Report {
+        let fd: Option<u32> = std::env::var(REPORT_FD).ok().and_then(|n| n.parse().ok());
+        Report(fd.and_then(|n| {
+            OpenOptions::new()
+                .write(true)
+                .open(format!("/proc/self/fd/{n}"))
+                .ok()
+        }))
+    }
+
+    /// Whether somebody waits for the report.
+    pub fn wanted(&self) -> bool {
+        self.0.is_some()
+    }
+
+    /// Tells the starting process that the daemon serves.
+    pub fn ready(&mut self) {
+        if let Some(mut f) = self.0.take() {
+            let _ = f.write_all(b"ready");
+        }
+    }
+
+    /// Tells the starting process why the daemon does not serve.
+    pub fn failed(&mut self, why: &str) {
+        if let Some(mut f) = self.0.take() {
+            let _ = f.write_all(why.as_bytes());
+        }
+    }
+}
+
+/// Starts this program again in the background with the same arguments but `-d`, and
+/// waits for its report. `Ok` once it serves; the text of the failure otherwise.
+pub fn start_in_background(args: impl IntoIterator<Item = std::ffi::OsString>) -> io::Result<Result<(), String>> {
+    use std::process::{Command, Stdio};
+    let (read, write): (OwnedFd, OwnedFd) = nix::unistd::pipe()?;
+    nix::fcntl::fcntl(
+        &read,
+        nix::fcntl::FcntlArg::F_SETFD(nix::fcntl::FdFlag::FD_CLOEXEC),
+    )?;
+    let mut child = Command::new(std::env::current_exe()?)
+        .args(args)
+        .env(REPORT_FD, write.as_raw_fd().to_string())
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()?;
+    drop(write);
+    let mut said = String::new();
+    File::from(read).read_to_string(&mut said)?;
+    if said == "ready" {
+        return Ok(Ok(()));
+    }
+    if said.is_empty() {
+        let status = child.wait()?;
+        said = format!("the daemon ended before it was ready ({status}); see its log file");
+    }
+    Ok(Err(said))
+}

@@ -1,0 +1,10 @@
+//! What the operating system is asked for: roles, signals, shared memory, privileges.
+//!
+//! The only room where `unsafe` may stand.
+
+pub mod daemon;
+pub mod logging;
+pub mod net;
+pub mod process;
+pub mod shared;
+pub mod signals;

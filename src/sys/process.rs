@@ -1,0 +1,143 @@
+//! Starting this program again in another role.
+//!
+//! A role is a fresh execution of the same binary, never a bare fork: no ZeroMQ
+//! context, lock or secret of the parent is inherited by accident. The title shown
+//! in the process list is simply `argv[0]`, so what the role must know travels in
+//! environment variables.
+
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, Stdio};
+
+/// Environment variable that names the role.
+pub const ROLE: &str = "HALITE_ROLE";
+const ARGS: &str = "HALITE_ARGS";
+/// No argument of ours can hold it; the process list shows the title alone.
+const SEPARATOR: &str = "\u{1f}";
+const PARENT: &str = "HALITE_PARENT";
+
+/// Longest name the kernel keeps for a task.
+const COMM_LEN: usize = 15;
+
+/// What a role process is started with.
+#[derive(Clone, Debug)]
+pub struct RoleSpec {
+    /// Role name, read back with [`role`].
+    pub role: String,
+    /// Title in the process list.
+    pub title: String,
+    /// Further variables of the environment.
+    pub env: Vec<(String, OsString)>,
+}
+
+impl RoleSpec {
+    fn command(&self) -> io::Result<Command> {
+        let mut command = Command::new(std::env::current_exe()?);
+        command
+            .arg0(&self.title)
+            .env(ARGS, arguments().join(OsStr::new(SEPARATOR)))
+            .env(ROLE, &self.role)
+            .env(PARENT, std::process::id().to_string())
+            .envs(self.env.iter().map(|(k, v)| (k, v)));
+        Ok(command)
+    }
+
+    /// Starts the role as a child with its standard input closed.
+    pub fn spawn(&self) -> io::Result<Child> {
+        self.command()?.stdin(Stdio::null()).spawn()
+    }
+
+    /// Becomes the role, keeping the process id. Returns only on failure.
+    pub fn exec(&self) -> io::Error {
+        match self.command() {
+            Ok(mut command) => command.env_remove(PARENT).exec(),
+            Err(e) => e,
+        }
+    }
+}
+
+/// The arguments of the command line that began this family of processes, without its name.
+pub fn arguments() -> Vec<OsString> {
+    use std::os::unix::ffi::OsStrExt;
+    match std::env::var_os(ARGS) {
+        None => std::env::args_os().skip(1).collect(),
+        Some(all) if all.is_empty() => Vec::new(),
+        Some(all) => all
+            .as_bytes()
+            .split(|b| *b == SEPARATOR.as_bytes()[0])
+            .map(|a| OsStr::from_bytes(a).to_owned())
+            .collect(),
+    }
+}
+
+/// The role this process was started in, if any.
+pub fn role() -> Option<String> {
+    std::env::var(ROLE).ok()
+}
+
+/// Sets the short name of this process and ties its life to its parent: when a
+/// supervisor is killed, its roles get SIGTERM rather than live on as orphans.
+pub fn settle(name: &str) {
+    let short: String = name.chars().take(COMM_LEN).collect();
+    if let Ok(short) = std::ffi::CString::new(short) {
+        // Cosmetic; a kernel that refuses it does no harm.
+        let _ = nix::sys::prctl::set_name(&short);
+    }
+    let Some(parent): Option<i32> = std::env::var(PARENT).ok().and_then(|p| p.parse().ok()) else {
+        return;
+    };
+    if nix::sys::prctl::set_pdeathsig(nix::sys::signal::Signal::SIGTERM).is_err() {
+        return;
+    }
+    // The parent may have died before the line above took effect.
+    if nix::unistd::getppid().as_raw() != parent {
+        std::process::exit(0);
+    }
+}
+
+/// Raises the soft limit of open descriptors towards `wanted`; returns what is in force.
+pub fn raise_open_files(wanted: u64) -> io::Result<u64> {
+    use nix::sys::resource::{Resource, getrlimit, setrlimit};
+    let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE)?;
+    if soft >= wanted {
+        return Ok(soft);
+    }
+    let target = wanted.min(hard);
+    setrlimit(Resource::RLIMIT_NOFILE, target, hard)?;
+    Ok(target)
+}
+
+/// Takes on the account `name` (its groups included). Doing so as that account already is a no-op.
+pub fn drop_privileges(name: &str) -> io::Result<()> {
+    use nix::unistd::{User, geteuid, initgroups, setgid, setuid};
+    let user = User::from_name(name)?.ok_or_else(|| {
+        io::Error::new(
+            io::ErrorKind::NotFound,
+            format!("the account {name:?} (option `user`) does not exist on this host"),
+        )
+    })?;
+    if user.uid == geteuid() {
+        return Ok(());
+    }
+    if !geteuid().is_root() {
+        return Err(io::Error::new(
+            io::ErrorKind::PermissionDenied,
+            format!("only root can change to the account {name:?} (option `user`); start as root or as {name}"),
+        ));
+    }
+    let login = std::ffi::CString::new(name).map_err(io::Error::other)?;
+    initgroups(&login, user.gid)?;
+    setgid(user.gid)?;
+    setuid(user.uid)?;
+    Ok(())
+}
+
+/// Name of the account this process runs as.
+pub fn user_name() -> String {
+    let uid = nix::unistd::geteuid();
+    match nix::unistd::User::from_uid(uid) {
+        Ok(Some(user)) => user.name,
+        _ => uid.to_string(),
+    }
+}

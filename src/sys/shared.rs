@@ -1,0 +1,161 @@
+//! The few bytes that the role processes of one master share: the AES key of
+//! publications and the serial of the last one.
+//!
+//! They live in an anonymous memory file that the supervisor makes and its children
+//! inherit; nothing of it reaches a disk. A record carries its own check sum, so a
+//! reader that meets a half-written one simply reads again. Plain positioned reads
+//! and writes do, and no mapping (hence no `unsafe`) is needed.
+
+use sha2::{Digest, Sha256};
+use std::fs::File;
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::FileExt;
+
+/// Environment variable that carries the descriptor's number to a role.
+pub const SHARED_FD: &str = "HALITE_SHARED_FD";
+
+const KEY_LEN: usize = 76;
+const RECORD: usize = 8 + KEY_LEN + 8;
+const SERIAL_AT: u64 = 256;
+
+/// Handle of the shared bytes.
+#[derive(Debug)]
+pub struct SharedSecret {
+    file: File,
+}
+
+impl SharedSecret {
+    /// Makes the memory file. It stays open across the execution of roles.
+    pub fn create() -> io::Result<SharedSecret> {
+        use nix::sys::memfd::{MFdFlags, memfd_create};
+        let file = File::from(memfd_create(c"halite-shared", MFdFlags::empty())?);
+        file.set_len(512)?;
+        Ok(SharedSecret { file })
+    }
+
+    /// Opens the file that the supervisor handed down.
+    pub fn inherited() -> io::Result<SharedSecret> {
+        let fd: u32 = std::env::var(SHARED_FD)
+            .ok()
+            .and_then(|n| n.parse().ok())
+            .ok_or_else(|| {
+                io::Error::other("this role can only be started by its supervisor (no shared memory)")
+            })?;
+        let file = File::options()
+            .read(true)
+            .write(true)
+            .open(format!("/proc/self/fd/{fd}"))?;
+        Ok(SharedSecret { file })
+    }
+
+    /// Number to hand down in [`SHARED_FD`].
+    pub fn fd(&self) -> i32 {
+        self.file.as_raw_fd()
+    }
+
+    /// Stores a new key text of 76 characters and counts its generation up. One writer at a time.
+    pub fn store_key(&self, key: &str) -> io::Result<u64> {
+        if key.len() != KEY_LEN {
+            return Err(io::Error::other("an AES key text has 76 characters"));
+        }
+        let generation = self.load_key().map_or(0, |(g, _)| g) + 1;
+        let mut record = [0u8; RECORD];
+        record[..8].copy_from_slice(&generation.to_le_bytes());
+        record[8..8 + KEY_LEN].copy_from_slice(key.as_bytes());
+        let sum = checksum(&record[..8 + KEY_LEN]);
+        record[8 + KEY_LEN..].copy_from_slice(&sum);
+        self.file.write_all_at(&record, 0)?;
+        Ok(generation)
+    }
+
+    /// The generation (1 and up) and the key text in force.
+    pub fn load_key(&self) -> io::Result<(u64, String)> {
+        for _ in 0..1000 {
+            let mut record = [0u8; RECORD];
+            self.file.read_exact_at(&mut record, 0)?;
+            let (body, sum) = record.split_at(8 + KEY_LEN);
+            if checksum(body) == sum {
+                let mut generation = [0u8; 8];
+                generation.copy_from_slice(&body[..8]);
+                let key = String::from_utf8_lossy(&body[8..]).into_owned();
+                return Ok((u64::from_le_bytes(generation), key));
+            }
+            std::thread::yield_now();
+        }
+        Err(io::Error::other("the shared AES key record is damaged"))
+    }
+
+    /// The generation alone: what a hot path asks before it uses a cached key.
+    pub fn generation(&self) -> io::Result<u64> {
+        let mut n = [0u8; 8];
+        self.file.read_exact_at(&mut n, 0)?;
+        Ok(u64::from_le_bytes(n))
+    }
+
+    /// Remembers the serial of the last publication under `generation`. The publisher alone writes it.
+    pub fn store_serial(&self, generation: u64, serial: u64) -> io::Result<()> {
+        let mut record = [0u8; 16];
+        record[..8].copy_from_slice(&generation.to_le_bytes());
+        record[8..].copy_from_slice(&serial.to_le_bytes());
+        self.file.write_all_at(&record, SERIAL_AT)
+    }
+
+    /// Serial of the last publication under `generation`; 0 if there was none.
+    pub fn load_serial(&self, generation: u64) -> io::Result<u64> {
+        let mut record = [0u8; 16];
+        self.file.read_exact_at(&mut record, SERIAL_AT)?;
+        let (of, serial) = record.split_at(8);
+        if of != generation.to_le_bytes() {
+            return Ok(0);
+        }
+        let mut n = [0u8; 8];
+        n.copy_from_slice(serial);
+        Ok(u64::from_le_bytes(n))
+    }
+}
+
+fn checksum(bytes: &[u8]) -> [u8; 8] {
+    let digest = Sha256::digest(bytes);
+    let mut out = [0u8; 8];
+    out.copy_from_slice(&digest[..8]);
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_and_serials_come_back() {
+        let shared = SharedSecret::create().unwrap();
+        assert!(shared.load_key().is_err(), "nothing stored yet");
+        let key = "k".repeat(76);
+        assert_eq!(shared.store_key(&key).unwrap(), 1);
+        assert_eq!(shared.load_key().unwrap(), (1, key.clone()));
+        shared.store_serial(1, 42).unwrap();
+        assert_eq!(shared.load_serial(1).unwrap(), 42);
+        assert_eq!(shared.store_key(&key).unwrap(), 2);
+        assert_eq!(shared.generation().unwrap(), 2);
+        assert_eq!(shared.load_serial(2).unwrap(), 0, "a new key starts at 0");
+        assert!(shared.store_key("short").is_err());
+    }
+
+    #[test]
+    fn readers_never_see_a_mixture() {
+        let shared = SharedSecret::create().unwrap();
+        shared.store_key(&"a".repeat(76)).unwrap();
+        std::thread::scope(|s| {
+            s.spawn(|| {
+                for i in 0..2000 {
+                    let c = if i % 2 == 0 { "b" } else { "c" };
+                    shared.store_key(&c.repeat(76)).unwrap();
+                }
+            });
+            for _ in 0..2000 {
+                let (_, key) = shared.load_key().unwrap();
+                assert!(key.bytes().all(|b| b == key.as_bytes()[0]), "{key}");
+            }
+        });
+    }
+}

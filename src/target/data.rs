@@ -1,0 +1,381 @@
+//! Targets by grain or pillar: `salt/utils/data.py subdict_match`.
+
+use super::error::TargetError;
+use super::glob::Glob;
+use super::pyre::PyRegex;
+use super::pytext;
+use crate::wire::{Map, Value};
+use std::collections::HashSet;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Longest expression in bytes.
+pub const MAX_DATA_EXPR: usize = 16 * 1024;
+/// Most levels of one expression.
+pub const MAX_LEVELS: usize = 64;
+
+/// How the last part of an expression is compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Compare {
+    /// As a shell glob.
+    Glob,
+    /// As a regular expression at the start of the value.
+    Regex,
+    /// As the same text.
+    Exact,
+}
+
+/// An expression `key:key:pattern`, ready to be matched many times.
+///
+/// Every pattern that the search can come to is the tail of the expression from some position on,
+/// so a position stands for a pattern. Patterns are compiled when they are first needed.
+#[derive(Debug)]
+pub struct DataExpr {
+    text: String,
+    compare: Compare,
+    /// The delimiters at the top level.
+    top: Cuts,
+    /// The colons: below the first map Salt always splits there, whatever the delimiter.
+    colons: Cuts,
+    patterns: Vec<(usize, OnceLock<Pattern>)>,
+    /// Where the first key was found last time. Minions of one kind list their grains in the same
+    /// order, so the guess spares the search through a hundred keys.
+    hint: AtomicUsize,
+}
+
+#[derive(Debug)]
+struct Cuts {
+    at: Vec<usize>,
+    width: usize,
+}
+
+#[derive(Debug)]
+enum Pattern {
+    Glob(Glob),
+    Regex(Box<PyRegex>),
+    Exact(String),
+    Never,
+}
+
+/// Whether data match an expression; an expression over the limits matches nothing.
+pub fn subdict_match(
+    data: &Map,
+    expr: &str,
+    delimiter: &str,
+    regex_match: bool,
+    exact_match: bool,
+) -> bool {
+    // Salt looks at the flag for regular expressions first.
+    let compare = match (regex_match, exact_match) {
+        (true, _) => Compare::Regex,
+        (false, true) => Compare::Exact,
+        (false, false) => Compare::Glob,
+    };
+    DataExpr::new(expr, delimiter, compare).is_ok_and(|expr| expr.matches(data))
+}
+
+impl DataExpr {
+    /// Reads an expression. Fails only at the limits: one without a delimiter is fine and matches
+    /// nothing, and so does an invalid regular expression.
+    pub fn new(expr: &str, delimiter: &str, compare: Compare) -> Result<DataExpr, TargetError> {
+        if expr.len() > MAX_DATA_EXPR {
+            return Err(TargetError::TooLong {
+                what: "expression",
+                limit: MAX_DATA_EXPR,
+            });
+        }
+        if delimiter.is_empty() {
+            return Err(TargetError::Delimiter(String::new()));
+        }
+        let top = Cuts::new(expr, delimiter);
+        let colons = Cuts::new(expr, ":");
+        if top.at.len() > MAX_LEVELS || colons.at.len() > MAX_LEVELS {
+            return Err(TargetError::TooMany {
+                what: "delimiters in one expression",
+                limit: MAX_LEVELS,
+            });
+        }
+        let mut starts: Vec<usize> = [0]
+            .into_iter()
+            .chain(top.ends())
+            .chain(colons.ends())
+            .collect();
+        starts.sort_unstable();
+        starts.dedup();
+        Ok(DataExpr {
+            text: expr.to_owned(),
+            compare,
+            top,
+            colons,
+            patterns: starts.into_iter().map(|s| (s, OnceLock::new())).collect(),
+            hint: AtomicUsize::new(0),
+        })
+    }
+
+    /// Whether the data match.
+    pub fn matches(&self, data: &Map) -> bool {
+        Search {
+            expr: self,
+            failed: HashSet::new(),
+        }
+        .below(data, 0, &self.top)
+    }
+
+    fn pattern(&self, start: usize) -> Option<&Pattern> {
+        let at = self.patterns.binary_search_by_key(&start, |p| p.0).ok()?;
+        let make = || Pattern::new(&self.text[start..], self.compare);
+        Some(self.patterns[at].1.get_or_init(make))
+    }
+
+    /// Compares one value with the tail of the expression.
+    fn hit(&self, value: &Value, start: usize) -> bool {
+        let Some(pattern) = self.pattern(start) else {
+            return false;
+        };
+        pattern.matches(&pytext::lower(value))
+    }
+
+    fn first<'a>(&self, data: &'a Map, key: &str) -> Option<&'a Value> {
+        let hint = self.hint.load(Ordering::Relaxed);
+        if let Some((own, value)) = data.0.get(hint)
+            && own.is_str(key)
+        {
+            return Some(value);
+        }
+        let at = data.iter().position(|(own, _)| own.is_str(key))?;
+        self.hint.store(at, Ordering::Relaxed);
+        Some(&data.0[at].1)
+    }
+}
+
+impl Cuts {
+    fn new(text: &str, delimiter: &str) -> Cuts {
+        let at = text.match_indices(delimiter).map(|(at, _)| at);
+        Cuts {
+            // One more than is allowed is enough to know.
+            at: at.take(MAX_LEVELS + 1).collect(),
+            width: delimiter.len(),
+        }
+    }
+
+    fn ends(&self) -> impl Iterator<Item = usize> {
+        self.at.iter().map(|at| at + self.width)
+    }
+
+    /// The cuts at or after a position.
+    fn from(&self, start: usize) -> &[usize] {
+        &self.at[self.at.partition_point(|at| *at < start)..]
+    }
+}
+
+impl Pattern {
+    fn new(text: &str, compare: Compare) -> Pattern {
+        // Salt lowers the case of the whole pattern, escapes like `\D` included.
+        let text = text.to_lowercase();
+        match compare {
+            Compare::Glob => Pattern::Glob(Glob::new(&text)),
+            Compare::Exact => Pattern::Exact(text),
+            Compare::Regex => match PyRegex::new(&text) {
+                Ok(regex) => Pattern::Regex(Box::new(regex)),
+                Err(_) => Pattern::Never,
+            },
+        }
+    }
+
+    fn matches(&self, text: &str) -> bool {
+        match self {
+            Pattern::Glob(glob) => glob.matches(text),
+            Pattern::Regex(regex) => regex.matches(text),
+            Pattern::Exact(own) => own == text,
+            Pattern::Never => false,
+        }
+    }
+}
+
+/// One walk through the data of one minion.
+struct Search<'e> {
+    expr: &'e DataExpr,
+    /// Maps and positions that were tried in vain: without this, data nested as deep as the
+    /// expression would be walked exponentially often.
+    failed: HashSet<(*const Map, usize)>,
+}
+
+impl Search<'_> {
+    /// Tries every split of the tail into a path and a pattern, the longest path first.
+    fn below(&mut self, data: &Map, start: usize, cuts: &Cuts) -> bool {
+        let here = cuts.from(start);
+        (0..here.len()).rev().any(|n| {
+            let key = &self.expr.text[start..here[n]];
+            let rest = here[n] + cuts.width;
+            if key == "*" {
+                return !data.is_empty() && self.in_map(data, start);
+            }
+            match self.walk(data, start, &here[..=n], cuts.width) {
+                Some(Value::Map(map)) => !map.is_empty() && self.in_map(map, rest),
+                Some(Value::Array(items)) => items.iter().any(|item| self.in_item(item, rest)),
+                Some(value) => self.expr.hit(value, rest),
+                None => false,
+            }
+        })
+    }
+
+    fn in_item(&mut self, item: &Value, start: usize) -> bool {
+        if let Value::Map(map) = item
+            && self.in_map(map, start)
+        {
+            return true;
+        }
+        self.expr.hit(item, start)
+    }
+
+    /// Whether a map has what the tail asks for: as a key, or further down.
+    fn in_map(&mut self, map: &Map, start: usize) -> bool {
+        let deep = !self.expr.colons.from(start).is_empty();
+        let state = (std::ptr::from_ref(map), start);
+        if deep && self.failed.contains(&state) {
+            return false;
+        }
+        let found = self.in_map_afresh(map, start);
+        if deep && !found {
+            self.failed.insert(state);
+        }
+        found
+    }
+
+    fn in_map_afresh(&mut self, map: &Map, start: usize) -> bool {
+        let every = self.expr.text[start..].starts_with("*:");
+        let start = start + if every { 2 } else { 0 };
+        let pattern = &self.expr.text[start..];
+        if pattern == "*" || map.contains(pattern) {
+            return true;
+        }
+        if map.iter().any(|(key, _)| self.expr.hit(key, start)) {
+            return true;
+        }
+        if self.below(map, start, &self.expr.colons) {
+            return true;
+        }
+        every
+            && map
+                .iter()
+                .any(|(_, value)| self.under_any_key(value, start))
+    }
+
+    fn under_any_key(&mut self, value: &Value, start: usize) -> bool {
+        match value {
+            Value::Map(map) => self.in_map(map, start),
+            Value::Array(items) => items.iter().any(|item| self.expr.hit(item, start)),
+            value => self.expr.hit(value, start),
+        }
+    }
+
+    /// `salt/utils/data.py traverse_dict_and_list`: follows the words between the cuts.
+    fn walk<'d>(
+        &self,
+        data: &'d Map,
+        start: usize,
+        cuts: &[usize],
+        width: usize,
+    ) -> Option<&'d Value> {
+        let mut from = start;
+        let mut value: Option<&Value> = None;
+        for cut in cuts {
+            let word = &self.expr.text[from..*cut];
+            from = cut + width;
+            value = Some(match value {
+                None if start == 0 => match self.expr.first(data, word) {
+                    Some(value) => value,
+                    None => in_dict(data, word)?,
+                },
+                None => in_dict(data, word)?,
+                Some(Value::Map(map)) => in_dict(map, word)?,
+                Some(Value::Array(items)) => in_list(items, word)?,
+                Some(_) => return None,
+            });
+        }
+        value
+    }
+}
+
+fn in_dict<'d>(map: &'d Map, word: &str) -> Option<&'d Value> {
+    map.get(word)
+        .or_else(|| pytext::get_like(map, &pytext::yaml_key(word)?))
+}
+
+/// A number is looked for as a key of the maps in a list, then taken as an index, which may count
+/// from the end; any other word is looked for as a key of the maps.
+fn in_list<'d>(items: &'d [Value], word: &str) -> Option<&'d Value> {
+    let mut maps = items.iter().filter_map(Value::as_map);
+    let Some(index) = pytext::int(word) else {
+        return maps.find_map(|map| map.get(word));
+    };
+    let key = Value::Int(index);
+    if let Some(value) = maps.find_map(|map| pytext::get_like(map, &key)) {
+        return Some(value);
+    }
+    if index >= 0 {
+        return items.get(usize::try_from(index).ok()?);
+    }
+    let from_end = usize::try_from(index.unsigned_abs()).ok()?;
+    items.get(items.len().checked_sub(from_end)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::map;
+    use proptest::prelude::*;
+
+    #[test]
+    fn deep_data_are_walked_once() {
+        let mut data = map! { "a" => "x" };
+        for _ in 0..60 {
+            data = map! { "a" => data };
+        }
+        let expr = "a:".repeat(60) + "y";
+        assert!(!subdict_match(&data, &expr, ":", false, false));
+        let stars = "*:".repeat(60) + "y";
+        assert!(!subdict_match(&data, &stars, ":", false, false));
+        assert!(subdict_match(
+            &data,
+            &("a:".repeat(61) + "x"),
+            ":",
+            false,
+            false
+        ));
+    }
+
+    #[test]
+    fn limits() {
+        let data = map! { "a" => "x" };
+        assert!(!subdict_match(&data, "a:x", "", false, false));
+        assert!(DataExpr::new(&":".repeat(65), ":", Compare::Glob).is_err());
+        assert!(DataExpr::new(&"x".repeat(20_000), ":", Compare::Glob).is_err());
+        assert!(subdict_match(&data, "a::x", "::", false, false));
+    }
+
+    #[test]
+    fn hint_follows_the_data() {
+        let expr = DataExpr::new("os:Debian", ":", Compare::Glob).unwrap();
+        assert!(expr.matches(&map! { "os" => "debian", "x" => 1 }));
+        assert!(expr.matches(&map! { "x" => 1, "y" => 2, "os" => "DEBIAN" }));
+        assert!(!expr.matches(&map! { "x" => 1, "y" => 2, "z" => "Debian" }));
+        assert!(expr.matches(&map! { "os" => "Debian" }));
+    }
+
+    proptest! {
+        #[test]
+        fn any_text(expr in ".*", delimiter in ".{0,2}", regex: bool, exact: bool) {
+            let inner = map! { "b" => vec![Value::from("c"), Value::from(map! { "d" => 1 })] };
+            let data = map! { "a" => inner, "*" => "x", "ü" => 1.5 };
+            subdict_match(&data, &expr, &delimiter, regex, exact);
+        }
+
+        #[test]
+        fn likely_text(expr in "[abcdü*:0-9]{0,12}", regex: bool, exact: bool) {
+            let inner = map! { "b" => vec![Value::from("c"), Value::from(map! { "d" => 1 })] };
+            let data = map! { "a" => inner, "*" => "x", "ü" => 1.5 };
+            subdict_match(&data, &expr, ":", regex, exact);
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! Why a target cannot be used.
+
+use std::fmt;
+
+/// A target that no minion can match, and the reason.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TargetError {
+    /// A target type that is not known.
+    UnknownKind(String),
+    /// A target, or an element of its list, that is not text.
+    NotText {
+        /// The target type.
+        kind: &'static str,
+    },
+    /// A text over its limit in bytes.
+    TooLong {
+        /// What is too long.
+        what: &'static str,
+        /// The limit in bytes.
+        limit: usize,
+    },
+    /// More of something than the limit.
+    TooMany {
+        /// What there is too much of.
+        what: &'static str,
+        /// The limit.
+        limit: usize,
+    },
+    /// An unusable delimiter.
+    Delimiter(String),
+    /// A regular expression that cannot be compiled.
+    Regex {
+        /// The pattern.
+        pattern: String,
+        /// The compiler's reason.
+        reason: String,
+    },
+    /// A compound expression that makes no sense.
+    Compound {
+        /// The word where this shows, empty for the end.
+        word: String,
+        /// What is wrong there.
+        reason: &'static str,
+    },
+    /// A nodegroup that cannot be expanded.
+    Nodegroup {
+        /// Its name.
+        name: String,
+        /// What is wrong with it.
+        reason: &'static str,
+    },
+    /// A target type that is known but cannot be evaluated.
+    Unsupported(&'static str),
+}
+
+impl fmt::Display for TargetError {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        match self {
+            TargetError::UnknownKind(name) => write!(
+                f,
+                "unknown target type {:?}; use glob, pcre, list, grain, grain_pcre, pillar, \
+                 pillar_pcre, compound, nodegroup or ipcidr",
+                short(name)
+            ),
+            TargetError::NotText { kind } => {
+                write!(
+                    f,
+                    "a target of type {kind} must be text (or, for list and compound, a list of texts)"
+                )
+            }
+            TargetError::TooLong { what, limit } => {
+                write!(
+                    f,
+                    "the {what} of the target is longer than {limit} bytes; split the target"
+                )
+            }
+            TargetError::TooMany { what, limit } => {
+                write!(
+                    f,
+                    "the target has more than {limit} {what}; split the target"
+                )
+            }
+            TargetError::Delimiter(text) => {
+                write!(
+                    f,
+                    "{:?} is no delimiter; use 1 to 16 bytes, as a rule ':'",
+                    short(text)
+                )
+            }
+            TargetError::Regex { pattern, reason } => {
+                write!(
+                    f,
+                    "invalid regular expression {:?}: {reason}",
+                    short(pattern)
+                )
+            }
+            TargetError::Compound { word, reason } if word.is_empty() => {
+                write!(f, "invalid compound target: {reason} at the end")
+            }
+            TargetError::Compound { word, reason } => {
+                write!(f, "invalid compound target: {reason} at {:?}", short(word))
+            }
+            TargetError::Nodegroup { name, reason } => {
+                write!(
+                    f,
+                    "nodegroup {:?} {reason}; see `nodegroups` in the master configuration",
+                    short(name)
+                )
+            }
+            TargetError::Unsupported(what) => write!(f, "{what} cannot be evaluated here"),
+        }
+    }
+}
+
+impl std::error::Error for TargetError {}
+
+/// As much of a text as a log line should hold.
+fn short(text: &str) -> String {
+    let mut short: String = text.chars().take(120).collect();
+    if short.len() < text.len() {
+        short.push_str("...");
+    }
+    short
+}

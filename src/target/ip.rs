@@ -1,0 +1,187 @@
+//! Targets by address or network, on the grains `ipv4` and `ipv6`.
+//!
+//! What counts as an address or a network is what Python's `ipaddress` takes: no leading zeros, and a
+//! network with bits set to the right of its prefix is none.
+
+use crate::wire::{Map, Value};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+/// An address or a network to look for.
+#[derive(Clone, Debug, PartialEq)]
+pub enum IpTest {
+    /// One address, in the spelling that Python prints.
+    Address {
+        /// Whether it belongs to IPv6.
+        v6: bool,
+        /// The text that must stand in the grain.
+        text: String,
+    },
+    /// A network.
+    Network {
+        /// Whether it belongs to IPv6.
+        v6: bool,
+        /// Its address as a number.
+        net: u128,
+        /// The bits of an address that must be equal to `net`.
+        mask: u128,
+    },
+}
+
+impl IpTest {
+    /// Reads an address or a network; `None` if it is neither.
+    pub fn parse(text: &str) -> Option<IpTest> {
+        if let Some((address, scope)) = address(text) {
+            let scope = scope.map(|s| format!("%{s}")).unwrap_or_default();
+            return Some(IpTest::Address {
+                v6: address.is_ipv6(),
+                text: python_text(address) + &scope,
+            });
+        }
+        let (left, right) = text.split_once('/')?;
+        let (address, scope) = address(left)?;
+        if scope.is_some() {
+            return None;
+        }
+        let (net, bits) = number(address);
+        let mask = match address {
+            IpAddr::V4(_) => prefix(right, bits).or_else(|| v4_mask(right))?,
+            IpAddr::V6(_) => prefix(right, bits)?,
+        };
+        (net & !mask & ones(bits) == 0).then_some(IpTest::Network {
+            v6: address.is_ipv6(),
+            net,
+            mask,
+        })
+    }
+
+    /// Whether one of the addresses in these grains is meant.
+    ///
+    /// Salt gives up on the whole target when a grain holds something that is no address; here
+    /// such an entry is passed over, so that one minion cannot spoil a target for the others.
+    pub fn matches(&self, grains: &Map) -> bool {
+        let v6 = match self {
+            IpTest::Address { v6, .. } | IpTest::Network { v6, .. } => *v6,
+        };
+        match grains.get(if v6 { "ipv6" } else { "ipv4" }) {
+            Some(Value::Array(items)) => items.iter().any(|item| self.fits(item)),
+            Some(item) => self.fits(item),
+            None => false,
+        }
+    }
+
+    fn fits(&self, item: &Value) -> bool {
+        let Some(item) = item.as_str() else {
+            return false;
+        };
+        match self {
+            IpTest::Address { text, .. } => text == item,
+            IpTest::Network { v6, net, mask } => address(item).is_some_and(|(address, _)| {
+                address.is_ipv6() == *v6 && number(address).0 & mask == *net
+            }),
+        }
+    }
+}
+
+/// An address and, for IPv6, the zone after a `%`.
+fn address(text: &str) -> Option<(IpAddr, Option<&str>)> {
+    if let Ok(v4) = text.parse::<Ipv4Addr>() {
+        return Some((v4.into(), None));
+    }
+    let (text, scope) = match text.split_once('%') {
+        Some((_, scope)) if scope.is_empty() || scope.contains(['%', '/']) => return None,
+        Some((text, scope)) => (text, Some(scope)),
+        None => (text, None),
+    };
+    text.parse::<Ipv6Addr>().ok().map(|v6| (v6.into(), scope))
+}
+
+fn number(address: IpAddr) -> (u128, u32) {
+    match address {
+        IpAddr::V4(v4) => (v4.to_bits().into(), 32),
+        IpAddr::V6(v6) => (v6.to_bits(), 128),
+    }
+}
+
+fn ones(bits: u32) -> u128 {
+    if bits == 0 {
+        0
+    } else {
+        u128::MAX >> (128 - bits)
+    }
+}
+
+/// The mask of `/24`.
+fn prefix(text: &str, bits: u32) -> Option<u128> {
+    if text.is_empty() || !text.bytes().all(|b| b.is_ascii_digit()) {
+        return None;
+    }
+    let length: u32 = text.parse().ok().filter(|length| *length <= bits)?;
+    Some(ones(bits) & !ones(bits - length))
+}
+
+/// The mask of `/255.255.255.0` or of its inverse, `/0.0.0.255`.
+fn v4_mask(text: &str) -> Option<u128> {
+    let mask = text.parse::<Ipv4Addr>().ok()?.to_bits();
+    let is_mask = |mask: u32| mask.leading_ones() + mask.trailing_zeros() >= 32;
+    if is_mask(mask) {
+        return Some(mask.into());
+    }
+    is_mask(!mask).then_some((!mask).into())
+}
+
+/// Python prints an IPv4 address inside of an IPv6 one in hexadecimal.
+fn python_text(address: IpAddr) -> String {
+    match address {
+        IpAddr::V6(v6) if v6.to_ipv4_mapped().is_some() => {
+            let [.., high, low] = v6.segments();
+            format!("::ffff:{high:x}:{low:x}")
+        }
+        other => other.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::map;
+    use proptest::prelude::*;
+
+    fn check(test: &str, key: &str, item: &str) -> Option<bool> {
+        let grains = map! { key => vec![Value::from(item)] };
+        IpTest::parse(test).map(|test| test.matches(&grains))
+    }
+
+    #[test]
+    fn cases() {
+        assert_eq!(check("10.0.0.0/8", "ipv4", "10.1.2.3"), Some(true));
+        assert_eq!(check("10.0.0.0/255.0.0.0", "ipv4", "10.1.2.3"), Some(true));
+        assert_eq!(
+            check("10.0.0.0/0.255.255.255", "ipv4", "10.1.2.3"),
+            Some(true)
+        );
+        assert_eq!(check("0.0.0.0/0", "ipv4", "10.1.2.3"), Some(true));
+        assert_eq!(check("10.1.2.3/32", "ipv4", "10.1.2.3"), Some(true));
+        assert_eq!(check("10.0.0.1/8", "ipv4", "10.1.2.3"), None);
+        assert_eq!(check("10.0.0.0/33", "ipv4", "10.1.2.3"), None);
+        assert_eq!(check("10.0.0.0/", "ipv4", "10.1.2.3"), None);
+        assert_eq!(check("10.0.0.0/255.0.255.0", "ipv4", "10.1.2.3"), None);
+        assert_eq!(check("010.0.0.1", "ipv4", "10.0.0.1"), None);
+        assert_eq!(check("fe80::/10", "ipv6", "fe80::1%eth0"), Some(true));
+        assert_eq!(check("::/0", "ipv6", "fe80::1"), Some(true));
+        assert_eq!(check("FE80::1", "ipv6", "fe80::1"), Some(true));
+        assert_eq!(check("::ffff:10.0.0.1", "ipv6", "::ffff:a00:1"), Some(true));
+        assert_eq!(check("10.0.0.0/8", "ipv4", "junk"), Some(false));
+    }
+
+    proptest! {
+        #[test]
+        fn any_text(text in ".*", item in ".*") {
+            check(&text, "ipv4", &item);
+        }
+
+        #[test]
+        fn likely_text(text in "[0-9a-f:./%]{0,20}") {
+            check(&text, "ipv6", &text);
+        }
+    }
+}

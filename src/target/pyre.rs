@@ -1,0 +1,124 @@
+//! Regular expressions of Python's `re` on Rust's engines.
+//!
+//! A pattern is rewritten token by token: what the two languages write differently gets the other
+//! spelling, what Python refuses is refused. The result runs on `regex`, in linear time, or, when it
+//! needs a look-around or a back reference, on `fancy-regex` with a limit on its backtracking.
+
+mod translate;
+
+use regex::RegexBuilder;
+
+/// Longest pattern in bytes.
+pub const MAX_REGEX: usize = 64 * 1024;
+/// Largest compiled program in bytes.
+const SIZE_LIMIT: usize = 1024 * 1024;
+/// Largest cache of the lazy automaton in bytes; beyond it the search goes on without.
+const DFA_LIMIT: usize = 2 * 1024 * 1024;
+/// Steps back that one match may take before it counts as failed.
+const BACKTRACK_LIMIT: usize = 100_000;
+
+/// A compiled pattern.
+#[derive(Clone, Debug)]
+pub struct PyRegex(Engine);
+
+#[derive(Clone, Debug)]
+enum Engine {
+    Linear(regex::Regex),
+    Backtracking(Box<fancy_regex::Regex>),
+}
+
+impl PyRegex {
+    /// Compiles a pattern; the error says why it cannot be used.
+    pub fn new(pattern: &str) -> Result<PyRegex, String> {
+        if pattern.len() > MAX_REGEX {
+            return Err(format!("the pattern is longer than {MAX_REGEX} bytes"));
+        }
+        let translated = translate::translate(pattern)?;
+        if translated.needs_backtracking {
+            return backtracking(&translated.pattern);
+        }
+        RegexBuilder::new(&translated.pattern)
+            .size_limit(SIZE_LIMIT)
+            .dfa_size_limit(DFA_LIMIT)
+            .build()
+            .map(|regex| PyRegex(Engine::Linear(regex)))
+            .map_err(|error| last_line(&error.to_string()))
+    }
+
+    /// Whether the pattern matches at the start of the text, as `re.match` does.
+    pub fn matches(&self, text: &str) -> bool {
+        match &self.0 {
+            Engine::Linear(regex) => regex.is_match(text),
+            Engine::Backtracking(regex) => regex.is_match(text).unwrap_or(false),
+        }
+    }
+}
+
+fn backtracking(pattern: &str) -> Result<PyRegex, String> {
+    fancy_regex::RegexBuilder::new(pattern)
+        .backtrack_limit(BACKTRACK_LIMIT)
+        .delegate_size_limit(SIZE_LIMIT)
+        .delegate_dfa_size_limit(DFA_LIMIT)
+        .build()
+        .map(|regex| PyRegex(Engine::Backtracking(Box::new(regex))))
+        .map_err(|error| last_line(&error.to_string()))
+}
+
+/// The reason alone: the engines draw the pattern in the lines before it.
+fn last_line(message: &str) -> String {
+    message.lines().last().unwrap_or_default().trim().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn check(pattern: &str, text: &str) -> Option<bool> {
+        PyRegex::new(pattern).ok().map(|regex| regex.matches(text))
+    }
+
+    #[test]
+    fn anchored_at_the_start_only() {
+        assert_eq!(check("web", "web1"), Some(true));
+        assert_eq!(check("1", "web1"), Some(false));
+        assert_eq!(check("a|web", "web1"), Some(true));
+        assert_eq!(check("web$", "web1"), Some(false));
+        assert_eq!(check("web$", "web\n"), Some(true));
+        assert_eq!(check(r"web\Z", "web\n"), Some(false));
+    }
+
+    #[test]
+    fn look_around_and_back_references() {
+        assert_eq!(check(r"(?!web)\w+", "web1"), Some(false));
+        assert_eq!(check(r"(?!web)\w+", "db1"), Some(true));
+        assert_eq!(check(r"(a)(b)\2\1$", "abba"), Some(true));
+        assert_eq!(check(r"(?P<x>.)(?P=x)", "aa"), Some(true));
+        assert_eq!(check(r"(?P<x>.)(?P=x)", "ab"), Some(false));
+        assert_eq!(check(r"a*+a", "aaa"), Some(false));
+        assert_eq!(check(r"(a)?(?(1)b|c)$", "ab"), Some(true));
+        assert_eq!(check(r"(a)?(?(1)b|c)$", "c"), Some(true));
+    }
+
+    #[test]
+    fn limits() {
+        assert!(PyRegex::new(&"a".repeat(MAX_REGEX + 1)).is_err());
+        assert!(PyRegex::new("((((a{1000}){1000}){1000}){1000})").is_err());
+        assert!(PyRegex::new(&("(".repeat(5000) + &")".repeat(5000))).is_err());
+        // Exponential in Python; here it gives up.
+        let slow = "(?=a)(a+)+\\1b";
+        assert_eq!(check(slow, &"a".repeat(200)), Some(false));
+    }
+
+    proptest! {
+        #[test]
+        fn any_text(pattern in ".{0,40}", text in ".{0,20}") {
+            check(&pattern, &text);
+        }
+
+        #[test]
+        fn likely_text(pattern in r"[ab()\[\]{}?*+|^$.\\0-9dwzAZPx:=!<>#i, -]{0,16}", text in "[ab1]{0,6}") {
+            check(&pattern, &text);
+        }
+    }
+}

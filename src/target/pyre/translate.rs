@@ -1,0 +1,565 @@
+//! Python's `re` syntax (3.11) to the syntax that `regex` and `fancy-regex` share.
+
+use std::collections::HashMap;
+use std::fmt::Write;
+
+/// Deepest nesting of groups.
+const MAX_GROUPS_DEEP: usize = 50;
+
+/// A rewritten pattern, anchored at the start.
+pub struct Translated {
+    pub pattern: String,
+    /// Whether it holds something that needs `fancy-regex`.
+    pub needs_backtracking: bool,
+}
+
+/// What stands before a quantifier.
+#[derive(Clone, Copy, PartialEq)]
+enum Before {
+    Nothing,
+    Position,
+    Item,
+    Quantifier,
+}
+
+/// The flags that change how the rest is read. The others are left to the engine.
+#[derive(Clone, Copy, Default)]
+struct Flags {
+    ascii: bool,
+    multiline: bool,
+    verbose: bool,
+}
+
+struct Group {
+    number: Option<usize>,
+    outer: Flags,
+    /// A conditional takes one `|` at most.
+    bars_left: Option<usize>,
+}
+
+struct Translator {
+    chars: Vec<char>,
+    at: usize,
+    out: String,
+    needs_backtracking: bool,
+    before: Before,
+    flags: Flags,
+    global: String,
+    open: Vec<Group>,
+    groups: usize,
+    names: HashMap<String, usize>,
+}
+
+type Done<T = ()> = Result<T, String>;
+
+/// Rewrites a pattern; the error is the reason why Python (or this) refuses it.
+pub fn translate(pattern: &str) -> Done<Translated> {
+    let mut t = Translator {
+        chars: pattern.chars().collect(),
+        at: 0,
+        out: String::with_capacity(pattern.len() + 16),
+        needs_backtracking: false,
+        before: Before::Nothing,
+        flags: Flags::default(),
+        global: String::new(),
+        open: Vec::new(),
+        groups: 0,
+        names: HashMap::new(),
+    };
+    while let Some(c) = t.next() {
+        t.token(c)?;
+    }
+    if !t.open.is_empty() {
+        return Err("missing ), unterminated group".to_owned());
+    }
+    let flags = match t.global.as_str() {
+        "" => String::new(),
+        letters => format!("(?{letters})"),
+    };
+    Ok(Translated {
+        pattern: format!("{flags}\\A(?:{})", t.out),
+        needs_backtracking: t.needs_backtracking,
+    })
+}
+
+fn fail<T>(reason: impl Into<String>) -> Done<T> {
+    Err(reason.into())
+}
+
+impl Translator {
+    fn peek(&self) -> Option<char> {
+        self.chars.get(self.at).copied()
+    }
+
+    fn next(&mut self) -> Option<char> {
+        let c = self.peek()?;
+        self.at += 1;
+        Some(c)
+    }
+
+    fn take(&mut self, c: char) -> bool {
+        let there = self.peek() == Some(c);
+        self.at += usize::from(there);
+        there
+    }
+
+    /// Everything up to a mark, which is consumed.
+    fn until(&mut self, mark: char, what: &str) -> Done<String> {
+        let mut text = String::new();
+        while let Some(c) = self.next() {
+            if c == mark {
+                return Ok(text);
+            }
+            text.push(c);
+        }
+        fail(format!("missing {mark} after {what}"))
+    }
+
+    fn item(&mut self, text: &str) {
+        self.out.push_str(text);
+        self.before = Before::Item;
+    }
+
+    fn position(&mut self, text: &str) {
+        self.out.push_str(text);
+        self.before = Before::Position;
+    }
+
+    fn literal(&mut self, c: char) {
+        if "\\.+*?()|[]{}^$".contains(c) {
+            self.out.push('\\');
+        }
+        self.out.push(c);
+        self.before = Before::Item;
+    }
+
+    fn token(&mut self, c: char) -> Done {
+        if self.flags.verbose && c.is_ascii_whitespace() {
+            return Ok(());
+        }
+        match c {
+            '#' if self.flags.verbose => while self.next().is_some_and(|c| c != '\n') {},
+            '\\' => self.escape()?,
+            '[' => self.class()?,
+            '(' => self.group()?,
+            ')' => self.close()?,
+            '|' => self.bar()?,
+            '^' => self.position("^"),
+            '$' if self.flags.multiline => self.position("$"),
+            // Python's `$` also matches before a line feed that ends the text.
+            '$' => self.position("(?:\\n?\\z)"),
+            '.' => self.item("."),
+            '*' | '+' | '?' => self.quantifier(&c.to_string())?,
+            '{' => self.braces()?,
+            c => self.literal(c),
+        }
+        Ok(())
+    }
+
+    fn bar(&mut self) -> Done {
+        if let Some(left) = self.open.last_mut().and_then(|g| g.bars_left.as_mut()) {
+            let Some(fewer) = left.checked_sub(1) else {
+                return fail("conditional backref with more than two branches");
+            };
+            *left = fewer;
+        }
+        self.out.push('|');
+        self.before = Before::Nothing;
+        Ok(())
+    }
+
+    fn quantifier(&mut self, text: &str) -> Done {
+        match self.before {
+            Before::Nothing | Before::Position => return fail("nothing to repeat"),
+            Before::Quantifier => return fail("multiple repeat"),
+            Before::Item => {}
+        }
+        self.out.push_str(text);
+        self.before = Before::Quantifier;
+        if self.take('?') {
+            self.out.push('?');
+        } else if self.take('+') {
+            self.out.push('+');
+            self.needs_backtracking = true;
+        }
+        Ok(())
+    }
+
+    /// `{m}`, `{m,}`, `{,n}`, `{m,n}`; anything else is an ordinary brace.
+    fn braces(&mut self) -> Done {
+        let start = self.at;
+        let low = self.digits();
+        let comma = self.take(',');
+        let high = if comma { self.digits() } else { low.clone() };
+        if !self.take('}') || (low.is_empty() && !comma) {
+            self.at = start;
+            self.literal('{');
+            return Ok(());
+        }
+        let number = |text: &str| text.parse::<u32>().map_err(|_| "repeat too large");
+        let low = if low.is_empty() { 0 } else { number(&low)? };
+        if high.is_empty() {
+            return self.quantifier(&format!("{{{low},}}"));
+        }
+        let high = number(&high)?;
+        if high < low {
+            return fail("min repeat greater than max repeat");
+        }
+        self.quantifier(&format!("{{{low},{high}}}"))
+    }
+
+    fn digits(&mut self) -> String {
+        let mut text = String::new();
+        while let Some(c) = self.peek().filter(char::is_ascii_digit) {
+            text.push(c);
+            self.at += 1;
+        }
+        text
+    }
+
+    fn open(&mut self, text: &str, number: Option<usize>) -> Done {
+        if self.open.len() >= MAX_GROUPS_DEEP {
+            return fail(format!("groups nest deeper than {MAX_GROUPS_DEEP}"));
+        }
+        self.out.push_str(text);
+        self.open.push(Group {
+            number,
+            outer: self.flags,
+            bars_left: None,
+        });
+        self.before = Before::Nothing;
+        Ok(())
+    }
+
+    fn open_numbered(&mut self, name: Option<String>) -> Done {
+        self.groups += 1;
+        if let Some(name) = name
+            && self.names.insert(name, self.groups).is_some()
+        {
+            return fail("redefinition of a group name");
+        }
+        self.open("(", Some(self.groups))
+    }
+
+    fn close(&mut self) -> Done {
+        let Some(group) = self.open.pop() else {
+            return fail("unbalanced parenthesis");
+        };
+        self.flags = group.outer;
+        self.item(")");
+        Ok(())
+    }
+
+    fn group(&mut self) -> Done {
+        if !self.take('?') {
+            return self.open_numbered(None);
+        }
+        let Some(c) = self.next() else {
+            return fail("unexpected end of pattern");
+        };
+        match c {
+            ':' => self.open("(?:", None),
+            '#' => self.until(')', "a comment").map(|_| ()),
+            'P' => self.named(),
+            '(' => self.conditional(),
+            '=' => self.fancy_group("(?="),
+            '!' => self.fancy_group("(?!"),
+            '>' => self.fancy_group("(?>"),
+            '<' if self.take('=') => self.fancy_group("(?<="),
+            '<' if self.take('!') => self.fancy_group("(?<!"),
+            '-' | 'a'..='z' | 'A'..='Z' => self.flag_group(c),
+            c => fail(format!("unknown extension ?{c}")),
+        }
+    }
+
+    fn fancy_group(&mut self, text: &str) -> Done {
+        self.needs_backtracking = true;
+        self.open(text, None)
+    }
+
+    fn named(&mut self) -> Done {
+        match self.next() {
+            Some('<') => {
+                let name = self.until('>', "a group name")?;
+                check_name(&name)?;
+                self.open_numbered(Some(name))
+            }
+            Some('=') => {
+                let name = self.until(')', "a group name")?;
+                let Some(number) = self.names.get(&name).copied() else {
+                    return fail(format!("unknown group name {name:?}"));
+                };
+                self.back_reference(number)
+            }
+            _ => fail("unknown extension ?P"),
+        }
+    }
+
+    fn back_reference(&mut self, number: usize) -> Done {
+        if number == 0 || number > self.groups {
+            return fail(format!("invalid group reference {number}"));
+        }
+        if self.open.iter().any(|g| g.number == Some(number)) {
+            return fail("cannot refer to an open group");
+        }
+        self.needs_backtracking = true;
+        self.item(&format!("(?:\\{number})"));
+        Ok(())
+    }
+
+    fn conditional(&mut self) -> Done {
+        let name = self.until(')', "a group name")?;
+        let number = match name.parse::<usize>() {
+            Ok(number) => number,
+            Err(_) => self.names.get(&name).copied().unwrap_or(0),
+        };
+        if number == 0 || number > self.groups {
+            return fail(format!("unknown group {name:?}"));
+        }
+        self.fancy_group(&format!("(?({number})"))?;
+        if let Some(group) = self.open.last_mut() {
+            group.bars_left = Some(1);
+        }
+        Ok(())
+    }
+
+    /// `(?i)` at the very start, or `(?i-s:...)`.
+    fn flag_group(&mut self, first: char) -> Done {
+        let mut flags = self.flags;
+        let (mut on, mut off) = (String::new(), String::new());
+        let mut switch_on = true;
+        let mut c = Some(first);
+        loop {
+            match c {
+                Some('-') if switch_on => switch_on = false,
+                Some(letter @ ('i' | 's')) => push_flag(switch_on, &mut on, &mut off, letter),
+                Some('m') => {
+                    flags.multiline = switch_on;
+                    push_flag(switch_on, &mut on, &mut off, 'm');
+                }
+                // White space and comments are dropped here, so the engine needs no flag.
+                Some('x') => flags.verbose = switch_on,
+                Some('a') if switch_on => flags.ascii = true,
+                Some('u') if switch_on => flags.ascii = false,
+                Some(':') => break,
+                Some(')') if switch_on => return self.global_flags(flags, &on),
+                _ => return fail("unknown flag"),
+            }
+            c = self.next();
+        }
+        let dash = if off.is_empty() { "" } else { "-" };
+        self.open(&format!("(?{on}{dash}{off}:"), None)?;
+        self.flags = flags;
+        Ok(())
+    }
+
+    fn global_flags(&mut self, flags: Flags, on: &str) -> Done {
+        if !self.open.is_empty() || !self.out.is_empty() {
+            return fail("global flags not at the start of the expression");
+        }
+        self.flags = flags;
+        for letter in on.chars() {
+            if !self.global.contains(letter) {
+                self.global.push(letter);
+            }
+        }
+        Ok(())
+    }
+
+    fn escape(&mut self) -> Done {
+        let Some(c) = self.next() else {
+            return fail("bad escape (end of pattern)");
+        };
+        match c {
+            'A' => self.position("\\A"),
+            'Z' => self.position("\\z"),
+            'b' => self.position("\\b"),
+            'B' => self.position("\\B"),
+            '1'..='9' => return self.number_escape(c),
+            c => match self.shared_escape(c)? {
+                Member::Char(c) => self.literal(c),
+                Member::Category(text) => self.item(&text),
+            },
+        }
+        Ok(())
+    }
+
+    /// `\1` to `\99` are back references, three octal digits are a character.
+    fn number_escape(&mut self, first: char) -> Done {
+        let mut text = String::from(first);
+        if let Some(second) = self.peek().filter(char::is_ascii_digit) {
+            self.at += 1;
+            text.push(second);
+            let third = self.peek().filter(|c| c.is_digit(8));
+            if let Some(third) = third.filter(|_| text.chars().all(|c| c.is_digit(8))) {
+                self.at += 1;
+                text.push(third);
+                let c = octal(&text)?;
+                self.literal(c);
+                return Ok(());
+            }
+        }
+        let number = text.parse().unwrap_or(0);
+        self.back_reference(number)
+    }
+
+    /// What an escape means both inside and outside of a set.
+    fn shared_escape(&mut self, c: char) -> Done<Member> {
+        let member = match c {
+            'd' | 'D' | 's' | 'S' | 'w' | 'W' => Member::Category(self.category(c)),
+            'a' => Member::Char('\x07'),
+            'f' => Member::Char('\x0c'),
+            'n' => Member::Char('\n'),
+            'r' => Member::Char('\r'),
+            't' => Member::Char('\t'),
+            'v' => Member::Char('\x0b'),
+            'x' => Member::Char(self.hex(2)?),
+            'u' => Member::Char(self.hex(4)?),
+            'U' => Member::Char(self.hex(8)?),
+            '0' => {
+                let mut text = String::from("0");
+                while let Some(c) = self.peek().filter(|c| text.len() < 3 && c.is_digit(8)) {
+                    self.at += 1;
+                    text.push(c);
+                }
+                Member::Char(octal(&text)?)
+            }
+            c if c.is_ascii_alphanumeric() => return fail(format!("bad escape \\{c}")),
+            c => Member::Char(c),
+        };
+        Ok(member)
+    }
+
+    fn category(&self, c: char) -> String {
+        let ascii = match c.to_ascii_lowercase() {
+            'd' => "0-9",
+            's' => " \\t\\n\\r\\x0b\\x0c",
+            _ => "0-9A-Za-z_",
+        };
+        match (self.flags.ascii, c.is_ascii_uppercase()) {
+            (false, _) => format!("\\{c}"),
+            (true, false) => format!("[{ascii}]"),
+            (true, true) => format!("[^{ascii}]"),
+        }
+    }
+
+    fn hex(&mut self, digits: usize) -> Done<char> {
+        let mut number = 0;
+        for _ in 0..digits {
+            let Some(digit) = self.next().and_then(|c| c.to_digit(16)) else {
+                return fail("incomplete escape");
+            };
+            // Eight digits fit 32 bits.
+            number = number * 16 + digit;
+        }
+        char::from_u32(number).ok_or_else(|| "bad escape: no character".to_owned())
+    }
+
+    fn class(&mut self) -> Done {
+        self.out.push('[');
+        if self.take('^') {
+            self.out.push('^');
+        }
+        let mut first = true;
+        loop {
+            let Some(c) = self.next() else {
+                return fail("unterminated character set");
+            };
+            if c == ']' && !first {
+                break;
+            }
+            first = false;
+            self.member(c)?;
+        }
+        self.item("]");
+        Ok(())
+    }
+
+    /// One member of a set, or a range.
+    fn member(&mut self, c: char) -> Done {
+        let low = self.class_char(c)?;
+        let rest = (self.peek(), self.chars.get(self.at + 1).copied());
+        match rest {
+            (Some('-'), None) => fail("unterminated character set"),
+            (Some('-'), Some(next)) if next != ']' => {
+                self.at += 2;
+                let high = self.class_char(next)?;
+                let (Member::Char(low), Member::Char(high)) = (low, high) else {
+                    return fail("bad character range");
+                };
+                if low > high {
+                    return fail("bad character range");
+                }
+                push_member(&mut self.out, low);
+                self.out.push('-');
+                push_member(&mut self.out, high);
+                Ok(())
+            }
+            _ => {
+                match low {
+                    Member::Char(c) => push_member(&mut self.out, c),
+                    Member::Category(text) => self.out.push_str(&text),
+                }
+                Ok(())
+            }
+        }
+    }
+
+    fn class_char(&mut self, c: char) -> Done<Member> {
+        if c != '\\' {
+            return Ok(Member::Char(c));
+        }
+        match self.next() {
+            None => fail("unterminated character set"),
+            Some('b') => Ok(Member::Char('\x08')),
+            Some(c @ '1'..='7') => {
+                let mut text = String::from(c);
+                while let Some(c) = self.peek().filter(|c| text.len() < 3 && c.is_digit(8)) {
+                    self.at += 1;
+                    text.push(c);
+                }
+                octal(&text).map(Member::Char)
+            }
+            Some(c) => self.shared_escape(c),
+        }
+    }
+}
+
+enum Member {
+    Char(char),
+    Category(String),
+}
+
+fn push_flag(switch_on: bool, on: &mut String, off: &mut String, letter: char) {
+    let text = if switch_on { on } else { off };
+    if !text.contains(letter) {
+        text.push(letter);
+    }
+}
+
+/// Inside a set every ASCII character that could be syntax is written as a number.
+fn push_member(out: &mut String, c: char) {
+    if c.is_ascii_alphanumeric() || !c.is_ascii() {
+        out.push(c);
+    } else {
+        let _ = write!(out, "\\x{:02x}", c as u32);
+    }
+}
+
+fn octal(digits: &str) -> Done<char> {
+    match u32::from_str_radix(digits, 8) {
+        Ok(number) if number <= 0o377 => {
+            char::from_u32(number).ok_or_else(|| "bad escape".to_owned())
+        }
+        _ => fail("octal escape value outside of range 0-0o377"),
+    }
+}
+
+fn check_name(name: &str) -> Done {
+    let mut chars = name.chars();
+    let starts = chars.next().is_some_and(|c| c == '_' || c.is_alphabetic());
+    if starts && chars.all(|c| c == '_' || c.is_alphanumeric()) {
+        return Ok(());
+    }
+    fail(format!("bad character in group name {name:?}"))
+}

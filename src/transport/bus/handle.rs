@@ -1,0 +1,103 @@
+//! The way into a bus for the process that runs it.
+
+use super::counters::{BusCounters, Counters};
+use crossbeam_channel::{SendTimeoutError, Sender};
+use halite_ipc::{Event, EventError, StampStyle};
+use nix::sys::eventfd::EventFd;
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// How long a fire may wait for a busy bus.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Fires events into a bus of the same process, reads its counters and stops it.
+#[derive(Clone, Debug)]
+pub struct BusHandle {
+    pub(super) inbox: Sender<Event>,
+    pub(super) signals: Arc<Signals>,
+    pub(super) counters: Arc<Counters>,
+    pub(super) stamp: StampStyle,
+}
+
+/// What wakes the loop.
+#[derive(Debug)]
+pub(super) struct Signals {
+    pub wake: EventFd,
+    /// A wake-up is under way; further ones are not needed.
+    pub woken: AtomicBool,
+    pub stop: AtomicBool,
+}
+
+/// Why an event could not be handed to the bus.
+#[derive(Debug)]
+pub enum FireError {
+    /// The bus has ended.
+    Stopped,
+    /// The bus took nothing for some seconds.
+    Busy,
+    /// The data is not a map.
+    Event(EventError),
+}
+
+impl fmt::Display for FireError {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        match self {
+            FireError::Stopped => f.write_str("the event bus of this process has stopped"),
+            FireError::Busy => write!(
+                f,
+                "the event bus of this process took no event for {} s",
+                PATIENCE.as_secs()
+            ),
+            FireError::Event(e) => e.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for FireError {}
+
+impl BusHandle {
+    /// Hands one event to the bus; `_stamp` is added where there is none.
+    ///
+    /// Waits when the bus is busy, so it must not be called from the bus's own thread.
+    pub fn fire(&self, event: &Event) -> Result<(), FireError> {
+        let mut event = event.clone();
+        event.stamp(self.stamp).map_err(FireError::Event)?;
+        self.inbox
+            .send_timeout(event, PATIENCE)
+            .map_err(|e| match e {
+                SendTimeoutError::Timeout(_) => FireError::Busy,
+                SendTimeoutError::Disconnected(_) => FireError::Stopped,
+            })?;
+        self.signals.wake();
+        Ok(())
+    }
+
+    /// What the bus has done so far.
+    pub fn counters(&self) -> BusCounters {
+        self.counters.snapshot()
+    }
+
+    /// Makes [`BusServer::run`](super::BusServer::run) return after what is queued was offered once more.
+    pub fn stop(&self) {
+        self.signals.stop.store(true, Ordering::SeqCst);
+        self.signals.woken.store(false, Ordering::SeqCst);
+        self.signals.wake();
+    }
+}
+
+impl Signals {
+    fn wake(&self) {
+        if !self.woken.swap(true, Ordering::SeqCst) {
+            // Fails only when the counter is full, and then the loop is awake anyway.
+            let _ = self.wake.write(1);
+        }
+    }
+
+    /// To be called by the loop before it looks at the inbox and at `stop`.
+    pub fn acknowledge(&self) {
+        let _ = self.wake.read();
+        self.woken.store(false, Ordering::SeqCst);
+    }
+}

@@ -1,0 +1,63 @@
+//! The server side of the event bus: two Unix stream sockets, one to fire events into,
+//! one to hear them all from (reference `salt-local.md` 1; Salt's `EventPublisher`).
+//!
+//! One thread and one epoll set. Events are read from any number of senders in either
+//! framing, checked, put into one shared frame each and queued for every listener. A
+//! listener that does not keep up loses its own events only; nobody ever waits for it.
+
+mod counters;
+mod handle;
+mod listen;
+mod server;
+mod sink;
+mod source;
+
+pub use counters::BusCounters;
+pub use handle::{BusHandle, FireError};
+pub use listen::BindError;
+pub use server::BusServer;
+
+use halite_ipc::{Framing, StampStyle};
+
+/// How a bus behaves.
+#[derive(Clone, Debug)]
+pub struct BusOptions {
+    /// What listeners get. Senders may use either. Prefixed suits clients of 3006.26 and
+    /// later 3006, bare those of every 3007 and 3008; nothing can tell them apart.
+    pub framing: Framing,
+    /// How `_stamp` is written in events of the bus itself and of [`BusHandle::fire`].
+    pub stamp: StampStyle,
+    /// Events that may wait for one listener.
+    pub queue_frames: usize,
+    /// Octets that may wait for one listener. The frames are shared between listeners.
+    pub queue_bytes: usize,
+    /// Largest event, in octets of packed data (`max_event_size`); larger ones are dropped.
+    pub max_event_size: usize,
+    /// Whether a listener that lost events is told by `halite/bus/dropped` `{"count": n}`.
+    pub notify_dropped: bool,
+    /// Mode of the socket that listeners connect to.
+    pub pub_mode: u32,
+    /// Mode of the socket that senders connect to.
+    pub pull_mode: u32,
+    /// Connections that may wait to be accepted, per socket.
+    pub backlog: i32,
+    /// Senders and listeners together; whoever comes on top is turned away.
+    pub max_connections: usize,
+}
+
+impl Default for BusOptions {
+    fn default() -> Self {
+        BusOptions {
+            framing: Framing::Prefixed,
+            stamp: StampStyle::Naive,
+            queue_frames: 32768,
+            queue_bytes: 32 << 20,
+            max_event_size: 1 << 20,
+            notify_dropped: true,
+            pub_mode: 0o660,
+            pull_mode: 0o600,
+            backlog: 1024,
+            max_connections: 4096,
+        }
+    }
+}

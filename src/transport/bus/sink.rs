@@ -1,0 +1,199 @@
+//! One listener and what waits for it.
+
+use super::BusOptions;
+use super::counters::{Counters, add};
+use nix::errno::Errno;
+use nix::sys::epoll::{Epoll, EpollEvent, EpollFlags};
+use nix::sys::socket::{MsgFlags, sendmsg};
+use std::collections::VecDeque;
+use std::io::{self, IoSlice, Read};
+use std::os::fd::AsRawFd;
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+
+/// Frames per system call.
+const BATCH: usize = 64;
+/// Octets one listener may be sent before the others have their turn.
+const TURN: usize = 1 << 20;
+
+/// What every listener needs from the bus.
+pub(super) struct Context {
+    pub options: BusOptions,
+    pub counters: Arc<Counters>,
+    pub epoll: Epoll,
+}
+
+/// A connection to the publishing socket.
+#[derive(Debug)]
+pub(super) struct Sink {
+    stream: UnixStream,
+    token: u64,
+    pub pid: i32,
+    queue: VecDeque<Arc<[u8]>>,
+    /// Octets in `queue`.
+    bytes: usize,
+    /// Octets of the first frame that are sent already.
+    sent: usize,
+    /// Events lost since the listener fell behind; while this is not zero all are.
+    gap: u64,
+    /// Events lost in all, and those of them in the log already.
+    pub dropped: u64,
+    pub reported: u64,
+    interest: EpollFlags,
+}
+
+impl Sink {
+    /// Takes over a connection that is registered for `EPOLLIN` under `token`.
+    pub fn new(stream: UnixStream, token: u64, pid: i32) -> Sink {
+        Sink {
+            stream,
+            token,
+            pid,
+            queue: VecDeque::new(),
+            bytes: 0,
+            sent: 0,
+            gap: 0,
+            dropped: 0,
+            reported: 0,
+            interest: EpollFlags::EPOLLIN,
+        }
+    }
+
+    pub fn queued(&self) -> usize {
+        self.queue.len()
+    }
+
+    /// Whether it waits for the kernel to have room again.
+    fn blocked(&self) -> bool {
+        self.interest.contains(EpollFlags::EPOLLOUT)
+    }
+
+    /// Queues one frame, or counts it as lost. An error means that the listener is gone.
+    pub fn offer(&mut self, frame: &Arc<[u8]>, cx: &Context) -> io::Result<()> {
+        if self.gap == 0 && !self.fits(frame.len(), cx) && !self.blocked() {
+            self.flush(cx)?;
+        }
+        if self.gap > 0 || !self.fits(frame.len(), cx) {
+            self.gap += 1;
+            self.dropped += 1;
+            add(&cx.counters.dropped, 1);
+            return Ok(());
+        }
+        self.push(frame.clone());
+        Ok(())
+    }
+
+    fn fits(&self, len: usize, cx: &Context) -> bool {
+        let options = &cx.options;
+        self.queue.is_empty()
+            || (self.queue.len() < options.queue_frames && self.bytes + len <= options.queue_bytes)
+    }
+
+    fn push(&mut self, frame: Arc<[u8]>) {
+        self.bytes += frame.len();
+        self.queue.push_back(frame);
+    }
+
+    /// Sends when there is something and the kernel is not known to be full.
+    pub fn send(&mut self, cx: &Context) -> io::Result<()> {
+        if self.queue.is_empty() || self.blocked() {
+            return Ok(());
+        }
+        self.flush(cx)
+    }
+
+    /// Sends as much as the kernel takes, up to a fair share.
+    pub fn flush(&mut self, cx: &Context) -> io::Result<()> {
+        let mut share = TURN;
+        while !self.queue.is_empty() {
+            if share == 0 {
+                return self.want_write(true, cx);
+            }
+            let n = match self.write() {
+                Ok(n) => n,
+                Err(Errno::EINTR) => continue,
+                Err(Errno::EAGAIN) => return self.want_write(true, cx),
+                Err(e) => return Err(e.into()),
+            };
+            share = share.saturating_sub(n);
+            self.consume(n, cx);
+            self.catch_up(cx);
+        }
+        if self.queue.capacity() > 1024 {
+            self.queue = VecDeque::new();
+        }
+        self.want_write(false, cx)
+    }
+
+    fn write(&self) -> Result<usize, Errno> {
+        let mut slices = [IoSlice::new(&[]); BATCH];
+        let mut skip = self.sent;
+        let mut used = 0;
+        for (slot, frame) in slices.iter_mut().zip(&self.queue) {
+            *slot = IoSlice::new(&frame[skip..]);
+            skip = 0;
+            used += 1;
+        }
+        let flags = MsgFlags::MSG_NOSIGNAL | MsgFlags::MSG_DONTWAIT;
+        sendmsg::<()>(self.stream.as_raw_fd(), &slices[..used], &[], flags, None)
+    }
+
+    fn consume(&mut self, n: usize, cx: &Context) {
+        self.sent += n;
+        let mut whole = 0;
+        while let Some(first) = self.queue.front()
+            && self.sent >= first.len()
+        {
+            self.sent -= first.len();
+            self.bytes -= first.len();
+            self.queue.pop_front();
+            whole += 1;
+        }
+        add(&cx.counters.frames_out, whole);
+    }
+
+    /// Ends a gap once half of the queue is free, so that gaps are few and whole.
+    fn catch_up(&mut self, cx: &Context) {
+        let half = self.queue.len() <= cx.options.queue_frames / 2
+            && self.bytes <= cx.options.queue_bytes / 2;
+        if self.gap == 0 || !half {
+            return;
+        }
+        if cx.options.notify_dropped
+            && let Some(frame) = super::server::dropped_notice(self.gap, &cx.options)
+        {
+            self.push(frame);
+        }
+        self.gap = 0;
+    }
+
+    /// Listeners have nothing to say; whatever they send is thrown away.
+    /// An error means that the listener is gone.
+    pub fn ignore_input(&mut self, chunk: &mut [u8], cx: &Context) -> io::Result<()> {
+        match (&self.stream).read(chunk) {
+            // Only its sending half is closed; the end of the rest is reported as a hang-up.
+            Ok(0) => self.set_interest(self.interest - EpollFlags::EPOLLIN, cx),
+            Ok(_) => Ok(()),
+            Err(e) => match e.kind() {
+                io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted => Ok(()),
+                _ => Err(e),
+            },
+        }
+    }
+
+    fn want_write(&mut self, on: bool, cx: &Context) -> io::Result<()> {
+        let mut interest = self.interest;
+        interest.set(EpollFlags::EPOLLOUT, on);
+        self.set_interest(interest, cx)
+    }
+
+    fn set_interest(&mut self, interest: EpollFlags, cx: &Context) -> io::Result<()> {
+        if interest == self.interest {
+            return Ok(());
+        }
+        let mut event = EpollEvent::new(interest, self.token);
+        cx.epoll.modify(&self.stream, &mut event)?;
+        self.interest = interest;
+        Ok(())
+    }
+}

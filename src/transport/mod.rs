@@ -1,0 +1,4 @@
+//! Sockets: the event bus on the host and, between hosts, requests and publications.
+
+pub mod bus;
+pub mod sockets;

@@ -1,0 +1,287 @@
+//! The outer shape of every request on port 4506 (reference `salt-protocol.md` 1.5, 1.6).
+
+use super::ids::MinionId;
+use super::msgpack::{DecodeError, Item, Reader};
+use super::{Map, Value};
+
+/// A request as it came in; octets still borrow from the message.
+#[derive(Clone, Debug)]
+pub struct Envelope<'a> {
+    /// Protocol version the sender claims; 0 where it says none.
+    pub version: i64,
+    /// In the clear or under a session key.
+    pub body: Body<'a>,
+}
+
+/// What an envelope holds.
+#[derive(Clone, Debug)]
+pub enum Body<'a> {
+    /// `enc: clear`; the load is not decoded yet.
+    Clear {
+        /// msgpack of the load.
+        load: &'a [u8],
+    },
+    /// Any other `enc`, which Salt treats as `aes`.
+    Sealed {
+        /// The id in the clear: names the session key, proves nothing.
+        id: Option<&'a str>,
+        /// Crypticle output.
+        load: &'a [u8],
+        /// Algorithm with which a pillar key is to be encrypted.
+        enc_algo: Option<&'a str>,
+        /// Algorithm with which a pillar is to be signed.
+        sig_algo: Option<&'a str>,
+    },
+}
+
+/// Why a request is refused before anything is decrypted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// Not a msgpack document.
+    NotMsgpack,
+    /// No envelope, a missing field, or a protocol version below the floor.
+    BadLoad,
+    /// The load is not a map.
+    NotAMap,
+    /// The id holds NUL.
+    NulInId,
+    /// The id is no text; Python's `str()` of it.
+    IdNotText(String),
+}
+
+impl Refusal {
+    /// The reply Salt gives (`salt/channel/server.py ReqServerChannel.handle_message`).
+    pub fn reply(&self) -> Value {
+        match self {
+            Refusal::NotMsgpack => Value::Map(crate::map! {"msg" => "bad load"}),
+            Refusal::BadLoad => "bad load".into(),
+            Refusal::NotAMap => "payload and load must be a dict".into(),
+            Refusal::NulInId => "bad load: id contains a null byte".into(),
+            Refusal::IdNotText(id) => format!("bad load: id {id} is not a string").into(),
+        }
+    }
+}
+
+impl From<DecodeError> for Refusal {
+    fn from(_: DecodeError) -> Refusal {
+        Refusal::NotMsgpack
+    }
+}
+
+impl<'a> Envelope<'a> {
+    /// Reads an envelope without copying or decoding its load.
+    pub fn parse(bytes: &'a [u8]) -> Result<Envelope<'a>, Refusal> {
+        let mut reader = Reader::new(bytes);
+        let Item::Map(pairs) = reader.item()? else {
+            let mut whole = Reader::new(bytes);
+            whole.skip()?;
+            return Err(if whole.rest().is_empty() {
+                Refusal::BadLoad
+            } else {
+                Refusal::NotMsgpack
+            });
+        };
+        let (mut enc, mut load, mut version) = (None, None, 0);
+        let (mut id, mut enc_algo, mut sig_algo) = (None, None, None);
+        for _ in 0..pairs {
+            let key = text(reader.item()?);
+            match key {
+                Some("load") => load = Some(reader.skip()?),
+                Some("enc") => enc = text(item(&mut reader)?),
+                Some("id") => id = text(item(&mut reader)?),
+                Some("enc_algo") => enc_algo = text(item(&mut reader)?),
+                Some("sig_algo") => sig_algo = text(item(&mut reader)?),
+                Some("version") => {
+                    if let Item::Int(n) = item(&mut reader)? {
+                        version = n;
+                    }
+                }
+                _ => {
+                    reader.skip()?;
+                }
+            }
+        }
+        if !reader.rest().is_empty() {
+            return Err(Refusal::NotMsgpack);
+        }
+        let (Some(enc), Some(load)) = (enc, load) else {
+            return Err(Refusal::BadLoad);
+        };
+        let body = if enc == "clear" {
+            Body::Clear { load }
+        } else {
+            let (Item::Str(load) | Item::Bin(load)) = Reader::new(load).item()? else {
+                return Err(Refusal::BadLoad);
+            };
+            Body::Sealed { id, load, enc_algo, sig_algo }
+        };
+        Ok(Envelope { version, body })
+    }
+}
+
+/// One item; a collection is passed over whole so that the walk stays in step.
+fn item<'a>(reader: &mut Reader<'a>) -> Result<Item<'a>, DecodeError> {
+    let mut ahead = reader.clone();
+    let item = ahead.item()?;
+    reader.skip()?;
+    Ok(item)
+}
+
+fn text(item: Item<'_>) -> Option<&str> {
+    match item {
+        Item::Str(s) | Item::Bin(s) => std::str::from_utf8(s).ok(),
+        _ => None,
+    }
+}
+
+/// Decodes a clear load and applies the checks that come before any handler.
+pub fn clear_load(load: &[u8]) -> Result<Map, Refusal> {
+    let Value::Map(map) = super::msgpack::decode(load)? else {
+        return Err(Refusal::NotAMap);
+    };
+    check_id(&map)?;
+    Ok(map)
+}
+
+/// The id of a load, where it has one, must be text without NUL.
+pub fn check_id(load: &Map) -> Result<(), Refusal> {
+    match load.get("id") {
+        None => Ok(()),
+        Some(Value::Str(s)) if s.contains('\0') => Err(Refusal::NulInId),
+        Some(Value::Str(_)) => Ok(()),
+        Some(Value::Int(n)) => Err(Refusal::IdNotText(n.to_string())),
+        Some(Value::Nil) => Err(Refusal::IdNotText("None".into())),
+        Some(Value::Bool(b)) => Err(Refusal::IdNotText(if *b { "True" } else { "False" }.into())),
+        Some(other) => {
+            let mut shown = serde_json::to_string(other).unwrap_or_default();
+            shown.truncate(shown.floor_char_boundary(64));
+            Err(Refusal::IdNotText(shown))
+        }
+    }
+}
+
+/// Queue in which a request waits; none of them starves another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Class {
+    /// Sign-ins.
+    Auth,
+    /// Jobs from command line clients.
+    Publish,
+    /// Results and events of minions.
+    Return,
+    /// File service.
+    File,
+    /// Pillar.
+    Pillar,
+    /// Everything else.
+    Other,
+}
+
+impl Class {
+    /// All classes.
+    pub const ALL: [Class; 6] = [
+        Class::Auth,
+        Class::Publish,
+        Class::Return,
+        Class::File,
+        Class::Pillar,
+        Class::Other,
+    ];
+
+    /// The class of a command.
+    pub fn of(cmd: &str) -> Class {
+        match cmd {
+            "_auth" => Class::Auth,
+            "publish" | "minion_pub" | "minion_publish" => Class::Publish,
+            "_return" | "_syndic_return" | "_minion_event" | "pub_ret" => Class::Return,
+            "_file_list" | "_file_list_emptydirs" | "_dir_list" | "_symlink_list" | "_file_hash"
+            | "_file_hash_and_stat" | "_file_find" | "_serve_file" | "_file_recv" | "_file_envs" => Class::File,
+            "_pillar" => Class::Pillar,
+            _ => Class::Other,
+        }
+    }
+
+    /// Name as in logs and metrics.
+    pub fn name(self) -> &'static str {
+        match self {
+            Class::Auth => "auth",
+            Class::Publish => "publish",
+            Class::Return => "return",
+            Class::File => "file",
+            Class::Pillar => "pillar",
+            Class::Other => "other",
+        }
+    }
+}
+
+/// Finds `cmd` in the beginning of a load's msgpack, which may be cut off anywhere.
+/// Stock peers put `cmd` first or, in `_minion_event`, second.
+pub fn peek_cmd(load: &[u8]) -> Option<&str> {
+    let mut reader = Reader::new(load);
+    let Item::Map(pairs) = reader.item().ok()? else {
+        return None;
+    };
+    for _ in 0..pairs {
+        if text(reader.item().ok()?) == Some("cmd") {
+            return text(reader.item().ok()?);
+        }
+        reader.skip().ok()?;
+    }
+    None
+}
+
+/// The envelope's id as a parsed id.
+pub fn envelope_id(id: Option<&str>) -> Option<MinionId> {
+    id.and_then(|id| id.parse().ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::msgpack::{Profile, encode_map};
+
+    fn parse(map: Map) -> Result<String, Refusal> {
+        let bytes = encode_map(&map, Profile::Wire);
+        Envelope::parse(&bytes).map(|e| format!("{e:?}"))
+    }
+
+    #[test]
+    fn shapes_are_told_apart() {
+        let load = crate::map! {"cmd" => "ping"};
+        let bytes = encode_map(&crate::map! {"enc" => "clear", "load" => load.clone(), "version" => 3}, Profile::Wire);
+        let envelope = Envelope::parse(&bytes).unwrap();
+        assert_eq!(envelope.version, 3);
+        let Body::Clear { load: raw } = envelope.body else { panic!() };
+        assert_eq!(clear_load(raw).unwrap(), load);
+        assert_eq!(peek_cmd(raw), Some("ping"));
+
+        let sealed = crate::map! {"enc" => "aes", "load" => vec![0xffu8; 40], "version" => 3, "id" => "m"};
+        let bytes = encode_map(&sealed, Profile::Wire);
+        let Body::Sealed { id, load, .. } = Envelope::parse(&bytes).unwrap().body else { panic!() };
+        assert_eq!((id, load.len()), (Some("m"), 40));
+    }
+
+    #[test]
+    fn refusals_are_salts() {
+        assert_eq!(parse(crate::map! {"enc" => "clear"}).unwrap_err(), Refusal::BadLoad);
+        assert_eq!(parse(crate::map! {"enc" => "aes", "load" => 5}).unwrap_err(), Refusal::BadLoad);
+        assert_eq!(Envelope::parse(b"\xc1").unwrap_err(), Refusal::NotMsgpack);
+        assert_eq!(Envelope::parse(b"").unwrap_err(), Refusal::NotMsgpack);
+        assert_eq!(Envelope::parse(b"\xa3foo").unwrap_err(), Refusal::BadLoad);
+        assert_eq!(clear_load(b"\xa1x").unwrap_err(), Refusal::NotAMap);
+        let nul = crate::map! {"id" => "a\0b"};
+        assert_eq!(check_id(&nul).unwrap_err(), Refusal::NulInId);
+        assert_eq!(
+            check_id(&crate::map! {"id" => 5}).unwrap_err().reply(),
+            Value::from("bad load: id 5 is not a string")
+        );
+    }
+
+    #[test]
+    fn a_cut_load_still_names_its_command() {
+        let load = crate::map! {"id" => "m1", "cmd" => "_minion_event", "data" => "x".repeat(500)};
+        let bytes = encode_map(&load, Profile::Wire);
+        assert_eq!(peek_cmd(&bytes[..60]), Some("_minion_event"));
+        assert_eq!(peek_cmd(&bytes[..5]), None);
+    }
+}

@@ -1,0 +1,234 @@
+//! Names that come off the wire and may become paths or tags: one type and one parser each.
+
+use serde::{Serialize, Serializer};
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+
+/// Why a name is refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InvalidName {
+    what: &'static str,
+    text: String,
+    why: &'static str,
+}
+
+impl fmt::Display for InvalidName {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        write!(f, "{:?} is no valid {}: {}", self.text, self.what, self.why)
+    }
+}
+
+impl std::error::Error for InvalidName {}
+
+fn refuse<T>(what: &'static str, text: &str, why: &'static str) -> Result<T, InvalidName> {
+    // Long input is cut so that a hostile name does not flood the log.
+    let text = text.chars().take(64).collect();
+    Err(InvalidName { what, text, why })
+}
+
+macro_rules! name {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        pub struct $name(Arc<str>);
+
+        impl $name {
+            /// Checks a text; the same as `text.parse()`.
+            pub fn parse(text: &str) -> Result<Self, InvalidName> {
+                text.parse()
+            }
+
+            /// The text.
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl AsRef<str> for $name {
+            fn as_ref(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl std::borrow::Borrow<str> for $name {
+            fn borrow(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+                f.pad(&self.0)
+            }
+        }
+
+        impl Serialize for $name {
+            fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+                s.serialize_str(&self.0)
+            }
+        }
+    };
+}
+
+name! {
+    /// The id of a minion; always a plain file name, because keys and caches are files named after it
+    /// (`salt/utils/verify.py valid_id`).
+    MinionId
+}
+
+impl FromStr for MinionId {
+    type Err = InvalidName;
+
+    fn from_str(text: &str) -> Result<Self, InvalidName> {
+        let what = "minion id";
+        if text.is_empty() {
+            return refuse(what, text, "it is empty");
+        }
+        // Salt stores such names but never lists them; `.`, `..` and its own files are among them.
+        if text.starts_with('.') {
+            return refuse(what, text, "it starts with a dot");
+        }
+        if text.len() > 240 {
+            return refuse(what, text, "it is longer than 240 bytes");
+        }
+        if text.contains(['/', '\\', '\0', '\n']) {
+            return refuse(what, text, "it must not contain a slash, a backslash, a line end or NUL");
+        }
+        Ok(MinionId(text.into()))
+    }
+}
+
+name! {
+    /// A job id: twenty digits `YYYYMMDDhhmmssffffff` in UTC, optionally `_` and a process id
+    /// (`salt/utils/jid.py is_jid`).
+    Jid
+}
+
+const JID_DIGITS: usize = 20;
+
+impl FromStr for Jid {
+    type Err = InvalidName;
+
+    fn from_str(text: &str) -> Result<Self, InvalidName> {
+        let bytes = text.as_bytes();
+        let digits = bytes.len() >= JID_DIGITS && bytes[..JID_DIGITS].iter().all(u8::is_ascii_digit);
+        let tail = bytes.get(JID_DIGITS..).unwrap_or_default();
+        let tail_ok = tail.is_empty()
+            || (tail.len() > 1 && tail.len() <= 32 && tail[0] == b'_' && tail[1..].iter().all(u8::is_ascii_alphanumeric));
+        if digits && tail_ok {
+            return Ok(Jid(text.into()));
+        }
+        refuse("jid", text, "it must be 20 digits, or 20 digits, `_` and letters or digits")
+    }
+}
+
+impl Jid {
+    /// The jid of a moment: Unix seconds and microseconds.
+    pub fn from_time(secs: i64, micros: u32) -> Jid {
+        let at = jiff::Timestamp::new(secs, (micros % 1_000_000) as i32 * 1000).unwrap_or_default();
+        Jid(at.strftime("%Y%m%d%H%M%S%6f").to_string().into())
+    }
+
+    /// The same jid with the process id behind it (option `unique_jid`).
+    pub fn with_pid(&self, pid: u32) -> Jid {
+        Jid(format!("{}_{pid}", &self.0[..JID_DIGITS]).into())
+    }
+
+    /// Start time as Salt prints it: `2026, Nov 21 09:26:37.195592` (`salt/utils/jid.py jid_to_time`).
+    pub fn time_text(&self) -> String {
+        const MONTHS: [&str; 12] = [
+            "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
+        ];
+        let d = &self.0;
+        let month = d[4..6].parse::<usize>().unwrap_or(0).wrapping_sub(1);
+        let Some(month) = MONTHS.get(month) else {
+            return String::new();
+        };
+        format!(
+            "{}, {month} {} {}:{}:{}.{}",
+            &d[..4], &d[6..8], &d[8..10], &d[10..12], &d[12..14], &d[14..20]
+        )
+    }
+}
+
+/// Makes jids that increase strictly within this process.
+#[derive(Debug, Default)]
+pub struct JidClock {
+    last: std::sync::atomic::AtomicI64,
+}
+
+impl JidClock {
+    /// The next jid: now, or a microsecond after the last one.
+    pub fn next(&self) -> Jid {
+        use std::sync::atomic::Ordering::Relaxed;
+        let now = jiff::Timestamp::now().as_microsecond();
+        let last = self
+            .last
+            .fetch_update(Relaxed, Relaxed, |last| Some(now.max(last + 1)))
+            .unwrap_or(now);
+        let at = now.max(last + 1);
+        Jid::from_time(at.div_euclid(1_000_000), at.rem_euclid(1_000_000) as u32)
+    }
+}
+
+name! {
+    /// The tag of an event; it ends at the first blank line of the event's body, so it holds none.
+    Tag
+}
+
+impl FromStr for Tag {
+    type Err = InvalidName;
+
+    fn from_str(text: &str) -> Result<Self, InvalidName> {
+        if text.is_empty() {
+            return refuse("event tag", text, "it is empty");
+        }
+        if text.len() > 1024 {
+            return refuse("event tag", text, "it is longer than 1024 bytes");
+        }
+        if text.contains("\n\n") {
+            return refuse("event tag", text, "it contains a blank line");
+        }
+        Ok(Tag(text.into()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_never_leave_their_directory() {
+        for bad in ["", ".", "..", "../x", "a/b", "a\\b", "a\0b", "a\nb"] {
+            assert!(bad.parse::<MinionId>().is_err(), "{bad:?}");
+        }
+        assert!("x".repeat(241).parse::<MinionId>().is_err());
+        for good in ["web1.example.org", "Ärger", "a b", "a.b", "-x"] {
+            assert_eq!(good.parse::<MinionId>().unwrap().as_str(), good);
+        }
+    }
+
+    #[test]
+    fn jids_are_digits() {
+        for bad in ["", "1", "2026112109263719559x", "20261121092637195592/..", "20261121092637195592_", "202611210926371955920"] {
+            let parsed = bad.parse::<Jid>();
+            assert!(parsed.is_err(), "{bad}");
+        }
+        let jid: Jid = "20261121092637195592".parse().unwrap();
+        assert_eq!(jid.time_text(), "2026, Nov 21 09:26:37.195592");
+        assert_eq!(jid.with_pid(7).as_str(), "20261121092637195592_7");
+        assert_eq!(Jid::from_time(1_700_000_000, 42).as_str(), "20231114221320000042");
+    }
+
+    #[test]
+    fn the_clock_never_repeats() {
+        let clock = JidClock::default();
+        let mut last = clock.next();
+        for _ in 0..1000 {
+            let next = clock.next();
+            assert!(next > last);
+            last = next;
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! Arguments of the command line as values (`salt/utils/args.py`).
+
+use super::parse;
+use crate::wire::{Map, Value};
+
+/// What an argument of the command line means (`salt/utils/args.py yamlify_arg`).
+///
+/// Numbers, booleans, `{...}` and `[...]` become values; whatever would lose text, or is not YAML, stays the text
+/// it is. Never fails.
+pub fn yamlify_arg(arg: &str) -> Value {
+    converted(arg).unwrap_or_else(|| Value::Str(arg.to_owned()))
+}
+
+/// The value, or `None` where the text is to be kept.
+fn converted(arg: &str) -> Option<Value> {
+    let trimmed = arg.trim();
+    if matches!(trimmed, "" | "---" | "...") || arg.contains(['\t', '\r', '\n']) {
+        return None;
+    }
+    let digits = trimmed.bytes().all(|b| b.is_ascii_digit() || b == b'_');
+    if digits && trimmed.contains('_') {
+        return None;
+    }
+    if arg == "None" {
+        return Some(Value::Nil);
+    }
+    let value = parse(arg).ok()?;
+    if arg.contains('#') {
+        // The part behind '#' would be lost as a comment.
+        return (!matches!(value, Value::Str(_) | Value::Nil)).then_some(value);
+    }
+    match value {
+        Value::Map(_) if !arg.starts_with('{') => None,
+        Value::Array(_) if !arg.starts_with('[') => None,
+        Value::Str(s) if s.is_empty() && matches!(arg, "|" | "!") => None,
+        Value::Nil if arg == "!" => None,
+        Value::Bytes(_) => None,
+        value => Some(value),
+    }
+}
+
+/// Splits `name=value` where the name is an identifier (dots and dashes allowed after its first letter) and the
+/// value does not start with `=` or hold a line feed (`salt/utils/args.py parse_kwarg`).
+pub fn parse_kwarg(arg: &str) -> Option<(&str, &str)> {
+    let (name, value) = arg.split_once('=')?;
+    let first = name.chars().next()?;
+    let word = |c: char| c.is_alphanumeric() || c == '_';
+    let named = word(first) && !first.is_numeric();
+    let rest = name.chars().all(|c| word(c) || c == '.' || c == '-');
+    let line = value.strip_suffix('\n').unwrap_or(value);
+    (named && rest && !value.starts_with('=') && !line.contains('\n')).then_some((name, line))
+}
+
+/// Positional and keyword arguments of a function call given on the command line
+/// (`salt/utils/args.py parse_input` with `condition=False`).
+pub fn parse_input(args: &[String]) -> (Vec<Value>, Map) {
+    let mut positional = Vec::new();
+    let mut keyword = Map::new();
+    for arg in args {
+        match parse_kwarg(arg) {
+            Some((name, value)) => keyword.set(name, yamlify_arg(value)),
+            None => positional.push(yamlify_arg(arg)),
+        }
+    }
+    (positional, keyword)
+}

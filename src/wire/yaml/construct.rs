@@ -1,0 +1,242 @@
+//! From the graph of nodes to values: merge keys, key clashes, tags, and the limit on what aliases may expand to.
+
+use super::compose::{Id, Kind, Node, Tag};
+use super::{MAX_DEPTH, YamlError, scalar};
+use crate::wire::{Map, Value};
+use std::collections::HashSet;
+
+/// Cost of one value beside the length of its text: about what it takes in memory.
+const NODE_COST: usize = 64;
+/// Cost that any document may reach, however short its text.
+const FREE_COST: usize = 16 << 20;
+/// Cost allowed per byte of text beyond that.
+const COST_PER_BYTE: usize = 128;
+
+struct Constructor {
+    nodes: Vec<Node>,
+    /// Maps whose merge keys are already worked in.
+    flat: HashSet<Id>,
+    budget: usize,
+}
+
+/// Builds the value of `root`.
+pub(super) fn construct(nodes: Vec<Node>, root: Id, text_len: usize) -> Result<Value, YamlError> {
+    let mut c = Constructor {
+        nodes,
+        flat: HashSet::new(),
+        budget: FREE_COST + text_len.saturating_mul(COST_PER_BYTE),
+    };
+    c.value(root, 0)
+}
+
+impl Constructor {
+    fn error(&self, id: Id, message: impl Into<String>) -> YamlError {
+        self.nodes[id].error(message)
+    }
+
+    fn spend(&mut self, id: Id, cost: usize) -> Result<(), YamlError> {
+        match self.budget.checked_sub(cost) {
+            Some(left) => self.budget = left,
+            None => {
+                return Err(self.error(id, "the aliases of this document expand to too much data"));
+            }
+        }
+        Ok(())
+    }
+
+    fn value(&mut self, id: Id, depth: usize) -> Result<Value, YamlError> {
+        if depth > MAX_DEPTH {
+            let message =
+                format!("aliases put more than {MAX_DEPTH} lists or maps inside one another");
+            return Err(self.error(id, message));
+        }
+        let tag = self.nodes[id].tag.clone();
+        match tag {
+            Tag::Null | Tag::Bool | Tag::Int | Tag::Float | Tag::Str | Tag::Binary => {
+                self.scalar(id, tag)
+            }
+            Tag::Seq => self.list(id, depth),
+            Tag::Map => self.map(id, depth).map(Value::Map),
+            Tag::Set => {
+                let map = self.map(id, depth)?;
+                Ok(Value::Array(map.0.into_iter().map(|(k, _)| k).collect()))
+            }
+            Tag::Pairs => self.pairs(id, depth),
+            Tag::Merge => Err(self.error(id, "'<<' may only stand as the key of a map; quote it")),
+            Tag::Default => Err(self.error(id, "'=' may only stand as the key of a map; quote it")),
+            Tag::Other(name) => Err(self.error(id, format!("the tag {name} is not allowed"))),
+        }
+    }
+
+    fn scalar(&mut self, id: Id, tag: Tag) -> Result<Value, YamlError> {
+        let Kind::Scalar(text) = &self.nodes[id].kind else {
+            return Err(self.error(
+                id,
+                "the tag asks for a plain value, but a list or map follows",
+            ));
+        };
+        let text = text.clone();
+        self.spend(id, NODE_COST + text.len())?;
+        let (value, wanted) = match tag {
+            Tag::Null => (Some(Value::Nil), "null"),
+            Tag::Bool => (scalar::boolean(&text).map(Value::Bool), "a boolean"),
+            Tag::Int => (scalar::integer(&text), "an integer"),
+            Tag::Float => (scalar::float(&text).map(Value::Float), "a float"),
+            Tag::Binary => (scalar::base64(&text).map(Value::Bytes), "base64"),
+            _ => return Ok(Value::Str(text)),
+        };
+        value.ok_or_else(|| self.error(id, format!("'{text}' is not {wanted}")))
+    }
+
+    fn items(&self, id: Id) -> Result<Vec<Id>, YamlError> {
+        match &self.nodes[id].kind {
+            Kind::Seq(items) => Ok(items.clone()),
+            _ => Err(self.error(id, "the tag asks for a list, but something else follows")),
+        }
+    }
+
+    fn list(&mut self, id: Id, depth: usize) -> Result<Value, YamlError> {
+        let items = self.items(id)?;
+        self.spend(id, NODE_COST)?;
+        let values: Result<_, _> = items
+            .into_iter()
+            .map(|i| self.value(i, depth + 1))
+            .collect();
+        values.map(Value::Array)
+    }
+
+    /// `!!omap` and `!!pairs`: a list of pairs.
+    fn pairs(&mut self, id: Id, depth: usize) -> Result<Value, YamlError> {
+        let mut out = Vec::new();
+        for item in self.items(id)? {
+            let Kind::Map(pairs) = &self.nodes[item].kind else {
+                return Err(self.error(item, "a map with one key is expected here"));
+            };
+            let &[(key, value)] = pairs.as_slice() else {
+                return Err(self.error(item, "a map with exactly one key is expected here"));
+            };
+            self.spend(item, 2 * NODE_COST)?;
+            let pair = vec![self.value(key, depth + 2)?, self.value(value, depth + 2)?];
+            out.push(Value::Array(pair));
+        }
+        Ok(Value::Array(out))
+    }
+
+    fn map(&mut self, id: Id, depth: usize) -> Result<Map, YamlError> {
+        self.flatten(id, depth)?;
+        let Kind::Map(pairs) = &self.nodes[id].kind else {
+            return Err(self.error(id, "the tag asks for a map, but something else follows"));
+        };
+        let pairs = pairs.clone();
+        self.spend(id, NODE_COST)?;
+        let mut seen = HashSet::with_capacity(pairs.len());
+        let mut out = Vec::with_capacity(pairs.len());
+        for (key_id, value_id) in pairs {
+            let key = self.value(key_id, depth + 1)?;
+            let Some(hash) = hash_key(&key) else {
+                return Err(self.error(key_id, "a list or a map cannot be the key of a map"));
+            };
+            let value = self.value(value_id, depth + 1)?;
+            if !seen.insert(hash) {
+                let text = super::emit_scalar(&key);
+                return Err(self.error(
+                    key_id,
+                    format!("found conflicting ID '{text}': the map has this key already"),
+                ));
+            }
+            out.push((key, value));
+        }
+        Ok(Map(out))
+    }
+
+    /// Works `<<` into the pairs of a map: what is merged stands first, explicit keys win
+    /// (`salt/utils/yamlloader.py flatten_mapping`).
+    fn flatten(&mut self, id: Id, depth: usize) -> Result<(), YamlError> {
+        if depth > MAX_DEPTH {
+            return Err(self.error(id, "too many merge keys inside one another"));
+        }
+        let Kind::Map(pairs) = &self.nodes[id].kind else {
+            return Ok(());
+        };
+        if !self.flat.insert(id) {
+            return Ok(());
+        }
+        let mut own = Vec::new();
+        let mut merged = Vec::new();
+        for (key, value) in pairs.clone() {
+            if self.nodes[key].tag == Tag::Merge {
+                merged.extend(self.merge(value, depth)?);
+                continue;
+            }
+            if self.nodes[key].tag == Tag::Default {
+                self.nodes[key].tag = Tag::Str;
+            }
+            own.push((key, value));
+        }
+        if merged.is_empty() {
+            self.nodes[id].kind = Kind::Map(own);
+            return Ok(());
+        }
+        let texts: HashSet<&str> = own.iter().filter_map(|(k, _)| self.text(*k)).collect();
+        merged.retain(|(k, _)| self.text(*k).is_none_or(|t| !texts.contains(t)));
+        merged.extend(own);
+        self.nodes[id].kind = Kind::Map(merged);
+        Ok(())
+    }
+
+    fn text(&self, id: Id) -> Option<&str> {
+        match &self.nodes[id].kind {
+            Kind::Scalar(text) => Some(text),
+            _ => None,
+        }
+    }
+
+    /// The pairs that the value of a `<<` stands for.
+    fn merge(&mut self, id: Id, depth: usize) -> Result<Vec<(Id, Id)>, YamlError> {
+        let sources = match &self.nodes[id].kind {
+            Kind::Map(_) => vec![id],
+            // Later maps of the list come first.
+            Kind::Seq(items) => items.iter().rev().copied().collect(),
+            Kind::Scalar(_) => {
+                return Err(
+                    self.error(id, "'<<' merges a map or a list of maps, not a plain value")
+                );
+            }
+        };
+        let mut out = Vec::new();
+        for source in sources {
+            self.flatten(source, depth + 1)?;
+            let Kind::Map(pairs) = &self.nodes[source].kind else {
+                return Err(self.error(source, "'<<' merges only maps"));
+            };
+            let pairs = pairs.clone();
+            self.spend(id, NODE_COST * pairs.len())?;
+            out.extend(pairs);
+        }
+        Ok(out)
+    }
+}
+
+/// Keys are the same where Python's dict says so: `1`, `1.0` and `true` clash.
+#[derive(PartialEq, Eq, Hash)]
+enum Key {
+    Nil,
+    Int(i128),
+    Float(u64),
+    Str(String),
+    Bytes(Vec<u8>),
+}
+
+fn hash_key(key: &Value) -> Option<Key> {
+    Some(match key {
+        Value::Nil => Key::Nil,
+        Value::Bool(b) => Key::Int(i128::from(*b)),
+        Value::Int(i) => Key::Int(i128::from(*i)),
+        Value::UInt(u) => Key::Int(i128::from(*u)),
+        Value::Float(f) if f.fract() == 0.0 && f.abs() < 1e38 => Key::Int(*f as i128),
+        Value::Float(f) => Key::Float(f.to_bits()),
+        Value::Str(s) => Key::Str(s.clone()),
+        Value::Bytes(b) => Key::Bytes(b.clone()),
+        Value::Array(_) | Value::Map(_) => return None,
+    })
+}

@@ -1,0 +1,62 @@
+//! YAML as Salt reads and writes it: PyYAML's YAML 1.1 rules with the changes of Salt's own loader
+//! (`salt/utils/yamlloader.py SaltYamlSafeLoader`) and dumper (`salt/utils/yaml.py safe_dump`).
+//!
+//! What differs from a modern YAML parser, and matters in configuration and state files:
+//! `yes`/`no`/`on`/`off` are booleans, `1:30` is ninety, `1e3` is text, `0644` is the number 644 (Salt
+//! drops leading zeros; a signed `-0644` stays octal), dates stay text, `<<` merges, and the same
+//! key twice in one map is an error.
+
+mod args;
+mod compose;
+mod construct;
+mod emit;
+mod scalar;
+
+pub use args::{parse_input, parse_kwarg, yamlify_arg};
+pub use emit::{emit, emit_flow, emit_scalar};
+
+use crate::wire::Value;
+use std::fmt;
+
+/// Containers within containers that a document may hold, aliases followed.
+pub const MAX_DEPTH: usize = 100;
+
+/// Why a text is not YAML that Salt would accept, and where.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct YamlError {
+    /// Line, from 1.
+    pub line: usize,
+    /// Column in characters, from 1.
+    pub column: usize,
+    /// What is wrong.
+    pub message: String,
+}
+
+impl fmt::Display for YamlError {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        let YamlError {
+            line,
+            column,
+            message,
+        } = self;
+        write!(f, "line {line}, column {column}: {message}")
+    }
+}
+
+impl std::error::Error for YamlError {}
+
+/// Parses the one document of `text`; an empty text is [`Value::Nil`].
+///
+/// Integers beyond 64 bits become their decimal text, as they do when Salt sends them
+/// (`salt/payload.py dumps`). `!!binary` gives [`Value::Bytes`], `!!set` a list of its keys.
+///
+/// # Errors
+/// Bad syntax, a second document, a key given twice, an unknown tag, an alias inside what it names,
+/// nesting deeper than [`MAX_DEPTH`], or aliases that blow a small text up beyond reason.
+pub fn parse(text: &str) -> Result<Value, YamlError> {
+    let (nodes, root) = compose::compose(text)?;
+    match root {
+        Some(root) => construct::construct(nodes, root, text.len()),
+        None => Ok(Value::Nil),
+    }
+}
