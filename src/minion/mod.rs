@@ -1,9 +1,12 @@
 //! halite's own small minion: execution modules and grains.
 //!
 //! Everything here runs inside a job child process or `halite-call`; nothing
-//! talks to the network on its own account.
+//! talks to the master.
 
+pub mod grains;
 pub mod modules;
+mod net;
+mod shlex;
 
 /// The Salt release whose behaviour the minion follows, and reports as `saltversion`.
 pub const COMPAT_VERSION: &str = "3008.3";

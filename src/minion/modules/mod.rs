@@ -6,13 +6,19 @@
 
 pub mod bind;
 mod cmd;
+mod config;
+mod data;
 pub mod declare;
-mod glob;
-mod hash;
+mod grains;
+mod key;
+mod network;
+mod pillar;
+pub mod proc;
 pub mod python;
+mod saltutil;
+mod status;
 mod sys;
 mod test;
-mod yamlify;
 
 use crate::wire::{Map, Value};
 use bind::Bound;
@@ -21,7 +27,18 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 /// Every module. New modules get a line here and nowhere else.
-const MODULES: &[Module] = &[cmd::MODULE, sys::MODULE, test::MODULE];
+const MODULES: &[Module] = &[
+    cmd::MODULE,
+    config::MODULE,
+    grains::MODULE,
+    key::MODULE,
+    network::MODULE,
+    pillar::MODULE,
+    saltutil::MODULE,
+    status::MODULE,
+    sys::MODULE,
+    test::MODULE,
+];
 
 /// How deeply functions may call functions (`test.cross_test`).
 const MAX_CALLS: u32 = 32;

@@ -1,9 +1,9 @@
 //! `sys`: what functions there are.
 
 use super::declare::{Arg, Function, Lit, Module, Result, opt};
-use super::glob::glob;
 use super::{Call, Fault, functions, python};
 use crate::map;
+use crate::target::fnmatch;
 use crate::wire::{Map, Value};
 use std::collections::BTreeSet;
 
@@ -35,7 +35,7 @@ pub(super) fn docs(pattern: &str) -> Map {
         .into_iter()
         .filter(|(name, _)| {
             if pattern.contains('*') {
-                glob(pattern, name)
+                fnmatch(name, pattern)
             } else {
                 name == pattern || name.starts_with(&prefix)
             }
@@ -74,7 +74,7 @@ fn patterns(call: &Call<'_>) -> std::result::Result<Vec<String>, Fault> {
 /// Globs and full names match as they are, a bare word is a module.
 fn selects(pattern: &str, name: &str) -> bool {
     if pattern.contains(['*', '.']) {
-        return glob(pattern, name);
+        return fnmatch(name, pattern);
     }
     name.strip_prefix(pattern)
         .is_some_and(|rest| rest.starts_with('.'))
@@ -97,7 +97,7 @@ fn list_modules(call: &mut Call<'_>) -> Result {
         let module = name.split('.').next().unwrap_or_default().to_owned();
         let hit = |p: &String| {
             if p.contains('*') {
-                glob(p, &name)
+                fnmatch(&name, p)
             } else {
                 *p == module
             }

@@ -8,7 +8,7 @@ mod args;
 mod exec;
 mod options;
 mod script;
-mod shlex;
+
 mod user;
 
 use super::declare::{Function, Module, Result, opt, req};

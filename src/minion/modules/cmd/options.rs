@@ -2,11 +2,11 @@
 //! the order of stock's `_run` (`salt/modules/cmdmod.py`), so that of several
 //! mistakes the same one is reported.
 
-use super::super::glob::glob;
 use super::super::{Call, Fault, python};
 use super::exec::{OUTPUT_LIMIT, Spec};
-use super::shlex;
 use super::user::{Identity, identity};
+use crate::minion::shlex;
+use crate::target::fnmatch;
 use crate::wire::{Map, Value};
 use nix::unistd::{AccessFlags, access};
 use std::path::Path;
@@ -197,11 +197,14 @@ fn permitted(call: &Call<'_>, cmd: &Value) -> bool {
             .map(Value::str_list)
             .unwrap_or_default()
     };
-    if globs("cmd_blacklist_glob").iter().any(|g| glob(g, &line)) {
+    if globs("cmd_blacklist_glob")
+        .iter()
+        .any(|g| fnmatch(&line, g))
+    {
         return false;
     }
     let allowed = globs("cmd_whitelist_glob");
-    allowed.is_empty() || allowed.iter().any(|g| glob(g, &line))
+    allowed.is_empty() || allowed.iter().any(|g| fnmatch(&line, g))
 }
 
 /// `cmd_safe: False` turns the shell on for all.

@@ -3,8 +3,9 @@
 use super::super::declare::Result;
 use super::super::{Call, Fault, python};
 use super::options::{Mode, get};
-use super::{Ran, execute, shlex};
+use super::{Ran, execute};
 use crate::map;
+use crate::minion::shlex;
 use crate::wire::{Map, Value};
 use rand::Rng;
 use rand::distributions::Alphanumeric;
