@@ -21,6 +21,8 @@ mod sys;
 mod test;
 
 use crate::wire::{Map, Value};
+pub(crate) use cmd::which;
+
 use bind::Bound;
 use declare::{Function, Module};
 use std::path::PathBuf;

@@ -292,7 +292,7 @@ fn which_arg(name: &Value) -> Option<String> {
 }
 
 /// The path of a program: as given, in `PATH`, or in the usual places.
-pub(super) fn which(name: &str) -> Option<String> {
+pub(crate) fn which(name: &str) -> Option<String> {
     if name.is_empty() {
         return None;
     }
