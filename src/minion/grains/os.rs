@@ -79,26 +79,12 @@ fn distribution(grains: &mut Map, os_release: &str, lsb_release: &str) {
     let mut os = get("NAME").map(|name| os_name(&name, get("ID").as_deref()));
     let mut fullname = get("NAME").map(|n| n.trim().to_owned());
     if !lsb.contains_key("lsb_distrib_id") {
-        if let Some(name) = &fullname {
-            lsb.insert("lsb_distrib_id", name.clone());
-        }
-        if let Some(version) = get("VERSION_ID") {
-            lsb.insert("lsb_distrib_release", version);
-        }
-        if let Some(codename) = get("VERSION_CODENAME").or_else(|| get("PRETTY_NAME")) {
-            lsb.insert("lsb_distrib_codename", codename);
-        }
-        if let Some((vendor, version)) = get("CPE_NAME").and_then(|c| cpe(&c)) {
-            if matches!(vendor.as_str(), "suse" | "opensuse") {
-                os = Some("SUSE".to_owned());
-                if get("NAME").as_deref() == Some("openSUSE Leap") {
-                    fullname = Some("Leap".to_owned());
-                } else if let Some(v) = get("VERSION").filter(|v| v == "Tumbleweed") {
-                    fullname = Some(v);
-                }
-                if let Some(version) = version.filter(|_| vendor == "opensuse") {
-                    lsb.insert("lsb_distrib_release", version);
-                }
+        lsb_from_release(&mut lsb, &get);
+        if let Some((vendor, version)) = get("CPE_NAME").and_then(|c| cpe(&c)).filter(is_suse) {
+            os = Some("SUSE".to_owned());
+            fullname = suse_name(&get).or(fullname);
+            if let Some(version) = version.filter(|_| vendor == "opensuse") {
+                lsb.insert("lsb_distrib_release", version);
             }
         }
     }
@@ -143,6 +129,32 @@ const LSB: [(&str, &str); 4] = [
     ("DISTRIB_CODENAME", "lsb_distrib_codename"),
     ("DISTRIB_DESCRIPTION", "lsb_distrib_description"),
 ];
+
+/// Where there is no `lsb-release`, its grains come from `os-release`.
+fn lsb_from_release(lsb: &mut HashMap<&str, String>, get: &impl Fn(&str) -> Option<String>) {
+    let codename = get("VERSION_CODENAME").or_else(|| get("PRETTY_NAME"));
+    let name = get("NAME").map(|n| n.trim().to_owned());
+    for (grain, value) in [
+        ("lsb_distrib_id", name),
+        ("lsb_distrib_release", get("VERSION_ID")),
+        ("lsb_distrib_codename", codename),
+    ] {
+        if let Some(value) = value {
+            lsb.insert(grain, value);
+        }
+    }
+}
+
+fn is_suse((vendor, _): &(String, Option<String>)) -> bool {
+    matches!(vendor.as_str(), "suse" | "opensuse")
+}
+
+fn suse_name(get: &impl Fn(&str) -> Option<String>) -> Option<String> {
+    if get("NAME").as_deref() == Some("openSUSE Leap") {
+        return Some("Leap".to_owned());
+    }
+    get("VERSION").filter(|v| v == "Tumbleweed")
+}
 
 /// Some distributions put the codename in brackets behind their name.
 fn bracketed_codename(os: &str, lsb: &mut HashMap<&str, String>) {

@@ -154,7 +154,7 @@ fn marks(product: &str) -> (bool, Option<&'static str>, Option<String>) {
     (chroot, kind, subtype)
 }
 
-fn xen(product: &str) -> Option<Found2> {
+fn xen(product: &str) -> Option<(&'static str, &'static str)> {
     let dir = |path: &str| Path::new(path).is_dir();
     if !(dir("/proc/sys/xen") || dir("/sys/bus/xen") || dir("/proc/xen")) {
         return None;
@@ -174,5 +174,3 @@ fn xen(product: &str) -> Option<Found2> {
     }
     dir("/sys/bus/xen/drivers/xenconsole").then_some(("xen", "Xen PV DomU"))
 }
-
-type Found2 = (&'static str, &'static str);

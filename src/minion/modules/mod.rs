@@ -260,6 +260,10 @@ fn looks_successful(ret: &Value) -> bool {
         .all(|key| map.get(key).is_none_or(Value::truthy))
 }
 
+/// Stock goes on with the frames of the Python stack; only head and last line mean anything here.
+const TRACEBACK: &str =
+    "The minion function caused an exception: Traceback (most recent call last):\n";
+
 fn failed(fun: &str, function: &Function, fault: Fault) -> Outcome {
     let text = match &fault {
         Fault::Missing(m) => m.clone(),
@@ -267,10 +271,8 @@ fn failed(fun: &str, function: &Function, fault: Fault) -> Outcome {
         Fault::Command(m) => format!("ERROR: {m}"),
         Fault::Invocation(m) => format!("ERROR executing '{fun}': {m}"),
         Fault::Type(m) => format!("Passed invalid arguments to {fun}: {m}\n{}", function.doc),
-        // Stock appends the frames of a Python traceback; only its head and last line mean anything here.
-        Fault::Raised(class, m) => format!(
-            "The minion function caused an exception: Traceback (most recent call last):\n{class}: {m}\n"
-        ),
+        Fault::Raised(class, m) if m.is_empty() => format!("{TRACEBACK}{class}\n"),
+        Fault::Raised(class, m) => format!("{TRACEBACK}{class}: {m}\n"),
     };
     error(text.into(), fault)
 }

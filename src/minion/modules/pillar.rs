@@ -104,13 +104,12 @@ fn mask_off(call: &Call<'_>) -> bool {
 
 fn items(call: &mut Call<'_>) -> Result {
     refuse(call)?;
-    let value = if call.bound.varargs.is_empty() {
+    if call.bound.varargs.is_empty() {
         let all = Map::clone(&call.ctx.pillar);
         return Ok(shown(call, all.into(), mask_off(call)));
-    } else {
-        named(call, &"".into(), DELIMITER)
-    };
-    Ok(masked(value.into()))
+    }
+    // With names it is `pillar.item`, which stock calls without `unmask`.
+    Ok(masked(named(call, &"".into(), DELIMITER).into()))
 }
 
 fn ls(call: &mut Call<'_>) -> Result {
@@ -154,10 +153,9 @@ fn get(call: &mut Call<'_>) -> Result {
         unset if unset.is_str(NOT_SET) => None,
         given => Some(given.clone()),
     };
-    if call.flag("merge") {
-        if let Some(merged) = merged(call, default.as_ref(), found) {
-            return Ok(shown(call, merged, false));
-        }
+    let wanted = call.flag("merge");
+    if let Some(merged) = merged(call, default.as_ref(), found).filter(|_| wanted) {
+        return Ok(shown(call, merged, false));
     }
     let missing = found.is_none() && default.is_none();
     if missing

@@ -5,7 +5,6 @@
 use super::declare::{Arg, Function, Module, Result, req};
 use super::proc::{self, Process};
 use super::{Call, Fault, python};
-use crate::map;
 use crate::target::fnmatch;
 use crate::wire::{Map, Value};
 use nix::errno::Errno;
@@ -175,6 +174,7 @@ fn raw(pid: u32) -> i32 {
 mod tests {
     use super::super::{Context, call};
     use super::*;
+    use crate::map;
     use std::os::unix::process::{CommandExt, ExitStatusExt};
     use std::process::{Child, Command, Stdio};
 
