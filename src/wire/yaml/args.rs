@@ -24,6 +24,9 @@ fn converted(arg: &str) -> Option<Value> {
     if arg == "None" {
         return Some(Value::Nil);
     }
+    if unreadable(trimmed) {
+        return None;
+    }
     let value = parse(arg).ok()?;
     if arg.contains('#') {
         // The part behind '#' would be lost as a comment.
@@ -37,6 +40,16 @@ fn converted(arg: &str) -> Option<Value> {
         Value::Bytes(_) => None,
         value => Some(value),
     }
+}
+
+/// What libyaml refuses but the parser here takes: an anchor with a strange name, a map without its key.
+fn unreadable(arg: &str) -> bool {
+    let Some(rest) = arg.strip_prefix('&') else {
+        return arg == ":" || arg.starts_with(": ");
+    };
+    let name = rest.split(' ').next().unwrap_or_default();
+    let plain = |b: u8| b.is_ascii_alphanumeric() || b == b'_' || b == b'-';
+    name.is_empty() || !name.bytes().all(plain)
 }
 
 /// Splits `name=value` where the name is an identifier (dots and dashes allowed after its first letter) and the

@@ -1,7 +1,7 @@
 //! From parser events to a graph of nodes with resolved tags.
 
 use super::{MAX_DEPTH, YamlError, scalar};
-use saphyr_parser::{Event, Marker, Parser, ScalarStyle, ScanError, Tag as RawTag};
+use saphyr_parser::{Event, Marker, Parser, ScalarStyle, ScanError, Span, Tag as RawTag};
 use std::collections::HashMap;
 
 /// Index of a node in the graph; an alias is the same index again.
@@ -59,6 +59,7 @@ pub(super) fn error_at((line, column): (usize, usize), message: impl Into<String
 struct Open {
     id: Id,
     key: Option<Id>,
+    flow: bool,
 }
 
 #[derive(Default)]
@@ -69,42 +70,134 @@ struct Composer {
     root: Option<Id>,
 }
 
-/// Reads the one document of `text`: its nodes, and which of them is the root (none if there is no document).
-pub(super) fn compose(text: &str) -> Result<(Vec<Node>, Option<Id>), YamlError> {
+/// Nodes, and which of them is the root (none if there is no document).
+type Graph = (Vec<Node>, Option<Id>);
+
+/// Bytes that may be read again because of [`Stop::fix`].
+const FIX_BUDGET: usize = 64 << 20;
+
+/// Reads the one document of `text`.
+///
+/// libyaml takes a tab behind the colon of a key, and a comment right behind a quote or bracket. The scanner used
+/// here stops at both; there the blank that it wants is put in, and the text is read again.
+pub(super) fn compose(text: &str) -> Result<Graph, YamlError> {
     check_characters(text)?;
+    let mut text = std::borrow::Cow::Borrowed(text);
+    let mut budget = FIX_BUDGET;
+    loop {
+        let stop = match read(&text) {
+            Ok(graph) => return Ok(graph),
+            Err(stop) => stop,
+        };
+        let Some((start, end)) = stop.fix.and_then(|fix| fix.range(&text)) else {
+            return Err(stop.error);
+        };
+        let Some(left) = budget.checked_sub(text.len()) else {
+            return Err(stop.error);
+        };
+        budget = left;
+        let spaces = " ".repeat((end - start).max(1));
+        text.to_mut().replace_range(start..end, &spaces);
+    }
+}
+
+/// Why reading stopped, and what may help.
+struct Stop {
+    error: YamlError,
+    fix: Option<Fix>,
+}
+
+/// A place where blanks are to be put; the index counts characters.
+#[derive(Clone, Copy)]
+enum Fix {
+    /// For the blanks before this, if there is a tab among them.
+    TabsBefore(usize),
+    /// Before the '#' here.
+    Comment(usize),
+}
+
+impl Fix {
+    /// The range in bytes to replace.
+    fn range(self, text: &str) -> Option<(usize, usize)> {
+        let byte = |at| text.char_indices().nth(at).map_or(text.len(), |(i, _)| i);
+        match self {
+            Fix::TabsBefore(at) => {
+                let end = byte(at);
+                let start = text[..end].trim_end_matches([' ', '\t']).len();
+                text[start..end].contains('\t').then_some((start, end))
+            }
+            Fix::Comment(at) => {
+                let at = byte(at);
+                text[at..].starts_with('#').then_some((at, at))
+            }
+        }
+    }
+}
+
+impl From<YamlError> for Stop {
+    fn from(error: YamlError) -> Self {
+        Stop { error, fix: None }
+    }
+}
+
+impl From<ScanError> for Stop {
+    fn from(e: ScanError) -> Self {
+        let (what, at) = (e.info(), e.marker().index());
+        let fix = if what.starts_with("':' must be followed by a valid") {
+            Some(Fix::TabsBefore(at))
+        } else if what.starts_with("comments must be separated") {
+            Some(Fix::Comment(at))
+        } else {
+            None
+        };
+        let error = error_at(place(e.marker()), what);
+        Stop { error, fix }
+    }
+}
+
+fn read(text: &str) -> Result<Graph, Stop> {
     let mut c = Composer::default();
+    let source = Source::new(text);
     let mut documents = 0;
     let mut parser = Parser::new_from_str(text);
     while let Some(step) = parser.next_event() {
-        let (event, span) = step.map_err(scan_error)?;
+        let (event, span) = step?;
         let at = place(&span.start);
         match event {
             Event::DocumentStart(_) => {
                 documents += 1;
                 if documents > 1 {
-                    return Err(error_at(
-                        at,
-                        "a second document starts here, but only one is read; remove the '---'",
-                    ));
+                    let what =
+                        "a second document starts here, but only one is read; remove the '---'";
+                    return Err(error_at(at, what).into());
                 }
             }
             Event::Alias(anchor) => {
                 let id = c.alias(anchor, at)?;
                 c.add(id);
             }
-            Event::Scalar(text, style, anchor, tag) => {
-                let plain = style == ScalarStyle::Plain;
-                let tag = scalar_tag(tag.as_deref(), &text, plain);
-                let id = c.node(Kind::Scalar(text.into_owned()), tag, at, anchor);
+            Event::Scalar(scalar, style, anchor, tag) => {
+                let tag = scalar_tag(tag.as_deref(), &scalar, style);
+                if style == ScalarStyle::Plain {
+                    source.check_plain(&scalar, &span, c.in_flow())?;
+                }
+                let mut scalar = scalar.into_owned();
+                let block = matches!(style, ScalarStyle::Literal | ScalarStyle::Folded);
+                if block && source.ends_open(&span) && scalar.ends_with('\n') {
+                    scalar.pop();
+                }
+                let id = c.node(Kind::Scalar(scalar), tag, at, anchor);
                 c.add(id);
             }
             Event::SequenceStart(anchor, tag) => {
                 let tag = explicit(tag.as_deref()).unwrap_or(Tag::Seq);
-                c.start(Kind::Seq(Vec::new()), tag, at, anchor)?;
+                let id = c.node(Kind::Seq(Vec::new()), tag, at, anchor);
+                c.open(id, source.is_bracket(&span))?;
             }
             Event::MappingStart(anchor, tag) => {
                 let tag = explicit(tag.as_deref()).unwrap_or(Tag::Map);
-                c.start(Kind::Map(Vec::new()), tag, at, anchor)?;
+                let id = c.node(Kind::Map(Vec::new()), tag, at, anchor);
+                c.open(id, source.is_bracket(&span))?;
             }
             Event::SequenceEnd | Event::MappingEnd => {
                 c.open.pop();
@@ -113,6 +206,79 @@ pub(super) fn compose(text: &str) -> Result<(Vec<Node>, Option<Id>), YamlError> 
         }
     }
     Ok((c.nodes, c.root))
+}
+
+/// The text by characters, for what events do not tell.
+struct Source<'a> {
+    text: &'a str,
+    /// Empty where no bracket makes it necessary.
+    chars: Vec<char>,
+    /// Number of characters of a text whose last line has no end.
+    unended: Option<usize>,
+}
+
+impl<'a> Source<'a> {
+    fn new(text: &'a str) -> Self {
+        let brackets = text.contains(['[', '{']);
+        let ended = text.ends_with(['\n', '\r']);
+        Source {
+            text,
+            chars: if brackets {
+                text.chars().collect()
+            } else {
+                Vec::new()
+            },
+            unended: (!ended).then(|| text.chars().count()),
+        }
+    }
+
+    /// Whether a container starts with a bracket, which its tag and anchor may precede.
+    fn is_bracket(&self, span: &Span) -> bool {
+        let mut rest = self.chars.get(span.start.index()..).unwrap_or_default();
+        while let Some('!' | '&') = rest.first() {
+            let end = rest.iter().position(|c| c.is_whitespace());
+            rest = end.map_or(&[], |end| &rest[end..]);
+            let start = rest.iter().position(|c| !c.is_whitespace());
+            rest = start.map_or(&[], |start| &rest[start..]);
+        }
+        matches!(rest.first(), Some('[' | '{'))
+    }
+
+    /// Whether a block scalar runs to the end of a text without final line end. Then it gets
+    /// none, unlike in YAML 1.2, unless the last line is blank and too short to belong to it.
+    fn ends_open(&self, span: &Span) -> bool {
+        let last = self.text.rsplit('\n').next().unwrap_or_default();
+        let blanks = last.len() - last.trim_end_matches(' ').len();
+        if self
+            .unended
+            .is_none_or(|end| span.end.index() + blanks < end)
+        {
+            return false;
+        }
+        // The span starts behind the indentation of the first line.
+        !last.trim_matches(' ').is_empty() || last.len() >= span.start.col()
+    }
+
+    /// Refuses plain text that YAML 1.1 does not have.
+    fn check_plain(&self, text: &str, span: &Span, flow: bool) -> Result<(), YamlError> {
+        let Some(first) = text.chars().next() else {
+            return Ok(());
+        };
+        let reserved = "|>%@`".contains(first) || (flow && matches!(first, ':' | '?'));
+        if reserved {
+            let message = format!("'{first}' cannot start plain text here; put it in quotes");
+            return Err(error_at(place(&span.start), message));
+        }
+        let (start, end) = (span.start.index(), span.end.index());
+        let shown = self.chars.get(start..self.chars.len().min(end + 2));
+        let colon = |pair: &[char]| pair[0] == ':' && ",?[]{}".contains(pair[1]);
+        if flow && shown.is_some_and(|s| s.windows(2).any(colon)) {
+            let message =
+                "a ':' inside brackets needs a space behind it; or put the text in quotes";
+            return Err(error_at(place(&span.start), message));
+        }
+        Ok(())
+    }
 }
 
 impl Composer {
@@ -141,20 +307,20 @@ impl Composer {
         }
     }
 
-    fn start(
-        &mut self,
-        kind: Kind,
-        tag: Tag,
-        at: (usize, usize),
-        anchor: usize,
-    ) -> Result<(), YamlError> {
+    /// Whether the innermost container stands in brackets.
+    fn in_flow(&self) -> bool {
+        self.open.last().is_some_and(|o| o.flow)
+    }
+
+    /// Adds a container and makes it the innermost.
+    fn open(&mut self, id: Id, bracket: bool) -> Result<(), YamlError> {
         if self.open.len() >= MAX_DEPTH {
             let message = format!("more than {MAX_DEPTH} lists or maps inside one another");
-            return Err(error_at(at, message));
+            return Err(self.nodes[id].error(message));
         }
-        let id = self.node(kind, tag, at, anchor);
         self.add(id);
-        self.open.push(Open { id, key: None });
+        let (key, flow) = (None, bracket || self.in_flow());
+        self.open.push(Open { id, key, flow });
         Ok(())
     }
 
@@ -176,10 +342,6 @@ fn place(mark: &Marker) -> (usize, usize) {
     (mark.line(), mark.col() + 1)
 }
 
-fn scan_error(e: ScanError) -> YamlError {
-    error_at(place(e.marker()), e.info())
-}
-
 /// PyYAML refuses control characters wherever they stand (`yaml/reader.py NON_PRINTABLE`).
 fn check_characters(text: &str) -> Result<(), YamlError> {
     let (mut line, mut column) = (1, 1);
@@ -197,11 +359,15 @@ fn check_characters(text: &str) -> Result<(), YamlError> {
     Ok(())
 }
 
-fn scalar_tag(raw: Option<&RawTag>, text: &str, plain: bool) -> Tag {
-    match raw {
-        Some(raw) => explicit(Some(raw)).unwrap_or(Tag::Str),
-        None if plain => scalar::implicit_tag(text),
-        None => Tag::Str,
+/// The lone `!` has libyaml read text as if it stood there without quotes, but nothing at all is text.
+fn scalar_tag(raw: Option<&RawTag>, text: &str, style: ScalarStyle) -> Tag {
+    let plain = style == ScalarStyle::Plain;
+    match (raw, explicit(raw)) {
+        (_, Some(tag)) => tag,
+        (Some(_), None) if plain && text.is_empty() => Tag::Str,
+        (Some(_), None) => scalar::implicit_tag(text),
+        (None, None) if plain => scalar::implicit_tag(text),
+        (None, None) => Tag::Str,
     }
 }
 
