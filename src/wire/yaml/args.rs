@@ -24,7 +24,8 @@ fn converted(arg: &str) -> Option<Value> {
     if arg == "None" {
         return Some(Value::Nil);
     }
-    if unreadable(trimmed) {
+    // libyaml refuses a map without its first key.
+    if trimmed == ":" || trimmed.starts_with(": ") {
         return None;
     }
     let value = parse(arg).ok()?;
@@ -40,16 +41,6 @@ fn converted(arg: &str) -> Option<Value> {
         Value::Bytes(_) => None,
         value => Some(value),
     }
-}
-
-/// What libyaml refuses but the parser here takes: an anchor with a strange name, a map without its key.
-fn unreadable(arg: &str) -> bool {
-    let Some(rest) = arg.strip_prefix('&') else {
-        return arg == ":" || arg.starts_with(": ");
-    };
-    let name = rest.split(' ').next().unwrap_or_default();
-    let plain = |b: u8| b.is_ascii_alphanumeric() || b == b'_' || b == b'-';
-    name.is_empty() || !name.bytes().all(plain)
 }
 
 /// Splits `name=value` where the name is an identifier (dots and dashes allowed after its first letter) and the

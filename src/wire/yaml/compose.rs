@@ -177,6 +177,7 @@ fn read(text: &str) -> Result<Graph, Stop> {
                 c.add(id);
             }
             Event::Scalar(scalar, style, anchor, tag) => {
+                source.check_anchor(anchor, &span)?;
                 let tag = scalar_tag(tag.as_deref(), &scalar, style);
                 if style == ScalarStyle::Plain {
                     source.check_plain(&scalar, &span, c.in_flow())?;
@@ -190,11 +191,13 @@ fn read(text: &str) -> Result<Graph, Stop> {
                 c.add(id);
             }
             Event::SequenceStart(anchor, tag) => {
+                source.check_anchor(anchor, &span)?;
                 let tag = explicit(tag.as_deref()).unwrap_or(Tag::Seq);
                 let id = c.node(Kind::Seq(Vec::new()), tag, at, anchor);
                 c.open(id, source.is_bracket(&span))?;
             }
             Event::MappingStart(anchor, tag) => {
+                source.check_anchor(anchor, &span)?;
                 let tag = explicit(tag.as_deref()).unwrap_or(Tag::Map);
                 let id = c.node(Kind::Map(Vec::new()), tag, at, anchor);
                 c.open(id, source.is_bracket(&span))?;
@@ -211,7 +214,7 @@ fn read(text: &str) -> Result<Graph, Stop> {
 /// The text by characters, for what events do not tell.
 struct Source<'a> {
     text: &'a str,
-    /// Empty where no bracket makes it necessary.
+    /// Empty where no bracket or anchor makes them necessary.
     chars: Vec<char>,
     /// Number of characters of a text whose last line has no end.
     unended: Option<usize>,
@@ -219,11 +222,11 @@ struct Source<'a> {
 
 impl<'a> Source<'a> {
     fn new(text: &'a str) -> Self {
-        let brackets = text.contains(['[', '{']);
+        let needed = text.contains(['[', '{', '&']);
         let ended = text.ends_with(['\n', '\r']);
         Source {
             text,
-            chars: if brackets {
+            chars: if needed {
                 text.chars().collect()
             } else {
                 Vec::new()
@@ -242,6 +245,25 @@ impl<'a> Source<'a> {
             rest = start.map_or(&[], |start| &rest[start..]);
         }
         matches!(rest.first(), Some('[' | '{'))
+    }
+
+    /// Refuses anchors that would swallow text, such as the password `&secret!`. The span of a
+    /// node starts at its anchor or tag.
+    fn check_anchor(&self, anchor: usize, span: &Span) -> Result<(), YamlError> {
+        let rest = self.chars.get(span.start.index()..).unwrap_or_default();
+        let words = rest.split(|c| c.is_whitespace());
+        let mut anchors = words.filter(|w| w.first() == Some(&'&'));
+        let Some(name) = anchors.next().filter(|_| anchor != 0) else {
+            return Ok(());
+        };
+        let name = name[1..].split(|c| matches!(c, ',' | ']' | '}')).next();
+        let name = name.unwrap_or_default();
+        let plain = |c: &char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
+        if !name.is_empty() && name.iter().all(plain) {
+            return Ok(());
+        }
+        let what = "an anchor ('&') has letters, digits, '-' and '_' only; put text that starts with '&' in quotes";
+        Err(error_at(place(&span.start), what))
     }
 
     /// Whether a block scalar runs to the end of a text without final line end. Then it gets
