@@ -1,7 +1,8 @@
 //! From parser events to a graph of nodes with resolved tags.
 
+use super::source::{Fix, Source, check_characters, place};
 use super::{MAX_DEPTH, YamlError, scalar};
-use saphyr_parser::{Event, Marker, Parser, ScalarStyle, ScanError, Span, Tag as RawTag};
+use saphyr_parser::{Event, Parser, ScalarStyle, ScanError, Tag as RawTag};
 use std::collections::HashMap;
 
 /// Index of a node in the graph; an alias is the same index again.
@@ -107,33 +108,6 @@ struct Stop {
     fix: Option<Fix>,
 }
 
-/// A place where blanks are to be put; the index counts characters.
-#[derive(Clone, Copy)]
-enum Fix {
-    /// For the blanks before this, if there is a tab among them.
-    TabsBefore(usize),
-    /// Before the '#' here.
-    Comment(usize),
-}
-
-impl Fix {
-    /// The range in bytes to replace.
-    fn range(self, text: &str) -> Option<(usize, usize)> {
-        let byte = |at| text.char_indices().nth(at).map_or(text.len(), |(i, _)| i);
-        match self {
-            Fix::TabsBefore(at) => {
-                let end = byte(at);
-                let start = text[..end].trim_end_matches([' ', '\t']).len();
-                text[start..end].contains('\t').then_some((start, end))
-            }
-            Fix::Comment(at) => {
-                let at = byte(at);
-                text[at..].starts_with('#').then_some((at, at))
-            }
-        }
-    }
-}
-
 impl From<YamlError> for Stop {
     fn from(error: YamlError) -> Self {
         Stop { error, fix: None }
@@ -142,15 +116,8 @@ impl From<YamlError> for Stop {
 
 impl From<ScanError> for Stop {
     fn from(e: ScanError) -> Self {
-        let (what, at) = (e.info(), e.marker().index());
-        let fix = if what.starts_with("':' must be followed by a valid") {
-            Some(Fix::TabsBefore(at))
-        } else if what.starts_with("comments must be separated") {
-            Some(Fix::Comment(at))
-        } else {
-            None
-        };
-        let error = error_at(place(e.marker()), what);
+        let fix = Fix::of(&e);
+        let error = error_at(place(e.marker()), e.info());
         Stop { error, fix }
     }
 }
@@ -211,98 +178,6 @@ fn read(text: &str) -> Result<Graph, Stop> {
     Ok((c.nodes, c.root))
 }
 
-/// The text by characters, for what events do not tell.
-struct Source<'a> {
-    text: &'a str,
-    /// Empty where no bracket or anchor makes them necessary.
-    chars: Vec<char>,
-    /// Number of characters of a text whose last line has no end.
-    unended: Option<usize>,
-}
-
-impl<'a> Source<'a> {
-    fn new(text: &'a str) -> Self {
-        let needed = text.contains(['[', '{', '&']);
-        let ended = text.ends_with(['\n', '\r']);
-        Source {
-            text,
-            chars: if needed {
-                text.chars().collect()
-            } else {
-                Vec::new()
-            },
-            unended: (!ended).then(|| text.chars().count()),
-        }
-    }
-
-    /// Whether a container starts with a bracket, which its tag and anchor may precede.
-    fn is_bracket(&self, span: &Span) -> bool {
-        let mut rest = self.chars.get(span.start.index()..).unwrap_or_default();
-        while let Some('!' | '&') = rest.first() {
-            let end = rest.iter().position(|c| c.is_whitespace());
-            rest = end.map_or(&[], |end| &rest[end..]);
-            let start = rest.iter().position(|c| !c.is_whitespace());
-            rest = start.map_or(&[], |start| &rest[start..]);
-        }
-        matches!(rest.first(), Some('[' | '{'))
-    }
-
-    /// Refuses anchors that would swallow text, such as the password `&secret!`. The span of a
-    /// node starts at its anchor or tag.
-    fn check_anchor(&self, anchor: usize, span: &Span) -> Result<(), YamlError> {
-        let rest = self.chars.get(span.start.index()..).unwrap_or_default();
-        let words = rest.split(|c| c.is_whitespace());
-        let mut anchors = words.filter(|w| w.first() == Some(&'&'));
-        let Some(name) = anchors.next().filter(|_| anchor != 0) else {
-            return Ok(());
-        };
-        let name = name[1..].split(|c| matches!(c, ',' | ']' | '}')).next();
-        let name = name.unwrap_or_default();
-        let plain = |c: &char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
-        if !name.is_empty() && name.iter().all(plain) {
-            return Ok(());
-        }
-        let what = "an anchor ('&') has letters, digits, '-' and '_' only; put text that starts with '&' in quotes";
-        Err(error_at(place(&span.start), what))
-    }
-
-    /// Whether a block scalar runs to the end of a text without final line end. Then it gets
-    /// none, unlike in YAML 1.2, unless the last line is blank and too short to belong to it.
-    fn ends_open(&self, span: &Span) -> bool {
-        let last = self.text.rsplit('\n').next().unwrap_or_default();
-        let blanks = last.len() - last.trim_end_matches(' ').len();
-        if self
-            .unended
-            .is_none_or(|end| span.end.index() + blanks < end)
-        {
-            return false;
-        }
-        // The span starts behind the indentation of the first line.
-        !last.trim_matches(' ').is_empty() || last.len() >= span.start.col()
-    }
-
-    /// Refuses plain text that YAML 1.1 does not have.
-    fn check_plain(&self, text: &str, span: &Span, flow: bool) -> Result<(), YamlError> {
-        let Some(first) = text.chars().next() else {
-            return Ok(());
-        };
-        let reserved = "|>%@`".contains(first) || (flow && matches!(first, ':' | '?'));
-        if reserved {
-            let message = format!("'{first}' cannot start plain text here; put it in quotes");
-            return Err(error_at(place(&span.start), message));
-        }
-        let (start, end) = (span.start.index(), span.end.index());
-        let shown = self.chars.get(start..self.chars.len().min(end + 2));
-        let colon = |pair: &[char]| pair[0] == ':' && ",?[]{}".contains(pair[1]);
-        if flow && shown.is_some_and(|s| s.windows(2).any(colon)) {
-            let message =
-                "a ':' inside brackets needs a space behind it; or put the text in quotes";
-            return Err(error_at(place(&span.start), message));
-        }
-        Ok(())
-    }
-}
-
 impl Composer {
     fn node(&mut self, kind: Kind, tag: Tag, at: (usize, usize), anchor: usize) -> Id {
         let id = self.nodes.len();
@@ -358,27 +233,6 @@ impl Composer {
         }
         Ok(id)
     }
-}
-
-fn place(mark: &Marker) -> (usize, usize) {
-    (mark.line(), mark.col() + 1)
-}
-
-/// PyYAML refuses control characters wherever they stand (`yaml/reader.py NON_PRINTABLE`).
-fn check_characters(text: &str) -> Result<(), YamlError> {
-    let (mut line, mut column) = (1, 1);
-    for c in text.chars() {
-        let printable = matches!(c, '\t' | '\n' | '\r' | '\u{20}'..='\u{7e}' | '\u{85}' | '\u{a0}'..='\u{fffd}' | '\u{10000}'..);
-        if !printable {
-            let message = format!("the character U+{:04X} may not stand in YAML", c as u32);
-            return Err(error_at((line, column), message));
-        }
-        match c {
-            '\n' => (line, column) = (line + 1, 1),
-            _ => column += 1,
-        }
-    }
-    Ok(())
 }
 
 /// The lone `!` has libyaml read text as if it stood there without quotes, but nothing at all is text.
