@@ -1,7 +1,7 @@
 //! The processes of the master: one table, and what they have in common.
 
+use crate::sys::process::take_inherited;
 use std::fmt;
-use std::fs::OpenOptions;
 use std::io::Write;
 use std::sync::Mutex;
 
@@ -116,12 +116,8 @@ pub struct Roles {
 impl Roles {
     /// Picks up the readiness descriptor from the environment.
     pub fn inherited() -> Roles {
-        let file = std::env::var(READY_FD)
-            .ok()
-            .and_then(|n| n.parse::<u32>().ok())
-            .and_then(|n| OpenOptions::new().write(true).open(format!("/proc/self/fd/{n}")).ok());
         Roles {
-            ready: Mutex::new(file),
+            ready: Mutex::new(take_inherited(READY_FD)),
         }
     }
 

@@ -209,6 +209,9 @@ fn serve(roles: &mut [Role], signals: &SignalPipe, report: &mut Report) -> Resul
             }
         }
         wait(roles, signals)?;
+        if signals.stop.is_set() {
+            break;
+        }
         for role in roles.iter_mut() {
             if let Some(status) = role.reap() {
                 if status.code() == Some(EXIT_BIND) && !role.served {

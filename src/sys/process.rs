@@ -44,9 +44,10 @@ impl RoleSpec {
         Ok(command)
     }
 
-    /// Starts the role as a child with its standard input closed.
+    /// Starts the role as a child with its standard input closed, in a process group of its
+    /// own: Ctrl-C in a terminal reaches the supervisor alone, which ends roles in order.
     pub fn spawn(&self) -> io::Result<Child> {
-        self.command()?.stdin(Stdio::null()).spawn()
+        self.command()?.process_group(0).stdin(Stdio::null()).spawn()
     }
 
     /// Becomes the role, keeping the process id. Returns only on failure.
@@ -56,6 +57,20 @@ impl RoleSpec {
             Err(e) => e,
         }
     }
+}
+
+/// The writing end of a pipe whose descriptor stands in an environment variable. It is
+/// opened anew and the inherited descriptor closed, so that children of this process do not
+/// hold the pipe open in their turn.
+pub fn take_inherited(variable: &str) -> Option<std::fs::File> {
+    let fd: i32 = std::env::var(variable).ok()?.parse().ok().filter(|fd| *fd > 2)?;
+    let file = std::fs::OpenOptions::new()
+        .write(true)
+        .open(format!("/proc/self/fd/{fd}"))
+        .ok()?;
+    // Already closed is as good.
+    let _ = nix::unistd::close(fd);
+    Some(file)
 }
 
 /// The arguments of the command line that began this family of processes, without its name.
