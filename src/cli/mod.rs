@@ -6,3 +6,4 @@
 mod common;
 pub mod master;
 pub mod output;
+pub mod swarm;

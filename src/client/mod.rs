@@ -2,3 +2,4 @@
 
 pub mod gather;
 pub mod local;
+pub mod swarm;
