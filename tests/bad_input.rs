@@ -15,7 +15,7 @@ use halite_ipc::{Event, Subscriber};
 use harness::{LIMIT, Master, keys};
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// What one attack may add to the memory of all processes together.
 const GROWTH: u64 = 128 << 20;
@@ -601,7 +601,8 @@ fn events_of_others_cannot_be_forged() {
     peer.call(&map! {"cmd" => "_minion_event", "events" => list, "pretag" => "salt"}).unwrap();
     for event in events_until_marker(&peer, &mut events) {
         let own_sign_in = event.tag == "salt/auth" && data(&event).str("act") == Some("accept");
-        assert!(own_sign_in || event.tag == "auth", "{} came through", &event.tag[..event.tag.len().min(80)]);
+        let speaks_for_others = forged.contains(&event.tag) || event.tag.starts_with("salt/job/");
+        assert!(own_sign_in || !speaks_for_others, "{} came through", event.tag);
     }
     drop(peer);
     target.is_fine("forged events");
@@ -651,7 +652,7 @@ fn returns_for_others_and_for_no_job() {
     let seen = events_until_marker(&peer, &mut events);
     for event in &seen {
         let kept = event.tag.split_once("/ret/").map(|(_, id)| id);
-        assert!(kept == Some("m1") || event.tag == "99991231235959999999", "{}", event.tag);
+        assert_eq!(kept, Some("m1"), "{}", event.tag);
         let text = String::from_utf8_lossy(&event.payload);
         assert!(!text.contains("other"), "another's id in {}: {text}", event.tag);
     }
@@ -696,5 +697,4 @@ fn connections_that_speak_slowly() {
         target.is_fine("slow octets");
     }
     assert!(slow.len() >= 200, "the request server bears them: {}", slow.len());
-    let _ = Duration::ZERO;
 }

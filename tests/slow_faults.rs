@@ -7,8 +7,11 @@ use halite::client::swarm::Swarm;
 use halite::client::swarm::procs;
 use halite::store::jobs::JobStore;
 use harness::{LIMIT, Master, command, eventually, free_ports};
+use halite::client::swarm::zmtp;
 use nix::sys::signal::Signal;
 use std::collections::{BTreeMap, BTreeSet};
+use std::io::Write;
+use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 const MINIONS: usize = 60;
@@ -213,5 +216,93 @@ fn a_second_master_is_refused() {
     }
     assert_eq!(fleet.master.pids(), pids, "the first master lives on");
     fleet.ping_all("a second master");
+    fleet.settle();
+}
+
+#[test]
+fn ten_thousand_silent_connections() {
+    let limit = halite::sys::process::raise_open_files(11_000).unwrap();
+    // The master has the same limit for both ports together, less some for itself.
+    let count = 10_000.min(limit as usize - 500);
+    let fleet = Fleet::start();
+    let pids = fleet.master.pids();
+    let ports = [fleet.master.ret_port, fleet.master.publish_port];
+    let silent: Vec<TcpStream> = (0..count).map(|n| TcpStream::connect(("127.0.0.1", ports[n % 2])).unwrap()).collect();
+    fleet.wait_returns();
+    fleet.ping_all("silent connections");
+    drop(silent);
+    fleet.wait_returns();
+    fleet.ping_all("the end of silent connections");
+    assert_eq!(fleet.master.pids(), pids);
+    fleet.settle();
+}
+
+/// Greeting and READY of a socket type.
+fn handshake(kind: &[u8]) -> Vec<u8> {
+    let mut out = vec![0u8; 64];
+    out[0] = 0xff;
+    out[9] = 0x7f;
+    out[10] = 3;
+    out[11] = 1;
+    out[12..16].copy_from_slice(b"NULL");
+    let mut ready = b"\x05READY\x0bSocket-Type".to_vec();
+    ready.extend_from_slice(&(kind.len() as u32).to_be_bytes());
+    ready.extend_from_slice(kind);
+    zmtp::frame(&mut out, 4, &ready);
+    out
+}
+
+/// Writes blocks of frames until the master hangs up; gives the MiB that it took.
+fn flood(port: u16, kind: &[u8], mut block: impl FnMut(u64) -> Vec<u8>) -> u64 {
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
+    stream.write_all(&handshake(kind)).unwrap();
+    let mut sent = 0;
+    while sent < 4 << 30 {
+        let bytes = block(sent);
+        if stream.write_all(&bytes).is_err() {
+            return sent >> 20;
+        }
+        sent += bytes.len() as u64;
+    }
+    panic!("the master takes it for ever");
+}
+
+#[test]
+fn a_message_without_end() {
+    let fleet = Fleet::start();
+    for (port, kind, title) in [
+        (fleet.master.ret_port, b"REQ", " ReqServer MWorkerQueue"),
+        (fleet.master.publish_port, b"SUB", " PubServerChannel._publish_daemon"),
+    ] {
+        let before = fleet.master.role(title).unwrap();
+        let frames = [1u8, 1, b'x'].repeat(1 << 18);
+        let took = flood(port, kind, |_| frames.clone());
+        println!("{title} started afresh after {took} MiB of one message");
+        eventually("a successor", || fleet.master.role(title).is_some_and(|p| p.pid != before.pid));
+        assert!(fleet.master.memory() < 1 << 30);
+        fleet.wait_returns();
+        fleet.ping_all("a message without end");
+    }
+    fleet.settle();
+}
+
+#[test]
+fn subscriptions_without_end() {
+    let fleet = Fleet::start();
+    let title = " PubServerChannel._publish_daemon";
+    let before = fleet.master.role(title).unwrap();
+    let took = flood(fleet.master.publish_port, b"SUB", |sent| {
+        let mut out = Vec::new();
+        for n in 0..400 {
+            let mut body = b"\x09SUBSCRIBE".to_vec();
+            body.extend_from_slice(format!("{:x}-{n:x}", sent.wrapping_mul(0x9e37_79b9_7f4a_7c15)).repeat(100).as_bytes());
+            zmtp::frame(&mut out, 4, &body);
+        }
+        out
+    });
+    println!("{title} started afresh after {took} MiB of subscriptions");
+    eventually("a successor", || fleet.master.role(title).is_some_and(|p| p.pid != before.pid));
+    fleet.wait_returns();
+    fleet.ping_all("subscriptions without end");
     fleet.settle();
 }
