@@ -8,3 +8,4 @@ pub mod master;
 pub mod output;
 pub mod run;
 pub mod salt;
+pub mod swarm;

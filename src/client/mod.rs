@@ -4,3 +4,4 @@ pub mod fleet;
 pub mod gather;
 pub mod local;
 pub mod runner;
+pub mod swarm;

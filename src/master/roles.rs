@@ -107,6 +107,26 @@ impl From<std::io::Error> for RoleError {
     }
 }
 
+/// Resident memory at which a role that peers can reach starts afresh. libzmq puts no bound
+/// on the frames of one message, nor on the topics of one subscriber, so that a single
+/// peer could otherwise take all memory of the host.
+const MOST_MEMORY: u64 = 2 << 30;
+/// Exit status of a role that has outgrown [`MOST_MEMORY`].
+const EXIT_MEMORY: i32 = 76;
+
+/// Ends a role that has outgrown its memory; its successor begins with none of it.
+pub(crate) fn check_memory() -> Result<(), RoleError> {
+    let resident = crate::sys::process::resident();
+    if resident < MOST_MEMORY {
+        return Ok(());
+    }
+    let message = format!(
+        "{} MiB of memory are in use, far more than any fleet needs: a peer floods this port; starting afresh",
+        resident >> 20
+    );
+    Err(RoleError::new(EXIT_MEMORY, message))
+}
+
 /// What a role knows of its supervisor.
 #[derive(Debug)]
 pub struct Roles {

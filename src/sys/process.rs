@@ -124,6 +124,14 @@ pub fn raise_open_files(wanted: u64) -> io::Result<u64> {
     Ok(target)
 }
 
+/// Resident memory of this process in octets; 0 if the kernel does not say.
+pub fn resident() -> u64 {
+    let text = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
+    let pages = text.split(' ').nth(1).and_then(|n| n.parse::<u64>().ok()).unwrap_or(0);
+    let page = nix::unistd::sysconf(nix::unistd::SysconfVar::PAGE_SIZE).ok().flatten();
+    pages * page.and_then(|n| u64::try_from(n).ok()).unwrap_or(4096)
+}
+
 /// Takes on the account `name` (its groups included). Doing so as that account already is a no-op.
 pub fn drop_privileges(name: &str) -> io::Result<()> {
     use nix::unistd::{User, geteuid, initgroups, setgid, setuid};
