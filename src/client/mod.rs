@@ -1,4 +1,5 @@
 //! Clients of a master on its own host.
 
 pub mod gather;
+pub mod keys;
 pub mod local;
