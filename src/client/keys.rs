@@ -18,10 +18,6 @@ use crate::wire::{Map, Value};
 use halite_ipc::{Event, Framing, Publisher, StampStyle};
 use std::io;
 use std::path::PathBuf;
-use std::time::Duration;
-
-/// How long a change waits for a bus that does not read, before it goes on without events.
-const BUS_PATIENCE: Duration = Duration::from_secs(2);
 
 /// Ids by state, in the order of the series' listings; ids sorted without regard to case.
 pub type Selection = Vec<(KeyState, Vec<MinionId>)>;
@@ -302,7 +298,7 @@ impl<'a> Keys<'a> {
             BusFraming::Auto | BusFraming::Prefixed => Framing::Prefixed,
         };
         match Publisher::connect(&path, framing) {
-            Ok(publisher) => Some(publisher.with_stamp(Some(style)).with_timeout(BUS_PATIENCE)),
+            Ok(publisher) => Some(publisher.with_stamp(Some(style))),
             Err(e) => {
                 log::debug!("no events are fired: {e}");
                 None

@@ -1,5 +1,6 @@
 //! A master's directory for the tests of `halite-key`, and running a program on it.
 
+use halite::crypto::HashType;
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::Write;
@@ -153,7 +154,7 @@ impl Fixture {
         self.run_program(Path::new(env!("CARGO_BIN_EXE_halite-key")), args, input)
     }
 
-    /// What stands below the root: path, then mode and content of files.
+    /// What stands below the root: path, then mode and digest of files.
     pub fn tree(&self) -> BTreeMap<String, String> {
         let mut out = BTreeMap::new();
         walk(self.root(), self.root(), &mut out);
@@ -172,7 +173,9 @@ fn walk(root: &Path, dir: &Path, out: &mut BTreeMap<String, String>) {
         } else if name != "key.log" {
             let content = fs::read_to_string(&path).unwrap_or_default();
             let content = content.replace(&root.display().to_string(), "ROOT");
-            out.insert(name, format!("{:o} {content}", meta.permissions().mode() & 0o777));
+            let mode = meta.permissions().mode() & 0o777;
+            let digest = HashType::Md5.hex(content.as_bytes());
+            out.insert(name, format!("{mode:o} {digest}"));
         }
     }
 }
