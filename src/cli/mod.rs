@@ -4,6 +4,7 @@
 //! call a `run` here and exit with what it returns.
 
 mod common;
+pub mod key;
 pub mod master;
 pub mod output;
 pub mod run;
