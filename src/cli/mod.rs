@@ -8,3 +8,8 @@ pub mod master;
 pub mod output;
 pub mod run;
 pub mod salt;
+
+/// Every command with its options, for the manual pages and whatever else is made from them.
+pub fn commands() -> Vec<clap::Command> {
+    vec![master::command(), run::command(), salt::command()]
+}
