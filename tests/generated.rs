@@ -17,7 +17,12 @@ fn root() -> &'static Path {
 fn files() -> Vec<(String, String)> {
     let mut files: Vec<(String, String)> = commands()
         .into_iter()
-        .map(|command| (format!("man/{}.1", command.get_name()), manual_page(command)))
+        .map(|command| {
+            (
+                format!("man/{}.1", command.get_name()),
+                manual_page(command),
+            )
+        })
         .collect();
     for role in [Role::Master, Role::Minion] {
         let name = role.name();
@@ -49,7 +54,10 @@ fn options_page(role: Role) -> String {
 fn manual_page(mut command: clap::Command) -> String {
     command.build();
     let name = command.get_name().to_owned();
-    let after = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+    let after = command
+        .get_after_help()
+        .map(ToString::to_string)
+        .unwrap_or_default();
     let usage = command.render_usage().to_string();
     let usage = usage.trim_start_matches("Usage: ").to_owned();
     let man = Man::new(command.override_usage(usage)).manual("halite");
@@ -70,8 +78,11 @@ fn manual_page(mut command: clap::Command) -> String {
 /// A paragraph as a section: its head is what stands before the first colon, lines that are
 /// indented are shown as they stand.
 fn section(page: &mut String, paragraph: &str) {
-    let Some(first) = paragraph.lines().next() else { return };
-    let is_head = |head: &&str| head.len() < 20 && head.chars().all(|c| c.is_alphabetic() || c == ' ');
+    let Some(first) = paragraph.lines().next() else {
+        return;
+    };
+    let is_head =
+        |head: &&str| head.len() < 20 && head.chars().all(|c| c.is_alphabetic() || c == ' ');
     let (head, text) = match first.split_once(':').filter(|(head, _)| is_head(head)) {
         Some((head, text)) => (head.to_uppercase(), text.trim()),
         None if first.starts_with("Exit status") => ("EXIT STATUS".into(), first),
@@ -95,13 +106,23 @@ fn section(page: &mut String, paragraph: &str) {
 }
 
 fn escaped(text: &str) -> String {
-    let text = text.replace('\\', "\\e").replace('-', "\\-").replace('\'', "\\(aq");
-    if text.starts_with('.') { format!("\\&{text}") } else { text }
+    let text = text
+        .replace('\\', "\\e")
+        .replace('-', "\\-")
+        .replace('\'', "\\(aq");
+    if text.starts_with('.') {
+        format!("\\&{text}")
+    } else {
+        text
+    }
 }
 
 fn see_also(page: &mut String, name: &str) {
     let all = commands();
-    let names = all.iter().map(clap::Command::get_name).filter(|other| *other != name);
+    let names = all
+        .iter()
+        .map(clap::Command::get_name)
+        .filter(|other| *other != name);
     let others: Vec<String> = names.map(|n| format!(".BR {} (1)", escaped(n))).collect();
     let _ = writeln!(page, ".SH \"SEE ALSO\"\n{}", others.join(" ,\n"));
 }
@@ -122,7 +143,11 @@ fn generated_files_are_current() {
             stale.push(name);
         }
     }
-    assert!(stale.is_empty(), "not as the program would write them: {}; run `{HINT}`", stale.join(", "));
+    assert!(
+        stale.is_empty(),
+        "not as the program would write them: {}; run `{HINT}`",
+        stale.join(", ")
+    );
 }
 
 #[test]
@@ -130,9 +155,14 @@ fn every_command_has_a_page() {
     let known: Vec<String> = commands().iter().map(|c| c.get_name().to_owned()).collect();
     for entry in std::fs::read_dir(root().join("src/bin")).unwrap() {
         let path = entry.unwrap().path();
-        let written = std::fs::read_to_string(&path).unwrap().contains("halite::cli");
+        let written = std::fs::read_to_string(&path)
+            .unwrap()
+            .contains("halite::cli");
         let name = path.file_stem().unwrap().to_string_lossy().into_owned();
-        assert!(!written || known.contains(&name), "add {name} to halite::cli::commands(), then run `{HINT}`");
+        assert!(
+            !written || known.contains(&name),
+            "add {name} to halite::cli::commands(), then run `{HINT}`"
+        );
     }
 }
 
