@@ -60,12 +60,18 @@ impl Drop for PidFile {
     }
 }
 
-/// Makes a directory and its parents with `mode` where they are missing.
+/// Makes a directory with `mode` where it is missing; missing parents get 0755.
 pub fn make_dir(path: &Path, mode: u32) -> io::Result<()> {
-    std::fs::DirBuilder::new()
-        .recursive(true)
-        .mode(mode)
-        .create(path)
+    let build = |path: &Path, mode: u32| {
+        std::fs::DirBuilder::new()
+            .recursive(true)
+            .mode(mode)
+            .create(path)
+    };
+    if let Some(parent) = path.parent() {
+        build(parent, 0o755)?;
+    }
+    build(path, mode)
 }
 
 /// Writes a whole file under a temporary name in the same directory and renames it:

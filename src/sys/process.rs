@@ -7,6 +7,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::io;
+use std::path::Path;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 
@@ -130,6 +131,30 @@ pub fn drop_privileges(name: &str) -> io::Result<()> {
     initgroups(&login, user.gid)?;
     setgid(user.gid)?;
     setuid(user.uid)?;
+    Ok(())
+}
+
+/// Gives `path` and all below it to the account `name`, except directories called one of
+/// `spared`. Links are not followed. Only what belongs to another account is touched.
+pub fn hand_over(path: &Path, name: &str, spared: &[&str]) -> io::Result<()> {
+    use std::os::unix::fs::{MetadataExt, lchown};
+    let Some(user) = nix::unistd::User::from_name(name)? else {
+        return Ok(());
+    };
+    let meta = std::fs::symlink_metadata(path)?;
+    if meta.uid() != user.uid.as_raw() {
+        lchown(path, Some(user.uid.as_raw()), Some(user.gid.as_raw()))?;
+    }
+    if !meta.is_dir() {
+        return Ok(());
+    }
+    for entry in std::fs::read_dir(path)? {
+        let entry = entry?;
+        if spared.iter().any(|s| entry.file_name() == *s) {
+            continue;
+        }
+        hand_over(&entry.path(), name, spared)?;
+    }
     Ok(())
 }
 
