@@ -8,7 +8,7 @@ use crate::config::load_master;
 use crate::sys::signals::StopFlag;
 use crate::wire::Value;
 use crate::wire::yaml::parse_input;
-use clap::Parser;
+use clap::{CommandFactory, Parser};
 use std::io::Write;
 
 /// Run a function on the master: look at jobs, see who is up, watch events.
@@ -16,7 +16,6 @@ use std::io::Write;
 #[command(
     name = "halite-run",
     version,
-    about,
     after_help = "Examples:\n  halite-run -d                            the functions and what they do\n  halite-run manage.status\n  halite-run jobs.list_jobs search_function='state.*'\n  halite-run state.event 'salt/job/*' pretty=True"
 )]
 struct Options {
@@ -41,6 +40,11 @@ struct Options {
 
     #[command(flatten)]
     output: OutputOptions,
+}
+
+/// The command with its options.
+pub(super) fn command() -> clap::Command {
+    Options::command()
 }
 
 /// Runs the command and returns its exit status.
