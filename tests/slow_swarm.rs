@@ -79,7 +79,7 @@ fn a_thousand_minions_sign_in_and_answer() {
     }
     let answers = 3 * MINIONS as u64;
     assert!(swarm.wait(LIMIT, |s| s.answered() >= answers));
-    let jobs = halite::master::roles::job_store(&master.config());
+    let jobs = halite::store::open::job_store(&master.config());
     for jid in &jids {
         let job = jobs.get(&jid.parse().unwrap()).unwrap().unwrap();
         let kept: BTreeSet<String> = job.returns.iter().map(|r| r.id.clone()).collect();
@@ -97,11 +97,13 @@ fn the_client_accounts_for_every_minion() {
     let mut client = master.client();
     let mut events = client.listen().unwrap();
     let published = master.publish_ping("*");
-    let jobs = halite::master::roles::job_store(&config);
-    let patience = Patience { timeout: LIMIT, find_job: Duration::from_secs(10) };
+    let jobs = halite::store::open::job_store(&config);
+    let patience = Patience { timeout: LIMIT, find_job: Duration::from_secs(10), together: true };
     let mut returned = BTreeSet::new();
-    Gather::new(&mut client, &mut events, Some(&jobs), &published, patience, &|| false)
-        .run(&mut |id, outcome| {
+    let mut gather = Gather::new(&mut client, &mut events, Some(&jobs), patience);
+    gather.watch(&published);
+    gather
+        .run(&|| false, &mut |id, outcome| {
             assert!(matches!(outcome, Outcome::Returned(_)), "{id}: {outcome:?}");
             assert!(returned.insert(id.to_owned()), "{id} twice");
         })

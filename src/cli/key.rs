@@ -4,7 +4,9 @@ mod options;
 mod show;
 
 use super::common::{LogSettings, fail};
-use crate::client::keys::{Changed, KeyPairError, Keys, Selection, SignatureOptions, generate_pair, make_signature};
+use crate::client::keys::{
+    Changed, KeyPairError, Keys, Selection, SignatureOptions, generate_pair, make_signature,
+};
 use crate::config::{MasterConfig, load_master};
 use crate::store::keys::KeyState;
 use crate::sys::process::{drop_privileges, user_name};
@@ -42,7 +44,13 @@ pub fn run() -> i32 {
         Ok(screen) => screen,
         Err(why) => return fail(why, super::common::EXIT_USAGE),
     };
-    let done = Command { options: &options, config: &config, keys: Keys::new(&config), screen: &mut screen }.run();
+    let done = Command {
+        options: &options,
+        config: &config,
+        keys: Keys::new(&config),
+        screen: &mut screen,
+    }
+    .run();
     let shown = screen.finish();
     match done.and_then(|status| shown.map(|()| status).map_err(Failure::from)) {
         Ok(status) => status,
@@ -65,7 +73,11 @@ fn become_user(options: &Options, config: &MasterConfig) -> Result<(), (String, 
         return Ok(());
     }
     drop_privileges(user).map_err(|e| {
-        let status = if e.kind() == io::ErrorKind::NotFound { EXIT_NO_USER } else { 1 };
+        let status = if e.kind() == io::ErrorKind::NotFound {
+            EXIT_NO_USER
+        } else {
+            1
+        };
         (e.to_string(), status)
     })
 }
@@ -140,7 +152,8 @@ impl Command<'_> {
 
     fn gen_keys(&mut self, name: &str) -> Result<i32, Failure> {
         let dir = &self.options.gen_keys_dir;
-        let finger = generate_pair(self.config, dir, name, self.keysize()).map_err(Failure::Pair)?;
+        let finger =
+            generate_pair(self.config, dir, name, self.keysize()).map_err(Failure::Pair)?;
         self.screen.result(finger.into())?;
         Ok(0)
     }
@@ -162,7 +175,9 @@ impl Command<'_> {
     }
 
     fn keysize(&self) -> u32 {
-        self.options.keysize.unwrap_or(self.config.keysize.max(options::MIN_KEYSIZE))
+        self.options
+            .keysize
+            .unwrap_or(self.config.keysize.max(options::MIN_KEYSIZE))
     }
 
     fn list(&mut self, word: &str) -> Result<i32, Failure> {
@@ -179,10 +194,15 @@ impl Command<'_> {
         let selection = scope.filter(self.keys.select(globs)?);
         if selection.is_empty() {
             let states = scope.words();
-            self.screen.line(&format!("The key glob '{globs}' does not match any {states} keys."))?;
+            self.screen.line(&format!(
+                "The key glob '{globs}' does not match any {states} keys."
+            ))?;
             return Ok(0);
         }
-        self.screen.line(&format!("The following keys are going to be {}:", change.past()))?;
+        self.screen.line(&format!(
+            "The following keys are going to be {}:",
+            change.past()
+        ))?;
         self.screen.ids(&selection)?;
         if !self.options.yes && !self.ask(change)? {
             return Ok(0);
@@ -208,7 +228,9 @@ impl Command<'_> {
         self.screen.ask(question)?;
         let mut answer = Vec::new();
         if io::stdin().lock().read_until(b'\n', &mut answer)? == 0 {
-            eprintln!("\nError: EOF when reading a line: nobody answered, nothing was changed; --yes answers yes");
+            eprintln!(
+                "\nError: EOF when reading a line: nobody answered, nothing was changed; --yes answers yes"
+            );
             return Ok(false);
         }
         Ok(match answer.first() {
@@ -226,19 +248,26 @@ impl Command<'_> {
             eprintln!("The key of {id} could not be {}: {e}", change.past());
         }
         for id in &changed.done {
-            self.screen.line(&format!("Key for minion {id} {}.", change.past()))?;
+            self.screen
+                .line(&format!("Key for minion {id} {}.", change.past()))?;
         }
         Ok(())
     }
 
     fn clean_up(&mut self, selection: &Selection, changed: &Changed) -> io::Result<()> {
-        let accepted = selection.iter().find(|(state, _)| *state == KeyState::Accepted);
+        let accepted = selection
+            .iter()
+            .find(|(state, _)| *state == KeyState::Accepted);
         let preserved = match accepted {
             Some((_, ids)) if self.options.preserve_minions == Some(true) => ids.as_slice(),
             _ => &[],
         };
         self.keys.forget_vanished(changed, preserved)?;
-        if self.options.rotate_aes_key.unwrap_or(self.config.rotate_aes_key) {
+        if self
+            .options
+            .rotate_aes_key
+            .unwrap_or(self.config.rotate_aes_key)
+        {
             self.keys.request_rotation()?;
         }
         Ok(())
@@ -255,8 +284,10 @@ struct Scope {
 
 impl Scope {
     fn of(change: Change, options: &Options) -> Scope {
-        let accepted = options.include_accepted || (options.include_all && change == Change::Reject);
-        let rejected = options.include_rejected || (options.include_all && change == Change::Accept);
+        let accepted =
+            options.include_accepted || (options.include_all && change == Change::Reject);
+        let rejected =
+            options.include_rejected || (options.include_all && change == Change::Accept);
         Scope {
             change,
             accepted: accepted && change != Change::Accept,

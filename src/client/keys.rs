@@ -101,7 +101,10 @@ impl<'a> Keys<'a> {
 
     /// All states with their ids, empty ones too.
     pub fn list_all(&self) -> io::Result<Selection> {
-        self.states().into_iter().map(|s| Ok((s, self.list(s)?))).collect()
+        self.states()
+            .into_iter()
+            .map(|s| Ok((s, self.list(s)?)))
+            .collect()
     }
 
     /// The ids that match a glob or a comma list of globs; states without a match are left out.
@@ -132,7 +135,11 @@ impl<'a> Keys<'a> {
 
     /// Fingerprints of the matching keys, the master's own files among them as group `local`.
     pub fn fingers(&self, globs: &str, form: FingerForm) -> io::Result<Texts> {
-        let hash = self.config.hash_type.parse::<HashType>().unwrap_or_default();
+        let hash = self
+            .config
+            .hash_type
+            .parse::<HashType>()
+            .unwrap_or_default();
         let mut out = self.texts(&self.select(globs)?)?;
         let local = self.local_texts(&Globs::new(globs))?;
         if !local.is_empty() {
@@ -158,8 +165,11 @@ impl<'a> Keys<'a> {
         let mut out = Vec::new();
         for entry in entries {
             let entry = entry?;
-            let Ok(name) = entry.file_name().into_string() else { continue };
-            let wanted = (name.ends_with(".pem") || name.ends_with(".pub")) && globs.match_any(&name);
+            let Ok(name) = entry.file_name().into_string() else {
+                continue;
+            };
+            let wanted =
+                (name.ends_with(".pem") || name.ends_with(".pub")) && globs.match_any(&name);
             let path = entry.path();
             if !wanted || !path.is_file() || (!links && path.is_symlink()) {
                 continue;
@@ -216,7 +226,9 @@ impl<'a> Keys<'a> {
         let carries_key = self.config.salt_series == SaltSeries::S3008 && self.bus_is_open();
         let mut key = None;
         if verify || carries_key {
-            let Some(text) = self.store.text(from, id)? else { return Ok(Step::Gone) };
+            let Some(text) = self.store.text(from, id)? else {
+                return Ok(Step::Gone);
+            };
             if verify && let Err(why) = PublicKey::from_pem(&text) {
                 return Ok(Step::Invalid(why.to_string()));
             }
@@ -235,7 +247,10 @@ impl<'a> Keys<'a> {
     }
 
     fn listings(&self) -> io::Result<Vec<(KeyState, crate::store::keys::IdList)>> {
-        KeyState::ALL.into_iter().map(|s| Ok((s, self.store.list(s)?))).collect()
+        KeyState::ALL
+            .into_iter()
+            .map(|s| Ok((s, self.store.list(s)?)))
+            .collect()
     }
 
     /// Deletes the keys of a selection. The caller goes on with [`Keys::forget_vanished`] and
@@ -269,7 +284,10 @@ impl<'a> Keys<'a> {
         }
         // A weaker copy must not come to life by the removal of the stronger one.
         let mut any = false;
-        for (state, ids) in before.iter().filter(|(state, _)| *state != KeyState::Denied) {
+        for (state, ids) in before
+            .iter()
+            .filter(|(state, _)| *state != KeyState::Denied)
+        {
             if *state == from || ids.binary_search(id).is_ok() {
                 any |= self.store.delete(*state, id)?;
             }
@@ -311,7 +329,9 @@ impl<'a> Keys<'a> {
         if !self.bus_is_open() {
             return;
         }
-        let Bus::Open(publisher) = &mut self.bus else { return };
+        let Bus::Open(publisher) = &mut self.bus else {
+            return;
+        };
         let act = match (self.config.salt_series, act) {
             (SaltSeries::S3006 | SaltSeries::S3007, "accepted") => "accept",
             (SaltSeries::S3006 | SaltSeries::S3007, "rejected") => "reject",
@@ -356,7 +376,11 @@ impl Globs {
 
 /// `salt/utils/data.py sorted_ignorecase`, with a definite order of ids that differ in case only.
 fn sort_ignoring_case(ids: &mut [MinionId]) {
-    let plain = |id: &MinionId| !id.as_str().bytes().any(|b| b.is_ascii_uppercase() || !b.is_ascii());
+    let plain = |id: &MinionId| {
+        !id.as_str()
+            .bytes()
+            .any(|b| b.is_ascii_uppercase() || !b.is_ascii())
+    };
     // The store's lists are sorted; without capitals there is nothing left to do.
     if !ids.iter().all(plain) {
         ids.sort_by_cached_key(|id| (id.as_str().to_lowercase(), id.clone()));

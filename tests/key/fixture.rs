@@ -16,7 +16,8 @@ pub struct Pairs {
 }
 
 pub fn pairs() -> Pairs {
-    let json: serde_json::Value = serde_json::from_str(include_str!("../vectors/keys.json")).unwrap();
+    let json: serde_json::Value =
+        serde_json::from_str(include_str!("../vectors/keys.json")).unwrap();
     let text = |who: &str, what: &str| json[who][what].as_str().unwrap().to_owned();
     Pairs {
         master_private: text("master", "private_pem"),
@@ -47,8 +48,13 @@ pub struct Ran {
 
 impl Fixture {
     pub fn new(series: &str) -> Fixture {
-        let fixture = Fixture { root: tempfile::tempdir().unwrap() };
-        let user = nix::unistd::User::from_uid(nix::unistd::geteuid()).unwrap().unwrap().name;
+        let fixture = Fixture {
+            root: tempfile::tempdir().unwrap(),
+        };
+        let user = nix::unistd::User::from_uid(nix::unistd::geteuid())
+            .unwrap()
+            .unwrap()
+            .name;
         let root = fixture.root().display().to_string();
         let config = format!(
             "root_dir: {root}\nuser: {user}\nid: hub_master\nsalt_series: '{series}'\nsock_dir: {root}/run\nkey_logfile: {root}/key.log\n"
@@ -64,12 +70,23 @@ impl Fixture {
         fixture.write("etc/salt/pki/master/master.pub", &pairs.master_public);
         fixture.mode("etc/salt/pki/master/master.pem", 0o400);
         for id in ["m1", "bad1", "ghost"] {
-            for file in ["minions/ID/data.p", "grains/ID.p", "pillar/ID.p", "pillar/ID:dev.p", "sessions/ID"] {
+            for file in [
+                "minions/ID/data.p",
+                "grains/ID.p",
+                "pillar/ID.p",
+                "pillar/ID:dev.p",
+                "sessions/ID",
+            ] {
                 // The two layouts never stand side by side.
-                if file.starts_with("minions") == (series == "3008") && !file.starts_with("sessions") {
+                if file.starts_with("minions") == (series == "3008")
+                    && !file.starts_with("sessions")
+                {
                     continue;
                 }
-                fixture.write(&format!("var/cache/salt/master/{}", file.replace("ID", id)), "\u{1}");
+                fixture.write(
+                    &format!("var/cache/salt/master/{}", file.replace("ID", id)),
+                    "\u{1}",
+                );
             }
         }
         fixture
@@ -114,8 +131,12 @@ impl Fixture {
 
     /// Ids in a key directory.
     pub fn ids(&self, state: &str) -> Vec<String> {
-        let Ok(entries) = fs::read_dir(self.pki(state)) else { return Vec::new() };
-        let mut out: Vec<String> = entries.map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
+        let Ok(entries) = fs::read_dir(self.pki(state)) else {
+            return Vec::new();
+        };
+        let mut out: Vec<String> = entries
+            .map(|e| e.unwrap().file_name().into_string().unwrap())
+            .collect();
         out.sort();
         out
     }

@@ -26,11 +26,19 @@ struct Case {
 type Tree = BTreeMap<String, String>;
 
 fn plain(args: &'static [&'static str]) -> Case {
-    Case { args, input: "", prepare: |_| {}, declare: |_, _, _| {} }
+    Case {
+        args,
+        input: "",
+        prepare: |_| {},
+        declare: |_, _, _| {},
+    }
 }
 
 fn asked(args: &'static [&'static str], input: &'static str) -> Case {
-    Case { input, ..plain(args) }
+    Case {
+        input,
+        ..plain(args)
+    }
 }
 
 fn broken_key(fixture: &Fixture) {
@@ -97,7 +105,10 @@ fn master_key_moves(series: &str, _: &mut Ran, tree: &mut Tree) {
 
 fn cases() -> Vec<Case> {
     let mut out: Vec<Case> = EQUAL.iter().map(|args| plain(args)).collect();
-    out.extend(SIGNATURES.iter().map(|args| Case { declare: master_key_moves, ..plain(args) }));
+    out.extend(SIGNATURES.iter().map(|args| Case {
+        declare: master_key_moves,
+        ..plain(args)
+    }));
     for args in [&["-a", "web1"] as &[&str], &["-r", "web1"], &["-d", "web1"]] {
         for answer in ["y\n", "Y\n", "yes", "\n", "n\n", "no\n", " y\n", "x\n", ""] {
             out.push(asked(args, answer));
@@ -106,11 +117,17 @@ fn cases() -> Vec<Case> {
     // A key that is none: 3008 tells of its acceptance although it stays where it is.
     let declare = |series: &str, stock: &mut Ran, _: &mut Tree| {
         if series == "3008" {
-            stock.stdout = stock.stdout.replace("Key for minion broken accepted.\n", "");
+            stock.stdout = stock
+                .stdout
+                .replace("Key for minion broken accepted.\n", "");
         }
     };
     for args in [&["-a", "broken", "-y"] as &[&str], &["-A", "-y"]] {
-        out.push(Case { prepare: broken_key, declare, ..plain(args) });
+        out.push(Case {
+            prepare: broken_key,
+            declare,
+            ..plain(args)
+        });
     }
     // 3008 refuses to reject it; halite moves it as 3006 does, since an operator must be able
     // to refuse anything.
@@ -118,13 +135,18 @@ fn cases() -> Vec<Case> {
         prepare: broken_key,
         declare: |series, _, tree| {
             if series == "3008" {
-                let key = tree.remove("etc/salt/pki/master/minions_pre/broken").unwrap();
+                let key = tree
+                    .remove("etc/salt/pki/master/minions_pre/broken")
+                    .unwrap();
                 tree.insert("etc/salt/pki/master/minions_rejected/broken".into(), key);
             }
         },
         ..plain(&["-r", "broken", "-y"])
     });
-    out.push(Case { prepare: broken_key, ..plain(&["-d", "broken", "-y"]) });
+    out.push(Case {
+        prepare: broken_key,
+        ..plain(&["-d", "broken", "-y"])
+    });
     // An id that several globs match: stock tells of it once per glob.
     out.push(Case {
         declare: |_, stock, _| {
@@ -144,18 +166,28 @@ fn cases() -> Vec<Case> {
         },
         ..plain(&["-L"])
     });
-    out.push(Case { prepare: two_states, ..plain(&["-a", "two", "--include-rejected", "-y"]) });
+    out.push(Case {
+        prepare: two_states,
+        ..plain(&["-a", "two", "--include-rejected", "-y"])
+    });
     out.push(Case {
         prepare: two_states,
         declare: |series, stock, _| {
             if series == "3006" {
                 stock.stdout = stock.stdout.replace("Accepted Keys:\ntwo\n", "");
-                stock.stdout = stock.stdout.replacen("Key for minion two deleted.\n", "", 1);
+                stock.stdout = stock
+                    .stdout
+                    .replacen("Key for minion two deleted.\n", "", 1);
             }
         },
         ..plain(&["-d", "two", "-y"])
     });
-    for args in [&["-d", "m1", "-y"] as &[&str], &["-D", "-y"], &["-d", "m1", "-y", "--preserve-minions", "True"], &["-d", "m*", "-y", "--preserve-minions=false"]] {
+    for args in [
+        &["-d", "m1", "-y"] as &[&str],
+        &["-D", "-y"],
+        &["-d", "m1", "-y", "--preserve-minions", "True"],
+        &["-d", "m*", "-y", "--preserve-minions=false"],
+    ] {
         out.push(plain(args));
     }
     out
@@ -194,20 +226,39 @@ fn compare(series: &str, variable: &str) {
         if (got.status, &got.stdout) != (expected.status, &expected.stdout) {
             faults.push(format!(
                 "{:?} {:?}\n-- stock {}:\n{}{}\n-- halite {}:\n{}{}",
-                case.args, case.input, expected.status, expected.stdout, expected.stderr, got.status, got.stdout, got.stderr
+                case.args,
+                case.input,
+                expected.status,
+                expected.stdout,
+                expected.stderr,
+                got.status,
+                got.stdout,
+                got.stderr
             ));
         }
-        let paths = tree.keys().chain(our_tree.keys()).collect::<std::collections::BTreeSet<_>>();
+        let paths = tree
+            .keys()
+            .chain(our_tree.keys())
+            .collect::<std::collections::BTreeSet<_>>();
         for path in paths {
             if tree.get(path) != our_tree.get(path) {
                 faults.push(format!(
                     "{:?} {:?} {path}\n-- stock: {:?}\n-- halite: {:?}",
-                    case.args, case.input, tree.get(path), our_tree.get(path)
+                    case.args,
+                    case.input,
+                    tree.get(path),
+                    our_tree.get(path)
                 ));
             }
         }
     }
-    assert!(faults.is_empty(), "{} faults in {} commands:\n{}", faults.len(), cases.len(), faults.join("\n"));
+    assert!(
+        faults.is_empty(),
+        "{} faults in {} commands:\n{}",
+        faults.len(),
+        cases.len(),
+        faults.join("\n")
+    );
 }
 
 #[test]

@@ -12,7 +12,14 @@ pub(super) const MIN_KEYSIZE: u32 = 2048;
 
 /// Manages the keys of minions: which are trusted, which wait, which are refused.
 #[derive(Parser, Debug)]
-#[command(name = "halite-key", version, about, infer_long_args = true, args_override_self = true, after_help = "NAME is a glob or a comma list of globs. Without an action all keys are listed.\n\nExamples:\n  halite-key                        list all keys\n  halite-key -f web1                show the fingerprint, to be compared with `key.finger` on web1\n  halite-key -a web1                trust the waiting key of web1\n  halite-key -d 'web*,db1' -y       delete keys without a question\n  halite-key -f master.pub          the value for `master_finger` of the minions\n  halite-key -c /etc/salt -L        the keys of an existing Salt master")]
+#[command(
+    name = "halite-key",
+    version,
+    about,
+    infer_long_args = true,
+    args_override_self = true,
+    after_help = "NAME is a glob or a comma list of globs. Without an action all keys are listed.\n\nExamples:\n  halite-key                        list all keys\n  halite-key -f web1                show the fingerprint, to be compared with `key.finger` on web1\n  halite-key -a web1                trust the waiting key of web1\n  halite-key -d 'web*,db1' -y       delete keys without a question\n  halite-key -f master.pub          the value for `master_finger` of the minions\n  halite-key -c /etc/salt -L        the keys of an existing Salt master"
+)]
 pub(super) struct Options {
     #[command(flatten)]
     pub common: Common,
@@ -46,7 +53,15 @@ pub(super) struct Options {
     list_all: bool,
 
     /// Accept keys that wait
-    #[arg(short, long, value_name = "NAME", allow_hyphen_values = true, default_value = "", hide_default_value = true, help_heading = "Actions")]
+    #[arg(
+        short,
+        long,
+        value_name = "NAME",
+        allow_hyphen_values = true,
+        default_value = "",
+        hide_default_value = true,
+        help_heading = "Actions"
+    )]
     accept: String,
 
     /// Accept all keys that wait
@@ -54,7 +69,15 @@ pub(super) struct Options {
     accept_all: bool,
 
     /// Reject keys that wait
-    #[arg(short, long, value_name = "NAME", allow_hyphen_values = true, default_value = "", hide_default_value = true, help_heading = "Actions")]
+    #[arg(
+        short,
+        long,
+        value_name = "NAME",
+        allow_hyphen_values = true,
+        default_value = "",
+        hide_default_value = true,
+        help_heading = "Actions"
+    )]
     reject: String,
 
     /// Reject all keys that wait
@@ -78,7 +101,15 @@ pub(super) struct Options {
     pub include_denied: bool,
 
     /// Print keys
-    #[arg(short, long, value_name = "NAME", allow_hyphen_values = true, default_value = "", hide_default_value = true, help_heading = "Actions")]
+    #[arg(
+        short,
+        long,
+        value_name = "NAME",
+        allow_hyphen_values = true,
+        default_value = "",
+        hide_default_value = true,
+        help_heading = "Actions"
+    )]
     print: String,
 
     /// Print all keys
@@ -86,7 +117,15 @@ pub(super) struct Options {
     print_all: bool,
 
     /// Delete keys, whatever their state
-    #[arg(short, long, value_name = "NAME", allow_hyphen_values = true, default_value = "", hide_default_value = true, help_heading = "Actions")]
+    #[arg(
+        short,
+        long,
+        value_name = "NAME",
+        allow_hyphen_values = true,
+        default_value = "",
+        hide_default_value = true,
+        help_heading = "Actions"
+    )]
     delete: String,
 
     /// Delete all keys
@@ -94,7 +133,15 @@ pub(super) struct Options {
     delete_all: bool,
 
     /// Show fingerprints, those of the master's own keys too
-    #[arg(short, long, value_name = "NAME", allow_hyphen_values = true, default_value = "", hide_default_value = true, help_heading = "Actions")]
+    #[arg(
+        short,
+        long,
+        value_name = "NAME",
+        allow_hyphen_values = true,
+        default_value = "",
+        hide_default_value = true,
+        help_heading = "Actions"
+    )]
     finger: String,
 
     /// Show all fingerprints
@@ -106,11 +153,22 @@ pub(super) struct Options {
     pub finger_form: Form,
 
     /// Make the key pair NAME.pem and NAME.pub and show its fingerprint; an existing pair is left alone
-    #[arg(long, value_name = "NAME", default_value = "", hide_default_value = true, help_heading = "Making keys")]
+    #[arg(
+        long,
+        value_name = "NAME",
+        default_value = "",
+        hide_default_value = true,
+        help_heading = "Making keys"
+    )]
     gen_keys: String,
 
     /// Directory of that pair
-    #[arg(long, value_name = "DIR", default_value = ".", help_heading = "Making keys")]
+    #[arg(
+        long,
+        value_name = "DIR",
+        default_value = ".",
+        help_heading = "Making keys"
+    )]
     pub gen_keys_dir: PathBuf,
 
     /// Bits of a new key, at least 2048; by default the option `keysize`
@@ -122,15 +180,33 @@ pub(super) struct Options {
     gen_signature: bool,
 
     /// Private key to sign with, instead of `master_sign_key_name` in `pki_dir`
-    #[arg(long = "priv", value_name = "FILE", default_value = "", hide_default_value = true, help_heading = "Making keys")]
+    #[arg(
+        long = "priv",
+        value_name = "FILE",
+        default_value = "",
+        hide_default_value = true,
+        help_heading = "Making keys"
+    )]
     pub private: String,
 
     /// Public key to sign, instead of `master.pub` in `pki_dir`
-    #[arg(long = "pub", value_name = "FILE", default_value = "", hide_default_value = true, help_heading = "Making keys")]
+    #[arg(
+        long = "pub",
+        value_name = "FILE",
+        default_value = "",
+        hide_default_value = true,
+        help_heading = "Making keys"
+    )]
     pub public: String,
 
     /// Directory of the signature file, instead of `pki_dir`
-    #[arg(long, value_name = "DIR", default_value = "", hide_default_value = true, help_heading = "Making keys")]
+    #[arg(
+        long,
+        value_name = "DIR",
+        default_value = "",
+        hide_default_value = true,
+        help_heading = "Making keys"
+    )]
     pub signature_path: String,
 
     /// Make the signing key pair if there is none
@@ -138,19 +214,39 @@ pub(super) struct Options {
     pub auto_create: bool,
 
     /// Outputter: key, nested, json, yaml, raw, pprint, txt, table
-    #[arg(long = "out", alias = "output", value_name = "NAME", help_heading = "Output")]
+    #[arg(
+        long = "out",
+        alias = "output",
+        value_name = "NAME",
+        help_heading = "Output"
+    )]
     pub out: Option<String>,
 
     /// Columns of indentation; negative is one line
-    #[arg(long = "out-indent", alias = "output-indent", value_name = "N", allow_negative_numbers = true, help_heading = "Output")]
+    #[arg(
+        long = "out-indent",
+        alias = "output-indent",
+        value_name = "N",
+        allow_negative_numbers = true,
+        help_heading = "Output"
+    )]
     pub out_indent: Option<i64>,
 
     /// Write results to a file
-    #[arg(long = "out-file", alias = "output-file", value_name = "FILE", help_heading = "Output")]
+    #[arg(
+        long = "out-file",
+        alias = "output-file",
+        value_name = "FILE",
+        help_heading = "Output"
+    )]
     pub out_file: Option<PathBuf>,
 
     /// Append to that file instead of replacing it
-    #[arg(long = "out-file-append", alias = "output-file-append", help_heading = "Output")]
+    #[arg(
+        long = "out-file-append",
+        alias = "output-file-append",
+        help_heading = "Output"
+    )]
     pub out_file_append: bool,
 
     /// No colours
@@ -209,7 +305,8 @@ impl Options {
     /// The first of the given actions in the order of stock (`salt/key.py KeyCLI._update_opts`);
     /// an empty name counts as not given.
     pub fn action<'a>(&'a self) -> Action<'a> {
-        let named: [(&'a str, bool, fn(&'a str) -> Action<'a>); 7] = [
+        type Make<'a> = fn(&'a str) -> Action<'a>;
+        let named: [(&'a str, bool, Make<'a>); 7] = [
             (&self.gen_keys, false, Action::GenKeys),
             (&self.list, self.list_all, Action::List),
             (&self.print, self.print_all, Action::Print),
@@ -235,7 +332,9 @@ impl Options {
     fn check(&self) -> Result<(), &'static str> {
         let all = self.accept_all || self.reject_all || self.delete_all;
         if all && !self.names.is_empty() {
-            return Err("--accept-all, --reject-all and --delete-all take no names; use --accept, --reject or --delete for some keys");
+            return Err(
+                "--accept-all, --reject-all and --delete-all take no names; use --accept, --reject or --delete for some keys",
+            );
         }
         Ok(())
     }
@@ -247,7 +346,9 @@ pub(super) fn read() -> Result<Options, i32> {
     let mut command = Options::command().mut_arg("log_level", |arg| arg.short(None));
     let name = std::env::args_os().next().unwrap_or_default();
     let words = std::iter::once(name).chain(crate::sys::process::arguments());
-    let read = command.try_get_matches_from_mut(words).and_then(|m| Options::from_arg_matches(&m));
+    let read = command
+        .try_get_matches_from_mut(words)
+        .and_then(|m| Options::from_arg_matches(&m));
     let checked = read.and_then(|options| match options.check() {
         Ok(()) => Ok(options),
         Err(why) => Err(command.error(clap::error::ErrorKind::ArgumentConflict, why)),
@@ -268,7 +369,10 @@ pub(super) fn state_of_word(word: &str) -> Option<KeyState> {
         ("rej", KeyState::Rejected),
         ("den", KeyState::Denied),
     ];
-    STARTS.iter().find(|(start, _)| word.starts_with(start)).map(|(_, state)| *state)
+    STARTS
+        .iter()
+        .find(|(start, _)| word.starts_with(start))
+        .map(|(_, state)| *state)
 }
 
 fn list_word(word: &str) -> Result<String, String> {
@@ -287,7 +391,9 @@ fn truth(word: &str) -> Result<bool, String> {
 }
 
 fn keysize(word: &str) -> Result<u32, String> {
-    let bits: u32 = word.parse().map_err(|_| format!("'{word}' is not a number of bits"))?;
+    let bits: u32 = word
+        .parse()
+        .map_err(|_| format!("'{word}' is not a number of bits"))?;
     if bits < MIN_KEYSIZE {
         return Err(format!("The minimum value for keysize is {MIN_KEYSIZE}"));
     }

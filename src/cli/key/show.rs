@@ -31,10 +31,12 @@ impl Screen {
             ..Style::default()
         };
         let asked = options.out.as_deref().or(config.output.as_deref());
-        let outputter = choose_name(asked, "key", false, "").parse().unwrap_or_else(|e| {
-            log::error!("{e}");
-            Outputter::Nested
-        });
+        let outputter = choose_name(asked, "key", false, "")
+            .parse()
+            .unwrap_or_else(|e| {
+                log::error!("{e}");
+                Outputter::Nested
+            });
         let file = match &options.out_file {
             Some(path) => {
                 let mut open = OpenOptions::new();
@@ -48,7 +50,12 @@ impl Screen {
             }
             None => None,
         };
-        Ok(Screen { outputter, style, stdout: BufWriter::new(io::stdout()), file })
+        Ok(Screen {
+            outputter,
+            style,
+            stdout: BufWriter::new(io::stdout()),
+            file,
+        })
     }
 
     /// One line of talk; not a result, so never in the file.

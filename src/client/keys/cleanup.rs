@@ -20,7 +20,11 @@ impl Keys<'_> {
     pub fn forget_vanished(&self, changed: &Changed, preserved: &[MinionId]) -> io::Result<()> {
         let accepted = self.store.list(KeyState::Accepted)?;
         let sessions = SessionStore::new(&self.config.cachedir, Duration::ZERO);
-        for id in changed.done.iter().filter(|id| accepted.binary_search(id).is_err()) {
+        for id in changed
+            .done
+            .iter()
+            .filter(|id| accepted.binary_search(id).is_err())
+        {
             report(id.as_str(), sessions.remove(id));
         }
         if self.config.preserve_minion_cache {
@@ -44,7 +48,10 @@ impl Keys<'_> {
     fn forget_pillars(&self, stays: &dyn Fn(&MinionId) -> bool) -> io::Result<()> {
         let dir = self.config.cachedir.join("pillar");
         for name in names(&dir)? {
-            let Some((id, _)) = name.strip_suffix(".p").and_then(|stem| stem.split_once(':')) else {
+            let Some((id, _)) = name
+                .strip_suffix(".p")
+                .and_then(|stem| stem.split_once(':'))
+            else {
                 continue;
             };
             if id.parse().is_ok_and(|id| !stays(&id)) {
@@ -72,17 +79,27 @@ impl Keys<'_> {
         log::info!("Rotating AES key");
         make_dir(&self.config.cachedir, 0o750)?;
         // A request that stands is written again: should it be damaged, it would never be heeded.
-        write_atomic(&self.config.cachedir.join(".dfn"), content.as_bytes(), 0o400)
+        write_atomic(
+            &self.config.cachedir.join(".dfn"),
+            content.as_bytes(),
+            0o400,
+        )
     }
 }
 
 /// Minions of which something is cached, in either series' layout.
 fn cached_ids(cachedir: &Path) -> io::Result<BTreeSet<MinionId>> {
     let mut out = BTreeSet::new();
-    out.extend(names(&cachedir.join("minions"))?.iter().filter_map(|n| n.parse().ok()));
+    out.extend(
+        names(&cachedir.join("minions"))?
+            .iter()
+            .filter_map(|n| n.parse().ok()),
+    );
     for bank in ["grains", "pillar"] {
         let files = names(&cachedir.join(bank))?;
-        let ids = files.iter().filter_map(|n| n.strip_suffix(".p")?.parse().ok());
+        let ids = files
+            .iter()
+            .filter_map(|n| n.strip_suffix(".p")?.parse().ok());
         out.extend(ids);
     }
     // The banks of 3008 name pillars of environments `<id>:<pillarenv>`.

@@ -29,7 +29,10 @@ impl fmt::Display for KeyPairError {
         match self {
             KeyPairError::Missing(text) => f.write_str(text),
             KeyPairError::BadName(name) => {
-                write!(f, "{name:?} cannot name a key pair: give a plain name, and the directory with --gen-keys-dir")
+                write!(
+                    f,
+                    "{name:?} cannot name a key pair: give a plain name, and the directory with --gen-keys-dir"
+                )
             }
             KeyPairError::Io(path, e) => write!(f, "{}: {e}", path.display()),
             KeyPairError::Key(path, why) => write!(f, "{}: {why}", path.display()),
@@ -44,17 +47,30 @@ impl std::error::Error for KeyPairError {}
 ///
 /// # Errors
 /// See [`KeyPairError`].
-pub fn generate_pair(config: &MasterConfig, dir: &Path, name: &str, bits: u32) -> Result<String, KeyPairError> {
+pub fn generate_pair(
+    config: &MasterConfig,
+    dir: &Path,
+    name: &str,
+    bits: u32,
+) -> Result<String, KeyPairError> {
     let key = pair(config, dir, name, bits)?;
     let hash = config.hash_type.parse::<HashType>().unwrap_or_default();
     Ok(finger(&key.public().to_pem(), hash))
 }
 
-fn pair(config: &MasterConfig, dir: &Path, name: &str, bits: u32) -> Result<PrivateKey, KeyPairError> {
+fn pair(
+    config: &MasterConfig,
+    dir: &Path,
+    name: &str,
+    bits: u32,
+) -> Result<PrivateKey, KeyPairError> {
     if name.is_empty() || name.contains(['/', '\0']) {
         return Err(KeyPairError::BadName(name.to_owned()));
     }
-    let (path, public_path) = (dir.join(format!("{name}.pem")), dir.join(format!("{name}.pub")));
+    let (path, public_path) = (
+        dir.join(format!("{name}.pem")),
+        dir.join(format!("{name}.pub")),
+    );
     if path.exists() {
         return private_key(&path);
     }
@@ -64,7 +80,8 @@ fn pair(config: &MasterConfig, dir: &Path, name: &str, bits: u32) -> Result<Priv
     };
     make_dir(dir, 0o755).map_err(io_error(dir))?;
     log::info!("Generating key-pair for {}", path.display());
-    let key = PrivateKey::generate(bits as usize).map_err(|e| KeyPairError::Key(path.clone(), e.to_string()))?;
+    let key = PrivateKey::generate(bits as usize)
+        .map_err(|e| KeyPairError::Key(path.clone(), e.to_string()))?;
     OpenOptions::new()
         .write(true)
         .create_new(true)
@@ -72,7 +89,12 @@ fn pair(config: &MasterConfig, dir: &Path, name: &str, bits: u32) -> Result<Priv
         .open(&path)
         .and_then(|mut f| f.write_all(key.to_pem().as_bytes()))
         .map_err(io_error(&path))?;
-    write_atomic(&public_path, key.public().to_pem().as_bytes(), public_mode(config)).map_err(io_error(&public_path))?;
+    write_atomic(
+        &public_path,
+        key.public().to_pem().as_bytes(),
+        public_mode(config),
+    )
+    .map_err(io_error(&public_path))?;
     Ok(key)
 }
 
@@ -85,7 +107,8 @@ fn public_mode(config: &MasterConfig) -> u32 {
 }
 
 fn private_key(path: &Path) -> Result<PrivateKey, KeyPairError> {
-    PrivateKey::from_pem(&read(path)?).map_err(|e| KeyPairError::Key(path.to_owned(), e.to_string()))
+    PrivateKey::from_pem(&read(path)?)
+        .map_err(|e| KeyPairError::Key(path.to_owned(), e.to_string()))
 }
 
 fn read(path: &Path) -> Result<zeroize::Zeroizing<String>, KeyPairError> {
@@ -123,13 +146,23 @@ pub fn signature_name(config: &MasterConfig) -> String {
 ///
 /// # Errors
 /// See [`KeyPairError`].
-pub fn make_signature(config: &MasterConfig, options: &SignatureOptions) -> Result<bool, KeyPairError> {
+pub fn make_signature(
+    config: &MasterConfig,
+    options: &SignatureOptions,
+) -> Result<bool, KeyPairError> {
     let public = given(&options.public, "Public-key")?;
     let private = given(&options.private, "Private-key")?;
-    let own = config.pki_dir.join(format!("{}.pem", config.master_sign_key_name));
+    let own = config
+        .pki_dir
+        .join(format!("{}.pem", config.master_sign_key_name));
     let private = match private.or_else(|| own.is_file().then_some(own)) {
         Some(path) => private_key(&path)?,
-        None if options.create => pair(config, &config.pki_dir, &config.master_sign_key_name, options.bits)?,
+        None if options.create => pair(
+            config,
+            &config.pki_dir,
+            &config.master_sign_key_name,
+            options.bits,
+        )?,
         None => return Err(KeyPairError::Missing("No usable private-key found".into())),
     };
     let master = config.pki_dir.join("master.pub");
@@ -150,19 +183,28 @@ fn given(path: &str, what: &str) -> Result<Option<PathBuf>, KeyPairError> {
         return Ok(None);
     }
     if !Path::new(path).is_file() {
-        return Err(KeyPairError::Missing(format!("{what} {path} does not exist")));
+        return Err(KeyPairError::Missing(format!(
+            "{what} {path} does not exist"
+        )));
     }
     Ok(Some(path.into()))
 }
 
-fn write_signature(config: &MasterConfig, dir: &Path, private: &PrivateKey, public: &str) -> Result<bool, KeyPairError> {
+fn write_signature(
+    config: &MasterConfig,
+    dir: &Path,
+    private: &PrivateKey,
+    public: &str,
+) -> Result<bool, KeyPairError> {
     let path = dir.join(signature_name(config));
     if path.is_file() {
         log::error!("{} exists already; remove it first", path.display());
         return Ok(false);
     }
     let algorithm: Signing = config.publish_signing_algorithm.parse().unwrap_or_default();
-    let text = base64::engine::general_purpose::STANDARD.encode(private.sign(algorithm, public.as_bytes())) + "\n";
+    let text = base64::engine::general_purpose::STANDARD
+        .encode(private.sign(algorithm, public.as_bytes()))
+        + "\n";
     make_dir(dir, 0o755)
         .and_then(|()| write_atomic(&path, text.as_bytes(), public_mode(config)))
         .map_err(|e| KeyPairError::Io(path, e))?;
