@@ -5,12 +5,12 @@ use crate::config::{MasterConfig, load_master};
 use crate::master;
 use crate::sys::daemon::{Report, start_in_background};
 use crate::sys::process::{RoleSpec, arguments, role, settle};
-use clap::Parser;
+use clap::{CommandFactory, Parser};
 use std::path::PathBuf;
 
 /// The halite master: serves Salt minions 3006, 3007 and 3008 as well as halite's own.
 #[derive(Parser, Debug)]
-#[command(name = "halite-master", version, about, after_help = "Signals: TERM and INT end the master within three seconds, HUP opens the log files anew.\n\nExamples:\n  halite-master                     serve with /etc/halite/master, log to the terminal\n  halite-master -d                  the same in the background\n  halite-master -c /etc/salt        take over an existing Salt master's directory\n  halite-master --check-config      say what is wrong with the configuration")]
+#[command(name = "halite-master", version, after_help = "Signals: TERM and INT end the master within three seconds, HUP opens the log files anew.\n\nExamples:\n  halite-master                     serve with /etc/halite/master, log to the terminal\n  halite-master -d                  the same in the background\n  halite-master -c /etc/salt        take over an existing Salt master's directory\n  halite-master --check-config      say what is wrong with the configuration")]
 struct Options {
     #[command(flatten)]
     common: Common,
@@ -46,6 +46,11 @@ struct Options {
 
 const ROLE_MAIN: &str = "main";
 const TITLE: &str = "HALITE_TITLE";
+
+/// The command with its options.
+pub(super) fn command() -> clap::Command {
+    Options::command()
+}
 
 /// Runs the command and returns its exit status.
 pub fn run() -> i32 {

@@ -13,13 +13,14 @@
 //! (none: the message goes to everybody).
 
 use super::reqserver::EXIT_BIND;
-use super::roles::{RoleError, Roles};
+use super::roles::{RoleError, Roles, check_memory};
 use crate::config::MasterConfig;
 use crate::crypto::{Crypticle, KeyString, PrivateKey, Signing};
 use crate::sys::shared::SharedSecret;
 use crate::sys::signals::StopFlag;
 use crate::transport::sockets::{KeepAlive, bind, ipc_url, tcp_url};
 use crate::wire::msgpack::{self, Item, Profile, Reader};
+use std::time::{Duration, Instant};
 
 /// Runs the role until it is told to stop.
 pub fn run(config: &MasterConfig, roles: &Roles, stop: &StopFlag) -> Result<(), RoleError> {
@@ -31,7 +32,12 @@ pub fn run(config: &MasterConfig, roles: &Roles, stop: &StopFlag) -> Result<(), 
         .map_err(|e| RoleError::new(EXIT_BIND, e.to_string()))?;
     let mut sealer = Sealer::new(config)?;
     roles.ready();
+    let mut checked = Instant::now();
     while !stop.is_set() {
+        if checked.elapsed() > Duration::from_millis(250) {
+            checked = Instant::now();
+            check_memory()?;
+        }
         match feed.poll(zmq::POLLIN, 100) {
             Ok(0) | Err(zmq::Error::EINTR) => continue,
             Ok(_) => {}

@@ -14,7 +14,7 @@
 //! who it is), reply.
 
 use super::dispatch::{Dispatcher, Fate, Limits};
-use super::roles::{RoleError, Roles};
+use super::roles::{RoleError, Roles, check_memory};
 use crate::config::{MasterConfig, WorkerPool};
 use crate::crypto::Crypticle;
 use crate::store::sessions::SessionStore;
@@ -141,8 +141,7 @@ impl Server {
             }
         }
         self.assign()?;
-        self.tick();
-        Ok(())
+        self.tick()
     }
 
     fn peer_message(&mut self) -> Result<bool, RoleError> {
@@ -177,7 +176,9 @@ impl Server {
         let request = Request { identity, body, peer, seal };
         // A full queue gets no answer: any answer at all would make a minion sign in again
         // and add to the load. It asks again after its own timeout.
-        let _ = self.dispatcher.submit(Instant::now(), pool, class, request);
+        if self.dispatcher.submit(Instant::now(), pool, class, request).is_ok() {
+            self.seen.begin(seal);
+        }
     }
 
     fn sort(&mut self, envelope: &Envelope) -> Result<(usize, Class, Option<u64>), Refusal> {
@@ -221,9 +222,7 @@ impl Server {
                     return Ok(true);
                 };
                 if let Some(request) = self.dispatcher.done(name, u64::from_be_bytes(seq)) {
-                    if let (Some(seal), b"\x01") = (request.seal, &**proven) {
-                        self.seen.insert(seal);
-                    }
+                    self.seen.end(request.seal, &**proven == b"\x01");
                     self.answer(&request.identity, reply);
                 }
             }
@@ -248,7 +247,9 @@ impl Server {
         }
     }
 
+    /// Answers a request that is given up. It may have been carried out, so it counts as seen.
     fn fail(&mut self, request: &Request) {
+        self.seen.end(request.seal, true);
         let reply = msgpack::encode(&super::worker::HANDLER_FAILED.into(), Profile::Wire);
         self.answer(&request.identity, &reply);
     }
@@ -265,12 +266,13 @@ impl Server {
         Ok(())
     }
 
-    fn tick(&mut self) {
+    fn tick(&mut self) -> Result<(), RoleError> {
         let now = Instant::now();
         if now.duration_since(self.last_tick) < Duration::from_millis(250) {
-            return;
+            return Ok(());
         }
         self.last_tick = now;
+        check_memory()?;
         for request in self.dispatcher.expire(now) {
             log::warn!("a request of {} missed its deadline", request.peer);
             self.fail(&request);
@@ -284,6 +286,7 @@ impl Server {
             );
             self.reported = refused;
         }
+        Ok(())
     }
 }
 
@@ -312,16 +315,32 @@ fn seal_of(load: &[u8]) -> u64 {
     load[at..].iter().take(8).fold(0, |n, b| n << 8 | u64::from(*b))
 }
 
-/// Authentication codes of requests that were proven genuine, two generations of them.
+/// Authentication codes of requests at hand, and of those that were proven genuine, two
+/// generations of these.
 #[derive(Default)]
 struct Seen {
+    at_hand: HashSet<u64>,
     young: HashSet<u64>,
     old: HashSet<u64>,
 }
 
 impl Seen {
     fn contains(&self, seal: u64) -> bool {
-        self.young.contains(&seal) || self.old.contains(&seal)
+        self.at_hand.contains(&seal) || self.young.contains(&seal) || self.old.contains(&seal)
+    }
+
+    /// A request waits or runs: a copy that arrives meanwhile is a replay.
+    fn begin(&mut self, seal: Option<u64>) {
+        self.at_hand.extend(seal);
+    }
+
+    /// A request is done with; `genuine` if its sender has proven who it is.
+    fn end(&mut self, seal: Option<u64>, genuine: bool) {
+        let Some(seal) = seal else { return };
+        self.at_hand.remove(&seal);
+        if genuine {
+            self.insert(seal);
+        }
     }
 
     fn insert(&mut self, seal: u64) {

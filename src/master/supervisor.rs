@@ -16,7 +16,7 @@ use crate::config::MasterConfig;
 use crate::crypto::KeyString;
 use crate::store::open;
 use crate::sys::daemon::{InstanceLock, PidFile, Report, make_dir};
-use crate::sys::process::{RoleSpec, raise_open_files};
+use crate::sys::process::{RoleSpec, drop_privileges, hand_over, raise_open_files, user_name};
 use crate::sys::shared::{SHARED_FD, SharedSecret};
 use crate::sys::signals::SignalPipe;
 use nix::sys::signal::{Signal, kill};
@@ -24,6 +24,7 @@ use nix::unistd::Pid;
 use std::ffi::OsString;
 use std::io::Read;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::path::Path;
 use std::process::Child;
 use std::time::{Duration, Instant};
 
@@ -32,6 +33,8 @@ pub const CONFIG_DIR: &str = "HALITE_CONFIG_DIR";
 /// Environment variable that tells roles the log level of the command line.
 pub const LOG_LEVEL: &str = "HALITE_LOG_LEVEL";
 
+/// Exit status for an account that cannot be taken on (`EX_NOUSER`), as Salt's.
+const EXIT_NO_USER: i32 = 67;
 const STOP_LIMIT: Duration = Duration::from_millis(2700);
 const DRAIN_LIMIT: Duration = Duration::from_millis(1800);
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
@@ -70,6 +73,7 @@ pub fn supervise(config: &MasterConfig, command: &str, report: &mut Report) -> R
     let signals = SignalPipe::install()?;
     let _pid = PidFile::write(&config.pidfile)
         .map_err(|e| RoleError::new(1, format!("pid file {}: {e}", config.pidfile.display())))?;
+    become_user(config)?;
     let mut roles = table(config, command, &shared);
     let outcome = serve(&mut roles, &signals, report);
     shut_down(&mut roles, &signals);
@@ -95,6 +99,28 @@ fn prepare(config: &MasterConfig) -> Result<(), RoleError> {
         Err(e) => log::warn!("the limit of open files could not be raised: {e}"),
     }
     Ok(())
+}
+
+/// Takes on the account of the option `user`, giving it the master's directories first.
+/// The ports are above 1024, so nothing needs root from here on.
+fn become_user(config: &MasterConfig) -> Result<(), RoleError> {
+    if user_name() == config.user {
+        return Ok(());
+    }
+    if nix::unistd::geteuid().is_root() {
+        for dir in [&config.pki_dir, &config.cachedir, &config.sock_dir, &config.pidfile] {
+            // Old jobs may be many; they are read through their directory all the same.
+            hand_over(dir, &config.user, &["jobs"])
+                .map_err(|e| RoleError::new(1, format!("{} cannot be given to {}: {e}", dir.display(), config.user)))?;
+        }
+        let log = Path::new(&config.log_file);
+        // The directory as well where it is the product's own, not a shared one such as /var/log.
+        let dir = log.parent().filter(|dir| dir.ends_with(config.flavour.name()));
+        for path in [Some(log), dir].into_iter().flatten().filter(|p| p.exists()) {
+            hand_over(path, &config.user, &[])?;
+        }
+    }
+    drop_privileges(&config.user).map_err(|e| RoleError::new(EXIT_NO_USER, e.to_string()))
 }
 
 fn table(config: &MasterConfig, command: &str, shared: &SharedSecret) -> Vec<Role> {
@@ -183,6 +209,9 @@ fn serve(roles: &mut [Role], signals: &SignalPipe, report: &mut Report) -> Resul
             }
         }
         wait(roles, signals)?;
+        if signals.stop.is_set() {
+            break;
+        }
         for role in roles.iter_mut() {
             if let Some(status) = role.reap() {
                 if status.code() == Some(EXIT_BIND) && !role.served {

@@ -182,8 +182,12 @@ impl Format {
                 }
             }
         }
-        // A line end inside a message would let a peer forge log lines.
-        let mut out = out.replace('\n', "\\n");
+        // A line end inside a message would let a peer forge log lines, an escape sequence
+        // would speak to the terminal of whoever reads them.
+        let mut out = match out.contains(|c: char| c.is_control() && c != '\t') {
+            true => out.chars().map(shown).collect(),
+            false => out,
+        };
         out.push('\n');
         out
     }
@@ -199,6 +203,15 @@ impl Format {
             "message" => record.args().to_string(),
             _ => String::new(),
         }
+    }
+}
+
+/// A character as it stands in a log line: control characters only in name.
+fn shown(c: char) -> String {
+    match c {
+        '\t' => c.into(),
+        c if c.is_control() => c.escape_default().to_string(),
+        c => c.into(),
     }
 }
 
@@ -241,10 +254,10 @@ mod tests {
             &Record::builder()
                 .level(Level::Warn)
                 .line(Some(7))
-                .args(format_args!("a\nb"))
+                .args(format_args!("a\nb\u{1b}[2J"))
                 .build(),
         );
-        assert_eq!(line, "[WARNING ] 100% 0007 a\\nb\n");
+        assert_eq!(line, "[WARNING ] 100% 0007 a\\nb\\u{1b}[2J\n");
     }
 
     #[test]

@@ -6,14 +6,13 @@ mod show;
 
 use super::common::{Common, LogSettings, OutputConfig, OutputOptions, fail, parse};
 use crate::config::{MasterConfig, load_master};
-use clap::Parser;
+use clap::{CommandFactory, Parser};
 
 /// Run a function on minions and show what they return.
 #[derive(Parser, Debug)]
 #[command(
     name = "halite",
     version,
-    about,
     override_usage = "halite [OPTIONS] <TARGET> <FUNCTION> [ARGUMENTS]...",
     after_help = "Examples:\n  \
         halite '*' test.ping                         is everybody there?\n  \
@@ -212,6 +211,11 @@ impl TargetOptions {
         .find(|(on, _)| *on)
         .map_or("glob", |(_, name)| name)
     }
+}
+
+/// The command with its options.
+pub(super) fn command() -> clap::Command {
+    Options::command()
 }
 
 /// Runs the command and returns its exit status.
