@@ -98,7 +98,12 @@ fn call(options: &Options) -> Result<i32, MinionError> {
     let (fun, args) = match options.words.split_first() {
         Some((fun, args)) => (fun.as_str(), args),
         None if options.doc || options.grains => ("", &[][..]),
-        None => return Ok(fail("name a function, such as test.ping; --help shows more", super::common::EXIT_USAGE)),
+        None => {
+            return Ok(fail(
+                "name a function, such as test.ping; --help shows more",
+                super::common::EXIT_USAGE,
+            ));
+        }
     };
     if options.doc {
         return Ok(documentation(fun));
@@ -106,7 +111,12 @@ fn call(options: &Options) -> Result<i32, MinionError> {
     let config = Arc::new(load(options)?);
     let grains = Arc::new(all_grains(&config));
     if options.grains {
-        return show(options, &config, "grains", &Value::Map(grains.as_ref().clone()));
+        return show(
+            options,
+            &config,
+            "grains",
+            &Value::Map(grains.as_ref().clone()),
+        );
     }
     let local = options.local || config.file_client == "local";
     let mut master = match local {
@@ -130,7 +140,8 @@ fn call(options: &Options) -> Result<i32, MinionError> {
         job: Some(load.clone()),
     };
     // Where the directory cannot be written, find_job does not see this call, and that is all.
-    let noted = !local && proc::write(&config.cachedir, jid.as_str(), &load, std::process::id()).is_ok();
+    let noted =
+        !local && proc::write(&config.cachedir, jid.as_str(), &load, std::process::id()).is_ok();
     let outcome = job::guarded(&ctx, fun, &wire_args(args), &config.disable_modules);
     if noted && let Err(e) = proc::remove(&config.cachedir, jid.as_str()) {
         log::warn!("the file of job {jid} cannot be removed: {e}");
@@ -255,7 +266,12 @@ fn complain(fun: &str, outcome: &Outcome) -> Option<i32> {
     }
 }
 
-fn show(options: &Options, config: &MinionConfig, out: &str, value: &Value) -> Result<i32, MinionError> {
+fn show(
+    options: &Options,
+    config: &MinionConfig,
+    out: &str,
+    value: &Value,
+) -> Result<i32, MinionError> {
     let bad = |e: String| MinionError::new(1, format!("ERROR: {e}"));
     let mut screen = options
         .output
@@ -278,13 +294,21 @@ struct Connection {
 
 impl Connection {
     fn open(config: &Arc<MinionConfig>, grains: &Map) -> Result<Connection, MinionError> {
-        make_dir(&config.cachedir, 0o755).map_err(|e| MinionError::io("cachedir", &config.cachedir, &e))?;
+        make_dir(&config.cachedir, 0o755)
+            .map_err(|e| MinionError::io("cachedir", &config.cachedir, &e))?;
         let stop = Stop::of(&StopFlag::install()?)?;
-        let session = Arc::new(Session::new(config.clone(), grains, &zmq::Context::new(), true)?);
+        let session = Arc::new(Session::new(
+            config.clone(),
+            grains,
+            &zmq::Context::new(),
+            true,
+        )?);
         if session.renew(0, &stop)?.is_none() {
             return Err(interrupted());
         }
-        Ok(Connection { channel: Channel::new(&session, stop)? })
+        Ok(Connection {
+            channel: Channel::new(&session, stop)?,
+        })
     }
 
     fn pillar(&mut self, grains: &Map) -> Result<Map, MinionError> {

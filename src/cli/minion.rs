@@ -69,7 +69,10 @@ pub fn run() -> i32 {
         }
     };
     if options.config_dump {
-        print!("{}", crate::wire::yaml::emit(&crate::wire::Value::Map(config.as_map()), true));
+        print!(
+            "{}",
+            crate::wire::yaml::emit(&crate::wire::Value::Map(config.as_map()), true)
+        );
         return 0;
     }
     if options.daemon {
@@ -90,7 +93,9 @@ fn load(options: &Options) -> Result<MinionConfig, String> {
 }
 
 fn background() -> i32 {
-    let kept = arguments().into_iter().filter(|a| a != "-d" && a != "--daemon");
+    let kept = arguments()
+        .into_iter()
+        .filter(|a| a != "-d" && a != "--daemon");
     match start_in_background(kept) {
         Ok(Ok(())) => 0,
         Ok(Err(why)) => fail(why, 1),
@@ -114,7 +119,10 @@ fn serve(options: &Options, mut config: MinionConfig) -> i32 {
         // A background start: leave the terminal's session.
         let _ = nix::unistd::setsid();
     }
-    let start = Start { title: title(), log: log_levels(&options.common, &config) };
+    let start = Start {
+        title: title(),
+        log: log_levels(&options.common, &config),
+    };
     match daemon::run(config, start, &mut report) {
         Ok(()) => 0,
         Err(e) => {
@@ -127,14 +135,23 @@ fn serve(options: &Options, mut config: MinionConfig) -> i32 {
 
 /// The command line, as the names of jobs in the process list begin.
 fn title() -> String {
-    let words: Vec<String> = std::env::args_os().map(|a| a.to_string_lossy().into_owned()).collect();
+    let words: Vec<String> = std::env::args_os()
+        .map(|a| a.to_string_lossy().into_owned())
+        .collect();
     words.join(" ")
 }
 
 /// What a job's process logs where: console level, file level, file.
 fn log_levels(common: &Common, config: &MinionConfig) -> (String, String, String) {
     let console = common.log_level.as_ref().unwrap_or(&config.log_level);
-    let own = common.log_file_level.as_ref().or(config.log_level_logfile.as_ref());
+    let own = common
+        .log_file_level
+        .as_ref()
+        .or(config.log_level_logfile.as_ref());
     let file = common.log_file.as_ref().unwrap_or(&config.log_file);
-    (console.clone(), own.unwrap_or(console).clone(), file.clone())
+    (
+        console.clone(),
+        own.unwrap_or(console).clone(),
+        file.clone(),
+    )
 }

@@ -72,7 +72,10 @@ pub fn run() -> i32 {
         Err(e) => return fail(e, 1),
     };
     let Some(function) = runner::find(name) else {
-        return fail(format!("'{name}' is not available; `halite-run -d` lists what is"), 1);
+        return fail(
+            format!("'{name}' is not available; `halite-run -d` lists what is"),
+            1,
+        );
     };
     let (positional, keyword) = parse_input(&options.args);
     let mut style = screen.style.clone();
@@ -80,7 +83,10 @@ pub fn run() -> i32 {
         style.indent = Some(if pretty { 4 } else { -1 });
         let text = render(Outputter::Json, data, &style);
         let mut out = std::io::stdout().lock();
-        if writeln!(out, "{tag}\t{text}").and_then(|()| out.flush()).is_err() {
+        if writeln!(out, "{tag}\t{text}")
+            .and_then(|()| out.flush())
+            .is_err()
+        {
             std::process::exit(0);
         }
     };
@@ -90,10 +96,21 @@ pub fn run() -> i32 {
         stop: StopFlag::install().unwrap_or_default(),
         show: &mut show,
     };
-    match runner::run(&mut context, function, Args { positional, keyword }) {
+    match runner::run(
+        &mut context,
+        function,
+        Args {
+            positional,
+            keyword,
+        },
+    ) {
         Ok(ran) => {
             if !ran.value.is_nil() {
-                let name = screen.out.clone().or(ran.out).unwrap_or_else(|| "nested".into());
+                let name = screen
+                    .out
+                    .clone()
+                    .or(ran.out)
+                    .unwrap_or_else(|| "nested".into());
                 screen.show(&name, &ran.value);
             }
             0
@@ -115,5 +132,8 @@ fn document(wanted: &str) -> i32 {
     if found {
         return 0;
     }
-    fail(format!("'{wanted}' is not available; `halite-run -d` lists what is"), 1)
+    fail(
+        format!("'{wanted}' is not available; `halite-run -d` lists what is"),
+        1,
+    )
 }

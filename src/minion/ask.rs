@@ -32,7 +32,10 @@ impl Stop {
     /// # Errors
     /// No descriptors left.
     pub fn of(flag: &StopFlag) -> io::Result<Stop> {
-        Ok(Stop { flag: flag.clone(), stream: Arc::new(flag.descriptor()?) })
+        Ok(Stop {
+            flag: flag.clone(),
+            stream: Arc::new(flag.descriptor()?),
+        })
     }
 
     /// Whether it is time to end.
@@ -141,7 +144,13 @@ impl Asker {
     ///
     /// # Errors
     /// The address is none, or no sockets are left.
-    pub fn ask(&mut self, body: &[u8], timeout: Duration, stop: &Stop, wake: Option<&Wake>) -> io::Result<Answer> {
+    pub fn ask(
+        &mut self,
+        body: &[u8],
+        timeout: Duration,
+        stop: &Stop,
+        wake: Option<&Wake>,
+    ) -> io::Result<Answer> {
         let answer = self.try_ask(body, timeout, stop, wake);
         if !matches!(answer, Ok(Answer::Bytes(_))) {
             // A REQ socket that waits for an answer can do nothing else: drop it.
@@ -150,7 +159,13 @@ impl Asker {
         answer
     }
 
-    fn try_ask(&mut self, body: &[u8], timeout: Duration, stop: &Stop, wake: Option<&Wake>) -> io::Result<Answer> {
+    fn try_ask(
+        &mut self,
+        body: &[u8],
+        timeout: Duration,
+        stop: &Stop,
+        wake: Option<&Wake>,
+    ) -> io::Result<Answer> {
         let socket = match self.socket.take() {
             Some(socket) => socket,
             None => self.connect()?,
@@ -192,9 +207,12 @@ impl Asker {
         socket.set_maxmsgsize(MAX_ANSWER)?;
         self.keepalive.apply(&socket)?;
         socket.set_ipv6(self.ipv6)?;
-        socket
-            .connect(&self.url)
-            .map_err(|e| io::Error::other(format!("cannot connect to {}: {e}; see the option `master`", self.url)))?;
+        socket.connect(&self.url).map_err(|e| {
+            io::Error::other(format!(
+                "cannot connect to {}: {e}; see the option `master`",
+                self.url
+            ))
+        })?;
         Ok(socket)
     }
 }

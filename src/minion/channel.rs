@@ -65,7 +65,12 @@ impl Channel {
     ///
     /// # Errors
     /// A sign-in that became necessary was refused for good.
-    pub fn call(&mut self, load: &Map, timeout: Duration, tries: u32) -> Result<Reply, MinionError> {
+    pub fn call(
+        &mut self,
+        load: &Map,
+        timeout: Duration,
+        tries: u32,
+    ) -> Result<Reply, MinionError> {
         self.exchange(load, timeout, tries, |_, credentials, answer, nonce| {
             request::open(credentials, answer, nonce)
         })
@@ -94,16 +99,25 @@ impl Channel {
             "cmd" => "_pillar",
         };
         let (timeout, tries) = self.usual();
-        let outcome = self.exchange(&load, timeout, tries, |session, credentials, answer, nonce| {
-            request::open_pillar(session.terms(), credentials, answer, nonce)
-        })?;
+        let outcome = self.exchange(
+            &load,
+            timeout,
+            tries,
+            |session, credentials, answer, nonce| {
+                request::open_pillar(session.terms(), credentials, answer, nonce)
+            },
+        )?;
         match outcome {
             Outcome::Opened(pillar) => Ok(Some(pillar)),
             Outcome::Stopped => Ok(None),
-            Outcome::Unreadable(why) => Err(MinionError::new(1, format!("the master gave no pillar: {why}"))),
-            Outcome::Silence | Outcome::Interrupted => {
-                Err(MinionError::new(1, "the master did not answer the request for the pillar"))
-            }
+            Outcome::Unreadable(why) => Err(MinionError::new(
+                1,
+                format!("the master gave no pillar: {why}"),
+            )),
+            Outcome::Silence | Outcome::Interrupted => Err(MinionError::new(
+                1,
+                "the master did not answer the request for the pillar",
+            )),
         }
     }
 
@@ -131,7 +145,9 @@ impl Channel {
             };
             match self.once(&credentials, load, timeout, &open)? {
                 Outcome::Unreadable(words) if !renewed => {
-                    log::info!("the master does not know our session key ({words}); signing in again");
+                    log::info!(
+                        "the master does not know our session key ({words}); signing in again"
+                    );
                     renewed = true;
                     self.session.renew(credentials.generation, &self.stop)?;
                 }
@@ -169,16 +185,28 @@ impl Channel {
         self.asker.turn_to(&credentials.request_url);
         let nonce = nonce();
         let sign = self.session.config().minion_sign_messages;
-        let body = request::seal(self.session.terms(), credentials, load, &nonce, unix_now(), sign);
-        Ok(match self.asker.ask(&body, timeout, &self.stop, Some(&self.wake))? {
-            Answer::Bytes(answer) => match open(&self.session, credentials, &answer, &nonce) {
-                Ok(value) => Outcome::Opened(value),
-                Err(words) => Outcome::Unreadable(words),
+        let body = request::seal(
+            self.session.terms(),
+            credentials,
+            load,
+            &nonce,
+            unix_now(),
+            sign,
+        );
+        Ok(
+            match self
+                .asker
+                .ask(&body, timeout, &self.stop, Some(&self.wake))?
+            {
+                Answer::Bytes(answer) => match open(&self.session, credentials, &answer, &nonce) {
+                    Ok(value) => Outcome::Opened(value),
+                    Err(words) => Outcome::Unreadable(words),
+                },
+                Answer::Silence => Outcome::Silence,
+                Answer::Interrupted => Outcome::Interrupted,
+                Answer::Stopped => Outcome::Stopped,
             },
-            Answer::Silence => Outcome::Silence,
-            Answer::Interrupted => Outcome::Interrupted,
-            Answer::Stopped => Outcome::Stopped,
-        })
+        )
     }
 }
 

@@ -52,7 +52,9 @@ impl Outbox {
             false => Letter::Loose(load),
         };
         match self.letters.try_send(letter) {
-            Err(TrySendError::Full(Letter::Spooled(_))) => self.overflow.store(true, Ordering::Relaxed),
+            Err(TrySendError::Full(Letter::Spooled(_))) => {
+                self.overflow.store(true, Ordering::Relaxed)
+            }
             Err(_) => log::error!("the result of job {name} cannot be queued and is lost"),
             Ok(()) => {}
         }
@@ -93,12 +95,19 @@ impl Courier {
     ///
     /// # Errors
     /// No descriptors left.
-    pub fn new(session: &Arc<Session>, spool: Option<Spool>, stop: Stop) -> io::Result<(Courier, Outbox)> {
+    pub fn new(
+        session: &Arc<Session>,
+        spool: Option<Spool>,
+        stop: Stop,
+    ) -> io::Result<(Courier, Outbox)> {
         let (letters, received) = bounded(QUEUE);
         let overflow = Arc::new(AtomicBool::new(false));
         let left = spool.as_ref().map(Spool::names).unwrap_or_default();
         if !left.is_empty() {
-            log::info!("{} results of an earlier process are sent to the master", left.len());
+            log::info!(
+                "{} results of an earlier process are sent to the master",
+                left.len()
+            );
         }
         let courier = Courier {
             channel: Channel::new(session, stop)?,
@@ -108,7 +117,14 @@ impl Courier {
             spool: spool.clone(),
             overflow: overflow.clone(),
         };
-        Ok((courier, Outbox { letters, spool, overflow }))
+        Ok((
+            courier,
+            Outbox {
+                letters,
+                spool,
+                overflow,
+            },
+        ))
     }
 
     /// Carries letters until the process ends. A sign-in that is refused for good goes to `alarm`.
@@ -131,7 +147,8 @@ impl Courier {
                 && let Some(spool) = &self.spool
             {
                 // Letters that are queued as well find their file gone later.
-                self.waiting.extend(spool.names().into_iter().map(Letter::Spooled));
+                self.waiting
+                    .extend(spool.names().into_iter().map(Letter::Spooled));
                 continue;
             }
             match self.letters.recv_timeout(LOOK) {
@@ -166,7 +183,10 @@ impl Courier {
             Reply::Value(_) => Ok(true),
             Reply::Stopped => Ok(false),
             Reply::Silence | Reply::Refused(_) => {
-                log::warn!("an event ({}) did not reach the master", load.str("tag").unwrap_or_default());
+                log::warn!(
+                    "an event ({}) did not reach the master",
+                    load.str("tag").unwrap_or_default()
+                );
                 Ok(true)
             }
         }
@@ -187,12 +207,16 @@ impl Courier {
                 // An empty text is an exception in the master's handler.
                 Reply::Value(v) if v.is_str("") && refused + 1 < MAX_REFUSALS => refused += 1,
                 Reply::Value(v) if v.is_str("") => {
-                    log::error!("the master failed to take the result of job {name} {MAX_REFUSALS} times; it is given up");
+                    log::error!(
+                        "the master failed to take the result of job {name} {MAX_REFUSALS} times; it is given up"
+                    );
                     return Ok(true);
                 }
                 Reply::Value(_) => return Ok(true),
                 Reply::Stopped => return Ok(false),
-                Reply::Refused(words) => log::error!("the master does not take the result of job {name}: {words}"),
+                Reply::Refused(words) => {
+                    log::error!("the master does not take the result of job {name}: {words}")
+                }
                 Reply::Silence => {
                     let since = *silent_since.get_or_insert_with(Instant::now);
                     log::warn!(

@@ -61,7 +61,8 @@ pub fn run(config: MinionConfig, start: Start, report: &mut Report) -> Result<()
     let signals = SignalPipe::install()?;
     let stop = Stop::of(&signals.stop)?;
     let bus = serve_bus(&config)?;
-    let _pid = PidFile::write(&config.pidfile).map_err(|e| MinionError::io("pid file", &config.pidfile, &e))?;
+    let _pid = PidFile::write(&config.pidfile)
+        .map_err(|e| MinionError::io("pid file", &config.pidfile, &e))?;
     let grains = Arc::new(all_grains(&config));
     let context = zmq::Context::new();
     let session = Arc::new(Session::new(config.clone(), &grains, &context, false)?);
@@ -85,7 +86,11 @@ pub fn run(config: MinionConfig, start: Start, report: &mut Report) -> Result<()
         return Ok(());
     };
     drop(channel);
-    let me = Me { id: config.id.clone(), grains: grains.clone(), pillar: Arc::new(pillar) };
+    let me = Me {
+        id: config.id.clone(),
+        grains: grains.clone(),
+        pillar: Arc::new(pillar),
+    };
     let minion = Minion::new(start, session, subscriber, &credentials, me, stop, bus)?;
     minion.run(&signals)
 }
@@ -104,7 +109,11 @@ fn prepare(config: &MinionConfig) -> Result<(), MinionError> {
         hand_over(dir, &config.user).map_err(|e| MinionError::io(what, dir, &e))?;
     }
     if let Err(e) = config.keep_id() {
-        log::warn!("the id {} cannot be written down in {}: {e}", config.id, config.id_file().display());
+        log::warn!(
+            "the id {} cannot be written down in {}: {e}",
+            config.id,
+            config.id_file().display()
+        );
     }
     if nix::unistd::geteuid().is_root() {
         crate::sys::process::drop_privileges(&config.user)?;
@@ -128,9 +137,17 @@ fn hand_over(dir: &std::path::Path, user: &str) -> std::io::Result<()> {
 fn serve_bus(config: &MinionConfig) -> Result<BusHandle, MinionError> {
     let hash: HashType = config.hash_type.parse().unwrap_or_default();
     let hash = hash.hex(config.id.as_bytes());
-    let path = |kind: &str| config.sock_dir.join(format!("minion_event_{:.10}_{kind}.ipc", hash));
+    let path = |kind: &str| {
+        config
+            .sock_dir
+            .join(format!("minion_event_{:.10}_{kind}.ipc", hash))
+    };
     let options = BusOptions {
-        framing: if config.bus_prefixed() { Framing::Prefixed } else { Framing::Bare },
+        framing: if config.bus_prefixed() {
+            Framing::Prefixed
+        } else {
+            Framing::Bare
+        },
         stamp: super::job::stamp_style(&config.as_map()),
         queue_frames: config.event_queue_limit as usize,
         queue_bytes: BUS_BYTES,
@@ -155,7 +172,11 @@ fn serve_bus(config: &MinionConfig) -> Result<BusHandle, MinionError> {
 /// Stack of our threads.
 const STACK: usize = 512 << 10;
 
-fn subscribe(config: &MinionConfig, context: &zmq::Context, url: &str) -> Result<zmq::Socket, MinionError> {
+fn subscribe(
+    config: &MinionConfig,
+    context: &zmq::Context,
+    url: &str,
+) -> Result<zmq::Socket, MinionError> {
     let socket = context.socket(zmq::SUB)?;
     socket.set_identity(config.id.as_bytes())?;
     socket.set_linger(0)?;
@@ -240,7 +261,10 @@ impl Minion {
         let spool = match Spool::open(&config.cachedir) {
             Ok(spool) => Some(spool),
             Err(e) => {
-                log::error!("results are kept in memory only: {}/returns: {e}", config.cachedir.display());
+                log::error!(
+                    "results are kept in memory only: {}/returns: {e}",
+                    config.cachedir.display()
+                );
                 None
             }
         };
@@ -307,8 +331,14 @@ impl Minion {
         let id = &self.config.id;
         let now = jiff::Zoned::now().strftime("%a %b %e %H:%M:%S %Y");
         let text = format!("Minion {id} started at {now}");
-        let legacy = self.config.enable_legacy_startup_events.then(|| "minion_start".to_owned());
-        for tag in legacy.into_iter().chain([format!("salt/minion/{id}/start")]) {
+        let legacy = self
+            .config
+            .enable_legacy_startup_events
+            .then(|| "minion_start".to_owned());
+        for tag in legacy
+            .into_iter()
+            .chain([format!("salt/minion/{id}/start")])
+        {
             let mut load = event(id, &tag, text.as_str().into());
             let wanted = &self.config.start_event_grains;
             if !wanted.is_empty() {
@@ -332,7 +362,11 @@ impl Minion {
             zmq::PollItem::from_fd(signals.as_raw_fd(), zmq::POLLIN),
             zmq::PollItem::from_fd(self.wake.as_raw_fd(), zmq::POLLIN),
         ];
-        items.extend(self.jobs.descriptors().map(|fd| zmq::PollItem::from_fd(fd, zmq::POLLIN)));
+        items.extend(
+            self.jobs
+                .descriptors()
+                .map(|fd| zmq::PollItem::from_fd(fd, zmq::POLLIN)),
+        );
         match zmq::poll(&mut items, self.patience()) {
             Ok(_) | Err(zmq::Error::EINTR) => {}
             Err(e) => return Err(e.into()),
@@ -382,7 +416,10 @@ impl Minion {
                 log::info!(
                     "user {} runs {:.200} with jid {}",
                     job.load.str("user").unwrap_or("?"),
-                    job.load.get("fun").map(super::modules::python::str).unwrap_or_default(),
+                    job.load
+                        .get("fun")
+                        .map(super::modules::python::str)
+                        .unwrap_or_default(),
                     job.jid
                 );
                 self.start_event(&job.load);
@@ -391,11 +428,15 @@ impl Minion {
             }
             Received::Ignored(why) => log::debug!("a publication is ignored: {why}"),
             Received::Unknown if may_renew => {
-                log::info!("a publication was made with a key that is not known here; signing in again");
+                log::info!(
+                    "a publication was made with a key that is not known here; signing in again"
+                );
                 self.hold(frames);
                 self.renew();
             }
-            Received::Unknown => log::warn!("a publication cannot be decrypted even with the newest keys; ignored"),
+            Received::Unknown => {
+                log::warn!("a publication cannot be decrypted even with the newest keys; ignored")
+            }
         }
     }
 
@@ -409,11 +450,14 @@ impl Minion {
 
     /// Signs in beside the loop; its end wakes the loop.
     fn renew(&mut self) {
-        if self.fruitless.is_some_and(|at| at.elapsed() < FRUITLESS) || self.renewing.swap(true, Ordering::SeqCst) {
+        if self.fruitless.is_some_and(|at| at.elapsed() < FRUITLESS)
+            || self.renewing.swap(true, Ordering::SeqCst)
+        {
             return;
         }
         let (session, seen) = (self.session.clone(), self.generation);
-        let (alarm, wake, renewing) = (self.alarm.clone(), self.wake.clone(), self.renewing.clone());
+        let (alarm, wake, renewing) =
+            (self.alarm.clone(), self.wake.clone(), self.renewing.clone());
         let stop = self.stop.clone();
         let spawned = std::thread::Builder::new()
             .name("sign-in".into())
@@ -433,12 +477,19 @@ impl Minion {
 
     /// Takes new keys, and looks again at what was held for them.
     fn rekey(&mut self) -> Result<(), MinionError> {
-        if let Some(present) = self.session.present().filter(|c| c.generation > self.generation) {
+        if let Some(present) = self
+            .session
+            .present()
+            .filter(|c| c.generation > self.generation)
+        {
             self.generation = present.generation;
-            let news = self.receiver.rekey(&present.aes, verifier(&self.config, &present));
+            let news = self
+                .receiver
+                .rekey(&present.aes, verifier(&self.config, &present));
             self.fruitless = (!news).then(Instant::now);
             if present.publish_url != self.publish_url {
-                self.subscriber = subscribe(&self.config, self.session.context(), &present.publish_url)?;
+                self.subscriber =
+                    subscribe(&self.config, self.session.context(), &present.publish_url)?;
                 self.publish_url = present.publish_url.clone();
             }
             for (_, frames) in std::mem::take(&mut self.held) {
@@ -451,7 +502,10 @@ impl Minion {
         let before = self.held.len();
         self.held.retain(|(since, _)| since.elapsed() < HOLD);
         if self.held.len() < before {
-            log::error!("publications are dropped: no new keys within {} s", HOLD.as_secs());
+            log::error!(
+                "publications are dropped: no new keys within {} s",
+                HOLD.as_secs()
+            );
         }
         if !self.held.is_empty() {
             self.renew();
@@ -474,7 +528,11 @@ impl Minion {
                 data.set(key, value.clone());
             }
         }
-        self.outbox.event(event(id, &format!("salt/job/{jid}/start/{id}"), data.into()));
+        self.outbox.event(event(
+            id,
+            &format!("salt/job/{jid}/start/{id}"),
+            data.into(),
+        ));
     }
 
     /// Sends a result, and shows it on the local bus.
@@ -483,7 +541,10 @@ impl Minion {
         match Event::from_payload(tag, finished.load.clone()) {
             Ok(event) => {
                 if let Err(e) = self.bus.fire(&event) {
-                    log::debug!("the result of job {} is not on the local bus: {e}", finished.jid);
+                    log::debug!(
+                        "the result of job {} is not on the local bus: {e}",
+                        finished.jid
+                    );
                 }
             }
             Err(e) => log::debug!("the result of job {} is no event: {e}", finished.jid),
@@ -495,8 +556,10 @@ impl Minion {
 
     fn ping(&mut self) {
         if self.next_ping.is_some_and(|at| at <= Instant::now()) {
-            self.next_ping = Some(Instant::now() + Duration::from_secs(self.config.ping_interval * 60));
-            self.outbox.event(event(&self.config.id, "minion_ping", "ping".into()));
+            self.next_ping =
+                Some(Instant::now() + Duration::from_secs(self.config.ping_interval * 60));
+            self.outbox
+                .event(event(&self.config.id, "minion_ping", "ping".into()));
         }
     }
 
@@ -523,7 +586,9 @@ impl Minion {
 }
 
 fn verifier(config: &MinionConfig, credentials: &Credentials) -> Option<PublicKey> {
-    config.sign_pub_messages.then(|| credentials.master.key.clone())
+    config
+        .sign_pub_messages
+        .then(|| credentials.master.key.clone())
 }
 
 /// A `_minion_event` load of one event (`salt/minion.py Minion._fire_master_prepare`).

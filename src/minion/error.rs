@@ -16,7 +16,10 @@ pub struct MinionError {
 impl MinionError {
     /// An error with its exit status.
     pub fn new(status: i32, message: impl Into<String>) -> MinionError {
-        MinionError { status, message: message.into() }
+        MinionError {
+            status,
+            message: message.into(),
+        }
     }
 
     /// An error about a file or directory.

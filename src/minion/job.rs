@@ -58,21 +58,34 @@ impl Order {
         };
         let local = Profile::Local;
         let map = |m: &Map, out: &mut Vec<u8>| out.extend(msgpack::encode_map(m, local));
-        put("parent", &|out| msgpack::encode_into(out, &self.parent.into(), local));
+        put("parent", &|out| {
+            msgpack::encode_into(out, &self.parent.into(), local)
+        });
         put("load", &|out| map(&self.load, out));
         put("opts", &|out| map(&self.opts, out));
         put("grains", &|out| map(&self.grains, out));
         put("pillar", &|out| map(&self.pillar, out));
-        put("log_console", &|out| msgpack::encode_into(out, &self.log.0.as_str().into(), local));
-        put("log_file_level", &|out| msgpack::encode_into(out, &self.log.1.as_str().into(), local));
-        put("log_file", &|out| msgpack::encode_into(out, &self.log.2.as_str().into(), local));
+        put("log_console", &|out| {
+            msgpack::encode_into(out, &self.log.0.as_str().into(), local)
+        });
+        put("log_file_level", &|out| {
+            msgpack::encode_into(out, &self.log.1.as_str().into(), local)
+        });
+        put("log_file", &|out| {
+            msgpack::encode_into(out, &self.log.2.as_str().into(), local)
+        });
         out
     }
 
     fn decode(bytes: &[u8]) -> Option<Order> {
         let mut map = msgpack::decode(bytes).ok()?.into_map()?;
         let mut take = |key: &str| map.remove(key).and_then(Value::into_map);
-        let (load, opts, grains, pillar) = (take("load")?, take("opts")?, take("grains")?, take("pillar")?);
+        let (load, opts, grains, pillar) = (
+            take("load")?,
+            take("opts")?,
+            take("grains")?,
+            take("pillar")?,
+        );
         let text = |key: &str| map.str(key).unwrap_or_default().to_owned();
         Some(Order {
             parent: map.int("parent").and_then(|p| u32::try_from(p).ok())?,
@@ -80,7 +93,11 @@ impl Order {
             opts,
             grains: Arc::new(grains),
             pillar: Arc::new(pillar),
-            log: (text("log_console"), text("log_file_level"), text("log_file")),
+            log: (
+                text("log_console"),
+                text("log_file_level"),
+                text("log_file"),
+            ),
         })
     }
 }
@@ -154,10 +171,19 @@ fn send(mut result: File, ret: &Map) -> std::io::Result<()> {
 
 /// Runs the function or functions of a load; gives the `_return` load.
 fn perform(order: Order) -> Map {
-    let Order { load, opts, grains, pillar, .. } = order;
+    let Order {
+        load,
+        opts,
+        grains,
+        pillar,
+        ..
+    } = order;
     let id = opts.str("id").unwrap_or_default().to_owned();
     let stamp = stamp_style(&opts);
-    let disabled = opts.get("disable_modules").map(Value::str_list).unwrap_or_default();
+    let disabled = opts
+        .get("disable_modules")
+        .map(Value::str_list)
+        .unwrap_or_default();
     let ctx = Context {
         id: id.clone(),
         grains,
@@ -180,7 +206,10 @@ fn perform(order: Order) -> Map {
         .enumerate()
         .map(|(i, fun)| {
             let fun = fun.as_str().unwrap_or_default();
-            (fun.to_owned(), guarded(&ctx, fun, &args(arg.get(i)), &disabled))
+            (
+                fun.to_owned(),
+                guarded(&ctx, fun, &args(arg.get(i)), &disabled),
+            )
         })
         .collect();
     compound(&id, load, outcomes, several, stamp)
@@ -209,9 +238,14 @@ pub fn is_disabled(fun: &str, disabled: &[String]) -> bool {
 pub fn guarded(ctx: &Context, fun: &str, args: &[Value], disabled: &[String]) -> Outcome {
     if is_disabled(fun, disabled) {
         let text = format!("'{fun}' is not available.");
-        return Outcome { fault: Some(Fault::Missing(text.clone())), ..broken(text) };
+        return Outcome {
+            fault: Some(Fault::Missing(text.clone())),
+            ..broken(text)
+        };
     }
-    let called = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| modules::call(ctx, fun, args)));
+    let called = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        modules::call(ctx, fun, args)
+    }));
     called.unwrap_or_else(|_| {
         broken(format!(
             "The minion function caused an exception: {fun} ended unexpectedly; see the minion's log"
@@ -248,13 +282,21 @@ fn returned(id: &str, load: &Map, outcome: Outcome, stamp: StampStyle) -> Map {
 
 /// The `_return` load of several functions: a map per field, by function
 /// (`salt/minion.py Minion._thread_multi_return`), or lists with `multifunc_ordered`.
-fn compound(id: &str, load: &Map, outcomes: Vec<(String, Outcome)>, ordered: bool, stamp: StampStyle) -> Map {
+fn compound(
+    id: &str,
+    load: &Map,
+    outcomes: Vec<(String, Outcome)>,
+    ordered: bool,
+    stamp: StampStyle,
+) -> Map {
     let field = |pick: &dyn Fn(&Outcome) -> Value| -> Value {
         if ordered {
             return Value::Array(outcomes.iter().map(|(_, o)| pick(o)).collect());
         }
         let mut map = Map::new();
-        outcomes.iter().for_each(|(fun, o)| map.set(fun.as_str(), pick(o)));
+        outcomes
+            .iter()
+            .for_each(|(fun, o)| map.set(fun.as_str(), pick(o)));
         map.into()
     };
     let mut ret = crate::map! {
@@ -284,7 +326,10 @@ fn about(ret: &mut Map, load: &Map) {
 
 /// The `_return` load of a job that cannot speak for itself.
 pub fn failed(id: &str, load: &Map, why: &str, retcode: i64, stamp: StampStyle) -> Map {
-    let outcome = Outcome { retcode, ..broken(why.to_owned()) };
+    let outcome = Outcome {
+        retcode,
+        ..broken(why.to_owned())
+    };
     returned(id, load, outcome, stamp)
 }
 
@@ -314,7 +359,10 @@ mod tests {
         order.grains = Arc::new(crate::map! {"a" => vec![0xffu8]});
         order.log = ("info".into(), "debug".into(), "/x".into());
         let back = Order::decode(&order.encode()).unwrap();
-        assert_eq!((back.load, back.opts, back.log), (order.load, order.opts, order.log));
+        assert_eq!(
+            (back.load, back.opts, back.log),
+            (order.load, order.opts, order.log)
+        );
         assert_eq!(back.grains, order.grains);
         assert!(Order::decode(b"\x80").is_none());
     }
@@ -324,7 +372,10 @@ mod tests {
         let ret = perform(order("test.ping".into(), Value::Array(vec![])));
         assert_eq!(
             keys(&ret),
-            ["cmd", "id", "success", "return", "retcode", "jid", "fun", "fun_args", "user", "metadata", "_stamp"]
+            [
+                "cmd", "id", "success", "return", "retcode", "jid", "fun", "fun_args", "user",
+                "metadata", "_stamp"
+            ]
         );
         assert_eq!(ret.get("return"), Some(&true.into()));
         let ret = perform(order("no.such".into(), Value::Array(vec![])));
@@ -336,7 +387,10 @@ mod tests {
     #[test]
     fn several_functions_return_maps() {
         let funs = vec!["test.ping".to_owned(), "no.such".to_owned()];
-        let ret = perform(order(funs.into(), Value::Array(vec![Value::Array(vec![]), Value::Array(vec![])])));
+        let ret = perform(order(
+            funs.into(),
+            Value::Array(vec![Value::Array(vec![]), Value::Array(vec![])]),
+        ));
         let codes = crate::map! {"test.ping" => 0, "no.such" => 1};
         assert_eq!(ret.get("retcode"), Some(&codes.into()));
         let good = crate::map! {"test.ping" => true, "no.such" => false};

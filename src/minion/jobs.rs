@@ -77,7 +77,12 @@ pub struct Jobs {
 
 impl Jobs {
     /// None yet. `log` is as in [`Order::log`], `title` begins the names in the process list.
-    pub fn new(config: &Arc<MinionConfig>, log: (String, String, String), title: String, grains: Arc<Map>) -> Jobs {
+    pub fn new(
+        config: &Arc<MinionConfig>,
+        log: (String, String, String),
+        title: String,
+        grains: Arc<Map>,
+    ) -> Jobs {
         let opts = config.as_map();
         Jobs {
             config: config.clone(),
@@ -103,7 +108,9 @@ impl Jobs {
             return self.start(job);
         }
         if self.waiting.len() >= MAX_WAITING {
-            let why = format!("The minion has {MAX_WAITING} jobs waiting already (process_count_max) and did not run this one.");
+            let why = format!(
+                "The minion has {MAX_WAITING} jobs waiting already (process_count_max) and did not run this one."
+            );
             return Some(self.failed(&job.jid, &job.load, &why, 1));
         }
         log::info!("job {} waits: process_count_max jobs are running", job.jid);
@@ -123,7 +130,12 @@ impl Jobs {
         match self.spawn(&job) {
             Ok((child, out)) => {
                 log::info!("job {} is process {}", job.jid, child.id());
-                if let Err(e) = proc::write(&self.config.cachedir, job.jid.as_str(), &job.load, child.id()) {
+                if let Err(e) = proc::write(
+                    &self.config.cachedir,
+                    job.jid.as_str(),
+                    &job.load,
+                    child.id(),
+                ) {
                     log::error!("job {} will not be found by find_job: {e}", job.jid);
                 }
                 self.running.push(Running {
@@ -174,7 +186,10 @@ impl Jobs {
             .env_remove("WATCHDOG_USEC")
             .env_remove("WATCHDOG_PID")
             .spawn()?;
-        let piped = child.stdout.take().ok_or_else(|| io::Error::other("no pipe for the result"));
+        let piped = child
+            .stdout
+            .take()
+            .ok_or_else(|| io::Error::other("no pipe for the result"));
         let nonblocking = piped.and_then(|out| {
             fcntl(&out, FcntlArg::F_SETFL(OFlag::O_NONBLOCK))?;
             Ok(out)
@@ -191,7 +206,10 @@ impl Jobs {
 
     /// Descriptors of results under way, for polling. Those that are complete are left out.
     pub fn descriptors(&self) -> impl Iterator<Item = i32> + '_ {
-        self.running.iter().filter(|r| !r.closed).map(|r| r.out.as_raw_fd())
+        self.running
+            .iter()
+            .filter(|r| !r.closed)
+            .map(|r| r.out.as_raw_fd())
     }
 
     /// How many jobs run, and how many wait.
@@ -231,7 +249,10 @@ impl Jobs {
         if done.is_whole() {
             log::info!("job {} has ended", done.jid);
             done.result.drain(..HEAD);
-            return Finished { jid: done.jid, load: done.result };
+            return Finished {
+                jid: done.jid,
+                load: done.result,
+            };
         }
         let how = match (status.signal(), status.code()) {
             (Some(signal), _) => match Signal::try_from(signal) {
@@ -248,7 +269,10 @@ impl Jobs {
 
     fn failed(&self, jid: &Jid, load: &Map, why: &str, code: i64) -> Finished {
         let ret = job::failed(&self.config.id, load, why, code, self.stamp);
-        Finished { jid: jid.clone(), load: msgpack::encode_map(&ret, Profile::Local) }
+        Finished {
+            jid: jid.clone(),
+            load: msgpack::encode_map(&ret, Profile::Local),
+        }
     }
 
     /// Results for the jobs of an earlier process that nobody runs any more: it was killed.
@@ -265,25 +289,38 @@ impl Jobs {
             })
             .collect();
         let alive: Vec<Map> = proc::running(&self.config.cachedir);
-        let lives = |jid: &Jid| alive.iter().any(|load| load.str("jid") == Some(jid.as_str()));
+        let lives = |jid: &Jid| {
+            alive
+                .iter()
+                .any(|load| load.str("jid") == Some(jid.as_str()))
+        };
         before
             .into_iter()
             .filter(|(jid, load)| load.contains("fun") && !lives(jid))
-            .map(|(jid, load)| self.failed(&jid, &load, "The minion was ended while it ran the job.", 1))
+            .map(|(jid, load)| {
+                self.failed(&jid, &load, "The minion was ended while it ran the job.", 1)
+            })
             .collect()
     }
 
     /// Asks all jobs and whatever they started to end.
     pub fn terminate(&mut self) -> Vec<Finished> {
-        self.running.iter().for_each(|r| signal_tree(r.child.id(), Signal::SIGTERM));
+        self.running
+            .iter()
+            .for_each(|r| signal_tree(r.child.id(), Signal::SIGTERM));
         let waiting = std::mem::take(&mut self.waiting);
         let why = "The minion was stopped before it ran the job.";
-        waiting.iter().map(|job| self.failed(&job.jid, &job.load, why, 1)).collect()
+        waiting
+            .iter()
+            .map(|job| self.failed(&job.jid, &job.load, why, 1))
+            .collect()
     }
 
     /// Ends all jobs that are left.
     pub fn kill(&mut self) {
-        self.running.iter().for_each(|r| signal_tree(r.child.id(), Signal::SIGKILL));
+        self.running
+            .iter()
+            .for_each(|r| signal_tree(r.child.id(), Signal::SIGKILL));
         for running in &mut self.running {
             let _ = running.child.wait();
         }
@@ -305,7 +342,11 @@ impl Running {
                 }
             }
             if self.result.len() as u64 > MAX_RESULT {
-                log::error!("the result of job {} is over {} MiB", self.jid, MAX_RESULT >> 20);
+                log::error!(
+                    "the result of job {} is over {} MiB",
+                    self.jid,
+                    MAX_RESULT >> 20
+                );
                 self.closed = true;
                 signal_tree(self.child.id(), Signal::SIGKILL);
             }
@@ -335,7 +376,9 @@ impl Running {
 /// Signals the process group of a job, and those of the commands below it, which have
 /// groups of their own.
 fn signal_tree(pid: u32, signal: Signal) {
-    let below = Process::read(pid).map(|p| p.descendants()).unwrap_or_default();
+    let below = Process::read(pid)
+        .map(|p| p.descendants())
+        .unwrap_or_default();
     let raw = |pid: u32| Pid::from_raw(i32::try_from(pid).unwrap_or(i32::MAX));
     for process in below {
         // One that has ended meanwhile is what was wanted.

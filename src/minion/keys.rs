@@ -25,24 +25,33 @@ pub fn own_key(config: &MinionConfig) -> Result<PrivateKey, MinionError> {
     make_dir(dir, 0o700).map_err(|e| MinionError::io("pki_dir", dir, &e))?;
     let path = dir.join("minion.pem");
     let key = match read(&path)? {
-        Some(text) => {
-            PrivateKey::from_pem(&text).map_err(|e| MinionError::new(1, format!("{}: {e}", path.display())))?
-        }
+        Some(text) => PrivateKey::from_pem(&text)
+            .map_err(|e| MinionError::new(1, format!("{}: {e}", path.display())))?,
         None => make(config, &path)?,
     };
     let public = dir.join("minion.pub");
     if read(&public)?.is_none() {
         let text = key.public().to_pem();
-        write_atomic(&public, text.as_bytes(), 0o644).map_err(|e| MinionError::io("public key", &public, &e))?;
+        write_atomic(&public, text.as_bytes(), 0o644)
+            .map_err(|e| MinionError::io("public key", &public, &e))?;
     }
     Ok(key)
 }
 
 fn make(config: &MinionConfig, path: &Path) -> Result<PrivateKey, MinionError> {
-    log::info!("making a key pair of {} bits in {}", config.keysize, config.pki_dir.display());
-    let key = PrivateKey::generate(config.keysize as usize)
-        .map_err(|e| MinionError::new(1, format!("a key of {} bits (keysize): {e}", config.keysize)))?;
-    write_atomic(path, key.to_pem().as_bytes(), 0o400).map_err(|e| MinionError::io("key", path, &e))?;
+    log::info!(
+        "making a key pair of {} bits in {}",
+        config.keysize,
+        config.pki_dir.display()
+    );
+    let key = PrivateKey::generate(config.keysize as usize).map_err(|e| {
+        MinionError::new(
+            1,
+            format!("a key of {} bits (keysize): {e}", config.keysize),
+        )
+    })?;
+    write_atomic(path, key.to_pem().as_bytes(), 0o400)
+        .map_err(|e| MinionError::io("key", path, &e))?;
     // A public key left over from another pair would be shown as ours.
     let _ = std::fs::remove_file(config.pki_dir.join("minion.pub"));
     Ok(key)
@@ -75,8 +84,12 @@ pub fn pinned(pki_dir: &Path) -> Result<Option<MasterKey>, MinionError> {
 /// The directory cannot be written.
 pub fn pin(pki_dir: &Path, master: &MasterKey) -> Result<(), MinionError> {
     let path = master_file(pki_dir);
-    log::info!("trusting the master's key from now on, it is kept in {}", path.display());
-    write_atomic(&path, master.pem.as_bytes(), 0o644).map_err(|e| MinionError::io("master's key", &path, &e))
+    log::info!(
+        "trusting the master's key from now on, it is kept in {}",
+        path.display()
+    );
+    write_atomic(&path, master.pem.as_bytes(), 0o644)
+        .map_err(|e| MinionError::io("master's key", &path, &e))
 }
 
 /// The key that verifies masters' keys (`master_sign_key_name`), if it is there.
@@ -84,7 +97,9 @@ pub fn pin(pki_dir: &Path, master: &MasterKey) -> Result<(), MinionError> {
 /// # Errors
 /// The file cannot be read or holds no key.
 pub fn signer(config: &MinionConfig) -> Result<Option<PublicKey>, MinionError> {
-    let path = config.pki_dir.join(format!("{}.pub", config.master_sign_key_name));
+    let path = config
+        .pki_dir
+        .join(format!("{}.pub", config.master_sign_key_name));
     let Some(text) = read(&path)? else {
         return Ok(None);
     };
@@ -98,7 +113,10 @@ fn read(path: &Path) -> Result<Option<String>, MinionError> {
         Err(e) if e.kind() == ErrorKind::NotFound => return Ok(None),
         Err(e) => return Err(MinionError::io("key", path, &e)),
         Ok(meta) if !meta.is_file() || meta.len() > MAX_KEY => {
-            return Err(MinionError::new(1, format!("{} is no key file", path.display())));
+            return Err(MinionError::new(
+                1,
+                format!("{} is no key file", path.display()),
+            ));
         }
         Ok(_) => {}
     }
@@ -133,7 +151,10 @@ mod tests {
         assert_eq!(key.public(), again.public());
         assert_eq!(mode(&config.pki_dir.join("minion.pem")), 0o400);
         let public = config.pki_dir.join("minion.pub");
-        assert_eq!(PublicKey::from_pem(&std::fs::read_to_string(&public).unwrap()).unwrap(), key.public());
+        assert_eq!(
+            PublicKey::from_pem(&std::fs::read_to_string(&public).unwrap()).unwrap(),
+            key.public()
+        );
         std::fs::remove_file(&public).unwrap();
         own_key(&config).unwrap();
         assert!(public.exists());

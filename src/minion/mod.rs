@@ -130,7 +130,10 @@ pub struct Alarm {
 impl Alarm {
     /// An alarm that wakes `wake`.
     pub fn new(wake: &Wake) -> Alarm {
-        Alarm { error: Arc::default(), wake: wake.clone() }
+        Alarm {
+            error: Arc::default(),
+            wake: wake.clone(),
+        }
     }
 
     /// Raises it; the first error counts.

@@ -51,7 +51,12 @@ pub struct Receiver {
 
 impl Receiver {
     /// A receiver of the minion `id` that remembers `remember` jids.
-    pub fn new(id: &str, aes: &KeyString, verifier: Option<PublicKey>, remember: usize) -> Receiver {
+    pub fn new(
+        id: &str,
+        aes: &KeyString,
+        verifier: Option<PublicKey>,
+        remember: usize,
+    ) -> Receiver {
         Receiver {
             aes: aes.clone(),
             crypticle: Crypticle::new(aes),
@@ -80,7 +85,9 @@ impl Receiver {
     pub fn receive(&mut self, frames: &[Vec<u8>], me: &dyn Subject) -> Received {
         let payload = match frames {
             [payload] => payload,
-            [topic, payload] if topic == BROADCAST.as_bytes() || topic == self.topic.as_bytes() => payload,
+            [topic, payload] if topic == BROADCAST.as_bytes() || topic == self.topic.as_bytes() => {
+                payload
+            }
             [_, _] => return Received::Ignored("it is for another minion"),
             _ => return Received::Ignored("it has neither one frame nor two"),
         };
@@ -145,8 +152,12 @@ impl Receiver {
         let Some(jid) = load.str("jid").and_then(|j| j.parse::<Jid>().ok()) else {
             return ignored("it has no jid that can be used");
         };
-        let matches = Target::parse(tgt, load.str("tgt_type").unwrap_or_default(), load.str("delimiter"))
-            .is_ok_and(|target| target.matches(me));
+        let matches = Target::parse(
+            tgt,
+            load.str("tgt_type").unwrap_or_default(),
+            load.str("delimiter"),
+        )
+        .is_ok_and(|target| target.matches(me));
         if !matches {
             return ignored("it is for others");
         }
@@ -184,7 +195,10 @@ mod tests {
 
     fn frame(key: &KeyString, load: Map) -> Vec<u8> {
         let sealed = Crypticle::new(key).dumps(&Value::Map(load), None);
-        msgpack::encode_map(&crate::map! {"enc" => "aes", "load" => sealed}, Profile::Wire)
+        msgpack::encode_map(
+            &crate::map! {"enc" => "aes", "load" => sealed},
+            Profile::Wire,
+        )
     }
 
     fn load(n: i64) -> Map {
@@ -206,12 +220,14 @@ mod tests {
         for v in list(&file) {
             let bytes = unhex(&v["frame_hex"]);
             let signed = v["frame"]["sig"].is_object();
-            let Received::Job(job) = receiver(None).receive(&[bytes.clone()], &me("vector-minion")) else {
+            let Received::Job(job) = receiver(None).receive(&[bytes.clone()], &me("vector-minion"))
+            else {
                 panic!("{}", v["name"]);
             };
             assert!(!job.load.contains("serial"));
             assert_eq!(job.load.str("jid"), Some(job.jid.as_str()));
-            let strict = receiver(Some(master.clone())).receive(&[bytes.clone()], &me("vector-minion"));
+            let strict =
+                receiver(Some(master.clone())).receive(&[bytes.clone()], &me("vector-minion"));
             assert_eq!(matches!(strict, Received::Job(_)), signed, "{}", v["name"]);
             if signed {
                 let own = crate::minion::testing::terms().key.public();
@@ -219,23 +235,38 @@ mod tests {
                 assert!(matches!(wrong, Received::Ignored(why) if why.contains("signature")));
             }
         }
-        assert_eq!(topic("vector-minion"), file["topic_sha1_of_minion_id"].as_str().unwrap());
+        assert_eq!(
+            topic("vector-minion"),
+            file["topic_sha1_of_minion_id"].as_str().unwrap()
+        );
     }
 
     #[test]
     fn serials_and_jids_count_once() {
         let mut r = receiver(None);
         assert!(matches!(got(&mut r, load(5)), Received::Job(_)));
-        assert_eq!(got(&mut r, load(5)), Received::Ignored("it is a repetition"));
-        assert_eq!(got(&mut r, load(4)), Received::Ignored("it is a repetition"));
+        assert_eq!(
+            got(&mut r, load(5)),
+            Received::Ignored("it is a repetition")
+        );
+        assert_eq!(
+            got(&mut r, load(4)),
+            Received::Ignored("it is a repetition")
+        );
         let mut again = load(5);
         again.set("serial", 6);
-        assert_eq!(got(&mut r, again.clone()), Received::Ignored("its jid is known already"));
+        assert_eq!(
+            got(&mut r, again.clone()),
+            Received::Ignored("its jid is known already")
+        );
         for n in 7..10 {
             assert!(matches!(got(&mut r, load(n)), Received::Job(_)));
         }
         again.set("serial", 11);
-        assert!(matches!(got(&mut r, again), Received::Job(_)), "three jids are remembered");
+        assert!(
+            matches!(got(&mut r, again), Received::Job(_)),
+            "three jids are remembered"
+        );
     }
 
     #[test]
@@ -250,7 +281,10 @@ mod tests {
         assert!(matches!(r.receive(&message, &me), Received::Job(_)));
         // Signing in again without a new key keeps the serial.
         assert!(!r.rekey(&other, None));
-        assert_eq!(r.receive(&message, &me), Received::Ignored("it is a repetition"));
+        assert_eq!(
+            r.receive(&message, &me),
+            Received::Ignored("it is a repetition")
+        );
     }
 
     #[test]
@@ -263,10 +297,22 @@ mod tests {
             receiver(None).receive(&[t.to_vec(), frame(&aes, load(n))], &me)
         };
         assert!(matches!(try_topic(b"broadcast"), Received::Job(_)));
-        assert!(matches!(try_topic(topic("vector-minion").as_bytes()), Received::Job(_)));
-        assert_eq!(try_topic(topic("other").as_bytes()), Received::Ignored("it is for another minion"));
-        assert!(matches!(receiver(None).receive(&[], &me), Received::Ignored(_)));
-        assert!(matches!(receiver(None).receive(&vec![vec![]; 3], &me), Received::Ignored(_)));
+        assert!(matches!(
+            try_topic(topic("vector-minion").as_bytes()),
+            Received::Job(_)
+        ));
+        assert_eq!(
+            try_topic(topic("other").as_bytes()),
+            Received::Ignored("it is for another minion")
+        );
+        assert!(matches!(
+            receiver(None).receive(&[], &me),
+            Received::Ignored(_)
+        ));
+        assert!(matches!(
+            receiver(None).receive(&vec![vec![]; 3], &me),
+            Received::Ignored(_)
+        ));
     }
 
     #[test]
@@ -279,7 +325,10 @@ mod tests {
         };
         assert!(case("vector-*".into(), "glob"));
         assert!(!case("other*".into(), "glob"));
-        assert!(case(vec!["a".to_owned(), "vector-minion".to_owned()].into(), "list"));
+        assert!(case(
+            vec!["a".to_owned(), "vector-minion".to_owned()].into(),
+            "list"
+        ));
         assert!(case("os:Debian".into(), "grain"));
         assert!(!case("os:Plan9".into(), "grain"));
         assert!(case("role:web".into(), "pillar"));
@@ -298,11 +347,22 @@ mod tests {
         ] {
             let mut l = load(1);
             l.set(key, bad);
-            assert!(matches!(got(&mut receiver(None), l), Received::Ignored(_)), "{key}");
+            assert!(
+                matches!(got(&mut receiver(None), l), Received::Ignored(_)),
+                "{key}"
+            );
         }
         let me = me("vector-minion");
-        for junk in [&b""[..], b"\xc1", b"\x80", b"\x82\xa3enc\xa5clear\xa4load\x80"] {
-            assert!(matches!(receiver(None).receive(&[junk.to_vec()], &me), Received::Ignored(_)));
+        for junk in [
+            &b""[..],
+            b"\xc1",
+            b"\x80",
+            b"\x82\xa3enc\xa5clear\xa4load\x80",
+        ] {
+            assert!(matches!(
+                receiver(None).receive(&[junk.to_vec()], &me),
+                Received::Ignored(_)
+            ));
         }
     }
 }

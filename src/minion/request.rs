@@ -9,7 +9,14 @@ use crate::wire::msgpack::{self, Profile};
 use crate::wire::{Map, Value};
 
 /// Makes the message of one request. `sign` is `minion_sign_messages`; `ts` in Unix seconds.
-pub fn seal(terms: &Terms, credentials: &Credentials, load: &Map, nonce: &str, ts: i64, sign: bool) -> Vec<u8> {
+pub fn seal(
+    terms: &Terms,
+    credentials: &Credentials,
+    load: &Map,
+    nonce: &str,
+    ts: i64,
+    sign: bool,
+) -> Vec<u8> {
     let mut load = load.clone();
     load.set("nonce", nonce);
     load.set("ts", ts);
@@ -43,14 +50,22 @@ pub fn open(credentials: &Credentials, answer: &[u8], nonce: &str) -> Result<Val
     let Some(sealed) = value.as_bytes() else {
         return Err("an answer in the clear".into());
     };
-    credentials.crypticle.loads(sealed, Some(nonce)).map_err(|e| match &value {
-        Value::Str(words) => format!("{:.100}", words.escape_debug().to_string()),
-        _ => e.to_string(),
-    })
+    credentials
+        .crypticle
+        .loads(sealed, Some(nonce))
+        .map_err(|e| match &value {
+            Value::Str(words) => format!("{:.100}", words.escape_debug().to_string()),
+            _ => e.to_string(),
+        })
 }
 
 /// Reads the answer to `_pillar`. An error means that it is not from the master that we know.
-pub fn open_pillar(terms: &Terms, credentials: &Credentials, answer: &[u8], nonce: &str) -> Result<Map, String> {
+pub fn open_pillar(
+    terms: &Terms,
+    credentials: &Credentials,
+    answer: &[u8],
+    nonce: &str,
+) -> Result<Map, String> {
     let Ok(Value::Map(outer)) = msgpack::decode(answer) else {
         return Err("no pillar in the answer".into());
     };
@@ -65,7 +80,9 @@ pub fn open_pillar(terms: &Terms, credentials: &Credentials, answer: &[u8], nonc
         .ok()
         .and_then(|text| KeyString::from_text(text).ok())
         .ok_or("its key is no key")?;
-    let inner = Crypticle::new(&key).loads(sealed, None).map_err(|e| e.to_string())?;
+    let inner = Crypticle::new(&key)
+        .loads(sealed, None)
+        .map_err(|e| e.to_string())?;
     let inner = inner.as_map().ok_or("it is no map")?;
     let (Some(data), Some(sig)) = (inner.bytes("data"), inner.bytes("sig")) else {
         return Err("it is not signed".into());
@@ -104,15 +121,31 @@ mod tests {
         let (terms, credentials) = (terms(), credentials());
         let mut seen = 0;
         for v in list(&file) {
-            let Some(load) = value(&v["load"]).into_map() else { continue };
+            let Some(load) = value(&v["load"]).into_map() else {
+                continue;
+            };
             let nonce = text(&file["nonce"]);
             let body = seal(&terms, &credentials, &load, nonce, 1_700_000_000, false);
             let got = msgpack::decode(&body).unwrap().into_map().unwrap();
-            let want = msgpack::decode(&unhex(&v["request_hex"])).unwrap().into_map().unwrap();
+            let want = msgpack::decode(&unhex(&v["request_hex"]))
+                .unwrap()
+                .into_map()
+                .unwrap();
             // Both have an initialisation vector of their own; everything else is equal.
-            let open = |m: &Map| credentials.crypticle.loads(m.bytes("load").unwrap(), None).unwrap();
+            let open = |m: &Map| {
+                credentials
+                    .crypticle
+                    .loads(m.bytes("load").unwrap(), None)
+                    .unwrap()
+            };
             assert_eq!(open(&got), open(&want), "{}", v["name"]);
-            let outer = |m: &Map| Map(m.iter().filter(|(k, _)| !k.is_str("load")).cloned().collect());
+            let outer = |m: &Map| {
+                Map(m
+                    .iter()
+                    .filter(|(k, _)| !k.is_str("load"))
+                    .cloned()
+                    .collect())
+            };
             assert_eq!(outer(&got), outer(&want));
             let reply = unhex(&v["reply_hex"]);
             assert!(open_reply(&credentials, &reply, nonce), "{}", v["name"]);
@@ -131,9 +164,22 @@ mod tests {
         let v = json("minion-signed-return");
         let (terms, credentials) = (terms(), credentials());
         let load = value(&v["load"]).into_map().unwrap();
-        let want = msgpack::decode(&unhex(&v["request_hex"])).unwrap().into_map().unwrap();
-        let open = |m: &Map| credentials.crypticle.loads(m.bytes("load").unwrap(), None).unwrap();
-        let nonce = open(&want).as_map().unwrap().str("nonce").unwrap().to_owned();
+        let want = msgpack::decode(&unhex(&v["request_hex"]))
+            .unwrap()
+            .into_map()
+            .unwrap();
+        let open = |m: &Map| {
+            credentials
+                .crypticle
+                .loads(m.bytes("load").unwrap(), None)
+                .unwrap()
+        };
+        let nonce = open(&want)
+            .as_map()
+            .unwrap()
+            .str("nonce")
+            .unwrap()
+            .to_owned();
         let body = seal(&terms, &credentials, &load, &nonce, 1_700_000_000, true);
         let got = msgpack::decode(&body).unwrap().into_map().unwrap();
         assert_eq!(open(&got), open(&want));
@@ -147,7 +193,9 @@ mod tests {
             let nonce = text(&v["nonce"]);
             let pillar = open_pillar(&terms, &credentials, &reply, nonce).unwrap();
             assert!(!pillar.is_empty(), "{pillar:?}");
-            let refuse = |reply: &[u8], nonce: &str| open_pillar(&terms, &credentials, reply, nonce).unwrap_err();
+            let refuse = |reply: &[u8], nonce: &str| {
+                open_pillar(&terms, &credentials, reply, nonce).unwrap_err()
+            };
             assert!(refuse(&reply, &"1".repeat(32)).contains("another request"));
             assert!(refuse(b"\xa8bad load", nonce).contains("no pillar"));
             assert!(refuse(b"\x81\xa5error\xa3foo", nonce).contains("no key"));

@@ -211,7 +211,12 @@ fn terms(config: &MinionConfig, grains: &Map) -> Result<Terms, MinionError> {
         config
             .autosign_grains
             .iter()
-            .map(|name| (name.as_str(), grains.get(name).cloned().unwrap_or(Value::Nil)))
+            .map(|name| {
+                (
+                    name.as_str(),
+                    grains.get(name).cloned().unwrap_or(Value::Nil),
+                )
+            })
             .collect()
     });
     Ok(Terms {
@@ -266,7 +271,10 @@ fn address(text: &str, default: u16) -> Result<Address, MinionError> {
     if host.is_empty() || port == 0 || host.contains(|c: char| c.is_whitespace() || c == '/') {
         return Err(bad());
     }
-    Ok(Address { host: host.to_owned(), port })
+    Ok(Address {
+        host: host.to_owned(),
+        port,
+    })
 }
 
 /// A wait stretched by up to a quarter, so that a fleet does not ask in step.

@@ -9,7 +9,8 @@
 
 use crate::config::MinionConfig;
 use crate::crypto::{
-    Encryption, HashType, KeyString, PrivateKey, PublicKey, Signing, clean_key, constant_time_eq, finger,
+    Encryption, HashType, KeyString, PrivateKey, PublicKey, Signing, clean_key, constant_time_eq,
+    finger,
 };
 use crate::wire::msgpack::{self, Profile};
 use crate::wire::{Map, Value};
@@ -98,7 +99,8 @@ impl Request {
         if let Some(grains) = &terms.autosign_grains {
             load.set("autosign_grains", grains.clone());
         }
-        let token = pinned.and_then(|m| m.key.encrypt(terms.encryption, terms.token.as_bytes()).ok());
+        let token =
+            pinned.and_then(|m| m.key.encrypt(terms.encryption, terms.token.as_bytes()).ok());
         let has_token = token.is_some();
         if let Some(token) = token {
             load.set("token", token);
@@ -152,7 +154,12 @@ pub enum Verdict {
 }
 
 /// Weighs an answer, in the order of reference 3.5.
-pub fn judge(terms: &Terms, pinned: Option<&MasterKey>, request: &Request, answer: &[u8]) -> Verdict {
+pub fn judge(
+    terms: &Terms,
+    pinned: Option<&MasterKey>,
+    request: &Request,
+    answer: &[u8],
+) -> Verdict {
     let Ok(Value::Map(outer)) = msgpack::decode(answer) else {
         return Verdict::Unreadable;
     };
@@ -169,7 +176,14 @@ pub fn judge(terms: &Terms, pinned: Option<&MasterKey>, request: &Request, answe
     let Ok(Value::Map(inner)) = msgpack::decode(load) else {
         return Verdict::Unreadable;
     };
-    let answer = Answer { terms, pinned, request, load, sig, inner: &inner };
+    let answer = Answer {
+        terms,
+        pinned,
+        request,
+        load,
+        sig,
+        inner: &inner,
+    };
     match answer.weigh() {
         Ok(verdict) => verdict,
         Err(why) => Verdict::Untrusted(why.to_owned()),
@@ -221,12 +235,16 @@ impl Answer<'_> {
         let master = MasterKey::parse(text).ok_or("the master's public key cannot be read")?;
         match (self.inner.contains("pub_sig"), terms.verify_master_sign) {
             (true, false) => {
-                return Err("the master sent a signature of its public key; set verify_master_pubkey_sign here, \
-                            or turn master_sign_pubkey off there");
+                return Err(
+                    "the master sent a signature of its public key; set verify_master_pubkey_sign here, \
+                            or turn master_sign_pubkey off there",
+                );
             }
             (false, true) => {
-                return Err("the master sent no signature of its public key; turn verify_master_pubkey_sign off \
-                            here, or set master_sign_pubkey there");
+                return Err(
+                    "the master sent no signature of its public key; turn verify_master_pubkey_sign off \
+                            here, or set master_sign_pubkey there",
+                );
             }
             _ => {}
         }
@@ -236,20 +254,27 @@ impl Answer<'_> {
             return Ok((master, !known));
         }
         if self.pinned.is_some() && !known {
-            return Err("the master's key has changed; if that is right, remove minion_master.pub from pki_dir");
+            return Err(
+                "the master's key has changed; if that is right, remove minion_master.pub from pki_dir",
+            );
         }
         Ok((master, !known))
     }
 
     fn check_master_signature(&self, text: &str) -> Result<(), &'static str> {
         use base64::Engine;
-        let signer = self
-            .terms
-            .signer
-            .as_ref()
-            .ok_or("the key that verifies masters (master_sign_key_name) is not in pki_dir; copy it there")?;
-        let packed: String = self.inner.str("pub_sig").unwrap_or_default().split_whitespace().collect();
-        let signature = base64::engine::general_purpose::STANDARD.decode(packed).unwrap_or_default();
+        let signer = self.terms.signer.as_ref().ok_or(
+            "the key that verifies masters (master_sign_key_name) is not in pki_dir; copy it there",
+        )?;
+        let packed: String = self
+            .inner
+            .str("pub_sig")
+            .unwrap_or_default()
+            .split_whitespace()
+            .collect();
+        let signature = base64::engine::general_purpose::STANDARD
+            .decode(packed)
+            .unwrap_or_default();
         if signer.verify(self.terms.signing, text.as_bytes(), &signature) {
             return Ok(());
         }
@@ -260,8 +285,10 @@ impl Answer<'_> {
         if master.key.verify(self.terms.signing, self.load, self.sig) {
             return Ok(());
         }
-        Err("the signature of the answer does not fit the master's key; if the master was set up anew, remove \
-             minion_master.pub from pki_dir")
+        Err(
+            "the signature of the answer does not fit the master's key; if the master was set up anew, remove \
+             minion_master.pub from pki_dir",
+        )
     }
 
     fn check_nonce(&self) -> Result<(), &'static str> {
@@ -274,7 +301,10 @@ impl Answer<'_> {
 
     fn keys(&self, master: MasterKey, pin: bool) -> Result<Accepted, &'static str> {
         let aes = self.decrypt("aes")?;
-        let digest = self.inner.bytes("sig").and_then(|sig| master.key.x931_recover(sig));
+        let digest = self
+            .inner
+            .bytes("sig")
+            .and_then(|sig| master.key.x931_recover(sig));
         if digest.as_deref() != Some(HashType::Sha256.hex(&aes).as_bytes()) {
             return Err("the master's signature of its AES key does not fit");
         }
@@ -286,7 +316,10 @@ impl Answer<'_> {
                 return Err("the master could not read our token");
             }
         }
-        let port = self.inner.int("publish_port").and_then(|p| u16::try_from(p).ok());
+        let port = self
+            .inner
+            .int("publish_port")
+            .and_then(|p| u16::try_from(p).ok());
         Ok(Accepted {
             aes: key_string(&aes)?,
             session: key_string(&self.decrypt("session")?)?,
@@ -389,7 +422,13 @@ pub struct Rounds {
 impl Rounds {
     /// Before the first attempt.
     pub fn new(policy: Policy, id: &str) -> Rounds {
-        Rounds { wait: policy.wait, policy, id: id.to_owned(), silent: 0, rounds: 0 }
+        Rounds {
+            wait: policy.wait,
+            policy,
+            id: id.to_owned(),
+            silent: 0,
+            rounds: 0,
+        }
     }
 
     /// How long to wait for an answer.
@@ -405,14 +444,19 @@ impl Rounds {
             Verdict::Silence => self.silence(),
             Verdict::Pending if self.policy.once => fail(
                 2,
-                "Minion failed to authenticate with the master, has the minion key been accepted?".into(),
+                "Minion failed to authenticate with the master, has the minion key been accepted?"
+                    .into(),
             ),
             Verdict::Pending => {
-                log::warn!("the master keeps the key of {id} until somebody accepts it (`salt-key -a {id}` there)");
+                log::warn!(
+                    "the master keeps the key of {id} until somebody accepts it (`salt-key -a {id}` there)"
+                );
                 self.grown()
             }
             Verdict::Rejected if self.policy.rejected_retry && !self.policy.once => {
-                log::error!("the master has rejected the key of {id}; `salt-key -d {id}` there lets it in again");
+                log::error!(
+                    "the master has rejected the key of {id}; `salt-key -d {id}` there lets it in again"
+                );
                 self.grown()
             }
             Verdict::Rejected => fail(
@@ -422,14 +466,19 @@ impl Rounds {
                      the master (`salt-key -d {id}`) and start this minion again"
                 ),
             ),
-            Verdict::Full if self.policy.once => fail(1, "the master has as many minions as max_minions allows".into()),
+            Verdict::Full if self.policy.once => fail(
+                1,
+                "the master has as many minions as max_minions allows".into(),
+            ),
             Verdict::Full => {
                 log::error!("the master has as many minions as its option max_minions allows");
                 self.again(self.policy.delay.max(self.policy.wait))
             }
             Verdict::BadAlgorithm(option) => fail(
                 1,
-                format!("the master does not know the algorithm in the option {option}; choose one that it knows"),
+                format!(
+                    "the master does not know the algorithm in the option {option}; choose one that it knows"
+                ),
             ),
             Verdict::WrongFinger(finger) => fail(
                 EXIT_FINGER,
@@ -445,7 +494,10 @@ impl Rounds {
 
     /// Stock ends the attempt and starts the whole minion again after `random_reauth_delay`.
     fn untrusted(&mut self, why: &str) -> Step {
-        let message = format!("the sign-in of {} was not answered as it should be: {why}", self.id);
+        let message = format!(
+            "the sign-in of {} was not answered as it should be: {why}",
+            self.id
+        );
         if self.policy.once {
             return fail(1, message);
         }
@@ -483,7 +535,10 @@ impl Rounds {
         if self.policy.retries > 0 && self.rounds >= self.policy.retries {
             return fail(
                 1,
-                format!("Failed to authenticate with the master after {} attempts", self.rounds),
+                format!(
+                    "Failed to authenticate with the master after {} attempts",
+                    self.rounds
+                ),
             );
         }
         Step::Again(wait)

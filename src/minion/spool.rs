@@ -30,7 +30,11 @@ impl Spool {
     pub fn open(cachedir: &Path) -> io::Result<Spool> {
         let dir = cachedir.join("returns");
         make_dir(&dir, 0o700)?;
-        Ok(Spool { dir, max_files: MAX_FILES, max_bytes: MAX_BYTES })
+        Ok(Spool {
+            dir,
+            max_files: MAX_FILES,
+            max_bytes: MAX_BYTES,
+        })
     }
 
     /// Keeps a result under a name, which must be a plain file name.
@@ -53,7 +57,10 @@ impl Spool {
         if let Err(e) = fs::remove_file(self.dir.join(name))
             && e.kind() != io::ErrorKind::NotFound
         {
-            log::error!("{}/{name}: {e}; the result may be sent twice", self.dir.display());
+            log::error!(
+                "{}/{name}: {e}; the result may be sent twice",
+                self.dir.display()
+            );
         }
     }
 
@@ -130,6 +137,10 @@ mod tests {
         assert_eq!(spool.names(), ["2", "3"]);
         spool.max_bytes = 5;
         spool.put("4", b"yyyyyyyy").unwrap();
-        assert_eq!(spool.names(), ["4"], "the last one stays, whatever its size");
+        assert_eq!(
+            spool.names(),
+            ["4"],
+            "the last one stays, whatever its size"
+        );
     }
 }

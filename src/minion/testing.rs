@@ -34,11 +34,17 @@ pub fn value(json: &Json) -> Value {
     match json {
         Json::Null => Value::Nil,
         Json::Bool(b) => (*b).into(),
-        Json::Number(n) => n.as_i64().map_or_else(|| n.as_f64().unwrap().into(), Value::Int),
+        Json::Number(n) => n
+            .as_i64()
+            .map_or_else(|| n.as_f64().unwrap().into(), Value::Int),
         Json::String(s) => s.as_str().into(),
         Json::Array(a) => Value::Array(a.iter().map(value).collect()),
         Json::Object(o) if o.len() == 1 && o.contains_key("hex") => unhex(&json["hex"]).into(),
-        Json::Object(o) => Value::Map(o.iter().map(|(k, v)| (k.as_str(), value(v))).collect::<Map>()),
+        Json::Object(o) => Value::Map(
+            o.iter()
+                .map(|(k, v)| (k.as_str(), value(v)))
+                .collect::<Map>(),
+        ),
     }
 }
 

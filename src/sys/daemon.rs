@@ -137,7 +137,9 @@ impl Report {
 
 /// Starts this program again in the background with the same arguments but `-d`, and
 /// waits for its report. `Ok` once it serves; the text of the failure otherwise.
-pub fn start_in_background(args: impl IntoIterator<Item = std::ffi::OsString>) -> io::Result<Result<(), String>> {
+pub fn start_in_background(
+    args: impl IntoIterator<Item = std::ffi::OsString>,
+) -> io::Result<Result<(), String>> {
     use std::process::{Command, Stdio};
     let (read, write): (OwnedFd, OwnedFd) = nix::unistd::pipe()?;
     nix::fcntl::fcntl(

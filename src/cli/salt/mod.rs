@@ -50,7 +50,12 @@ pub(crate) struct Options {
     detached: bool,
 
     /// Run on this many minions at a time: a number or a percentage
-    #[arg(short = 'b', long = "batch-size", visible_alias = "batch", value_name = "N|N%")]
+    #[arg(
+        short = 'b',
+        long = "batch-size",
+        visible_alias = "batch",
+        value_name = "N|N%"
+    )]
     batch: Option<String>,
 
     /// Seconds to wait before a freed place in the batch is filled
@@ -189,7 +194,13 @@ struct TargetOptions {
     ipcidr: bool,
 
     /// What separates the parts of a grain or pillar target
-    #[arg(long, value_name = "TEXT", default_value = ":", group = "free", help_heading = "Target options")]
+    #[arg(
+        long,
+        value_name = "TEXT",
+        default_value = ":",
+        group = "free",
+        help_heading = "Target options"
+    )]
     delimiter: String,
 }
 

@@ -5,7 +5,11 @@ const NONCE: &str = "0123456789abcdef0123456789abcdef";
 
 fn vector(series: &str, name: &str) -> Json {
     let file = json(&format!("auth-{series}"));
-    list(&file).iter().find(|v| v["name"] == name).unwrap().clone()
+    list(&file)
+        .iter()
+        .find(|v| v["name"] == name)
+        .unwrap()
+        .clone()
 }
 
 /// The terms under which a vector was made.
@@ -38,11 +42,24 @@ fn requests_are_stocks() {
     let v = vector("3006", "accepted-with-token");
     let request = Request::new(&terms(), Some(&master()), NONCE);
     let got = msgpack::decode(&request.body).unwrap();
-    let got = got.as_map().unwrap().get("load").unwrap().as_map().unwrap().clone();
+    let got = got
+        .as_map()
+        .unwrap()
+        .get("load")
+        .unwrap()
+        .as_map()
+        .unwrap()
+        .clone();
     let want = value(&v["request"]["load"]).into_map().unwrap();
-    let keys = |m: &Map| m.iter().map(|(k, _)| k.as_str().unwrap().to_owned()).collect::<Vec<_>>();
+    let keys = |m: &Map| {
+        m.iter()
+            .map(|(k, _)| k.as_str().unwrap().to_owned())
+            .collect::<Vec<_>>()
+    };
     assert_eq!(keys(&got), keys(&want));
-    let token = private("master").decrypt(terms().encryption, got.bytes("token").unwrap()).unwrap();
+    let token = private("master")
+        .decrypt(terms().encryption, got.bytes("token").unwrap())
+        .unwrap();
     assert_eq!(token, terms().token.as_bytes());
 }
 
@@ -52,9 +69,28 @@ fn autosign_grains_go_before_the_token() {
     terms.autosign_grains = Some(crate::map! {"uuid" => "x"});
     let request = Request::new(&terms, Some(&master()), NONCE);
     let got = msgpack::decode(&request.body).unwrap();
-    let load = got.as_map().unwrap().get("load").unwrap().as_map().unwrap().clone();
+    let load = got
+        .as_map()
+        .unwrap()
+        .get("load")
+        .unwrap()
+        .as_map()
+        .unwrap()
+        .clone();
     let keys: Vec<_> = load.iter().map(|(k, _)| k.as_str().unwrap()).collect();
-    assert_eq!(keys, ["cmd", "id", "nonce", "enc_algo", "sig_algo", "autosign_grains", "token", "pub"]);
+    assert_eq!(
+        keys,
+        [
+            "cmd",
+            "id",
+            "nonce",
+            "enc_algo",
+            "sig_algo",
+            "autosign_grains",
+            "token",
+            "pub"
+        ]
+    );
 }
 
 #[test]
@@ -98,7 +134,10 @@ fn another_master_is_not_believed() {
     assert!(why(judged(&terms(), Some(&stranger), &v)).contains("key has changed"));
     for name in ["pending-new", "rejected"] {
         let v = vector("3008", name);
-        assert!(why(judged(&terms(), Some(&stranger), &v)).contains("signature of the answer"), "{name}");
+        assert!(
+            why(judged(&terms(), Some(&stranger), &v)).contains("signature of the answer"),
+            "{name}"
+        );
     }
 }
 
@@ -135,12 +174,21 @@ fn a_reply_for_another_minion_is_no_use() {
 /// The reply of a vector with its inner map changed and signed anew by the master.
 fn forged(name: &str, change: impl FnOnce(&mut Map)) -> Vec<u8> {
     let v = vector("3008", name);
-    let outer = msgpack::decode(&unhex(&v["reply_hex"])).unwrap().into_map().unwrap();
-    let mut inner = msgpack::decode(outer.bytes("load").unwrap()).unwrap().into_map().unwrap();
+    let outer = msgpack::decode(&unhex(&v["reply_hex"]))
+        .unwrap()
+        .into_map()
+        .unwrap();
+    let mut inner = msgpack::decode(outer.bytes("load").unwrap())
+        .unwrap()
+        .into_map()
+        .unwrap();
     change(&mut inner);
     let load = msgpack::encode_map(&inner, Profile::Wire);
     let sig = private("master").sign(Signing::default(), &load);
-    msgpack::encode_map(&crate::map! {"enc" => "clear", "load" => load, "sig" => sig}, Profile::Wire)
+    msgpack::encode_map(
+        &crate::map! {"enc" => "clear", "load" => load, "sig" => sig},
+        Profile::Wire,
+    )
 }
 
 fn weigh(terms: &Terms, pinned: Option<&MasterKey>, answer: &[u8]) -> Verdict {
@@ -150,7 +198,13 @@ fn weigh(terms: &Terms, pinned: Option<&MasterKey>, answer: &[u8]) -> Verdict {
 #[test]
 fn every_part_of_an_acceptance_counts() {
     let known = master();
-    let case = |change: &dyn Fn(&mut Map)| why(weigh(&terms(), Some(&known), &forged("accepted-with-token", change)));
+    let case = |change: &dyn Fn(&mut Map)| {
+        why(weigh(
+            &terms(),
+            Some(&known),
+            &forged("accepted-with-token", change),
+        ))
+    };
     assert!(case(&|m| m.set("pub_key", "junk")).contains("cannot be read"));
     assert!(case(&|m| m.set("sig", vec![1u8; 256])).contains("AES key"));
     assert!(case(&|m| drop(m.remove("sig"))).contains("AES key"));
@@ -159,18 +213,38 @@ fn every_part_of_an_acceptance_counts() {
     assert!(case(&|m| drop(m.remove("token"))).contains("encrypted for us"));
     assert!(case(&|m| m.set("publish_port", 99999)).contains("publish port"));
     assert!(case(&|m| drop(m.remove("nonce"))).contains("another request"));
-    let good = weigh(&terms(), Some(&known), &forged("accepted-with-token", |m| m.set("new", 1)));
-    assert!(matches!(good, Verdict::Accepted(_)), "unknown fields are no fault");
+    let good = weigh(
+        &terms(),
+        Some(&known),
+        &forged("accepted-with-token", |m| m.set("new", 1)),
+    );
+    assert!(
+        matches!(good, Verdict::Accepted(_)),
+        "unknown fields are no fault"
+    );
 }
 
 #[test]
 fn other_refusals() {
     let known = master();
-    let case = |ret: Value| weigh(&terms(), Some(&known), &forged("rejected", |m| m.set("ret", ret)));
+    let case = |ret: Value| {
+        weigh(
+            &terms(),
+            Some(&known),
+            &forged("rejected", |m| m.set("ret", ret)),
+        )
+    };
     assert_eq!(case("full".into()), Verdict::Full);
     assert_eq!(case(true.into()), Verdict::Pending);
     assert_eq!(case(false.into()), Verdict::Rejected);
-    assert_eq!(weigh(&terms(), Some(&known), &forged("rejected", |m| drop(m.remove("ret")))), Verdict::Unreadable);
+    assert_eq!(
+        weigh(
+            &terms(),
+            Some(&known),
+            &forged("rejected", |m| drop(m.remove("ret")))
+        ),
+        Verdict::Unreadable
+    );
 }
 
 #[test]
@@ -192,7 +266,9 @@ fn a_fingerprint_decides() {
     let v = vector("3008", "accepted-first-contact-no-token");
     let mut terms = terms();
     terms.master_finger = "aa:bb".into();
-    let Verdict::WrongFinger(real) = judged(&terms, None, &v) else { panic!() };
+    let Verdict::WrongFinger(real) = judged(&terms, None, &v) else {
+        panic!()
+    };
     terms.master_finger = real;
     assert!(matches!(judged(&terms, None, &v), Verdict::Accepted(_)));
 }
@@ -200,7 +276,10 @@ fn a_fingerprint_decides() {
 fn signed_key(m: &mut Map, signer: &PrivateKey) {
     use base64::Engine;
     let signature = signer.sign(Signing::default(), m.str("pub_key").unwrap().as_bytes());
-    m.set("pub_sig", base64::engine::general_purpose::STANDARD.encode(signature) + "\n");
+    m.set(
+        "pub_sig",
+        base64::engine::general_purpose::STANDARD.encode(signature) + "\n",
+    );
 }
 
 #[test]
@@ -259,12 +338,21 @@ fn waiting_for_acceptance() {
     for _ in 0..3 {
         assert_eq!(rounds.after(Verdict::Pending), again(10));
     }
-    let grow = Policy { wait_max: Duration::from_secs(35), ..policy() };
+    let grow = Policy {
+        wait_max: Duration::from_secs(35),
+        ..policy()
+    };
     let mut rounds = Rounds::new(grow, "m1");
     for want in [10, 20, 35, 35] {
         assert_eq!(rounds.after(Verdict::Pending), again(want));
     }
-    let mut rounds = Rounds::new(Policy { retries: 2, ..policy() }, "m1");
+    let mut rounds = Rounds::new(
+        Policy {
+            retries: 2,
+            ..policy()
+        },
+        "m1",
+    );
     assert_eq!(rounds.after(Verdict::Pending), again(10));
     assert_eq!(status(rounds.after(Verdict::Pending)), 1);
 }
@@ -285,10 +373,19 @@ fn silence_is_waited_out() {
 fn refusals_end_or_wait() {
     let one = |policy: Policy, verdict: Verdict| Rounds::new(policy, "m1").after(verdict);
     assert_eq!(status(one(policy(), Verdict::Rejected)), EXIT_REJECTED);
-    let patient = Policy { rejected_retry: true, ..policy() };
+    let patient = Policy {
+        rejected_retry: true,
+        ..policy()
+    };
     assert_eq!(one(patient, Verdict::Rejected), again(10));
-    assert_eq!(status(one(policy(), Verdict::BadAlgorithm("signing_algorithm"))), 1);
-    assert_eq!(status(one(policy(), Verdict::WrongFinger("aa".into()))), EXIT_FINGER);
+    assert_eq!(
+        status(one(policy(), Verdict::BadAlgorithm("signing_algorithm"))),
+        1
+    );
+    assert_eq!(
+        status(one(policy(), Verdict::WrongFinger("aa".into()))),
+        EXIT_FINGER
+    );
     assert_eq!(one(policy(), Verdict::Full), again(10));
     assert_eq!(one(policy(), Verdict::Untrusted("x".into())), again(7));
     assert_eq!(one(policy(), Verdict::Unreadable), again(7));
@@ -296,7 +393,16 @@ fn refusals_end_or_wait() {
 
 #[test]
 fn a_command_does_not_wait() {
-    let once = || Rounds::new(Policy { once: true, rejected_retry: true, ..policy() }, "m1");
+    let once = || {
+        Rounds::new(
+            Policy {
+                once: true,
+                rejected_retry: true,
+                ..policy()
+            },
+            "m1",
+        )
+    };
     assert_eq!(status(once().after(Verdict::Pending)), 2);
     assert_eq!(status(once().after(Verdict::Rejected)), EXIT_REJECTED);
     assert_eq!(status(once().after(Verdict::Full)), 1);
