@@ -60,7 +60,7 @@ impl Stock {
         let out = Command::new(self.bin.join("salt"))
             .arg("-c")
             .arg(self.dir.path())
-            .args(["--out=json", "--static", "-t", "30"])
+            .args(["--out=json", "-t", "30"])
             .args(args)
             .stdin(Stdio::null())
             .output()
@@ -105,7 +105,7 @@ fn under_stock(variable: &str) {
     let (status, got) = stock.salt(&["m1", "cmd.run", "exit 4"]);
     assert_eq!((status, &got["m1"]), (1, &"".into()));
     assert_eq!(stock.value(&["m1", "grains.items"])["id"], "m1");
-    assert_eq!(stock.value(&["m1", "pillar.get", "colour"]), "blau ☃");
+    assert_eq!(stock.value(&["m1", "pillar.raw", "colour"]), "blau ☃");
     assert_eq!(stock.value(&["-G", "kernel:Linux", "test.ping"]), true);
     assert_eq!(stock.value(&["-C", "G@kernel:Linux and I@colour:blau*", "test.ping"]), true);
 
@@ -135,12 +135,12 @@ fn under_stock(variable: &str) {
     let called = Command::new(env!("CARGO_BIN_EXE_halite-call"))
         .arg("-c")
         .arg(dir.path())
-        .args(["--out=json", "pillar.get", "colour"])
+        .args(["--out=json", "pillar.raw", "colour"])
         .output()
         .unwrap();
     let got: Json = serde_json::from_slice(&called.stdout).unwrap();
     assert_eq!(got["local"], "blau ☃");
-    wait(&mut bus, |e, data| e.tag.ends_with("/ret/caller") && data.str("fun") == Some("pillar.get"));
+    wait(&mut bus, |e, data| e.tag.ends_with("/ret/caller") && data.str("fun") == Some("pillar.raw"));
 }
 
 #[test]
