@@ -75,7 +75,7 @@ struct Options {
     cachedir: Option<std::path::PathBuf>,
 
     /// Function and arguments
-    #[arg(value_name = "FUNCTION", num_args = 0.., trailing_var_arg = true, allow_hyphen_values = true)]
+    #[arg(value_name = "FUNCTION", allow_negative_numbers = true)]
     words: Vec<String>,
 }
 
