@@ -1,1 +1,5 @@
-fn main() {}
+//! The load generator.
+
+fn main() {
+    std::process::exit(halite::cli::swarm::run());
+}

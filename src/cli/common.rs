@@ -93,19 +93,39 @@ pub fn fail(message: impl std::fmt::Display, status: i32) -> i32 {
 #[derive(clap::Args, Clone, Debug, Default)]
 pub struct OutputOptions {
     /// How to show results: nested, highstate, json, yaml, raw, txt, pprint, table, key, no_return, quiet, newline_values_only
-    #[arg(long = "out", visible_alias = "output", value_name = "OUTPUTTER", help_heading = "Output options")]
+    #[arg(
+        long = "out",
+        visible_alias = "output",
+        value_name = "OUTPUTTER",
+        help_heading = "Output options"
+    )]
     pub out: Option<String>,
 
     /// Indentation in columns; -1 puts json on one line
-    #[arg(long, visible_alias = "output-indent", value_name = "N", allow_negative_numbers = true, help_heading = "Output options")]
+    #[arg(
+        long,
+        visible_alias = "output-indent",
+        value_name = "N",
+        allow_negative_numbers = true,
+        help_heading = "Output options"
+    )]
     pub out_indent: Option<i64>,
 
     /// Write results to this file
-    #[arg(long, visible_alias = "output-file", value_name = "FILE", help_heading = "Output options")]
+    #[arg(
+        long,
+        visible_alias = "output-file",
+        value_name = "FILE",
+        help_heading = "Output options"
+    )]
     pub out_file: Option<PathBuf>,
 
     /// Append to the file of --out-file
-    #[arg(long, visible_alias = "output-file-append", help_heading = "Output options")]
+    #[arg(
+        long,
+        visible_alias = "output-file-append",
+        help_heading = "Output options"
+    )]
     pub out_file_append: bool,
 
     /// No colours
@@ -117,11 +137,21 @@ pub struct OutputOptions {
     pub force_color: bool,
 
     /// States: full, terse, mixed, changes, filter
-    #[arg(long, visible_alias = "state_output", value_name = "MODE", help_heading = "Output options")]
+    #[arg(
+        long,
+        visible_alias = "state_output",
+        value_name = "MODE",
+        help_heading = "Output options"
+    )]
     pub state_output: Option<String>,
 
     /// States: show those that are fine as well
-    #[arg(long, visible_alias = "state_verbose", value_name = "BOOL", help_heading = "Output options")]
+    #[arg(
+        long,
+        visible_alias = "state_verbose",
+        value_name = "BOOL",
+        help_heading = "Output options"
+    )]
     pub state_verbose: Option<String>,
 }
 
@@ -173,11 +203,16 @@ impl OutputOptions {
                 no_color.as_deref(),
             ),
             indent: self.out_indent,
-            state_output: self.state_output.clone().unwrap_or_else(|| config.state_output.to_owned()),
+            state_output: self
+                .state_output
+                .clone()
+                .unwrap_or_else(|| config.state_output.to_owned()),
             state_verbose: self
                 .state_verbose
                 .as_deref()
-                .map_or(config.state_verbose, |v| matches!(v.to_ascii_lowercase().as_str(), "true" | "yes" | "1" | "on")),
+                .map_or(config.state_verbose, |v| {
+                    matches!(v.to_ascii_lowercase().as_str(), "true" | "yes" | "1" | "on")
+                }),
             ..super::output::Style::default()
         };
         let out = self.out.as_deref().or(config.output).map(str::to_owned);
@@ -188,10 +223,12 @@ impl OutputOptions {
 impl Screen {
     /// Shows data with the outputter `name`; an unknown name falls back to nested and says so.
     pub fn show(&mut self, name: &str, data: &crate::wire::Value) {
-        let outputter = name.parse().unwrap_or_else(|e: super::output::UnknownOutputter| {
-            eprint!("{}", super::output::texts::log_error(&e.to_string()));
-            super::output::Outputter::Nested
-        });
+        let outputter = name
+            .parse()
+            .unwrap_or_else(|e: super::output::UnknownOutputter| {
+                eprint!("{}", super::output::texts::log_error(&e.to_string()));
+                super::output::Outputter::Nested
+            });
         let text = super::output::render(outputter, data, &self.style);
         if !text.is_empty() {
             self.line(&text);
@@ -205,7 +242,10 @@ impl Screen {
 
     /// Writes text as it is. A reader that went away ends the program quietly.
     pub fn text(&mut self, text: &str) {
-        let written = self.sink.write_all(text.as_bytes()).and_then(|()| self.sink.flush());
+        let written = self
+            .sink
+            .write_all(text.as_bytes())
+            .and_then(|()| self.sink.flush());
         if let Err(e) = written {
             if e.kind() == std::io::ErrorKind::BrokenPipe {
                 std::process::exit(0);

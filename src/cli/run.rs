@@ -8,7 +8,7 @@ use crate::config::load_master;
 use crate::sys::signals::StopFlag;
 use crate::wire::Value;
 use crate::wire::yaml::parse_input;
-use clap::Parser;
+use clap::{CommandFactory, Parser};
 use std::io::Write;
 
 /// Run a function on the master: look at jobs, see who is up, watch events.
@@ -16,7 +16,6 @@ use std::io::Write;
 #[command(
     name = "halite-run",
     version,
-    about,
     after_help = "Examples:\n  halite-run -d                            the functions and what they do\n  halite-run manage.status\n  halite-run jobs.list_jobs search_function='state.*'\n  halite-run state.event 'salt/job/*' pretty=True"
 )]
 struct Options {
@@ -41,6 +40,11 @@ struct Options {
 
     #[command(flatten)]
     output: OutputOptions,
+}
+
+/// The command with its options.
+pub(super) fn command() -> clap::Command {
+    Options::command()
 }
 
 /// Runs the command and returns its exit status.
@@ -68,7 +72,10 @@ pub fn run() -> i32 {
         Err(e) => return fail(e, 1),
     };
     let Some(function) = runner::find(name) else {
-        return fail(format!("'{name}' is not available; `halite-run -d` lists what is"), 1);
+        return fail(
+            format!("'{name}' is not available; `halite-run -d` lists what is"),
+            1,
+        );
     };
     let (positional, keyword) = parse_input(&options.args);
     let mut style = screen.style.clone();
@@ -76,7 +83,10 @@ pub fn run() -> i32 {
         style.indent = Some(if pretty { 4 } else { -1 });
         let text = render(Outputter::Json, data, &style);
         let mut out = std::io::stdout().lock();
-        if writeln!(out, "{tag}\t{text}").and_then(|()| out.flush()).is_err() {
+        if writeln!(out, "{tag}\t{text}")
+            .and_then(|()| out.flush())
+            .is_err()
+        {
             std::process::exit(0);
         }
     };
@@ -86,10 +96,21 @@ pub fn run() -> i32 {
         stop: StopFlag::install().unwrap_or_default(),
         show: &mut show,
     };
-    match runner::run(&mut context, function, Args { positional, keyword }) {
+    match runner::run(
+        &mut context,
+        function,
+        Args {
+            positional,
+            keyword,
+        },
+    ) {
         Ok(ran) => {
             if !ran.value.is_nil() {
-                let name = screen.out.clone().or(ran.out).unwrap_or_else(|| "nested".into());
+                let name = screen
+                    .out
+                    .clone()
+                    .or(ran.out)
+                    .unwrap_or_else(|| "nested".into());
                 screen.show(&name, &ran.value);
             }
             0
@@ -111,5 +132,8 @@ fn document(wanted: &str) -> i32 {
     if found {
         return 0;
     }
-    fail(format!("'{wanted}' is not available; `halite-run -d` lists what is"), 1)
+    fail(
+        format!("'{wanted}' is not available; `halite-run -d` lists what is"),
+        1,
+    )
 }

@@ -152,7 +152,9 @@ impl<'a> Gather<'a> {
         if event.tag == "halite/bus/dropped" {
             return self.look_up(each);
         }
-        let Some((jid, id)) = return_of(&event.tag) else { return };
+        let Some((jid, id)) = return_of(&event.tag) else {
+            return;
+        };
         let ours = self.entries.get(id).is_some_and(|e| e.jid == jid);
         if ours {
             let load = load_of(event);
@@ -161,10 +163,14 @@ impl<'a> Gather<'a> {
                 self.last_return = Instant::now();
                 each(id, Outcome::Returned(load));
             }
-        } else if self.questions.get_mut(jid).is_some_and(|asked| asked.remove(id))
+        } else if self
+            .questions
+            .get_mut(jid)
+            .is_some_and(|asked| asked.remove(id))
             && let Some(entry) = self.entries.get_mut(id)
         {
-            let running = matches!(load_of(event).get("return"), Some(Value::Map(m)) if !m.is_empty());
+            let running =
+                matches!(load_of(event).get("return"), Some(Value::Map(m)) if !m.is_empty());
             entry.state = match running {
                 true => State::Since(Instant::now()),
                 false => State::Idle(Instant::now() + GRACE),
@@ -175,7 +181,9 @@ impl<'a> Gather<'a> {
     /// Asks minions that have been silent for too long whether they run their job.
     fn ask_silent(&mut self, each: Each) -> Result<(), ClientError> {
         let now = Instant::now();
-        let quiet = |since: Instant| now.duration_since(since.max(self.last_return)) >= self.patience.timeout;
+        let quiet = |since: Instant| {
+            now.duration_since(since.max(self.last_return)) >= self.patience.timeout
+        };
         let due = |e: &Entry| matches!(e.state, State::Since(since) if quiet(since));
         if !self.entries.values().any(due) {
             return Ok(());
@@ -185,7 +193,10 @@ impl<'a> Gather<'a> {
         for (id, entry) in &self.entries {
             // One question for all of a job who are silent, those given up included.
             if matches!(entry.state, State::Since(_) | State::Silent) {
-                by_job.entry(entry.jid.clone()).or_default().push(id.clone());
+                by_job
+                    .entry(entry.jid.clone())
+                    .or_default()
+                    .push(id.clone());
             }
         }
         for (jid, ids) in by_job {
@@ -241,7 +252,14 @@ impl<'a> Gather<'a> {
         for (id, state) in done {
             self.entries.remove(&id);
             let lost = matches!(state, State::Idle(_));
-            each(&id, if lost { Outcome::Lost } else { Outcome::NotConnected });
+            each(
+                &id,
+                if lost {
+                    Outcome::Lost
+                } else {
+                    Outcome::NotConnected
+                },
+            );
         }
     }
 
@@ -266,8 +284,12 @@ impl<'a> Gather<'a> {
         let Some(jobs) = self.jobs else { return };
         let jids: BTreeSet<String> = self.entries.values().map(|e| e.jid.clone()).collect();
         for text in jids {
-            let Ok(jid) = text.parse::<Jid>() else { continue };
-            let Ok(Some(job)) = jobs.get(&jid) else { continue };
+            let Ok(jid) = text.parse::<Jid>() else {
+                continue;
+            };
+            let Ok(Some(job)) = jobs.get(&jid) else {
+                continue;
+            };
             for stored in job.returns {
                 if self.entries.get(&stored.id).is_some_and(|e| e.jid == text) {
                     self.entries.remove(&stored.id);

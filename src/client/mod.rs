@@ -2,5 +2,7 @@
 
 pub mod fleet;
 pub mod gather;
+pub mod keys;
 pub mod local;
 pub mod runner;
+pub mod swarm;

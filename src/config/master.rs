@@ -231,6 +231,8 @@ options! {
         log_level_logfile: Option<String> = "null";
         /// Log file, or an address such as `udp://host:514` or `file:///dev/log`.
         log_file: String = "/var/log/{product}/master";
+        /// Log file of `halite-key`.
+        key_logfile: String = "/var/log/{product}/key";
         /// Form of messages on the console.
         log_fmt_console: String = "'[%(levelname)-8s] %(message)s'";
         /// Form of messages in the log file.
@@ -325,7 +327,7 @@ impl MasterConfig {
         for path in optional.into_iter().flatten() {
             *path = below(&root, path);
         }
-        for log in [&mut self.log_file] {
+        for log in [&mut self.log_file, &mut self.key_logfile] {
             *log = log_below(&root, log);
         }
         if self.id.is_empty() {

@@ -81,7 +81,12 @@ fn files_mean_what_they_mean_to_salt() {
             name == "conf_file" || all.into_iter().any(|o| o.name == name)
         };
         // The cases hold more options than are implemented.
-        for (name, wanted) in case[2].as_object().unwrap().iter().filter(|(n, _)| known(n)) {
+        for (name, wanted) in case[2]
+            .as_object()
+            .unwrap()
+            .iter()
+            .filter(|(n, _)| known(n))
+        {
             let found = got.remove(name).unwrap_or_default();
             assert_eq!(found, decode(wanted), "{name} of {}", case[1]);
         }

@@ -1,8 +1,8 @@
 //! Firing events on the master's bus from a role process.
 
 use crate::config::MasterConfig;
-use crate::wire::{Map, Value};
 use crate::wire::msgpack::{self, Profile};
+use crate::wire::{Map, Value};
 use halite_ipc::{Event, Framing, Publisher, StampStyle};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -43,7 +43,10 @@ impl Bus {
         };
         if let Err(e) = self.push(&event) {
             self.lost += 1;
-            log::error!("the event {tag} could not be fired ({e}); {} lost so far", self.lost);
+            log::error!(
+                "the event {tag} could not be fired ({e}); {} lost so far",
+                self.lost
+            );
         }
     }
 
@@ -95,7 +98,13 @@ mod tests {
         let data = crate::map! {"id" => "m", "return" => "x".repeat(5000), "jid" => "1"};
         let small = trimmed(data.clone(), 1000);
         let got = msgpack::decode(&small).unwrap().into_map().unwrap();
-        assert_eq!((got.str("return"), got.str("id")), (Some(TRIMMED), Some("m")));
-        assert_eq!(trimmed(data.clone(), 10_000), msgpack::encode_map(&data, Profile::Local));
+        assert_eq!(
+            (got.str("return"), got.str("id")),
+            (Some(TRIMMED), Some("m"))
+        );
+        assert_eq!(
+            trimmed(data.clone(), 10_000),
+            msgpack::encode_map(&data, Profile::Local)
+        );
     }
 }

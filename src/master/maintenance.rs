@@ -10,8 +10,8 @@ use super::events::Bus;
 use super::roles::{RoleError, Roles};
 use crate::config::MasterConfig;
 use crate::crypto::KeyString;
-use crate::store::open;
 use crate::store::jobs::JobStore;
+use crate::store::open;
 use crate::sys::shared::SharedSecret;
 use crate::sys::signals::StopFlag;
 use crate::transport::sockets::ipc_url;
@@ -64,13 +64,18 @@ fn pause(stop: &StopFlag) {
 /// master's id (3007 and later; reference `salt-protocol.md` 4.4). It is removed.
 fn take_dropfile(path: &Path, id: &str) -> bool {
     use std::os::unix::fs::PermissionsExt;
-    let Ok(meta) = std::fs::symlink_metadata(path) else { return false };
+    let Ok(meta) = std::fs::symlink_metadata(path) else {
+        return false;
+    };
     if !meta.is_file() || meta.permissions().mode() & 0o777 != 0o400 {
         return false;
     }
     let asked = std::fs::read_to_string(path).is_ok_and(|text| text.is_empty() || text == id);
     if let Err(e) = std::fs::remove_file(path) {
-        log::error!("{}: {e}; the AES key would be rotated again and again", path.display());
+        log::error!(
+            "{}: {e}; the AES key would be rotated again and again",
+            path.display()
+        );
         return false;
     }
     asked

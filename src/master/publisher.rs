@@ -13,13 +13,14 @@
 //! (none: the message goes to everybody).
 
 use super::reqserver::EXIT_BIND;
-use super::roles::{RoleError, Roles};
+use super::roles::{RoleError, Roles, check_memory};
 use crate::config::MasterConfig;
 use crate::crypto::{Crypticle, KeyString, PrivateKey, Signing};
 use crate::sys::shared::SharedSecret;
 use crate::sys::signals::StopFlag;
 use crate::transport::sockets::{KeepAlive, bind, ipc_url, tcp_url};
 use crate::wire::msgpack::{self, Item, Profile, Reader};
+use std::time::{Duration, Instant};
 
 /// Runs the role until it is told to stop.
 pub fn run(config: &MasterConfig, roles: &Roles, stop: &StopFlag) -> Result<(), RoleError> {
@@ -31,7 +32,12 @@ pub fn run(config: &MasterConfig, roles: &Roles, stop: &StopFlag) -> Result<(), 
         .map_err(|e| RoleError::new(EXIT_BIND, e.to_string()))?;
     let mut sealer = Sealer::new(config)?;
     roles.ready();
+    let mut checked = Instant::now();
     while !stop.is_set() {
+        if checked.elapsed() > Duration::from_millis(250) {
+            checked = Instant::now();
+            check_memory()?;
+        }
         match feed.poll(zmq::POLLIN, 100) {
             Ok(0) | Err(zmq::Error::EINTR) => continue,
             Ok(_) => {}
@@ -42,7 +48,9 @@ pub fn run(config: &MasterConfig, roles: &Roles, stop: &StopFlag) -> Result<(), 
             Err(zmq::Error::EAGAIN | zmq::Error::EINTR) => continue,
             Err(e) => return Err(e.into()),
         };
-        let Some((load, topics)) = parts.split_first() else { continue };
+        let Some((load, topics)) = parts.split_first() else {
+            continue;
+        };
         match sealer.seal(load) {
             Ok(message) if topics.is_empty() => publish.send(message, 0)?,
             Ok(message) => {
@@ -170,7 +178,10 @@ mod tests {
         let load = crate::map! {"fun" => "test.ping", "jid" => "1"};
         let bytes = with_serial(&msgpack::encode_map(&load, Profile::Wire), 300).unwrap();
         let got = msgpack::decode(&bytes).unwrap().into_map().unwrap();
-        assert_eq!(got, crate::map! {"fun" => "test.ping", "jid" => "1", "serial" => 300});
+        assert_eq!(
+            got,
+            crate::map! {"fun" => "test.ping", "jid" => "1", "serial" => 300}
+        );
         assert!(with_serial(b"\x93", 1).is_none());
     }
 }

@@ -14,7 +14,7 @@
 //! who it is), reply.
 
 use super::dispatch::{Dispatcher, Fate, Limits};
-use super::roles::{RoleError, Roles};
+use super::roles::{RoleError, Roles, check_memory};
 use crate::config::{MasterConfig, WorkerPool};
 use crate::crypto::Crypticle;
 use crate::store::sessions::SessionStore;
@@ -119,7 +119,11 @@ impl Server {
     fn turn(&mut self, accept: bool) -> Result<(), RoleError> {
         let mut items = [
             self.back.as_poll_item(zmq::POLLIN),
-            self.front.as_poll_item(if accept { zmq::POLLIN } else { zmq::PollEvents::empty() }),
+            self.front.as_poll_item(if accept {
+                zmq::POLLIN
+            } else {
+                zmq::PollEvents::empty()
+            }),
         ];
         match zmq::poll(&mut items, 100) {
             Ok(_) | Err(zmq::Error::EINTR) => {}
@@ -141,8 +145,7 @@ impl Server {
             }
         }
         self.assign()?;
-        self.tick();
-        Ok(())
+        self.tick()
     }
 
     fn peer_message(&mut self) -> Result<bool, RoleError> {
@@ -174,10 +177,21 @@ impl Server {
             Ok(sorted) => sorted,
             Err(refusal) => return self.refuse(&identity, &refusal),
         };
-        let request = Request { identity, body, peer, seal };
+        let request = Request {
+            identity,
+            body,
+            peer,
+            seal,
+        };
         // A full queue gets no answer: any answer at all would make a minion sign in again
         // and add to the load. It asks again after its own timeout.
-        let _ = self.dispatcher.submit(Instant::now(), pool, class, request);
+        if self
+            .dispatcher
+            .submit(Instant::now(), pool, class, request)
+            .is_ok()
+        {
+            self.seen.begin(seal);
+        }
     }
 
     fn sort(&mut self, envelope: &Envelope) -> Result<(usize, Class, Option<u64>), Refusal> {
@@ -205,7 +219,10 @@ impl Server {
 
     fn answer(&mut self, identity: &[u8], reply: &[u8]) {
         // The peer may be gone; then there is nobody to tell.
-        if let Err(e) = self.front.send_multipart([identity, b"", reply], zmq::DONTWAIT) {
+        if let Err(e) = self
+            .front
+            .send_multipart([identity, b"", reply], zmq::DONTWAIT)
+        {
             log::debug!("a reply could not be delivered: {e}");
         }
     }
@@ -221,9 +238,7 @@ impl Server {
                     return Ok(true);
                 };
                 if let Some(request) = self.dispatcher.done(name, u64::from_be_bytes(seq)) {
-                    if let (Some(seal), b"\x01") = (request.seal, &**proven) {
-                        self.seen.insert(seal);
-                    }
+                    self.seen.end(request.seal, &**proven == b"\x01");
                     self.answer(&request.identity, reply);
                 }
             }
@@ -233,8 +248,12 @@ impl Server {
     }
 
     fn worker_ready(&mut self, name: &[u8], pid: &[u8]) {
-        let Ok(pid) = <[u8; 4]>::try_from(pid) else { return };
-        let Some(pool) = self.pools.of_worker(name) else { return };
+        let Ok(pid) = <[u8; 4]>::try_from(pid) else {
+            return;
+        };
+        let Some(pool) = self.pools.of_worker(name) else {
+            return;
+        };
         match self.dispatcher.ready(pool, name, u32::from_be_bytes(pid)) {
             Fate::None => {}
             Fate::Retried => log::warn!(
@@ -242,13 +261,18 @@ impl Server {
                 String::from_utf8_lossy(name)
             ),
             Fate::Lost(request) => {
-                log::error!("a request of {} ended two workers and is given up", request.peer);
+                log::error!(
+                    "a request of {} ended two workers and is given up",
+                    request.peer
+                );
                 self.fail(&request);
             }
         }
     }
 
+    /// Answers a request that is given up. It may have been carried out, so it counts as seen.
     fn fail(&mut self, request: &Request) {
+        self.seen.end(request.seal, true);
         let reply = msgpack::encode(&super::worker::HANDLER_FAILED.into(), Profile::Wire);
         self.answer(&request.identity, &reply);
     }
@@ -265,12 +289,13 @@ impl Server {
         Ok(())
     }
 
-    fn tick(&mut self) {
+    fn tick(&mut self) -> Result<(), RoleError> {
         let now = Instant::now();
         if now.duration_since(self.last_tick) < Duration::from_millis(250) {
-            return;
+            return Ok(());
         }
         self.last_tick = now;
+        check_memory()?;
         for request in self.dispatcher.expire(now) {
             log::warn!("a request of {} missed its deadline", request.peer);
             self.fail(&request);
@@ -284,6 +309,7 @@ impl Server {
             );
             self.reported = refused;
         }
+        Ok(())
     }
 }
 
@@ -309,19 +335,38 @@ fn receive(socket: &zmq::Socket) -> Result<Option<Vec<zmq::Message>>, RoleError>
 /// First 8 octets of a Crypticle's authentication code, which stands at its end.
 fn seal_of(load: &[u8]) -> u64 {
     let at = load.len().saturating_sub(32);
-    load[at..].iter().take(8).fold(0, |n, b| n << 8 | u64::from(*b))
+    load[at..]
+        .iter()
+        .take(8)
+        .fold(0, |n, b| n << 8 | u64::from(*b))
 }
 
-/// Authentication codes of requests that were proven genuine, two generations of them.
+/// Authentication codes of requests at hand, and of those that were proven genuine, two
+/// generations of these.
 #[derive(Default)]
 struct Seen {
+    at_hand: HashSet<u64>,
     young: HashSet<u64>,
     old: HashSet<u64>,
 }
 
 impl Seen {
     fn contains(&self, seal: u64) -> bool {
-        self.young.contains(&seal) || self.old.contains(&seal)
+        self.at_hand.contains(&seal) || self.young.contains(&seal) || self.old.contains(&seal)
+    }
+
+    /// A request waits or runs: a copy that arrives meanwhile is a replay.
+    fn begin(&mut self, seal: Option<u64>) {
+        self.at_hand.extend(seal);
+    }
+
+    /// A request is done with; `genuine` if its sender has proven who it is.
+    fn end(&mut self, seal: Option<u64>, genuine: bool) {
+        let Some(seal) = seal else { return };
+        self.at_hand.remove(&seal);
+        if genuine {
+            self.insert(seal);
+        }
     }
 
     fn insert(&mut self, seal: u64) {
@@ -397,9 +442,12 @@ impl Pools {
 
     /// Names of all workers with the index of their pool.
     fn workers(&self) -> impl Iterator<Item = (usize, String)> + '_ {
-        self.pools.iter().enumerate().flat_map(move |(index, pool)| {
-            (0..pool.worker_count).map(move |n| (index, self.worker_name(pool, n)))
-        })
+        self.pools
+            .iter()
+            .enumerate()
+            .flat_map(move |(index, pool)| {
+                (0..pool.worker_count).map(move |n| (index, self.worker_name(pool, n)))
+            })
     }
 
     /// Names of all workers.

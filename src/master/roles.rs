@@ -1,7 +1,7 @@
 //! The processes of the master: one table, and what they have in common.
 
+use crate::sys::process::take_inherited;
 use std::fmt;
-use std::fs::OpenOptions;
 use std::io::Write;
 use std::sync::Mutex;
 
@@ -107,6 +107,26 @@ impl From<std::io::Error> for RoleError {
     }
 }
 
+/// Resident memory at which a role that peers can reach starts afresh. libzmq puts no bound
+/// on the frames of one message, nor on the topics of one subscriber, so that a single
+/// peer could otherwise take all memory of the host.
+const MOST_MEMORY: u64 = 2 << 30;
+/// Exit status of a role that has outgrown [`MOST_MEMORY`].
+const EXIT_MEMORY: i32 = 76;
+
+/// Ends a role that has outgrown its memory; its successor begins with none of it.
+pub(crate) fn check_memory() -> Result<(), RoleError> {
+    let resident = crate::sys::process::resident();
+    if resident < MOST_MEMORY {
+        return Ok(());
+    }
+    let message = format!(
+        "{} MiB of memory are in use, far more than any fleet needs: a peer floods this port; starting afresh",
+        resident >> 20
+    );
+    Err(RoleError::new(EXIT_MEMORY, message))
+}
+
 /// What a role knows of its supervisor.
 #[derive(Debug)]
 pub struct Roles {
@@ -116,12 +136,8 @@ pub struct Roles {
 impl Roles {
     /// Picks up the readiness descriptor from the environment.
     pub fn inherited() -> Roles {
-        let file = std::env::var(READY_FD)
-            .ok()
-            .and_then(|n| n.parse::<u32>().ok())
-            .and_then(|n| OpenOptions::new().write(true).open(format!("/proc/self/fd/{n}")).ok());
         Roles {
-            ready: Mutex::new(file),
+            ready: Mutex::new(take_inherited(READY_FD)),
         }
     }
 

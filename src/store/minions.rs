@@ -1,8 +1,8 @@
 //! Grains and pillar of the minions, in the layout that the stock tools of one Salt
 //! series read from disk (reference `salt-local.md` 5.2).
 
-use crate::sys::daemon::{make_dir, write_atomic};
 use super::keys::IdList;
+use crate::sys::daemon::{make_dir, write_atomic};
 use crate::target::Inventory;
 use crate::wire::ids::MinionId;
 use crate::wire::msgpack::{self, Profile};
@@ -54,11 +54,16 @@ impl MinionCache {
     fn paths(&self, id: &MinionId) -> [PathBuf; 2] {
         match self.layout {
             Layout::Combined => {
-                let path = self.cachedir.join("minions").join(id.as_str()).join("data.p");
+                let path = self
+                    .cachedir
+                    .join("minions")
+                    .join(id.as_str())
+                    .join("data.p");
                 [path.clone(), path]
             }
-            Layout::Split => ["grains", "pillar"]
-                .map(|bank| self.cachedir.join(bank).join(format!("{id}.p"))),
+            Layout::Split => {
+                ["grains", "pillar"].map(|bank| self.cachedir.join(bank).join(format!("{id}.p")))
+            }
         }
     }
 
@@ -119,7 +124,8 @@ impl MinionCache {
         if let Ok(mut memory) = self.memory.lock() {
             memory.remove(id);
         }
-        let banks = ["grains", "pillar", "mine"].map(|b| self.cachedir.join(b).join(format!("{id}.p")));
+        let banks =
+            ["grains", "pillar", "mine"].map(|b| self.cachedir.join(b).join(format!("{id}.p")));
         for file in banks {
             ignore_missing(std::fs::remove_file(file))?;
         }
@@ -145,7 +151,9 @@ impl Inventory for Known<'_> {
     }
 
     fn contains(&self, id: &str) -> bool {
-        self.ids.binary_search_by(|known| known.as_str().cmp(id)).is_ok()
+        self.ids
+            .binary_search_by(|known| known.as_str().cmp(id))
+            .is_ok()
     }
 
     fn grains(&self, id: &MinionId) -> Option<Arc<Map>> {
@@ -162,7 +170,12 @@ impl Inventory for Known<'_> {
 }
 
 fn part(both: &Map, key: &str) -> Arc<Map> {
-    Arc::new(both.get(key).and_then(Value::as_map).cloned().unwrap_or_default())
+    Arc::new(
+        both.get(key)
+            .and_then(Value::as_map)
+            .cloned()
+            .unwrap_or_default(),
+    )
 }
 
 fn ignore_missing(result: io::Result<()>) -> io::Result<()> {

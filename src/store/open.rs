@@ -15,7 +15,10 @@ pub fn key_store(config: &MasterConfig) -> KeyStore {
 
 /// The session keys that a configuration names.
 pub fn session_store(config: &MasterConfig) -> SessionStore {
-    SessionStore::new(&config.cachedir, Duration::from_secs(config.publish_session))
+    SessionStore::new(
+        &config.cachedir,
+        Duration::from_secs(config.publish_session),
+    )
 }
 
 /// The hash of file names and fingerprints.

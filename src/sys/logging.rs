@@ -66,11 +66,18 @@ pub fn install(options: LogOptions) {
     let file = options.path.as_deref().and_then(|path| match open(path) {
         Ok(file) => Some(file),
         Err(e) => {
-            eprintln!("[WARNING ] log file {}: {e}; logging to standard error only", path.display());
+            eprintln!(
+                "[WARNING ] log file {}: {e}; logging to standard error only",
+                path.display()
+            );
             None
         }
     });
-    let max = options.console.max(if file.is_some() { options.file } else { LevelFilter::Off });
+    let max = options.console.max(if file.is_some() {
+        options.file
+    } else {
+        LevelFilter::Off
+    });
     let logger = Logger {
         console: Format::parse(&options.console_format, &options.console_date),
         to_file: Format::parse(&options.file_format, &options.file_date),
@@ -87,7 +94,11 @@ fn open(path: &Path) -> io::Result<File> {
     if let Some(dir) = path.parent() {
         super::daemon::make_dir(dir, 0o750)?;
     }
-    OpenOptions::new().create(true).append(true).mode(0o640).open(path)
+    OpenOptions::new()
+        .create(true)
+        .append(true)
+        .mode(0o640)
+        .open(path)
 }
 
 struct Logger {
@@ -133,7 +144,12 @@ impl Log for Logger {
 #[derive(Debug, PartialEq)]
 enum Piece {
     Text(String),
-    Field { name: String, width: usize, left: bool, zero: bool },
+    Field {
+        name: String,
+        width: usize,
+        left: bool,
+        zero: bool,
+    },
 }
 
 #[derive(Debug)]
@@ -172,7 +188,12 @@ impl Format {
         for piece in &self.pieces {
             match piece {
                 Piece::Text(text) => out.push_str(text),
-                Piece::Field { name, width, left, zero } => {
+                Piece::Field {
+                    name,
+                    width,
+                    left,
+                    zero,
+                } => {
                     let value = self.value(name, record, &now);
                     match (left, zero) {
                         (true, _) => out.push_str(&format!("{value:<width$}")),
@@ -182,8 +203,12 @@ impl Format {
                 }
             }
         }
-        // A line end inside a message would let a peer forge log lines.
-        let mut out = out.replace('\n', "\\n");
+        // A line end inside a message would let a peer forge log lines, an escape sequence
+        // would speak to the terminal of whoever reads them.
+        let mut out = match out.contains(|c: char| c.is_control() && c != '\t') {
+            true => out.chars().map(shown).collect(),
+            false => out,
+        };
         out.push('\n');
         out
     }
@@ -199,6 +224,15 @@ impl Format {
             "message" => record.args().to_string(),
             _ => String::new(),
         }
+    }
+}
+
+/// A character as it stands in a log line: control characters only in name.
+fn shown(c: char) -> String {
+    match c {
+        '\t' => c.into(),
+        c if c.is_control() => c.escape_default().to_string(),
+        c => c.into(),
     }
 }
 
@@ -241,10 +275,10 @@ mod tests {
             &Record::builder()
                 .level(Level::Warn)
                 .line(Some(7))
-                .args(format_args!("a\nb"))
+                .args(format_args!("a\nb\u{1b}[2J"))
                 .build(),
         );
-        assert_eq!(line, "[WARNING ] 100% 0007 a\\nb\n");
+        assert_eq!(line, "[WARNING ] 100% 0007 a\\nb\\u{1b}[2J\n");
     }
 
     #[test]

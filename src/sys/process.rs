@@ -7,8 +7,8 @@
 
 use std::ffi::{OsStr, OsString};
 use std::io;
-use std::path::Path;
 use std::os::unix::process::CommandExt;
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 /// Environment variable that names the role.
@@ -44,9 +44,13 @@ impl RoleSpec {
         Ok(command)
     }
 
-    /// Starts the role as a child with its standard input closed.
+    /// Starts the role as a child with its standard input closed, in a process group of its
+    /// own: Ctrl-C in a terminal reaches the supervisor alone, which ends roles in order.
     pub fn spawn(&self) -> io::Result<Child> {
-        self.command()?.stdin(Stdio::null()).spawn()
+        self.command()?
+            .process_group(0)
+            .stdin(Stdio::null())
+            .spawn()
     }
 
     /// Becomes the role, keeping the process id. Returns only on failure.
@@ -56,6 +60,24 @@ impl RoleSpec {
             Err(e) => e,
         }
     }
+}
+
+/// The writing end of a pipe whose descriptor stands in an environment variable. It is
+/// opened anew and the inherited descriptor closed, so that children of this process do not
+/// hold the pipe open in their turn.
+pub fn take_inherited(variable: &str) -> Option<std::fs::File> {
+    let fd: i32 = std::env::var(variable)
+        .ok()?
+        .parse()
+        .ok()
+        .filter(|fd| *fd > 2)?;
+    let file = std::fs::OpenOptions::new()
+        .write(true)
+        .open(format!("/proc/self/fd/{fd}"))
+        .ok()?;
+    // Already closed is as good.
+    let _ = nix::unistd::close(fd);
+    Some(file)
 }
 
 /// The arguments of the command line that began this family of processes, without its name.
@@ -109,6 +131,20 @@ pub fn raise_open_files(wanted: u64) -> io::Result<u64> {
     Ok(target)
 }
 
+/// Resident memory of this process in octets; 0 if the kernel does not say.
+pub fn resident() -> u64 {
+    let text = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
+    let pages = text
+        .split(' ')
+        .nth(1)
+        .and_then(|n| n.parse::<u64>().ok())
+        .unwrap_or(0);
+    let page = nix::unistd::sysconf(nix::unistd::SysconfVar::PAGE_SIZE)
+        .ok()
+        .flatten();
+    pages * page.and_then(|n| u64::try_from(n).ok()).unwrap_or(4096)
+}
+
 /// Takes on the account `name` (its groups included). Doing so as that account already is a no-op.
 pub fn drop_privileges(name: &str) -> io::Result<()> {
     use nix::unistd::{User, geteuid, initgroups, setgid, setuid};
@@ -124,7 +160,9 @@ pub fn drop_privileges(name: &str) -> io::Result<()> {
     if !geteuid().is_root() {
         return Err(io::Error::new(
             io::ErrorKind::PermissionDenied,
-            format!("only root can change to the account {name:?} (option `user`); start as root or as {name}"),
+            format!(
+                "only root can change to the account {name:?} (option `user`); start as root or as {name}"
+            ),
         ));
     }
     let login = std::ffi::CString::new(name).map_err(io::Error::other)?;

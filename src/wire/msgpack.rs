@@ -7,6 +7,7 @@
 //! (`salt/payload.py dumps`, `loads`; reference `salt-protocol.md` 1.7).
 
 use super::value::{Map, Value};
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 
 /// Nesting beyond this is refused, before recursion can hurt.
@@ -352,10 +353,43 @@ impl<'a> Reader<'a> {
                     let key = self.value_at(depth + 1)?;
                     out.push((key, self.value_at(depth + 1)?));
                 }
-                Value::Map(Map(out))
+                Value::Map(Map(distinct(out)))
             }
         })
     }
+}
+
+/// Of equal keys the last value counts, at the place of the first, as in a Python dict:
+/// what is checked here must be what a Python listener sees afterwards.
+fn distinct(pairs: Vec<(Value, Value)>) -> Vec<(Value, Value)> {
+    if !has_twins(&pairs) {
+        return pairs;
+    }
+    let mut places = HashMap::new();
+    let mut out: Vec<(Value, Value)> = Vec::with_capacity(pairs.len());
+    for (key, value) in pairs {
+        let place = *places
+            .entry(encode(&key, Profile::Local))
+            .or_insert(out.len());
+        if place == out.len() {
+            out.push((key, value));
+        } else {
+            out[place].1 = value;
+        }
+    }
+    out
+}
+
+fn has_twins(pairs: &[(Value, Value)]) -> bool {
+    if pairs.len() <= 16 {
+        let seen_before = |n: usize| pairs[..n].iter().any(|(key, _)| *key == pairs[n].0);
+        return (1..pairs.len()).any(seen_before);
+    }
+    let (mut texts, mut others) = (HashSet::with_capacity(pairs.len()), HashSet::new());
+    pairs.iter().any(|(key, _)| match key {
+        Value::Str(text) => !texts.insert(text.as_str()),
+        other => !others.insert(encode(other, Profile::Local)),
+    })
 }
 
 fn text_or_bytes(s: &[u8]) -> Value {
@@ -375,4 +409,30 @@ fn ext_value(kind: i8, data: &[u8]) -> Value {
         return pair.swap_remove(1);
     }
     text_or_bytes(data)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_equal_keys_the_last_counts() {
+        let ids = |n: i64| (Value::from("id"), Value::from(n));
+        let mut pairs = vec![ids(1), (Value::from("x"), Value::Nil), ids(2)];
+        let bytes = encode_map(&Map(pairs.clone()), Profile::Wire);
+        assert_eq!(
+            decode(&bytes),
+            Ok(Value::Map(crate::map! {"id" => 2, "x" => Value::Nil}))
+        );
+        // The same for a map that is not looked through pair by pair.
+        pairs.extend((0..40).map(|n| (Value::from(n), Value::Nil)));
+        pairs.push((Value::from(7), Value::from(true)));
+        pairs.push(ids(3));
+        let got = decode(&encode_map(&Map(pairs), Profile::Wire))
+            .unwrap()
+            .into_map()
+            .unwrap();
+        assert_eq!((got.len(), got.int("id")), (42, Some(3)));
+        assert_eq!(got.0[9], (Value::from(7), Value::from(true)));
+    }
 }

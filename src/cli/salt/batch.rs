@@ -48,8 +48,13 @@ pub(super) fn run(
     }
     let stop = super::run::interruption();
     let mut queue = VecDeque::from(who_is_up(client, events, jobs, patience, &job, results)?);
-    let Some(places) = window(&plan.size, queue.len()) else { return Ok(()) };
-    let patience = Patience { together: false, ..patience };
+    let Some(places) = window(&plan.size, queue.len()) else {
+        return Ok(());
+    };
+    let patience = Patience {
+        together: false,
+        ..patience
+    };
     let mut gather = Gather::new(client, events, Some(jobs), patience);
     let mut free_at = vec![Instant::now(); places];
     while (!queue.is_empty() || gather.waiting() > 0) && !stop.is_set() {
@@ -59,7 +64,9 @@ pub(super) fn run(
         let now = Instant::now();
         let mut next = Vec::new();
         while gather.waiting() + next.len() < places && !queue.is_empty() {
-            let Some(slot) = free_at.iter().position(|at| *at <= now) else { break };
+            let Some(slot) = free_at.iter().position(|at| *at <= now) else {
+                break;
+            };
             free_at.swap_remove(slot);
             next.extend(queue.pop_front());
         }
@@ -74,7 +81,9 @@ pub(super) fn run(
             gather.watch(&published);
         }
         let before = gather.waiting();
-        gather.step(Duration::from_millis(50), &mut |id, outcome| results.add(id, outcome))?;
+        gather.step(Duration::from_millis(50), &mut |id, outcome| {
+            results.add(id, outcome)
+        })?;
         let freed = before - gather.waiting();
         free_at.extend(std::iter::repeat_n(Instant::now() + plan.wait, freed));
     }

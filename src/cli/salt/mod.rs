@@ -6,14 +6,13 @@ mod show;
 
 use super::common::{Common, LogSettings, OutputConfig, OutputOptions, fail, parse};
 use crate::config::{MasterConfig, load_master};
-use clap::Parser;
+use clap::{CommandFactory, Parser};
 
 /// Run a function on minions and show what they return.
 #[derive(Parser, Debug)]
 #[command(
     name = "halite",
     version,
-    about,
     override_usage = "halite [OPTIONS] <TARGET> <FUNCTION> [ARGUMENTS]...",
     after_help = "Examples:\n  \
         halite '*' test.ping                         is everybody there?\n  \
@@ -51,7 +50,12 @@ pub(crate) struct Options {
     detached: bool,
 
     /// Run on this many minions at a time: a number or a percentage
-    #[arg(short = 'b', long = "batch-size", visible_alias = "batch", value_name = "N|N%")]
+    #[arg(
+        short = 'b',
+        long = "batch-size",
+        visible_alias = "batch",
+        value_name = "N|N%"
+    )]
     batch: Option<String>,
 
     /// Seconds to wait before a freed place in the batch is filled
@@ -190,7 +194,13 @@ struct TargetOptions {
     ipcidr: bool,
 
     /// What separates the parts of a grain or pillar target
-    #[arg(long, value_name = "TEXT", default_value = ":", group = "free", help_heading = "Target options")]
+    #[arg(
+        long,
+        value_name = "TEXT",
+        default_value = ":",
+        group = "free",
+        help_heading = "Target options"
+    )]
     delimiter: String,
 }
 
@@ -212,6 +222,11 @@ impl TargetOptions {
         .find(|(on, _)| *on)
         .map_or("glob", |(_, name)| name)
     }
+}
+
+/// The command with its options.
+pub(super) fn command() -> clap::Command {
+    Options::command()
 }
 
 /// Runs the command and returns its exit status.

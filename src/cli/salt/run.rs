@@ -45,7 +45,10 @@ pub(super) fn run(options: Options, config: MasterConfig) -> i32 {
 
 /// The job that the command line describes.
 fn job(options: &Options, config: &MasterConfig) -> Result<Job, String> {
-    let target = options.target.clone().ok_or("which minions? Usage: halite [OPTIONS] <TARGET> <FUNCTION> [ARGUMENTS]...")?;
+    let target = options
+        .target
+        .clone()
+        .ok_or("which minions? Usage: halite [OPTIONS] <TARGET> <FUNCTION> [ARGUMENTS]...")?;
     let mut fun = options.fun.clone().unwrap_or_default();
     let mut words = options.args.clone();
     if options.args_stdin {
@@ -60,7 +63,9 @@ fn job(options: &Options, config: &MasterConfig) -> Result<Job, String> {
         fun = "sys.doc".into();
     }
     if fun.is_empty() && !options.preview_target {
-        return Err(format!("which function? For example: halite '{target}' test.ping"));
+        return Err(format!(
+            "which function? For example: halite '{target}' test.ping"
+        ));
     }
     let (tgt, tgt_type) = resolve_target(options, config, target)?;
     let (fun, arg) = functions(&fun, &words, &options.args_separator);
@@ -76,15 +81,21 @@ fn job(options: &Options, config: &MasterConfig) -> Result<Job, String> {
 }
 
 /// Node groups are expanded here: minions never see them.
-fn resolve_target(options: &Options, config: &MasterConfig, target: String) -> Result<(Value, String), String> {
+fn resolve_target(
+    options: &Options,
+    config: &MasterConfig,
+    target: String,
+) -> Result<(Value, String), String> {
     let kind = options.target_options.kind();
     match kind {
         "nodegroup" => {
-            let expanded = expand_nodegroup(&target, &config.nodegroups).map_err(|e| e.to_string())?;
+            let expanded =
+                expand_nodegroup(&target, &config.nodegroups).map_err(|e| e.to_string())?;
             Ok((expanded.into(), "compound".into()))
         }
         "compound" => {
-            let expanded = expand_compound(&target, &config.nodegroups).map_err(|e| e.to_string())?;
+            let expanded =
+                expand_compound(&target, &config.nodegroups).map_err(|e| e.to_string())?;
             Ok((expanded.into(), kind.into()))
         }
         "list" => {
@@ -193,8 +204,14 @@ impl Command {
         let summary = self.options.summary || config.cli_summary;
         let show_jid = self.options.show_jid || config.show_jid;
         let hide_timeout = self.options.hide_timeout || !config.show_timeout;
-        let safe_limit = self.options.batch_safe_limit.unwrap_or(config.batch_safe_limit);
-        let safe_size = self.options.batch_safe_size.unwrap_or(config.batch_safe_size);
+        let safe_limit = self
+            .options
+            .batch_safe_limit
+            .unwrap_or(config.batch_safe_limit);
+        let safe_size = self
+            .options
+            .batch_safe_size
+            .unwrap_or(config.batch_safe_size);
         let mut client = LocalClient::new(config);
         let mut events = client.listen()?;
         if let Some(count) = self.options.subset {
@@ -215,7 +232,15 @@ impl Command {
                 wait: Duration::from_secs_f64(self.options.batch_wait.clamp(0.0, 86_400.0)),
                 failhard: self.options.failhard,
             };
-            batch::run(&mut client, &mut events, &jobs, patience, job, &plan, &mut results)?;
+            batch::run(
+                &mut client,
+                &mut events,
+                &jobs,
+                patience,
+                job,
+                &plan,
+                &mut results,
+            )?;
             let worst = results.worst();
             let status = results.finish(summary, self.options.verbose);
             return Ok(status.max(worst.clamp(0, 255) as i32));
@@ -237,7 +262,9 @@ impl Command {
         let stop = interruption();
         let mut gather = Gather::new(&mut client, &mut events, Some(&jobs), patience);
         gather.watch(&published);
-        gather.run(&|| stop.is_set(), &mut |id, outcome| results.add(id, outcome))?;
+        gather.run(&|| stop.is_set(), &mut |id, outcome| {
+            results.add(id, outcome)
+        })?;
         if stop.is_set() {
             eprintln!(
                 "The wait was broken off; the job goes on. Its returns: halite-run jobs.lookup_jid {}",

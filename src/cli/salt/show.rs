@@ -75,7 +75,11 @@ impl Results {
         let ret = load.get("return").cloned().unwrap_or_default();
         let code = match load.get("retcode") {
             Some(Value::Int(n)) => *n,
-            Some(Value::Map(codes)) => codes.iter().filter_map(|(_, c)| c.as_int()).max().unwrap_or(0),
+            Some(Value::Map(codes)) => codes
+                .iter()
+                .filter_map(|(_, c)| c.as_int())
+                .max()
+                .unwrap_or(0),
             _ => texts::retcode_of(&ret),
         };
         self.worst = self.worst.max(code);
@@ -116,7 +120,8 @@ impl Results {
             self.collected.set(id, ret);
             return;
         }
-        let name = output::choose_name(self.screen.out.as_deref(), out, false, &self.fun).to_owned();
+        let name =
+            output::choose_name(self.screen.out.as_deref(), out, false, &self.fun).to_owned();
         self.screen.style.retcode = code;
         let data = Value::Map(Map(vec![(id.into(), ret)]));
         self.screen.show(&name, &data);
@@ -124,8 +129,17 @@ impl Results {
 
     fn show_progress(&self) {
         if self.progress && self.expected > 0 {
-            let end = if self.seen >= self.expected { "\n" } else { "\r" };
-            let _ = write!(std::io::stderr(), "{}/{} minions{end}", self.seen, self.expected);
+            let end = if self.seen >= self.expected {
+                "\n"
+            } else {
+                "\r"
+            };
+            let _ = write!(
+                std::io::stderr(),
+                "{}/{} minions{end}",
+                self.seen,
+                self.expected
+            );
         }
     }
 
@@ -136,7 +150,8 @@ impl Results {
             self.screen.text(&texts::docs(&collected));
         } else if (self.fixed || self.doc) && !collected.is_empty() {
             let out = self.out.clone().unwrap_or_default();
-            let name = output::choose_name(self.screen.out.as_deref(), &out, true, &self.fun).to_owned();
+            let name =
+                output::choose_name(self.screen.out.as_deref(), &out, true, &self.fun).to_owned();
             self.screen.show(&name, &collected.into());
         }
         if summary {

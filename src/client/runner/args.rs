@@ -29,12 +29,19 @@ impl Args {
     pub(super) fn check(&self, function: &str, declared: &[&str]) -> Result<(), BadArgs> {
         let usage = || format!("usage: {function} {}", usage(declared));
         if self.positional.len() > declared.len() {
-            return Err(BadArgs(format!("{function} takes at most {} arguments; {}", declared.len(), usage())));
+            return Err(BadArgs(format!(
+                "{function} takes at most {} arguments; {}",
+                declared.len(),
+                usage()
+            )));
         }
         for (key, _) in self.keyword.iter() {
             let name = key.as_str().unwrap_or_default();
             if !declared.iter().any(|d| bare(d) == name) {
-                return Err(BadArgs(format!("{function} has no argument {name:?}; {}", usage())));
+                return Err(BadArgs(format!(
+                    "{function} has no argument {name:?}; {}",
+                    usage()
+                )));
             }
         }
         for (at, declared) in declared.iter().enumerate() {
@@ -48,7 +55,10 @@ impl Args {
 
     /// The argument at a position or under its name.
     pub fn get(&self, at: usize, name: &str) -> Option<&Value> {
-        self.positional.get(at).or_else(|| self.keyword.get(name)).filter(|v| !v.is_nil())
+        self.positional
+            .get(at)
+            .or_else(|| self.keyword.get(name))
+            .filter(|v| !v.is_nil())
     }
 
     /// The same as text; numbers (a jid looks like one) become text.

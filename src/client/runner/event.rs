@@ -29,7 +29,10 @@ fn watch(context: &mut RunContext, args: &Args) -> Result<Ran, RunError> {
     let path = context.config.sock_dir.join("master_event_pub.ipc");
     let connect = || {
         Subscriber::connect(&path).map_err(|e| {
-            RunError::Unknown(format!("{}: {e}; does the master run, and may this account listen?", path.display()))
+            RunError::Unknown(format!(
+                "{}: {e}; does the master run, and may this account listen?",
+                path.display()
+            ))
         })
     };
     let mut events = connect()?;
@@ -66,14 +69,25 @@ fn send(context: &mut RunContext, args: &Args) -> Result<Ran, RunError> {
     let mut data = match args.get(1, "data") {
         None => Map::new(),
         Some(Value::Map(data)) => data.clone(),
-        Some(_) => return Err(RunError::Unknown("data must be a map, such as '{\"key\": \"value\"}'".into())),
+        Some(_) => {
+            return Err(RunError::Unknown(
+                "data must be a map, such as '{\"key\": \"value\"}'".into(),
+            ));
+        }
     };
-    data.set("_stamp", halite_ipc::stamp_now(context.config.salt_series.stamp_style()));
+    data.set(
+        "_stamp",
+        halite_ipc::stamp_now(context.config.salt_series.stamp_style()),
+    );
     let path = context.config.sock_dir.join("master_event_pull.ipc");
     let payload = msgpack::encode_map(&data, Profile::Local);
-    let fired = Publisher::connect(&path, Framing::Prefixed).and_then(|mut p| p.fire(&Event { tag, payload }));
+    let fired = Publisher::connect(&path, Framing::Prefixed)
+        .and_then(|mut p| p.fire(&Event { tag, payload }));
     match fired {
         Ok(()) => Ok(Value::Bool(true).into()),
-        Err(e) => Err(RunError::Unknown(format!("{}: {e}; does the master run?", path.display()))),
+        Err(e) => Err(RunError::Unknown(format!(
+            "{}: {e}; does the master run?",
+            path.display()
+        ))),
     }
 }

@@ -65,9 +65,11 @@ fn describe(jid: &Jid, load: &Map) -> Map {
         "Target-type" => pick("tgt_type", "list"),
         "User" => pick("user", "root"),
     };
-    let metadata = load
-        .get("metadata")
-        .or_else(|| load.get("kwargs").and_then(Value::as_map).and_then(|k| k.get("metadata")));
+    let metadata = load.get("metadata").or_else(|| {
+        load.get("kwargs")
+            .and_then(Value::as_map)
+            .and_then(|k| k.get("metadata"))
+    });
     if let Some(metadata) = metadata {
         out.set("Metadata", metadata.clone());
     }
@@ -124,11 +126,20 @@ fn lookup_jid(context: &mut RunContext, args: &Args) -> Result<Ran, RunError> {
         out.set(stored.id.as_str(), stored.load.get("return").cloned());
     }
     if args.flag(1, "missing") {
-        for id in job.minions.iter().filter(|id| !out.contains(id)).cloned().collect::<Vec<_>>() {
+        for id in job
+            .minions
+            .iter()
+            .filter(|id| !out.contains(id))
+            .cloned()
+            .collect::<Vec<_>>()
+        {
             out.set(id, "Minion did not return");
         }
     }
-    Ok(Ran { value: out.into(), out: outputter })
+    Ok(Ran {
+        value: out.into(),
+        out: outputter,
+    })
 }
 
 fn exit_success(context: &mut RunContext, args: &Args) -> Result<Ran, RunError> {
@@ -151,7 +162,10 @@ fn matches(load: &Map, function: Option<&str>, target: Option<&str>) -> bool {
     let fits = |key: &str, glob: Option<&str>| {
         glob.is_none_or(|glob| match load.get(key) {
             Some(Value::Str(text)) => fnmatch(glob, text),
-            Some(Value::Array(items)) => items.iter().filter_map(Value::as_str).any(|t| fnmatch(glob, t)),
+            Some(Value::Array(items)) => items
+                .iter()
+                .filter_map(Value::as_str)
+                .any(|t| fnmatch(glob, t)),
             _ => false,
         })
     };
@@ -159,7 +173,10 @@ fn matches(load: &Map, function: Option<&str>, target: Option<&str>) -> bool {
 }
 
 fn list_jobs(context: &mut RunContext, args: &Args) -> Result<Ran, RunError> {
-    let (function, target) = (args.text(0, "search_function"), args.text(1, "search_target"));
+    let (function, target) = (
+        args.text(0, "search_function"),
+        args.text(1, "search_target"),
+    );
     let out: Map = context
         .jobs
         .list()?
@@ -177,7 +194,9 @@ fn last_run(context: &mut RunContext, args: &Args) -> Result<Ran, RunError> {
         .iter()
         .rev()
         .find(|(_, job)| matches(&job.load, function.as_deref(), target.as_deref()));
-    let Some((jid, _)) = newest else { return Ok(Value::Bool(false).into()) };
+    let Some((jid, _)) = newest else {
+        return Ok(Value::Bool(false).into());
+    };
     let job = context.jobs.get(jid)?.unwrap_or_default();
     Ok(Value::Map(crate::map! {jid => full(jid, &job)}).into())
 }
@@ -202,17 +221,27 @@ fn active(context: &mut RunContext, _: &Args) -> Result<Ran, RunError> {
     let mut gather = Gather::new(&mut client, &mut events, Some(&context.jobs), patience);
     gather.watch(&published);
     gather.run(&|| stop.is_set(), &mut |id, outcome| {
-        let Outcome::Returned(load) = outcome else { return };
-        let Some(jobs) = load.get("return").and_then(Value::as_array) else { return };
+        let Outcome::Returned(load) = outcome else {
+            return;
+        };
+        let Some(jobs) = load.get("return").and_then(Value::as_array) else {
+            return;
+        };
         for job in jobs.iter().filter_map(Value::as_map) {
             let Some(jid) = job.str("jid") else { continue };
-            let entry = running.entry(jid.to_owned()).or_insert_with(|| (job.clone(), Vec::new()));
-            entry.1.push(Value::Map(crate::map! {id => job.get("pid").cloned()}));
+            let entry = running
+                .entry(jid.to_owned())
+                .or_insert_with(|| (job.clone(), Vec::new()));
+            entry
+                .1
+                .push(Value::Map(crate::map! {id => job.get("pid").cloned()}));
         }
     })?;
     let mut out = Map::new();
     for (text, (load, pids)) in running {
-        let Ok(jid) = text.parse::<Jid>() else { continue };
+        let Ok(jid) = text.parse::<Jid>() else {
+            continue;
+        };
         let mut entry = describe(&jid, &load);
         entry.set("Running", pids);
         let returned: Vec<String> = context

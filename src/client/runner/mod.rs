@@ -178,7 +178,8 @@ impl Announce {
         data.0.extend(more.0);
         data.set("_stamp", halite_ipc::stamp_now(self.stamp));
         if let Some(publisher) = &mut self.publisher {
-            let payload = crate::wire::msgpack::encode_map(&data, crate::wire::msgpack::Profile::Local);
+            let payload =
+                crate::wire::msgpack::encode_map(&data, crate::wire::msgpack::Profile::Local);
             let tag = format!("salt/run/{}/{what}", self.jid);
             if let Err(e) = publisher.fire(&Event { tag, payload }) {
                 log::debug!("no event bus: {e}");
@@ -190,7 +191,9 @@ impl Announce {
 
 /// Keeps a run in the job cache under the master's id.
 fn keep(context: &RunContext, jid: &Jid, record: Map) {
-    let Ok(id) = context.config.id.parse() else { return };
+    let Ok(id) = context.config.id.parse() else {
+        return;
+    };
     let load = crate::map! {
         "fun" => record.get("fun").cloned(), "arg" => record.get("fun_args").cloned(),
         "tgt" => context.config.id.as_str(), "tgt_type" => "list", "jid" => jid,

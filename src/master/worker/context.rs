@@ -4,10 +4,10 @@ use crate::config::MasterConfig;
 use crate::crypto::{Crypticle, KeyString, PrivateKey, PublicKey};
 use crate::master::events::Bus;
 use crate::master::roles::RoleError;
-use crate::store::open;
 use crate::store::jobs::JobStore;
 use crate::store::keys::{KeyState, KeyStore};
 use crate::store::minions::MinionCache;
+use crate::store::open;
 use crate::store::sessions::SessionStore;
 use crate::sys::shared::SharedSecret;
 use crate::transport::sockets::ipc_url;
@@ -141,7 +141,9 @@ impl Context {
     /// (`ReqServerChannel.validate_token`). It never changes for a key, so that one
     /// verification serves for all requests.
     pub fn token_valid(&mut self, id: &MinionId, token: &[u8]) -> bool {
-        let Some(peer) = self.peer(id) else { return false };
+        let Some(peer) = self.peer(id) else {
+            return false;
+        };
         if let Some(known) = &peer.token {
             return crate::crypto::constant_time_eq(known, token);
         }

@@ -1,0 +1,89 @@
+//! What a simulated minion answers: a handful of functions of stock Salt, exactly.
+
+use crate::target::{Subject, Target};
+use crate::wire::{Map, Value};
+
+/// Facts of a simulated minion for targets.
+pub struct Facts<'a> {
+    /// Its id.
+    pub id: &'a str,
+    /// Grains of all simulated minions.
+    pub grains: &'a Map,
+}
+
+impl Subject for Facts<'_> {
+    fn id(&self) -> &str {
+        self.id
+    }
+
+    fn grains(&self) -> &Map {
+        self.grains
+    }
+
+    fn pillar(&self) -> &Map {
+        const NONE: &Map = &Map(Vec::new());
+        NONE
+    }
+}
+
+/// The target of a job; `None` if it cannot be evaluated, which means nobody.
+pub fn target(job: &Map) -> Option<Target> {
+    let kind = job.str("tgt_type").unwrap_or("glob");
+    Target::parse(job.get("tgt")?, kind, job.str("delimiter")).ok()
+}
+
+/// The return load of a job (`minion.py _thread_return`; reference 8.1). `running` looks up
+/// a job under way by its jid.
+pub fn answer(id: &str, job: &Map, running: &dyn Fn(&str) -> Option<Map>) -> Map {
+    let fun = job.str("fun").unwrap_or_default();
+    let arg = job.get("arg").cloned().unwrap_or_default();
+    let (args, kwargs) = split(arg.as_array().unwrap_or_default());
+    let known = match fun {
+        "test.ping" => Some(Value::Bool(true)),
+        "test.echo" => args.first().cloned(),
+        "test.arg" => Some(Value::Map(crate::map! {"args" => args, "kwargs" => kwargs})),
+        "saltutil.find_job" => Some(Value::Map(
+            args.first()
+                .and_then(Value::as_str)
+                .and_then(running)
+                .unwrap_or_default(),
+        )),
+        "saltutil.running" => Some(Value::Array(Vec::new())),
+        _ => None,
+    };
+    let success = known.is_some();
+    let mut load = crate::map! {
+        "cmd" => "_return", "id" => id, "success" => success,
+        "return" => known.unwrap_or_else(|| format!("'{fun}' is not available.").into()),
+        "retcode" => i64::from(!success), "jid" => job.str("jid").unwrap_or_default(),
+        "fun" => fun, "fun_args" => arg,
+    };
+    if !success {
+        load.set("out", "nested");
+    }
+    for key in ["user", "metadata"] {
+        if let Some(value) = job.get(key) {
+            load.set(key, value.clone());
+        }
+    }
+    load
+}
+
+/// Positional and keyword arguments (`utils/args.py condition_input`; reference 5.3).
+fn split(arg: &[Value]) -> (Vec<Value>, Map) {
+    let (mut args, mut kwargs) = (Vec::new(), Map::new());
+    for value in arg {
+        match value
+            .as_map()
+            .filter(|m| m.get("__kwarg__").is_some_and(Value::truthy))
+        {
+            Some(map) => {
+                for (key, value) in map.iter().filter(|(k, _)| !k.is_str("__kwarg__")) {
+                    kwargs.0.push((key.clone(), value.clone()));
+                }
+            }
+            None => args.push(value.clone()),
+        }
+    }
+    (args, kwargs)
+}

@@ -1,0 +1,240 @@
+//! A swarm of simulated minions in one process, to load a master and to check its answers.
+//!
+//! Each simulated minion has its id, its request connection, its subscription and its session,
+//! signs in with every check a real one makes, answers jobs and verifies each reply. Keys are
+//! shared from a small pool, because making thousands takes minutes. The master may be halite's
+//! or a stock one.
+
+pub mod answer;
+mod minion;
+pub mod procs;
+pub mod session;
+mod shard;
+pub mod stats;
+pub mod zmtp;
+
+use crate::sys::process::raise_open_files;
+use session::MinionKeys;
+use shard::Shard;
+use stats::Stats;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// What a swarm is made of.
+#[derive(Clone)]
+pub struct Options {
+    /// The master's request server.
+    pub master: SocketAddr,
+    /// Port of publications; `None` takes what the sign-in reply says.
+    pub publish_port: Option<u16>,
+    /// Number of minions.
+    pub minions: usize,
+    /// Ids are `<prefix>-<number>`.
+    pub prefix: String,
+    /// Key pairs, dealt out in turn.
+    pub keys: Vec<MinionKeys>,
+    /// Whether the minions subscribe to publications.
+    pub subscribe: bool,
+    /// Sign-ins under way at the same time.
+    pub sign_ins: usize,
+    /// Wait for one reply; then the connection is given up and the request made anew.
+    pub timeout: Duration,
+    /// Attempts at one return before it counts as an error.
+    pub tries: u32,
+    /// Threads to share the minions among.
+    pub threads: usize,
+    /// Whether jid and id of every acknowledged return are kept.
+    pub record: bool,
+}
+
+impl Options {
+    /// Usual values for `minions` minions of the master at `master`.
+    pub fn new(master: SocketAddr, minions: usize, keys: Vec<MinionKeys>) -> Options {
+        Options {
+            master,
+            publish_port: None,
+            minions,
+            prefix: "sw".into(),
+            keys,
+            subscribe: true,
+            sign_ins: 64,
+            timeout: Duration::from_secs(10),
+            tries: 5,
+            threads: 1,
+            record: false,
+        }
+    }
+
+    /// Id of the minion with that number.
+    pub fn id(&self, number: usize) -> String {
+        format!("{}-{number}", self.prefix)
+    }
+}
+
+/// What the shards and their owner tell each other.
+#[derive(Default)]
+struct Shared {
+    stop: AtomicBool,
+    /// Minions that have signed in and, if they subscribe, are subscribed.
+    ready: AtomicUsize,
+    /// Acknowledged answers to jobs.
+    answered: AtomicU64,
+    /// Acknowledged returns of the swarm's own making.
+    returned: AtomicU64,
+    /// Returns yet to be begun.
+    quota: AtomicU64,
+    /// Returns that may be under way at the same time, per shard.
+    concurrency: AtomicUsize,
+    /// Returns under way.
+    under_way: AtomicUsize,
+    /// Rounds of further sign-ins that every minion is to make.
+    rounds: AtomicUsize,
+    /// Further sign-ins made.
+    again: AtomicU64,
+    /// Operations given up.
+    failed: AtomicU64,
+    record: Mutex<Vec<(String, String)>>,
+}
+
+/// A running swarm. Dropping it ends it.
+pub struct Swarm {
+    shared: Arc<Shared>,
+    threads: Vec<JoinHandle<io::Result<Stats>>>,
+    minions: usize,
+}
+
+impl Swarm {
+    /// Starts the threads; the minions begin to sign in at once.
+    ///
+    /// # Errors
+    /// If there are no keys, or the limit of open files is too low and cannot be raised.
+    pub fn start(options: Options) -> io::Result<Swarm> {
+        if options.keys.is_empty() || options.minions == 0 {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                "a swarm needs minions and at least one key pair",
+            ));
+        }
+        let per_minion = if options.subscribe { 2 } else { 1 };
+        let wanted = (options.minions * per_minion + 64) as u64;
+        let limit = raise_open_files(wanted)?;
+        if limit < wanted {
+            return Err(io::Error::other(format!(
+                "{} minions need {wanted} open files and the system allows {limit}; raise it (ulimit -Hn) or start fewer",
+                options.minions
+            )));
+        }
+        let shared = Arc::new(Shared::default());
+        let threads = options.threads.clamp(1, options.minions);
+        let options = Arc::new(options);
+        let mut swarm = Swarm {
+            shared,
+            threads: Vec::new(),
+            minions: options.minions,
+        };
+        for number in 0..threads {
+            let mut shard = Shard::new(options.clone(), swarm.shared.clone(), number, threads)?;
+            let thread = std::thread::Builder::new().name(format!("swarm-{number}"));
+            swarm.threads.push(thread.spawn(move || shard.run())?);
+        }
+        Ok(swarm)
+    }
+
+    /// Minions that are ready now.
+    pub fn ready(&self) -> usize {
+        self.shared.ready.load(Ordering::Acquire)
+    }
+
+    /// Acknowledged answers to jobs so far.
+    pub fn answered(&self) -> u64 {
+        self.shared.answered.load(Ordering::Acquire)
+    }
+
+    /// Acknowledged returns of the swarm's own making so far.
+    pub fn returned(&self) -> u64 {
+        self.shared.returned.load(Ordering::Acquire)
+    }
+
+    /// Further sign-ins so far.
+    pub fn signed_in_again(&self) -> u64 {
+        self.shared.again.load(Ordering::Acquire)
+    }
+
+    /// Operations given up so far.
+    pub fn failed(&self) -> u64 {
+        self.shared.failed.load(Ordering::Acquire)
+    }
+
+    /// Returns under way.
+    pub fn under_way(&self) -> usize {
+        self.shared.under_way.load(Ordering::Acquire)
+    }
+
+    /// Has the minions send `count` returns more, `concurrency` at a time.
+    pub fn send_returns(&self, count: u64, concurrency: usize) {
+        let shards = self.threads.len().max(1);
+        self.shared
+            .concurrency
+            .store(concurrency.div_ceil(shards).max(1), Ordering::Release);
+        self.shared.quota.fetch_add(count, Ordering::AcqRel);
+    }
+
+    /// Begins no further returns; those under way go on.
+    pub fn hold(&self) {
+        self.shared.quota.store(0, Ordering::Release);
+    }
+
+    /// Has every minion sign in `rounds` times more.
+    pub fn sign_in_again(&self, rounds: usize) {
+        self.shared.rounds.fetch_add(rounds, Ordering::AcqRel);
+    }
+
+    /// Waits until `done` says so; `false` if `limit` passes first or a thread has ended.
+    pub fn wait(&self, limit: Duration, done: impl Fn(&Swarm) -> bool) -> bool {
+        let end = Instant::now() + limit;
+        while !done(self) {
+            if Instant::now() > end || self.threads.iter().any(JoinHandle::is_finished) {
+                return done(self);
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        true
+    }
+
+    /// Waits until every minion is ready.
+    pub fn wait_ready(&self, limit: Duration) -> bool {
+        self.wait(limit, |s| s.ready() >= s.minions)
+    }
+
+    /// Jid and id of every acknowledged return, if they are recorded.
+    pub fn acknowledged(&self) -> Vec<(String, String)> {
+        self.shared
+            .record
+            .lock()
+            .map(|r| r.clone())
+            .unwrap_or_default()
+    }
+
+    /// Ends all minions and gives what they counted.
+    pub fn finish(mut self) -> io::Result<Stats> {
+        self.shared.stop.store(true, Ordering::Release);
+        let mut stats = Stats::default();
+        for thread in self.threads.drain(..) {
+            let ended = thread
+                .join()
+                .map_err(|_| io::Error::other("a thread of the swarm panicked"))?;
+            stats.merge(ended?);
+        }
+        Ok(stats)
+    }
+}
+
+impl Drop for Swarm {
+    fn drop(&mut self) {
+        self.shared.stop.store(true, Ordering::Release);
+    }
+}
