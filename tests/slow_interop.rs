@@ -12,7 +12,7 @@ mod jobs;
 #[path = "slow_interop/life.rs"]
 mod life;
 
-use common::{Checks, Cli, Master, Stock};
+use common::{Checks, Master, Stock};
 use fleet::Fleet;
 
 /// What the masters of the tests are told.
@@ -39,14 +39,18 @@ fn whole_matrix(master: Master, series: &Stock, old: &Stock, new: &Stock) {
 #[test]
 fn halite_master_as_3008() {
     let Some((old, new)) = stock() else { return };
-    let master = Master::halite(&format!("{MASTER}salt_series: '3008'\njob_cache_compat: full"));
+    let master = Master::halite(&format!(
+        "{MASTER}salt_series: '3008'\njob_cache_compat: full"
+    ));
     whole_matrix(master, &new, &old, &new);
 }
 
 #[test]
 fn halite_master_as_3006() {
     let Some((old, new)) = stock() else { return };
-    let master = Master::halite(&format!("{MASTER}salt_series: '3006'\njob_cache_compat: full"));
+    let master = Master::halite(&format!(
+        "{MASTER}salt_series: '3006'\njob_cache_compat: full"
+    ));
     whole_matrix(master, &old, &old, &new);
 }
 
@@ -62,9 +66,4 @@ fn stock_master_3006() {
     let Some((old, new)) = stock() else { return };
     let master = Master::stock(&old, &format!("{MASTER}salt_series: '3006'"));
     whole_matrix(master, &old, &old, &new);
-}
-
-/// Whether a tool is written yet.
-fn has(cli: &Cli, tool: &str) -> bool {
-    !cli.is_halite() || cli.run(tool, &["--version"]).out.contains("halite")
 }

@@ -17,7 +17,10 @@ impl Checks {
         match check() {
             Ok(()) => eprintln!("  ok    {name} ({:.1} s)", begun.elapsed().as_secs_f32()),
             Err(why) => {
-                eprintln!("  WRONG {name} ({:.1} s)\n{why}", begun.elapsed().as_secs_f32());
+                eprintln!(
+                    "  WRONG {name} ({:.1} s)\n{why}",
+                    begun.elapsed().as_secs_f32()
+                );
                 self.failed.push(format!("{name}: {why}"));
             }
         }
@@ -26,7 +29,12 @@ impl Checks {
     /// Panics if anything failed.
     pub fn finish(self) {
         let Checks { made, failed } = self;
-        assert!(failed.is_empty(), "{} of {made} checks failed:\n{}", failed.len(), failed.join("\n\n"));
+        assert!(
+            failed.is_empty(),
+            "{} of {made} checks failed:\n{}",
+            failed.len(),
+            failed.join("\n\n")
+        );
         assert!(made > 0, "no check was made");
     }
 }

@@ -38,12 +38,20 @@ pub struct Ran {
 impl Cli {
     /// The tools of halite.
     pub fn halite(config_dir: PathBuf) -> Cli {
-        Cli { name: "halite".into(), stock: None, config_dir }
+        Cli {
+            name: "halite".into(),
+            stock: None,
+            config_dir,
+        }
     }
 
     /// The tools of a stock release.
     pub fn stock(stock: &Stock, config_dir: PathBuf) -> Cli {
-        Cli { name: format!("stock {}", stock.series), stock: Some(stock.clone()), config_dir }
+        Cli {
+            name: format!("stock {}", stock.series),
+            stock: Some(stock.clone()),
+            config_dir,
+        }
     }
 
     /// Whether these are halite's tools.
@@ -59,7 +67,10 @@ impl Cli {
         };
         let mut command = Command::new(program);
         command.arg("-c").arg(&self.config_dir);
-        command.env("PYTHONUNBUFFERED", "1").env("LC_ALL", "C.UTF-8").env("COLUMNS", "200");
+        command
+            .env("PYTHONUNBUFFERED", "1")
+            .env("LC_ALL", "C.UTF-8")
+            .env("COLUMNS", "200");
         command
     }
 
@@ -111,7 +122,13 @@ pub fn run(mut command: Command, line: String, limit: Duration) -> Ran {
         }
         std::thread::sleep(Duration::from_millis(5));
     };
-    Ran { line, status, out: read(&out), err: read(&err), took: begun.elapsed() }
+    Ran {
+        line,
+        status,
+        out: read(&out),
+        err: read(&err),
+        took: begun.elapsed(),
+    }
 }
 
 fn create(path: &Path) -> File {
@@ -119,7 +136,10 @@ fn create(path: &Path) -> File {
 }
 
 fn read(path: &Path) -> String {
-    std::fs::read(path).map_or_else(|_| String::new(), |b| String::from_utf8_lossy(&b).into_owned())
+    std::fs::read(path).map_or_else(
+        |_| String::new(),
+        |b| String::from_utf8_lossy(&b).into_owned(),
+    )
 }
 
 impl Ran {

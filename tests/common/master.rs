@@ -39,13 +39,23 @@ impl Master {
         let ports = Ports::hold(2);
         let numbers = ports.numbers();
         let (publish_port, ret_port) = (numbers[0], numbers[1]);
-        let user = nix::unistd::User::from_uid(nix::unistd::getuid()).ok().flatten().map_or("root".into(), |u| u.name);
+        let user = nix::unistd::User::from_uid(nix::unistd::getuid())
+            .ok()
+            .flatten()
+            .map_or("root".into(), |u| u.name);
         home.write(&format!(
             "root_dir: {root}\ninterface: 127.0.0.1\npublish_port: {publish_port}\nret_port: {ret_port}\n\
-             user: {user}\nworker_threads: 2\nworker_pools_enabled: false\nloop_interval: 1\nlog_level: info\n{extra}\n",
+             user: {user}\nworker_threads: 2\nloop_interval: 1\nlog_level: info\n{extra}\n",
             root = home.root().display()
         ));
-        let mut master = Master { process: None, program, home, publish_port, ret_port, dir };
+        let mut master = Master {
+            process: None,
+            program,
+            home,
+            publish_port,
+            ret_port,
+            dir,
+        };
         ports.release();
         master.start_again();
         master
@@ -54,13 +64,18 @@ impl Master {
     /// Starts it in the same directory, after [`Master::stop`].
     pub fn start_again(&mut self) {
         let mut command = Command::new(&self.program);
-        command.arg("-c").arg(self.home.config_dir()).args(["-l", "info"]);
+        command
+            .arg("-c")
+            .arg(self.home.config_dir())
+            .args(["-l", "info"]);
         let name = format!("master {}", self.program.display());
         let mut process = Process::start(&name, &mut command, &self.home.log());
         let bus = self.bus();
         wait_until(&format!("{name} serves"), || {
             process.must_live();
-            listens(self.publish_port) && listens(self.ret_port) && Subscriber::connect(&bus).is_ok()
+            listens(self.publish_port)
+                && listens(self.ret_port)
+                && Subscriber::connect(&bus).is_ok()
         });
         self.process = Some(process);
     }
@@ -94,6 +109,8 @@ impl Master {
 
     /// The last lines of its log.
     pub fn tail(&self) -> String {
-        self.process.as_ref().map_or_else(String::new, Process::tail)
+        self.process
+            .as_ref()
+            .map_or_else(String::new, Process::tail)
     }
 }

@@ -37,9 +37,16 @@ impl Minion {
             root = home.root().display()
         ));
         let mut command = Command::new(&program);
-        command.arg("-c").arg(home.config_dir()).args(["-l", "info"]);
+        command
+            .arg("-c")
+            .arg(home.config_dir())
+            .args(["-l", "info"]);
         let process = Process::start(&format!("minion {id}"), &mut command, &home.log());
-        Minion { process, id: id.into(), home }
+        Minion {
+            process,
+            id: id.into(),
+            home,
+        }
     }
 
     /// Panics with its log if it has ended.

@@ -16,7 +16,7 @@ pub mod ports;
 pub mod process;
 
 pub use check::Checks;
-pub use cli::{Cli, Ran};
+pub use cli::Cli;
 pub use master::Master;
 pub use minion::Minion;
 
@@ -39,7 +39,9 @@ impl Stock {
     pub fn find(series: &str) -> Option<Stock> {
         let name = format!("HALITE_SALT_{series}");
         let Some(venv) = std::env::var_os(&name).filter(|v| !v.is_empty()) else {
-            eprintln!("skipped: {name} names no virtual environment with Salt; `scripts/test` makes one");
+            eprintln!(
+                "skipped: {name} names no virtual environment with Salt; `scripts/test` makes one"
+            );
             return None;
         };
         let bin = Path::new(&venv).join("bin");
@@ -48,7 +50,10 @@ impl Stock {
             "{name} is set, but there is no salt-minion in {}",
             bin.display()
         );
-        Some(Stock { series: series.into(), bin })
+        Some(Stock {
+            series: series.into(),
+            bin,
+        })
     }
 
     /// Path of one of its programs.
@@ -60,7 +65,10 @@ impl Stock {
 /// Path of one of our programs; `None` while it is not written yet.
 pub fn halite_program(name: &str) -> PathBuf {
     let own = std::env::current_exe().expect("a test has a path");
-    let dir = own.parent().and_then(Path::parent).expect("tests lie in target/<profile>/deps");
+    let dir = own
+        .parent()
+        .and_then(Path::parent)
+        .expect("tests lie in target/<profile>/deps");
     dir.join(name)
 }
 

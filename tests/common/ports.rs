@@ -36,7 +36,11 @@ impl Ports {
     pub fn numbers(&self) -> Vec<u16> {
         self.0
             .iter()
-            .map(|held| held.local_addr().expect("a bound socket has an address").port())
+            .map(|held| {
+                held.local_addr()
+                    .expect("a bound socket has an address")
+                    .port()
+            })
             .collect()
     }
 

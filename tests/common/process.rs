@@ -44,7 +44,13 @@ impl Process {
             .spawn()
             .unwrap_or_else(|e| panic!("{name} ({:?}) does not start: {e}", command.get_program()));
         let group = Pid::from_raw(child.id() as i32);
-        Process { name: name.into(), child, group, log: log.into(), ended: None }
+        Process {
+            name: name.into(),
+            child,
+            group,
+            log: log.into(),
+            ended: None,
+        }
     }
 
     /// Its process id, which is the id of its group too.
@@ -69,7 +75,10 @@ impl Process {
 
     /// All it has printed.
     pub fn output(&self) -> String {
-        std::fs::read(&self.log).map_or_else(|_| String::new(), |b| String::from_utf8_lossy(&b).into_owned())
+        std::fs::read(&self.log).map_or_else(
+            |_| String::new(),
+            |b| String::from_utf8_lossy(&b).into_owned(),
+        )
     }
 
     /// The last lines of it.
@@ -112,7 +121,12 @@ impl Process {
 impl Drop for Process {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            eprintln!("--- last lines of {} ({}):\n{}\n---", self.name, self.log.display(), self.tail());
+            eprintln!(
+                "--- last lines of {} ({}):\n{}\n---",
+                self.name,
+                self.log.display(),
+                self.tail()
+            );
         }
         self.stop();
     }

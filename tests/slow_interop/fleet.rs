@@ -1,8 +1,7 @@
 //! One master and its three minions.
 
 use crate::common::check::same;
-use crate::common::{Checks, Cli, Master, Minion, Stock, halite_program, wait_until};
-use crate::has;
+use crate::common::{Checks, Cli, Master, Minion, Stock, wait_until};
 use serde_json::Value;
 use std::collections::BTreeSet;
 
@@ -21,15 +20,20 @@ pub struct Fleet {
 
 impl Fleet {
     /// Starts the minions, accepts their keys with the tools, waits until they answer.
-    pub fn start(master: Master, tools: &[Cli], old: &Stock, new: &Stock, checks: &mut Checks) -> Fleet {
-        let grains = |role: &str, rack: &str| format!("grains: {{role: {role}, site: {{rack: {rack}}}}}");
-        let mut minions = vec![
+    pub fn start(
+        master: Master,
+        tools: &[Cli],
+        old: &Stock,
+        new: &Stock,
+        checks: &mut Checks,
+    ) -> Fleet {
+        let grains =
+            |role: &str, rack: &str| format!("grains: {{role: {role}, site: {{rack: {rack}}}}}");
+        let minions = vec![
             Minion::stock(old, &master, OLD, &grains("web", "r1")),
             Minion::stock(new, &master, NEW, &grains("db", "r2")),
+            Minion::halite(&master, OWN, &grains("web", "r2")),
         ];
-        if has_halite_minion() {
-            minions.push(Minion::halite(&master, OWN, &grains("web", "r2")));
-        }
         let mut fleet = Fleet { minions, master };
         fleet.accept(tools, checks);
         fleet.wait_answering(&tools[1]);
@@ -41,11 +45,6 @@ impl Fleet {
         self.minions.iter().map(|m| m.id.as_str()).collect()
     }
 
-    /// Those of `wanted` that there are.
-    pub fn only<'a>(&self, wanted: &[&'a str]) -> Vec<&'a str> {
-        wanted.iter().copied().filter(|id| self.ids().contains(id)).collect()
-    }
-
     fn accept(&mut self, tools: &[Cli], checks: &mut Checks) {
         let pending = self.master.home.pki().join("minions_pre");
         for minion in &mut self.minions {
@@ -54,11 +53,13 @@ impl Fleet {
                 pending.join(&minion.id).exists()
             });
         }
-        let tools: Vec<&Cli> = tools.iter().filter(|cli| has(cli, "salt-key")).collect();
-        for cli in &tools {
+        for cli in tools {
             checks.run(&format!("{}: salt-key lists who waits", cli.name), || {
                 let list = cli.key(&["-l", "un", "--out=json"]).json()?;
-                same(names(&list["minions_pre"]), self.ids().into_iter().map(str::to_owned).collect())
+                same(
+                    names(&list["minions_pre"]),
+                    self.ids().into_iter().map(str::to_owned).collect(),
+                )
             });
         }
         // Each tool accepts one, the last one the rest.
@@ -69,12 +70,20 @@ impl Fleet {
             });
         }
         let last = tools.last().expect("there are stock tools");
-        checks.run(&format!("{}: salt-key -A", last.name), || last.key(&["-A", "-y"]).ok().map(drop));
-        for cli in &tools {
-            checks.run(&format!("{}: salt-key lists who is accepted", cli.name), || {
-                let list = cli.key(&["-L", "--out=json"]).json()?;
-                same(names(&list["minions"]), self.ids().into_iter().map(str::to_owned).collect())
-            });
+        checks.run(&format!("{}: salt-key -A", last.name), || {
+            last.key(&["-A", "-y"]).ok().map(drop)
+        });
+        for cli in tools {
+            checks.run(
+                &format!("{}: salt-key lists who is accepted", cli.name),
+                || {
+                    let list = cli.key(&["-L", "--out=json"]).json()?;
+                    same(
+                        names(&list["minions"]),
+                        self.ids().into_iter().map(str::to_owned).collect(),
+                    )
+                },
+            );
         }
     }
 
@@ -87,7 +96,10 @@ impl Fleet {
         let end = std::time::Instant::now() + crate::common::LONG;
         while !self.answers(cli, &mut last) {
             self.minions.iter_mut().for_each(Minion::must_live);
-            assert!(std::time::Instant::now() < end, "not everybody answers: {last}");
+            assert!(
+                std::time::Instant::now() < end,
+                "not everybody answers: {last}"
+            );
         }
     }
 
@@ -95,17 +107,17 @@ impl Fleet {
         let ran = cli.salt(&["*", "test.ping", "-t", "3", "--out=json"]);
         *last = ran.describe();
         let Ok(all) = ran.returns() else { return false };
-        self.ids().iter().all(|id| all.get(*id) == Some(&Value::Bool(true)))
+        self.ids()
+            .iter()
+            .all(|id| all.get(*id) == Some(&Value::Bool(true)))
     }
-}
-
-fn has_halite_minion() -> bool {
-    let ran = std::process::Command::new(halite_program("halite-minion")).arg("--version").output();
-    ran.is_ok_and(|out| out.stdout.starts_with(b"halite"))
 }
 
 /// A JSON list of ids as a set.
 pub fn names(list: &Value) -> BTreeSet<String> {
     let list = list.as_array().map(Vec::as_slice).unwrap_or_default();
-    list.iter().filter_map(Value::as_str).map(str::to_owned).collect()
+    list.iter()
+        .filter_map(Value::as_str)
+        .map(str::to_owned)
+        .collect()
 }

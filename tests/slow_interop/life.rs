@@ -4,13 +4,14 @@ use crate::common::check::same;
 use crate::common::process::Process;
 use crate::common::{Checks, Cli, wait_for, wait_until};
 use crate::fleet::Fleet;
-use crate::has;
 use serde_json::{Value, json};
 
 /// `salt-run state.event` of each tool hears what happens, once each.
 pub fn listen(fleet: &Fleet, tools: &[Cli], checks: &mut Checks) {
     for listener in tools {
-        checks.run(&format!("{}: salt-run state.event", listener.name), || listen_with(fleet, listener, &tools[1]));
+        checks.run(&format!("{}: salt-run state.event", listener.name), || {
+            listen_with(fleet, listener, &tools[1])
+        });
     }
 }
 
@@ -23,7 +24,10 @@ fn listen_with(fleet: &Fleet, listener: &Cli, speaker: &Cli) -> Result<(), Strin
     let ids = fleet.ids();
     let jid = wait_for("the listener hears a whole job", || {
         process.must_live();
-        let text = speaker.salt(&["--async", "*", "test.ping"]).ok().unwrap_or_default();
+        let text = speaker
+            .salt(&["--async", "*", "test.ping"])
+            .ok()
+            .unwrap_or_default();
         let jid = text.split_whitespace().last()?.to_owned();
         let whole = |text: String| 1 + ids.len() == tags(&text, &jid).len();
         // The first job makes the listener known to be there; then none may be missing.
@@ -49,7 +53,10 @@ fn listen_with(fleet: &Fleet, listener: &Cli, speaker: &Cli) -> Result<(), Strin
         .find(|(tag, _)| *tag == wanted)
         .ok_or(format!("{wanted} has no data in\n{text}"))?;
     let data: Value = serde_json::from_str(data).map_err(|e| format!("{e}: {data}"))?;
-    same((&data["fun"], &data["return"], &data["success"]), (&json!("test.ping"), &json!(true), &json!(true)))
+    same(
+        (&data["fun"], &data["return"], &data["success"]),
+        (&json!("test.ping"), &json!(true), &json!(true)),
+    )
 }
 
 /// Tags of a job in what a listener printed.
@@ -63,8 +70,11 @@ fn tags(text: &str, jid: &str) -> Vec<String> {
 
 /// Deleting a key makes the master take a new session key; everybody goes on answering.
 pub fn rotate(fleet: &Fleet, tools: &[Cli], checks: &mut Checks) {
-    for cli in tools.iter().filter(|cli| has(cli, "salt-key")) {
-        checks.run(&format!("{}: a new session key after salt-key -d", cli.name), || rotate_with(fleet, cli, &tools[1]));
+    for cli in tools {
+        checks.run(
+            &format!("{}: a new session key after salt-key -d", cli.name),
+            || rotate_with(fleet, cli, &tools[1]),
+        );
     }
 }
 
@@ -76,7 +86,9 @@ fn rotate_with(fleet: &Fleet, cli: &Cli, asker: &Cli) -> Result<(), String> {
         .with_prefix("key");
     cli.key(&["-d", "ghost", "-y"]).ok()?;
     same(keys.join("ghost").exists(), false)?;
-    let event = bus.next(Some(crate::common::LONG)).map_err(|e| e.to_string())?;
+    let event = bus
+        .next(Some(crate::common::LONG))
+        .map_err(|e| e.to_string())?;
     same(event.map(|e| e.tag), Some("key".to_owned()))?;
     let all = asker.ask(&["*", "test.ping", "-t", "20"])?;
     for id in fleet.ids() {
@@ -91,12 +103,15 @@ pub fn restart(fleet: &mut Fleet, tools: &[Cli], checks: &mut Checks) {
     fleet.master.start_again();
     fleet.wait_answering(&tools[1]);
     for cli in tools {
-        checks.run(&format!("{}: all answer after a restart of the master", cli.name), || {
-            let all = cli.ask(&["*", "test.echo", "wieder"])?;
-            for id in fleet.ids() {
-                same(all.get(id), Some(&json!("wieder"))).map_err(|e| format!("{id}: {e}"))?;
-            }
-            Ok(())
-        });
+        checks.run(
+            &format!("{}: all answer after a restart of the master", cli.name),
+            || {
+                let all = cli.ask(&["*", "test.echo", "wieder"])?;
+                for id in fleet.ids() {
+                    same(all.get(id), Some(&json!("wieder"))).map_err(|e| format!("{id}: {e}"))?;
+                }
+                Ok(())
+            },
+        );
     }
 }
