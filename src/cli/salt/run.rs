@@ -368,3 +368,30 @@ fn pick_subset(
     job.tgt_type = "list".into();
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arguments_of_several_functions() {
+        let split = |words: &[&str]| {
+            let words: Vec<String> = words.iter().map(|w| (*w).to_owned()).collect();
+            functions("a.x,b.y,c.z", &words, ",").map(|(_, args)| args)
+        };
+        let lists = |lists: [&[&str]; 3]| {
+            let list =
+                |words: &[&str]| Value::Array(words.iter().map(|w| Value::from(*w)).collect());
+            Ok(lists.map(list).to_vec())
+        };
+        assert_eq!(
+            split(&["p", ",", "q", "r", ","]),
+            lists([&["p"], &["q", "r"], &[]])
+        );
+        assert_eq!(split(&[",eins,zwei"]), lists([&[], &["eins"], &["zwei"]]));
+        assert_eq!(split(&["p,q", "r,s"]), lists([&["p"], &["q", "r"], &["s"]]));
+        assert_eq!(split(&[]), lists([&[], &[], &[]]));
+        assert!(split(&["p", "q"]).is_err());
+        assert!(split(&["p,q,r,s"]).is_err());
+    }
+}
