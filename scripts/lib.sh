@@ -1,31 +1,50 @@
-# Shared by the scripts here; sourced, not run.
+# Shared by the scripts here; read it with `.`, do not run it.
 
-say() { printf '%s\n' "$*" >&2; }
-die() { say "ERROR: $*"; exit 1; }
+# The top of the source tree, and where cargo puts what it builds.
+top=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+target=${CARGO_TARGET_DIR:-$top/target}
 
-# Installs Debian packages whose test command or file is missing.
-# Arguments: pairs of a check (a command name, or a path) and a package.
-need_packages() {
-    local missing=()
-    while [ $# -gt 1 ]; do
-        case "$1" in
-            /*) [ -e "$1" ] || missing+=("$2") ;;
-            *) command -v "$1" >/dev/null 2>&1 || missing+=("$2") ;;
-        esac
-        shift 2
-    done
-    [ ${#missing[@]} -eq 0 ] && return 0
-    if [ "$(id -u)" -ne 0 ] || ! command -v apt-get >/dev/null 2>&1; then
-        die "please install: ${missing[*]} (as root: apt-get install ${missing[*]})"
-    fi
-    say "installing ${missing[*]}"
-    { apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install -y "${missing[@]}"; } >"$LOGS/apt.log" 2>&1 \
-        || die "apt-get failed, see $LOGS/apt.log"
+say() { printf '%s\n' "$*"; }
+die() {
+    printf 'ERROR: %s\n' "$*" >&2
+    exit 1
 }
 
-# What building halite takes: a C++ compiler for ZeroMQ, OpenSSL's headers, Rust.
-need_build_tools() {
-    need_packages g++ g++ make make pkg-config pkg-config /usr/include/openssl/ssl.h libssl-dev
-    command -v cargo >/dev/null 2>&1 || [ ! -f "$HOME/.cargo/env" ] || . "$HOME/.cargo/env"
-    command -v cargo >/dev/null 2>&1 || die "cargo is missing; install Rust 1.90 or later with rustup (rustup.rs)"
+has() { command -v "$1" >/dev/null 2>&1; }
+
+# Debian packages that building needs and this system lacks.
+missing_for_build() {
+    has cc || echo gcc
+    has c++ || echo g++
+    has make || echo make
+    has pkg-config || echo pkg-config
+    pkg-config --exists openssl 2>/dev/null || echo libssl-dev
+}
+
+# Debian packages that the tests need on top of those.
+missing_for_tests() {
+    python3 -c 'import venv, ensurepip' >/dev/null 2>&1 || echo python3-venv
+    has ip || echo iproute2
+}
+
+# Installs Debian packages, or says what to install.
+install_packages() {
+    [ $# -gt 0 ] || return 0
+    if ! has apt-get; then
+        die "this system lacks what Debian calls: $*; please install it and call me again"
+    fi
+    if [ "$(id -u)" != 0 ]; then
+        die "this system lacks: $*; as root, run: apt-get install -y $*"
+    fi
+    say "installing $*"
+    # An index that is out of date names files that are gone, so it is fetched first.
+    DEBIAN_FRONTEND=noninteractive apt-get update -qq >/dev/null || say "the package index could not be fetched; trying with the old one"
+    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@" >/dev/null ||
+        die "apt-get could not install: $*"
+}
+
+# Cargo, also where a login shell has not put it on the path.
+find_cargo() {
+    has cargo || PATH="$HOME/.cargo/bin:$PATH"
+    has cargo || die "there is no cargo; get Rust from https://rustup.rs and call me again"
 }

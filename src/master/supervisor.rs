@@ -90,6 +90,9 @@ fn prepare(config: &MasterConfig) -> Result<(), RoleError> {
         RoleError::new(1, format!("{what} {}: {e}", path.display()))
     };
     make_dir(&config.cachedir, 0o755).map_err(|e| named("cachedir", &config.cachedir, e))?;
+    // Stock runners keep their state here (`salt/client/mixins.py`), and expect the directory.
+    let proc = config.cachedir.join("proc");
+    make_dir(&proc, 0o755).map_err(|e| named("cachedir", &proc, e))?;
     make_dir(&config.sock_dir, 0o755).map_err(|e| named("sock_dir", &config.sock_dir, e))?;
     let keys = open::key_store(config);
     keys.create_dirs()

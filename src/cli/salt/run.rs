@@ -68,7 +68,7 @@ fn job(options: &Options, config: &MasterConfig) -> Result<Job, String> {
         ));
     }
     let (tgt, tgt_type) = resolve_target(options, config, target)?;
-    let (fun, arg) = functions(&fun, &words, &options.args_separator);
+    let (fun, arg) = functions(&fun, &words, &options.args_separator)?;
     Ok(Job {
         fun,
         arg,
@@ -111,22 +111,55 @@ fn resolve_target(
 }
 
 /// One function with its arguments, or several with a list each.
-fn functions(fun: &str, words: &[String], separator: &str) -> (Value, Vec<Value>) {
+///
+/// The separator stands alone, once between each two functions; else it is looked for inside of
+/// the words (`salt/utils/parsers.py SaltCMDOptionParser`).
+fn functions(fun: &str, words: &[String], separator: &str) -> Result<(Value, Vec<Value>), String> {
     if !fun.contains(',') {
-        return (fun.into(), arguments(words));
+        return Ok((fun.into(), arguments(words)));
     }
     let names: Vec<String> = fun.split(',').map(|f| f.trim().to_owned()).collect();
-    let mut lists: Vec<Vec<String>> = vec![Vec::new()];
+    let alone = words.iter().filter(|word| *word == separator).count();
+    let lists: Vec<Vec<String>> = if alone == names.len() - 1 {
+        words
+            .split(|word| word == separator)
+            .map(<[String]>::to_vec)
+            .collect()
+    } else {
+        separated_inside(words, separator)
+    };
+    if !words.is_empty() && lists.len() != names.len() {
+        return Err(format!(
+            "{} functions, but arguments for {}; put '{separator}' between the arguments of each two functions",
+            names.len(),
+            lists.len()
+        ));
+    }
+    let mut args: Vec<Value> = lists.iter().map(|l| Value::Array(arguments(l))).collect();
+    args.resize(names.len(), Value::Array(Vec::new()));
+    Ok((names.into(), args))
+}
+
+fn separated_inside(words: &[String], separator: &str) -> Vec<Vec<String>> {
+    let mut lists = vec![Vec::new()];
     for word in words {
-        if word == separator {
-            lists.push(Vec::new());
-        } else if let Some(last) = lists.last_mut() {
-            last.push(word.clone());
+        if separator.is_empty() || !word.contains(separator) {
+            lists
+                .last_mut()
+                .into_iter()
+                .for_each(|list: &mut Vec<String>| list.push(word.clone()));
+            continue;
+        }
+        for (index, part) in word.split(separator).enumerate() {
+            if index > 0 {
+                lists.push(Vec::new());
+            }
+            if let (Some(list), false) = (lists.last_mut(), part.is_empty()) {
+                list.push(part.to_owned());
+            }
         }
     }
-    lists.resize(names.len(), Vec::new());
-    let args = lists.iter().map(|l| Value::Array(arguments(l))).collect();
-    (names.into(), args)
+    lists
 }
 
 /// Positional arguments, then one map of keyword arguments (reference `salt-protocol.md` 5.3).
@@ -334,4 +367,31 @@ fn pick_subset(
     job.tgt = able.into();
     job.tgt_type = "list".into();
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arguments_of_several_functions() {
+        let split = |words: &[&str]| {
+            let words: Vec<String> = words.iter().map(|w| (*w).to_owned()).collect();
+            functions("a.x,b.y,c.z", &words, ",").map(|(_, args)| args)
+        };
+        let lists = |lists: [&[&str]; 3]| {
+            let list =
+                |words: &[&str]| Value::Array(words.iter().map(|w| Value::from(*w)).collect());
+            Ok(lists.map(list).to_vec())
+        };
+        assert_eq!(
+            split(&["p", ",", "q", "r", ","]),
+            lists([&["p"], &["q", "r"], &[]])
+        );
+        assert_eq!(split(&[",eins,zwei"]), lists([&[], &["eins"], &["zwei"]]));
+        assert_eq!(split(&["p,q", "r,s"]), lists([&["p"], &["q", "r"], &["s"]]));
+        assert_eq!(split(&[]), lists([&[], &[], &[]]));
+        assert!(split(&["p", "q"]).is_err());
+        assert!(split(&["p,q,r,s"]).is_err());
+    }
 }

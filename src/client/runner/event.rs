@@ -49,7 +49,7 @@ fn watch(context: &mut RunContext, args: &Args) -> Result<Ran, RunError> {
                 continue;
             }
         };
-        if !fnmatch(&glob, &event.tag) {
+        if !fnmatch(&event.tag, &glob) {
             continue;
         }
         left -= 1;

@@ -161,11 +161,11 @@ fn exit_success(context: &mut RunContext, args: &Args) -> Result<Ran, RunError> 
 fn matches(load: &Map, function: Option<&str>, target: Option<&str>) -> bool {
     let fits = |key: &str, glob: Option<&str>| {
         glob.is_none_or(|glob| match load.get(key) {
-            Some(Value::Str(text)) => fnmatch(glob, text),
+            Some(Value::Str(text)) => fnmatch(text, glob),
             Some(Value::Array(items)) => items
                 .iter()
                 .filter_map(Value::as_str)
-                .any(|t| fnmatch(glob, t)),
+                .any(|t| fnmatch(t, glob)),
             _ => false,
         })
     };
@@ -253,4 +253,19 @@ fn active(context: &mut RunContext, _: &Args) -> Result<Ran, RunError> {
         out.set(text, entry);
     }
     Ok(Value::Map(out).into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn jobs_are_found_by_globs() {
+        let load =
+            crate::map! {"fun" => "test.ping", "tgt" => vec![Value::from("web1"), "db1".into()]};
+        assert!(matches(&load, None, None));
+        assert!(matches(&load, Some("test.*"), Some("db?")));
+        assert!(!matches(&load, Some("*.pong"), None));
+        assert!(!matches(&load, Some("test.ping"), Some("mail*")));
+    }
 }

@@ -285,15 +285,19 @@ fn is_full(worker: &Context, id: &MinionId) -> bool {
     connected >= max && !matches!(worker.sessions.get(id), Ok(Some(_)))
 }
 
-/// Whether a line of `file` matches `id`: exactly, as a glob or as a regular expression
-/// (`AutoKey.check_signing_file`).
+/// Whether a line of `file` matches `id` (`AutoKey.check_signing_file`).
 fn listed(file: &Option<PathBuf>, id: &MinionId, config: &MasterConfig) -> bool {
     let Some(file) = file else { return false };
-    read_lines(file, config).iter().any(|line| {
-        line == id.as_str()
-            || fnmatch(line, id.as_str())
-            || PyRegex::new(line).is_ok_and(|r| r.matches(id.as_str()))
-    })
+    read_lines(file, config)
+        .iter()
+        .any(|line| names(line, id.as_str()))
+}
+
+/// Whether a line is the id, a glob that matches it, or a regular expression that matches
+/// all of it (`salt/utils/stringutils.py expr_match`).
+fn names(line: &str, id: &str) -> bool {
+    let whole = || PyRegex::new(&format!(r"\A(?:{line})\Z"));
+    line == id || fnmatch(id, line) || whole().is_ok_and(|r| r.matches(id))
 }
 
 fn grain_listed(dir: &Option<PathBuf>, grains: &Map, config: &MasterConfig) -> bool {
@@ -456,6 +460,23 @@ mod tests {
         ];
         for (row, input, verdict) in cases {
             assert_eq!(decide(input), verdict, "row {row}");
+        }
+    }
+    /// As stock's `expr_match` answers; the id never acts as a pattern.
+    #[test]
+    fn lines_of_autosign_files_name_whole_ids() {
+        for (line, id, expected) in [
+            ("web1", "web1", true),
+            ("web1", "web10", false),
+            ("web1", "a.web1", false),
+            ("web*", "web10", true),
+            ("*.example.org", "a.example.org", true),
+            ("a.example.org", "*.example.org", false),
+            (r"web\d+", "web10", true),
+            (r"web\d+", "web10x", false),
+            ("web(", "web1", false),
+        ] {
+            assert_eq!(names(line, id), expected, "{line:?} {id:?}");
         }
     }
 }

@@ -1,0 +1,116 @@
+//! Masters.
+
+use super::config::Home;
+use super::ports::{Ports, listens};
+use super::process::Process;
+use super::{Cli, Stock, halite_program, short_dir, wait_until};
+use halite_ipc::Subscriber;
+use std::path::PathBuf;
+use std::process::Command;
+
+/// A master in a directory of its own; dropping it ends its processes.
+pub struct Master {
+    // Fields are dropped in this order: the process before its directory.
+    process: Option<Process>,
+    program: PathBuf,
+    /// Where its files lie.
+    pub home: Home,
+    /// Port of publications.
+    pub publish_port: u16,
+    /// Port of requests.
+    pub ret_port: u16,
+    dir: tempfile::TempDir,
+}
+
+impl Master {
+    /// Starts `halite-master` with further lines of configuration.
+    pub fn halite(extra: &str) -> Master {
+        Master::start(halite_program("halite-master"), extra)
+    }
+
+    /// Starts a stock master with further lines of configuration.
+    pub fn stock(stock: &Stock, extra: &str) -> Master {
+        Master::start(stock.program("salt-master"), extra)
+    }
+
+    fn start(program: PathBuf, extra: &str) -> Master {
+        let dir = short_dir();
+        let home = Home::create(dir.path().join("m"), "master");
+        let ports = Ports::hold(2);
+        let numbers = ports.numbers();
+        let (publish_port, ret_port) = (numbers[0], numbers[1]);
+        let user = nix::unistd::User::from_uid(nix::unistd::getuid())
+            .ok()
+            .flatten()
+            .map_or("root".into(), |u| u.name);
+        home.write(&format!(
+            "root_dir: {root}\ninterface: 127.0.0.1\npublish_port: {publish_port}\nret_port: {ret_port}\n\
+             user: {user}\nworker_threads: 2\nloop_interval: 1\nlog_level: info\n{extra}\n",
+            root = home.root().display()
+        ));
+        let mut master = Master {
+            process: None,
+            program,
+            home,
+            publish_port,
+            ret_port,
+            dir,
+        };
+        ports.release();
+        master.start_again();
+        master
+    }
+
+    /// Starts it in the same directory, after [`Master::stop`].
+    pub fn start_again(&mut self) {
+        let mut command = Command::new(&self.program);
+        command
+            .arg("-c")
+            .arg(self.home.config_dir())
+            .args(["-l", "info"]);
+        let name = format!("master {}", self.program.display());
+        let mut process = Process::start(&name, &mut command, &self.home.log());
+        let bus = self.bus();
+        wait_until(&format!("{name} serves"), || {
+            process.must_live();
+            listens(self.publish_port)
+                && listens(self.ret_port)
+                && Subscriber::connect(&bus).is_ok()
+        });
+        self.process = Some(process);
+    }
+
+    /// Ends it and waits until all its processes are gone.
+    pub fn stop(&mut self) {
+        if let Some(mut process) = self.process.take() {
+            process.stop();
+        }
+    }
+
+    /// The socket on which its events are heard.
+    pub fn bus(&self) -> PathBuf {
+        self.home.sockets().join("master_event_pub.ipc")
+    }
+
+    /// Directory for the minions of this master.
+    pub fn place(&self, id: &str) -> PathBuf {
+        self.dir.path().join(id)
+    }
+
+    /// The tools of halite for this master.
+    pub fn halite_cli(&self) -> Cli {
+        Cli::halite(self.home.config_dir())
+    }
+
+    /// The tools of a stock release for this master.
+    pub fn stock_cli(&self, stock: &Stock) -> Cli {
+        Cli::stock(stock, self.home.config_dir())
+    }
+
+    /// The last lines of its log.
+    pub fn tail(&self) -> String {
+        self.process
+            .as_ref()
+            .map_or_else(String::new, Process::tail)
+    }
+}

@@ -1,0 +1,101 @@
+//! Real daemons and real command line tools for tests: halite's and stock Salt's, in any mix.
+//!
+//! Stock Salt comes from virtual environments that `HALITE_SALT_3006` and `HALITE_SALT_3008`
+//! name (`scripts/test` makes them). Everything runs below a short temporary directory, on
+//! ports of its own, and ends with the guard that holds it.
+
+// Each test program uses its own part of this.
+#![allow(dead_code)]
+
+pub mod check;
+pub mod cli;
+pub mod config;
+pub mod master;
+pub mod minion;
+pub mod ports;
+pub mod process;
+
+pub use check::Checks;
+pub use cli::Cli;
+pub use master::Master;
+pub use minion::Minion;
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// Far longer than anything here takes, also on a busy machine.
+pub const LONG: Duration = Duration::from_secs(120);
+
+/// A release of Salt whose programs are installed beside each other in one directory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stock {
+    /// `3006` or `3008`.
+    pub series: String,
+    bin: PathBuf,
+}
+
+impl Stock {
+    /// The release that `HALITE_SALT_<series>` names; `None`, and a word about it, without.
+    pub fn find(series: &str) -> Option<Stock> {
+        let name = format!("HALITE_SALT_{series}");
+        let Some(venv) = std::env::var_os(&name).filter(|v| !v.is_empty()) else {
+            eprintln!(
+                "skipped: {name} names no virtual environment with Salt; `scripts/test` makes one"
+            );
+            return None;
+        };
+        let bin = Path::new(&venv).join("bin");
+        assert!(
+            bin.join("salt-minion").exists(),
+            "{name} is set, but there is no salt-minion in {}",
+            bin.display()
+        );
+        Some(Stock {
+            series: series.into(),
+            bin,
+        })
+    }
+
+    /// Path of one of its programs.
+    pub fn program(&self, name: &str) -> PathBuf {
+        self.bin.join(name)
+    }
+}
+
+/// Path of one of our programs; `None` while it is not written yet.
+pub fn halite_program(name: &str) -> PathBuf {
+    let own = std::env::current_exe().expect("a test has a path");
+    let dir = own
+        .parent()
+        .and_then(Path::parent)
+        .expect("tests lie in target/<profile>/deps");
+    dir.join(name)
+}
+
+/// Asks again and again until `ready` gives something.
+///
+/// # Panics
+/// With `what`, when [`LONG`] has passed.
+pub fn wait_for<T>(what: &str, mut ready: impl FnMut() -> Option<T>) -> T {
+    let end = Instant::now() + LONG;
+    loop {
+        if let Some(found) = ready() {
+            return found;
+        }
+        assert!(Instant::now() < end, "{what}: not within {LONG:?}");
+        std::thread::sleep(Duration::from_millis(30));
+    }
+}
+
+/// As [`wait_for`] with a condition.
+pub fn wait_until(what: &str, mut ready: impl FnMut() -> bool) {
+    wait_for(what, || ready().then_some(()));
+}
+
+/// A temporary directory with a path so short that every socket below it fits.
+pub fn short_dir() -> tempfile::TempDir {
+    tempfile::Builder::new()
+        .prefix("h")
+        .tempdir_in("/tmp")
+        .expect("a directory below /tmp can be made")
+}

@@ -1,0 +1,133 @@
+//! Processes with a guard.
+
+use nix::errno::Errno;
+use nix::sys::signal::{Signal, killpg};
+use nix::unistd::Pid;
+use std::fs::File;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+const TERM_LIMIT: Duration = Duration::from_secs(8);
+const LOG_LINES: usize = 60;
+
+/// A program in a process group of its own, with its output in a file.
+///
+/// Dropping it ends the group by its id. In a panic the end of the output is printed.
+pub struct Process {
+    name: String,
+    child: Child,
+    group: Pid,
+    log: PathBuf,
+    ended: Option<ExitStatus>,
+}
+
+impl Process {
+    /// Starts `command`; both outputs are appended to `log`.
+    pub fn start(name: &str, command: &mut Command, log: &Path) -> Process {
+        let out = File::options()
+            .create(true)
+            .append(true)
+            .open(log)
+            .unwrap_or_else(|e| panic!("{}: {e}", log.display()));
+        let err = out.try_clone().expect("a file can be opened twice");
+        command.stdout(out).stderr(err);
+        Process::start_quiet(name, command, log)
+    }
+
+    /// As [`Process::start`], with outputs as they stand in `command`.
+    pub fn start_quiet(name: &str, command: &mut Command, log: &Path) -> Process {
+        let child = command
+            .stdin(Stdio::null())
+            .process_group(0)
+            .spawn()
+            .unwrap_or_else(|e| panic!("{name} ({:?}) does not start: {e}", command.get_program()));
+        let group = Pid::from_raw(child.id() as i32);
+        Process {
+            name: name.into(),
+            child,
+            group,
+            log: log.into(),
+            ended: None,
+        }
+    }
+
+    /// Its process id, which is the id of its group too.
+    pub fn id(&self) -> i32 {
+        self.group.as_raw()
+    }
+
+    /// Its status, once it has ended.
+    pub fn status(&mut self) -> Option<ExitStatus> {
+        if self.ended.is_none() {
+            self.ended = self.child.try_wait().expect("a child can be waited for");
+        }
+        self.ended
+    }
+
+    /// Panics with its output if it has ended.
+    pub fn must_live(&mut self) {
+        if let Some(status) = self.status() {
+            panic!("{} ended ({status}):\n{}", self.name, self.tail());
+        }
+    }
+
+    /// All it has printed.
+    pub fn output(&self) -> String {
+        std::fs::read(&self.log).map_or_else(
+            |_| String::new(),
+            |b| String::from_utf8_lossy(&b).into_owned(),
+        )
+    }
+
+    /// The last lines of it.
+    pub fn tail(&self) -> String {
+        let text = self.output();
+        let lines: Vec<&str> = text.lines().collect();
+        lines[lines.len().saturating_sub(LOG_LINES)..].join("\n")
+    }
+
+    /// Sends a signal to the whole group.
+    pub fn signal(&self, signal: Signal) {
+        // Whoever has ended needs no signal.
+        let _ = killpg(self.group, signal);
+    }
+
+    /// Ends the group: SIGTERM first, SIGKILL for what is left.
+    pub fn stop(&mut self) {
+        self.signal(Signal::SIGTERM);
+        if !self.gone_within(TERM_LIMIT) {
+            self.signal(Signal::SIGKILL);
+            self.gone_within(TERM_LIMIT);
+        }
+    }
+
+    fn gone_within(&mut self, limit: Duration) -> bool {
+        let end = Instant::now() + limit;
+        loop {
+            self.status();
+            if killpg(self.group, None) == Err(Errno::ESRCH) {
+                return true;
+            }
+            if Instant::now() > end {
+                return false;
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!(
+                "--- last lines of {} ({}):\n{}\n---",
+                self.name,
+                self.log.display(),
+                self.tail()
+            );
+        }
+        self.stop();
+    }
+}

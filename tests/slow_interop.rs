@@ -1,0 +1,69 @@
+//! Stock Salt and halite in one fleet, in any mix.
+//!
+//! One master with three minions (stock 3006, stock 3008, halite) per test, and every command
+//! line tool that speaks to it. Needs stock Salt (see `common`).
+
+mod common;
+
+#[path = "slow_interop/fleet.rs"]
+mod fleet;
+#[path = "slow_interop/jobs.rs"]
+mod jobs;
+#[path = "slow_interop/life.rs"]
+mod life;
+
+use common::{Checks, Master, Stock};
+use fleet::Fleet;
+
+/// What the masters of the tests are told.
+const MASTER: &str = "nodegroups:\n  webs: 'G@role:web'\n  old: 'L@m3006'\n";
+
+/// Both releases, or nothing to test.
+fn stock() -> Option<(Stock, Stock)> {
+    Some((Stock::find("3006")?, Stock::find("3008")?))
+}
+
+fn whole_matrix(master: Master, series: &Stock, old: &Stock, new: &Stock) {
+    let tools = vec![master.halite_cli(), master.stock_cli(series)];
+    let mut checks = Checks::default();
+    let mut fleet = Fleet::start(master, &tools, old, new, &mut checks);
+    for cli in &tools {
+        jobs::all(&fleet, cli, &mut checks);
+    }
+    life::listen(&fleet, &tools, &mut checks);
+    life::rotate(&fleet, &tools, &mut checks);
+    life::restart(&mut fleet, &tools, &mut checks);
+    checks.finish();
+}
+
+#[test]
+fn halite_master_as_3008() {
+    let Some((old, new)) = stock() else { return };
+    let master = Master::halite(&format!(
+        "{MASTER}salt_series: '3008'\njob_cache_compat: full"
+    ));
+    whole_matrix(master, &new, &old, &new);
+}
+
+#[test]
+fn halite_master_as_3006() {
+    let Some((old, new)) = stock() else { return };
+    let master = Master::halite(&format!(
+        "{MASTER}salt_series: '3006'\njob_cache_compat: full"
+    ));
+    whole_matrix(master, &old, &old, &new);
+}
+
+#[test]
+fn stock_master_3008() {
+    let Some((old, new)) = stock() else { return };
+    let master = Master::stock(&new, &format!("{MASTER}salt_series: '3008'"));
+    whole_matrix(master, &new, &old, &new);
+}
+
+#[test]
+fn stock_master_3006() {
+    let Some((old, new)) = stock() else { return };
+    let master = Master::stock(&old, &format!("{MASTER}salt_series: '3006'"));
+    whole_matrix(master, &old, &old, &new);
+}

@@ -1,0 +1,117 @@
+//! What happens to a fleet in its life: listeners, a new session key, a restart.
+
+use crate::common::check::same;
+use crate::common::process::Process;
+use crate::common::{Checks, Cli, wait_for, wait_until};
+use crate::fleet::Fleet;
+use serde_json::{Value, json};
+
+/// `salt-run state.event` of each tool hears what happens, once each.
+pub fn listen(fleet: &Fleet, tools: &[Cli], checks: &mut Checks) {
+    for listener in tools {
+        checks.run(&format!("{}: salt-run state.event", listener.name), || {
+            listen_with(fleet, listener, &tools[1])
+        });
+    }
+}
+
+fn listen_with(fleet: &Fleet, listener: &Cli, speaker: &Cli) -> Result<(), String> {
+    let dir = crate::common::short_dir();
+    let log = dir.path().join("events");
+    let mut command = listener.command("salt-run");
+    command.args(["state.event", "salt/job/*"]);
+    let mut process = Process::start("a listener", &mut command, &log);
+    let ids = fleet.ids();
+    let jid = wait_for("the listener hears a whole job", || {
+        process.must_live();
+        let text = speaker
+            .salt(&["--async", "*", "test.ping"])
+            .ok()
+            .unwrap_or_default();
+        let jid = text.split_whitespace().last()?.to_owned();
+        let whole = |text: String| 1 + ids.len() == tags(&text, &jid).len();
+        // The first job makes the listener known to be there; then none may be missing.
+        if !process.output().contains("salt/job/") {
+            return None;
+        }
+        wait_until("all returns are heard", || whole(process.output()));
+        Some(jid)
+    });
+    // A job more, so that anything heard twice has come by now.
+    speaker.salt(&["*", "test.ping"]).ok()?;
+    let mut found = tags(&process.output(), &jid);
+    found.sort();
+    let mut expected = vec![format!("salt/job/{jid}/new")];
+    expected.extend(ids.iter().map(|id| format!("salt/job/{jid}/ret/{id}")));
+    expected.sort();
+    same(found, expected)?;
+    let text = process.output();
+    let wanted = format!("salt/job/{jid}/ret/{}", ids[0]);
+    let (_, data) = text
+        .lines()
+        .filter_map(|l| l.split_once('\t'))
+        .find(|(tag, _)| *tag == wanted)
+        .ok_or(format!("{wanted} has no data in\n{text}"))?;
+    let data: Value = serde_json::from_str(data).map_err(|e| format!("{e}: {data}"))?;
+    same(
+        (&data["fun"], &data["return"], &data["success"]),
+        (&json!("test.ping"), &json!(true), &json!(true)),
+    )
+}
+
+/// Tags of a job in what a listener printed.
+fn tags(text: &str, jid: &str) -> Vec<String> {
+    text.lines()
+        .filter_map(|line| line.split_once('\t'))
+        .filter(|(tag, _)| tag.contains(jid))
+        .map(|(tag, _)| tag.to_owned())
+        .collect()
+}
+
+/// Deleting a key makes the master take a new session key; everybody goes on answering.
+pub fn rotate(fleet: &Fleet, tools: &[Cli], checks: &mut Checks) {
+    for cli in tools {
+        checks.run(
+            &format!("{}: a new session key after salt-key -d", cli.name),
+            || rotate_with(fleet, cli, &tools[1]),
+        );
+    }
+}
+
+fn rotate_with(fleet: &Fleet, cli: &Cli, asker: &Cli) -> Result<(), String> {
+    let keys = fleet.master.home.pki().join("minions");
+    std::fs::copy(keys.join(fleet.ids()[0]), keys.join("ghost")).map_err(|e| e.to_string())?;
+    let mut bus = halite_ipc::Subscriber::connect(fleet.master.bus())
+        .map_err(|e| e.to_string())?
+        .with_prefix("key");
+    cli.key(&["-d", "ghost", "-y"]).ok()?;
+    same(keys.join("ghost").exists(), false)?;
+    let event = bus
+        .next(Some(crate::common::LONG))
+        .map_err(|e| e.to_string())?;
+    same(event.map(|e| e.tag), Some("key".to_owned()))?;
+    let all = asker.ask(&["*", "test.ping", "-t", "20"])?;
+    for id in fleet.ids() {
+        same(all.get(id), Some(&json!(true))).map_err(|e| format!("{id}: {e}"))?;
+    }
+    Ok(())
+}
+
+/// After a restart of the master all minions answer again.
+pub fn restart(fleet: &mut Fleet, tools: &[Cli], checks: &mut Checks) {
+    fleet.master.stop();
+    fleet.master.start_again();
+    fleet.wait_answering(&tools[1]);
+    for cli in tools {
+        checks.run(
+            &format!("{}: all answer after a restart of the master", cli.name),
+            || {
+                let all = cli.ask(&["*", "test.echo", "wieder"])?;
+                for id in fleet.ids() {
+                    same(all.get(id), Some(&json!("wieder"))).map_err(|e| format!("{id}: {e}"))?;
+                }
+                Ok(())
+            },
+        );
+    }
+}
