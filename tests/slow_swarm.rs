@@ -22,7 +22,10 @@ fn listen(master: &Master) -> Receiver<Event> {
     let (send, receive) = channel();
     std::thread::spawn(move || {
         while let Ok(Some(event)) = bus.next(None) {
-            assert_ne!(event.tag, "halite/bus/dropped", "the test listens too slowly");
+            assert_ne!(
+                event.tag, "halite/bus/dropped",
+                "the test listens too slowly"
+            );
             if send.send(event).is_err() {
                 return;
             }
@@ -37,7 +40,9 @@ fn collect(events: &Receiver<Event>, pick: impl Fn(&Event) -> Option<String>) ->
     let end = Instant::now() + LIMIT;
     while ids.len() < MINIONS {
         let left = end.saturating_duration_since(Instant::now());
-        let Ok(event) = events.recv_timeout(left) else { break };
+        let Ok(event) = events.recv_timeout(left) else {
+            break;
+        };
         if let Some(id) = pick(&event) {
             assert!(ids.insert(id.clone()), "{} comes twice for {id}", event.tag);
         }
@@ -57,7 +62,10 @@ fn a_thousand_minions_sign_in_and_answer() {
             return None;
         }
         let data = msgpack::decode(&event.payload).unwrap().into_map().unwrap();
-        assert_eq!((data.str("act"), data.get("result")), (Some("accept"), Some(&Value::Bool(true))));
+        assert_eq!(
+            (data.str("act"), data.get("result")),
+            (Some("accept"), Some(&Value::Bool(true)))
+        );
         Some(data.str("id").unwrap().to_owned())
     });
     assert_eq!(accepted, all, "sign-ins on the bus");
@@ -79,11 +87,15 @@ fn a_thousand_minions_sign_in_and_answer() {
     }
     let answers = 3 * MINIONS as u64;
     assert!(swarm.wait(LIMIT, |s| s.answered() >= answers));
-    let jobs = halite::master::roles::job_store(&master.config());
+    let jobs = halite::store::open::job_store(&master.config());
     for jid in &jids {
         let job = jobs.get(&jid.parse().unwrap()).unwrap().unwrap();
         let kept: BTreeSet<String> = job.returns.iter().map(|r| r.id.clone()).collect();
-        assert_eq!((kept, job.returns.len()), (all.clone(), MINIONS), "job cache of {jid}");
+        assert_eq!(
+            (kept, job.returns.len()),
+            (all.clone(), MINIONS),
+            "job cache of {jid}"
+        );
     }
     let stats = swarm.finish().unwrap();
     assert_eq!(stats.errors, Default::default());
@@ -97,11 +109,17 @@ fn the_client_accounts_for_every_minion() {
     let mut client = master.client();
     let mut events = client.listen().unwrap();
     let published = master.publish_ping("*");
-    let jobs = halite::master::roles::job_store(&config);
-    let patience = Patience { timeout: LIMIT, find_job: Duration::from_secs(10) };
+    let jobs = halite::store::open::job_store(&config);
+    let patience = Patience {
+        timeout: LIMIT,
+        find_job: Duration::from_secs(10),
+        together: true,
+    };
     let mut returned = BTreeSet::new();
-    Gather::new(&mut client, &mut events, Some(&jobs), &published, patience, &|| false)
-        .run(&mut |id, outcome| {
+    let mut gather = Gather::new(&mut client, &mut events, Some(&jobs), patience);
+    gather.watch(&published);
+    gather
+        .run(&|| false, &mut |id, outcome| {
             assert!(matches!(outcome, Outcome::Returned(_)), "{id}: {outcome:?}");
             assert!(returned.insert(id.to_owned()), "{id} twice");
         })

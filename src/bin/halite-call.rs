@@ -1,1 +1,5 @@
-fn main() {}
+//! The command that runs functions on this host.
+
+fn main() {
+    std::process::exit(halite::cli::call::run());
+}

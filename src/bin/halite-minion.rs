@@ -1,1 +1,5 @@
-fn main() {}
+//! The minion daemon, and the processes of its jobs.
+
+fn main() {
+    std::process::exit(halite::cli::minion::run());
+}

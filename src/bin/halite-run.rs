@@ -1,1 +1,5 @@
-fn main() {}
+//! The command that runs functions on the master's host.
+
+fn main() {
+    std::process::exit(halite::cli::run::run());
+}

@@ -88,3 +88,170 @@ pub fn fail(message: impl std::fmt::Display, status: i32) -> i32 {
     eprintln!("ERROR: {message}");
     status
 }
+
+/// How results are shown; the same options for every command.
+#[derive(clap::Args, Clone, Debug, Default)]
+pub struct OutputOptions {
+    /// How to show results: nested, highstate, json, yaml, raw, txt, pprint, table, key, no_return, quiet, newline_values_only
+    #[arg(
+        long = "out",
+        visible_alias = "output",
+        value_name = "OUTPUTTER",
+        help_heading = "Output options"
+    )]
+    pub out: Option<String>,
+
+    /// Indentation in columns; -1 puts json on one line
+    #[arg(
+        long,
+        visible_alias = "output-indent",
+        value_name = "N",
+        allow_negative_numbers = true,
+        help_heading = "Output options"
+    )]
+    pub out_indent: Option<i64>,
+
+    /// Write results to this file
+    #[arg(
+        long,
+        visible_alias = "output-file",
+        value_name = "FILE",
+        help_heading = "Output options"
+    )]
+    pub out_file: Option<PathBuf>,
+
+    /// Append to the file of --out-file
+    #[arg(
+        long,
+        visible_alias = "output-file-append",
+        help_heading = "Output options"
+    )]
+    pub out_file_append: bool,
+
+    /// No colours
+    #[arg(long, visible_alias = "no-colour", help_heading = "Output options")]
+    pub no_color: bool,
+
+    /// Colours even if the output is no terminal
+    #[arg(long, visible_alias = "force-colour", help_heading = "Output options")]
+    pub force_color: bool,
+
+    /// States: full, terse, mixed, changes, filter
+    #[arg(
+        long,
+        visible_alias = "state_output",
+        value_name = "MODE",
+        help_heading = "Output options"
+    )]
+    pub state_output: Option<String>,
+
+    /// States: show those that are fine as well
+    #[arg(
+        long,
+        visible_alias = "state_verbose",
+        value_name = "BOOL",
+        help_heading = "Output options"
+    )]
+    pub state_verbose: Option<String>,
+}
+
+/// What a configuration says of the output.
+pub struct OutputConfig<'a> {
+    /// `color`.
+    pub color: Option<bool>,
+    /// `output`.
+    pub output: Option<&'a str>,
+    /// `state_output`.
+    pub state_output: &'a str,
+    /// `state_verbose`.
+    pub state_verbose: bool,
+}
+
+/// Where results go and how they look.
+pub struct Screen {
+    /// The outputter that the user asked for, if any.
+    pub out: Option<String>,
+    /// Colours, indentation and the rest.
+    pub style: super::output::Style,
+    sink: Box<dyn std::io::Write>,
+}
+
+impl OutputOptions {
+    /// Opens the output; an unwritable file is an error text.
+    pub fn open(&self, config: &OutputConfig) -> Result<Screen, String> {
+        use std::io::IsTerminal;
+        let sink: Box<dyn std::io::Write> = match &self.out_file {
+            None => Box::new(std::io::stdout()),
+            Some(path) => Box::new(
+                std::fs::OpenOptions::new()
+                    .create(true)
+                    .write(true)
+                    .append(self.out_file_append)
+                    .truncate(!self.out_file_append)
+                    .open(path)
+                    .map_err(|e| format!("--out-file {}: {e}", path.display()))?,
+            ),
+        };
+        let tty = self.out_file.is_none() && std::io::stdout().is_terminal();
+        let no_color = std::env::var("NO_COLOR").ok();
+        let style = super::output::Style {
+            color: super::output::want_color(
+                self.no_color,
+                self.force_color,
+                config.color,
+                tty,
+                no_color.as_deref(),
+            ),
+            indent: self.out_indent,
+            state_output: self
+                .state_output
+                .clone()
+                .unwrap_or_else(|| config.state_output.to_owned()),
+            state_verbose: self
+                .state_verbose
+                .as_deref()
+                .map_or(config.state_verbose, |v| {
+                    matches!(v.to_ascii_lowercase().as_str(), "true" | "yes" | "1" | "on")
+                }),
+            ..super::output::Style::default()
+        };
+        let out = self.out.as_deref().or(config.output).map(str::to_owned);
+        Ok(Screen { out, style, sink })
+    }
+}
+
+impl Screen {
+    /// Shows data with the outputter `name`; an unknown name falls back to nested and says so.
+    pub fn show(&mut self, name: &str, data: &crate::wire::Value) {
+        let outputter = name
+            .parse()
+            .unwrap_or_else(|e: super::output::UnknownOutputter| {
+                eprint!("{}", super::output::texts::log_error(&e.to_string()));
+                super::output::Outputter::Nested
+            });
+        let text = super::output::render(outputter, data, &self.style);
+        if !text.is_empty() {
+            self.line(&text);
+        }
+    }
+
+    /// Writes text and a line end.
+    pub fn line(&mut self, text: &str) {
+        self.text(&format!("{text}\n"));
+    }
+
+    /// Writes text as it is. A reader that went away ends the program quietly.
+    pub fn text(&mut self, text: &str) {
+        let written = self
+            .sink
+            .write_all(text.as_bytes())
+            .and_then(|()| self.sink.flush());
+        if let Err(e) = written {
+            if e.kind() == std::io::ErrorKind::BrokenPipe {
+                std::process::exit(0);
+            }
+            eprintln!("ERROR: the output cannot be written: {e}");
+            std::process::exit(1);
+        }
+    }
+}

@@ -5,12 +5,16 @@ use crate::config::{MasterConfig, load_master};
 use crate::master;
 use crate::sys::daemon::{Report, start_in_background};
 use crate::sys::process::{RoleSpec, arguments, role, settle};
-use clap::Parser;
+use clap::{CommandFactory, Parser};
 use std::path::PathBuf;
 
 /// The halite master: serves Salt minions 3006, 3007 and 3008 as well as halite's own.
 #[derive(Parser, Debug)]
-#[command(name = "halite-master", version, about, after_help = "Signals: TERM and INT end the master within three seconds, HUP opens the log files anew.\n\nExamples:\n  halite-master                     serve with /etc/halite/master, log to the terminal\n  halite-master -d                  the same in the background\n  halite-master -c /etc/salt        take over an existing Salt master's directory\n  halite-master --check-config      say what is wrong with the configuration")]
+#[command(
+    name = "halite-master",
+    version,
+    after_help = "Signals: TERM and INT end the master within three seconds, HUP opens the log files anew.\n\nExamples:\n  halite-master                     serve with /etc/halite/master, log to the terminal\n  halite-master -d                  the same in the background\n  halite-master -c /etc/salt        take over an existing Salt master's directory\n  halite-master --check-config      say what is wrong with the configuration"
+)]
 struct Options {
     #[command(flatten)]
     common: Common,
@@ -47,6 +51,11 @@ struct Options {
 const ROLE_MAIN: &str = "main";
 const TITLE: &str = "HALITE_TITLE";
 
+/// The command with its options.
+pub(super) fn command() -> clap::Command {
+    Options::command()
+}
+
 /// Runs the command and returns its exit status.
 pub fn run() -> i32 {
     let options: Options = match parse() {
@@ -58,7 +67,10 @@ pub fn run() -> i32 {
         return 0;
     }
     if options.sample_config {
-        print!("{}", crate::config::sample_config(crate::config::Role::Master));
+        print!(
+            "{}",
+            crate::config::sample_config(crate::config::Role::Master)
+        );
         return 0;
     }
     let config = match load(&options) {
@@ -69,7 +81,10 @@ pub fn run() -> i32 {
         return check(&config);
     }
     if options.config_dump {
-        print!("{}", crate::wire::yaml::emit(&crate::wire::Value::Map(config.as_map()), true));
+        print!(
+            "{}",
+            crate::wire::yaml::emit(&crate::wire::Value::Map(config.as_map()), true)
+        );
         return 0;
     }
     match role() {
@@ -102,7 +117,10 @@ fn check(config: &MasterConfig) -> i32 {
         println!("error: {fault}");
     }
     if faults.is_empty() {
-        println!("{}: the configuration can serve", config.conf_file.display());
+        println!(
+            "{}: the configuration can serve",
+            config.conf_file.display()
+        );
         return 0;
     }
     1
@@ -115,7 +133,9 @@ fn report_failure(message: &str, status: i32) -> i32 {
 }
 
 fn background() -> i32 {
-    let kept = arguments().into_iter().filter(|a| a != "-d" && a != "--daemon");
+    let kept = arguments()
+        .into_iter()
+        .filter(|a| a != "-d" && a != "--daemon");
     match start_in_background(kept) {
         Ok(Ok(())) => 0,
         Ok(Err(why)) => fail(why, 1),
@@ -125,14 +145,19 @@ fn background() -> i32 {
 
 /// Becomes the supervisor under a title that tells it from its roles.
 fn become_main() -> i32 {
-    let command: Vec<String> = std::env::args_os().map(|a| a.to_string_lossy().into_owned()).collect();
+    let command: Vec<String> = std::env::args_os()
+        .map(|a| a.to_string_lossy().into_owned())
+        .collect();
     let command = command.join(" ");
     let spec = RoleSpec {
         role: ROLE_MAIN.into(),
         title: format!("{command} MainProcess"),
         env: vec![(TITLE.into(), command.into())],
     };
-    fail(format!("the supervisor cannot be started: {}", spec.exec()), 1)
+    fail(
+        format!("the supervisor cannot be started: {}", spec.exec()),
+        1,
+    )
 }
 
 fn serve(options: &Options, mut config: MasterConfig, role: &str) -> i32 {

@@ -3,7 +3,17 @@
 //! One file per command with its options; [`output`] shows results. Mains in `src/bin` only
 //! call a `run` here and exit with what it returns.
 
+pub mod call;
 mod common;
+pub mod key;
 pub mod master;
+pub mod minion;
 pub mod output;
+pub mod run;
+pub mod salt;
 pub mod swarm;
+
+/// Every command with its options, for the manual pages and whatever else is made from them.
+pub fn commands() -> Vec<clap::Command> {
+    vec![master::command(), run::command(), salt::command()]
+}

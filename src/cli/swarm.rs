@@ -138,7 +138,11 @@ pub fn run() -> i32 {
 
 fn perform(options: &Options) -> io::Result<i32> {
     let stop = StopFlag::install()?;
-    let mut settings = Settings::new(resolve(&options.master, options.ret_port)?, options.minions, keys(options)?);
+    let mut settings = Settings::new(
+        resolve(&options.master, options.ret_port)?,
+        options.minions,
+        keys(options)?,
+    );
     settings.publish_port = options.publish_port;
     settings.prefix.clone_from(&options.prefix);
     settings.subscribe = options.mode != Mode::Signin;
@@ -171,8 +175,16 @@ fn perform(options: &Options) -> io::Result<i32> {
     Ok(i32::from(!good))
 }
 
-fn work(options: &Options, swarm: &Swarm, meter: &Meter, stop: &StopFlag, limit: Duration) -> io::Result<Option<Part>> {
-    let until = |done: &dyn Fn(&Swarm) -> bool| Ok(swarm.wait(limit, |s| stop.is_set() || done(s)) && !stop.is_set());
+fn work(
+    options: &Options,
+    swarm: &Swarm,
+    meter: &Meter,
+    stop: &StopFlag,
+    limit: Duration,
+) -> io::Result<Option<Part>> {
+    let until = |done: &dyn Fn(&Swarm) -> bool| {
+        Ok(swarm.wait(limit, |s| stop.is_set() || done(s)) && !stop.is_set())
+    };
     let minions = options.minions as u64;
     let part = match options.mode {
         Mode::Signin if options.rounds == 0 => return Ok(None),
@@ -185,7 +197,9 @@ fn work(options: &Options, swarm: &Swarm, meter: &Meter, stop: &StopFlag, limit:
             part.complete = true;
             part
         }
-        Mode::Ping => meter.part(Op::Answer, || until(&|s| s.answered() >= minions * options.jobs))?,
+        Mode::Ping => meter.part(Op::Answer, || {
+            until(&|s| s.answered() >= minions * options.jobs)
+        })?,
         Mode::Returns => meter.part(Op::Return, || {
             swarm.send_returns(options.count, options.concurrency);
             until(&|s| s.returned() + s.failed() >= options.count)
@@ -195,13 +209,18 @@ fn work(options: &Options, swarm: &Swarm, meter: &Meter, stop: &StopFlag, limit:
 }
 
 fn resolve(host: &str, port: u16) -> io::Result<SocketAddr> {
-    let found = (host, port).to_socket_addrs().map_err(|e| io::Error::new(e.kind(), format!("--master {host}: {e}")))?;
+    let found = (host, port)
+        .to_socket_addrs()
+        .map_err(|e| io::Error::new(e.kind(), format!("--master {host}: {e}")))?;
     let mut all: Vec<SocketAddr> = found.collect();
     // A master listens on IPv4 unless told otherwise.
     all.sort_by_key(SocketAddr::is_ipv6);
-    all.into_iter()
-        .next()
-        .ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, format!("--master {host}: the name has no address")))
+    all.into_iter().next().ok_or_else(|| {
+        io::Error::new(
+            io::ErrorKind::NotFound,
+            format!("--master {host}: the name has no address"),
+        )
+    })
 }
 
 /// The pool of keys, from the directory as far as they are there.
@@ -210,7 +229,9 @@ fn keys(options: &Options) -> io::Result<Vec<MinionKeys>> {
     if let Some(dir) = &options.keys {
         make_dir(dir, 0o700)?;
     }
-    (0..count).map(|n| one_key(options.keys.as_deref(), n)).collect()
+    (0..count)
+        .map(|n| one_key(options.keys.as_deref(), n))
+        .collect()
 }
 
 fn one_key(dir: Option<&Path>, n: usize) -> io::Result<MinionKeys> {
@@ -221,7 +242,8 @@ fn one_key(dir: Option<&Path>, n: usize) -> io::Result<MinionKeys> {
     let path = dir.join(format!("pool-{n}.pem"));
     match std::fs::read_to_string(&path) {
         Ok(text) => {
-            let key = PrivateKey::from_pem(&text).map_err(|e| io::Error::other(format!("{}: {e}", path.display())))?;
+            let key = PrivateKey::from_pem(&text)
+                .map_err(|e| io::Error::other(format!("{}: {e}", path.display())))?;
             Ok(MinionKeys::new(key))
         }
         Err(e) if e.kind() == io::ErrorKind::NotFound => {
@@ -244,7 +266,10 @@ impl Meter {
             None => None,
             Some("auto") => Some(procs::find_master(options.ret_port)?),
             Some(text) => Some(text.parse().map_err(|_| {
-                io::Error::new(io::ErrorKind::InvalidInput, format!("--master-pids {text}: give a process id or `auto`"))
+                io::Error::new(
+                    io::ErrorKind::InvalidInput,
+                    format!("--master-pids {text}: give a process id or `auto`"),
+                )
             })?),
         };
         Ok(Meter { master })
@@ -258,15 +283,24 @@ impl Meter {
         let (begun, before) = (Instant::now(), self.cpu()?);
         let complete = body()?;
         let wall = begun.elapsed();
-        let cpu = self.cpu()?.zip(before).map(|(after, before)| after.saturating_sub(before));
-        Ok(Part { op, wall, cpu, complete })
+        let cpu = self
+            .cpu()?
+            .zip(before)
+            .map(|(after, before)| after.saturating_sub(before));
+        Ok(Part {
+            op,
+            wall,
+            cpu,
+            complete,
+        })
     }
 }
 
 const POINTS: [f64; 4] = [0.5, 0.9, 0.99, 1.0];
 
 fn per_op(cpu: Option<Duration>, count: usize) -> Option<f64> {
-    cpu.filter(|_| count > 0).map(|c| c.as_secs_f64() * 1000.0 / count as f64)
+    cpu.filter(|_| count > 0)
+        .map(|c| c.as_secs_f64() * 1000.0 / count as f64)
 }
 
 fn as_json(options: &Options, parts: &[Part], stats: &Stats) -> serde_json::Value {
@@ -300,7 +334,15 @@ fn as_json(options: &Options, parts: &[Part], stats: &Stats) -> serde_json::Valu
 fn as_table(options: &Options, parts: &[Part], stats: &Stats) -> String {
     let mut out = format!(
         "{:<14} {:>9} {:>9} {:>10} {:>8} {:>8} {:>8} {:>8} {:>12}\n",
-        format!("{} minions", options.minions), "count", "seconds", "per s", "p50 ms", "p90 ms", "p99 ms", "max ms", "CPU ms each"
+        format!("{} minions", options.minions),
+        "count",
+        "seconds",
+        "per s",
+        "p50 ms",
+        "p90 ms",
+        "p99 ms",
+        "max ms",
+        "CPU ms each"
     );
     for part in parts {
         let count = stats.count(part.op);
@@ -310,7 +352,15 @@ fn as_table(options: &Options, parts: &[Part], stats: &Stats) -> String {
         let cpu = per_op(part.cpu, count).map_or("-".into(), |ms| format!("{ms:.4}"));
         out.push_str(&format!(
             "{:<14} {:>9} {:>9.3} {:>10.0} {:>8} {:>8} {:>8} {:>8} {:>12}{}\n",
-            part.op.name(), count, wall, count as f64 / wall.max(1e-9), at(0), at(1), at(2), at(3), cpu,
+            part.op.name(),
+            count,
+            wall,
+            count as f64 / wall.max(1e-9),
+            at(0),
+            at(1),
+            at(2),
+            at(3),
+            cpu,
             if part.complete { "" } else { "  INCOMPLETE" }
         ));
     }

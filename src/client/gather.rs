@@ -1,8 +1,8 @@
-//! Waiting for the returns of a job until every expected minion is accounted for.
+//! Waiting for the returns of jobs until every expected minion is accounted for.
 //!
-//! Rounds as stock Salt's (`LocalClient.get_iter_returns`): wait `timeout`, ask the silent
-//! minions with `saltutil.find_job`, go on while any of them still runs the job. What differs
-//! is the end: each minion gets a definite outcome, because an answer of any kind to
+//! As stock Salt (`LocalClient.get_iter_returns`): after `timeout` of silence the missing
+//! minions are asked with `saltutil.find_job`, and again while any of them runs the job. What
+//! differs is the end: each minion gets a definite outcome, because an answer of any kind to
 //! `find_job` shows that it is connected, and the job cache is consulted before a return is
 //! called lost.
 
@@ -16,13 +16,17 @@ use std::time::{Duration, Instant};
 
 /// After a minion said that it no longer runs the job, its return may still be on its way.
 const GRACE: Duration = Duration::from_secs(2);
+/// Longest sleep, so that Ctrl-C is heeded.
+const NAP: Duration = Duration::from_millis(200);
+/// How long a bus that went away (a master restarts) is looked for.
+const BUS_PATIENCE: Duration = Duration::from_secs(15);
 
 /// What became of a job on one minion.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Outcome {
     /// The return load: `return`, `retcode`, `out`, ...
     Returned(Map),
-    /// It still runs the job; only when the wait was broken off.
+    /// It was not done when the wait was broken off.
     Running,
     /// It answers nothing.
     NotConnected,
@@ -39,186 +43,258 @@ pub struct Patience {
     pub timeout: Duration,
     /// Wait for the answers to that (option `gather_job_timeout`).
     pub find_job: Duration,
+    /// Whether a silent minion is waited for as long as another one runs the job.
+    pub together: bool,
 }
+
+/// Receives the outcome of each minion.
+pub type Each<'f> = &'f mut dyn FnMut(&str, Outcome);
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Heard {
-    Nothing,
-    Running,
-    Idle,
+enum State {
+    /// Published at or last heard of at this time.
+    Since(Instant),
+    /// Asked; the answer is due by then.
+    Asked(Instant),
+    /// No answer came by its time.
+    Silent,
+    /// It answered that it does not run the job; final at this time.
+    Idle(Instant),
 }
 
-/// One wait for one job.
+#[derive(Clone, Debug)]
+struct Entry {
+    jid: String,
+    state: State,
+}
+
+/// Waits for any number of jobs at once.
 pub struct Gather<'a> {
-    client: &'a mut LocalClient,
+    /// The client that also publishes the questions.
+    pub client: &'a mut LocalClient,
     events: &'a mut Subscriber,
     jobs: Option<&'a dyn JobStore>,
-    jid: String,
     patience: Patience,
-    waiting: BTreeMap<String, Heard>,
-    stop: &'a dyn Fn() -> bool,
+    entries: BTreeMap<String, Entry>,
+    questions: BTreeMap<String, BTreeSet<String>>,
+    last_return: Instant,
 }
 
 impl<'a> Gather<'a> {
-    /// Waits for `published`; `stop` is asked now and then whether to break off. `jobs` is
-    /// the master's job cache where this process can read it.
+    /// Waits for nothing yet. `jobs` is the master's job cache where this process can read it.
     pub fn new(
         client: &'a mut LocalClient,
         events: &'a mut Subscriber,
         jobs: Option<&'a dyn JobStore>,
-        published: &Published,
         patience: Patience,
-        stop: &'a dyn Fn() -> bool,
     ) -> Gather<'a> {
         Gather {
             client,
             events,
             jobs,
-            jid: published.jid.clone(),
             patience,
-            waiting: published
-                .minions
-                .iter()
-                .map(|id| (id.clone(), Heard::Nothing))
-                .collect(),
-            stop,
+            entries: BTreeMap::new(),
+            questions: BTreeMap::new(),
+            last_return: Instant::now(),
         }
     }
 
-    /// Waits to the end. `each` sees every minion once, as soon as its outcome is known.
-    pub fn run(mut self, each: &mut dyn FnMut(&str, Outcome)) -> Result<(), ClientError> {
-        loop {
-            self.listen(self.patience.timeout, &BTreeSet::new(), None, each)?;
-            self.look_up(each);
-            if self.waiting.is_empty() || (self.stop)() {
-                break;
-            }
-            self.ask(each)?;
-            let running = self.waiting.values().any(|h| *h == Heard::Running);
-            if (self.stop)() {
-                break;
-            }
-            if !running {
-                if self.waiting.values().any(|h| *h == Heard::Idle) {
-                    self.listen(GRACE, &BTreeSet::new(), None, each)?;
-                    self.look_up(each);
+    /// Adds a job's minions to those waited for.
+    pub fn watch(&mut self, published: &Published) {
+        let state = State::Since(Instant::now());
+        for id in &published.minions {
+            let jid = published.jid.clone();
+            self.entries.insert(id.clone(), Entry { jid, state });
+        }
+    }
+
+    /// Minions that are waited for.
+    pub fn waiting(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Waits until every minion is accounted for, or `stop` says so.
+    pub fn run(&mut self, stop: &dyn Fn() -> bool, each: Each) -> Result<(), ClientError> {
+        while !self.entries.is_empty() && !stop() {
+            self.step(NAP, each)?;
+        }
+        self.break_off(each);
+        Ok(())
+    }
+
+    /// Ends the wait: whoever is left was not done.
+    pub fn break_off(&mut self, each: Each) {
+        self.look_up(each);
+        for (id, _) in std::mem::take(&mut self.entries) {
+            each(&id, Outcome::Running);
+        }
+    }
+
+    /// Takes what has arrived within `limit` (at least one look) and does what is due.
+    pub fn step(&mut self, limit: Duration, each: Each) -> Result<(), ClientError> {
+        match self.events.next(Some(limit.min(NAP))) {
+            Ok(Some(event)) => {
+                self.heard(&event, each);
+                // Take along what is there already before asking questions about it.
+                while let Ok(Some(event)) = self.events.buffered() {
+                    self.heard(&event, each);
                 }
-                break;
+            }
+            Ok(None) => {}
+            Err(_) => self.reconnect(each)?,
+        }
+        self.ask_silent(each)?;
+        self.settle(each);
+        Ok(())
+    }
+
+    fn heard(&mut self, event: &Event, each: Each) {
+        if event.tag == "halite/bus/dropped" {
+            return self.look_up(each);
+        }
+        let Some((jid, id)) = return_of(&event.tag) else {
+            return;
+        };
+        let ours = self.entries.get(id).is_some_and(|e| e.jid == jid);
+        if ours {
+            let load = load_of(event);
+            if load.contains("return") {
+                self.entries.remove(id);
+                self.last_return = Instant::now();
+                each(id, Outcome::Returned(load));
+            }
+        } else if self
+            .questions
+            .get_mut(jid)
+            .is_some_and(|asked| asked.remove(id))
+            && let Some(entry) = self.entries.get_mut(id)
+        {
+            let running =
+                matches!(load_of(event).get("return"), Some(Value::Map(m)) if !m.is_empty());
+            entry.state = match running {
+                true => State::Since(Instant::now()),
+                false => State::Idle(Instant::now() + GRACE),
+            };
+        }
+    }
+
+    /// Asks minions that have been silent for too long whether they run their job.
+    fn ask_silent(&mut self, each: Each) -> Result<(), ClientError> {
+        let now = Instant::now();
+        let quiet = |since: Instant| {
+            now.duration_since(since.max(self.last_return)) >= self.patience.timeout
+        };
+        let due = |e: &Entry| matches!(e.state, State::Since(since) if quiet(since));
+        if !self.entries.values().any(due) {
+            return Ok(());
+        }
+        self.look_up(each);
+        let mut by_job: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        for (id, entry) in &self.entries {
+            // One question for all of a job who are silent, those given up included.
+            if matches!(entry.state, State::Since(_) | State::Silent) {
+                by_job
+                    .entry(entry.jid.clone())
+                    .or_default()
+                    .push(id.clone());
             }
         }
-        for (id, heard) in std::mem::take(&mut self.waiting) {
-            each(
-                &id,
-                match heard {
-                    Heard::Running => Outcome::Running,
-                    Heard::Idle => Outcome::Lost,
-                    Heard::Nothing if (self.stop)() => Outcome::Running,
-                    Heard::Nothing => Outcome::NotConnected,
-                },
-            );
+        for (jid, ids) in by_job {
+            self.ask(&jid, ids)?;
         }
         Ok(())
     }
 
-    /// Asks the silent minions whether they run the job.
-    fn ask(&mut self, each: &mut dyn FnMut(&str, Outcome)) -> Result<(), ClientError> {
-        let silent: Vec<String> = self.waiting.keys().cloned().collect();
+    fn ask(&mut self, jid: &str, ids: Vec<String>) -> Result<(), ClientError> {
         let asked = self.client.publish(&Job {
             fun: "saltutil.find_job".into(),
-            arg: vec![self.jid.as_str().into()],
-            tgt: silent.into(),
+            arg: vec![jid.into()],
+            tgt: ids.clone().into(),
             tgt_type: "list".into(),
             kwargs: crate::map! {"delimiter" => ":"},
             ..Job::default()
         })?;
-        self.waiting.values_mut().for_each(|h| *h = Heard::Nothing);
-        let expected: BTreeSet<String> = asked.minions.into_iter().collect();
-        self.listen(self.patience.find_job, &expected, Some(&asked.jid), each)
-    }
-
-    /// Reads events until nobody is waited for, or `limit` passes without one that counts.
-    /// With `find_job`, the wait also ends when all of `asked` have answered that.
-    fn listen(
-        &mut self,
-        limit: Duration,
-        asked: &BTreeSet<String>,
-        find_job: Option<&str>,
-        each: &mut dyn FnMut(&str, Outcome),
-    ) -> Result<(), ClientError> {
-        let mut asked = asked.clone();
-        let mut deadline = Instant::now() + limit;
-        while !self.waiting.is_empty() && !(self.stop)() {
-            if find_job.is_some() && asked.iter().all(|id| !self.waiting.contains_key(id)) {
-                return Ok(());
-            }
-            let left = deadline.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                return Ok(());
-            }
-            // Short waits, so that Ctrl-C is heeded.
-            let event = match self.events.next(Some(left.min(Duration::from_millis(200)))) {
-                Ok(Some(event)) => event,
-                Ok(None) => continue,
-                Err(_) => {
-                    self.reconnect(deadline)?;
-                    continue;
-                }
-            };
-            if event.tag == "halite/bus/dropped" {
-                self.look_up(each);
-                continue;
-            }
-            let Some((jid, id)) = return_of(&event.tag) else { continue };
-            if jid == self.jid {
-                if self.took(id, &event, each) && find_job.is_none() {
-                    deadline = deadline.max(Instant::now() + limit);
-                }
-            } else if find_job == Some(jid)
-                && let Some(heard) = self.waiting.get_mut(id)
-            {
-                *heard = match load_of(&event).get("return") {
-                    Some(Value::Map(m)) if !m.is_empty() => Heard::Running,
-                    _ => Heard::Idle,
-                };
-                asked.remove(id);
+        let by = Instant::now() + self.patience.find_job;
+        for id in &ids {
+            if let Some(entry) = self.entries.get_mut(id) {
+                entry.state = State::Asked(by);
             }
         }
+        self.questions.insert(asked.jid, ids.into_iter().collect());
         Ok(())
     }
 
-    fn took(&mut self, id: &str, event: &Event, each: &mut dyn FnMut(&str, Outcome)) -> bool {
-        let load = load_of(event);
-        if !load.contains("return") || self.waiting.remove(id).is_none() {
-            return false;
+    /// Gives final outcomes where time is over.
+    fn settle(&mut self, each: Each) {
+        let now = Instant::now();
+        for entry in self.entries.values_mut() {
+            if matches!(entry.state, State::Asked(by) if by <= now) {
+                entry.state = State::Silent;
+            }
         }
-        each(id, Outcome::Returned(load));
-        true
+        let open = |s: State| matches!(s, State::Since(_) | State::Asked(_));
+        let others = self.patience.together && self.entries.values().any(|e| open(e.state));
+        let over = |e: &Entry| match e.state {
+            State::Idle(at) => at <= now,
+            State::Silent => !others,
+            _ => false,
+        };
+        if !self.entries.values().any(over) {
+            return;
+        }
+        self.look_up(each);
+        let done: Vec<(String, State)> = self
+            .entries
+            .iter()
+            .filter(|(_, e)| over(e))
+            .map(|(id, e)| (id.clone(), e.state))
+            .collect();
+        for (id, state) in done {
+            self.entries.remove(&id);
+            let lost = matches!(state, State::Idle(_));
+            each(
+                &id,
+                if lost {
+                    Outcome::Lost
+                } else {
+                    Outcome::NotConnected
+                },
+            );
+        }
     }
 
     /// The event bus went away: a master restarts. Its jobs go on, so does the wait.
-    fn reconnect(&mut self, deadline: Instant) -> Result<(), ClientError> {
+    fn reconnect(&mut self, each: Each) -> Result<(), ClientError> {
+        let end = Instant::now() + BUS_PATIENCE;
         loop {
             match self.client.listen() {
                 Ok(fresh) => {
                     *self.events = fresh;
+                    self.look_up(each);
                     return Ok(());
                 }
-                Err(e) if Instant::now() > deadline => return Err(e),
+                Err(e) if Instant::now() > end => return Err(e),
                 Err(_) => std::thread::sleep(Duration::from_millis(50)),
             }
         }
     }
 
     /// Takes returns from the job cache that the bus did not bring.
-    fn look_up(&mut self, each: &mut dyn FnMut(&str, Outcome)) {
-        if self.waiting.is_empty() {
-            return;
-        }
-        let (Some(jobs), Ok(jid)) = (self.jobs, self.jid.parse::<Jid>()) else { return };
-        let Ok(Some(job)) = jobs.get(&jid) else { return };
-        for stored in job.returns {
-            if self.waiting.remove(&stored.id).is_some() {
-                each(&stored.id, Outcome::Returned(stored.load));
+    fn look_up(&mut self, each: Each) {
+        let Some(jobs) = self.jobs else { return };
+        let jids: BTreeSet<String> = self.entries.values().map(|e| e.jid.clone()).collect();
+        for text in jids {
+            let Ok(jid) = text.parse::<Jid>() else {
+                continue;
+            };
+            let Ok(Some(job)) = jobs.get(&jid) else {
+                continue;
+            };
+            for stored in job.returns {
+                if self.entries.get(&stored.id).is_some_and(|e| e.jid == text) {
+                    self.entries.remove(&stored.id);
+                    each(&stored.id, Outcome::Returned(stored.load));
+                }
             }
         }
     }

@@ -59,7 +59,10 @@ impl fmt::Display for ClientError {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         match self {
             ClientError::NoMaster(why) => {
-                write!(f, "The salt master could not be contacted. Is master running? ({why})")
+                write!(
+                    f,
+                    "The salt master could not be contacted. Is master running? ({why})"
+                )
             }
             ClientError::NoKey(why) => write!(
                 f,
@@ -89,7 +92,12 @@ impl LocalClient {
             "::" => "::1",
             other => other,
         };
-        let keepalive = KeepAlive { on: true, idle: 300, count: -1, interval: -1 };
+        let keepalive = KeepAlive {
+            on: true,
+            idle: 300,
+            count: -1,
+            interval: -1,
+        };
         let requester = Requester::new(&context, &tcp_url(host, config.ret_port), keepalive);
         LocalClient {
             user: calling_user(),
@@ -149,11 +157,13 @@ impl LocalClient {
     /// The text of the user's key file.
     fn read_key(&self) -> Result<String, ClientError> {
         let account = user_name();
-        let names = if self.user == "root" || self.user.starts_with("sudo_") || account == self.config.user {
-            [self.config.user.clone(), account]
-        } else {
-            [account, self.config.user.clone()]
-        };
+        let names =
+            if self.user == "root" || self.user.starts_with("sudo_") || account == self.config.user
+            {
+                [self.config.user.clone(), account]
+            } else {
+                [account, self.config.user.clone()]
+            };
         let mut first = None;
         for name in names {
             let path = self.config.cachedir.join(format!(".{name}_key"));
@@ -170,7 +180,9 @@ impl LocalClient {
 fn calling_user() -> String {
     let account = user_name();
     match std::env::var("SUDO_USER") {
-        Ok(person) if account == "root" && !person.is_empty() && person != "root" => format!("sudo_{person}"),
+        Ok(person) if account == "root" && !person.is_empty() && person != "root" => {
+            format!("sudo_{person}")
+        }
         _ => account,
     }
 }
@@ -211,10 +223,15 @@ mod tests {
     fn answers_are_told_apart() {
         let bytes = |m: Map| msgpack::encode_map(&m, Profile::Wire);
         let good = crate::map! {"enc" => "clear", "load" => crate::map! {
-            "jid" => "1", "minions" => vec![Value::from("a")], "missing" => Vec::<Value>::new()}};
+        "jid" => "1", "minions" => vec![Value::from("a")], "missing" => Vec::<Value>::new()}};
         assert_eq!(published(&bytes(good)).unwrap().minions, ["a"]);
         let refused = crate::map! {"error" => crate::map! {"name" => "AuthenticationError", "message" => "no"}};
-        assert!(matches!(published(&bytes(refused)), Err(ClientError::Refused(n, _)) if n == "AuthenticationError"));
-        assert!(matches!(published(b"\xa8bad load"), Err(ClientError::Protocol(_))));
+        assert!(
+            matches!(published(&bytes(refused)), Err(ClientError::Refused(n, _)) if n == "AuthenticationError")
+        );
+        assert!(matches!(
+            published(b"\xa8bad load"),
+            Err(ClientError::Protocol(_))
+        ));
     }
 }

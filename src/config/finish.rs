@@ -3,6 +3,7 @@
 use super::kinds::{BusFraming, SaltSeries};
 use super::source::{Source, describe};
 use super::{ConfigError, Flavour, OptionInfo};
+use crate::map;
 use crate::wire::{Map, Value};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -41,19 +42,27 @@ pub(super) fn exactly_true(source: &mut Source, options: &[&str]) {
     }
 }
 
-/// `file_roots` and `pillar_roots` that are no map are ignored, as Salt does
+/// `file_roots` that are no map give way to one directory, as with Salt
 /// (`salt/config/__init__.py _validate_file_roots`).
 pub(super) fn roots(source: &mut Source) {
-    for option in ["file_roots", "pillar_roots"] {
-        let value = source.values.get(option);
-        if value.is_some_and(|v| v.as_map().is_none() && !v.is_nil()) {
-            source.values.remove(option);
-            source.warn(
-                option,
-                "must be a map of environments to lists of directories; its default applies",
-            );
+    let (option, dir) = ("file_roots", "/srv/salt");
+    let value = source.values.get(option);
+    if let Some(Value::Map(envs)) = value {
+        let single = envs.iter().find(|(_, dirs)| dirs.as_str().is_some());
+        if let Some((env, dir)) = single.cloned() {
+            let (env, dir) = (describe(&env), describe(&dir));
+            let text = format!("{env} has no directories; write {dir} as a list");
+            source.warn(option, &text);
         }
+        return;
     }
+    if value.is_none_or(Value::is_nil) {
+        return;
+    }
+    let instead = map! {"base" => vec![dir.to_owned()]};
+    source.values.set(option, instead);
+    let text = format!("must be a map of environments to lists of directories; {dir} is used");
+    source.warn(option, &text);
 }
 
 /// `root_dir` as an absolute path.

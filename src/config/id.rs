@@ -7,8 +7,8 @@ use std::path::Path;
 /// The id in the file where the first start wrote it down (`salt/config/__init__.py get_id`).
 pub(super) fn cached(file: &Path) -> Option<String> {
     let text = fs::read_to_string(file).ok()?;
-    let line = text.lines().next()?.trim();
-    let id = line.trim_start_matches('\u{feff}');
+    let line = text.lines().next()?;
+    let id = line.trim_start_matches('\u{feff}').trim();
     (!id.is_empty() && id != "localhost").then(|| id.to_owned())
 }
 
@@ -93,7 +93,7 @@ mod tests {
         cache(&file, "web1").unwrap();
         assert_eq!(cached(&file).as_deref(), Some("web1"));
         fs::write(&file, "\u{feff} web2 \nrest").unwrap();
-        assert_eq!(cached(&file).as_deref(), Some(" web2").map(str::trim));
+        assert_eq!(cached(&file).as_deref(), Some("web2"));
         fs::write(&file, "localhost\n").unwrap();
         assert_eq!(cached(&file), None);
     }

@@ -62,6 +62,16 @@ words! {
     }
 }
 
+impl SaltSeries {
+    /// How this series writes `_stamp` (reference `salt-local.md` 1.3).
+    pub fn stamp_style(self) -> halite_ipc::StampStyle {
+        match self {
+            SaltSeries::S3006 | SaltSeries::S3007 => halite_ipc::StampStyle::Naive,
+            SaltSeries::S3008 => halite_ipc::StampStyle::Offset,
+        }
+    }
+}
+
 /// Environments and the directories of each, in the order of the file (`file_roots`, `pillar_roots`).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Roots(pub Vec<(String, Vec<String>)>);

@@ -37,7 +37,7 @@ options! {
         request_timeout: u64 = "60";
         /// Account that the processes run as.
         user: String = "root";
-        /// Directory put in front of the paths below, except `file_roots` and `pillar_roots`.
+        /// Directory put in front of the paths below, except `file_roots`.
         root_dir: PathBuf = "/";
         /// File with the process id.
         pidfile: PathBuf = "/var/run/{product}-master.pid";
@@ -138,14 +138,6 @@ options! {
         drop_messages_signature_fail: bool = "false";
         /// Let minions ask for the removal of their own key.
         allow_minion_key_revoke: bool = "true";
-        /// Local users and what each may run.
-        publisher_acl: Map = "{}";
-        /// `users` and `modules` that are refused.
-        publisher_acl_blacklist: Map = "{}";
-        /// Apply `publisher_acl` to users who come through sudo.
-        sudo_acl: bool = "false";
-        /// Leave out users of `publisher_acl` that this host does not know.
-        client_acl_verify: bool = "true";
     }
 
     Jobs {
@@ -187,15 +179,11 @@ options! {
         minion_data_cache_events: bool = "true";
         /// Fire an event for every sign-in.
         auth_events: bool = "true";
-        /// Fire events when minions connect and disconnect.
-        presence_events: bool = "false";
     }
 
     Files {
         /// Directories of the file server, per environment.
         file_roots: Roots = "{base: [/srv/salt, /srv/spm/salt]}";
-        /// Directories of the pillar, per environment.
-        pillar_roots: Roots = "{base: [/srv/pillar, /srv/spm/pillar]}";
         /// How top files of several environments are merged: `merge`, `merge_all` or `same`.
         top_file_merging_strategy: String = "merge";
         /// Order of the environments when top files are merged.
@@ -226,8 +214,6 @@ options! {
         jinja_trim_blocks: bool = "false";
         /// Digest of files, fingerprints and socket names: md5, sha1, sha224, sha256, sha384 or sha512.
         hash_type: String = "sha256";
-        /// Bytes of a file sent at once.
-        file_buffer_size: u64 = "1048576";
     }
 
     Output {
@@ -245,7 +231,7 @@ options! {
         log_level_logfile: Option<String> = "null";
         /// Log file, or an address such as `udp://host:514` or `file:///dev/log`.
         log_file: String = "/var/log/{product}/master";
-        /// Log file of the key command.
+        /// Log file of `halite-key`.
         key_logfile: String = "/var/log/{product}/key";
         /// Form of messages on the console.
         log_fmt_console: String = "'[%(levelname)-8s] %(message)s'";
@@ -350,11 +336,6 @@ impl MasterConfig {
         }
     }
 
-    /// Directory of the tokens; always in `cachedir`, as with Salt.
-    pub fn token_dir(&self) -> PathBuf {
-        self.cachedir.join("tokens")
-    }
-
     /// Whether frames of the event bus have a length before them.
     pub fn bus_prefixed(&self) -> bool {
         finish::prefixed(self.event_bus_framing, self.salt_series)
@@ -403,7 +384,6 @@ impl MasterConfig {
     pub fn as_map(&self) -> Map {
         let mut map = self.typed_map();
         map.set("conf_file", self.conf_file.to_string_lossy().as_ref());
-        map.set("token_dir", self.token_dir().to_string_lossy().as_ref());
         map.set("__role", "master");
         map.0.extend(self.extra.0.iter().cloned());
         map

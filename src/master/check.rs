@@ -9,7 +9,11 @@ pub fn topology() -> String {
     let mut out = String::new();
     for role in TOPOLOGY {
         let _ = writeln!(out, "{}", role.title);
-        for (what, text) in [("binds", role.binds), ("connects", role.connects), ("owns", role.owns)] {
+        for (what, text) in [
+            ("binds", role.binds),
+            ("connects", role.connects),
+            ("owns", role.owns),
+        ] {
             if !text.is_empty() {
                 let _ = writeln!(out, "    {what:<9} {text}");
             }
@@ -27,12 +31,21 @@ pub fn faults(config: &MasterConfig) -> Vec<String> {
         }
     };
     check(
-        config.publish_signing_algorithm.parse::<crate::crypto::Signing>().is_ok(),
-        format!("publish_signing_algorithm: {:?} is not PKCS1v15-SHA1 or PKCS1v15-SHA224", config.publish_signing_algorithm),
+        config
+            .publish_signing_algorithm
+            .parse::<crate::crypto::Signing>()
+            .is_ok(),
+        format!(
+            "publish_signing_algorithm: {:?} is not PKCS1v15-SHA1 or PKCS1v15-SHA224",
+            config.publish_signing_algorithm
+        ),
     );
     check(
         config.hash_type.parse::<crate::crypto::HashType>().is_ok(),
-        format!("hash_type: {:?} is not md5, sha1, sha224, sha256, sha384 or sha512", config.hash_type),
+        format!(
+            "hash_type: {:?} is not md5, sha1, sha224, sha256, sha384 or sha512",
+            config.hash_type
+        ),
     );
     check(
         config.publish_port != config.ret_port,
@@ -40,7 +53,10 @@ pub fn faults(config: &MasterConfig) -> Vec<String> {
     );
     check(
         (1024..=8192).contains(&config.keysize),
-        format!("keysize: {} is not between 1024 and 8192 bits", config.keysize),
+        format!(
+            "keysize: {} is not between 1024 and 8192 bits",
+            config.keysize
+        ),
     );
     out
 }

@@ -244,7 +244,12 @@ impl<P> Dispatcher<P> {
 
     /// Requests that wait or run.
     pub fn pending(&self) -> usize {
-        let waiting: usize = self.pools.iter().flat_map(|p| &p.queues).map(VecDeque::len).sum();
+        let waiting: usize = self
+            .pools
+            .iter()
+            .flat_map(|p| &p.queues)
+            .map(VecDeque::len)
+            .sum();
         waiting + self.running.len()
     }
 
@@ -301,7 +306,11 @@ mod tests {
         }
         let mut got = vec![take(&mut d).unwrap().2, take(&mut d).unwrap().2];
         got.sort_unstable();
-        assert_eq!(got, [0, 10], "one of each, then the last worker is kept free");
+        assert_eq!(
+            got,
+            [0, 10],
+            "one of each, then the last worker is kept free"
+        );
         assert!(take(&mut d).is_none());
         d.submit(now, 0, Class::Auth, 99).unwrap();
         assert_eq!(take(&mut d).unwrap().2, 99);
@@ -338,11 +347,19 @@ mod tests {
         let (mut d, now) = dispatcher(1);
         d.submit(now, 0, Class::Return, 7).unwrap();
         take(&mut d).unwrap();
-        assert_eq!(d.ready(0, b"w0", 100), Fate::None, "the same instance repeats itself");
+        assert_eq!(
+            d.ready(0, b"w0", 100),
+            Fate::None,
+            "the same instance repeats itself"
+        );
         assert!(take(&mut d).is_none());
         assert_eq!(d.ready(0, b"w0", 200), Fate::Retried);
         assert_eq!(take(&mut d).unwrap().2, 7);
-        assert_eq!(d.ready(0, b"w0", 300), Fate::Lost(7), "a request that kills is not tried for ever");
+        assert_eq!(
+            d.ready(0, b"w0", 300),
+            Fate::Lost(7),
+            "a request that kills is not tried for ever"
+        );
         assert!(take(&mut d).is_none());
         assert_eq!(d.pending(), 0);
     }
@@ -357,7 +374,11 @@ mod tests {
         let mut late = d.expire(now + Duration::from_secs(60));
         late.sort_unstable();
         assert_eq!(late, [1, 2]);
-        assert_eq!(d.done(&worker, seq), None, "its sender has been told already");
+        assert_eq!(
+            d.done(&worker, seq),
+            None,
+            "its sender has been told already"
+        );
         d.submit(now, 0, Class::Return, 3).unwrap();
         assert_eq!(take(&mut d).unwrap().2, 3, "the late worker serves again");
     }

@@ -8,10 +8,10 @@
 //! before their event is fired.
 
 use super::roles::{RoleError, Roles};
-use crate::config::{BusFraming, MasterConfig, SaltSeries};
+use crate::config::MasterConfig;
 use crate::sys::signals::StopFlag;
 use crate::transport::bus::{BusOptions, BusServer};
-use halite_ipc::{Framing, StampStyle};
+use halite_ipc::Framing;
 use std::os::fd::AsFd;
 
 /// Events are trimmed to `max_event_size` where they are made; this is what the bus itself bears.
@@ -19,15 +19,20 @@ const LARGEST_EVENT: usize = 16 << 20;
 
 /// Runs the role until it is told to stop.
 pub fn run(config: &MasterConfig, roles: &Roles, stop: &StopFlag) -> Result<(), RoleError> {
+    let defaults = BusOptions::default();
     let options = BusOptions {
-        framing: framing(config.event_bus_framing, config.salt_series),
-        stamp: match config.salt_series {
-            SaltSeries::S3008 => StampStyle::Offset,
-            _ => StampStyle::Naive,
+        framing: match config.bus_prefixed() {
+            true => Framing::Prefixed,
+            false => Framing::Bare,
         },
+        stamp: config.salt_series.stamp_style(),
         queue_frames: config.event_queue_limit as usize,
         max_event_size: LARGEST_EVENT,
-        ..BusOptions::default()
+        queue_bytes: match config.ipc_write_buffer {
+            0 => defaults.queue_bytes,
+            octets => octets as usize,
+        },
+        ..defaults
     };
     let mut server = BusServer::bind(
         &config.sock_dir.join("master_event_pull.ipc"),
@@ -39,12 +44,4 @@ pub fn run(config: &MasterConfig, roles: &Roles, stop: &StopFlag) -> Result<(), 
     server.run(Some(stop.descriptor()?.as_fd()))?;
     log::info!("event bus: {:?}", server.counters());
     Ok(())
-}
-
-/// The framing that listeners of a Salt series expect (reference `salt-local.md` 1.2).
-pub(crate) fn framing(option: BusFraming, series: SaltSeries) -> Framing {
-    match (option, series) {
-        (BusFraming::Prefixed, _) | (BusFraming::Auto, SaltSeries::S3006) => Framing::Prefixed,
-        _ => Framing::Bare,
-    }
 }

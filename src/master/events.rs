@@ -1,12 +1,14 @@
 //! Firing events on the master's bus from a role process.
 
-use crate::config::{MasterConfig, SaltSeries};
-use crate::wire::Map;
+use crate::config::MasterConfig;
 use crate::wire::msgpack::{self, Profile};
-use halite_ipc::{Event, Framing, Publisher};
+use crate::wire::{Map, Value};
+use halite_ipc::{Event, Framing, Publisher, StampStyle};
 use std::path::PathBuf;
 use std::time::Duration;
 
+/// What stands for a value that was too large.
+pub const TRIMMED: &str = "VALUE_TRIMMED";
 /// How long a role waits for an EventPublisher that is being restarted.
 const PATIENCE: Duration = Duration::from_secs(3);
 
@@ -14,7 +16,8 @@ const PATIENCE: Duration = Duration::from_secs(3);
 pub struct Bus {
     path: PathBuf,
     publisher: Option<Publisher>,
-    naive_stamp: bool,
+    stamp: StampStyle,
+    largest: usize,
     lost: u64,
 }
 
@@ -24,7 +27,8 @@ impl Bus {
         Bus {
             path: config.sock_dir.join("master_event_pull.ipc"),
             publisher: None,
-            naive_stamp: config.salt_series != SaltSeries::S3008,
+            stamp: config.salt_series.stamp_style(),
+            largest: usize::try_from(config.max_event_size).unwrap_or(usize::MAX),
             lost: 0,
         }
     }
@@ -32,14 +36,17 @@ impl Bus {
     /// Fires `data` under `tag`, stamped with the time. An event that cannot be delivered
     /// is counted and logged: the caller's own work must not fail for it.
     pub fn fire(&mut self, tag: &str, mut data: Map) {
-        data.set("_stamp", stamp(self.naive_stamp));
+        data.set("_stamp", halite_ipc::stamp_now(self.stamp));
         let event = Event {
             tag: tag.to_owned(),
-            payload: msgpack::encode_map(&data, Profile::Local),
+            payload: trimmed(data, self.largest),
         };
         if let Err(e) = self.push(&event) {
             self.lost += 1;
-            log::error!("the event {tag} could not be fired ({e}); {} lost so far", self.lost);
+            log::error!(
+                "the event {tag} could not be fired ({e}); {} lost so far",
+                self.lost
+            );
         }
     }
 
@@ -64,9 +71,40 @@ impl Bus {
     }
 }
 
-/// The time as `_stamp` carries it: naive UTC up to 3007, with an offset from 3008 on
-/// (reference `salt-local.md` 1.3).
-pub fn stamp(naive: bool) -> String {
-    let form = if naive { "%Y-%m-%dT%H:%M:%S%.6f" } else { "%Y-%m-%dT%H:%M:%S%.6f+00:00" };
-    jiff::Timestamp::now().strftime(form).to_string()
+/// Encodes an event; where it is larger than `limit` octets, its largest values are replaced
+/// by `VALUE_TRIMMED` until it fits (`salt/utils/dicttrim.py trim_dict`).
+fn trimmed(mut data: Map, limit: usize) -> Vec<u8> {
+    loop {
+        let payload = msgpack::encode_map(&data, Profile::Local);
+        if payload.len() <= limit {
+            return payload;
+        }
+        let size = |v: &Value| msgpack::encode(v, Profile::Local).len();
+        let largest = data.0.iter_mut().max_by_key(|(_, v)| size(v));
+        match largest {
+            Some((_, value)) if !value.is_str(TRIMMED) => *value = TRIMMED.into(),
+            // Nothing is left to trim; the bus refuses it and says so.
+            _ => return payload,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_largest_value_gives_way() {
+        let data = crate::map! {"id" => "m", "return" => "x".repeat(5000), "jid" => "1"};
+        let small = trimmed(data.clone(), 1000);
+        let got = msgpack::decode(&small).unwrap().into_map().unwrap();
+        assert_eq!(
+            (got.str("return"), got.str("id")),
+            (Some(TRIMMED), Some("m"))
+        );
+        assert_eq!(
+            trimmed(data.clone(), 10_000),
+            msgpack::encode_map(&data, Profile::Local)
+        );
+    }
 }

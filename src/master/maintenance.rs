@@ -7,10 +7,11 @@
 //! When it fails: nothing is lost, its successor goes on where the clock stands.
 
 use super::events::Bus;
-use super::roles::{self, RoleError, Roles};
+use super::roles::{RoleError, Roles};
 use crate::config::MasterConfig;
 use crate::crypto::KeyString;
 use crate::store::jobs::JobStore;
+use crate::store::open;
 use crate::sys::shared::SharedSecret;
 use crate::sys::signals::StopFlag;
 use crate::transport::sockets::ipc_url;
@@ -26,7 +27,7 @@ const WATCH: Duration = Duration::from_secs(1);
 /// Runs the role until it is told to stop.
 pub fn run(config: &MasterConfig, roles: &Roles, stop: &StopFlag) -> Result<(), RoleError> {
     let shared = SharedSecret::inherited()?;
-    let jobs = roles::job_store(config);
+    let jobs = open::job_store(config);
     let mut bus = Bus::new(config);
     let dropfile = config.cachedir.join(".dfn");
     let mut rotated = Instant::now();
@@ -63,13 +64,18 @@ fn pause(stop: &StopFlag) {
 /// master's id (3007 and later; reference `salt-protocol.md` 4.4). It is removed.
 fn take_dropfile(path: &Path, id: &str) -> bool {
     use std::os::unix::fs::PermissionsExt;
-    let Ok(meta) = std::fs::symlink_metadata(path) else { return false };
+    let Ok(meta) = std::fs::symlink_metadata(path) else {
+        return false;
+    };
     if !meta.is_file() || meta.permissions().mode() & 0o777 != 0o400 {
         return false;
     }
     let asked = std::fs::read_to_string(path).is_ok_and(|text| text.is_empty() || text == id);
     if let Err(e) = std::fs::remove_file(path) {
-        log::error!("{}: {e}; the AES key would be rotated again and again", path.display());
+        log::error!(
+            "{}: {e}; the AES key would be rotated again and again",
+            path.display()
+        );
         return false;
     }
     asked

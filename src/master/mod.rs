@@ -5,8 +5,8 @@
 
 pub mod check;
 pub mod dispatch;
-pub mod events;
 mod eventpublisher;
+pub mod events;
 mod maintenance;
 mod publisher;
 mod reqserver;

@@ -48,7 +48,9 @@ pub fn run(config: &MasterConfig, roles: &Roles, stop: &StopFlag) -> Result<(), 
             Err(zmq::Error::EAGAIN | zmq::Error::EINTR) => continue,
             Err(e) => return Err(e.into()),
         };
-        let Some((load, topics)) = parts.split_first() else { continue };
+        let Some((load, topics)) = parts.split_first() else {
+            continue;
+        };
         match sealer.seal(load) {
             Ok(message) if topics.is_empty() => publish.send(message, 0)?,
             Ok(message) => {
@@ -176,7 +178,10 @@ mod tests {
         let load = crate::map! {"fun" => "test.ping", "jid" => "1"};
         let bytes = with_serial(&msgpack::encode_map(&load, Profile::Wire), 300).unwrap();
         let got = msgpack::decode(&bytes).unwrap().into_map().unwrap();
-        assert_eq!(got, crate::map! {"fun" => "test.ping", "jid" => "1", "serial" => 300});
+        assert_eq!(
+            got,
+            crate::map! {"fun" => "test.ping", "jid" => "1", "serial" => 300}
+        );
         assert!(with_serial(b"\x93", 1).is_none());
     }
 }

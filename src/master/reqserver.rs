@@ -119,7 +119,11 @@ impl Server {
     fn turn(&mut self, accept: bool) -> Result<(), RoleError> {
         let mut items = [
             self.back.as_poll_item(zmq::POLLIN),
-            self.front.as_poll_item(if accept { zmq::POLLIN } else { zmq::PollEvents::empty() }),
+            self.front.as_poll_item(if accept {
+                zmq::POLLIN
+            } else {
+                zmq::PollEvents::empty()
+            }),
         ];
         match zmq::poll(&mut items, 100) {
             Ok(_) | Err(zmq::Error::EINTR) => {}
@@ -173,10 +177,19 @@ impl Server {
             Ok(sorted) => sorted,
             Err(refusal) => return self.refuse(&identity, &refusal),
         };
-        let request = Request { identity, body, peer, seal };
+        let request = Request {
+            identity,
+            body,
+            peer,
+            seal,
+        };
         // A full queue gets no answer: any answer at all would make a minion sign in again
         // and add to the load. It asks again after its own timeout.
-        if self.dispatcher.submit(Instant::now(), pool, class, request).is_ok() {
+        if self
+            .dispatcher
+            .submit(Instant::now(), pool, class, request)
+            .is_ok()
+        {
             self.seen.begin(seal);
         }
     }
@@ -206,7 +219,10 @@ impl Server {
 
     fn answer(&mut self, identity: &[u8], reply: &[u8]) {
         // The peer may be gone; then there is nobody to tell.
-        if let Err(e) = self.front.send_multipart([identity, b"", reply], zmq::DONTWAIT) {
+        if let Err(e) = self
+            .front
+            .send_multipart([identity, b"", reply], zmq::DONTWAIT)
+        {
             log::debug!("a reply could not be delivered: {e}");
         }
     }
@@ -232,8 +248,12 @@ impl Server {
     }
 
     fn worker_ready(&mut self, name: &[u8], pid: &[u8]) {
-        let Ok(pid) = <[u8; 4]>::try_from(pid) else { return };
-        let Some(pool) = self.pools.of_worker(name) else { return };
+        let Ok(pid) = <[u8; 4]>::try_from(pid) else {
+            return;
+        };
+        let Some(pool) = self.pools.of_worker(name) else {
+            return;
+        };
         match self.dispatcher.ready(pool, name, u32::from_be_bytes(pid)) {
             Fate::None => {}
             Fate::Retried => log::warn!(
@@ -241,7 +261,10 @@ impl Server {
                 String::from_utf8_lossy(name)
             ),
             Fate::Lost(request) => {
-                log::error!("a request of {} ended two workers and is given up", request.peer);
+                log::error!(
+                    "a request of {} ended two workers and is given up",
+                    request.peer
+                );
                 self.fail(&request);
             }
         }
@@ -312,7 +335,10 @@ fn receive(socket: &zmq::Socket) -> Result<Option<Vec<zmq::Message>>, RoleError>
 /// First 8 octets of a Crypticle's authentication code, which stands at its end.
 fn seal_of(load: &[u8]) -> u64 {
     let at = load.len().saturating_sub(32);
-    load[at..].iter().take(8).fold(0, |n, b| n << 8 | u64::from(*b))
+    load[at..]
+        .iter()
+        .take(8)
+        .fold(0, |n, b| n << 8 | u64::from(*b))
 }
 
 /// Authentication codes of requests at hand, and of those that were proven genuine, two
@@ -360,7 +386,7 @@ struct Sessions {
 impl Sessions {
     fn new(config: &MasterConfig) -> Sessions {
         Sessions {
-            store: super::roles::session_store(config),
+            store: crate::store::open::session_store(config),
             held: HashMap::new(),
         }
     }
@@ -416,9 +442,12 @@ impl Pools {
 
     /// Names of all workers with the index of their pool.
     fn workers(&self) -> impl Iterator<Item = (usize, String)> + '_ {
-        self.pools.iter().enumerate().flat_map(move |(index, pool)| {
-            (0..pool.worker_count).map(move |n| (index, self.worker_name(pool, n)))
-        })
+        self.pools
+            .iter()
+            .enumerate()
+            .flat_map(move |(index, pool)| {
+                (0..pool.worker_count).map(move |n| (index, self.worker_name(pool, n)))
+            })
     }
 
     /// Names of all workers.

@@ -1,16 +1,9 @@
 //! The processes of the master: one table, and what they have in common.
 
-use crate::config::{JobCacheCompat, MasterConfig, SaltSeries};
-use crate::crypto::HashType;
-use crate::store::jobs::{StockLayout, joblog::JobLog};
-use crate::store::keys::KeyStore;
-use crate::store::minions::{Layout, MinionCache};
-use crate::store::sessions::SessionStore;
+use crate::sys::process::take_inherited;
 use std::fmt;
-use std::fs::OpenOptions;
 use std::io::Write;
 use std::sync::Mutex;
-use std::time::Duration;
 
 /// Environment variable with the descriptor on which a role says that it serves.
 pub const READY_FD: &str = "HALITE_READY_FD";
@@ -143,12 +136,8 @@ pub struct Roles {
 impl Roles {
     /// Picks up the readiness descriptor from the environment.
     pub fn inherited() -> Roles {
-        let file = std::env::var(READY_FD)
-            .ok()
-            .and_then(|n| n.parse::<u32>().ok())
-            .and_then(|n| OpenOptions::new().write(true).open(format!("/proc/self/fd/{n}")).ok());
         Roles {
-            ready: Mutex::new(file),
+            ready: Mutex::new(take_inherited(READY_FD)),
         }
     }
 
@@ -160,36 +149,4 @@ impl Roles {
             let _ = file.write_all(&std::process::id().to_be_bytes());
         }
     }
-}
-
-/// The key store that a configuration names.
-pub fn key_store(config: &MasterConfig) -> KeyStore {
-    KeyStore::new(&config.pki_dir)
-}
-
-/// The session keys that a configuration names.
-pub fn session_store(config: &MasterConfig) -> SessionStore {
-    SessionStore::new(&config.cachedir, Duration::from_secs(config.publish_session))
-}
-
-/// The hash of file names and fingerprints.
-pub fn hash_type(config: &MasterConfig) -> HashType {
-    config.hash_type.parse().unwrap_or(HashType::Sha256)
-}
-
-/// The job cache that a configuration names.
-pub fn job_store(config: &MasterConfig) -> JobLog {
-    let returns = config.job_cache_compat == JobCacheCompat::Full;
-    let stock = (config.job_cache_compat != JobCacheCompat::None)
-        .then(|| StockLayout::new(&config.cachedir, hash_type(config), returns));
-    JobLog::new(&config.cachedir, config.keep_jobs_seconds, stock)
-}
-
-/// The minion data cache that a configuration names.
-pub fn minion_cache(config: &MasterConfig) -> MinionCache {
-    let layout = match config.salt_series {
-        SaltSeries::S3006 | SaltSeries::S3007 => Layout::Combined,
-        SaltSeries::S3008 => Layout::Split,
-    };
-    MinionCache::new(&config.cachedir, layout)
 }

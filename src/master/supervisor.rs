@@ -10,12 +10,13 @@
 //! ends; what is left after three seconds is killed.
 
 use super::reqserver::{EXIT_BIND, Pools};
-use super::roles::{self, READY_FD, RoleError, TOPOLOGY};
+use super::roles::{READY_FD, RoleError, TOPOLOGY};
 
 use crate::config::MasterConfig;
 use crate::crypto::KeyString;
+use crate::store::open;
 use crate::sys::daemon::{InstanceLock, PidFile, Report, make_dir};
-use crate::sys::process::{RoleSpec, raise_open_files};
+use crate::sys::process::{RoleSpec, drop_privileges, hand_over, raise_open_files, user_name};
 use crate::sys::shared::{SHARED_FD, SharedSecret};
 use crate::sys::signals::SignalPipe;
 use nix::sys::signal::{Signal, kill};
@@ -23,6 +24,7 @@ use nix::unistd::Pid;
 use std::ffi::OsString;
 use std::io::Read;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::path::Path;
 use std::process::Child;
 use std::time::{Duration, Instant};
 
@@ -31,6 +33,8 @@ pub const CONFIG_DIR: &str = "HALITE_CONFIG_DIR";
 /// Environment variable that tells roles the log level of the command line.
 pub const LOG_LEVEL: &str = "HALITE_LOG_LEVEL";
 
+/// Exit status for an account that cannot be taken on (`EX_NOUSER`), as Salt's.
+const EXIT_NO_USER: i32 = 67;
 const STOP_LIMIT: Duration = Duration::from_millis(2700);
 const DRAIN_LIMIT: Duration = Duration::from_millis(1800);
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
@@ -50,7 +54,11 @@ struct Role {
 }
 
 /// Runs the master until SIGTERM. `command` is the command line for the process list.
-pub fn supervise(config: &MasterConfig, command: &str, report: &mut Report) -> Result<(), RoleError> {
+pub fn supervise(
+    config: &MasterConfig,
+    command: &str,
+    report: &mut Report,
+) -> Result<(), RoleError> {
     prepare(config)?;
     let lock_path = config.sock_dir.join(".halite-master.lock");
     let Some(_lock) = InstanceLock::take(&lock_path)? else {
@@ -69,6 +77,7 @@ pub fn supervise(config: &MasterConfig, command: &str, report: &mut Report) -> R
     let signals = SignalPipe::install()?;
     let _pid = PidFile::write(&config.pidfile)
         .map_err(|e| RoleError::new(1, format!("pid file {}: {e}", config.pidfile.display())))?;
+    become_user(config)?;
     let mut roles = table(config, command, &shared);
     let outcome = serve(&mut roles, &signals, report);
     shut_down(&mut roles, &signals);
@@ -82,9 +91,10 @@ fn prepare(config: &MasterConfig) -> Result<(), RoleError> {
     };
     make_dir(&config.cachedir, 0o755).map_err(|e| named("cachedir", &config.cachedir, e))?;
     make_dir(&config.sock_dir, 0o755).map_err(|e| named("sock_dir", &config.sock_dir, e))?;
-    let keys = roles::key_store(config);
-    keys.create_dirs().map_err(|e| named("pki_dir", &config.pki_dir, e))?;
-    roles::session_store(config).create_dir()?;
+    let keys = open::key_store(config);
+    keys.create_dirs()
+        .map_err(|e| named("pki_dir", &config.pki_dir, e))?;
+    open::session_store(config).create_dir()?;
     match raise_open_files(config.max_open_files) {
         Ok(limit) if limit < config.max_open_files => log::warn!(
             "the system allows {limit} open files, max_open_files asks for {}; each minion takes two",
@@ -94,6 +104,43 @@ fn prepare(config: &MasterConfig) -> Result<(), RoleError> {
         Err(e) => log::warn!("the limit of open files could not be raised: {e}"),
     }
     Ok(())
+}
+
+/// Takes on the account of the option `user`, giving it the master's directories first.
+/// The ports are above 1024, so nothing needs root from here on.
+fn become_user(config: &MasterConfig) -> Result<(), RoleError> {
+    if user_name() == config.user {
+        return Ok(());
+    }
+    if nix::unistd::geteuid().is_root() {
+        for dir in [
+            &config.pki_dir,
+            &config.cachedir,
+            &config.sock_dir,
+            &config.pidfile,
+        ] {
+            // Old jobs may be many; they are read through their directory all the same.
+            hand_over(dir, &config.user, &["jobs"]).map_err(|e| {
+                RoleError::new(
+                    1,
+                    format!("{} cannot be given to {}: {e}", dir.display(), config.user),
+                )
+            })?;
+        }
+        let log = Path::new(&config.log_file);
+        // The directory as well where it is the product's own, not a shared one such as /var/log.
+        let dir = log
+            .parent()
+            .filter(|dir| dir.ends_with(config.flavour.name()));
+        for path in [Some(log), dir]
+            .into_iter()
+            .flatten()
+            .filter(|p| p.exists())
+        {
+            hand_over(path, &config.user, &[])?;
+        }
+    }
+    drop_privileges(&config.user).map_err(|e| RoleError::new(EXIT_NO_USER, e.to_string()))
 }
 
 fn table(config: &MasterConfig, command: &str, shared: &SharedSecret) -> Vec<Role> {
@@ -116,7 +163,10 @@ fn role(name: &str, title: String, shared: &SharedSecret) -> Role {
         spec: RoleSpec {
             role: name.to_owned(),
             title,
-            env: vec![(SHARED_FD.to_owned(), OsString::from(shared.fd().to_string()))],
+            env: vec![(
+                SHARED_FD.to_owned(),
+                OsString::from(shared.fd().to_string()),
+            )],
         },
         child: None,
         started: Instant::now(),
@@ -130,10 +180,14 @@ fn role(name: &str, title: String, shared: &SharedSecret) -> Role {
 impl Role {
     fn start(&mut self) -> Result<(), RoleError> {
         let (read, write) = nix::unistd::pipe().map_err(std::io::Error::from)?;
-        nix::fcntl::fcntl(&read, nix::fcntl::FcntlArg::F_SETFD(nix::fcntl::FdFlag::FD_CLOEXEC))
-            .map_err(std::io::Error::from)?;
+        nix::fcntl::fcntl(
+            &read,
+            nix::fcntl::FcntlArg::F_SETFD(nix::fcntl::FdFlag::FD_CLOEXEC),
+        )
+        .map_err(std::io::Error::from)?;
         let mut spec = self.spec.clone();
-        spec.env.push((READY_FD.to_owned(), write.as_raw_fd().to_string().into()));
+        spec.env
+            .push((READY_FD.to_owned(), write.as_raw_fd().to_string().into()));
         let child = spec
             .spawn()
             .map_err(|e| RoleError::new(1, format!("{} cannot be started: {e}", self.spec.role)))?;
@@ -159,9 +213,16 @@ impl Role {
         } else {
             (self.pause * 2).min(LONGEST_PAUSE)
         };
-        let pause = if self.started.elapsed() > SERVED { Duration::ZERO } else { self.pause };
+        let pause = if self.started.elapsed() > SERVED {
+            Duration::ZERO
+        } else {
+            self.pause
+        };
         self.due = Some(Instant::now() + pause);
-        log::error!("{} ended ({status}); it starts again in {pause:?}", self.spec.role);
+        log::error!(
+            "{} ended ({status}); it starts again in {pause:?}",
+            self.spec.role
+        );
     }
 
     fn signal(&self, signal: Signal) {
@@ -182,10 +243,16 @@ fn serve(roles: &mut [Role], signals: &SignalPipe, report: &mut Report) -> Resul
             }
         }
         wait(roles, signals)?;
+        if signals.stop.is_set() {
+            break;
+        }
         for role in roles.iter_mut() {
             if let Some(status) = role.reap() {
                 if status.code() == Some(EXIT_BIND) && !role.served {
-                    return Err(RoleError::new(EXIT_BIND, "The ports are not available to bind"));
+                    return Err(RoleError::new(
+                        EXIT_BIND,
+                        "The ports are not available to bind",
+                    ));
                 }
                 role.restart_later(status);
             }
@@ -198,11 +265,23 @@ fn serve(roles: &mut [Role], signals: &SignalPipe, report: &mut Report) -> Resul
             let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready]);
         }
         if !announced && begun.elapsed() > START_LIMIT {
-            let late: Vec<_> = roles.iter().filter(|r| !r.served).map(|r| r.spec.role.as_str()).collect();
-            return Err(RoleError::new(1, format!("these roles did not get ready: {}; see the log", late.join(", "))));
+            let late: Vec<_> = roles
+                .iter()
+                .filter(|r| !r.served)
+                .map(|r| r.spec.role.as_str())
+                .collect();
+            return Err(RoleError::new(
+                1,
+                format!(
+                    "these roles did not get ready: {}; see the log",
+                    late.join(", ")
+                ),
+            ));
         }
         if signals.take_reload() {
-            log::warn!("SIGHUP: log files are opened anew by each role; other options need a restart");
+            log::warn!(
+                "SIGHUP: log files are opened anew by each role; other options need a restart"
+            );
             roles.iter().for_each(|r| r.signal(Signal::SIGHUP));
         }
     }
@@ -226,7 +305,9 @@ fn wait(roles: &mut [Role], signals: &SignalPipe) -> Result<(), RoleError> {
         .collect();
     signals.wait(&pending, next.as_millis() as u16 + 1)?;
     for role in roles.iter_mut() {
-        let Some(pipe) = &mut role.ready else { continue };
+        let Some(pipe) = &mut role.ready else {
+            continue;
+        };
         if !readable(pipe) {
             continue;
         }

@@ -41,7 +41,13 @@ pub struct StoredJob {
 /// Where jobs and returns are kept.
 pub trait JobStore: Send + Sync {
     /// Begins a job. A second call for the same jid adds the load and minions again (last wins).
-    fn save_load(&self, jid: &Jid, load: &Map, minions: &[String], missing: &[String]) -> io::Result<()>;
+    fn save_load(
+        &self,
+        jid: &Jid,
+        load: &Map,
+        minions: &[String],
+        missing: &[String],
+    ) -> io::Result<()>;
 
     /// Keeps one return; when this comes back the return outlives any process.
     fn save_return(&self, jid: &Jid, id: &MinionId, load: &Map) -> io::Result<()>;

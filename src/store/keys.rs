@@ -120,6 +120,28 @@ impl KeyStore {
         }
     }
 
+    /// The file of `id` in `state` as it stands, with line feeds for line ends; `None` if
+    /// there is no regular file. [`KeyStore::get`] gives the form that is compared.
+    pub fn text(&self, state: KeyState, id: &MinionId) -> io::Result<Option<String>> {
+        let path = self.path(state, id);
+        match std::fs::symlink_metadata(&path) {
+            Ok(m) if m.is_file() => {}
+            Ok(_) => return Ok(None),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(e) => return Err(e),
+        }
+        match std::fs::read(&path) {
+            Ok(octets) => Ok(Some(plain_text(&octets))),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(e) => Err(e),
+        }
+    }
+
+    /// Makes the directory of `state` if it is missing.
+    pub fn create_dir(&self, state: KeyState) -> io::Result<()> {
+        make_dir(&self.pki_dir.join(state.dir()), 0o755)
+    }
+
     /// The state that decides about `id`: rejected before pending before accepted
     /// (`salt/cache/localfs_key.py`). Denied keys stand beside these and do not count.
     pub fn state(&self, id: &MinionId) -> io::Result<Option<(KeyState, String)>> {
@@ -196,6 +218,15 @@ impl KeyStore {
         std::fs::remove_file(&path)?;
         let age = meta.modified()?.elapsed().unwrap_or_default();
         Ok(age <= max_age)
+    }
+}
+
+/// A file as Python's text mode reads it; octets that are no UTF-8 are replaced.
+pub fn plain_text(octets: &[u8]) -> String {
+    let text = String::from_utf8_lossy(octets);
+    match text.contains('\r') {
+        true => text.replace("\r\n", "\n").replace('\r', "\n"),
+        false => text.into_owned(),
     }
 }
 

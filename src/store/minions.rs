@@ -1,7 +1,9 @@
 //! Grains and pillar of the minions, in the layout that the stock tools of one Salt
 //! series read from disk (reference `salt-local.md` 5.2).
 
+use super::keys::IdList;
 use crate::sys::daemon::{make_dir, write_atomic};
+use crate::target::Inventory;
 use crate::wire::ids::MinionId;
 use crate::wire::msgpack::{self, Profile};
 use crate::wire::{Map, Value};
@@ -52,11 +54,16 @@ impl MinionCache {
     fn paths(&self, id: &MinionId) -> [PathBuf; 2] {
         match self.layout {
             Layout::Combined => {
-                let path = self.cachedir.join("minions").join(id.as_str()).join("data.p");
+                let path = self
+                    .cachedir
+                    .join("minions")
+                    .join(id.as_str())
+                    .join("data.p");
                 [path.clone(), path]
             }
-            Layout::Split => ["grains", "pillar"]
-                .map(|bank| self.cachedir.join(bank).join(format!("{id}.p"))),
+            Layout::Split => {
+                ["grains", "pillar"].map(|bank| self.cachedir.join(bank).join(format!("{id}.p")))
+            }
         }
     }
 
@@ -117,7 +124,8 @@ impl MinionCache {
         if let Ok(mut memory) = self.memory.lock() {
             memory.remove(id);
         }
-        let banks = ["grains", "pillar", "mine"].map(|b| self.cachedir.join(b).join(format!("{id}.p")));
+        let banks =
+            ["grains", "pillar", "mine"].map(|b| self.cachedir.join(b).join(format!("{id}.p")));
         for file in banks {
             ignore_missing(std::fs::remove_file(file))?;
         }
@@ -127,8 +135,47 @@ impl MinionCache {
     }
 }
 
+/// Accepted minions with what is known of them.
+pub struct Known<'a> {
+    /// Accepted ids.
+    pub ids: IdList,
+    /// Grains and pillar.
+    pub cache: &'a MinionCache,
+    /// Option `minion_data_cache`.
+    pub caches_data: bool,
+}
+
+impl Inventory for Known<'_> {
+    fn ids(&self) -> &[MinionId] {
+        &self.ids
+    }
+
+    fn contains(&self, id: &str) -> bool {
+        self.ids
+            .binary_search_by(|known| known.as_str().cmp(id))
+            .is_ok()
+    }
+
+    fn grains(&self, id: &MinionId) -> Option<Arc<Map>> {
+        self.cache.get(id).map(|data| data.grains.clone())
+    }
+
+    fn pillar(&self, id: &MinionId) -> Option<Arc<Map>> {
+        self.cache.get(id).map(|data| data.pillar.clone())
+    }
+
+    fn caches_data(&self) -> bool {
+        self.caches_data
+    }
+}
+
 fn part(both: &Map, key: &str) -> Arc<Map> {
-    Arc::new(both.get(key).and_then(Value::as_map).cloned().unwrap_or_default())
+    Arc::new(
+        both.get(key)
+            .and_then(Value::as_map)
+            .cloned()
+            .unwrap_or_default(),
+    )
 }
 
 fn ignore_missing(result: io::Result<()>) -> io::Result<()> {

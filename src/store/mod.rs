@@ -3,4 +3,5 @@
 pub mod jobs;
 pub mod keys;
 pub mod minions;
+pub mod open;
 pub mod sessions;

@@ -55,17 +55,25 @@ impl PidFile {
 
 impl Drop for PidFile {
     fn drop(&mut self) {
-        // A vanished pid file is what we want anyway.
-        let _ = std::fs::remove_file(&self.path);
+        // The account taken on since may not change the directory; then the file is emptied.
+        if std::fs::remove_file(&self.path).is_err() {
+            let _ = std::fs::write(&self.path, b"");
+        }
     }
 }
 
-/// Makes a directory and its parents with `mode` where they are missing.
+/// Makes a directory with `mode` where it is missing; missing parents get 0755.
 pub fn make_dir(path: &Path, mode: u32) -> io::Result<()> {
-    std::fs::DirBuilder::new()
-        .recursive(true)
-        .mode(mode)
-        .create(path)
+    let build = |path: &Path, mode: u32| {
+        std::fs::DirBuilder::new()
+            .recursive(true)
+            .mode(mode)
+            .create(path)
+    };
+    if let Some(parent) = path.parent() {
+        build(parent, 0o755)?;
+    }
+    build(path, mode)
 }
 
 /// Writes a whole file under a temporary name in the same directory and renames it:
@@ -104,13 +112,7 @@ pub struct Report(Option<File>);
 impl Report {
     /// Picks up the descriptor from the environment, if this is a background start.
     pub fn inherited() -> Report {
-        let fd: Option<u32> = std::env::var(REPORT_FD).ok().and_then(|n| n.parse().ok());
-        Report(fd.and_then(|n| {
-            OpenOptions::new()
-                .write(true)
-                .open(format!("/proc/self/fd/{n}"))
-                .ok()
-        }))
+        Report(super::process::take_inherited(REPORT_FD))
     }
 
     /// Whether somebody waits for the report.
@@ -135,7 +137,9 @@ impl Report {
 
 /// Starts this program again in the background with the same arguments but `-d`, and
 /// waits for its report. `Ok` once it serves; the text of the failure otherwise.
-pub fn start_in_background(args: impl IntoIterator<Item = std::ffi::OsString>) -> io::Result<Result<(), String>> {
+pub fn start_in_background(
+    args: impl IntoIterator<Item = std::ffi::OsString>,
+) -> io::Result<Result<(), String>> {
     use std::process::{Command, Stdio};
     let (read, write): (OwnedFd, OwnedFd) = nix::unistd::pipe()?;
     nix::fcntl::fcntl(

@@ -66,11 +66,18 @@ pub fn install(options: LogOptions) {
     let file = options.path.as_deref().and_then(|path| match open(path) {
         Ok(file) => Some(file),
         Err(e) => {
-            eprintln!("[WARNING ] log file {}: {e}; logging to standard error only", path.display());
+            eprintln!(
+                "[WARNING ] log file {}: {e}; logging to standard error only",
+                path.display()
+            );
             None
         }
     });
-    let max = options.console.max(if file.is_some() { options.file } else { LevelFilter::Off });
+    let max = options.console.max(if file.is_some() {
+        options.file
+    } else {
+        LevelFilter::Off
+    });
     let logger = Logger {
         console: Format::parse(&options.console_format, &options.console_date),
         to_file: Format::parse(&options.file_format, &options.file_date),
@@ -87,7 +94,11 @@ fn open(path: &Path) -> io::Result<File> {
     if let Some(dir) = path.parent() {
         super::daemon::make_dir(dir, 0o750)?;
     }
-    OpenOptions::new().create(true).append(true).mode(0o640).open(path)
+    OpenOptions::new()
+        .create(true)
+        .append(true)
+        .mode(0o640)
+        .open(path)
 }
 
 struct Logger {
@@ -133,7 +144,12 @@ impl Log for Logger {
 #[derive(Debug, PartialEq)]
 enum Piece {
     Text(String),
-    Field { name: String, width: usize, left: bool, zero: bool },
+    Field {
+        name: String,
+        width: usize,
+        left: bool,
+        zero: bool,
+    },
 }
 
 #[derive(Debug)]
@@ -172,7 +188,12 @@ impl Format {
         for piece in &self.pieces {
             match piece {
                 Piece::Text(text) => out.push_str(text),
-                Piece::Field { name, width, left, zero } => {
+                Piece::Field {
+                    name,
+                    width,
+                    left,
+                    zero,
+                } => {
                     let value = self.value(name, record, &now);
                     match (left, zero) {
                         (true, _) => out.push_str(&format!("{value:<width$}")),

@@ -8,6 +8,7 @@
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::unix::process::CommandExt;
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 /// Environment variable that names the role.
@@ -43,9 +44,13 @@ impl RoleSpec {
         Ok(command)
     }
 
-    /// Starts the role as a child with its standard input closed.
+    /// Starts the role as a child with its standard input closed, in a process group of its
+    /// own: Ctrl-C in a terminal reaches the supervisor alone, which ends roles in order.
     pub fn spawn(&self) -> io::Result<Child> {
-        self.command()?.stdin(Stdio::null()).spawn()
+        self.command()?
+            .process_group(0)
+            .stdin(Stdio::null())
+            .spawn()
     }
 
     /// Becomes the role, keeping the process id. Returns only on failure.
@@ -55,6 +60,24 @@ impl RoleSpec {
             Err(e) => e,
         }
     }
+}
+
+/// The writing end of a pipe whose descriptor stands in an environment variable. It is
+/// opened anew and the inherited descriptor closed, so that children of this process do not
+/// hold the pipe open in their turn.
+pub fn take_inherited(variable: &str) -> Option<std::fs::File> {
+    let fd: i32 = std::env::var(variable)
+        .ok()?
+        .parse()
+        .ok()
+        .filter(|fd| *fd > 2)?;
+    let file = std::fs::OpenOptions::new()
+        .write(true)
+        .open(format!("/proc/self/fd/{fd}"))
+        .ok()?;
+    // Already closed is as good.
+    let _ = nix::unistd::close(fd);
+    Some(file)
 }
 
 /// The arguments of the command line that began this family of processes, without its name.
@@ -111,8 +134,14 @@ pub fn raise_open_files(wanted: u64) -> io::Result<u64> {
 /// Resident memory of this process in octets; 0 if the kernel does not say.
 pub fn resident() -> u64 {
     let text = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
-    let pages = text.split(' ').nth(1).and_then(|n| n.parse::<u64>().ok()).unwrap_or(0);
-    let page = nix::unistd::sysconf(nix::unistd::SysconfVar::PAGE_SIZE).ok().flatten();
+    let pages = text
+        .split(' ')
+        .nth(1)
+        .and_then(|n| n.parse::<u64>().ok())
+        .unwrap_or(0);
+    let page = nix::unistd::sysconf(nix::unistd::SysconfVar::PAGE_SIZE)
+        .ok()
+        .flatten();
     pages * page.and_then(|n| u64::try_from(n).ok()).unwrap_or(4096)
 }
 
@@ -131,13 +160,39 @@ pub fn drop_privileges(name: &str) -> io::Result<()> {
     if !geteuid().is_root() {
         return Err(io::Error::new(
             io::ErrorKind::PermissionDenied,
-            format!("only root can change to the account {name:?} (option `user`); start as root or as {name}"),
+            format!(
+                "only root can change to the account {name:?} (option `user`); start as root or as {name}"
+            ),
         ));
     }
     let login = std::ffi::CString::new(name).map_err(io::Error::other)?;
     initgroups(&login, user.gid)?;
     setgid(user.gid)?;
     setuid(user.uid)?;
+    Ok(())
+}
+
+/// Gives `path` and all below it to the account `name`, except directories called one of
+/// `spared`. Links are not followed. Only what belongs to another account is touched.
+pub fn hand_over(path: &Path, name: &str, spared: &[&str]) -> io::Result<()> {
+    use std::os::unix::fs::{MetadataExt, lchown};
+    let Some(user) = nix::unistd::User::from_name(name)? else {
+        return Ok(());
+    };
+    let meta = std::fs::symlink_metadata(path)?;
+    if meta.uid() != user.uid.as_raw() {
+        lchown(path, Some(user.uid.as_raw()), Some(user.gid.as_raw()))?;
+    }
+    if !meta.is_dir() {
+        return Ok(());
+    }
+    for entry in std::fs::read_dir(path)? {
+        let entry = entry?;
+        if spared.iter().any(|s| entry.file_name() == *s) {
+            continue;
+        }
+        hand_over(&entry.path(), name, spared)?;
+    }
     Ok(())
 }
 

@@ -40,7 +40,9 @@ impl SharedSecret {
             .ok()
             .and_then(|n| n.parse().ok())
             .ok_or_else(|| {
-                io::Error::other("this role can only be started by its supervisor (no shared memory)")
+                io::Error::other(
+                    "this role can only be started by its supervisor (no shared memory)",
+                )
             })?;
         let file = File::options()
             .read(true)

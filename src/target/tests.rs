@@ -329,6 +329,13 @@ fn small_things_as_salt() {
     }
     for row in rows(&json, "ids") {
         let id = MinionId::parse(row[0].as_str().unwrap());
+        if row[0].as_str().unwrap().contains('\n') {
+            assert!(
+                id.is_err(),
+                "on purpose: it would forge lines of logs and listings"
+            );
+            continue;
+        }
         assert_eq!(Json::from(id.is_ok()), row[1], "{row}");
     }
 }

@@ -56,14 +56,19 @@ pub fn tcp_url(host: &str, port: u16) -> String {
 pub fn bind(socket: &zmq::Socket, url: &str) -> io::Result<()> {
     socket.bind(url).map_err(|e| {
         let remedy = match e {
-            zmq::Error::EADDRINUSE => "another process uses it: stop that one or choose another port",
+            zmq::Error::EADDRINUSE => {
+                "another process uses it: stop that one or choose another port"
+            }
             zmq::Error::EADDRNOTAVAIL | zmq::Error::ENODEV => {
                 "this host has no such address: check the option `interface`"
             }
             zmq::Error::EACCES => "this account may not use it",
             _ => "check address and permissions",
         };
-        io::Error::new(io::Error::from(e).kind(), format!("cannot bind {url}: {e}; {remedy}"))
+        io::Error::new(
+            io::Error::from(e).kind(),
+            format!("cannot bind {url}: {e}; {remedy}"),
+        )
     })
 }
 

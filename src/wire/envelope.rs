@@ -113,7 +113,12 @@ impl<'a> Envelope<'a> {
             let (Item::Str(load) | Item::Bin(load)) = Reader::new(load).item()? else {
                 return Err(Refusal::BadLoad);
             };
-            Body::Sealed { id, load, enc_algo, sig_algo }
+            Body::Sealed {
+                id,
+                load,
+                enc_algo,
+                sig_algo,
+            }
         };
         Ok(Envelope { version, body })
     }
@@ -194,8 +199,16 @@ impl Class {
             "_auth" => Class::Auth,
             "publish" | "minion_pub" | "minion_publish" => Class::Publish,
             "_return" | "_syndic_return" | "_minion_event" | "pub_ret" => Class::Return,
-            "_file_list" | "_file_list_emptydirs" | "_dir_list" | "_symlink_list" | "_file_hash"
-            | "_file_hash_and_stat" | "_file_find" | "_serve_file" | "_file_recv" | "_file_envs" => Class::File,
+            "_file_list"
+            | "_file_list_emptydirs"
+            | "_dir_list"
+            | "_symlink_list"
+            | "_file_hash"
+            | "_file_hash_and_stat"
+            | "_file_find"
+            | "_serve_file"
+            | "_file_recv"
+            | "_file_envs" => Class::File,
             "_pillar" => Class::Pillar,
             _ => Class::Other,
         }
@@ -248,23 +261,37 @@ mod tests {
     #[test]
     fn shapes_are_told_apart() {
         let load = crate::map! {"cmd" => "ping"};
-        let bytes = encode_map(&crate::map! {"enc" => "clear", "load" => load.clone(), "version" => 3}, Profile::Wire);
+        let bytes = encode_map(
+            &crate::map! {"enc" => "clear", "load" => load.clone(), "version" => 3},
+            Profile::Wire,
+        );
         let envelope = Envelope::parse(&bytes).unwrap();
         assert_eq!(envelope.version, 3);
-        let Body::Clear { load: raw } = envelope.body else { panic!() };
+        let Body::Clear { load: raw } = envelope.body else {
+            panic!()
+        };
         assert_eq!(clear_load(raw).unwrap(), load);
         assert_eq!(peek_cmd(raw), Some("ping"));
 
-        let sealed = crate::map! {"enc" => "aes", "load" => vec![0xffu8; 40], "version" => 3, "id" => "m"};
+        let sealed =
+            crate::map! {"enc" => "aes", "load" => vec![0xffu8; 40], "version" => 3, "id" => "m"};
         let bytes = encode_map(&sealed, Profile::Wire);
-        let Body::Sealed { id, load, .. } = Envelope::parse(&bytes).unwrap().body else { panic!() };
+        let Body::Sealed { id, load, .. } = Envelope::parse(&bytes).unwrap().body else {
+            panic!()
+        };
         assert_eq!((id, load.len()), (Some("m"), 40));
     }
 
     #[test]
     fn refusals_are_salts() {
-        assert_eq!(parse(crate::map! {"enc" => "clear"}).unwrap_err(), Refusal::BadLoad);
-        assert_eq!(parse(crate::map! {"enc" => "aes", "load" => 5}).unwrap_err(), Refusal::BadLoad);
+        assert_eq!(
+            parse(crate::map! {"enc" => "clear"}).unwrap_err(),
+            Refusal::BadLoad
+        );
+        assert_eq!(
+            parse(crate::map! {"enc" => "aes", "load" => 5}).unwrap_err(),
+            Refusal::BadLoad
+        );
         assert_eq!(Envelope::parse(b"\xc1").unwrap_err(), Refusal::NotMsgpack);
         assert_eq!(Envelope::parse(b"").unwrap_err(), Refusal::NotMsgpack);
         assert_eq!(Envelope::parse(b"\xa3foo").unwrap_err(), Refusal::BadLoad);

@@ -105,7 +105,11 @@ impl FromStr for MinionId {
             return refuse(what, text, "it is longer than 240 bytes");
         }
         if text.contains(['/', '\\', '\0', '\n']) {
-            return refuse(what, text, "it must not contain a slash, a backslash, a line end or NUL");
+            return refuse(
+                what,
+                text,
+                "it must not contain a slash, a backslash, a line end or NUL",
+            );
         }
         Ok(MinionId(text.into()))
     }
@@ -124,14 +128,22 @@ impl FromStr for Jid {
 
     fn from_str(text: &str) -> Result<Self, InvalidName> {
         let bytes = text.as_bytes();
-        let digits = bytes.len() >= JID_DIGITS && bytes[..JID_DIGITS].iter().all(u8::is_ascii_digit);
+        let digits =
+            bytes.len() >= JID_DIGITS && bytes[..JID_DIGITS].iter().all(u8::is_ascii_digit);
         let tail = bytes.get(JID_DIGITS..).unwrap_or_default();
         let tail_ok = tail.is_empty()
-            || (tail.len() > 1 && tail.len() <= 32 && tail[0] == b'_' && tail[1..].iter().all(u8::is_ascii_alphanumeric));
+            || (tail.len() > 1
+                && tail.len() <= 32
+                && tail[0] == b'_'
+                && tail[1..].iter().all(u8::is_ascii_alphanumeric));
         if digits && tail_ok {
             return Ok(Jid(text.into()));
         }
-        refuse("jid", text, "it must be 20 digits, or 20 digits, `_` and letters or digits")
+        refuse(
+            "jid",
+            text,
+            "it must be 20 digits, or 20 digits, `_` and letters or digits",
+        )
     }
 }
 
@@ -159,7 +171,12 @@ impl Jid {
         };
         format!(
             "{}, {month} {} {}:{}:{}.{}",
-            &d[..4], &d[6..8], &d[8..10], &d[10..12], &d[12..14], &d[14..20]
+            &d[..4],
+            &d[6..8],
+            &d[8..10],
+            &d[10..12],
+            &d[12..14],
+            &d[14..20]
         )
     }
 }
@@ -223,14 +240,24 @@ mod tests {
 
     #[test]
     fn jids_are_digits() {
-        for bad in ["", "1", "2026112109263719559x", "20261121092637195592/..", "20261121092637195592_", "202611210926371955920"] {
+        for bad in [
+            "",
+            "1",
+            "2026112109263719559x",
+            "20261121092637195592/..",
+            "20261121092637195592_",
+            "202611210926371955920",
+        ] {
             let parsed = bad.parse::<Jid>();
             assert!(parsed.is_err(), "{bad}");
         }
         let jid: Jid = "20261121092637195592".parse().unwrap();
         assert_eq!(jid.time_text(), "2026, Nov 21 09:26:37.195592");
         assert_eq!(jid.with_pid(7).as_str(), "20261121092637195592_7");
-        assert_eq!(Jid::from_time(1_700_000_000, 42).as_str(), "20231114221320000042");
+        assert_eq!(
+            Jid::from_time(1_700_000_000, 42).as_str(),
+            "20231114221320000042"
+        );
     }
 
     #[test]

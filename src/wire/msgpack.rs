@@ -368,7 +368,9 @@ fn distinct(pairs: Vec<(Value, Value)>) -> Vec<(Value, Value)> {
     let mut places = HashMap::new();
     let mut out: Vec<(Value, Value)> = Vec::with_capacity(pairs.len());
     for (key, value) in pairs {
-        let place = *places.entry(encode(&key, Profile::Local)).or_insert(out.len());
+        let place = *places
+            .entry(encode(&key, Profile::Local))
+            .or_insert(out.len());
         if place == out.len() {
             out.push((key, value));
         } else {
@@ -418,12 +420,18 @@ mod tests {
         let ids = |n: i64| (Value::from("id"), Value::from(n));
         let mut pairs = vec![ids(1), (Value::from("x"), Value::Nil), ids(2)];
         let bytes = encode_map(&Map(pairs.clone()), Profile::Wire);
-        assert_eq!(decode(&bytes), Ok(Value::Map(crate::map! {"id" => 2, "x" => Value::Nil})));
+        assert_eq!(
+            decode(&bytes),
+            Ok(Value::Map(crate::map! {"id" => 2, "x" => Value::Nil}))
+        );
         // The same for a map that is not looked through pair by pair.
         pairs.extend((0..40).map(|n| (Value::from(n), Value::Nil)));
         pairs.push((Value::from(7), Value::from(true)));
         pairs.push(ids(3));
-        let got = decode(&encode_map(&Map(pairs), Profile::Wire)).unwrap().into_map().unwrap();
+        let got = decode(&encode_map(&Map(pairs), Profile::Wire))
+            .unwrap()
+            .into_map()
+            .unwrap();
         assert_eq!((got.len(), got.int("id")), (42, Some(3)));
         assert_eq!(got.0[9], (Value::from(7), Value::from(true)));
     }

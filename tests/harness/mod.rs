@@ -33,7 +33,9 @@ impl Master {
     /// Starts a master with further lines of configuration and waits until it serves.
     pub fn start(extra: &str) -> Master {
         // A free port may be taken by somebody else before the master binds it.
-        (0..5).find_map(|_| Master::try_start(extra)).expect("the master does not start")
+        (0..5)
+            .find_map(|_| Master::try_start(extra))
+            .expect("the master does not start")
     }
 
     fn try_start(extra: &str) -> Option<Master> {
@@ -46,9 +48,17 @@ impl Master {
         );
         std::fs::write(dir.path().join("master"), text).unwrap();
         let notify = UnixDatagram::bind(notify_path(dir.path())).unwrap();
-        notify.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
+        notify
+            .set_read_timeout(Some(Duration::from_millis(50)))
+            .unwrap();
         let child = spawn(dir.path());
-        let mut master = Master { dir, publish_port, ret_port, child, notify };
+        let mut master = Master {
+            dir,
+            publish_port,
+            ret_port,
+            child,
+            notify,
+        };
         master.wait_ready().then_some(master)
     }
 
@@ -92,7 +102,12 @@ impl Master {
 
     /// Publishes `test.ping` to a target.
     pub fn publish_ping(&self, tgt: &str) -> Published {
-        let job = Job { fun: "test.ping".into(), tgt: tgt.into(), tgt_type: "glob".into(), ..Job::default() };
+        let job = Job {
+            fun: "test.ping".into(),
+            tgt: tgt.into(),
+            tgt_type: "glob".into(),
+            ..Job::default()
+        };
         self.client().publish(&job).unwrap()
     }
 
@@ -148,7 +163,11 @@ impl Master {
     /// A swarm of that many minions, all of them ready.
     pub fn swarm(&self, minions: usize) -> Swarm {
         let swarm = Swarm::start(self.swarm_options(minions)).unwrap();
-        assert!(swarm.wait_ready(LIMIT), "{} of {minions} minions are ready", swarm.ready());
+        assert!(
+            swarm.wait_ready(LIMIT),
+            "{} of {minions} minions are ready",
+            swarm.ready()
+        );
         swarm
     }
 }
@@ -180,12 +199,20 @@ pub fn send(pid: u32, signal: Signal) {
 /// A `halite-master` for the configuration in `dir`.
 pub fn command(dir: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_halite-master"));
-    command.arg("-c").arg(dir).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    command
+        .arg("-c")
+        .arg(dir)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
     command
 }
 
 fn spawn(dir: &Path) -> Child {
-    command(dir).env("NOTIFY_SOCKET", notify_path(dir)).spawn().unwrap()
+    command(dir)
+        .env("NOTIFY_SOCKET", notify_path(dir))
+        .spawn()
+        .unwrap()
 }
 
 fn notify_path(dir: &Path) -> PathBuf {
@@ -200,7 +227,11 @@ pub fn free_ports() -> [u16; 2] {
 
 /// A key pair of the test vectors: `master` or `minion`.
 pub fn keys(whose: &str) -> MinionKeys {
-    let text = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/vectors/keys.json")).unwrap();
+    let text = std::fs::read_to_string(concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/tests/vectors/keys.json"
+    ))
+    .unwrap();
     let all: serde_json::Value = serde_json::from_str(&text).unwrap();
     let pem = all[whose]["private_pem"].as_str().unwrap();
     MinionKeys::new(PrivateKey::from_pem(pem).unwrap())

@@ -42,7 +42,12 @@ pub fn answer(id: &str, job: &Map, running: &dyn Fn(&str) -> Option<Map>) -> Map
         "test.ping" => Some(Value::Bool(true)),
         "test.echo" => args.first().cloned(),
         "test.arg" => Some(Value::Map(crate::map! {"args" => args, "kwargs" => kwargs})),
-        "saltutil.find_job" => Some(Value::Map(args.first().and_then(Value::as_str).and_then(running).unwrap_or_default())),
+        "saltutil.find_job" => Some(Value::Map(
+            args.first()
+                .and_then(Value::as_str)
+                .and_then(running)
+                .unwrap_or_default(),
+        )),
         "saltutil.running" => Some(Value::Array(Vec::new())),
         _ => None,
     };
@@ -68,7 +73,10 @@ pub fn answer(id: &str, job: &Map, running: &dyn Fn(&str) -> Option<Map>) -> Map
 fn split(arg: &[Value]) -> (Vec<Value>, Map) {
     let (mut args, mut kwargs) = (Vec::new(), Map::new());
     for value in arg {
-        match value.as_map().filter(|m| m.get("__kwarg__").is_some_and(Value::truthy)) {
+        match value
+            .as_map()
+            .filter(|m| m.get("__kwarg__").is_some_and(Value::truthy))
+        {
             Some(map) => {
                 for (key, value) in map.iter().filter(|(k, _)| !k.is_str("__kwarg__")) {
                     kwargs.0.push((key.clone(), value.clone()));

@@ -114,7 +114,10 @@ impl Swarm {
     /// If there are no keys, or the limit of open files is too low and cannot be raised.
     pub fn start(options: Options) -> io::Result<Swarm> {
         if options.keys.is_empty() || options.minions == 0 {
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, "a swarm needs minions and at least one key pair"));
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                "a swarm needs minions and at least one key pair",
+            ));
         }
         let per_minion = if options.subscribe { 2 } else { 1 };
         let wanted = (options.minions * per_minion + 64) as u64;
@@ -128,7 +131,11 @@ impl Swarm {
         let shared = Arc::new(Shared::default());
         let threads = options.threads.clamp(1, options.minions);
         let options = Arc::new(options);
-        let mut swarm = Swarm { shared, threads: Vec::new(), minions: options.minions };
+        let mut swarm = Swarm {
+            shared,
+            threads: Vec::new(),
+            minions: options.minions,
+        };
         for number in 0..threads {
             let mut shard = Shard::new(options.clone(), swarm.shared.clone(), number, threads)?;
             let thread = std::thread::Builder::new().name(format!("swarm-{number}"));
@@ -170,7 +177,9 @@ impl Swarm {
     /// Has the minions send `count` returns more, `concurrency` at a time.
     pub fn send_returns(&self, count: u64, concurrency: usize) {
         let shards = self.threads.len().max(1);
-        self.shared.concurrency.store(concurrency.div_ceil(shards).max(1), Ordering::Release);
+        self.shared
+            .concurrency
+            .store(concurrency.div_ceil(shards).max(1), Ordering::Release);
         self.shared.quota.fetch_add(count, Ordering::AcqRel);
     }
 
@@ -203,7 +212,11 @@ impl Swarm {
 
     /// Jid and id of every acknowledged return, if they are recorded.
     pub fn acknowledged(&self) -> Vec<(String, String)> {
-        self.shared.record.lock().map(|r| r.clone()).unwrap_or_default()
+        self.shared
+            .record
+            .lock()
+            .map(|r| r.clone())
+            .unwrap_or_default()
     }
 
     /// Ends all minions and gives what they counted.
@@ -211,7 +224,9 @@ impl Swarm {
         self.shared.stop.store(true, Ordering::Release);
         let mut stats = Stats::default();
         for thread in self.threads.drain(..) {
-            let ended = thread.join().map_err(|_| io::Error::other("a thread of the swarm panicked"))?;
+            let ended = thread
+                .join()
+                .map_err(|_| io::Error::other("a thread of the swarm panicked"))?;
             stats.merge(ended?);
         }
         Ok(stats)

@@ -26,7 +26,10 @@ pub fn all() -> io::Result<Vec<Process>> {
     let page = page();
     let mut out = Vec::new();
     for entry in std::fs::read_dir("/proc")? {
-        let pid = entry?.file_name().to_str().and_then(|n| n.parse::<u32>().ok());
+        let pid = entry?
+            .file_name()
+            .to_str()
+            .and_then(|n| n.parse::<u32>().ok());
         // A process may end while we look.
         out.extend(pid.and_then(|pid| read(pid, tick, page)));
     }
@@ -62,7 +65,10 @@ pub fn cpu(pid: u32) -> io::Result<Duration> {
 /// as the process that listens on `port`.
 pub fn find_master(port: u16) -> io::Result<u32> {
     let inode = listener(port).ok_or_else(|| {
-        io::Error::new(io::ErrorKind::NotFound, format!("no process of this host listens on port {port}; give --master-pids PID"))
+        io::Error::new(
+            io::ErrorKind::NotFound,
+            format!("no process of this host listens on port {port}; give --master-pids PID"),
+        )
     })?;
     let name = format!("socket:[{inode}]");
     let holder = all()?.into_iter().find(|p| holds(p.pid, &name)).ok_or_else(|| {
@@ -86,7 +92,10 @@ fn read(pid: u32, tick: u64, page: u64) -> Option<Process> {
     let number = |n: usize| fields.get(n).and_then(|f| f.parse::<u64>().ok());
     let ticks: u64 = (11..15).filter_map(number).sum();
     let line = std::fs::read(format!("/proc/{pid}/cmdline")).ok()?;
-    let title = String::from_utf8_lossy(&line).replace('\0', " ").trim_end().to_owned();
+    let title = String::from_utf8_lossy(&line)
+        .replace('\0', " ")
+        .trim_end()
+        .to_owned();
     Some(Process {
         pid,
         parent: u32::try_from(number(1)?).ok()?,
@@ -106,7 +115,10 @@ fn page() -> u64 {
 
 fn system(name: nix::unistd::SysconfVar, usual: u64) -> u64 {
     let known = nix::unistd::sysconf(name).ok().flatten();
-    known.and_then(|n| u64::try_from(n).ok()).filter(|n| *n > 0).unwrap_or(usual)
+    known
+        .and_then(|n| u64::try_from(n).ok())
+        .filter(|n| *n > 0)
+        .unwrap_or(usual)
 }
 
 fn program(pid: u32) -> Option<PathBuf> {
@@ -127,8 +139,11 @@ fn listener(port: u16) -> Option<String> {
 }
 
 fn holds(pid: u32, name: &str) -> bool {
-    let Ok(dir) = std::fs::read_dir(format!("/proc/{pid}/fd")) else { return false };
-    dir.flatten().any(|fd| std::fs::read_link(fd.path()).is_ok_and(|l| l.as_os_str() == name))
+    let Ok(dir) = std::fs::read_dir(format!("/proc/{pid}/fd")) else {
+        return false;
+    };
+    dir.flatten()
+        .any(|fd| std::fs::read_link(fd.path()).is_ok_and(|l| l.as_os_str() == name))
 }
 
 #[cfg(test)]

@@ -3,7 +3,9 @@
 //! Every check that stock minions make stands here (`salt/crypt.py AsyncAuth`, reference
 //! `salt-protocol.md` 3.5, 4.2, 5.1); what a stock minion leaves to options is always on.
 
-use crate::crypto::{Crypticle, Encryption, HashType, KeyString, PrivateKey, PublicKey, Signing, clean_key, nonce};
+use crate::crypto::{
+    Crypticle, Encryption, HashType, KeyString, PrivateKey, PublicKey, Signing, clean_key, nonce,
+};
 use crate::wire::msgpack::{self, Profile};
 use crate::wire::{Map, Value};
 use std::fmt;
@@ -50,8 +52,12 @@ pub struct Master {
 impl Master {
     /// Reads a key in clean or file form.
     pub fn new(text: &str) -> Result<Master, Fault> {
-        let key = PublicKey::from_pem(text).map_err(|_| Fault::Wrong("the master's key cannot be read"))?;
-        Ok(Master { text: clean_key(text).into(), key })
+        let key = PublicKey::from_pem(text)
+            .map_err(|_| Fault::Wrong("the master's key cannot be read"))?;
+        Ok(Master {
+            text: clean_key(text).into(),
+            key,
+        })
     }
 }
 
@@ -93,7 +99,11 @@ pub struct SignIn {
 impl SignIn {
     /// The request, and what is needed to judge the reply. With a pinned master the request
     /// carries a token, as that of a minion that has met its master before.
-    pub fn begin(id: &str, keys: &MinionKeys, pinned: Option<&Master>) -> Result<(SignIn, Vec<u8>), Fault> {
+    pub fn begin(
+        id: &str,
+        keys: &MinionKeys,
+        pinned: Option<&Master>,
+    ) -> Result<(SignIn, Vec<u8>), Fault> {
         let sign_in = SignIn {
             nonce: nonce(),
             token: pinned.map(|_| KeyString::generate()),
@@ -115,7 +125,12 @@ impl SignIn {
     }
 
     /// Judges the reply.
-    pub fn finish(&self, keys: &MinionKeys, pinned: Option<&Master>, reply: &[u8]) -> Result<Session, Fault> {
+    pub fn finish(
+        &self,
+        keys: &MinionKeys,
+        pinned: Option<&Master>,
+        reply: &[u8],
+    ) -> Result<Session, Fault> {
         let wrapper = map_of(reply).ok_or(Fault::Wrong("the sign-in reply is no map"))?;
         if let Some(Value::Map(clear)) = wrapper.get("load") {
             return Err(match clear.get("ret") {
@@ -123,15 +138,23 @@ impl SignIn {
                 _ => Fault::Wrong("the sign-in reply is not signed"),
             });
         }
-        let raw = wrapper.bytes("load").ok_or(Fault::Wrong("the sign-in reply has no load"))?;
-        let inner = map_of(raw).ok_or(Fault::Wrong("the signed part of the sign-in reply is no map"))?;
+        let raw = wrapper
+            .bytes("load")
+            .ok_or(Fault::Wrong("the sign-in reply has no load"))?;
+        let inner = map_of(raw).ok_or(Fault::Wrong(
+            "the signed part of the sign-in reply is no map",
+        ))?;
         if inner.str("nonce") != Some(self.nonce.as_str()) {
             return Err(Fault::Wrong("the sign-in reply has another nonce"));
         }
-        let sig = wrapper.bytes("sig").ok_or(Fault::Wrong("the sign-in reply has no signature"))?;
+        let sig = wrapper
+            .bytes("sig")
+            .ok_or(Fault::Wrong("the sign-in reply has no signature"))?;
         let Some(pub_key) = inner.str("pub_key") else {
             if pinned.is_some_and(|m| !m.key.verify(Signing::Pkcs1v15Sha1, raw, sig)) {
-                return Err(Fault::Wrong("the signature of the sign-in reply does not fit"));
+                return Err(Fault::Wrong(
+                    "the signature of the sign-in reply does not fit",
+                ));
             }
             return Err(match inner.get("ret") {
                 Some(Value::Bool(true)) => Fault::Pending,
@@ -146,13 +169,19 @@ impl SignIn {
             None => Master::new(pub_key)?,
         };
         if !master.key.verify(Signing::Pkcs1v15Sha1, raw, sig) {
-            return Err(Fault::Wrong("the signature of the sign-in reply does not fit"));
+            return Err(Fault::Wrong(
+                "the signature of the sign-in reply does not fit",
+            ));
         }
         self.unseal(keys, master, &inner)
     }
 
     fn unseal(&self, keys: &MinionKeys, master: Master, inner: &Map) -> Result<Session, Fault> {
-        let open = |name: &str| inner.bytes(name).and_then(|b| keys.private.decrypt(Encryption::OaepSha1, b).ok());
+        let open = |name: &str| {
+            inner
+                .bytes(name)
+                .and_then(|b| keys.private.decrypt(Encryption::OaepSha1, b).ok())
+        };
         let text = |name: &str| {
             let text = String::from_utf8(open(name)?).ok()?;
             KeyString::from_text(&text).ok()
@@ -162,14 +191,22 @@ impl SignIn {
         {
             return Err(Fault::Wrong("the token of the sign-in reply does not fit"));
         }
-        let aes = text("aes").ok_or(Fault::Wrong("the AES key of the sign-in reply cannot be read"))?;
-        let session = text("session").ok_or(Fault::Wrong("the session key of the sign-in reply cannot be read"))?;
+        let aes = text("aes").ok_or(Fault::Wrong(
+            "the AES key of the sign-in reply cannot be read",
+        ))?;
+        let session = text("session").ok_or(Fault::Wrong(
+            "the session key of the sign-in reply cannot be read",
+        ))?;
         let digest = HashType::Sha256.hex(aes.as_bytes());
-        let signed = inner.bytes("sig").and_then(|sig| master.key.x931_recover(sig));
+        let signed = inner
+            .bytes("sig")
+            .and_then(|sig| master.key.x931_recover(sig));
         if signed.as_deref() != Some(digest.as_bytes()) {
             return Err(Fault::Wrong("the signature of the AES key does not fit"));
         }
-        let port = inner.int("publish_port").and_then(|p| u16::try_from(p).ok());
+        let port = inner
+            .int("publish_port")
+            .and_then(|p| u16::try_from(p).ok());
         Ok(Session {
             master,
             publish_port: port.ok_or(Fault::Wrong("the sign-in reply has no publish_port"))?,
@@ -232,7 +269,9 @@ impl Session {
         let sealed = sealed.as_bytes().ok_or(Fault::SignInAgain)?;
         match self.session.loads(sealed, Some(nonce)) {
             Ok(value) => Ok(value),
-            Err(crate::crypto::CrypticleError::Nonce) => Err(Fault::Wrong("the reply has another nonce")),
+            Err(crate::crypto::CrypticleError::Nonce) => {
+                Err(Fault::Wrong("the reply has another nonce"))
+            }
             Err(crate::crypto::CrypticleError::Authentication) => Err(Fault::SignInAgain),
             Err(_) => Err(Fault::Wrong("the reply cannot be read")),
         }
@@ -244,9 +283,13 @@ impl Session {
         if wrapper.str("enc") != Some("aes") {
             return Err(Fault::Wrong("a publication is not encrypted"));
         }
-        let load = wrapper.bytes("load").ok_or(Fault::Wrong("a publication has no load"))?;
+        let load = wrapper
+            .bytes("load")
+            .ok_or(Fault::Wrong("a publication has no load"))?;
         if let Some(sig) = wrapper.bytes("sig") {
-            let algorithm = wrapper.str("sig_algo").and_then(|a| a.parse::<Signing>().ok());
+            let algorithm = wrapper
+                .str("sig_algo")
+                .and_then(|a| a.parse::<Signing>().ok());
             if !algorithm.is_some_and(|a| self.master.key.verify(a, load, sig)) {
                 return Err(Fault::Wrong("the signature of a publication does not fit"));
             }

@@ -47,7 +47,12 @@ pub(super) struct Shard {
 }
 
 impl Shard {
-    pub fn new(options: Arc<Options>, shared: Arc<Shared>, number: usize, shards: usize) -> io::Result<Shard> {
+    pub fn new(
+        options: Arc<Options>,
+        shared: Arc<Shared>,
+        number: usize,
+        shards: usize,
+    ) -> io::Result<Shard> {
         let minions: Vec<Minion> = (number..options.minions)
             .step_by(shards)
             .map(|n| Minion::new(&options, n))
@@ -99,7 +104,11 @@ impl Shard {
 
     fn progress(&mut self, n: usize, kind: Kind) {
         let minion = &mut self.minions[n];
-        let slot = if kind == Kind::Req { &mut minion.req } else { &mut minion.sub };
+        let slot = if kind == Kind::Req {
+            &mut minion.req
+        } else {
+            &mut minion.sub
+        };
         let Some(connection) = slot else { return };
         let mut inputs = Vec::new();
         let outcome = connection.progress(&mut |input| inputs.push(input));
@@ -176,7 +185,11 @@ impl Shard {
             self.minions[n].queue.push_front(item);
             return;
         }
-        self.stats.error(format!("a {} was not acknowledged in {} attempts", item.op.name(), item.tries));
+        self.stats.error(format!(
+            "a {} was not acknowledged in {} attempts",
+            item.op.name(),
+            item.tries
+        ));
         self.shared.failed.fetch_add(1, Ordering::AcqRel);
         self.ended(item.op);
     }
@@ -197,7 +210,9 @@ impl Shard {
         let now = Instant::now();
         let rounds = self.shared.rounds.load(Ordering::Acquire);
         for n in 0..self.minions.len() {
-            if self.minions[n].task.is_some() && now.duration_since(self.minions[n].sent) > self.options.timeout {
+            if self.minions[n].task.is_some()
+                && now.duration_since(self.minions[n].sent) > self.options.timeout
+            {
                 self.stats.note("time-outs");
                 self.minions[n].req = None;
                 self.repeat(n);
@@ -211,7 +226,11 @@ impl Shard {
                 self.next_task(n);
             }
             let minion = &mut self.minions[n];
-            if minion.rounds < rounds && minion.session.is_some() && !minion.wants_sign_in && minion.task.is_none() {
+            if minion.rounds < rounds
+                && minion.session.is_some()
+                && !minion.wants_sign_in
+                && minion.task.is_none()
+            {
                 minion.rounds += 1;
                 self.want_sign_in(n);
             }
@@ -232,9 +251,14 @@ impl Shard {
 
     fn begin_sign_ins(&mut self) {
         while self.signing_in < self.options.sign_ins {
-            let Some(n) = self.sign_in_queue.pop_front() else { return };
+            let Some(n) = self.sign_in_queue.pop_front() else {
+                return;
+            };
             // While another task is at hand or a pause runs, the minion comes back to it later.
-            if self.minions[n].wants_sign_in && self.minions[n].task.is_none() && self.minions[n].pause.is_none() {
+            if self.minions[n].wants_sign_in
+                && self.minions[n].task.is_none()
+                && self.minions[n].pause.is_none()
+            {
                 self.sign_in(n);
             }
         }
@@ -242,10 +266,11 @@ impl Shard {
 
     fn sign_in(&mut self, n: usize) {
         let minion = &mut self.minions[n];
-        let (sign_in, request) = match SignIn::begin(&minion.id, &minion.keys, minion.pinned.as_ref()) {
-            Ok(begun) => begun,
-            Err(e) => return self.stats.error(e.to_string()),
-        };
+        let (sign_in, request) =
+            match SignIn::begin(&minion.id, &minion.keys, minion.pinned.as_ref()) {
+                Ok(begun) => begun,
+                Err(e) => return self.stats.error(e.to_string()),
+            };
         minion.wants_sign_in = false;
         minion.sign_in_since.get_or_insert_with(Instant::now);
         minion.task = Some(Task::SignIn(sign_in));
@@ -259,8 +284,12 @@ impl Shard {
         if minion.task.is_some() || minion.wants_sign_in || minion.pause.is_some() {
             return;
         }
-        let Some(session) = &minion.session else { return };
-        let Some(mut item) = minion.queue.pop_front() else { return };
+        let Some(session) = &minion.session else {
+            return;
+        };
+        let Some(mut item) = minion.queue.pop_front() else {
+            return;
+        };
         item.since.get_or_insert_with(Instant::now);
         let (request, nonce) = session.seal(&minion.id, &minion.keys, &item.load);
         minion.task = Some(Task::Return(Box::new(item), nonce));
@@ -284,7 +313,10 @@ impl Shard {
     fn connect(&self, n: usize, kind: Kind, address: SocketAddr) -> io::Result<Connection> {
         let connection = Connection::open(address, kind)?;
         let token = n as u64 * 2 + u64::from(kind == Kind::Sub);
-        let flags = EpollFlags::EPOLLIN | EpollFlags::EPOLLOUT | EpollFlags::EPOLLRDHUP | EpollFlags::EPOLLET;
+        let flags = EpollFlags::EPOLLIN
+            | EpollFlags::EPOLLOUT
+            | EpollFlags::EPOLLRDHUP
+            | EpollFlags::EPOLLET;
         self.epoll.add(&connection, EpollEvent::new(flags, token))?;
         Ok(connection)
     }
@@ -293,10 +325,16 @@ impl Shard {
         if !self.options.subscribe || self.minions[n].sub.is_some() {
             return;
         }
-        let Some(session) = &self.minions[n].session else { return };
+        let Some(session) = &self.minions[n].session else {
+            return;
+        };
         let port = self.options.publish_port.unwrap_or(session.publish_port);
         self.minions[n].pongs = 0;
-        match self.connect(n, Kind::Sub, SocketAddr::new(self.options.master.ip(), port)) {
+        match self.connect(
+            n,
+            Kind::Sub,
+            SocketAddr::new(self.options.master.ip(), port),
+        ) {
             Ok(connection) => self.minions[n].sub = Some(connection),
             Err(e) => self.lost(n, Kind::Sub, &e),
         }
@@ -339,8 +377,16 @@ impl Shard {
                 return self.pause(n);
             }
         };
-        let took = minion.sign_in_since.take().map(|s| s.elapsed()).unwrap_or_default();
-        let op = if minion.pinned.is_some() { Op::SignInAgain } else { Op::SignIn };
+        let took = minion
+            .sign_in_since
+            .take()
+            .map(|s| s.elapsed())
+            .unwrap_or_default();
+        let op = if minion.pinned.is_some() {
+            Op::SignInAgain
+        } else {
+            Op::SignIn
+        };
         minion.pinned.get_or_insert_with(|| session.master.clone());
         if let Some(earlier) = &minion.session {
             session.follow(earlier);
@@ -354,19 +400,23 @@ impl Shard {
         self.count_ready(n);
         for body in std::mem::take(&mut self.minions[n].held) {
             if !self.open(n, &body) {
-                self.stats.error("a publication cannot be opened after a new sign-in");
+                self.stats
+                    .error("a publication cannot be opened after a new sign-in");
             }
         }
     }
 
     fn acknowledged(&mut self, n: usize, item: Return, nonce: &str, body: &[u8]) {
         let minion = &mut self.minions[n];
-        let Some(session) = &minion.session else { return };
+        let Some(session) = &minion.session else {
+            return;
+        };
         match session.open(nonce, body) {
             Ok(Value::Nil) => {}
             Ok(_) => return self.wrong(item, "the answer to a return is not empty"),
             Err(Fault::SignInAgain) => {
-                self.stats.note("requests answered with a wish for a new sign-in");
+                self.stats
+                    .note("requests answered with a wish for a new sign-in");
                 self.want_sign_in(n);
                 return self.retry(n, item);
             }
@@ -377,9 +427,16 @@ impl Shard {
         if self.options.record
             && let Ok(mut record) = self.shared.record.lock()
         {
-            record.push((item.load.str("jid").unwrap_or_default().to_owned(), minion.id.clone()));
+            record.push((
+                item.load.str("jid").unwrap_or_default().to_owned(),
+                minion.id.clone(),
+            ));
         }
-        let counter = if item.op == Op::Return { &self.shared.returned } else { &self.shared.answered };
+        let counter = if item.op == Op::Return {
+            &self.shared.returned
+        } else {
+            &self.shared.answered
+        };
         counter.fetch_add(1, Ordering::AcqRel);
         self.ended(item.op);
     }
@@ -402,8 +459,13 @@ impl Shard {
     /// Opens and answers a publication; `false` if it needs another key.
     fn open(&mut self, n: usize, body: &[u8]) -> bool {
         let minion = &mut self.minions[n];
-        let Some(session) = &mut minion.session else { return false };
-        let known = self.opened.as_ref().is_some_and(|o| o.bytes == body && o.key == session.key_text());
+        let Some(session) = &mut minion.session else {
+            return false;
+        };
+        let known = self
+            .opened
+            .as_ref()
+            .is_some_and(|o| o.bytes == body && o.key == session.key_text());
         if !known {
             match session.publication(body) {
                 Ok(publication) => {
@@ -421,13 +483,18 @@ impl Shard {
                 }
             }
         }
-        let Some(opened) = &self.opened else { return true };
+        let Some(opened) = &self.opened else {
+            return true;
+        };
         if !session.take_serial(&opened.publication) {
             self.stats.error("a publication came twice or out of order");
             return true;
         }
         let job = &opened.publication.load;
-        let facts = Facts { id: &minion.id, grains: &self.grains };
+        let facts = Facts {
+            id: &minion.id,
+            grains: &self.grains,
+        };
         if !opened.target.as_ref().is_some_and(|t| t.matches(&facts)) {
             return true;
         }
@@ -440,7 +507,13 @@ impl Shard {
             return true;
         }
         let load = answer(&minion.id, job, &|jid| minion.running(jid));
-        let item = Return { load, op: Op::Answer, since: None, tries: 0, job: job.clone() };
+        let item = Return {
+            load,
+            op: Op::Answer,
+            since: None,
+            tries: 0,
+            job: job.clone(),
+        };
         minion.queue.push_back(item);
         true
     }
@@ -449,10 +522,12 @@ impl Shard {
     fn begin_returns(&mut self) {
         let concurrency = self.shared.concurrency.load(Ordering::Acquire);
         while self.returning < concurrency {
-            let taken = self
-                .shared
-                .quota
-                .fetch_update(Ordering::AcqRel, Ordering::Acquire, |left| left.checked_sub(1));
+            let taken =
+                self.shared
+                    .quota
+                    .fetch_update(Ordering::AcqRel, Ordering::Acquire, |left| {
+                        left.checked_sub(1)
+                    });
             if taken.is_err() {
                 return;
             }
@@ -466,7 +541,13 @@ impl Shard {
                 "cmd" => "_return", "id" => minion.id.as_str(), "success" => true, "return" => true, "retcode" => 0,
                 "jid" => self.round_jid.as_str(), "fun" => "test.ping", "fun_args" => Vec::<Value>::new(),
             };
-            minion.queue.push_back(Return { load, op: Op::Return, since: None, tries: 0, job: Map::new() });
+            minion.queue.push_back(Return {
+                load,
+                op: Op::Return,
+                since: None,
+                tries: 0,
+                job: Map::new(),
+            });
             self.returning += 1;
             self.shared.under_way.fetch_add(1, Ordering::AcqRel);
             self.next_task(n);

@@ -88,7 +88,10 @@ impl Stats {
         let mut sorted = latencies.clone();
         sorted.sort_unstable();
         let at = |p: f64| ((sorted.len() - 1) as f64 * p).round() as usize;
-        points.iter().map(|p| f64::from(sorted[at(*p)]) / 1000.0).collect()
+        points
+            .iter()
+            .map(|p| f64::from(sorted[at(*p)]) / 1000.0)
+            .collect()
     }
 }
 
@@ -102,7 +105,10 @@ mod tests {
         for ms in (1..=101).rev() {
             stats.done(Op::Return, Duration::from_millis(ms));
         }
-        assert_eq!(stats.percentiles(Op::Return, &[0.0, 0.5, 0.99, 1.0]), [1.0, 51.0, 100.0, 101.0]);
+        assert_eq!(
+            stats.percentiles(Op::Return, &[0.0, 0.5, 0.99, 1.0]),
+            [1.0, 51.0, 100.0, 101.0]
+        );
         assert!(stats.percentiles(Op::SignIn, &[0.5]).is_empty());
     }
 

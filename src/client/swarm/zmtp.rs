@@ -176,9 +176,17 @@ impl Connection {
     /// Takes one greeting or frame from the input; `false` if none is whole.
     fn step(&mut self, each: &mut dyn FnMut(Input)) -> io::Result<bool> {
         if self.phase == Phase::Greeting {
-            let Some(greeting) = self.input.get(..GREETING) else { return Ok(false) };
-            if greeting[0] != 0xff || greeting[9] != 0x7f || greeting[10] < 3 || !greeting[12..].starts_with(b"NULL\0") {
-                return Err(broken("the peer does not speak ZMTP 3 with the NULL mechanism"));
+            let Some(greeting) = self.input.get(..GREETING) else {
+                return Ok(false);
+            };
+            if greeting[0] != 0xff
+                || greeting[9] != 0x7f
+                || greeting[10] < 3
+                || !greeting[12..].starts_with(b"NULL\0")
+            {
+                return Err(broken(
+                    "the peer does not speak ZMTP 3 with the NULL mechanism",
+                ));
             }
             self.read = GREETING;
             let mut ready = Vec::new();
@@ -188,7 +196,9 @@ impl Connection {
             self.phase = Phase::Handshake;
             return Ok(true);
         }
-        let Some((flags, body)) = self.next_frame()? else { return Ok(false) };
+        let Some((flags, body)) = self.next_frame()? else {
+            return Ok(false);
+        };
         if flags & COMMAND != 0 {
             self.take_command(&body, each)?;
         } else if self.phase != Phase::Ready {
@@ -201,22 +211,31 @@ impl Connection {
 
     fn next_frame(&mut self) -> io::Result<Option<(u8, Vec<u8>)>> {
         let rest = &self.input[self.read..];
-        let Some(flags) = rest.first().copied() else { return Ok(None) };
+        let Some(flags) = rest.first().copied() else {
+            return Ok(None);
+        };
         let head = if flags & LONG != 0 { 9 } else { 2 };
-        let Some(length) = rest.get(1..head) else { return Ok(None) };
+        let Some(length) = rest.get(1..head) else {
+            return Ok(None);
+        };
         let length = length.iter().fold(0u64, |n, b| n << 8 | u64::from(*b));
         if length > MAX_FRAME {
             return Err(broken("a frame is too long"));
         }
         let end = head + length as usize;
-        let Some(body) = rest.get(head..end) else { return Ok(None) };
+        let Some(body) = rest.get(head..end) else {
+            return Ok(None);
+        };
         let body = body.to_vec();
         self.read += end;
         Ok(Some((flags, body)))
     }
 
     fn take_command(&mut self, body: &[u8], each: &mut dyn FnMut(Input)) -> io::Result<()> {
-        let Some((name, data)) = body.split_first().and_then(|(n, rest)| rest.split_at_checked(usize::from(*n))) else {
+        let Some((name, data)) = body
+            .split_first()
+            .and_then(|(n, rest)| rest.split_at_checked(usize::from(*n)))
+        else {
             return Err(broken("a command without a name"));
         };
         match name {
@@ -264,7 +283,11 @@ impl AsFd for Connection {
 fn connect(address: SocketAddr) -> io::Result<TcpStream> {
     use nix::errno::Errno;
     use nix::sys::socket::{AddressFamily, SockFlag, SockType, SockaddrStorage, connect, socket};
-    let family = if address.is_ipv4() { AddressFamily::Inet } else { AddressFamily::Inet6 };
+    let family = if address.is_ipv4() {
+        AddressFamily::Inet
+    } else {
+        AddressFamily::Inet6
+    };
     let flags = SockFlag::SOCK_NONBLOCK | SockFlag::SOCK_CLOEXEC;
     let fd = socket(family, SockType::Stream, flags, None)?;
     match connect(fd.as_raw_fd(), &SockaddrStorage::from(address)) {

@@ -59,7 +59,12 @@ pub(super) fn request(worker: &mut Context, sealed: &Sealed, peer: &str) -> Answ
             return Answer::clear(&refusal.reply());
         }
     };
-    let Opened { id, crypticle, mut load, nonce } = opened;
+    let Opened {
+        id,
+        crypticle,
+        mut load,
+        nonce,
+    } = opened;
     let cmd = load.str("cmd").unwrap_or_default().to_owned();
     let Some(command) = Command::parse(&cmd) else {
         worker.count_unknown(&cmd, id.as_str());
@@ -102,7 +107,10 @@ fn reply(crypticle: &Crypticle, value: &Value, nonce: &str) -> Answer {
 }
 
 fn proven(bytes: Vec<u8>) -> Answer {
-    Answer { bytes, proven: true }
+    Answer {
+        bytes,
+        proven: true,
+    }
 }
 
 fn failed(cmd: &str, id: &MinionId, e: &RoleError) -> Answer {
@@ -149,7 +157,12 @@ fn open(worker: &mut Context, sealed: &Sealed) -> Result<Opened, Refusal> {
         Some(Value::Str(nonce)) if nonce.len() == 32 => nonce,
         _ => return Err(Refusal::BadLoad),
     };
-    Ok(Opened { id, crypticle, load, nonce })
+    Ok(Opened {
+        id,
+        crypticle,
+        load,
+        nonce,
+    })
 }
 
 /// `_return`: keep the result, then tell the bus.
@@ -179,7 +192,9 @@ fn returned(worker: &mut Context, id: &MinionId, mut load: Map) -> Result<Value,
     }
     if store && worker.config.job_cache {
         match worker.jobs.save_return(&jid, id, &load) {
-            Err(e) if e.kind() == std::io::ErrorKind::InvalidInput => log::warn!("{id}: {e}; not kept"),
+            Err(e) if e.kind() == std::io::ErrorKind::InvalidInput => {
+                log::warn!("{id}: {e}; not kept")
+            }
             other => other?,
         }
     }
@@ -191,16 +206,19 @@ fn returned(worker: &mut Context, id: &MinionId, mut load: Map) -> Result<Value,
 fn signature_good(worker: &mut Context, id: &MinionId, load: &mut Map) -> bool {
     let Some(sig) = load.remove("sig") else {
         if worker.config.require_minion_sign_messages {
-            log::error!("{id} returned without a signature, which require_minion_sign_messages demands; dropped");
+            log::error!(
+                "{id} returned without a signature, which require_minion_sign_messages demands; dropped"
+            );
             return false;
         }
         return true;
     };
     let algorithm: Signing = worker.config.signing_algorithm.parse().unwrap_or_default();
     let signed = msgpack::encode_map(load, Profile::Local);
-    let good = worker
-        .accepted_key(id)
-        .is_some_and(|key| sig.as_bytes().is_some_and(|s| key.verify(algorithm, &signed, s)));
+    let good = worker.accepted_key(id).is_some_and(|key| {
+        sig.as_bytes()
+            .is_some_and(|s| key.verify(algorithm, &signed, s))
+    });
     load.set("sig", sig);
     if good {
         return true;
@@ -214,7 +232,9 @@ fn minion_event(worker: &mut Context, id: &MinionId, load: Map) -> Result<Value,
     let pretag = load.str("pretag").map(str::to_owned);
     if let Some(events) = load.get("events").and_then(Value::as_array) {
         for event in events.iter().filter_map(Value::as_map) {
-            let Some(tag) = event.str("tag") else { continue };
+            let Some(tag) = event.str("tag") else {
+                continue;
+            };
             let data = match event.get("data") {
                 Some(Value::Map(data)) => data.clone(),
                 Some(other) => crate::map! {"data" => other.clone()},
@@ -255,7 +275,13 @@ fn may_fire(id: &MinionId, tag: &str) -> bool {
         }
         (Some("salt"), Some("minion")) => parts.next() == Some(id.as_str()),
         (Some("salt"), Some("beacon")) => parts.next() == Some(id.as_str()),
-        (Some("salt"), Some("auth" | "key" | "cloud" | "run" | "cluster" | "wheel" | "presence" | "stats" | "batch" | "netapi" | "fileserver" | "event")) => false,
+        (
+            Some("salt"),
+            Some(
+                "auth" | "key" | "cloud" | "run" | "cluster" | "wheel" | "presence" | "stats"
+                | "batch" | "netapi" | "fileserver" | "event",
+            ),
+        ) => false,
         (Some("minion" | "resource"), Some("refresh")) => false,
         (Some("halite" | "syndic"), _) => false,
         (Some(bare), None) => bare != "key" && bare.parse::<Jid>().is_err(),
@@ -264,10 +290,24 @@ fn may_fire(id: &MinionId, tag: &str) -> bool {
 }
 
 /// `_pillar`: an empty pillar in the form of reference 6.4; the grains are kept for targeting.
-fn pillar(worker: &mut Context, id: &MinionId, load: &Map, sealed: &Sealed, nonce: &str) -> Result<Value, RoleError> {
+fn pillar(
+    worker: &mut Context,
+    id: &MinionId,
+    load: &Map,
+    sealed: &Sealed,
+    nonce: &str,
+) -> Result<Value, RoleError> {
     let failed = |e: &dyn std::fmt::Display| RoleError::new(1, e.to_string());
-    let enc: Encryption = sealed.enc_algo.unwrap_or("OAEP-SHA1").parse().map_err(|e| failed(&e))?;
-    let sig: Signing = sealed.sig_algo.unwrap_or("PKCS1v15-SHA1").parse().map_err(|e| failed(&e))?;
+    let enc: Encryption = sealed
+        .enc_algo
+        .unwrap_or("OAEP-SHA1")
+        .parse()
+        .map_err(|e| failed(&e))?;
+    let sig: Signing = sealed
+        .sig_algo
+        .unwrap_or("PKCS1v15-SHA1")
+        .parse()
+        .map_err(|e| failed(&e))?;
     let key = worker
         .accepted_key(id)
         .ok_or_else(|| RoleError::new(1, "its key is no longer accepted"))?;
@@ -290,7 +330,9 @@ fn pillar(worker: &mut Context, id: &MinionId, load: &Map, sealed: &Sealed, nonc
     let signature = worker.master.sign(sig, &data);
     let inner = Value::Map(crate::map! {"data" => data, "sig" => signature});
     let sealed = Crypticle::new(&once).dumps(&inner, None);
-    Ok(Value::Map(crate::map! {"key" => wrapped, "pillar" => sealed}))
+    Ok(Value::Map(
+        crate::map! {"key" => wrapped, "pillar" => sealed},
+    ))
 }
 
 fn file_envs(worker: &Context) -> Value {
@@ -362,17 +404,34 @@ mod tests {
     fn a_minion_speaks_only_for_itself() {
         let id: MinionId = "m1".parse().unwrap();
         for good in [
-            "minion_start", "salt/minion/m1/start", "my/own/tag", "custom", "salt/beacon/m1/load/",
-            "salt/job/20261121092637195592/prog/m1/0", "_salt_error", "minion_ping", "salt/state_result/x",
+            "minion_start",
+            "salt/minion/m1/start",
+            "my/own/tag",
+            "custom",
+            "salt/beacon/m1/load/",
+            "salt/job/20261121092637195592/prog/m1/0",
+            "_salt_error",
+            "minion_ping",
+            "salt/state_result/x",
         ] {
             assert!(may_fire(&id, good), "{good}");
         }
         for bad in [
-            "salt/job/20261121092637195592/ret/m1", "salt/job/20261121092637195592/ret/m2",
-            "salt/job/20261121092637195592/new", "salt/job/20261121092637195592/prog/m2/0",
-            "salt/minion/m2/start", "salt/auth", "salt/key", "key", "salt/run/20261121092637195592/ret",
-            "salt/wheel/1/ret", "20261121092637195592", "minion/refresh/m2", "salt/presence/change",
-            "halite/bus/dropped", "syndic/x/1",
+            "salt/job/20261121092637195592/ret/m1",
+            "salt/job/20261121092637195592/ret/m2",
+            "salt/job/20261121092637195592/new",
+            "salt/job/20261121092637195592/prog/m2/0",
+            "salt/minion/m2/start",
+            "salt/auth",
+            "salt/key",
+            "key",
+            "salt/run/20261121092637195592/ret",
+            "salt/wheel/1/ret",
+            "20261121092637195592",
+            "minion/refresh/m2",
+            "salt/presence/change",
+            "halite/bus/dropped",
+            "syndic/x/1",
         ] {
             assert!(!may_fire(&id, bad), "{bad}");
         }

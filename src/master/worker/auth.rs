@@ -48,13 +48,22 @@ pub(super) fn decide(known: Known) -> Verdict {
         return Verdict::Accepted;
     }
     match known.stored {
-        Some((KeyState::Rejected, _)) => Verdict::Rejected { store: false, act: true },
+        Some((KeyState::Rejected, _)) => Verdict::Rejected {
+            store: false,
+            act: true,
+        },
         Some((KeyState::Accepted, true)) => Verdict::Accepted,
         Some((KeyState::Accepted, false)) => Verdict::Denied,
-        None if known.autoreject => Verdict::Rejected { store: true, act: true },
+        None if known.autoreject => Verdict::Rejected {
+            store: true,
+            act: true,
+        },
         None if known.autosign => Verdict::Accepted,
         None => Verdict::Pending { store: true },
-        Some(_) if known.autoreject => Verdict::Rejected { store: true, act: true },
+        Some(_) if known.autoreject => Verdict::Rejected {
+            store: true,
+            act: true,
+        },
         Some((_, false)) => Verdict::Denied,
         Some((_, true)) if known.autosign => Verdict::Accepted,
         Some((_, true)) => Verdict::Pending { store: false },
@@ -67,27 +76,46 @@ pub(super) fn request(worker: &mut Context, load: &Map, peer: &str) -> Result<Va
     let Some(nonce) = load.str("nonce") else {
         return Err(RoleError::new(1, "the request has no nonce"));
     };
-    let Ok(sig_algo) = load.str("sig_algo").unwrap_or("PKCS1v15-SHA1").parse::<Signing>() else {
+    let Ok(sig_algo) = load
+        .str("sig_algo")
+        .unwrap_or("PKCS1v15-SHA1")
+        .parse::<Signing>()
+    else {
         return bad("bad sig algo");
     };
     let answer = |worker: &Context, ret: Value| {
-        signed(worker, &crate::map! {"ret" => ret, "nonce" => nonce}, sig_algo)
+        signed(
+            worker,
+            &crate::map! {"ret" => ret, "nonce" => nonce},
+            sig_algo,
+        )
     };
     let text = load.str("id").unwrap_or_default();
     let Ok(id) = text.parse::<MinionId>() else {
         log::warn!("{peer} tried to sign in with an id that cannot be used: {text:.64?}");
         return Ok(answer(worker, false.into()));
     };
-    let Some(presented) = load.str("pub").filter(|p| p.len() <= MAX_PUB).map(clean_key) else {
+    let Some(presented) = load
+        .str("pub")
+        .filter(|p| p.len() <= MAX_PUB)
+        .map(clean_key)
+    else {
         return Ok(answer(worker, false.into()));
     };
     let Ok(key) = PublicKey::from_pem(&presented) else {
         log::warn!("{peer} tried to sign in as {id} with something that is no RSA public key");
         return Ok(answer(worker, false.into()));
     };
-    let auth = Auth { id: &id, presented: &presented, load };
+    let auth = Auth {
+        id: &id,
+        presented: &presented,
+        load,
+    };
     if is_full(worker, &id) {
-        log::warn!("{id} may not sign in: max_minions ({}) are connected", worker.config.max_minions);
+        log::warn!(
+            "{id} may not sign in: max_minions ({}) are connected",
+            worker.config.max_minions
+        );
         auth.event(worker, false, Some("full"));
         return Ok(answer(worker, "full".into()));
     }
@@ -186,8 +214,19 @@ impl Auth<'_> {
     }
 }
 
-fn accepted(worker: &mut Context, auth: &Auth, key: &PublicKey, sig_algo: Signing, nonce: &str) -> Result<Value, RoleError> {
-    let Ok(enc_algo) = auth.load.str("enc_algo").unwrap_or("OAEP-SHA1").parse::<Encryption>() else {
+fn accepted(
+    worker: &mut Context,
+    auth: &Auth,
+    key: &PublicKey,
+    sig_algo: Signing,
+    nonce: &str,
+) -> Result<Value, RoleError> {
+    let Ok(enc_algo) = auth
+        .load
+        .str("enc_algo")
+        .unwrap_or("OAEP-SHA1")
+        .parse::<Encryption>()
+    else {
         return Ok(clear_reply("bad enc algo"));
     };
     let crypto = |e: crate::crypto::CryptoError| RoleError::new(1, e.to_string());
@@ -197,7 +236,10 @@ fn accepted(worker: &mut Context, auth: &Auth, key: &PublicKey, sig_algo: Signin
         "publish_port" => worker.config.publish_port,
     };
     if let Some(signing) = &worker.signing {
-        reply.set("pub_sig", signing.for_algorithm(sig_algo, &worker.master_pub));
+        reply.set(
+            "pub_sig",
+            signing.for_algorithm(sig_algo, &worker.master_pub),
+        );
     }
     if let Some(token) = auth.load.bytes("token") {
         // A token that does not decrypt is left out; a minion that has pinned our key
@@ -208,8 +250,14 @@ fn accepted(worker: &mut Context, auth: &Auth, key: &PublicKey, sig_algo: Signin
     }
     let aes = worker.aes_key()?;
     let session = worker.sessions.get_or_create(auth.id)?;
-    reply.set("aes", key.encrypt(enc_algo, aes.text.as_bytes()).map_err(crypto)?);
-    reply.set("session", key.encrypt(enc_algo, session.as_bytes()).map_err(crypto)?);
+    reply.set(
+        "aes",
+        key.encrypt(enc_algo, aes.text.as_bytes()).map_err(crypto)?,
+    );
+    reply.set(
+        "session",
+        key.encrypt(enc_algo, session.as_bytes()).map_err(crypto)?,
+    );
     reply.set("sig", aes.digest_signature);
     reply.set("nonce", nonce);
     Ok(signed(worker, &reply, sig_algo))
@@ -268,11 +316,20 @@ fn grain_listed(dir: &Option<PathBuf>, grains: &Map, config: &MasterConfig) -> b
 /// Lines of a signing file without comments; none if others may write it.
 fn read_lines(path: &Path, config: &MasterConfig) -> Vec<String> {
     use std::os::unix::fs::PermissionsExt;
-    let Ok(meta) = std::fs::metadata(path) else { return Vec::new() };
+    let Ok(meta) = std::fs::metadata(path) else {
+        return Vec::new();
+    };
     let mode = meta.permissions().mode();
-    let forbidden = if config.permissive_pki_access { 0o002 } else { 0o022 };
+    let forbidden = if config.permissive_pki_access {
+        0o002
+    } else {
+        0o022
+    };
     if mode & forbidden != 0 {
-        log::warn!("{} is writable by others and is ignored; chmod go-w it", path.display());
+        log::warn!(
+            "{} is writable by others and is ignored; chmod go-w it",
+            path.display()
+        );
         return Vec::new();
     }
     let text = std::fs::read_to_string(path).unwrap_or_default();
@@ -293,20 +350,34 @@ pub(crate) enum PubkeySignature {
 
 impl PubkeySignature {
     /// Loads what the options name; `None` if the option is off.
-    pub fn load(config: &MasterConfig, _master_pub: &str) -> Result<Option<PubkeySignature>, RoleError> {
+    pub fn load(
+        config: &MasterConfig,
+        _master_pub: &str,
+    ) -> Result<Option<PubkeySignature>, RoleError> {
         if !config.master_sign_pubkey {
             return Ok(None);
         }
         if config.master_use_pubkey_signature {
             let derived = || format!("{}_pubkey_signature", config.id);
-            let name = config.master_pubkey_signature.clone().unwrap_or_else(derived);
+            let name = config
+                .master_pubkey_signature
+                .clone()
+                .unwrap_or_else(derived);
             let path = config.pki_dir.join(name);
             let text = std::fs::read_to_string(&path).map_err(|e| {
-                RoleError::new(1, format!("{}: {e}; make it with `halite-key --gen-signature`", path.display()))
+                RoleError::new(
+                    1,
+                    format!(
+                        "{}: {e}; make it with `halite-key --gen-signature`",
+                        path.display()
+                    ),
+                )
             })?;
             return Ok(Some(PubkeySignature::Ready(text)));
         }
-        let path = config.pki_dir.join(format!("{}.pem", config.master_sign_key_name));
+        let path = config
+            .pki_dir
+            .join(format!("{}.pem", config.master_sign_key_name));
         let key = crate::master::load_or_create_key(&path, config.keysize as usize)?;
         Ok(Some(PubkeySignature::Key(key)))
     }
@@ -331,7 +402,12 @@ mod tests {
     use super::*;
 
     fn known(stored: Option<(KeyState, bool)>) -> Known {
-        Known { stored, autosign: false, autoreject: false, open: false }
+        Known {
+            stored,
+            autosign: false,
+            autoreject: false,
+            open: false,
+        }
     }
 
     #[test]
@@ -339,13 +415,27 @@ mod tests {
         use KeyState::*;
         let reject = |store| Verdict::Rejected { store, act: true };
         let pending = |store| Verdict::Pending { store };
-        let sign = |k: Known| Known { autosign: true, ..k };
-        let refuse = |k: Known| Known { autoreject: true, ..k };
+        let sign = |k: Known| Known {
+            autosign: true,
+            ..k
+        };
+        let refuse = |k: Known| Known {
+            autoreject: true,
+            ..k
+        };
         let cases = [
             ("4", known(Some((Rejected, true))), reject(false)),
-            ("4, list cannot help", sign(known(Some((Rejected, true)))), reject(false)),
+            (
+                "4, list cannot help",
+                sign(known(Some((Rejected, true)))),
+                reject(false),
+            ),
             ("5", known(Some((Accepted, false))), Verdict::Denied),
-            ("5, list cannot help", sign(known(Some((Accepted, false)))), Verdict::Denied),
+            (
+                "5, list cannot help",
+                sign(known(Some((Accepted, false)))),
+                Verdict::Denied,
+            ),
             ("8", known(Some((Accepted, true))), Verdict::Accepted),
             ("6a", refuse(known(None)), reject(true)),
             ("6b", known(None), pending(true)),
@@ -355,7 +445,14 @@ mod tests {
             ("7c", known(Some((Pending, true))), pending(false)),
             ("7d", sign(known(Some((Pending, false)))), Verdict::Denied),
             ("7e", sign(known(Some((Pending, true)))), Verdict::Accepted),
-            ("3", Known { open: true, ..known(Some((Rejected, false))) }, Verdict::Accepted),
+            (
+                "3",
+                Known {
+                    open: true,
+                    ..known(Some((Rejected, false)))
+                },
+                Verdict::Accepted,
+            ),
         ];
         for (row, input, verdict) in cases {
             assert_eq!(decide(input), verdict, "row {row}");

@@ -3,10 +3,11 @@
 use crate::config::MasterConfig;
 use crate::crypto::{Crypticle, KeyString, PrivateKey, PublicKey};
 use crate::master::events::Bus;
-use crate::master::roles::{self, RoleError};
+use crate::master::roles::RoleError;
 use crate::store::jobs::JobStore;
 use crate::store::keys::{KeyState, KeyStore};
 use crate::store::minions::MinionCache;
+use crate::store::open;
 use crate::store::sessions::SessionStore;
 use crate::sys::shared::SharedSecret;
 use crate::transport::sockets::ipc_url;
@@ -68,10 +69,10 @@ impl Context {
         let master_pub = crate::crypto::clean_key(&master.public().to_pem());
         let signing = super::auth::PubkeySignature::load(&config, &master_pub)?;
         Ok(Context {
-            keys: roles::key_store(&config),
-            sessions: roles::session_store(&config),
-            jobs: Box::new(roles::job_store(&config)),
-            minions: roles::minion_cache(&config),
+            keys: open::key_store(&config),
+            sessions: open::session_store(&config),
+            jobs: Box::new(open::job_store(&config)),
+            minions: open::minion_cache(&config),
             bus: Bus::new(&config),
             shared: SharedSecret::inherited()?,
             jids: JidClock::default(),
@@ -140,7 +141,9 @@ impl Context {
     /// (`ReqServerChannel.validate_token`). It never changes for a key, so that one
     /// verification serves for all requests.
     pub fn token_valid(&mut self, id: &MinionId, token: &[u8]) -> bool {
-        let Some(peer) = self.peer(id) else { return false };
+        let Some(peer) = self.peer(id) else {
+            return false;
+        };
         if let Some(known) = &peer.token {
             return crate::crypto::constant_time_eq(known, token);
         }

@@ -53,7 +53,12 @@ impl Answer {
 }
 
 /// Runs the role `name` (`MWorker-0`, ...) until it is told to stop.
-pub fn run(config: MasterConfig, name: &str, roles: &Roles, stop: &StopFlag) -> Result<(), RoleError> {
+pub fn run(
+    config: MasterConfig,
+    name: &str,
+    roles: &Roles,
+    stop: &StopFlag,
+) -> Result<(), RoleError> {
     let context = zmq::Context::new();
     let socket = context.socket(zmq::DEALER)?;
     socket.set_identity(name.as_bytes())?;
@@ -83,7 +88,9 @@ pub fn run(config: MasterConfig, name: &str, roles: &Roles, stop: &StopFlag) -> 
             Err(zmq::Error::EAGAIN | zmq::Error::EINTR) => continue,
             Err(e) => return Err(e.into()),
         };
-        let [seq, peer, body] = parts.as_slice() else { continue };
+        let [seq, peer, body] = parts.as_slice() else {
+            continue;
+        };
         let peer = String::from_utf8_lossy(peer);
         watchdog.begin();
         let answer = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
@@ -92,9 +99,20 @@ pub fn run(config: MasterConfig, name: &str, roles: &Roles, stop: &StopFlag) -> 
         watchdog.end();
         let panicked = answer.is_err();
         let answer = answer.unwrap_or_else(|_| Answer::clear(&HANDLER_FAILED.into()));
-        socket.send_multipart([b"D".as_slice(), seq, &[u8::from(answer.proven)], &answer.bytes], 0)?;
+        socket.send_multipart(
+            [
+                b"D".as_slice(),
+                seq,
+                &[u8::from(answer.proven)],
+                &answer.bytes,
+            ],
+            0,
+        )?;
         if panicked {
-            return Err(RoleError::new(EXIT_PANIC, format!("a handler panicked on a request of {peer}")));
+            return Err(RoleError::new(
+                EXIT_PANIC,
+                format!("a handler panicked on a request of {peer}"),
+            ));
         }
     }
     Ok(())
@@ -118,8 +136,18 @@ fn handle(worker: &mut Context, body: &[u8], peer: &str) -> Answer {
             Ok(load) => clear_request(worker, load, peer),
             Err(refusal) => Answer::clear(&refusal.reply()),
         },
-        Body::Sealed { id, load, enc_algo, sig_algo } => {
-            let sealed = aes::Sealed { id, load, enc_algo, sig_algo };
+        Body::Sealed {
+            id,
+            load,
+            enc_algo,
+            sig_algo,
+        } => {
+            let sealed = aes::Sealed {
+                id,
+                load,
+                enc_algo,
+                sig_algo,
+            };
             aes::request(worker, &sealed, peer)
         }
     }

@@ -2,29 +2,43 @@
 //! (`salt/master.py ClearFuncs.publish`, `_prep_pub`; reference `salt-protocol.md` 5.2, 7.2).
 
 use super::context::Context;
-use crate::config::SaltSeries;
 use super::local;
+use crate::config::SaltSeries;
 use crate::master::roles::RoleError;
-use crate::store::keys::{IdList, KeyState};
-use crate::store::minions::MinionCache;
-use crate::target::{Inventory, Kind, Target};
+use crate::store::keys::KeyState;
+use crate::store::minions::Known;
+use crate::target::{Kind, Target};
 use crate::wire::ids::{Jid, MinionId};
 use crate::wire::msgpack::{self, Profile};
 use crate::wire::{Map, Value};
-use std::sync::Arc;
 
 /// Keys of `kwargs` that go to the minions as they are.
-const EXTRAS: [&str; 5] = ["metadata", "ret_config", "ret_kwargs", "module_executors", "executor_opts"];
+const EXTRAS: [&str; 5] = [
+    "metadata",
+    "ret_config",
+    "ret_kwargs",
+    "module_executors",
+    "executor_opts",
+];
 
 /// Handles one publish request.
 pub(super) fn request(worker: &mut Context, load: Map) -> Result<Value, RoleError> {
-    let kwargs = load.get("kwargs").and_then(Value::as_map).cloned().unwrap_or_default();
+    let kwargs = load
+        .get("kwargs")
+        .and_then(Value::as_map)
+        .cloned()
+        .unwrap_or_default();
     let user = load.str("user").unwrap_or_default();
     let key = load.str("key").unwrap_or_default();
     let foreign = ["token", "eauth"].into_iter().find(|k| kwargs.contains(k));
     if foreign.is_some() || !local::authenticate(&worker.config, user, key) {
         log::warn!("a publish request of user {user:?} was refused: authentication failed");
-        return Ok(refused(worker, load, "AuthenticationError", "Authentication error occurred."));
+        return Ok(refused(
+            worker,
+            load,
+            "AuthenticationError",
+            "Authentication error occurred.",
+        ));
     }
     let target = match parse_target(&load, &kwargs) {
         Ok(target) => target,
@@ -37,11 +51,19 @@ pub(super) fn request(worker: &mut Context, load: Map) -> Result<Value, RoleErro
     let jid = match load.str("jid").unwrap_or_default() {
         "" => {
             let jid = worker.jids.next();
-            if worker.config.unique_jid { jid.with_pid(std::process::id()) } else { jid }
+            if worker.config.unique_jid {
+                jid.with_pid(std::process::id())
+            } else {
+                jid
+            }
         }
         text => match text.parse::<Jid>() {
             Ok(jid) => jid,
-            Err(e) => return Ok(Value::Map(crate::map! {"error" => format!("Failed to allocate a jid. {e}")})),
+            Err(e) => {
+                return Ok(Value::Map(
+                    crate::map! {"error" => format!("Failed to allocate a jid. {e}")},
+                ));
+            }
         },
     };
     let job = job_load(&load, &kwargs, &jid);
@@ -52,7 +74,11 @@ pub(super) fn request(worker: &mut Context, load: Map) -> Result<Value, RoleErro
         worker.jobs.save_load(&jid, &kept, &minions, &missing)?;
     }
     send(worker, &target, &job, &minions)?;
-    log::info!("user {user} published {} to {} minions, jid {jid}", shown(&job), minions.len());
+    log::info!(
+        "user {user} published {} to {} minions, jid {jid}",
+        shown(&job),
+        minions.len()
+    );
     Ok(Value::Map(crate::map! {
         "enc" => "clear",
         "load" => crate::map! {"jid" => jid.as_str(), "minions" => minions, "missing" => missing},
@@ -75,7 +101,7 @@ fn parse_target(load: &Map, kwargs: &Map) -> Result<Target, String> {
 
 /// Ids expected to answer, and listed ids without an accepted key.
 fn resolve(worker: &Context, target: &Target) -> Result<(Vec<String>, Vec<String>), RoleError> {
-    let fleet = Fleet {
+    let fleet = Known {
         ids: worker.keys.list(KeyState::Accepted)?,
         cache: &worker.minions,
         caches_data: worker.config.minion_data_cache,
@@ -86,38 +112,6 @@ fn resolve(worker: &Context, target: &Target) -> Result<(Vec<String>, Vec<String
     }
     let minions = expected.minions.iter().map(MinionId::to_string).collect();
     Ok((minions, expected.missing))
-}
-
-/// Accepted minions with what is known of them.
-pub(crate) struct Fleet<'a> {
-    /// Accepted ids.
-    pub ids: IdList,
-    /// Grains and pillar.
-    pub cache: &'a MinionCache,
-    /// Option `minion_data_cache`.
-    pub caches_data: bool,
-}
-
-impl Inventory for Fleet<'_> {
-    fn ids(&self) -> &[MinionId] {
-        &self.ids
-    }
-
-    fn contains(&self, id: &str) -> bool {
-        self.ids.binary_search_by(|known| known.as_str().cmp(id)).is_ok()
-    }
-
-    fn grains(&self, id: &MinionId) -> Option<Arc<Map>> {
-        self.cache.get(id).map(|data| data.grains.clone())
-    }
-
-    fn pillar(&self, id: &MinionId) -> Option<Arc<Map>> {
-        self.cache.get(id).map(|data| data.pillar.clone())
-    }
-
-    fn caches_data(&self) -> bool {
-        self.caches_data
-    }
 }
 
 fn no_match(load: &Map, why: &str) -> Value {
@@ -140,7 +134,11 @@ fn no_match(load: &Map, why: &str) -> Value {
 fn refused(worker: &mut Context, mut load: Map, name: &str, message: &str) -> Value {
     let error = crate::map! {"name" => name, "message" => message};
     // Only a client that chose its jid waits under that tag.
-    if let Some(Ok(jid)) = load.str("jid").filter(|j| !j.is_empty()).map(str::parse::<Jid>) {
+    if let Some(Ok(jid)) = load
+        .str("jid")
+        .filter(|j| !j.is_empty())
+        .map(str::parse::<Jid>)
+    {
         load.remove("key");
         load.remove("kwargs");
         load.set("error", error.clone());
@@ -177,10 +175,19 @@ fn job_load(load: &Map, kwargs: &Map, jid: &Jid) -> Map {
     job
 }
 
-fn announce(worker: &mut Context, load: &Map, job: &Map, jid: &Jid, minions: &[String], missing: &[String]) {
+fn announce(
+    worker: &mut Context,
+    load: &Map,
+    job: &Map,
+    jid: &Jid,
+    minions: &[String],
+    missing: &[String],
+) {
     let list = |ids: &[String]| Value::from(ids.to_vec());
     if worker.config.salt_series != SaltSeries::S3008 {
-        worker.bus.fire(jid.as_str(), crate::map! {"minions" => list(minions)});
+        worker
+            .bus
+            .fire(jid.as_str(), crate::map! {"minions" => list(minions)});
     }
     let take = |k: &str| load.get(k).cloned().unwrap_or_default();
     let new = crate::map! {
@@ -190,7 +197,9 @@ fn announce(worker: &mut Context, load: &Map, job: &Map, jid: &Jid, minions: &[S
     };
     worker.bus.fire(&format!("salt/job/{jid}/new"), new);
     if worker.config.salt_series != SaltSeries::S3006 {
-        worker.bus.fire(&format!("salt/job/{jid}/publish"), job.clone());
+        worker
+            .bus
+            .fire(&format!("salt/job/{jid}/publish"), job.clone());
     }
 }
 
@@ -201,7 +210,11 @@ fn send(worker: &Context, target: &Target, job: &Map, minions: &[String]) -> Res
         let by_id = matches!(target.kind(), Kind::Glob | Kind::Pcre | Kind::List);
         if by_id {
             let sha1 = crate::crypto::HashType::Sha1;
-            parts.extend(minions.iter().map(|id| sha1.hex(id.as_bytes()).into_bytes()));
+            parts.extend(
+                minions
+                    .iter()
+                    .map(|id| sha1.hex(id.as_bytes()).into_bytes()),
+            );
             if worker.config.order_masters {
                 parts.push(b"syndic".to_vec());
             }
@@ -210,6 +223,9 @@ fn send(worker: &Context, target: &Target, job: &Map, minions: &[String]) -> Res
         }
     }
     worker.publish.send_multipart(&parts, 0).map_err(|e| {
-        RoleError::new(1, format!("the publisher takes no job ({e}); see `halite-master --topology`"))
+        RoleError::new(
+            1,
+            format!("the publisher takes no job ({e}); see `halite-master --topology`"),
+        )
     })
 }

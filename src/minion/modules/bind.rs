@@ -5,8 +5,8 @@
 //! the `TypeError` that the Python call itself raises.
 
 use super::declare::Function;
-use super::yamlify::{parse_kwarg, yamlify};
 use super::{Fault, python};
+use crate::wire::yaml::{parse_kwarg, yamlify_arg};
 use crate::wire::{Map, Value};
 
 /// Arguments in place: one value per declared name, then the open-ended ones.
@@ -48,7 +48,7 @@ pub fn load(
             continue;
         }
         match arg.as_str().and_then(parse_kwarg) {
-            Some((name, value)) => keyword(&name.into(), yamlify(value)),
+            Some((name, value)) => keyword(&name.into(), yamlify_arg(value)),
             None => positional.push(arg.clone()),
         }
     }
@@ -83,8 +83,8 @@ pub fn bind(function: &Function, positional: Vec<Value>, kwargs: Map) -> Result<
     let mut varargs = Vec::new();
     for (i, value) in positional.into_iter().enumerate() {
         match slots.get_mut(i) {
-            Some(slot) => *slot = Some(value),
-            None => varargs.push(value),
+            Some(slot) if !function.keyword_only => *slot = Some(value),
+            _ => varargs.push(value),
         }
     }
     let mut open = Map::new();

@@ -21,6 +21,8 @@ pub enum Lit {
     Int(i64),
     /// Text.
     Str(&'static str),
+    /// The shell of the minion's environment, as the `shell` grain.
+    Shell,
 }
 
 impl Lit {
@@ -31,6 +33,7 @@ impl Lit {
             Lit::Bool(b) => b.into(),
             Lit::Int(i) => i.into(),
             Lit::Str(s) => s.into(),
+            Lit::Shell => crate::minion::default_shell().into(),
         }
     }
 }
@@ -72,6 +75,8 @@ pub struct Function {
     pub args: &'static [Arg],
     /// Whether further positional arguments are taken (`*args`).
     pub varargs: bool,
+    /// Whether named arguments can only be given by keyword.
+    pub keyword_only: bool,
     /// Whether any keyword is taken (`**kwargs`); such functions also get `__pub_<key>`.
     pub keywords: bool,
     /// What it does, for `sys.doc` and argument errors.
@@ -92,6 +97,7 @@ impl Function {
             inner: name,
             args: &[],
             varargs: false,
+            keyword_only: false,
             keywords: false,
             doc,
             run,
@@ -113,6 +119,12 @@ impl Function {
     /// Taking any keyword.
     pub const fn keywords(mut self) -> Self {
         self.keywords = true;
+        self
+    }
+
+    /// With named arguments that can only be given by keyword.
+    pub const fn keyword_only(mut self) -> Self {
+        self.keyword_only = true;
         self
     }
 

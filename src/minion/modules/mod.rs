@@ -5,21 +5,42 @@
 //! returns, with the texts of stock Salt (`salt/minion.py _thread_return`).
 
 pub mod bind;
+mod cmd;
+mod config;
+mod data;
 pub mod declare;
-mod hash;
+mod grains;
+mod key;
+mod network;
+mod pillar;
+pub mod proc;
 pub mod python;
+mod saltutil;
+mod status;
 mod sys;
 mod test;
-mod yamlify;
 
 use crate::wire::{Map, Value};
+pub(crate) use cmd::which;
+
 use bind::Bound;
 use declare::{Function, Module};
 use std::path::PathBuf;
 use std::sync::Arc;
 
 /// Every module. New modules get a line here and nowhere else.
-const MODULES: &[Module] = &[sys::MODULE, test::MODULE];
+const MODULES: &[Module] = &[
+    cmd::MODULE,
+    config::MODULE,
+    grains::MODULE,
+    key::MODULE,
+    network::MODULE,
+    pillar::MODULE,
+    saltutil::MODULE,
+    status::MODULE,
+    sys::MODULE,
+    test::MODULE,
+];
 
 /// How deeply functions may call functions (`test.cross_test`).
 const MAX_CALLS: u32 = 32;
@@ -239,6 +260,10 @@ fn looks_successful(ret: &Value) -> bool {
         .all(|key| map.get(key).is_none_or(Value::truthy))
 }
 
+/// Stock goes on with the frames of the Python stack; only head and last line mean anything here.
+const TRACEBACK: &str =
+    "The minion function caused an exception: Traceback (most recent call last):\n";
+
 fn failed(fun: &str, function: &Function, fault: Fault) -> Outcome {
     let text = match &fault {
         Fault::Missing(m) => m.clone(),
@@ -246,10 +271,8 @@ fn failed(fun: &str, function: &Function, fault: Fault) -> Outcome {
         Fault::Command(m) => format!("ERROR: {m}"),
         Fault::Invocation(m) => format!("ERROR executing '{fun}': {m}"),
         Fault::Type(m) => format!("Passed invalid arguments to {fun}: {m}\n{}", function.doc),
-        // Stock appends the frames of a Python traceback; only its head and last line mean anything here.
-        Fault::Raised(class, m) => format!(
-            "The minion function caused an exception: Traceback (most recent call last):\n{class}: {m}\n"
-        ),
+        Fault::Raised(class, m) if m.is_empty() => format!("{TRACEBACK}{class}\n"),
+        Fault::Raised(class, m) => format!("{TRACEBACK}{class}: {m}\n"),
     };
     error(text.into(), fault)
 }

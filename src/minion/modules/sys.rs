@@ -3,6 +3,7 @@
 use super::declare::{Arg, Function, Lit, Module, Result, opt};
 use super::{Call, Fault, functions, python};
 use crate::map;
+use crate::target::fnmatch;
 use crate::wire::{Map, Value};
 use std::collections::BTreeSet;
 
@@ -23,64 +24,6 @@ pub(super) const MODULE: Module = Module {
     ],
 };
 
-/// `fnmatch` with `*`, `?` and `[...]`.
-fn glob(pattern: &str, name: &str) -> bool {
-    let p: Vec<char> = pattern.chars().collect();
-    let n: Vec<char> = name.chars().collect();
-    glob_chars(&p, &n)
-}
-
-fn glob_chars(p: &[char], n: &[char]) -> bool {
-    let (mut pi, mut ni) = (0, 0);
-    // Where to resume after the last star: (pattern after it, name it may swallow next).
-    let mut star: Option<(usize, usize)> = None;
-    while ni < n.len() {
-        if p.get(pi) == Some(&'*') {
-            star = Some((pi + 1, ni));
-            pi += 1;
-            continue;
-        }
-        if let Some(width) = p.get(pi..).and_then(|rest| one(rest, n[ni])) {
-            pi += width;
-            ni += 1;
-            continue;
-        }
-        let Some((after, from)) = star else {
-            return false;
-        };
-        star = Some((after, from + 1));
-        pi = after;
-        ni = from + 1;
-    }
-    p[pi.min(p.len())..].iter().all(|&c| c == '*')
-}
-
-/// How many pattern characters match this one character, if they do.
-fn one(p: &[char], c: char) -> Option<usize> {
-    match p.first()? {
-        '?' => Some(1),
-        '[' => {
-            let Some(end) = p.iter().skip(2).position(|&x| x == ']').map(|i| i + 2) else {
-                return (c == '[').then_some(1);
-            };
-            let (negated, set) = match &p[1..end] {
-                ['!', rest @ ..] => (true, rest),
-                set => (false, set),
-            };
-            (in_set(set, c) != negated).then_some(end + 1)
-        }
-        &x => (x == c).then_some(1),
-    }
-}
-
-fn in_set(set: &[char], c: char) -> bool {
-    match set {
-        [] => false,
-        [lo, '-', hi, rest @ ..] => (*lo..=*hi).contains(&c) || in_set(rest, c),
-        [x, rest @ ..] => *x == c || in_set(rest, c),
-    }
-}
-
 /// The documentation of what one argument of `sys.doc` selects.
 pub(super) fn docs(pattern: &str) -> Map {
     let prefix = match pattern {
@@ -92,7 +35,7 @@ pub(super) fn docs(pattern: &str) -> Map {
         .into_iter()
         .filter(|(name, _)| {
             if pattern.contains('*') {
-                glob(pattern, name)
+                fnmatch(name, pattern)
             } else {
                 name == pattern || name.starts_with(&prefix)
             }
@@ -131,7 +74,7 @@ fn patterns(call: &Call<'_>) -> std::result::Result<Vec<String>, Fault> {
 /// Globs and full names match as they are, a bare word is a module.
 fn selects(pattern: &str, name: &str) -> bool {
     if pattern.contains(['*', '.']) {
-        return glob(pattern, name);
+        return fnmatch(name, pattern);
     }
     name.strip_prefix(pattern)
         .is_some_and(|rest| rest.starts_with('.'))
@@ -154,7 +97,7 @@ fn list_modules(call: &mut Call<'_>) -> Result {
         let module = name.split('.').next().unwrap_or_default().to_owned();
         let hit = |p: &String| {
             if p.contains('*') {
-                glob(p, &name)
+                fnmatch(&name, p)
             } else {
                 *p == module
             }
@@ -190,28 +133,5 @@ fn spec(f: &Function) -> Map {
         "defaults" => some(defaults),
         "varargs" => f.varargs.then_some(true),
         "kwargs" => f.keywords.then_some(true),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::glob;
-
-    #[test]
-    fn globs_as_fnmatch() {
-        for (pattern, name, hit) in [
-            ("test.p*", "test.ping", true),
-            ("*", "", true),
-            ("*.ping", "test.ping", true),
-            ("t?st.*g", "test.ping", true),
-            ("[st]est.*", "test.ping", true),
-            ("[!s]est.*", "sest.ping", false),
-            ("[a-c]x", "bx", true),
-            ("test", "test.ping", false),
-            ("a*b*c", "axxbyyc", true),
-            ("a*b*c", "axxbyy", false),
-        ] {
-            assert_eq!(glob(pattern, name), hit, "{pattern} {name}");
-        }
     }
 }

@@ -2,6 +2,7 @@
 
 use super::declare::{Arg, Function, Lit, Module, Result, opt, req};
 use super::{Call, Fault, MODULES, python};
+use crate::crypto::HashType;
 use crate::map;
 use crate::minion::COMPAT_VERSION;
 use crate::wire::{Map, Value};
@@ -219,7 +220,11 @@ fn collatz(call: &mut Call<'_>) -> Result {
             _ => break,
         };
     }
-    Ok(vec![Value::from(steps), Value::from(begin.elapsed().as_secs_f64())].into())
+    Ok(vec![
+        Value::from(steps),
+        Value::from(begin.elapsed().as_secs_f64()),
+    ]
+    .into())
 }
 
 fn retcode(call: &mut Call<'_>) -> Result {
@@ -282,7 +287,13 @@ fn random_hash(call: &mut Call<'_>) -> Result {
             .to_owned(),
     };
     let number = rand::thread_rng().gen_range(1..=size).to_string();
-    super::hash::hex(&kind, number.as_bytes()).map(Value::from)
+    Ok(hash_type(&kind)?.hex(number.as_bytes()).into())
+}
+
+/// A hash function by its configured name.
+fn hash_type(name: &str) -> std::result::Result<HashType, Fault> {
+    name.parse::<HashType>()
+        .map_err(|e| Fault::raised("ValueError", e.to_string()))
 }
 
 fn exception(call: &mut Call<'_>) -> Result {

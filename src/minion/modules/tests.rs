@@ -234,3 +234,100 @@ fn tables_are_sound() {
         assert!(!f.doc.is_empty(), "{name}");
     }
 }
+
+fn with_data() -> Context {
+    let inner: Value = map! {"x" => "y"}.into();
+    Context {
+        pillar: Arc::new(map! {
+            "a" => map! {"b" => "c"}, "l" => vec![1.into(), 2.into(), inner], "s" => "str", "n" => Value::Nil, "e" => "",
+        }),
+        grains: Arc::new(
+            map! {"os" => "Debian", "os_family" => "Debian", "id" => "t1", "num_cpus" => 2},
+        ),
+        opts: map! {"id" => "t1", "host.a" => 1},
+        ..Context::default()
+    }
+}
+
+#[test]
+fn pillar_values_are_masked() {
+    let ctx = with_data();
+    let get = |fun: &str, args: &[Value]| call(&ctx, fun, args).ret;
+    let plain = || kw(map! {"unmask" => true});
+    assert_eq!(get("pillar.get", &["a:b".into()]), "**********".into());
+    assert_eq!(get("pillar.get", &["a:b".into(), plain()]), "c".into());
+    assert_eq!(get("pillar.get", &["a:x".into()]), "".into());
+    assert_eq!(get("pillar.get", &["a:x".into(), Value::Nil]), Value::Nil);
+    let merge = kw(map! {"default" => map! {"z" => 1}, "merge" => true, "unmask" => true});
+    assert_eq!(
+        get("pillar.get", &["a".into(), merge]),
+        map! {"z" => 1, "b" => "c"}.into()
+    );
+    let want = map! {"a:b" => "**********", "s" => "**********", "zz" => "", "n" => Value::Nil};
+    assert_eq!(
+        get(
+            "pillar.item",
+            &["a:b".into(), "s".into(), "zz".into(), "n".into()]
+        ),
+        want.into()
+    );
+    assert_eq!(get("pillar.raw", &["a".into()]), map! {"b" => "c"}.into());
+    assert_eq!(
+        get("pillar.keys", &["a".into()]),
+        vec!["b".to_owned()].into()
+    );
+    let text = get("pillar.keys", &["zz".into()]);
+    assert!(
+        text.as_str()
+            .unwrap()
+            .ends_with("KeyError: 'Pillar key not found: zz'\n")
+    );
+    let refused = call(&ctx, "pillar.items", &[kw(map! {"pillarenv" => "dev"})]);
+    assert!(!refused.success);
+}
+
+#[test]
+fn grains_and_configuration() {
+    let ctx = with_data();
+    let get = |fun: &str, args: &[Value]| call(&ctx, fun, args).ret;
+    assert_eq!(get("grains.get", &["nope".into(), "D".into()]), "D".into());
+    assert_eq!(
+        get("grains.item", &["os".into(), "nope".into()]),
+        map! {"os" => "Debian", "nope" => ""}.into()
+    );
+    assert_eq!(
+        get("grains.item", &["id".into(), kw(map! {"sanitize" => true})]),
+        map! {"id" => "MINION.DOMAINNAME"}.into()
+    );
+    assert_eq!(get("grains.has_value", &["nope".into()]), false.into());
+    assert_eq!(
+        get("grains.equals", &["num_cpus".into(), 2.into()]),
+        true.into()
+    );
+    assert_eq!(
+        get(
+            "grains.filter_by",
+            &[map! {"Deb*" => 1, "default" => 2}.into()]
+        ),
+        1.into()
+    );
+    assert_eq!(
+        get("grains.filter_by", &[map! {"X" => 1}.into()]),
+        Value::Nil
+    );
+    assert_eq!(get("config.get", &["id".into()]), "t1".into());
+    assert_eq!(get("config.get", &["os".into()]), "Debian".into());
+    assert_eq!(get("config.get", &["a:b".into()]), "c".into());
+    assert_eq!(
+        get("config.get", &["test.foo".into()]),
+        "unconfigured".into()
+    );
+    assert_eq!(
+        get("config.option", &["a".into()]),
+        map! {"b" => "c"}.into()
+    );
+    assert_eq!(
+        get("config.dot_vals", &["host".into()]),
+        map! {"host.a" => 1}.into()
+    );
+}

@@ -120,8 +120,11 @@ fn intact(bytes: &[u8]) -> Option<(u8, &[u8], usize)> {
     let kind = bytes[4];
     let sum = u32::from_le_bytes(bytes[5..HEADER].try_into().ok()?);
     let payload = bytes.get(HEADER..HEADER.checked_add(len)?)?;
-    (matches!(kind, LOAD | RETURN) && checksum(kind, payload) == sum)
-        .then_some((kind, payload, HEADER + len))
+    (matches!(kind, LOAD | RETURN) && checksum(kind, payload) == sum).then_some((
+        kind,
+        payload,
+        HEADER + len,
+    ))
 }
 
 fn assemble(bytes: &[u8]) -> StoredJob {
@@ -135,7 +138,10 @@ fn assemble(bytes: &[u8]) -> StoredJob {
             let list = |m: &Map, k: &str| m.get(k).map(Value::str_list).unwrap_or_default();
             job.minions = list(&map, "minions");
             job.missing = list(&map, "missing");
-            job.load = map.remove("load").and_then(Value::into_map).unwrap_or_default();
+            job.load = map
+                .remove("load")
+                .and_then(Value::into_map)
+                .unwrap_or_default();
             continue;
         }
         let Some(id) = map.str("id").map(str::to_owned) else {
@@ -149,7 +155,13 @@ fn assemble(bytes: &[u8]) -> StoredJob {
 }
 
 impl JobStore for JobLog {
-    fn save_load(&self, jid: &Jid, load: &Map, minions: &[String], missing: &[String]) -> io::Result<()> {
+    fn save_load(
+        &self,
+        jid: &Jid,
+        load: &Map,
+        minions: &[String],
+        missing: &[String],
+    ) -> io::Result<()> {
         let mut load = load.clone();
         load.remove("key");
         if let Some(stock) = &self.stock {
@@ -188,7 +200,9 @@ impl JobStore for JobLog {
         let mut out = Vec::new();
         for slice in names(&self.dir)? {
             for name in names(&self.dir.join(slice))? {
-                let Ok(jid) = name.parse::<Jid>() else { continue };
+                let Ok(jid) = name.parse::<Jid>() else {
+                    continue;
+                };
                 if let Some(head) = read_head(&self.path(&jid))? {
                     out.push((jid, head));
                 }
@@ -299,7 +313,9 @@ mod tests {
         let store = store(dir.path());
         let jid = Jid::from_time(now(), 5);
         let load = crate::map! {"fun" => "test.ping", "tgt" => "*", "key" => "secret"};
-        store.save_load(&jid, &load, &["a".into(), "b".into()], &["x".into()]).unwrap();
+        store
+            .save_load(&jid, &load, &["a".into(), "b".into()], &["x".into()])
+            .unwrap();
         let (a, b) = ("a".parse().unwrap(), "b".parse().unwrap());
         store.save_return(&jid, &a, &ret("a", 1)).unwrap();
         store.save_return(&jid, &b, &ret("b", 2)).unwrap();
@@ -308,8 +324,16 @@ mod tests {
         assert_eq!(job.load.str("fun"), Some("test.ping"));
         assert!(!job.load.contains("key"), "the user's key is never stored");
         assert_eq!((job.minions.len(), job.missing.len()), (2, 1));
-        let got: Vec<_> = job.returns.iter().map(|r| (r.id.as_str(), r.load.int("return"))).collect();
-        assert_eq!(got, [("a", Some(1)), ("b", Some(2))], "the first return of a minion counts");
+        let got: Vec<_> = job
+            .returns
+            .iter()
+            .map(|r| (r.id.as_str(), r.load.int("return")))
+            .collect();
+        assert_eq!(
+            got,
+            [("a", Some(1)), ("b", Some(2))],
+            "the first return of a minion counts"
+        );
         assert_eq!(store.list().unwrap().len(), 1);
     }
 
@@ -320,8 +344,15 @@ mod tests {
         let jid = Jid::from_time(now(), 5);
         store.save_load(&jid, &Map::new(), &[], &[]).unwrap();
         let torn = &record(RETURN, &[7; 40]).unwrap()[..20];
-        OpenOptions::new().append(true).open(store.path(&jid)).unwrap().write_all(torn).unwrap();
-        store.save_return(&jid, &"a".parse().unwrap(), &ret("a", 1)).unwrap();
+        OpenOptions::new()
+            .append(true)
+            .open(store.path(&jid))
+            .unwrap()
+            .write_all(torn)
+            .unwrap();
+        store
+            .save_return(&jid, &"a".parse().unwrap(), &ret("a", 1))
+            .unwrap();
         assert_eq!(store.get(&jid).unwrap().unwrap().returns.len(), 1);
     }
 
@@ -331,7 +362,9 @@ mod tests {
         let store = store(dir.path());
         let now = now();
         for age in [0, 1200, 7200] {
-            store.save_load(&Jid::from_time(now - age, 0), &Map::new(), &[], &[]).unwrap();
+            store
+                .save_load(&Jid::from_time(now - age, 0), &Map::new(), &[], &[])
+                .unwrap();
         }
         assert_eq!(store.expire(now, 3600).unwrap(), 1);
         assert_eq!(store.list().unwrap().len(), 2);
@@ -342,11 +375,15 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let store = store(dir.path());
         let far: Jid = "29991231235959000000".parse().unwrap();
-        let error = store.save_return(&far, &"a".parse().unwrap(), &ret("a", 1)).unwrap_err();
+        let error = store
+            .save_return(&far, &"a".parse().unwrap(), &ret("a", 1))
+            .unwrap_err();
         assert!(error.to_string().contains("outside the time"), "{error}");
         assert!(store.list().unwrap().is_empty());
         let recent = Jid::from_time(now(), 1);
-        store.save_return(&recent, &"a".parse().unwrap(), &ret("a", 1)).unwrap();
+        store
+            .save_return(&recent, &"a".parse().unwrap(), &ret("a", 1))
+            .unwrap();
         assert_eq!(store.get(&recent).unwrap().unwrap().returns.len(), 1);
     }
 
@@ -362,7 +399,9 @@ mod tests {
                 s.spawn(move || {
                     for i in 0..250 {
                         let id = format!("m{t}-{i}");
-                        store.save_return(jid, &id.parse().unwrap(), &ret(&id, i)).unwrap();
+                        store
+                            .save_return(jid, &id.parse().unwrap(), &ret(&id, i))
+                            .unwrap();
                     }
                 });
             }

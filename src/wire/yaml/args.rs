@@ -24,6 +24,10 @@ fn converted(arg: &str) -> Option<Value> {
     if arg == "None" {
         return Some(Value::Nil);
     }
+    // libyaml refuses a map without its first key.
+    if trimmed == ":" || trimmed.starts_with(": ") {
+        return None;
+    }
     let value = parse(arg).ok()?;
     if arg.contains('#') {
         // The part behind '#' would be lost as a comment.

@@ -1,7 +1,8 @@
 //! From parser events to a graph of nodes with resolved tags.
 
+use super::source::{Fix, Source, check_characters, place};
 use super::{MAX_DEPTH, YamlError, scalar};
-use saphyr_parser::{Event, Marker, Parser, ScalarStyle, ScanError, Tag as RawTag};
+use saphyr_parser::{Event, Parser, ScalarStyle, ScanError, Tag as RawTag};
 use std::collections::HashMap;
 
 /// Index of a node in the graph; an alias is the same index again.
@@ -59,6 +60,7 @@ pub(super) fn error_at((line, column): (usize, usize), message: impl Into<String
 struct Open {
     id: Id,
     key: Option<Id>,
+    flow: bool,
 }
 
 #[derive(Default)]
@@ -69,42 +71,103 @@ struct Composer {
     root: Option<Id>,
 }
 
-/// Reads the one document of `text`: its nodes, and which of them is the root (none if there is no document).
-pub(super) fn compose(text: &str) -> Result<(Vec<Node>, Option<Id>), YamlError> {
+/// Nodes, and which of them is the root (none if there is no document).
+type Graph = (Vec<Node>, Option<Id>);
+
+/// Bytes that may be read again because of [`Stop::fix`].
+const FIX_BUDGET: usize = 64 << 20;
+
+/// Reads the one document of `text`.
+///
+/// libyaml takes a tab behind the colon of a key, and a comment right behind a quote or bracket. The scanner used
+/// here stops at both; there the blank that it wants is put in, and the text is read again.
+pub(super) fn compose(text: &str) -> Result<Graph, YamlError> {
     check_characters(text)?;
+    let mut text = std::borrow::Cow::Borrowed(text);
+    let mut budget = FIX_BUDGET;
+    loop {
+        let stop = match read(&text) {
+            Ok(graph) => return Ok(graph),
+            Err(stop) => stop,
+        };
+        let Some((start, end)) = stop.fix.and_then(|fix| fix.range(&text)) else {
+            return Err(stop.error);
+        };
+        let Some(left) = budget.checked_sub(text.len()) else {
+            return Err(stop.error);
+        };
+        budget = left;
+        let spaces = " ".repeat((end - start).max(1));
+        text.to_mut().replace_range(start..end, &spaces);
+    }
+}
+
+/// Why reading stopped, and what may help.
+struct Stop {
+    error: YamlError,
+    fix: Option<Fix>,
+}
+
+impl From<YamlError> for Stop {
+    fn from(error: YamlError) -> Self {
+        Stop { error, fix: None }
+    }
+}
+
+impl From<ScanError> for Stop {
+    fn from(e: ScanError) -> Self {
+        let fix = Fix::of(&e);
+        let error = error_at(place(e.marker()), e.info());
+        Stop { error, fix }
+    }
+}
+
+fn read(text: &str) -> Result<Graph, Stop> {
     let mut c = Composer::default();
+    let source = Source::new(text);
     let mut documents = 0;
     let mut parser = Parser::new_from_str(text);
     while let Some(step) = parser.next_event() {
-        let (event, span) = step.map_err(scan_error)?;
+        let (event, span) = step?;
         let at = place(&span.start);
         match event {
             Event::DocumentStart(_) => {
                 documents += 1;
                 if documents > 1 {
-                    return Err(error_at(
-                        at,
-                        "a second document starts here, but only one is read; remove the '---'",
-                    ));
+                    let what =
+                        "a second document starts here, but only one is read; remove the '---'";
+                    return Err(error_at(at, what).into());
                 }
             }
             Event::Alias(anchor) => {
                 let id = c.alias(anchor, at)?;
                 c.add(id);
             }
-            Event::Scalar(text, style, anchor, tag) => {
-                let plain = style == ScalarStyle::Plain;
-                let tag = scalar_tag(tag.as_deref(), &text, plain);
-                let id = c.node(Kind::Scalar(text.into_owned()), tag, at, anchor);
+            Event::Scalar(scalar, style, anchor, tag) => {
+                source.check_anchor(anchor, &span)?;
+                let tag = scalar_tag(tag.as_deref(), &scalar, style);
+                if style == ScalarStyle::Plain {
+                    source.check_plain(&scalar, &span, c.in_flow())?;
+                }
+                let mut scalar = scalar.into_owned();
+                let block = matches!(style, ScalarStyle::Literal | ScalarStyle::Folded);
+                if block && source.ends_open(&span) && scalar.ends_with('\n') {
+                    scalar.pop();
+                }
+                let id = c.node(Kind::Scalar(scalar), tag, at, anchor);
                 c.add(id);
             }
             Event::SequenceStart(anchor, tag) => {
+                source.check_anchor(anchor, &span)?;
                 let tag = explicit(tag.as_deref()).unwrap_or(Tag::Seq);
-                c.start(Kind::Seq(Vec::new()), tag, at, anchor)?;
+                let id = c.node(Kind::Seq(Vec::new()), tag, at, anchor);
+                c.open(id, source.is_bracket(&span))?;
             }
             Event::MappingStart(anchor, tag) => {
+                source.check_anchor(anchor, &span)?;
                 let tag = explicit(tag.as_deref()).unwrap_or(Tag::Map);
-                c.start(Kind::Map(Vec::new()), tag, at, anchor)?;
+                let id = c.node(Kind::Map(Vec::new()), tag, at, anchor);
+                c.open(id, source.is_bracket(&span))?;
             }
             Event::SequenceEnd | Event::MappingEnd => {
                 c.open.pop();
@@ -141,20 +204,20 @@ impl Composer {
         }
     }
 
-    fn start(
-        &mut self,
-        kind: Kind,
-        tag: Tag,
-        at: (usize, usize),
-        anchor: usize,
-    ) -> Result<(), YamlError> {
+    /// Whether the innermost container stands in brackets.
+    fn in_flow(&self) -> bool {
+        self.open.last().is_some_and(|o| o.flow)
+    }
+
+    /// Adds a container and makes it the innermost.
+    fn open(&mut self, id: Id, bracket: bool) -> Result<(), YamlError> {
         if self.open.len() >= MAX_DEPTH {
             let message = format!("more than {MAX_DEPTH} lists or maps inside one another");
-            return Err(error_at(at, message));
+            return Err(self.nodes[id].error(message));
         }
-        let id = self.node(kind, tag, at, anchor);
         self.add(id);
-        self.open.push(Open { id, key: None });
+        let (key, flow) = (None, bracket || self.in_flow());
+        self.open.push(Open { id, key, flow });
         Ok(())
     }
 
@@ -172,36 +235,15 @@ impl Composer {
     }
 }
 
-fn place(mark: &Marker) -> (usize, usize) {
-    (mark.line(), mark.col() + 1)
-}
-
-fn scan_error(e: ScanError) -> YamlError {
-    error_at(place(e.marker()), e.info())
-}
-
-/// PyYAML refuses control characters wherever they stand (`yaml/reader.py NON_PRINTABLE`).
-fn check_characters(text: &str) -> Result<(), YamlError> {
-    let (mut line, mut column) = (1, 1);
-    for c in text.chars() {
-        let printable = matches!(c, '\t' | '\n' | '\r' | '\u{20}'..='\u{7e}' | '\u{85}' | '\u{a0}'..='\u{fffd}' | '\u{10000}'..);
-        if !printable {
-            let message = format!("the character U+{:04X} may not stand in YAML", c as u32);
-            return Err(error_at((line, column), message));
-        }
-        match c {
-            '\n' => (line, column) = (line + 1, 1),
-            _ => column += 1,
-        }
-    }
-    Ok(())
-}
-
-fn scalar_tag(raw: Option<&RawTag>, text: &str, plain: bool) -> Tag {
-    match raw {
-        Some(raw) => explicit(Some(raw)).unwrap_or(Tag::Str),
-        None if plain => scalar::implicit_tag(text),
-        None => Tag::Str,
+/// The lone `!` has libyaml read text as if it stood there without quotes, but nothing at all is text.
+fn scalar_tag(raw: Option<&RawTag>, text: &str, style: ScalarStyle) -> Tag {
+    let plain = style == ScalarStyle::Plain;
+    match (raw, explicit(raw)) {
+        (_, Some(tag)) => tag,
+        (Some(_), None) if plain && text.is_empty() => Tag::Str,
+        (Some(_), None) => scalar::implicit_tag(text),
+        (None, None) if plain => scalar::implicit_tag(text),
+        (None, None) => Tag::Str,
     }
 }
 

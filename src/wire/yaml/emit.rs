@@ -1,11 +1,10 @@
 //! Values as YAML text, byte for byte as Salt's dumper writes them: PyYAML's representer over libyaml's emitter with
 //! a width of 80, an indent of 2 and unicode allowed (`salt/utils/yamldumper.py safe_dump`).
 
+use super::represent::{Kind, Scalar, entries, represent};
 use super::scalar::{self, Plain};
-use super::style::{Analysis, Style, is_break, is_printable};
-use crate::wire::{Map, Value};
-use std::borrow::Cow;
-use std::cmp::Ordering;
+use super::style::{Analysis, Style, escape, is_break, is_printable};
+use crate::wire::Value;
 
 const WIDTH: usize = 80;
 const INDENT: isize = 2;
@@ -34,99 +33,6 @@ pub fn emit_scalar(value: &Value) -> String {
     match value {
         Value::Array(_) | Value::Map(_) => emit_flow(value),
         scalar => represent(scalar).text.into_owned(),
-    }
-}
-
-/// A scalar as text, and whether it is text, binary, or something that reads back from plain text.
-struct Scalar<'a> {
-    text: Cow<'a, str>,
-    kind: Kind,
-}
-
-#[derive(PartialEq)]
-enum Kind {
-    Plain,
-    Text,
-    Binary,
-}
-
-fn represent(value: &Value) -> Scalar<'_> {
-    let plain = |text: String| Scalar {
-        text: text.into(),
-        kind: Kind::Plain,
-    };
-    match value {
-        Value::Bool(b) => plain(b.to_string()),
-        Value::Int(i) => plain(i.to_string()),
-        Value::UInt(u) => plain(u.to_string()),
-        Value::Float(f) => plain(float_text(*f)),
-        Value::Str(s) => Scalar {
-            text: s.into(),
-            kind: Kind::Text,
-        },
-        Value::Bytes(b) => Scalar {
-            text: base64_lines(b).into(),
-            kind: Kind::Binary,
-        },
-        Value::Nil | Value::Array(_) | Value::Map(_) => plain("null".into()),
-    }
-}
-
-/// `repr(float)` of Python, changed so that YAML reads a float (`yaml/representer.py represent_float`).
-fn float_text(f: f64) -> String {
-    if f.is_nan() {
-        return ".nan".into();
-    }
-    if f.is_infinite() {
-        return if f > 0.0 { ".inf" } else { "-.inf" }.into();
-    }
-    let shortest = format!("{f:e}");
-    let (mantissa, exponent) = shortest.split_once('e').unwrap_or((&shortest, "0"));
-    let exponent: i32 = exponent.parse().unwrap_or(0);
-    if (-4..16).contains(&exponent) {
-        return format!("{f:?}");
-    }
-    let dot = if mantissa.contains('.') { "" } else { ".0" };
-    let sign = if exponent < 0 { '-' } else { '+' };
-    format!("{mantissa}{dot}e{sign}{:02}", exponent.abs())
-}
-
-/// Lines of 76 characters, as `base64.encodebytes` makes them.
-fn base64_lines(bytes: &[u8]) -> String {
-    use base64::Engine;
-    let mut out = String::new();
-    for chunk in bytes.chunks(57) {
-        base64::engine::general_purpose::STANDARD.encode_string(chunk, &mut out);
-        out.push('\n');
-    }
-    out
-}
-
-/// Entries in the order in which they are written: keys of one kind are sorted, mixed ones stay.
-fn entries(map: &Map, sort: bool) -> Vec<&(Value, Value)> {
-    let mut entries: Vec<_> = map.iter().collect();
-    let comparable = entries
-        .windows(2)
-        .all(|pair| compare(&pair[0].0, &pair[1].0).is_some());
-    if sort && comparable {
-        entries.sort_by(|a, b| compare(&a.0, &b.0).unwrap_or(Ordering::Equal));
-    }
-    entries
-}
-
-fn compare(a: &Value, b: &Value) -> Option<Ordering> {
-    let number = |v: &Value| match v {
-        Value::Bool(b) => Some(f64::from(u8::from(*b))),
-        Value::Int(i) => Some(*i as f64),
-        Value::UInt(u) => Some(*u as f64),
-        Value::Float(f) => Some(*f),
-        _ => None,
-    };
-    match (a, b) {
-        (Value::Str(a), Value::Str(b)) => Some(a.cmp(b)),
-        (Value::Int(a), Value::Int(b)) => Some(a.cmp(b)),
-        (Value::Bytes(a), Value::Bytes(b)) => Some(a.cmp(b)),
-        (a, b) => number(a)?.partial_cmp(&number(b)?),
     }
 }
 
@@ -412,32 +318,4 @@ fn simple_key(key: &Value) -> bool {
             !text.contains(is_break) && text.len() + tag <= SIMPLE_KEY
         }
     }
-}
-
-fn escape(c: char) -> String {
-    let short = match c {
-        '\0' => '0',
-        '\x07' => 'a',
-        '\x08' => 'b',
-        '\t' => 't',
-        '\n' => 'n',
-        '\x0b' => 'v',
-        '\x0c' => 'f',
-        '\r' => 'r',
-        '\x1b' => 'e',
-        '"' => '"',
-        '\\' => '\\',
-        '\u{85}' => 'N',
-        '\u{a0}' => '_',
-        '\u{2028}' => 'L',
-        '\u{2029}' => 'P',
-        other => {
-            return match other as u32 {
-                n @ ..=0xff => format!("\\x{n:02X}"),
-                n @ ..=0xffff => format!("\\u{n:04X}"),
-                n => format!("\\U{n:08X}"),
-            };
-        }
-    };
-    format!("\\{short}")
 }

@@ -10,7 +10,9 @@ mod args;
 mod compose;
 mod construct;
 mod emit;
+mod represent;
 mod scalar;
+mod source;
 mod style;
 
 #[cfg(test)]

@@ -152,3 +152,32 @@ impl Analysis {
         Style::Literal
     }
 }
+
+/// The escape of a character within double quotes.
+pub(super) fn escape(c: char) -> String {
+    let short = match c {
+        '\0' => '0',
+        '\x07' => 'a',
+        '\x08' => 'b',
+        '\t' => 't',
+        '\n' => 'n',
+        '\x0b' => 'v',
+        '\x0c' => 'f',
+        '\r' => 'r',
+        '\x1b' => 'e',
+        '"' => '"',
+        '\\' => '\\',
+        '\u{85}' => 'N',
+        '\u{a0}' => '_',
+        '\u{2028}' => 'L',
+        '\u{2029}' => 'P',
+        other => {
+            return match other as u32 {
+                n @ ..=0xff => format!("\\x{n:02X}"),
+                n @ ..=0xffff => format!("\\u{n:04X}"),
+                n => format!("\\U{n:08X}"),
+            };
+        }
+    };
+    format!("\\{short}")
+}

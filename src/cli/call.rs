@@ -1,0 +1,343 @@
+//! `halite-call`: the `salt-call` command (`salt/cli/caller.py`).
+
+use super::common::{Common, LogSettings, OutputConfig, OutputOptions, fail, parse};
+use crate::config::{MinionConfig, load_minion};
+use crate::minion::ask::Stop;
+use crate::minion::channel::{Channel, Reply};
+use crate::minion::modules::{Context, Fault, Outcome, functions, proc};
+use crate::minion::session::Session;
+use crate::minion::{MinionError, all_grains, job};
+use crate::sys::daemon::make_dir;
+use crate::sys::signals::StopFlag;
+use crate::wire::ids::{JidClock, MinionId};
+use crate::wire::yaml::parse_input;
+use crate::wire::{Map, Value};
+use clap::Parser;
+use std::io::Write;
+use std::sync::Arc;
+
+/// Run a function on this host and show what it returns.
+#[derive(Parser, Debug)]
+#[command(
+    name = "halite-call",
+    version,
+    about,
+    override_usage = "halite-call [OPTIONS] <FUNCTION> [ARGUMENTS]...",
+    after_help = "Examples:\n  \
+        halite-call --local test.ping            no master, no network\n  \
+        halite-call --local -g                   the grains of this host\n  \
+        halite-call -d cmd.run                   documentation\n  \
+        halite-call --out=json cmd.run uptime    with the master's pillar; the master gets the result as well\n\n\
+        Exit status: 0 good, 1 the function failed, 2 the key is not accepted, 64 wrong options, 77 the key is \
+        rejected; with --retcode-passthrough the function's own."
+)]
+struct Options {
+    #[command(flatten)]
+    common: Common,
+
+    #[command(flatten)]
+    output: OutputOptions,
+
+    /// Do without a master: no sign-in, no pillar, nothing is sent
+    #[arg(long)]
+    local: bool,
+
+    /// Show the grains
+    #[arg(short = 'g', long = "grains")]
+    grains: bool,
+
+    /// Show the documentation of the functions that begin with FUNCTION, or of all
+    #[arg(short = 'd', long = "doc", visible_alias = "documentation")]
+    doc: bool,
+
+    /// Exit with the retcode of the function
+    #[arg(long)]
+    retcode_passthrough: bool,
+
+    /// Show the whole return and not the value alone
+    #[arg(long, visible_alias = "print-metadata")]
+    metadata: bool,
+
+    /// Master to use; overrides the option `master`
+    #[arg(long, value_name = "HOST")]
+    master: Option<String>,
+
+    /// Minion id; overrides the option `id`
+    #[arg(long, value_name = "ID")]
+    id: Option<String>,
+
+    /// Seconds to wait for the answer to a sign-in; overrides the option `auth_timeout`
+    #[arg(long, value_name = "SECONDS")]
+    auth_timeout: Option<u64>,
+
+    /// Accepted for the sake of scripts; one process does not need it
+    #[arg(long, value_name = "DIR")]
+    cachedir: Option<std::path::PathBuf>,
+
+    /// Function and arguments
+    #[arg(value_name = "FUNCTION", num_args = 0.., trailing_var_arg = true, allow_hyphen_values = true)]
+    words: Vec<String>,
+}
+
+/// Runs the command and returns its exit status.
+pub fn run() -> i32 {
+    let options: Options = match parse() {
+        Ok(options) => options,
+        Err(status) => return status,
+    };
+    match call(&options) {
+        Ok(status) => status,
+        Err(e) => {
+            eprintln!("{e}");
+            e.status
+        }
+    }
+}
+
+fn call(options: &Options) -> Result<i32, MinionError> {
+    let (fun, args) = match options.words.split_first() {
+        Some((fun, args)) => (fun.as_str(), args),
+        None if options.doc || options.grains => ("", &[][..]),
+        None => {
+            return Ok(fail(
+                "name a function, such as test.ping; --help shows more",
+                super::common::EXIT_USAGE,
+            ));
+        }
+    };
+    if options.doc {
+        return Ok(documentation(fun));
+    }
+    let config = Arc::new(load(options)?);
+    let grains = Arc::new(all_grains(&config));
+    if options.grains {
+        return show(
+            options,
+            &config,
+            "grains",
+            &Value::Map(grains.as_ref().clone()),
+        );
+    }
+    let local = options.local || config.file_client == "local";
+    let mut master = match local {
+        true => None,
+        false => Some(Connection::open(&config, &grains)?),
+    };
+    let pillar = match &mut master {
+        Some(connection) => connection.pillar(&grains)?,
+        None => Map::new(),
+    };
+    let jid = JidClock::default().next();
+    let load = crate::map! {
+        "fun" => fun, "pid" => std::process::id(), "jid" => jid.as_str(), "tgt" => "salt-call",
+    };
+    let ctx = Context {
+        id: config.id.clone(),
+        grains,
+        pillar: Arc::new(pillar),
+        opts: config.as_map(),
+        cachedir: config.cachedir.clone(),
+        job: Some(load.clone()),
+    };
+    // Where the directory cannot be written, find_job does not see this call, and that is all.
+    let noted =
+        !local && proc::write(&config.cachedir, jid.as_str(), &load, std::process::id()).is_ok();
+    let outcome = job::guarded(&ctx, fun, &wire_args(args), &config.disable_modules);
+    if noted && let Err(e) = proc::remove(&config.cachedir, jid.as_str()) {
+        log::warn!("the file of job {jid} cannot be removed: {e}");
+    }
+    if let Some(status) = complain(fun, &outcome) {
+        return Ok(status);
+    }
+    if let Some(connection) = &mut master {
+        connection.give(&config, fun, args, &outcome);
+    }
+    let shown = match options.metadata {
+        false => outcome.ret.clone(),
+        true => crate::map! {
+            "jid" => jid.as_str(), "return" => outcome.ret.clone(), "retcode" => outcome.retcode,
+            "id" => config.id.as_str(), "fun" => fun, "fun_args" => args.to_vec(),
+        }
+        .into(),
+    };
+    let out = match options.metadata {
+        true => "nested",
+        false => outcome.out.as_deref().unwrap_or("nested"),
+    };
+    show(options, &config, out, &shown)?;
+    Ok(match (options.retcode_passthrough, outcome.retcode) {
+        // The system keeps the lowest eight bits, as from Python's sys.exit.
+        (true, code) => (code & 0xff) as i32,
+        (false, 0) => 0,
+        (false, _) => 1,
+    })
+}
+
+fn load(options: &Options) -> Result<MinionConfig, MinionError> {
+    let bad = |e: &dyn std::fmt::Display| MinionError::new(1, format!("ERROR: {e}"));
+    let mut config = load_minion(&options.common.config_dir).map_err(|e| bad(&e))?;
+    if let Some(id) = &options.id {
+        config.id = id.clone();
+    }
+    if let Some(master) = &options.master {
+        config.master = vec![master.clone()];
+    }
+    if let Some(seconds) = options.auth_timeout {
+        config.auth_timeout = seconds;
+    }
+    if let Some(dir) = &options.cachedir {
+        config.cachedir = dir.clone();
+    }
+    config.id.parse::<MinionId>().map_err(|e| bad(&e))?;
+    options.common.start_log(&LogSettings {
+        level: &config.log_level,
+        file_level: config.log_level_logfile.as_deref(),
+        // As in stock, a call is no reason to have a log file where there is none.
+        file: options.common.log_file.as_deref(),
+        console: (&config.log_fmt_console, &config.log_datefmt),
+        logfile: (&config.log_fmt_logfile, &config.log_datefmt_logfile),
+    });
+    for warning in std::mem::take(&mut config.warnings) {
+        log::debug!("{warning}");
+    }
+    Ok(config)
+}
+
+/// Arguments as they travel: keyword arguments are one map at the end (`salt/utils/args.py
+/// condition_input`).
+fn wire_args(args: &[String]) -> Vec<Value> {
+    let (mut positional, keywords) = parse_input(args);
+    if !keywords.is_empty() {
+        let mut map = keywords;
+        map.set("__kwarg__", true);
+        positional.push(map.into());
+    }
+    positional
+}
+
+fn documentation(prefix: &str) -> i32 {
+    let mut text = String::new();
+    for (name, function) in functions() {
+        if name.starts_with(prefix) {
+            text.push_str(&format!("{name}:\n{}\n\n", function.doc));
+        }
+    }
+    // A reader that went away is no failure.
+    let _ = std::io::stdout().write_all(text.as_bytes());
+    0
+}
+
+/// What goes to standard error and leaves nothing to show (`salt/cli/caller.py BaseCaller.call`).
+fn complain(fun: &str, outcome: &Outcome) -> Option<i32> {
+    match outcome.fault.as_ref()? {
+        // With documentation of functions of like names, that is the return.
+        Fault::Missing(_) if outcome.ret.as_map().is_some() => None,
+        Fault::Missing(text) => {
+            eprintln!("{text}");
+            Some(255)
+        }
+        Fault::CommandNotFound(text) => {
+            eprintln!("Command required for '{fun}' not found: {text}");
+            Some(1)
+        }
+        Fault::Command(text) => {
+            eprintln!("Error running '{fun}': {text}");
+            Some(1)
+        }
+        Fault::Invocation(text) => {
+            eprintln!("{text}");
+            Some(1)
+        }
+        Fault::Type(text) => {
+            eprintln!("\nPassed invalid arguments: {text}.\n\nUsage:");
+            if let Some((_, function)) = functions().iter().find(|(name, _)| name == fun) {
+                println!("{}", function.doc);
+            }
+            Some(1)
+        }
+        Fault::Raised(class, text) if text.is_empty() => {
+            eprintln!("{class}");
+            Some(1)
+        }
+        Fault::Raised(class, text) => {
+            eprintln!("{class}: {text}");
+            Some(1)
+        }
+    }
+}
+
+fn show(
+    options: &Options,
+    config: &MinionConfig,
+    out: &str,
+    value: &Value,
+) -> Result<i32, MinionError> {
+    let bad = |e: String| MinionError::new(1, format!("ERROR: {e}"));
+    let mut screen = options
+        .output
+        .open(&OutputConfig {
+            color: config.color,
+            output: config.output.as_deref(),
+            state_output: &config.state_output,
+            state_verbose: config.state_verbose,
+        })
+        .map_err(bad)?;
+    let name = super::output::choose_name(screen.out.as_deref(), out, false, "").to_owned();
+    screen.show(&name, &crate::map! {"local" => value.clone()}.into());
+    Ok(0)
+}
+
+/// The way to the master.
+struct Connection {
+    channel: Channel,
+}
+
+impl Connection {
+    fn open(config: &Arc<MinionConfig>, grains: &Map) -> Result<Connection, MinionError> {
+        make_dir(&config.cachedir, 0o755)
+            .map_err(|e| MinionError::io("cachedir", &config.cachedir, &e))?;
+        let stop = Stop::of(&StopFlag::install()?)?;
+        let session = Arc::new(Session::new(
+            config.clone(),
+            grains,
+            &zmq::Context::new(),
+            true,
+        )?);
+        if session.renew(0, &stop)?.is_none() {
+            return Err(interrupted());
+        }
+        Ok(Connection {
+            channel: Channel::new(&session, stop)?,
+        })
+    }
+
+    fn pillar(&mut self, grains: &Map) -> Result<Map, MinionError> {
+        self.channel.pillar(grains)?.ok_or_else(interrupted)
+    }
+
+    /// Gives the result to the master; what comes of it does not change the call's own outcome.
+    fn give(&mut self, config: &MinionConfig, fun: &str, args: &[String], outcome: &Outcome) {
+        let mut load = crate::map! {
+            "cmd" => "_return", "id" => config.id.as_str(), "jid" => "req",
+            "return" => outcome.ret.clone(), "retcode" => outcome.retcode,
+        };
+        if let Some(out) = &outcome.out {
+            load.set("out", out.as_str());
+        }
+        load.set("success", outcome.success);
+        load.set("fun", fun);
+        load.set("fun_args", args.to_vec());
+        let (timeout, tries) = self.channel.usual();
+        match self.channel.call(&load, timeout, tries) {
+            Ok(Reply::Value(_)) => {}
+            Ok(Reply::Stopped) => {}
+            Ok(Reply::Silence) => log::error!("the master did not acknowledge the result"),
+            Ok(Reply::Refused(words)) => log::error!("the master did not take the result: {words}"),
+            Err(e) => log::error!("the result did not reach the master: {e}"),
+        }
+    }
+}
+
+fn interrupted() -> MinionError {
+    MinionError::new(130, "Exiting gracefully on Ctrl-c")
+}

@@ -1,0 +1,326 @@
+//! `halite-key`: manages the keys of minions, as `salt-key` does (reference `salt-local.md` 6).
+
+mod options;
+mod show;
+
+use super::common::{LogSettings, fail};
+use crate::client::keys::{
+    Changed, KeyPairError, Keys, Selection, SignatureOptions, generate_pair, make_signature,
+};
+use crate::config::{MasterConfig, load_master};
+use crate::store::keys::KeyState;
+use crate::sys::process::{drop_privileges, user_name};
+use options::{Action, Options};
+use show::Screen;
+use std::io::{self, BufRead};
+
+/// Exit status when the account of `--user` does not exist, as Salt's.
+const EXIT_NO_USER: i32 = 67;
+
+/// Runs the command and returns its exit status.
+pub fn run() -> i32 {
+    let options = match options::read() {
+        Ok(options) => options,
+        Err(status) => return status,
+    };
+    let config = match load_master(&options.common.config_dir) {
+        Ok(config) => config,
+        Err(e) => return fail(e, 1),
+    };
+    if let Err((why, status)) = become_user(&options, &config) {
+        return fail(why, status);
+    }
+    options.common.start_log(&LogSettings {
+        level: &config.log_level,
+        file_level: config.log_level_logfile.as_deref(),
+        file: Some(&config.key_logfile),
+        console: (&config.log_fmt_console, &config.log_datefmt),
+        logfile: (&config.log_fmt_logfile, &config.log_datefmt_logfile),
+    });
+    for warning in &config.warnings {
+        log::debug!("{warning}");
+    }
+    let mut screen = match Screen::new(&options, &config) {
+        Ok(screen) => screen,
+        Err(why) => return fail(why, super::common::EXIT_USAGE),
+    };
+    let done = Command {
+        options: &options,
+        config: &config,
+        keys: Keys::new(&config),
+        screen: &mut screen,
+    }
+    .run();
+    let shown = screen.finish();
+    match done.and_then(|status| shown.map(|()| status).map_err(Failure::from)) {
+        Ok(status) => status,
+        // Whoever reads has seen enough.
+        Err(Failure::Io(e)) if e.kind() == io::ErrorKind::BrokenPipe => 0,
+        Err(failure) => fail(failure.text(), 1),
+    }
+}
+
+/// The account of the master owns its files: root takes it on, others must have it.
+fn become_user(options: &Options, config: &MasterConfig) -> Result<(), (String, i32)> {
+    let root = nix::unistd::geteuid().is_root();
+    let user = match &options.user {
+        Some(user) => user,
+        None if root => &config.user,
+        // Who may read and write the files will be seen.
+        None => return Ok(()),
+    };
+    if *user == user_name() {
+        return Ok(());
+    }
+    drop_privileges(user).map_err(|e| {
+        let status = if e.kind() == io::ErrorKind::NotFound {
+            EXIT_NO_USER
+        } else {
+            1
+        };
+        (e.to_string(), status)
+    })
+}
+
+enum Failure {
+    Io(io::Error),
+    Pair(KeyPairError),
+}
+
+impl Failure {
+    fn text(&self) -> String {
+        match self {
+            Failure::Io(e) => e.to_string(),
+            Failure::Pair(e) => e.to_string(),
+        }
+    }
+}
+
+impl From<io::Error> for Failure {
+    fn from(e: io::Error) -> Failure {
+        Failure::Io(e)
+    }
+}
+
+struct Command<'a> {
+    options: &'a Options,
+    config: &'a MasterConfig,
+    keys: Keys<'a>,
+    screen: &'a mut Screen,
+}
+
+/// The three changes, with their words.
+#[derive(Clone, Copy, PartialEq)]
+enum Change {
+    Accept,
+    Reject,
+    Delete,
+}
+
+impl Change {
+    fn past(self) -> &'static str {
+        match self {
+            Change::Accept => "accepted",
+            Change::Reject => "rejected",
+            Change::Delete => "deleted",
+        }
+    }
+}
+
+impl Command<'_> {
+    fn run(&mut self) -> Result<i32, Failure> {
+        match self.options.action() {
+            Action::GenKeys(name) => self.gen_keys(name),
+            Action::GenSignature => self.gen_signature(),
+            Action::List(word) => self.list(word),
+            Action::Print(globs) => {
+                let selection = self.keys.select(globs)?;
+                let texts = self.keys.texts(&selection)?;
+                self.screen.texts(&texts)?;
+                Ok(0)
+            }
+            Action::Finger(globs) => {
+                let fingers = self.keys.fingers(globs, self.options.finger_form.into())?;
+                self.screen.texts(&fingers)?;
+                Ok(0)
+            }
+            Action::Accept(globs) => self.change(Change::Accept, globs),
+            Action::Reject(globs) => self.change(Change::Reject, globs),
+            Action::Delete(globs) => self.change(Change::Delete, globs),
+        }
+    }
+
+    fn gen_keys(&mut self, name: &str) -> Result<i32, Failure> {
+        let dir = &self.options.gen_keys_dir;
+        let finger =
+            generate_pair(self.config, dir, name, self.keysize()).map_err(Failure::Pair)?;
+        self.screen.result(finger.into())?;
+        Ok(0)
+    }
+
+    fn gen_signature(&mut self) -> Result<i32, Failure> {
+        let options = SignatureOptions {
+            private: self.options.private.clone(),
+            public: self.options.public.clone(),
+            directory: self.options.signature_path.clone(),
+            create: self.options.auto_create,
+            bits: self.keysize(),
+        };
+        match make_signature(self.config, &options) {
+            Ok(made) => self.screen.result(made.into())?,
+            Err(KeyPairError::Missing(text)) => self.screen.result(text.into())?,
+            Err(e) => return Err(Failure::Pair(e)),
+        }
+        Ok(0)
+    }
+
+    fn keysize(&self) -> u32 {
+        self.options
+            .keysize
+            .unwrap_or(self.config.keysize.max(options::MIN_KEYSIZE))
+    }
+
+    fn list(&mut self, word: &str) -> Result<i32, Failure> {
+        let selection = match options::state_of_word(word) {
+            Some(state) => vec![(state, self.keys.list(state)?)],
+            None => self.keys.list_all()?,
+        };
+        self.screen.ids(&selection)?;
+        Ok(0)
+    }
+
+    fn change(&mut self, change: Change, globs: &str) -> Result<i32, Failure> {
+        let scope = Scope::of(change, self.options);
+        let selection = scope.filter(self.keys.select(globs)?);
+        if selection.is_empty() {
+            let states = scope.words();
+            self.screen.line(&format!(
+                "The key glob '{globs}' does not match any {states} keys."
+            ))?;
+            return Ok(0);
+        }
+        self.screen.line(&format!(
+            "The following keys are going to be {}:",
+            change.past()
+        ))?;
+        self.screen.ids(&selection)?;
+        if !self.options.yes && !self.ask(change)? {
+            return Ok(0);
+        }
+        let changed = match change {
+            Change::Accept => self.keys.accept(&selection)?,
+            Change::Reject => self.keys.reject(&selection)?,
+            Change::Delete => self.keys.delete(&selection)?,
+        };
+        self.tell(change, &changed)?;
+        if change != Change::Accept {
+            self.clean_up(&selection, &changed)?;
+        }
+        Ok(if changed.failed.is_empty() { 0 } else { 1 })
+    }
+
+    /// The answer at the terminal: an empty line is yes, but no where keys would be deleted.
+    fn ask(&mut self, change: Change) -> Result<bool, Failure> {
+        let (question, default) = match change {
+            Change::Delete => ("Proceed? [N/y] ", false),
+            Change::Accept | Change::Reject => ("Proceed? [n/Y] ", true),
+        };
+        self.screen.ask(question)?;
+        let mut answer = Vec::new();
+        if io::stdin().lock().read_until(b'\n', &mut answer)? == 0 {
+            eprintln!(
+                "\nError: EOF when reading a line: nobody answered, nothing was changed; --yes answers yes"
+            );
+            return Ok(false);
+        }
+        Ok(match answer.first() {
+            None | Some(b'\n') => default,
+            Some(first) => first.eq_ignore_ascii_case(&b'y'),
+        })
+    }
+
+    fn tell(&mut self, change: Change, changed: &Changed) -> io::Result<()> {
+        for (id, why) in &changed.invalid {
+            eprintln!("Unable to accept invalid key for {id}.");
+            log::info!("the key of {id}: {why}");
+        }
+        for (id, e) in &changed.failed {
+            eprintln!("The key of {id} could not be {}: {e}", change.past());
+        }
+        for id in &changed.done {
+            self.screen
+                .line(&format!("Key for minion {id} {}.", change.past()))?;
+        }
+        Ok(())
+    }
+
+    fn clean_up(&mut self, selection: &Selection, changed: &Changed) -> io::Result<()> {
+        let accepted = selection
+            .iter()
+            .find(|(state, _)| *state == KeyState::Accepted);
+        let preserved = match accepted {
+            Some((_, ids)) if self.options.preserve_minions == Some(true) => ids.as_slice(),
+            _ => &[],
+        };
+        self.keys.forget_vanished(changed, preserved)?;
+        if self
+            .options
+            .rotate_aes_key
+            .unwrap_or(self.config.rotate_aes_key)
+        {
+            self.keys.request_rotation()?;
+        }
+        Ok(())
+    }
+}
+
+/// The states a change looks at (`salt/key.py KeyCLI._update_opts`, `_filter_ret`).
+struct Scope {
+    change: Change,
+    accepted: bool,
+    rejected: bool,
+    denied: bool,
+}
+
+impl Scope {
+    fn of(change: Change, options: &Options) -> Scope {
+        let accepted =
+            options.include_accepted || (options.include_all && change == Change::Reject);
+        let rejected =
+            options.include_rejected || (options.include_all && change == Change::Accept);
+        Scope {
+            change,
+            accepted: accepted && change != Change::Accept,
+            rejected: rejected && change != Change::Reject,
+            denied: options.include_denied,
+        }
+    }
+
+    /// Deletion looks at all states; the order is that in which the ids are told of.
+    fn filter(&self, mut selection: Selection) -> Selection {
+        if self.change == Change::Delete {
+            return selection;
+        }
+        let order = |state: KeyState| match state {
+            KeyState::Pending => Some(0),
+            KeyState::Accepted => self.accepted.then_some(1),
+            KeyState::Rejected => self.rejected.then_some(2),
+            KeyState::Denied => self.denied.then_some(3),
+        };
+        selection.retain(|(state, _)| order(*state).is_some());
+        selection.sort_by_key(|(state, _)| order(*state));
+        selection
+    }
+
+    /// `unaccepted, accepted or denied`.
+    fn words(&self) -> String {
+        let mut words = vec!["unaccepted"];
+        words.extend(self.accepted.then_some("accepted"));
+        words.extend(self.rejected.then_some("rejected"));
+        words.extend(self.denied.then_some("denied"));
+        match words.split_last() {
+            Some((last, rest)) if !rest.is_empty() => format!("{} or {last}", rest.join(", ")),
+            _ => words.concat(),
+        }
+    }
+}

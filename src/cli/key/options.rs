@@ -1,0 +1,404 @@
+//! Options of `halite-key`.
+
+use crate::cli::common::{Common, EXIT_USAGE};
+use crate::client::keys::FingerForm;
+use crate::crypto::MAX_BITS;
+use crate::store::keys::KeyState;
+use clap::{CommandFactory, FromArgMatches, Parser, ValueEnum};
+use std::path::PathBuf;
+
+/// Bits of the smallest key that may be asked for.
+pub(super) const MIN_KEYSIZE: u32 = 2048;
+
+/// Manages the keys of minions: which are trusted, which wait, which are refused.
+#[derive(Parser, Debug)]
+#[command(
+    name = "halite-key",
+    version,
+    about,
+    infer_long_args = true,
+    args_override_self = true,
+    after_help = "NAME is a glob or a comma list of globs. Without an action all keys are listed.\n\nExamples:\n  halite-key                        list all keys\n  halite-key -f web1                show the fingerprint, to be compared with `key.finger` on web1\n  halite-key -a web1                trust the waiting key of web1\n  halite-key -d 'web*,db1' -y       delete keys without a question\n  halite-key -f master.pub          the value for `master_finger` of the minions\n  halite-key -c /etc/salt -L        the keys of an existing Salt master"
+)]
+pub(super) struct Options {
+    #[command(flatten)]
+    pub common: Common,
+
+    /// Account to work as; only root can take on another one
+    #[arg(short = 'u', long, value_name = "USER")]
+    pub user: Option<String>,
+
+    /// Suppress messages; results are shown
+    #[arg(short, long)]
+    quiet: bool,
+
+    /// Answer yes to all questions
+    #[arg(short, long)]
+    pub yes: bool,
+
+    /// Whether the session key changes when keys are deleted or rejected; overrides the option `rotate_aes_key`
+    #[arg(long, value_name = "BOOL", value_parser = truth)]
+    pub rotate_aes_key: Option<bool>,
+
+    /// Whether grains, pillar and mine of accepted minions are kept when their keys are deleted
+    #[arg(long, value_name = "BOOL", value_parser = truth)]
+    pub preserve_minions: Option<bool>,
+
+    /// List keys: pre, un or unaccepted; acc or accepted; rej or rejected; den or denied; all
+    #[arg(short, long, value_name = "ARG", value_parser = list_word, default_value = "", hide_default_value = true, help_heading = "Actions")]
+    list: String,
+
+    /// List all keys
+    #[arg(short = 'L', long, help_heading = "Actions")]
+    list_all: bool,
+
+    /// Accept keys that wait
+    #[arg(
+        short,
+        long,
+        value_name = "NAME",
+        allow_hyphen_values = true,
+        default_value = "",
+        hide_default_value = true,
+        help_heading = "Actions"
+    )]
+    accept: String,
+
+    /// Accept all keys that wait
+    #[arg(short = 'A', long, help_heading = "Actions")]
+    accept_all: bool,
+
+    /// Reject keys that wait
+    #[arg(
+        short,
+        long,
+        value_name = "NAME",
+        allow_hyphen_values = true,
+        default_value = "",
+        hide_default_value = true,
+        help_heading = "Actions"
+    )]
+    reject: String,
+
+    /// Reject all keys that wait
+    #[arg(short = 'R', long, help_heading = "Actions")]
+    reject_all: bool,
+
+    /// Old form of --include-rejected when accepting and of --include-accepted when rejecting
+    #[arg(long, help_heading = "Actions")]
+    pub include_all: bool,
+
+    /// Reject accepted keys too
+    #[arg(long, help_heading = "Actions")]
+    pub include_accepted: bool,
+
+    /// Accept rejected keys too
+    #[arg(long, help_heading = "Actions")]
+    pub include_rejected: bool,
+
+    /// Accept or reject denied keys too
+    #[arg(long, help_heading = "Actions")]
+    pub include_denied: bool,
+
+    /// Print keys
+    #[arg(
+        short,
+        long,
+        value_name = "NAME",
+        allow_hyphen_values = true,
+        default_value = "",
+        hide_default_value = true,
+        help_heading = "Actions"
+    )]
+    print: String,
+
+    /// Print all keys
+    #[arg(short = 'P', long, help_heading = "Actions")]
+    print_all: bool,
+
+    /// Delete keys, whatever their state
+    #[arg(
+        short,
+        long,
+        value_name = "NAME",
+        allow_hyphen_values = true,
+        default_value = "",
+        hide_default_value = true,
+        help_heading = "Actions"
+    )]
+    delete: String,
+
+    /// Delete all keys
+    #[arg(short = 'D', long, help_heading = "Actions")]
+    delete_all: bool,
+
+    /// Show fingerprints, those of the master's own keys too
+    #[arg(
+        short,
+        long,
+        value_name = "NAME",
+        allow_hyphen_values = true,
+        default_value = "",
+        hide_default_value = true,
+        help_heading = "Actions"
+    )]
+    finger: String,
+
+    /// Show all fingerprints
+    #[arg(short = 'F', long, help_heading = "Actions")]
+    finger_all: bool,
+
+    /// What a fingerprint is taken of
+    #[arg(long, value_name = "FORM", value_enum, default_value_t = Form::Body, help_heading = "Actions")]
+    pub finger_form: Form,
+
+    /// Make the key pair NAME.pem and NAME.pub and show its fingerprint; an existing pair is left alone
+    #[arg(
+        long,
+        value_name = "NAME",
+        default_value = "",
+        hide_default_value = true,
+        help_heading = "Making keys"
+    )]
+    gen_keys: String,
+
+    /// Directory of that pair
+    #[arg(
+        long,
+        value_name = "DIR",
+        default_value = ".",
+        help_heading = "Making keys"
+    )]
+    pub gen_keys_dir: PathBuf,
+
+    /// Bits of a new key, at least 2048; by default the option `keysize`
+    #[arg(long, value_name = "BITS", value_parser = keysize, help_heading = "Making keys")]
+    pub keysize: Option<u32>,
+
+    /// Sign the master's public key for minions that verify it
+    #[arg(long, help_heading = "Making keys")]
+    gen_signature: bool,
+
+    /// Private key to sign with, instead of `master_sign_key_name` in `pki_dir`
+    #[arg(
+        long = "priv",
+        value_name = "FILE",
+        default_value = "",
+        hide_default_value = true,
+        help_heading = "Making keys"
+    )]
+    pub private: String,
+
+    /// Public key to sign, instead of `master.pub` in `pki_dir`
+    #[arg(
+        long = "pub",
+        value_name = "FILE",
+        default_value = "",
+        hide_default_value = true,
+        help_heading = "Making keys"
+    )]
+    pub public: String,
+
+    /// Directory of the signature file, instead of `pki_dir`
+    #[arg(
+        long,
+        value_name = "DIR",
+        default_value = "",
+        hide_default_value = true,
+        help_heading = "Making keys"
+    )]
+    pub signature_path: String,
+
+    /// Make the signing key pair if there is none
+    #[arg(long, help_heading = "Making keys")]
+    pub auto_create: bool,
+
+    /// Outputter: key, nested, json, yaml, raw, pprint, txt, table
+    #[arg(
+        long = "out",
+        alias = "output",
+        value_name = "NAME",
+        help_heading = "Output"
+    )]
+    pub out: Option<String>,
+
+    /// Columns of indentation; negative is one line
+    #[arg(
+        long = "out-indent",
+        alias = "output-indent",
+        value_name = "N",
+        allow_negative_numbers = true,
+        help_heading = "Output"
+    )]
+    pub out_indent: Option<i64>,
+
+    /// Write results to a file
+    #[arg(
+        long = "out-file",
+        alias = "output-file",
+        value_name = "FILE",
+        help_heading = "Output"
+    )]
+    pub out_file: Option<PathBuf>,
+
+    /// Append to that file instead of replacing it
+    #[arg(
+        long = "out-file-append",
+        alias = "output-file-append",
+        help_heading = "Output"
+    )]
+    pub out_file_append: bool,
+
+    /// No colours
+    #[arg(long, alias = "no-colour", help_heading = "Output")]
+    pub no_color: bool,
+
+    /// Colours even where the output is no terminal
+    #[arg(long, alias = "force-colour", help_heading = "Output")]
+    pub force_color: bool,
+
+    // Options that all commands of Salt take and that mean nothing for keys.
+    #[arg(long, alias = "state_output", value_name = "MODE", hide = true)]
+    state_output: Option<String>,
+    #[arg(long, alias = "state_verbose", value_name = "BOOL", hide = true)]
+    state_verbose: Option<String>,
+    #[arg(long, hide = true)]
+    hard_crash: bool,
+
+    // Ignored, as by `salt-key`, unless a change of all keys would then hit others than those named.
+    #[arg(hide = true)]
+    names: Vec<String>,
+}
+
+/// Values of `--finger-form`.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(super) enum Form {
+    /// the lines between BEGIN and END: equal to `key.finger` on a minion, right for `master_finger`, shown by salt-key of 3006 and 3007
+    Body,
+    /// the whole text: shown by salt-key of 3008
+    Text,
+}
+
+impl From<Form> for FingerForm {
+    fn from(form: Form) -> FingerForm {
+        match form {
+            Form::Body => FingerForm::Body,
+            Form::Text => FingerForm::Text,
+        }
+    }
+}
+
+/// What is to be done.
+#[derive(Debug)]
+pub(super) enum Action<'a> {
+    GenKeys(&'a str),
+    GenSignature,
+    List(&'a str),
+    Print(&'a str),
+    Accept(&'a str),
+    Reject(&'a str),
+    Delete(&'a str),
+    Finger(&'a str),
+}
+
+impl Options {
+    /// The first of the given actions in the order of stock (`salt/key.py KeyCLI._update_opts`);
+    /// an empty name counts as not given.
+    pub fn action<'a>(&'a self) -> Action<'a> {
+        type Make<'a> = fn(&'a str) -> Action<'a>;
+        let named: [(&'a str, bool, Make<'a>); 7] = [
+            (&self.gen_keys, false, Action::GenKeys),
+            (&self.list, self.list_all, Action::List),
+            (&self.print, self.print_all, Action::Print),
+            (&self.accept, self.accept_all, Action::Accept),
+            (&self.reject, self.reject_all, Action::Reject),
+            (&self.delete, self.delete_all, Action::Delete),
+            (&self.finger, self.finger_all, Action::Finger),
+        ];
+        if self.gen_keys.is_empty() && self.gen_signature {
+            return Action::GenSignature;
+        }
+        for (name, all, action) in named {
+            if !name.is_empty() {
+                return action(name);
+            }
+            if all {
+                return action("*");
+            }
+        }
+        Action::List("all")
+    }
+
+    fn check(&self) -> Result<(), &'static str> {
+        let all = self.accept_all || self.reject_all || self.delete_all;
+        if all && !self.names.is_empty() {
+            return Err(
+                "--accept-all, --reject-all and --delete-all take no names; use --accept, --reject or --delete for some keys",
+            );
+        }
+        Ok(())
+    }
+}
+
+/// Reads the command line; what is wrong is printed, the status is 64 then.
+pub(super) fn read() -> Result<Options, i32> {
+    // `-l` is --list here, not --log-level.
+    let mut command = Options::command().mut_arg("log_level", |arg| arg.short(None));
+    let name = std::env::args_os().next().unwrap_or_default();
+    let words = std::iter::once(name).chain(crate::sys::process::arguments());
+    let read = command
+        .try_get_matches_from_mut(words)
+        .and_then(|m| Options::from_arg_matches(&m));
+    let checked = read.and_then(|options| match options.check() {
+        Ok(()) => Ok(options),
+        Err(why) => Err(command.error(clap::error::ErrorKind::ArgumentConflict, why)),
+    });
+    checked.map_err(|e| {
+        // A closed standard output is no reason to fail.
+        let _ = e.print();
+        if e.use_stderr() { EXIT_USAGE } else { 0 }
+    })
+}
+
+/// The state of a word of `--list`; `None` is all.
+pub(super) fn state_of_word(word: &str) -> Option<KeyState> {
+    const STARTS: [(&str, KeyState); 5] = [
+        ("acc", KeyState::Accepted),
+        ("pre", KeyState::Pending),
+        ("un", KeyState::Pending),
+        ("rej", KeyState::Rejected),
+        ("den", KeyState::Denied),
+    ];
+    STARTS
+        .iter()
+        .find(|(start, _)| word.starts_with(start))
+        .map(|(_, state)| *state)
+}
+
+fn list_word(word: &str) -> Result<String, String> {
+    if word.is_empty() || word.starts_with("all") || state_of_word(word).is_some() {
+        return Ok(word.to_owned());
+    }
+    Err(format!("'{word}' is not a valid argument to '--list'"))
+}
+
+fn truth(word: &str) -> Result<bool, String> {
+    match word.to_ascii_lowercase().as_str() {
+        "true" => Ok(true),
+        "false" => Ok(false),
+        _ => Err("write True or False".into()),
+    }
+}
+
+fn keysize(word: &str) -> Result<u32, String> {
+    let bits: u32 = word
+        .parse()
+        .map_err(|_| format!("'{word}' is not a number of bits"))?;
+    if bits < MIN_KEYSIZE {
+        return Err(format!("The minimum value for keysize is {MIN_KEYSIZE}"));
+    }
+    if bits as usize > MAX_BITS {
+        return Err(format!("The maximum value for keysize is {MAX_BITS}"));
+    }
+    Ok(bits)
+}

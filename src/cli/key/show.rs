@@ -1,0 +1,112 @@
+//! What `halite-key` prints, and where.
+
+use super::options::Options;
+use crate::cli::output::{Outputter, Style, choose_name, render, want_color};
+use crate::client::keys::{Selection, Texts};
+use crate::config::MasterConfig;
+use crate::wire::{Map, Value};
+use std::fs::{File, OpenOptions};
+use std::io::{self, BufWriter, IsTerminal, Write};
+
+/// Standard output, and the file that takes the results if there is one.
+pub(super) struct Screen {
+    outputter: Outputter,
+    style: Style,
+    stdout: BufWriter<io::Stdout>,
+    file: Option<File>,
+}
+
+impl Screen {
+    pub fn new(options: &Options, config: &MasterConfig) -> Result<Screen, String> {
+        let env = std::env::var("NO_COLOR").ok();
+        let style = Style {
+            color: want_color(
+                options.no_color,
+                options.force_color,
+                config.color,
+                io::stdout().is_terminal(),
+                env.as_deref(),
+            ),
+            indent: options.out_indent,
+            ..Style::default()
+        };
+        let asked = options.out.as_deref().or(config.output.as_deref());
+        let outputter = choose_name(asked, "key", false, "")
+            .parse()
+            .unwrap_or_else(|e| {
+                log::error!("{e}");
+                Outputter::Nested
+            });
+        let file = match &options.out_file {
+            Some(path) => {
+                let mut open = OpenOptions::new();
+                open.create(true).append(true);
+                let opened = open.open(path).and_then(|f| match options.out_file_append {
+                    true => Ok(f),
+                    // Emptied, not replaced: its permissions stay.
+                    false => f.set_len(0).map(|()| f),
+                });
+                Some(opened.map_err(|e| format!("{}: {e}", path.display()))?)
+            }
+            None => None,
+        };
+        Ok(Screen {
+            outputter,
+            style,
+            stdout: BufWriter::new(io::stdout()),
+            file,
+        })
+    }
+
+    /// One line of talk; not a result, so never in the file.
+    pub fn line(&mut self, text: &str) -> io::Result<()> {
+        writeln!(self.stdout, "{text}")
+    }
+
+    /// A question, without a line end.
+    pub fn ask(&mut self, question: &str) -> io::Result<()> {
+        self.stdout.write_all(question.as_bytes())?;
+        self.stdout.flush()
+    }
+
+    /// Ids by state.
+    pub fn ids(&mut self, selection: &Selection) -> io::Result<()> {
+        let groups = selection.iter().map(|(state, ids)| {
+            let ids: Vec<Value> = ids.iter().map(Value::from).collect();
+            (state.dir(), ids)
+        });
+        let data: Map = groups.collect();
+        self.result_map(data)
+    }
+
+    /// Ids with a text each, by group.
+    pub fn texts(&mut self, texts: &Texts) -> io::Result<()> {
+        let groups = texts.iter().map(|(group, entries)| {
+            let entries: Map = entries.iter().map(|(id, text)| (id, text)).collect();
+            (*group, entries)
+        });
+        let data: Map = groups.collect();
+        self.result_map(data)
+    }
+
+    /// A result that is no listing.
+    pub fn result(&mut self, value: Value) -> io::Result<()> {
+        self.result_map(crate::map! {"return" => value})
+    }
+
+    fn result_map(&mut self, data: Map) -> io::Result<()> {
+        let text = render(self.outputter, &Value::Map(data), &self.style);
+        if text.is_empty() {
+            return Ok(());
+        }
+        match &mut self.file {
+            Some(file) => writeln!(file, "{text}"),
+            None => writeln!(self.stdout, "{text}"),
+        }
+    }
+
+    /// Hands over what is still held back.
+    pub fn finish(mut self) -> io::Result<()> {
+        self.stdout.flush()
+    }
+}

@@ -1,0 +1,157 @@
+//! `halite-minion`.
+
+use super::common::{Common, LogSettings, fail, parse};
+use crate::config::{MinionConfig, Role, load_minion, sample_config};
+use crate::minion::daemon::{self, Start};
+use crate::minion::job;
+use crate::sys::daemon::{Report, start_in_background};
+use crate::sys::process::arguments;
+use clap::Parser;
+use std::path::PathBuf;
+
+/// The halite minion: runs what a Salt or halite master asks for.
+#[derive(Parser, Debug)]
+#[command(
+    name = "halite-minion",
+    version,
+    about,
+    after_help = "Signals: TERM and INT end the minion and its jobs within two seconds, HUP opens the log files anew.\n\n\
+        Exit status: 0 stopped, 1 cannot run, 42 the master has another fingerprint than master_finger, 64 wrong \
+        options, 77 the master rejected the key.\n\n\
+        Examples:\n  \
+        halite-minion                     serve with /etc/halite/minion, log to the terminal\n  \
+        halite-minion -d                  the same in the background\n  \
+        halite-minion -c /etc/salt        take over an existing Salt minion's directory"
+)]
+struct Options {
+    #[command(flatten)]
+    common: Common,
+
+    /// Run in the background; returns when the minion has begun to look for its master
+    #[arg(short = 'd', long)]
+    daemon: bool,
+
+    /// Account to run as; overrides the option `user`
+    #[arg(short = 'u', long, value_name = "USER")]
+    user: Option<String>,
+
+    /// Pid file; overrides the option `pidfile`
+    #[arg(long, value_name = "FILE")]
+    pid_file: Option<PathBuf>,
+
+    /// Print the configuration in effect as YAML, and end
+    #[arg(long)]
+    config_dump: bool,
+
+    /// Print a commented configuration file with every option, and end
+    #[arg(long)]
+    sample_config: bool,
+}
+
+/// Runs the command and returns its exit status.
+pub fn run() -> i32 {
+    if job::wanted() {
+        return job::run();
+    }
+    let options: Options = match parse() {
+        Ok(options) => options,
+        Err(status) => return status,
+    };
+    if options.sample_config {
+        print!("{}", sample_config(Role::Minion));
+        return 0;
+    }
+    let config = match load(&options) {
+        Ok(config) => config,
+        Err(e) => {
+            Report::inherited().failed(&e);
+            return fail(e, 1);
+        }
+    };
+    if options.config_dump {
+        print!(
+            "{}",
+            crate::wire::yaml::emit(&crate::wire::Value::Map(config.as_map()), true)
+        );
+        return 0;
+    }
+    if options.daemon {
+        return background();
+    }
+    serve(&options, config)
+}
+
+fn load(options: &Options) -> Result<MinionConfig, String> {
+    let mut config = load_minion(&options.common.config_dir).map_err(|e| e.to_string())?;
+    if let Some(user) = &options.user {
+        config.user = user.clone();
+    }
+    if let Some(path) = &options.pid_file {
+        config.pidfile = path.clone();
+    }
+    Ok(config)
+}
+
+fn background() -> i32 {
+    let kept = arguments()
+        .into_iter()
+        .filter(|a| a != "-d" && a != "--daemon");
+    match start_in_background(kept) {
+        Ok(Ok(())) => 0,
+        Ok(Err(why)) => fail(why, 1),
+        Err(e) => fail(e, 1),
+    }
+}
+
+fn serve(options: &Options, mut config: MinionConfig) -> i32 {
+    options.common.start_log(&LogSettings {
+        level: &config.log_level,
+        file_level: config.log_level_logfile.as_deref(),
+        file: Some(&config.log_file),
+        console: (&config.log_fmt_console, &config.log_datefmt),
+        logfile: (&config.log_fmt_logfile, &config.log_datefmt_logfile),
+    });
+    for warning in std::mem::take(&mut config.warnings) {
+        log::warn!("{warning}");
+    }
+    let mut report = Report::inherited();
+    if report.wanted() {
+        // A background start: leave the terminal's session.
+        let _ = nix::unistd::setsid();
+    }
+    let start = Start {
+        title: title(),
+        log: log_levels(&options.common, &config),
+    };
+    match daemon::run(config, start, &mut report) {
+        Ok(()) => 0,
+        Err(e) => {
+            report.failed(&e.message);
+            log::error!("{e}");
+            e.status
+        }
+    }
+}
+
+/// The command line, as the names of jobs in the process list begin.
+fn title() -> String {
+    let words: Vec<String> = std::env::args_os()
+        .map(|a| a.to_string_lossy().into_owned())
+        .collect();
+    words.join(" ")
+}
+
+/// What a job's process logs where: console level, file level, file.
+fn log_levels(common: &Common, config: &MinionConfig) -> (String, String, String) {
+    let console = common.log_level.as_ref().unwrap_or(&config.log_level);
+    let own = common
+        .log_file_level
+        .as_ref()
+        .or(config.log_level_logfile.as_ref());
+    let file = common.log_file.as_ref().unwrap_or(&config.log_file);
+    (
+        console.clone(),
+        own.unwrap_or(console).clone(),
+        file.clone(),
+    )
+}

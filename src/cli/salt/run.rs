@@ -1,0 +1,337 @@
+//! From options to a job, and the job's way to its end.
+
+use super::batch;
+use super::show::Results;
+use super::{Options, output_config};
+use crate::cli::common::{EXIT_USAGE, Screen, fail};
+use crate::cli::output::texts;
+use crate::client::fleet::Fleet;
+use crate::client::gather::{Gather, Patience};
+use crate::client::local::{ClientError, Job, LocalClient, Published};
+use crate::config::MasterConfig;
+use crate::store::jobs::JobStore;
+use crate::sys::signals::StopFlag;
+use crate::target::{Target, expand_compound, expand_nodegroup};
+use crate::wire::yaml::{parse_input, yamlify_arg};
+use crate::wire::{Map, Value};
+use std::io::BufRead;
+use std::time::Duration;
+
+/// Exit status when nobody returned or the master refused.
+pub(super) const EXIT_NOTHING: i32 = 2;
+
+/// Runs one command line.
+pub(super) fn run(options: Options, config: MasterConfig) -> i32 {
+    let screen = match options.output.open(&output_config(&config)) {
+        Ok(mut screen) => {
+            screen.style.state_output_diff = options.output_diff;
+            screen
+        }
+        Err(e) => return fail(e, EXIT_NOTHING),
+    };
+    let job = match job(&options, &config) {
+        Ok(job) => job,
+        Err(e) => return fail(e, EXIT_USAGE),
+    };
+    if options.preview_target {
+        return preview(&job, &config, screen);
+    }
+    let command = Command { options, screen };
+    match command.run(job, config) {
+        Ok(status) => status,
+        Err(e) => fail(e, EXIT_NOTHING),
+    }
+}
+
+/// The job that the command line describes.
+fn job(options: &Options, config: &MasterConfig) -> Result<Job, String> {
+    let target = options
+        .target
+        .clone()
+        .ok_or("which minions? Usage: halite [OPTIONS] <TARGET> <FUNCTION> [ARGUMENTS]...")?;
+    let mut fun = options.fun.clone().unwrap_or_default();
+    let mut words = options.args.clone();
+    if options.args_stdin {
+        for line in std::io::stdin().lock().lines() {
+            words.push(line.map_err(|e| format!("standard input: {e}"))?);
+        }
+    }
+    if options.doc {
+        if !fun.is_empty() {
+            words.insert(0, fun);
+        }
+        fun = "sys.doc".into();
+    }
+    if fun.is_empty() && !options.preview_target {
+        return Err(format!(
+            "which function? For example: halite '{target}' test.ping"
+        ));
+    }
+    let (tgt, tgt_type) = resolve_target(options, config, target)?;
+    let (fun, arg) = functions(&fun, &words, &options.args_separator);
+    Ok(Job {
+        fun,
+        arg,
+        tgt,
+        tgt_type,
+        ret: options.returner.clone(),
+        jid: String::new(),
+        kwargs: kwargs(options),
+    })
+}
+
+/// Node groups are expanded here: minions never see them.
+fn resolve_target(
+    options: &Options,
+    config: &MasterConfig,
+    target: String,
+) -> Result<(Value, String), String> {
+    let kind = options.target_options.kind();
+    match kind {
+        "nodegroup" => {
+            let expanded =
+                expand_nodegroup(&target, &config.nodegroups).map_err(|e| e.to_string())?;
+            Ok((expanded.into(), "compound".into()))
+        }
+        "compound" => {
+            let expanded =
+                expand_compound(&target, &config.nodegroups).map_err(|e| e.to_string())?;
+            Ok((expanded.into(), kind.into()))
+        }
+        "list" => {
+            let ids: Vec<String> = target
+                .split(|c: char| c == ',' || c.is_whitespace())
+                .filter(|id| !id.is_empty())
+                .map(str::to_owned)
+                .collect();
+            Ok((ids.into(), kind.into()))
+        }
+        _ => Ok((target.into(), kind.into())),
+    }
+}
+
+/// One function with its arguments, or several with a list each.
+fn functions(fun: &str, words: &[String], separator: &str) -> (Value, Vec<Value>) {
+    if !fun.contains(',') {
+        return (fun.into(), arguments(words));
+    }
+    let names: Vec<String> = fun.split(',').map(|f| f.trim().to_owned()).collect();
+    let mut lists: Vec<Vec<String>> = vec![Vec::new()];
+    for word in words {
+        if word == separator {
+            lists.push(Vec::new());
+        } else if let Some(last) = lists.last_mut() {
+            last.push(word.clone());
+        }
+    }
+    lists.resize(names.len(), Vec::new());
+    let args = lists.iter().map(|l| Value::Array(arguments(l))).collect();
+    (names.into(), args)
+}
+
+/// Positional arguments, then one map of keyword arguments (reference `salt-protocol.md` 5.3).
+pub(crate) fn arguments(words: &[String]) -> Vec<Value> {
+    let (mut positional, keyword) = parse_input(words);
+    if !keyword.is_empty() {
+        let mut marked = crate::map! {"__kwarg__" => true};
+        marked.0.extend(keyword.0);
+        positional.push(Value::Map(marked));
+    }
+    positional
+}
+
+fn kwargs(options: &Options) -> Map {
+    let mut kwargs = crate::map! {
+        "show_timeout" => !options.hide_timeout,
+        "show_jid" => options.show_jid,
+        "delimiter" => options.target_options.delimiter.as_str(),
+    };
+    for (key, text) in [
+        ("metadata", &options.metadata),
+        ("ret_kwargs", &options.return_kwargs),
+        ("module_executors", &options.module_executors),
+        ("executor_opts", &options.executor_opts),
+    ] {
+        if let Some(text) = text {
+            kwargs.set(key, yamlify_arg(text));
+        }
+    }
+    if let Some(name) = &options.return_config {
+        kwargs.set("ret_config", name.as_str());
+    }
+    if options.start_event {
+        kwargs.set("start_event", true);
+    }
+    kwargs
+}
+
+fn preview(job: &Job, config: &MasterConfig, mut screen: Screen) -> i32 {
+    let found = Target::parse(&job.tgt, &job.tgt_type, job.kwargs.str("delimiter"))
+        .map_err(|e| e.to_string())
+        .and_then(|target| {
+            let fleet = Fleet::open(config).map_err(|e| e.to_string())?;
+            Ok(target.expected(&fleet.inventory(), &config.nodegroups))
+        });
+    match found {
+        Ok(expected) => {
+            let ids: Vec<Value> = expected.minions.iter().map(Value::from).collect();
+            let name = screen.out.clone().unwrap_or_else(|| "nested".into());
+            screen.show(&name, &ids.into());
+            0
+        }
+        Err(e) => fail(e, EXIT_NOTHING),
+    }
+}
+
+/// Set by SIGINT or SIGTERM: the wait is broken off, the job goes on.
+pub(super) fn interruption() -> StopFlag {
+    StopFlag::install().unwrap_or_default()
+}
+
+struct Command {
+    options: Options,
+    screen: Screen,
+}
+
+impl Command {
+    fn run(self, mut job: Job, config: MasterConfig) -> Result<i32, ClientError> {
+        let jobs = crate::store::open::job_store(&config);
+        let patience = Patience {
+            timeout: Duration::from_secs(self.options.timeout.unwrap_or(config.timeout)),
+            find_job: Duration::from_secs(config.gather_job_timeout),
+            together: true,
+        };
+        let summary = self.options.summary || config.cli_summary;
+        let show_jid = self.options.show_jid || config.show_jid;
+        let hide_timeout = self.options.hide_timeout || !config.show_timeout;
+        let safe_limit = self
+            .options
+            .batch_safe_limit
+            .unwrap_or(config.batch_safe_limit);
+        let safe_size = self
+            .options
+            .batch_safe_size
+            .unwrap_or(config.batch_safe_size);
+        let mut client = LocalClient::new(config);
+        let mut events = client.listen()?;
+        if let Some(count) = self.options.subset {
+            pick_subset(&mut client, &mut events, &jobs, patience, &mut job, count)?;
+        }
+        let mut results = Results::new(self.screen, &self.options, hide_timeout);
+        let size = match &self.options.batch {
+            Some(size) => Some(size.clone()),
+            None if safe_limit > 0 && expected(&client, &job) >= safe_limit as usize => {
+                results.screen.text(texts::SWITCH_TO_BATCH);
+                Some(safe_size.to_string())
+            }
+            None => None,
+        };
+        if let Some(size) = size.filter(|_| !self.options.detached) {
+            let plan = batch::Plan {
+                size,
+                wait: Duration::from_secs_f64(self.options.batch_wait.clamp(0.0, 86_400.0)),
+                failhard: self.options.failhard,
+            };
+            batch::run(
+                &mut client,
+                &mut events,
+                &jobs,
+                patience,
+                job,
+                &plan,
+                &mut results,
+            )?;
+            let worst = results.worst();
+            let status = results.finish(summary, self.options.verbose);
+            return Ok(status.max(worst.clamp(0, 255) as i32));
+        }
+        let published = client.publish(&job)?;
+        if published.jid.is_empty() {
+            return Ok(nobody(&mut results, &published));
+        }
+        if self.options.detached {
+            results.screen.text(&texts::executed_async(&published.jid));
+            return Ok(0);
+        }
+        if self.options.verbose {
+            results.screen.text(&texts::executing_job(&published.jid));
+        } else if show_jid {
+            results.screen.text(&texts::show_jid(&published.jid));
+        }
+        results.expect(&published);
+        let stop = interruption();
+        let mut gather = Gather::new(&mut client, &mut events, Some(&jobs), patience);
+        gather.watch(&published);
+        gather.run(&|| stop.is_set(), &mut |id, outcome| {
+            results.add(id, outcome)
+        })?;
+        if stop.is_set() {
+            eprintln!(
+                "The wait was broken off; the job goes on. Its returns: halite-run jobs.lookup_jid {}",
+                published.jid
+            );
+        }
+        Ok(results.finish(summary, self.options.verbose))
+    }
+}
+
+fn nobody(results: &mut Results, published: &Published) -> i32 {
+    results.screen.text(texts::NO_MINIONS_MATCHED);
+    if let Some(why) = published.error.as_deref().and_then(|e| e.split_once(": ")) {
+        eprintln!("ERROR: {}", why.1);
+    }
+    eprint!("{}", texts::NO_RETURN_RECEIVED);
+    EXIT_NOTHING
+}
+
+/// How many minions a job would reach, as far as this host's caches tell.
+fn expected(client: &LocalClient, job: &Job) -> usize {
+    let target = Target::parse(&job.tgt, &job.tgt_type, job.kwargs.str("delimiter"));
+    let (Ok(target), Ok(fleet)) = (target, Fleet::open(client.config())) else {
+        return 0;
+    };
+    target
+        .expected(&fleet.inventory(), &client.config().nodegroups)
+        .minions
+        .len()
+}
+
+/// Replaces the target by some of its minions that have the function.
+fn pick_subset(
+    client: &mut LocalClient,
+    events: &mut halite_ipc::Subscriber,
+    jobs: &dyn JobStore,
+    patience: Patience,
+    job: &mut Job,
+    count: usize,
+) -> Result<(), ClientError> {
+    use rand::seq::SliceRandom;
+    let ask = Job {
+        fun: "sys.list_functions".into(),
+        arg: Vec::new(),
+        ..job.clone()
+    };
+    let published = client.publish(&ask)?;
+    let wanted = match &job.fun {
+        Value::Str(fun) => vec![fun.clone()],
+        other => other.str_list(),
+    };
+    let mut able = Vec::new();
+    let stop = interruption();
+    let mut gather = Gather::new(client, events, Some(jobs), patience);
+    gather.watch(&published);
+    gather.run(&|| stop.is_set(), &mut |id, outcome| {
+        if let crate::client::gather::Outcome::Returned(load) = outcome {
+            let has = load.get("return").map(Value::str_list).unwrap_or_default();
+            if wanted.iter().all(|f| has.contains(f)) {
+                able.push(id.to_owned());
+            }
+        }
+    })?;
+    able.shuffle(&mut rand::thread_rng());
+    able.truncate(count);
+    able.sort_unstable();
+    job.tgt = able.into();
+    job.tgt_type = "list".into();
+    Ok(())
+}

@@ -1,0 +1,176 @@
+//! Showing returns as they come, and the exit status at the end.
+
+use super::Options;
+use crate::cli::common::Screen;
+use crate::cli::output::{self, texts};
+use crate::client::gather::Outcome;
+use crate::client::local::Published;
+use crate::wire::{Map, Value};
+use std::io::{IsTerminal, Write};
+
+/// Collects outcomes and prints them.
+pub(super) struct Results {
+    /// Where they go.
+    pub screen: Screen,
+    fixed: bool,
+    doc: bool,
+    hide_timeout: bool,
+    progress: bool,
+    fun: String,
+    expected: usize,
+    seen: usize,
+    jid: String,
+    collected: Map,
+    out: Option<String>,
+    summary: texts::Summary,
+    worst: i64,
+    failed: bool,
+    returned: bool,
+}
+
+impl Results {
+    pub fn new(screen: Screen, options: &Options, hide_timeout: bool) -> Results {
+        Results {
+            screen,
+            fixed: options.fixed,
+            doc: options.doc,
+            hide_timeout,
+            progress: options.progress && std::io::stderr().is_terminal(),
+            fun: options.fun.clone().unwrap_or_default(),
+            expected: 0,
+            seen: 0,
+            jid: String::new(),
+            collected: Map::new(),
+            out: None,
+            summary: texts::Summary::default(),
+            worst: 0,
+            failed: false,
+            returned: false,
+        }
+    }
+
+    /// Notes a job's minions; those without a key are accounted for at once.
+    pub fn expect(&mut self, published: &Published) {
+        self.expected += published.minions.len() + published.missing.len();
+        self.jid = published.jid.clone();
+        for id in &published.missing {
+            self.add(id, Outcome::NoKey);
+        }
+    }
+
+    /// Whether a minion failed or did not return.
+    pub fn failed(&self) -> bool {
+        self.failed
+    }
+
+    /// Takes the outcome of one minion.
+    pub fn add(&mut self, id: &str, outcome: Outcome) {
+        self.seen += 1;
+        self.show_progress();
+        let load = match outcome {
+            Outcome::Returned(load) => load,
+            other => return self.missing(id, &other),
+        };
+        self.returned = true;
+        let ret = load.get("return").cloned().unwrap_or_default();
+        let code = match load.get("retcode") {
+            Some(Value::Int(n)) => *n,
+            Some(Value::Map(codes)) => codes
+                .iter()
+                .filter_map(|(_, c)| c.as_int())
+                .max()
+                .unwrap_or(0),
+            _ => texts::retcode_of(&ret),
+        };
+        self.worst = self.worst.max(code);
+        self.failed |= code != 0;
+        let full = crate::map! {"ret" => ret.clone(), "retcode" => code};
+        self.summary.add(id, &full.into());
+        self.print(id, ret, load.str("out").unwrap_or_default(), code);
+    }
+
+    fn missing(&mut self, id: &str, outcome: &Outcome) {
+        self.failed = true;
+        let text = match outcome {
+            Outcome::NotConnected => "Minion did not return. [Not connected]".to_owned(),
+            Outcome::NoKey => format!(
+                "Minion did not return. [No accepted key]\nNo key of this name is accepted; see: halite-key -L {id}"
+            ),
+            Outcome::Lost => format!(
+                "Minion did not return. [Lost]\nThe minion is connected and does not run the job any more, and no return \
+                 has come; its log tells why. Should one come later: halite-run jobs.lookup_jid {}",
+                self.jid
+            ),
+            _ => format!(
+                "Minion did not return. [Still running]\nThe job goes on. Its return: halite-run jobs.lookup_jid {}",
+                self.jid
+            ),
+        };
+        self.summary.add(id, &text.as_str().into());
+        if !self.hide_timeout {
+            self.print(id, text.into(), "no_return", 1);
+        }
+    }
+
+    fn print(&mut self, id: &str, ret: Value, out: &str, code: i64) {
+        if self.fixed || self.doc {
+            if out != "no_return" {
+                self.out = Some(out.to_owned());
+            }
+            self.collected.set(id, ret);
+            return;
+        }
+        let name =
+            output::choose_name(self.screen.out.as_deref(), out, false, &self.fun).to_owned();
+        self.screen.style.retcode = code;
+        let data = Value::Map(Map(vec![(id.into(), ret)]));
+        self.screen.show(&name, &data);
+    }
+
+    fn show_progress(&self) {
+        if self.progress && self.expected > 0 {
+            let end = if self.seen >= self.expected {
+                "\n"
+            } else {
+                "\r"
+            };
+            let _ = write!(
+                std::io::stderr(),
+                "{}/{} minions{end}",
+                self.seen,
+                self.expected
+            );
+        }
+    }
+
+    /// Prints what was held back and the summary; returns the exit status.
+    pub fn finish(mut self, summary: bool, verbose: bool) -> i32 {
+        let collected = std::mem::take(&mut self.collected);
+        if self.doc && self.screen.out.is_none() {
+            self.screen.text(&texts::docs(&collected));
+        } else if (self.fixed || self.doc) && !collected.is_empty() {
+            let out = self.out.clone().unwrap_or_default();
+            let name =
+                output::choose_name(self.screen.out.as_deref(), &out, true, &self.fun).to_owned();
+            self.screen.show(&name, &collected.into());
+        }
+        if summary {
+            let text = self.summary.text(verbose);
+            self.screen.text(&text);
+        }
+        if self.seen == 0 {
+            eprint!("{}", texts::NO_RETURN_RECEIVED);
+            return super::run::EXIT_NOTHING;
+        }
+        if self.failed {
+            eprint!("{}", texts::NON_ZERO_EXIT);
+            return 1;
+        }
+        0
+    }
+
+    /// Exit status of a batch run: the highest return code.
+    pub fn worst(&self) -> i64 {
+        self.worst
+    }
+}

@@ -1,0 +1,47 @@
+//! What this host knows of the minions: accepted ids, cached grains and pillar.
+
+use crate::config::MasterConfig;
+use crate::store::keys::{IdList, KeyState};
+use crate::store::minions::MinionCache;
+use crate::store::open;
+use crate::target::{Inventory, MinionId};
+use crate::wire::Map;
+use std::io;
+use std::sync::Arc;
+
+/// A look at the stores from outside the master's processes.
+pub struct Fleet {
+    ids: IdList,
+    cache: MinionCache,
+    caches_data: bool,
+}
+
+impl Fleet {
+    /// Lists the accepted keys of the master that `config` describes.
+    pub fn open(config: &MasterConfig) -> io::Result<Fleet> {
+        Ok(Fleet {
+            ids: open::key_store(config).list(KeyState::Accepted)?,
+            cache: open::minion_cache(config),
+            caches_data: config.minion_data_cache,
+        })
+    }
+
+    /// The view that targets are evaluated on.
+    pub fn inventory(&self) -> impl Inventory + '_ {
+        crate::store::minions::Known {
+            ids: self.ids.clone(),
+            cache: &self.cache,
+            caches_data: self.caches_data,
+        }
+    }
+
+    /// Accepted ids.
+    pub fn ids(&self) -> &[MinionId] {
+        &self.ids
+    }
+
+    /// Cached grains of one minion.
+    pub fn grains(&self, id: &MinionId) -> Option<Arc<Map>> {
+        self.cache.get(id).map(|data| data.grains.clone())
+    }
+}

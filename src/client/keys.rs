@@ -1,0 +1,388 @@
+//! The operator's work on keys: what `salt-key` does (`salt/key.py Key`; reference
+//! `salt-local.md` 6), on the files of the key store and with events to a running master.
+//!
+//! Files are the truth, events are best effort: everything here works without a master.
+
+mod cleanup;
+mod pairs;
+
+pub use pairs::{KeyPairError, SignatureOptions, generate_pair, make_signature, signature_name};
+
+use crate::config::{BusFraming, MasterConfig, SaltSeries};
+use crate::crypto::{HashType, PublicKey, clean_key, finger};
+use crate::store::keys::{KeyState, KeyStore, plain_text};
+use crate::target::Glob;
+use crate::wire::ids::MinionId;
+use crate::wire::msgpack::{self, Profile};
+use crate::wire::{Map, Value};
+use halite_ipc::{Event, Framing, Publisher, StampStyle};
+use std::io;
+use std::path::PathBuf;
+
+/// Ids by state, in the order of the series' listings; ids sorted without regard to case.
+pub type Selection = Vec<(KeyState, Vec<MinionId>)>;
+
+/// What a fingerprint is taken of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum FingerForm {
+    /// The lines between BEGIN and END: what `key.finger` prints on a minion and
+    /// `master_finger` expects, and `salt-key` of 3006 and 3007 shows.
+    #[default]
+    Body,
+    /// The whole text: what `salt-key` of 3008 shows (`salt/utils/crypt.py pem_finger(key=...)`).
+    Text,
+}
+
+/// Keys with a text each, by the name of their group (`minions`, ..., `local`).
+pub type Texts = Vec<(&'static str, Vec<(String, String)>)>;
+
+/// What came of a change.
+#[derive(Debug, Default)]
+pub struct Changed {
+    /// Ids that were changed, in the order of the selection.
+    pub done: Vec<MinionId>,
+    /// Ids whose key is no RSA public key, and why.
+    pub invalid: Vec<(MinionId, String)>,
+    /// Ids whose files could not be changed, and why.
+    pub failed: Vec<(MinionId, io::Error)>,
+}
+
+/// The keys of one master.
+pub struct Keys<'a> {
+    config: &'a MasterConfig,
+    store: KeyStore,
+    bus: Bus,
+}
+
+#[derive(Debug)]
+enum Bus {
+    Untried,
+    None,
+    Open(Publisher),
+}
+
+impl<'a> Keys<'a> {
+    /// The keys below the `pki_dir` of `config`; nothing is touched yet.
+    pub fn new(config: &'a MasterConfig) -> Keys<'a> {
+        Keys {
+            config,
+            store: KeyStore::new(&config.pki_dir),
+            bus: Bus::Untried,
+        }
+    }
+
+    /// The states in the order in which the series lists them (`salt/key.py list_keys`).
+    pub fn states(&self) -> [KeyState; 4] {
+        use KeyState::*;
+        match self.config.salt_series {
+            SaltSeries::S3006 | SaltSeries::S3007 => [Accepted, Pending, Rejected, Denied],
+            SaltSeries::S3008 => [Pending, Rejected, Accepted, Denied],
+        }
+    }
+
+    /// Ids of one state. An id with several keys counts where the master heeds it: rejected
+    /// before pending before accepted; denied keys stand beside these.
+    pub fn list(&self, state: KeyState) -> io::Result<Vec<MinionId>> {
+        let over: &[KeyState] = match state {
+            KeyState::Accepted => &[KeyState::Rejected, KeyState::Pending],
+            KeyState::Pending => &[KeyState::Rejected],
+            KeyState::Rejected | KeyState::Denied => &[],
+        };
+        let mut ids = self.store.list(state)?.to_vec();
+        for state in over {
+            let stronger = self.store.list(*state)?;
+            if !stronger.is_empty() {
+                ids.retain(|id| stronger.binary_search(id).is_err());
+            }
+        }
+        sort_ignoring_case(&mut ids);
+        Ok(ids)
+    }
+
+    /// All states with their ids, empty ones too.
+    pub fn list_all(&self) -> io::Result<Selection> {
+        self.states()
+            .into_iter()
+            .map(|s| Ok((s, self.list(s)?)))
+            .collect()
+    }
+
+    /// The ids that match a glob or a comma list of globs; states without a match are left out.
+    pub fn select(&self, globs: &str) -> io::Result<Selection> {
+        let globs = Globs::new(globs);
+        let mut all = self.list_all()?;
+        for (_, ids) in &mut all {
+            ids.retain(|id| globs.match_any(id.as_str()));
+        }
+        all.retain(|(_, ids)| !ids.is_empty());
+        Ok(all)
+    }
+
+    /// The key texts of a selection.
+    pub fn texts(&self, selection: &Selection) -> io::Result<Texts> {
+        let mut out = Texts::new();
+        for (state, ids) in selection {
+            let mut group = Vec::with_capacity(ids.len());
+            for id in ids {
+                if let Some(text) = self.store.text(*state, id)? {
+                    group.push((id.as_str().to_owned(), text));
+                }
+            }
+            out.push((state.dir(), group));
+        }
+        Ok(out)
+    }
+
+    /// Fingerprints of the matching keys, the master's own files among them as group `local`.
+    pub fn fingers(&self, globs: &str, form: FingerForm) -> io::Result<Texts> {
+        let hash = self
+            .config
+            .hash_type
+            .parse::<HashType>()
+            .unwrap_or_default();
+        let mut out = self.texts(&self.select(globs)?)?;
+        let local = self.local_texts(&Globs::new(globs))?;
+        if !local.is_empty() {
+            out.push(("local", local));
+        }
+        for (_, text) in out.iter_mut().flat_map(|(_, group)| group) {
+            *text = match form {
+                FingerForm::Body => finger(text, hash),
+                FingerForm::Text => pairs::in_pairs(&hash.hex(text.as_bytes())),
+            };
+        }
+        Ok(out)
+    }
+
+    /// The `.pem` and `.pub` files of `pki_dir`. 3008 leaves its links `master.pem` and
+    /// `master.pub` out (`salt/cache/localfs_key.py list_`).
+    fn local_texts(&self, globs: &Globs) -> io::Result<Vec<(String, String)>> {
+        let links = self.config.salt_series != SaltSeries::S3008;
+        let entries = match std::fs::read_dir(&self.config.pki_dir) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            entries => entries?,
+        };
+        let mut out = Vec::new();
+        for entry in entries {
+            let entry = entry?;
+            let Ok(name) = entry.file_name().into_string() else {
+                continue;
+            };
+            let wanted =
+                (name.ends_with(".pem") || name.ends_with(".pub")) && globs.match_any(&name);
+            let path = entry.path();
+            if !wanted || !path.is_file() || (!links && path.is_symlink()) {
+                continue;
+            }
+            let octets = zeroize::Zeroizing::new(std::fs::read(&path)?);
+            out.push((name, plain_text(&octets)));
+        }
+        out.sort_by_cached_key(|(name, _)| (name.to_lowercase(), name.clone()));
+        Ok(out)
+    }
+
+    /// Accepts the keys of a selection; keys that are no RSA public key stay where they are.
+    pub fn accept(&mut self, selection: &Selection) -> io::Result<Changed> {
+        self.change(selection, KeyState::Accepted)
+    }
+
+    /// Rejects the keys of a selection, whatever they hold. The caller goes on with
+    /// [`Keys::forget_vanished`] and [`Keys::request_rotation`].
+    pub fn reject(&mut self, selection: &Selection) -> io::Result<Changed> {
+        self.change(selection, KeyState::Rejected)
+    }
+
+    fn change(&mut self, selection: &Selection, to: KeyState) -> io::Result<Changed> {
+        let mut out = Changed::default();
+        self.store.create_dir(to)?;
+        // As it stands before the change; every other copy of an id goes away with it, as
+        // with 3008, so that the id is in one state afterwards.
+        let before = self.listings()?;
+        let verify = to == KeyState::Accepted;
+        for (from, ids) in selection.iter().filter(|(from, _)| *from != to) {
+            for id in ids {
+                match self.change_one(id, *from, to, verify, &before) {
+                    Ok(Step::Done(key)) => {
+                        self.fire(id, to.name(), key);
+                        out.done.push(id.clone());
+                    }
+                    Ok(Step::Gone) => {}
+                    Ok(Step::Invalid(why)) => out.invalid.push((id.clone(), why)),
+                    Err(e) => out.failed.push((id.clone(), e)),
+                }
+            }
+        }
+        Ok(out)
+    }
+
+    fn change_one(
+        &mut self,
+        id: &MinionId,
+        from: KeyState,
+        to: KeyState,
+        verify: bool,
+        before: &[(KeyState, crate::store::keys::IdList)],
+    ) -> io::Result<Step> {
+        let carries_key = self.config.salt_series == SaltSeries::S3008 && self.bus_is_open();
+        let mut key = None;
+        if verify || carries_key {
+            let Some(text) = self.store.text(from, id)? else {
+                return Ok(Step::Gone);
+            };
+            if verify && let Err(why) = PublicKey::from_pem(&text) {
+                return Ok(Step::Invalid(why.to_string()));
+            }
+            key = carries_key.then(|| clean_key(&text));
+        }
+        if !self.store.change(id, from, to)? {
+            return Ok(Step::Gone);
+        }
+        for (state, ids) in before {
+            let other = *state != to && *state != from && *state != KeyState::Denied;
+            if other && ids.binary_search(id).is_ok() {
+                self.store.delete(*state, id)?;
+            }
+        }
+        Ok(Step::Done(key))
+    }
+
+    fn listings(&self) -> io::Result<Vec<(KeyState, crate::store::keys::IdList)>> {
+        KeyState::ALL
+            .into_iter()
+            .map(|s| Ok((s, self.store.list(s)?)))
+            .collect()
+    }
+
+    /// Deletes the keys of a selection. The caller goes on with [`Keys::forget_vanished`] and
+    /// [`Keys::request_rotation`].
+    pub fn delete(&mut self, selection: &Selection) -> io::Result<Changed> {
+        let mut out = Changed::default();
+        let before = self.listings()?;
+        for (from, ids) in selection {
+            for id in ids {
+                match self.delete_one(id, *from, &before) {
+                    Ok(true) => {
+                        self.fire(id, "delete", None);
+                        out.done.push(id.clone());
+                    }
+                    Ok(false) => {}
+                    Err(e) => out.failed.push((id.clone(), e)),
+                }
+            }
+        }
+        Ok(out)
+    }
+
+    fn delete_one(
+        &self,
+        id: &MinionId,
+        from: KeyState,
+        before: &[(KeyState, crate::store::keys::IdList)],
+    ) -> io::Result<bool> {
+        if from == KeyState::Denied {
+            return self.store.delete(from, id);
+        }
+        // A weaker copy must not come to life by the removal of the stronger one.
+        let mut any = false;
+        for (state, ids) in before
+            .iter()
+            .filter(|(state, _)| *state != KeyState::Denied)
+        {
+            if *state == from || ids.binary_search(id).is_ok() {
+                any |= self.store.delete(*state, id)?;
+            }
+        }
+        Ok(any)
+    }
+
+    fn bus_is_open(&mut self) -> bool {
+        if matches!(self.bus, Bus::Untried) {
+            self.bus = match self.connect() {
+                Some(publisher) => Bus::Open(publisher),
+                None => Bus::None,
+            };
+        }
+        matches!(self.bus, Bus::Open(_))
+    }
+
+    fn connect(&self) -> Option<Publisher> {
+        let path: PathBuf = self.config.sock_dir.join("master_event_pull.ipc");
+        let style = match self.config.salt_series {
+            SaltSeries::S3008 => StampStyle::Offset,
+            SaltSeries::S3006 | SaltSeries::S3007 => StampStyle::Naive,
+        };
+        let framing = match self.config.event_bus_framing {
+            BusFraming::Bare => Framing::Bare,
+            BusFraming::Auto | BusFraming::Prefixed => Framing::Prefixed,
+        };
+        match Publisher::connect(&path, framing) {
+            Ok(publisher) => Some(publisher.with_stamp(Some(style))),
+            Err(e) => {
+                log::debug!("no events are fired: {e}");
+                None
+            }
+        }
+    }
+
+    /// Fires `salt/key`. `act` is the state's name as 3008 has it; older series have verbs.
+    fn fire(&mut self, id: &MinionId, act: &str, key: Option<String>) {
+        if !self.bus_is_open() {
+            return;
+        }
+        let Bus::Open(publisher) = &mut self.bus else {
+            return;
+        };
+        let act = match (self.config.salt_series, act) {
+            (SaltSeries::S3006 | SaltSeries::S3007, "accepted") => "accept",
+            (SaltSeries::S3006 | SaltSeries::S3007, "rejected") => "reject",
+            (_, act) => act,
+        };
+        let mut data: Map = crate::map! {"result" => true, "act" => act, "id" => Value::from(id)};
+        if let Some(key) = key {
+            data.set("pub", key);
+        }
+        let event = Event {
+            tag: "salt/key".into(),
+            payload: msgpack::encode_map(&data, Profile::Local),
+        };
+        if let Err(e) = publisher.fire(&event) {
+            log::warn!("the event for {id} and those that follow are not fired: {e}");
+            self.bus = Bus::None;
+        }
+    }
+}
+
+enum Step {
+    /// Changed; with the key if the event carries it.
+    Done(Option<String>),
+    /// Somebody else was faster.
+    Gone,
+    /// No RSA public key.
+    Invalid(String),
+}
+
+/// A comma list of globs.
+struct Globs(Vec<Glob>);
+
+impl Globs {
+    fn new(text: &str) -> Globs {
+        Globs(text.split(',').map(Glob::new).collect())
+    }
+
+    fn match_any(&self, name: &str) -> bool {
+        self.0.iter().any(|glob| glob.matches(name))
+    }
+}
+
+/// `salt/utils/data.py sorted_ignorecase`, with a definite order of ids that differ in case only.
+fn sort_ignoring_case(ids: &mut [MinionId]) {
+    let plain = |id: &MinionId| {
+        !id.as_str()
+            .bytes()
+            .any(|b| b.is_ascii_uppercase() || !b.is_ascii())
+    };
+    // The store's lists are sorted; without capitals there is nothing left to do.
+    if !ids.iter().all(plain) {
+        ids.sort_by_cached_key(|id| (id.as_str().to_lowercase(), id.clone()));
+    }
+}

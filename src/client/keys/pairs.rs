@@ -1,0 +1,224 @@
+//! New key pairs and the signature of the master's public key (`salt/crypt.py gen_keys`,
+//! `gen_signature`).
+
+use crate::config::{MasterConfig, SaltSeries};
+use crate::crypto::{HashType, PrivateKey, PublicKey, Signing, clean_key, finger};
+use crate::sys::daemon::{make_dir, write_atomic};
+use base64::Engine;
+use std::fmt;
+use std::fs::OpenOptions;
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+/// Why a pair or a signature could not be made.
+#[derive(Debug)]
+pub enum KeyPairError {
+    /// One of the sentences that `salt-key` prints as its result.
+    Missing(String),
+    /// The name cannot be a file name.
+    BadName(String),
+    /// A file cannot be read or written.
+    Io(PathBuf, io::Error),
+    /// A file holds no usable key, or no key could be made; with the reason.
+    Key(PathBuf, String),
+}
+
+impl fmt::Display for KeyPairError {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        match self {
+            KeyPairError::Missing(text) => f.write_str(text),
+            KeyPairError::BadName(name) => {
+                write!(
+                    f,
+                    "{name:?} cannot name a key pair: give a plain name, and the directory with --gen-keys-dir"
+                )
+            }
+            KeyPairError::Io(path, e) => write!(f, "{}: {e}", path.display()),
+            KeyPairError::Key(path, why) => write!(f, "{}: {why}", path.display()),
+        }
+    }
+}
+
+impl std::error::Error for KeyPairError {}
+
+/// Makes `dir/name.pem` (0400) and `dir/name.pub` and returns the fingerprint of the public
+/// key. A pair that exists is left as it is.
+///
+/// # Errors
+/// See [`KeyPairError`].
+pub fn generate_pair(
+    config: &MasterConfig,
+    dir: &Path,
+    name: &str,
+    bits: u32,
+) -> Result<String, KeyPairError> {
+    let key = pair(config, dir, name, bits)?;
+    let hash = config.hash_type.parse::<HashType>().unwrap_or_default();
+    Ok(finger(&key.public().to_pem(), hash))
+}
+
+fn pair(
+    config: &MasterConfig,
+    dir: &Path,
+    name: &str,
+    bits: u32,
+) -> Result<PrivateKey, KeyPairError> {
+    if name.is_empty() || name.contains(['/', '\0']) {
+        return Err(KeyPairError::BadName(name.to_owned()));
+    }
+    let (path, public_path) = (
+        dir.join(format!("{name}.pem")),
+        dir.join(format!("{name}.pub")),
+    );
+    if path.exists() {
+        return private_key(&path);
+    }
+    let io_error = |path: &Path| {
+        let path = path.to_owned();
+        move |e| KeyPairError::Io(path, e)
+    };
+    make_dir(dir, 0o755).map_err(io_error(dir))?;
+    log::info!("Generating key-pair for {}", path.display());
+    let key = PrivateKey::generate(bits as usize)
+        .map_err(|e| KeyPairError::Key(path.clone(), e.to_string()))?;
+    OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o400)
+        .open(&path)
+        .and_then(|mut f| f.write_all(key.to_pem().as_bytes()))
+        .map_err(io_error(&path))?;
+    write_atomic(
+        &public_path,
+        key.public().to_pem().as_bytes(),
+        public_mode(config),
+    )
+    .map_err(io_error(&public_path))?;
+    Ok(key)
+}
+
+/// 3008 protects public files of the master like private ones (`salt/cache/localfs_key.py store`).
+fn public_mode(config: &MasterConfig) -> u32 {
+    match config.salt_series {
+        SaltSeries::S3006 | SaltSeries::S3007 => 0o644,
+        SaltSeries::S3008 => 0o400,
+    }
+}
+
+fn private_key(path: &Path) -> Result<PrivateKey, KeyPairError> {
+    PrivateKey::from_pem(&read(path)?)
+        .map_err(|e| KeyPairError::Key(path.to_owned(), e.to_string()))
+}
+
+fn read(path: &Path) -> Result<zeroize::Zeroizing<String>, KeyPairError> {
+    std::fs::read_to_string(path)
+        .map(zeroize::Zeroizing::new)
+        .map_err(|e| KeyPairError::Io(path.to_owned(), e))
+}
+
+/// What `--gen-signature` goes by; empty paths mean the files of the configuration.
+#[derive(Clone, Debug, Default)]
+pub struct SignatureOptions {
+    /// The private key to sign with; by default `<master_sign_key_name>.pem` in `pki_dir`.
+    pub private: String,
+    /// The public key to sign; by default `master.pub` in `pki_dir`.
+    pub public: String,
+    /// Directory of the signature file; by default `pki_dir`.
+    pub directory: String,
+    /// Make the signing pair if there is none.
+    pub create: bool,
+    /// Bits of that pair.
+    pub bits: u32,
+}
+
+/// Name of the signature file: the option `master_pubkey_signature`, else the series' default.
+pub fn signature_name(config: &MasterConfig) -> String {
+    match (&config.master_pubkey_signature, config.salt_series) {
+        (Some(name), _) => name.clone(),
+        (None, SaltSeries::S3008) => format!("{}_pubkey_signature", config.id),
+        (None, SaltSeries::S3006 | SaltSeries::S3007) => "master_pubkey_signature".into(),
+    }
+}
+
+/// Signs the master's public key for minions with `verify_master_pubkey_sign`
+/// (reference `salt-protocol.md` 3.4 `pub_sig`). `false`: there is such a file already; it stays.
+///
+/// # Errors
+/// See [`KeyPairError`].
+pub fn make_signature(
+    config: &MasterConfig,
+    options: &SignatureOptions,
+) -> Result<bool, KeyPairError> {
+    let public = given(&options.public, "Public-key")?;
+    let private = given(&options.private, "Private-key")?;
+    let own = config
+        .pki_dir
+        .join(format!("{}.pem", config.master_sign_key_name));
+    let private = match private.or_else(|| own.is_file().then_some(own)) {
+        Some(path) => private_key(&path)?,
+        None if options.create => pair(
+            config,
+            &config.pki_dir,
+            &config.master_sign_key_name,
+            options.bits,
+        )?,
+        None => return Err(KeyPairError::Missing("No usable private-key found".into())),
+    };
+    let master = config.pki_dir.join("master.pub");
+    let Some(public) = public.or_else(|| master.is_file().then_some(master)) else {
+        return Err(KeyPairError::Missing("No usable public-key found".into()));
+    };
+    let text = read(&public)?;
+    PublicKey::from_pem(&text).map_err(|e| KeyPairError::Key(public, e.to_string()))?;
+    let dir = match options.directory.as_str() {
+        "" => config.pki_dir.clone(),
+        dir => dir.into(),
+    };
+    write_signature(config, &dir, &private, &clean_key(&text))
+}
+
+fn given(path: &str, what: &str) -> Result<Option<PathBuf>, KeyPairError> {
+    if path.is_empty() {
+        return Ok(None);
+    }
+    if !Path::new(path).is_file() {
+        return Err(KeyPairError::Missing(format!(
+            "{what} {path} does not exist"
+        )));
+    }
+    Ok(Some(path.into()))
+}
+
+fn write_signature(
+    config: &MasterConfig,
+    dir: &Path,
+    private: &PrivateKey,
+    public: &str,
+) -> Result<bool, KeyPairError> {
+    let path = dir.join(signature_name(config));
+    if path.is_file() {
+        log::error!("{} exists already; remove it first", path.display());
+        return Ok(false);
+    }
+    let algorithm: Signing = config.publish_signing_algorithm.parse().unwrap_or_default();
+    let text = base64::engine::general_purpose::STANDARD
+        .encode(private.sign(algorithm, public.as_bytes()))
+        + "\n";
+    make_dir(dir, 0o755)
+        .and_then(|()| write_atomic(&path, text.as_bytes(), public_mode(config)))
+        .map_err(|e| KeyPairError::Io(path, e))?;
+    Ok(true)
+}
+
+/// Hexadecimal digits in pairs joined by colons.
+pub(super) fn in_pairs(digits: &str) -> String {
+    let mut out = String::with_capacity(digits.len() / 2 * 3);
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && i % 2 == 0 {
+            out.push(':');
+        }
+        out.push(digit);
+    }
+    out
+}

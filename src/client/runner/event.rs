@@ -1,0 +1,93 @@
+//! `state.event` and `event.send`: the bus from the command line.
+
+use super::{Args, Function, Ran, RunContext, RunError};
+use crate::target::fnmatch;
+use crate::wire::msgpack::{self, Profile};
+use crate::wire::{Map, Value};
+use halite_ipc::{Event, Framing, Publisher, Subscriber};
+use std::time::Duration;
+
+pub(super) const FUNCTIONS: &[Function] = &[
+    Function {
+        name: "state.event",
+        args: &["?tagmatch", "?count", "?quiet", "?pretty"],
+        doc: "Prints events as they happen, tag and data; tagmatch is a glob, count ends it after so many.",
+        run: watch,
+    },
+    Function {
+        name: "event.send",
+        args: &["tag", "?data"],
+        doc: "Fires an event with this tag on the master's bus.",
+        run: send,
+    },
+];
+
+fn watch(context: &mut RunContext, args: &Args) -> Result<Ran, RunError> {
+    let glob = args.text(0, "tagmatch").unwrap_or_else(|| "*".into());
+    let mut left = args.int(1, "count").unwrap_or(-1);
+    let (quiet, pretty) = (args.flag(2, "quiet"), args.flag(3, "pretty"));
+    let path = context.config.sock_dir.join("master_event_pub.ipc");
+    let connect = || {
+        Subscriber::connect(&path).map_err(|e| {
+            RunError::Unknown(format!(
+                "{}: {e}; does the master run, and may this account listen?",
+                path.display()
+            ))
+        })
+    };
+    let mut events = connect()?;
+    while left != 0 && !context.stop.is_set() {
+        let event = match events.next(Some(Duration::from_millis(200))) {
+            Ok(Some(event)) => event,
+            Ok(None) => continue,
+            Err(_) => {
+                // The master restarts; wait for it as long as the user does.
+                std::thread::sleep(Duration::from_millis(200));
+                if let Ok(fresh) = connect() {
+                    events = fresh;
+                }
+                continue;
+            }
+        };
+        if !fnmatch(&glob, &event.tag) {
+            continue;
+        }
+        left -= 1;
+        if !quiet {
+            let data = msgpack::decode(&event.payload).unwrap_or_default();
+            (context.show)(&event.tag, &data, pretty);
+        }
+    }
+    Ok(Value::Nil.into())
+}
+
+fn send(context: &mut RunContext, args: &Args) -> Result<Ran, RunError> {
+    let tag = args.text(0, "tag").unwrap_or_default();
+    if let Err(e) = tag.parse::<crate::wire::ids::Tag>() {
+        return Err(RunError::Unknown(e.to_string()));
+    }
+    let mut data = match args.get(1, "data") {
+        None => Map::new(),
+        Some(Value::Map(data)) => data.clone(),
+        Some(_) => {
+            return Err(RunError::Unknown(
+                "data must be a map, such as '{\"key\": \"value\"}'".into(),
+            ));
+        }
+    };
+    data.set(
+        "_stamp",
+        halite_ipc::stamp_now(context.config.salt_series.stamp_style()),
+    );
+    let path = context.config.sock_dir.join("master_event_pull.ipc");
+    let payload = msgpack::encode_map(&data, Profile::Local);
+    let fired = Publisher::connect(&path, Framing::Prefixed)
+        .and_then(|mut p| p.fire(&Event { tag, payload }));
+    match fired {
+        Ok(()) => Ok(Value::Bool(true).into()),
+        Err(e) => Err(RunError::Unknown(format!(
+            "{}: {e}; does the master run?",
+            path.display()
+        ))),
+    }
+}

@@ -1,0 +1,407 @@
+//! A job in its own process: the child's side.
+//!
+//! The minion starts its own program again with [`FLAG`], hands everything the job needs in
+//! a memory file on standard input and takes the finished `_return` load from standard
+//! output. Nothing travels in the environment, which the job's commands inherit.
+
+use super::modules::{self, Context, Fault, Outcome};
+use crate::sys::logging::{self, LogOptions};
+use crate::wire::msgpack::{self, Profile};
+use crate::wire::{Map, Value};
+use halite_ipc::{StampStyle, stamp_now};
+use nix::sys::signal::Signal;
+use std::fs::File;
+use std::io::{Read, Write};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// The argument that makes a process run a job.
+pub const FLAG: &str = "--run-job";
+
+/// Exit status of a process that was not given a job.
+const EXIT_NO_JOB: i32 = 64;
+
+/// The name in the process list.
+const COMM: &std::ffi::CStr = c"halite-job";
+
+/// Whether this process was started to run a job.
+pub fn wanted() -> bool {
+    let mut args = std::env::args_os().skip(1);
+    args.next().is_some_and(|a| a == FLAG) && args.next().is_none()
+}
+
+/// What the minion hands to the process.
+#[derive(Clone, Debug, Default)]
+pub struct Order {
+    /// Pid of the minion.
+    pub parent: u32,
+    /// The publish load.
+    pub load: Map,
+    /// The configuration.
+    pub opts: Map,
+    /// Grains and pillar.
+    pub grains: Arc<Map>,
+    /// The pillar.
+    pub pillar: Arc<Map>,
+    /// Log levels of console and file that the command line asked for, else of the configuration.
+    pub log: (String, String, String),
+}
+
+impl Order {
+    /// Packs it.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::with_capacity(16 * 1024);
+        msgpack::put_map_header(&mut out, 8);
+        let mut put = |key: &str, value: &dyn Fn(&mut Vec<u8>)| {
+            msgpack::put_str(&mut out, key.as_bytes(), Profile::Local);
+            value(&mut out);
+        };
+        let local = Profile::Local;
+        let map = |m: &Map, out: &mut Vec<u8>| out.extend(msgpack::encode_map(m, local));
+        put("parent", &|out| {
+            msgpack::encode_into(out, &self.parent.into(), local)
+        });
+        put("load", &|out| map(&self.load, out));
+        put("opts", &|out| map(&self.opts, out));
+        put("grains", &|out| map(&self.grains, out));
+        put("pillar", &|out| map(&self.pillar, out));
+        put("log_console", &|out| {
+            msgpack::encode_into(out, &self.log.0.as_str().into(), local)
+        });
+        put("log_file_level", &|out| {
+            msgpack::encode_into(out, &self.log.1.as_str().into(), local)
+        });
+        put("log_file", &|out| {
+            msgpack::encode_into(out, &self.log.2.as_str().into(), local)
+        });
+        out
+    }
+
+    fn decode(bytes: &[u8]) -> Option<Order> {
+        let mut map = msgpack::decode(bytes).ok()?.into_map()?;
+        let mut take = |key: &str| map.remove(key).and_then(Value::into_map);
+        let (load, opts, grains, pillar) = (
+            take("load")?,
+            take("opts")?,
+            take("grains")?,
+            take("pillar")?,
+        );
+        let text = |key: &str| map.str(key).unwrap_or_default().to_owned();
+        Some(Order {
+            parent: map.int("parent").and_then(|p| u32::try_from(p).ok())?,
+            load,
+            opts,
+            grains: Arc::new(grains),
+            pillar: Arc::new(pillar),
+            log: (
+                text("log_console"),
+                text("log_file_level"),
+                text("log_file"),
+            ),
+        })
+    }
+}
+
+/// Runs the job on standard input; returns the exit status.
+pub fn run() -> i32 {
+    let mut bytes = Vec::new();
+    let order = match std::io::stdin().lock().read_to_end(&mut bytes) {
+        Ok(_) => Order::decode(&bytes),
+        Err(_) => None,
+    };
+    drop(bytes);
+    let Some(order) = order else {
+        eprintln!("ERROR: {FLAG} is for the minion itself, which hands a job to the process");
+        return EXIT_NO_JOB;
+    };
+    let result = match detach(order.parent) {
+        Ok(result) => result,
+        Err(e) => {
+            eprintln!("ERROR: a job cannot begin: {e}");
+            return 1;
+        }
+    };
+    start_log(&order);
+    let ret = perform(order);
+    match send(result, &ret) {
+        Ok(()) => 0,
+        Err(e) => {
+            log::error!("the result cannot be handed to the minion: {e}");
+            1
+        }
+    }
+}
+
+/// Keeps the pipe for the result to this process alone, and ends with the minion.
+fn detach(parent: u32) -> std::io::Result<File> {
+    // Cosmetic; a kernel that refuses it does no harm.
+    let _ = nix::sys::prctl::set_name(COMM);
+    nix::sys::prctl::set_pdeathsig(Signal::SIGTERM)?;
+    // The minion may have ended before the line above took effect.
+    if nix::unistd::getppid().as_raw() != i32::try_from(parent).unwrap_or(-1) {
+        return Err(std::io::Error::other("the minion has ended"));
+    }
+    let result = std::os::fd::AsFd::as_fd(&std::io::stdout()).try_clone_to_owned()?;
+    let null = File::options().read(true).write(true).open("/dev/null")?;
+    nix::unistd::dup2_stdin(&null)?;
+    nix::unistd::dup2_stdout(&null)?;
+    Ok(result.into())
+}
+
+fn start_log(order: &Order) {
+    let pick = |text: &str| logging::level(text).unwrap_or(log::LevelFilter::Warn);
+    let text = |key: &str| order.opts.str(key).unwrap_or_default().to_owned();
+    logging::install(LogOptions {
+        console: pick(&order.log.0),
+        file: pick(&order.log.1),
+        path: (!order.log.2.is_empty()).then(|| PathBuf::from(&order.log.2)),
+        console_format: text("log_fmt_console"),
+        console_date: text("log_datefmt"),
+        file_format: text("log_fmt_logfile"),
+        file_date: text("log_datefmt_logfile"),
+    });
+}
+
+/// The length comes first, so that the minion can tell a whole result from a part.
+fn send(mut result: File, ret: &Map) -> std::io::Result<()> {
+    let bytes = msgpack::encode_map(ret, Profile::Local);
+    result.write_all(&(bytes.len() as u64).to_le_bytes())?;
+    result.write_all(&bytes)
+}
+
+/// Runs the function or functions of a load; gives the `_return` load.
+fn perform(order: Order) -> Map {
+    let Order {
+        load,
+        opts,
+        grains,
+        pillar,
+        ..
+    } = order;
+    let id = opts.str("id").unwrap_or_default().to_owned();
+    let stamp = stamp_style(&opts);
+    let disabled = opts
+        .get("disable_modules")
+        .map(Value::str_list)
+        .unwrap_or_default();
+    let ctx = Context {
+        id: id.clone(),
+        grains,
+        pillar,
+        cachedir: PathBuf::from(opts.str("cachedir").unwrap_or_default()),
+        opts,
+        job: Some(load),
+    };
+    let load = ctx.job.as_ref().unwrap_or(const { &Map(Vec::new()) });
+    let args = |value: Option<&Value>| value.and_then(Value::as_array).unwrap_or_default().to_vec();
+    let Some(funs) = load.get("fun").and_then(Value::as_array) else {
+        let fun = load.str("fun").unwrap_or_default();
+        let outcome = guarded(&ctx, fun, &args(load.get("arg")), &disabled);
+        return returned(&id, load, outcome, stamp);
+    };
+    let several = opts_flag(&ctx.opts, "multifunc_ordered");
+    let arg = args(load.get("arg"));
+    let outcomes: Vec<(String, Outcome)> = funs
+        .iter()
+        .enumerate()
+        .map(|(i, fun)| {
+            let fun = fun.as_str().unwrap_or_default();
+            (
+                fun.to_owned(),
+                guarded(&ctx, fun, &args(arg.get(i)), &disabled),
+            )
+        })
+        .collect();
+    compound(&id, load, outcomes, several, stamp)
+}
+
+fn opts_flag(opts: &Map, key: &str) -> bool {
+    opts.get(key).is_some_and(Value::truthy)
+}
+
+/// How `_stamp` is written for the tools of this host's Salt release.
+pub fn stamp_style(opts: &Map) -> StampStyle {
+    match opts.get("salt_series") {
+        Some(v) if v.is_str("3006") || v.is_str("3007") => StampStyle::Naive,
+        Some(Value::Int(3006 | 3007)) => StampStyle::Naive,
+        _ => StampStyle::Offset,
+    }
+}
+
+/// Whether `disable_modules` names the function or its module.
+pub fn is_disabled(fun: &str, disabled: &[String]) -> bool {
+    let module = fun.split('.').next().unwrap_or_default();
+    disabled.iter().any(|d| d == fun || d == module)
+}
+
+/// Calls a function; a panic in it is an exception like any other.
+pub fn guarded(ctx: &Context, fun: &str, args: &[Value], disabled: &[String]) -> Outcome {
+    if is_disabled(fun, disabled) {
+        let text = format!("'{fun}' is not available.");
+        return Outcome {
+            fault: Some(Fault::Missing(text.clone())),
+            ..broken(text)
+        };
+    }
+    let called = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        modules::call(ctx, fun, args)
+    }));
+    called.unwrap_or_else(|_| {
+        broken(format!(
+            "The minion function caused an exception: {fun} ended unexpectedly; see the minion's log"
+        ))
+    })
+}
+
+fn broken(text: String) -> Outcome {
+    Outcome {
+        ret: text.into(),
+        retcode: 1,
+        success: false,
+        out: Some("nested".into()),
+        fault: None,
+    }
+}
+
+/// The `_return` load of one function, in the order of stock (reference 8.1).
+fn returned(id: &str, load: &Map, outcome: Outcome, stamp: StampStyle) -> Map {
+    let mut ret = crate::map! {
+        "cmd" => "_return",
+        "id" => id,
+        "success" => outcome.success,
+        "return" => outcome.ret,
+        "retcode" => outcome.retcode,
+    };
+    about(&mut ret, load);
+    if let Some(out) = outcome.out {
+        ret.set("out", out);
+    }
+    ret.set("_stamp", stamp_now(stamp));
+    ret
+}
+
+/// The `_return` load of several functions: a map per field, by function
+/// (`salt/minion.py Minion._thread_multi_return`), or lists with `multifunc_ordered`.
+fn compound(
+    id: &str,
+    load: &Map,
+    outcomes: Vec<(String, Outcome)>,
+    ordered: bool,
+    stamp: StampStyle,
+) -> Map {
+    let field = |pick: &dyn Fn(&Outcome) -> Value| -> Value {
+        if ordered {
+            return Value::Array(outcomes.iter().map(|(_, o)| pick(o)).collect());
+        }
+        let mut map = Map::new();
+        outcomes
+            .iter()
+            .for_each(|(fun, o)| map.set(fun.as_str(), pick(o)));
+        map.into()
+    };
+    let mut ret = crate::map! {
+        "cmd" => "_return",
+        "id" => id,
+        "return" => field(&|o| o.ret.clone()),
+        "retcode" => field(&|o| o.retcode.into()),
+        "success" => field(&|o| o.success.into()),
+    };
+    about(&mut ret, load);
+    ret.set("_stamp", stamp_now(stamp));
+    ret
+}
+
+/// What a return repeats of the job.
+fn about(ret: &mut Map, load: &Map) {
+    let copy = |from: &str| load.get(from).cloned().unwrap_or_default();
+    ret.set("jid", copy("jid"));
+    ret.set("fun", copy("fun"));
+    ret.set("fun_args", copy("arg"));
+    for key in ["user", "metadata", "master_id", "schedule"] {
+        if let Some(value) = load.get(key) {
+            ret.set(key, value.clone());
+        }
+    }
+}
+
+/// The `_return` load of a job that cannot speak for itself.
+pub fn failed(id: &str, load: &Map, why: &str, retcode: i64, stamp: StampStyle) -> Map {
+    let outcome = Outcome {
+        retcode,
+        ..broken(why.to_owned())
+    };
+    returned(id, load, outcome, stamp)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn order(fun: Value, arg: Value) -> Order {
+        Order {
+            parent: 1,
+            load: crate::map! {
+                "fun" => fun, "arg" => arg, "jid" => "20261121120000000001", "tgt" => "*", "ret" => "",
+                "user" => "root", "metadata" => crate::map! {"k" => 1},
+            },
+            opts: crate::map! {"id" => "m1", "cachedir" => "/nonexistent", "salt_series" => "3008"},
+            ..Order::default()
+        }
+    }
+
+    fn keys(map: &Map) -> Vec<&str> {
+        map.iter().filter_map(|(k, _)| k.as_str()).collect()
+    }
+
+    #[test]
+    fn orders_survive_the_pipe() {
+        let mut order = order("test.ping".into(), Value::Array(vec![]));
+        order.grains = Arc::new(crate::map! {"a" => vec![0xffu8]});
+        order.log = ("info".into(), "debug".into(), "/x".into());
+        let back = Order::decode(&order.encode()).unwrap();
+        assert_eq!(
+            (back.load, back.opts, back.log),
+            (order.load, order.opts, order.log)
+        );
+        assert_eq!(back.grains, order.grains);
+        assert!(Order::decode(b"\x80").is_none());
+    }
+
+    #[test]
+    fn a_return_has_stocks_order() {
+        let ret = perform(order("test.ping".into(), Value::Array(vec![])));
+        assert_eq!(
+            keys(&ret),
+            [
+                "cmd", "id", "success", "return", "retcode", "jid", "fun", "fun_args", "user",
+                "metadata", "_stamp"
+            ]
+        );
+        assert_eq!(ret.get("return"), Some(&true.into()));
+        let ret = perform(order("no.such".into(), Value::Array(vec![])));
+        assert_eq!(ret.str("return"), Some("'no.such' is not available."));
+        assert_eq!(ret.str("out"), Some("nested"));
+        assert_eq!(ret.int("retcode"), Some(1));
+    }
+
+    #[test]
+    fn several_functions_return_maps() {
+        let funs = vec!["test.ping".to_owned(), "no.such".to_owned()];
+        let ret = perform(order(
+            funs.into(),
+            Value::Array(vec![Value::Array(vec![]), Value::Array(vec![])]),
+        ));
+        let codes = crate::map! {"test.ping" => 0, "no.such" => 1};
+        assert_eq!(ret.get("retcode"), Some(&codes.into()));
+        let good = crate::map! {"test.ping" => true, "no.such" => false};
+        assert_eq!(ret.get("success"), Some(&good.into()));
+    }
+
+    #[test]
+    fn disabled_functions_are_not_available() {
+        let disabled = ["cmd".to_owned(), "test.sleep".to_owned()];
+        assert!(is_disabled("cmd.run", &disabled));
+        assert!(is_disabled("test.sleep", &disabled));
+        assert!(!is_disabled("test.ping", &disabled));
+    }
+}

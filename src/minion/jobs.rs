@@ -1,0 +1,392 @@
+//! The jobs of a minion: a child process each, started, watched, ended. Nothing here waits.
+//!
+//! A job over `process_count_max` waits in a queue, except the few functions that look at or
+//! end other jobs: a minion that is full can still be asked and helped.
+
+use super::job::{self, FLAG, Order};
+use super::modules::proc::{self, Process};
+use super::publication::Job;
+use crate::config::MinionConfig;
+use crate::sys::daemon::REPORT_FD;
+use crate::sys::process::ROLE;
+use crate::wire::ids::Jid;
+use crate::wire::msgpack::{self, Profile};
+use crate::wire::{Map, Value};
+use halite_ipc::StampStyle;
+use nix::fcntl::{FcntlArg, OFlag, fcntl};
+use nix::sys::memfd::{MFdFlags, memfd_create};
+use nix::sys::signal::{Signal, kill, killpg};
+use nix::unistd::Pid;
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::os::fd::AsRawFd;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
+use std::sync::Arc;
+
+/// Functions that heed no limit.
+const EXEMPT: &[&str] = &[
+    "saltutil.find_job",
+    "saltutil.is_running",
+    "saltutil.running",
+    "saltutil.signal_job",
+    "saltutil.term_job",
+    "saltutil.kill_job",
+    "saltutil.term_all_jobs",
+    "saltutil.kill_all_jobs",
+];
+/// Jobs that may wait.
+const MAX_WAITING: usize = 1000;
+/// Longest result; more is an error of its own.
+const MAX_RESULT: u64 = 512 << 20;
+/// Octets taken from a result at once.
+const CHUNK: usize = 64 << 10;
+/// Octets of the length before a result.
+const HEAD: usize = 8;
+
+/// A finished job: what goes to the master.
+pub struct Finished {
+    /// Its id.
+    pub jid: Jid,
+    /// The packed `_return` load ([`Profile::Local`]).
+    pub load: Vec<u8>,
+}
+
+struct Running {
+    jid: Jid,
+    load: Map,
+    child: Child,
+    out: ChildStdout,
+    result: Vec<u8>,
+    closed: bool,
+}
+
+/// All jobs of this minion.
+pub struct Jobs {
+    config: Arc<MinionConfig>,
+    opts: Map,
+    log: (String, String, String),
+    grains: Arc<Map>,
+    pillar: Arc<Map>,
+    stamp: StampStyle,
+    title: String,
+    running: Vec<Running>,
+    waiting: VecDeque<Job>,
+}
+
+impl Jobs {
+    /// None yet. `log` is as in [`Order::log`], `title` begins the names in the process list.
+    pub fn new(
+        config: &Arc<MinionConfig>,
+        log: (String, String, String),
+        title: String,
+        grains: Arc<Map>,
+    ) -> Jobs {
+        let opts = config.as_map();
+        Jobs {
+            config: config.clone(),
+            stamp: job::stamp_style(&opts),
+            opts,
+            log,
+            grains,
+            pillar: Arc::new(Map::new()),
+            title,
+            running: Vec::new(),
+            waiting: VecDeque::new(),
+        }
+    }
+
+    /// The pillar that jobs see from now on.
+    pub fn set_pillar(&mut self, pillar: Arc<Map>) {
+        self.pillar = pillar;
+    }
+
+    /// Takes a job in. `Some` if it can only fail.
+    pub fn add(&mut self, job: Job) -> Option<Finished> {
+        if self.may_start(&job) {
+            return self.start(job);
+        }
+        if self.waiting.len() >= MAX_WAITING {
+            let why = format!(
+                "The minion has {MAX_WAITING} jobs waiting already (process_count_max) and did not run this one."
+            );
+            return Some(self.failed(&job.jid, &job.load, &why, 1));
+        }
+        log::info!("job {} waits: process_count_max jobs are running", job.jid);
+        self.waiting.push_back(job);
+        None
+    }
+
+    fn may_start(&self, job: &Job) -> bool {
+        let exempt = job.load.str("fun").is_some_and(|fun| EXEMPT.contains(&fun));
+        match usize::try_from(self.config.process_count_max) {
+            Ok(limit) if limit > 0 && !exempt => self.running.len() < limit,
+            _ => true,
+        }
+    }
+
+    fn start(&mut self, job: Job) -> Option<Finished> {
+        match self.spawn(&job) {
+            Ok((child, out)) => {
+                log::info!("job {} is process {}", job.jid, child.id());
+                if let Err(e) = proc::write(
+                    &self.config.cachedir,
+                    job.jid.as_str(),
+                    &job.load,
+                    child.id(),
+                ) {
+                    log::error!("job {} will not be found by find_job: {e}", job.jid);
+                }
+                self.running.push(Running {
+                    jid: job.jid,
+                    load: job.load,
+                    child,
+                    out,
+                    result: Vec::new(),
+                    closed: false,
+                });
+                None
+            }
+            Err(e) => {
+                let why = format!("The minion could not start a process for the job: {e}");
+                log::error!("job {}: {why}", job.jid);
+                Some(self.failed(&job.jid, &job.load, &why, 1))
+            }
+        }
+    }
+
+    fn spawn(&self, job: &Job) -> io::Result<(Child, ChildStdout)> {
+        let order = Order {
+            parent: std::process::id(),
+            load: job.load.clone(),
+            opts: self.opts.clone(),
+            grains: self.grains.clone(),
+            pillar: self.pillar.clone(),
+            log: self.log.clone(),
+        };
+        let mut input = File::from(memfd_create(c"halite-job", MFdFlags::MFD_CLOEXEC)?);
+        input.write_all(&order.encode())?;
+        input.seek(SeekFrom::Start(0))?;
+        let fun = match job.load.get("fun") {
+            Some(Value::Str(fun)) => fun.clone(),
+            Some(other) => other.str_list().join(","),
+            None => String::new(),
+        };
+        let mut child = Command::new(std::env::current_exe()?)
+            .arg0(format!("{} Job-{} {fun:.100}", self.title, job.jid))
+            .arg(FLAG)
+            .stdin(Stdio::from(input))
+            .stdout(Stdio::piped())
+            .process_group(0)
+            // What is meant for this process and nobody below it.
+            .env_remove(ROLE)
+            .env_remove(REPORT_FD)
+            .env_remove("NOTIFY_SOCKET")
+            .env_remove("WATCHDOG_USEC")
+            .env_remove("WATCHDOG_PID")
+            .spawn()?;
+        let piped = child
+            .stdout
+            .take()
+            .ok_or_else(|| io::Error::other("no pipe for the result"));
+        let nonblocking = piped.and_then(|out| {
+            fcntl(&out, FcntlArg::F_SETFL(OFlag::O_NONBLOCK))?;
+            Ok(out)
+        });
+        match nonblocking {
+            Ok(out) => Ok((child, out)),
+            Err(e) => {
+                let _ = child.kill();
+                let _ = child.wait();
+                Err(e)
+            }
+        }
+    }
+
+    /// Descriptors of results under way, for polling. Those that are complete are left out.
+    pub fn descriptors(&self) -> impl Iterator<Item = i32> + '_ {
+        self.running
+            .iter()
+            .filter(|r| !r.closed)
+            .map(|r| r.out.as_raw_fd())
+    }
+
+    /// How many jobs run, and how many wait.
+    pub fn counts(&self) -> (usize, usize) {
+        (self.running.len(), self.waiting.len())
+    }
+
+    /// Takes what results there are and starts what waits.
+    pub fn attend(&mut self) -> Vec<Finished> {
+        let mut finished = Vec::new();
+        let mut at = 0;
+        while at < self.running.len() {
+            self.running[at].read();
+            match self.running[at].ended() {
+                None => at += 1,
+                Some(status) => {
+                    let mut done = self.running.swap_remove(at);
+                    // What it wrote right before its end.
+                    done.read();
+                    finished.push(self.finish(done, status));
+                }
+            }
+        }
+        while let Some(job) = self.waiting.front()
+            && self.may_start(job)
+            && let Some(job) = self.waiting.pop_front()
+        {
+            finished.extend(self.start(job));
+        }
+        finished
+    }
+
+    fn finish(&self, mut done: Running, status: ExitStatus) -> Finished {
+        if let Err(e) = proc::remove(&self.config.cachedir, done.jid.as_str()) {
+            log::warn!("the file of job {} cannot be removed: {e}", done.jid);
+        }
+        if done.is_whole() {
+            log::info!("job {} has ended", done.jid);
+            done.result.drain(..HEAD);
+            return Finished {
+                jid: done.jid,
+                load: done.result,
+            };
+        }
+        let how = match (status.signal(), status.code()) {
+            (Some(signal), _) => match Signal::try_from(signal) {
+                Ok(known) => format!("was ended by signal {signal} ({known})"),
+                Err(_) => format!("was ended by signal {signal}"),
+            },
+            (None, code) => format!("ended with status {}", code.unwrap_or(-1)),
+        };
+        let why = format!("The process of the job {how} before it returned.");
+        log::warn!("job {}: {why}", done.jid);
+        let code = status.signal().map_or(1, |s| 128 + i64::from(s));
+        self.failed(&done.jid, &done.load, &why, code)
+    }
+
+    fn failed(&self, jid: &Jid, load: &Map, why: &str, code: i64) -> Finished {
+        let ret = job::failed(&self.config.id, load, why, code, self.stamp);
+        Finished {
+            jid: jid.clone(),
+            load: msgpack::encode_map(&ret, Profile::Local),
+        }
+    }
+
+    /// Results for the jobs of an earlier process that nobody runs any more: it was killed.
+    pub fn orphans(&self) -> Vec<Finished> {
+        let dir = self.config.cachedir.join("proc");
+        let Ok(entries) = std::fs::read_dir(&dir) else {
+            return Vec::new();
+        };
+        let before: Vec<(Jid, Map)> = entries
+            .filter_map(|entry| {
+                let jid: Jid = entry.ok()?.file_name().to_str()?.parse().ok()?;
+                let bytes = std::fs::read(dir.join(jid.as_str())).ok()?;
+                Some((jid, msgpack::decode(&bytes).ok()?.into_map()?))
+            })
+            .collect();
+        let alive: Vec<Map> = proc::running(&self.config.cachedir);
+        let lives = |jid: &Jid| {
+            alive
+                .iter()
+                .any(|load| load.str("jid") == Some(jid.as_str()))
+        };
+        before
+            .into_iter()
+            .filter(|(jid, load)| load.contains("fun") && !lives(jid))
+            .map(|(jid, load)| {
+                self.failed(&jid, &load, "The minion was ended while it ran the job.", 1)
+            })
+            .collect()
+    }
+
+    /// Asks all jobs and whatever they started to end.
+    pub fn terminate(&mut self) -> Vec<Finished> {
+        self.running
+            .iter()
+            .for_each(|r| signal_tree(r.child.id(), Signal::SIGTERM));
+        let waiting = std::mem::take(&mut self.waiting);
+        let why = "The minion was stopped before it ran the job.";
+        waiting
+            .iter()
+            .map(|job| self.failed(&job.jid, &job.load, why, 1))
+            .collect()
+    }
+
+    /// Ends all jobs that are left.
+    pub fn kill(&mut self) {
+        self.running
+            .iter()
+            .for_each(|r| signal_tree(r.child.id(), Signal::SIGKILL));
+        for running in &mut self.running {
+            let _ = running.child.wait();
+        }
+    }
+}
+
+impl Running {
+    fn read(&mut self) {
+        let mut chunk = [0u8; CHUNK];
+        while !self.closed {
+            match self.out.read(&mut chunk) {
+                Ok(0) => self.closed = true,
+                Ok(n) => self.result.extend_from_slice(&chunk[..n]),
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return,
+                Err(e) => {
+                    log::warn!("the result of job {} cannot be read: {e}", self.jid);
+                    self.closed = true;
+                }
+            }
+            if self.result.len() as u64 > MAX_RESULT {
+                log::error!(
+                    "the result of job {} is over {} MiB",
+                    self.jid,
+                    MAX_RESULT >> 20
+                );
+                self.closed = true;
+                signal_tree(self.child.id(), Signal::SIGKILL);
+            }
+        }
+    }
+
+    /// How its process ended, if it has.
+    fn ended(&mut self) -> Option<ExitStatus> {
+        match self.child.try_wait() {
+            Ok(status) => status,
+            Err(e) => {
+                log::error!("the process of job {} cannot be watched: {e}", self.jid);
+                Some(ExitStatus::from_raw(1 << 8))
+            }
+        }
+    }
+
+    /// Whether all of the result came.
+    fn is_whole(&self) -> bool {
+        let Some((length, body)) = self.result.split_first_chunk::<HEAD>() else {
+            return false;
+        };
+        u64::from_le_bytes(*length) == body.len() as u64 && !body.is_empty()
+    }
+}
+
+/// Signals the process group of a job, and those of the commands below it, which have
+/// groups of their own.
+fn signal_tree(pid: u32, signal: Signal) {
+    let below = Process::read(pid)
+        .map(|p| p.descendants())
+        .unwrap_or_default();
+    let raw = |pid: u32| Pid::from_raw(i32::try_from(pid).unwrap_or(i32::MAX));
+    for process in below {
+        // One that has ended meanwhile is what was wanted.
+        let _ = if process.group == process.pid {
+            killpg(raw(process.pid), signal)
+        } else {
+            kill(raw(process.pid), signal)
+        };
+    }
+    let _ = killpg(raw(pid), signal);
+}

@@ -1,0 +1,170 @@
+//! Keys in the minion's `pki_dir`: its own pair and the master's (reference 2.2).
+
+use super::MinionError;
+use super::signin::MasterKey;
+use crate::config::MinionConfig;
+use crate::crypto::{PrivateKey, PublicKey};
+use crate::sys::daemon::{make_dir, write_atomic};
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+/// A key file is never longer.
+const MAX_KEY: u64 = 64 * 1024;
+
+/// File of the pinned master key.
+pub fn master_file(pki_dir: &Path) -> PathBuf {
+    pki_dir.join("minion_master.pub")
+}
+
+/// Reads the minion's own key; makes the pair if there is none.
+///
+/// # Errors
+/// The directory cannot be used, or the key cannot be read.
+pub fn own_key(config: &MinionConfig) -> Result<PrivateKey, MinionError> {
+    let dir = &config.pki_dir;
+    make_dir(dir, 0o700).map_err(|e| MinionError::io("pki_dir", dir, &e))?;
+    let path = dir.join("minion.pem");
+    let key = match read(&path)? {
+        Some(text) => PrivateKey::from_pem(&text)
+            .map_err(|e| MinionError::new(1, format!("{}: {e}", path.display())))?,
+        None => make(config, &path)?,
+    };
+    let public = dir.join("minion.pub");
+    if read(&public)?.is_none() {
+        let text = key.public().to_pem();
+        write_atomic(&public, text.as_bytes(), 0o644)
+            .map_err(|e| MinionError::io("public key", &public, &e))?;
+    }
+    Ok(key)
+}
+
+fn make(config: &MinionConfig, path: &Path) -> Result<PrivateKey, MinionError> {
+    log::info!(
+        "making a key pair of {} bits in {}",
+        config.keysize,
+        config.pki_dir.display()
+    );
+    let key = PrivateKey::generate(config.keysize as usize).map_err(|e| {
+        MinionError::new(
+            1,
+            format!("a key of {} bits (keysize): {e}", config.keysize),
+        )
+    })?;
+    write_atomic(path, key.to_pem().as_bytes(), 0o400)
+        .map_err(|e| MinionError::io("key", path, &e))?;
+    // A public key left over from another pair would be shown as ours.
+    let _ = std::fs::remove_file(config.pki_dir.join("minion.pub"));
+    Ok(key)
+}
+
+/// The pinned master key; `None` before first contact.
+///
+/// # Errors
+/// The file cannot be read, or holds no key: going on would trust anybody.
+pub fn pinned(pki_dir: &Path) -> Result<Option<MasterKey>, MinionError> {
+    let path = master_file(pki_dir);
+    let Some(text) = read(&path)? else {
+        return Ok(None);
+    };
+    match MasterKey::parse(&text) {
+        Some(key) => Ok(Some(key)),
+        None => Err(MinionError::new(
+            1,
+            format!(
+                "{} holds no public key; remove it to trust the master at the next contact",
+                path.display()
+            ),
+        )),
+    }
+}
+
+/// Writes a master's key down.
+///
+/// # Errors
+/// The directory cannot be written.
+pub fn pin(pki_dir: &Path, master: &MasterKey) -> Result<(), MinionError> {
+    let path = master_file(pki_dir);
+    log::info!(
+        "trusting the master's key from now on, it is kept in {}",
+        path.display()
+    );
+    write_atomic(&path, master.pem.as_bytes(), 0o644)
+        .map_err(|e| MinionError::io("master's key", &path, &e))
+}
+
+/// The key that verifies masters' keys (`master_sign_key_name`), if it is there.
+///
+/// # Errors
+/// The file cannot be read or holds no key.
+pub fn signer(config: &MinionConfig) -> Result<Option<PublicKey>, MinionError> {
+    let path = config
+        .pki_dir
+        .join(format!("{}.pub", config.master_sign_key_name));
+    let Some(text) = read(&path)? else {
+        return Ok(None);
+    };
+    PublicKey::from_pem(&text)
+        .map(Some)
+        .map_err(|e| MinionError::new(1, format!("{}: {e}", path.display())))
+}
+
+fn read(path: &Path) -> Result<Option<String>, MinionError> {
+    match std::fs::metadata(path) {
+        Err(e) if e.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(e) => return Err(MinionError::io("key", path, &e)),
+        Ok(meta) if !meta.is_file() || meta.len() > MAX_KEY => {
+            return Err(MinionError::new(
+                1,
+                format!("{} is no key file", path.display()),
+            ));
+        }
+        Ok(_) => {}
+    }
+    std::fs::read_to_string(path)
+        .map(Some)
+        .map_err(|e| MinionError::io("key", path, &e))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    fn config(dir: &Path) -> MinionConfig {
+        let options = crate::map! {
+            "id" => "m1", "keysize" => 2048,
+            "pki_dir" => dir.join("pki").to_string_lossy().as_ref(),
+        };
+        MinionConfig::from_map(options, dir).unwrap()
+    }
+
+    fn mode(path: &Path) -> u32 {
+        std::fs::metadata(path).unwrap().permissions().mode() & 0o777
+    }
+
+    #[test]
+    fn a_pair_is_made_once() {
+        let dir = tempfile::tempdir().unwrap();
+        let config = config(dir.path());
+        let key = own_key(&config).unwrap();
+        let again = own_key(&config).unwrap();
+        assert_eq!(key.public(), again.public());
+        assert_eq!(mode(&config.pki_dir.join("minion.pem")), 0o400);
+        let public = config.pki_dir.join("minion.pub");
+        assert_eq!(
+            PublicKey::from_pem(&std::fs::read_to_string(&public).unwrap()).unwrap(),
+            key.public()
+        );
+        std::fs::remove_file(&public).unwrap();
+        own_key(&config).unwrap();
+        assert!(public.exists());
+    }
+
+    #[test]
+    fn a_pinned_file_that_is_no_key_is_an_error() {
+        let dir = tempfile::tempdir().unwrap();
+        assert_eq!(pinned(dir.path()).unwrap(), None);
+        std::fs::write(master_file(dir.path()), "").unwrap();
+        assert!(pinned(dir.path()).is_err());
+    }
+}

@@ -1,0 +1,198 @@
+//! One command: started in a process group of its own, its output collected within
+//! bounds, the whole group killed when it takes too long or says too much.
+
+use super::super::Fault;
+use super::user::{Guard, Identity};
+use nix::sys::signal::{Signal, killpg};
+use nix::unistd::Pid;
+use std::io::{self, PipeReader, Read, Write};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::time::{Duration, Instant};
+
+/// Most octets kept of either stream.
+pub const OUTPUT_LIMIT: usize = 64 << 20;
+
+/// What to run.
+#[derive(Clone, Debug, Default)]
+pub struct Spec {
+    /// Program and arguments; never empty.
+    pub argv: Vec<String>,
+    /// Working directory.
+    pub cwd: String,
+    /// The whole environment.
+    pub env: Vec<(String, String)>,
+    /// Standard input; without it, none.
+    pub stdin: Option<Vec<u8>>,
+    /// Standard error goes where standard output goes.
+    pub merge: bool,
+    /// File creation mask.
+    pub umask: Option<u32>,
+    /// Whom to run as.
+    pub identity: Option<Identity>,
+    /// Wall clock allowed.
+    pub timeout: Option<Duration>,
+    /// Start only, with no input and no output.
+    pub background: bool,
+    /// Most octets of output per stream.
+    pub limit: usize,
+}
+
+/// How it went.
+#[derive(Debug)]
+pub enum End {
+    /// It ended by itself.
+    Finished(Finished),
+    /// It was killed after its time.
+    TimedOut(u32),
+    /// It goes on without us.
+    Background(u32),
+}
+
+/// The result of a command that ended.
+#[derive(Debug)]
+pub struct Finished {
+    /// Process id it had.
+    pub pid: u32,
+    /// Exit code, or minus the signal.
+    pub code: i64,
+    /// Standard output.
+    pub stdout: Vec<u8>,
+    /// Standard error; empty when merged.
+    pub stderr: Vec<u8>,
+}
+
+enum Event {
+    Read(usize, io::Result<Option<Vec<u8>>>),
+    Exit(io::Result<ExitStatus>),
+}
+
+/// Starts the command.
+///
+/// # Errors
+/// It cannot be started: the system's error.
+pub fn start(spec: &Spec) -> io::Result<(Child, Vec<PipeReader>)> {
+    let (program, args) = spec.argv.split_first().ok_or(io::ErrorKind::InvalidInput)?;
+    let mut command = Command::new(program);
+    command
+        .args(args)
+        .current_dir(&spec.cwd)
+        .env_clear()
+        .envs(spec.env.iter().map(|(k, v)| (k, v)))
+        .process_group(0)
+        .stdin(match spec.stdin {
+            Some(_) => Stdio::piped(),
+            None => Stdio::null(),
+        });
+    let mut readers = Vec::new();
+    if spec.background {
+        command.stdout(Stdio::null()).stderr(Stdio::null());
+    } else {
+        let (reader, writer) = io::pipe()?;
+        readers.push(reader);
+        if spec.merge {
+            command.stderr(writer.try_clone()?);
+        } else {
+            let (reader, writer) = io::pipe()?;
+            readers.push(reader);
+            command.stderr(writer);
+        }
+        command.stdout(writer);
+    }
+    let _guard = Guard::take(spec.umask, spec.identity.as_ref())?;
+    let child = command.spawn()?;
+    Ok((child, readers))
+}
+
+/// Runs the command to its end.
+///
+/// # Errors
+/// [`Fault::Command`] when its output passes the limit or the system fails us.
+pub fn finish(spec: &Spec, mut child: Child, readers: Vec<PipeReader>) -> Result<End, Fault> {
+    let pid = child.id();
+    if spec.background {
+        return Ok(End::Background(pid));
+    }
+    if let (Some(mut pipe), Some(input)) = (child.stdin.take(), spec.stdin.clone()) {
+        // A command that does not read its input closes the pipe early; that is its affair.
+        std::thread::spawn(move || pipe.write_all(&input));
+    }
+    let streams = readers.len();
+    let (send, events) = channel();
+    for (i, reader) in readers.into_iter().enumerate() {
+        collect(i, reader, spec.limit, send.clone());
+    }
+    std::thread::spawn(move || send.send(Event::Exit(child.wait())));
+    let end = wait(spec, pid, streams, &events);
+    if !matches!(end, Ok(End::Finished(_))) {
+        kill(pid);
+    }
+    end
+}
+
+fn collect(i: usize, reader: PipeReader, limit: usize, send: Sender<Event>) {
+    std::thread::spawn(move || {
+        let mut data = Vec::new();
+        let most = u64::try_from(limit).unwrap_or(u64::MAX).saturating_add(1);
+        let read = reader.take(most).read_to_end(&mut data);
+        let event = read.map(|_| (data.len() <= limit).then_some(data));
+        // The receiver is gone after a timeout.
+        let _ = send.send(Event::Read(i, event));
+    });
+}
+
+fn wait(spec: &Spec, pid: u32, streams: usize, events: &Receiver<Event>) -> Result<End, Fault> {
+    let deadline = spec.timeout.and_then(|t| Instant::now().checked_add(t));
+    let failed = |e: io::Error| Fault::Command(format!("Lost the command: {e}"));
+    let mut output = [Vec::new(), Vec::new()];
+    let mut open = streams;
+    let mut status = None;
+    loop {
+        if let (0, Some(status)) = (open, status) {
+            let [stdout, stderr] = output;
+            return Ok(End::Finished(Finished {
+                pid,
+                code: code(status),
+                stdout,
+                stderr,
+            }));
+        }
+        let event = match deadline {
+            None => events.recv().map_err(|_| RecvTimeoutError::Disconnected),
+            Some(at) => events.recv_timeout(at.saturating_duration_since(Instant::now())),
+        };
+        match event {
+            Ok(Event::Exit(result)) => status = Some(result.map_err(failed)?),
+            Ok(Event::Read(i, result)) => {
+                let Some(data) = result.map_err(failed)? else {
+                    return Err(Fault::Command(format!(
+                        "The command wrote more than {} MiB and was ended; let it write to a file instead",
+                        spec.limit >> 20
+                    )));
+                };
+                output[i] = data;
+                open -= 1;
+            }
+            Err(RecvTimeoutError::Timeout) => return Ok(End::TimedOut(pid)),
+            Err(RecvTimeoutError::Disconnected) => {
+                return Err(failed(io::ErrorKind::BrokenPipe.into()));
+            }
+        }
+    }
+}
+
+fn code(status: ExitStatus) -> i64 {
+    match (status.code(), status.signal()) {
+        (Some(code), _) => code.into(),
+        (None, Some(signal)) => -i64::from(signal),
+        (None, None) => 1,
+    }
+}
+
+/// Ends the whole process group; a group that is gone already is fine.
+fn kill(pid: u32) {
+    if let Ok(pid) = i32::try_from(pid) {
+        let _ = killpg(Pid::from_raw(pid), Signal::SIGKILL);
+    }
+}

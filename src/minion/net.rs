@@ -1,0 +1,265 @@
+//! Network interfaces and routes as the kernel lists them, in the shape of
+//! `salt/utils/network.py interfaces`, without running `ip`.
+
+use crate::map;
+use crate::wire::{Map, Value};
+use std::collections::HashMap;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+/// One address of an interface.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Address {
+    /// The address.
+    pub ip: IpAddr,
+    /// Prefix length.
+    pub prefix: u32,
+    /// Broadcast address, IPv4 only.
+    pub broadcast: Option<Ipv4Addr>,
+    /// Label, IPv4 only: the interface's name or an alias of it.
+    pub label: String,
+    /// Scope, IPv6 only.
+    pub scope: &'static str,
+}
+
+/// One interface.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Interface {
+    /// Its name.
+    pub name: String,
+    /// Whether it is up.
+    pub up: bool,
+    /// Hardware address; tunnels have none.
+    pub hwaddr: Option<String>,
+    /// Addresses in the kernel's order.
+    pub addresses: Vec<Address>,
+}
+
+impl Interface {
+    /// Addresses of one family, as text.
+    pub fn ips(&self, v4: bool) -> Vec<String> {
+        self.addresses
+            .iter()
+            .filter(|a| a.ip.is_ipv4() == v4)
+            .map(|a| a.ip.to_string())
+            .collect()
+    }
+
+    /// The map that `network.interfaces` shows.
+    pub fn map(&self) -> Map {
+        let mut out = map! {"up" => self.up};
+        if let Some(hwaddr) = &self.hwaddr {
+            out.set("hwaddr", hwaddr);
+        }
+        let (v4, v6): (Vec<&Address>, Vec<&Address>) =
+            self.addresses.iter().partition(|a| a.ip.is_ipv4());
+        if !v4.is_empty() {
+            out.set("inet", v4.into_iter().map(v4_map).collect::<Vec<Value>>());
+        }
+        if !v6.is_empty() {
+            out.set("inet6", v6.into_iter().map(v6_map).collect::<Vec<Value>>());
+        }
+        out
+    }
+}
+
+fn v4_map(a: &Address) -> Value {
+    let mask = u32::MAX.checked_shl(32 - a.prefix.min(32)).unwrap_or(0);
+    map! {
+        "address" => a.ip.to_string(),
+        "netmask" => Ipv4Addr::from(mask).to_string(),
+        "broadcast" => a.broadcast.map(|b| b.to_string()),
+        "label" => &a.label,
+    }
+    .into()
+}
+
+fn v6_map(a: &Address) -> Value {
+    map! {
+        "address" => a.ip.to_string(),
+        "prefixlen" => a.prefix.to_string(),
+        "scope" => a.scope,
+    }
+    .into()
+}
+
+/// All interfaces, in the kernel's order. What cannot be read is left out.
+pub fn interfaces() -> Vec<Interface> {
+    let Ok(entries) = nix::ifaddrs::getifaddrs() else {
+        return Vec::new();
+    };
+    let scopes = scopes();
+    let mut all: Vec<Interface> = Vec::new();
+    for entry in entries {
+        let flags = entry.flags;
+        // The label of an address is `name:alias`; link entries come first and carry the bare name.
+        let name = entry.interface_name.split(':').next().unwrap_or_default();
+        let at = match all.iter().position(|i| i.name == name) {
+            Some(at) => at,
+            None => {
+                all.push(Interface {
+                    name: name.to_owned(),
+                    up: flags.contains(nix::net::if_::InterfaceFlags::IFF_UP),
+                    hwaddr: hwaddr(name),
+                    addresses: Vec::new(),
+                });
+                all.len() - 1
+            }
+        };
+        let Some(address) = entry.address else {
+            continue;
+        };
+        let mask = entry.netmask;
+        if let Some(ip) = address.as_sockaddr_in() {
+            let mask = mask.and_then(|m| m.as_sockaddr_in().map(|m| u32::from(m.ip())));
+            let broadcast = entry
+                .broadcast
+                .filter(|_| flags.contains(nix::net::if_::InterfaceFlags::IFF_BROADCAST))
+                .and_then(|b| b.as_sockaddr_in().map(|b| b.ip()));
+            all[at].addresses.push(Address {
+                ip: ip.ip().into(),
+                prefix: mask.map_or(32, u32::count_ones),
+                broadcast,
+                label: entry.interface_name.clone(),
+                scope: "",
+            });
+        } else if let Some(ip) = address.as_sockaddr_in6() {
+            let mask = mask.and_then(|m| m.as_sockaddr_in6().map(|m| u128::from(m.ip())));
+            all[at].addresses.push(Address {
+                ip: ip.ip().into(),
+                prefix: mask.map_or(128, u128::count_ones),
+                broadcast: None,
+                label: String::new(),
+                scope: scopes.get(&ip.ip()).copied().unwrap_or("global"),
+            });
+        }
+    }
+    all
+}
+
+fn hwaddr(name: &str) -> Option<String> {
+    let text = std::fs::read_to_string(format!("/sys/class/net/{name}/address")).ok()?;
+    Some(text.trim().to_owned()).filter(|t| !t.is_empty())
+}
+
+fn scopes() -> HashMap<Ipv6Addr, &'static str> {
+    let table = std::fs::read_to_string("/proc/net/if_inet6").unwrap_or_default();
+    table
+        .lines()
+        .filter_map(|line| {
+            let mut words = line.split_whitespace();
+            let ip = Ipv6Addr::from(u128::from_str_radix(words.next()?, 16).ok()?);
+            let scope = match words.nth(2)? {
+                "10" => "host",
+                "20" => "link",
+                "40" => "site",
+                _ => "global",
+            };
+            Some((ip, scope))
+        })
+        .collect()
+}
+
+/// All addresses of one family, sorted as numbers and without doubles.
+pub fn addresses(all: &[Interface], v4: bool, loopback: bool) -> Vec<String> {
+    let mut ips: Vec<IpAddr> = all
+        .iter()
+        .flat_map(|i| i.addresses.iter().map(|a| a.ip))
+        .filter(|ip| ip.is_ipv4() == v4 && (loopback || !ip.is_loopback()))
+        .collect();
+    ips.sort();
+    ips.dedup();
+    ips.iter().map(IpAddr::to_string).collect()
+}
+
+/// The default route of a family: `Some(None)` when it has no gateway address.
+pub fn default_gateway(v4: bool) -> Option<Option<String>> {
+    let path = if v4 {
+        "/proc/net/route"
+    } else {
+        "/proc/net/ipv6_route"
+    };
+    let table = std::fs::read_to_string(path).ok()?;
+    table
+        .lines()
+        .find_map(if v4 { default_v4 } else { default_v6 })
+}
+
+const UP: u32 = 0x1;
+const GATEWAY: u32 = 0x2;
+const REJECT: u32 = 0x200;
+
+fn default_v4(line: &str) -> Option<Option<String>> {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let &[_, destination, gateway, flags, _, _, _, mask, ..] = words.as_slice() else {
+        return None;
+    };
+    let flags = u32::from_str_radix(flags, 16).ok()?;
+    let is_default = destination == "00000000" && mask == "00000000";
+    if !is_default || flags & UP == 0 || flags & REJECT != 0 {
+        return None;
+    }
+    // The table prints the address as a number of the host's byte order.
+    let gateway = u32::from_str_radix(gateway, 16).ok()?.to_ne_bytes();
+    Some((flags & GATEWAY != 0).then(|| Ipv4Addr::from(gateway).to_string()))
+}
+
+fn default_v6(line: &str) -> Option<Option<String>> {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let &[destination, prefix, _, _, gateway, _, _, _, flags, _] = words.as_slice() else {
+        return None;
+    };
+    let flags = u32::from_str_radix(flags, 16).ok()?;
+    let is_default = prefix == "00" && destination.bytes().all(|b| b == b'0');
+    if !is_default || flags & UP == 0 || flags & REJECT != 0 {
+        return None;
+    }
+    let gateway = Ipv6Addr::from(u128::from_str_radix(gateway, 16).ok()?);
+    Some((flags & GATEWAY != 0).then(|| gateway.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn default_routes() {
+        let v4 = "eth0\t00000000\t010200C0\t0003\t0\t0\t0\t00000000\t0\t0\t0";
+        let want = if cfg!(target_endian = "little") {
+            "192.0.2.1"
+        } else {
+            "1.2.0.192"
+        };
+        assert_eq!(default_v4(v4), Some(Some(want.to_owned())));
+        assert_eq!(
+            default_v4("tun0 00000000 00000000 0001 0 0 0 00000000 0 0 0"),
+            Some(None)
+        );
+        assert_eq!(
+            default_v4("eth0 000200C0 00000000 0001 0 0 0 00FFFFFF 0 0 0"),
+            None
+        );
+        assert_eq!(
+            default_v4("Iface Destination Gateway Flags RefCnt Use Metric Mask MTU Window IRTT"),
+            None
+        );
+        let zero = "0".repeat(32);
+        let gate = "fd000000000000000000000000000001";
+        let v6 = format!("{zero} 00 {zero} 00 {gate} 00000400 00000001 00000000 00000003     eth0");
+        assert_eq!(default_v6(&v6), Some(Some("fd00::1".to_owned())));
+        let reject =
+            format!("{zero} 00 {zero} 00 {zero} ffffffff 00000001 00000000 00200200       lo");
+        assert_eq!(default_v6(&reject), None);
+    }
+
+    #[test]
+    fn the_loopback_is_there() {
+        let all = interfaces();
+        let lo = all.iter().find(|i| i.name == "lo").unwrap();
+        assert!(lo.up);
+        assert!(
+            addresses(&all, true, false)
+                .iter()
+                .all(|a| !a.starts_with("127."))
+        );
+    }
+}

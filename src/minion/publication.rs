@@ -1,0 +1,368 @@
+//! Publications: from the frames of the SUB socket to a job for this minion. No IO
+//! (`salt/channel/client.py AsyncPubChannel._decode_payload`, `salt/transport/zeromq.py
+//! PublishClient._decode_messages`, `salt/minion.py Minion._handle_payload`; reference
+//! `salt-protocol.md` 1.4, 4.5, 5).
+
+use crate::crypto::{Crypticle, CrypticleError, HashType, KeyString, PublicKey, Signing};
+use crate::target::{Subject, Target};
+use crate::wire::ids::Jid;
+use crate::wire::{Map, msgpack};
+use std::collections::VecDeque;
+
+/// Topic of messages for everybody when `zmq_filtering` is on.
+pub const BROADCAST: &str = "broadcast";
+
+/// The topic of one minion.
+pub fn topic(id: &str) -> String {
+    HashType::Sha1.hex(id.as_bytes())
+}
+
+/// What to do about a message.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Received {
+    /// Run this job.
+    Job(Job),
+    /// Nothing, and why.
+    Ignored(&'static str),
+    /// It was made with a key that we do not have: sign in and look at it again.
+    Unknown,
+}
+
+/// A job for this minion.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Job {
+    /// Its id.
+    pub jid: Jid,
+    /// The publish load.
+    pub load: Map,
+}
+
+/// Reads publications. Keeps the last serial of the key in use and the last jids.
+pub struct Receiver {
+    aes: KeyString,
+    crypticle: Crypticle,
+    serial: i64,
+    topic: String,
+    /// The master's key if publications must be signed (`sign_pub_messages`).
+    verifier: Option<PublicKey>,
+    seen: VecDeque<Jid>,
+    remember: usize,
+}
+
+impl Receiver {
+    /// A receiver of the minion `id` that remembers `remember` jids.
+    pub fn new(
+        id: &str,
+        aes: &KeyString,
+        verifier: Option<PublicKey>,
+        remember: usize,
+    ) -> Receiver {
+        Receiver {
+            aes: aes.clone(),
+            crypticle: Crypticle::new(aes),
+            serial: 0,
+            topic: topic(id),
+            verifier,
+            seen: VecDeque::new(),
+            remember,
+        }
+    }
+
+    /// Takes the keys of a new sign-in; whether the key of publications is another one.
+    /// Serials start anew with a new key only.
+    pub fn rekey(&mut self, aes: &KeyString, verifier: Option<PublicKey>) -> bool {
+        self.verifier = verifier;
+        if *aes == self.aes {
+            return false;
+        }
+        self.aes = aes.clone();
+        self.crypticle = Crypticle::new(aes);
+        self.serial = 0;
+        true
+    }
+
+    /// Looks at one message.
+    pub fn receive(&mut self, frames: &[Vec<u8>], me: &dyn Subject) -> Received {
+        let payload = match frames {
+            [payload] => payload,
+            [topic, payload] if topic == BROADCAST.as_bytes() || topic == self.topic.as_bytes() => {
+                payload
+            }
+            [_, _] => return Received::Ignored("it is for another minion"),
+            _ => return Received::Ignored("it has neither one frame nor two"),
+        };
+        match self.open(payload) {
+            Ok(load) => self.accept(load, me),
+            Err(received) => received,
+        }
+    }
+
+    fn open(&mut self, payload: &[u8]) -> Result<Map, Received> {
+        let ignored = |why| Err(Received::Ignored(why));
+        let Some(message) = msgpack::decode(payload).ok().and_then(|v| v.into_map()) else {
+            return ignored("it is no msgpack map");
+        };
+        if message.str("enc") != Some("aes") {
+            return ignored("it is not encrypted");
+        }
+        let Some(sealed) = message.bytes("load") else {
+            return ignored("it has no load");
+        };
+        if let Some(key) = &self.verifier {
+            let algorithm: Option<Signing> = message.str("sig_algo").and_then(|a| a.parse().ok());
+            let (Some(algorithm), Some(sig)) = (algorithm, message.bytes("sig")) else {
+                return ignored("it is not signed, which sign_pub_messages demands");
+            };
+            if !key.verify(algorithm, sealed, sig) {
+                return ignored("its signature does not fit the master's key");
+            }
+        }
+        let load = match self.crypticle.loads(sealed, None) {
+            Ok(load) => load.into_map(),
+            Err(CrypticleError::Authentication) => return Err(Received::Unknown),
+            Err(_) => None,
+        };
+        let Some(mut load) = load else {
+            return ignored("its load cannot be read");
+        };
+        if let Some(serial) = load.remove("serial") {
+            let serial = serial.as_int().unwrap_or_default();
+            if serial <= self.serial {
+                return ignored("it is a repetition");
+            }
+            self.serial = serial;
+        }
+        Ok(load)
+    }
+
+    fn accept(&mut self, load: Map, me: &dyn Subject) -> Received {
+        let ignored = Received::Ignored;
+        let (Some(tgt), Some(fun)) = (load.get("tgt"), load.get("fun")) else {
+            return ignored("it lacks tgt or fun");
+        };
+        if load.get("arg").and_then(|a| a.as_array()).is_none() {
+            return ignored("it lacks arg");
+        }
+        let several = fun
+            .as_array()
+            .is_some_and(|f| !f.is_empty() && f.iter().all(|f| f.as_str().is_some()));
+        if fun.as_str().is_none() && !several {
+            return ignored("fun is no name");
+        }
+        let Some(jid) = load.str("jid").and_then(|j| j.parse::<Jid>().ok()) else {
+            return ignored("it has no jid that can be used");
+        };
+        let matches = Target::parse(
+            tgt,
+            load.str("tgt_type").unwrap_or_default(),
+            load.str("delimiter"),
+        )
+        .is_ok_and(|target| target.matches(me));
+        if !matches {
+            return ignored("it is for others");
+        }
+        if self.seen.contains(&jid) {
+            return ignored("its jid is known already");
+        }
+        self.seen.push_back(jid.clone());
+        while self.seen.len() > self.remember {
+            self.seen.pop_front();
+        }
+        Received::Job(Job { jid, load })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::minion::Me;
+    use crate::minion::testing::{credentials, json, list, unhex};
+    use crate::wire::Value;
+    use crate::wire::msgpack::Profile;
+    use std::sync::Arc;
+
+    fn me(id: &str) -> Me {
+        Me {
+            id: id.into(),
+            grains: Arc::new(crate::map! {"os" => "Debian"}),
+            pillar: Arc::new(crate::map! {"role" => "web"}),
+        }
+    }
+
+    fn receiver(verifier: Option<PublicKey>) -> Receiver {
+        Receiver::new("vector-minion", &credentials().aes, verifier, 3)
+    }
+
+    fn frame(key: &KeyString, load: Map) -> Vec<u8> {
+        let sealed = Crypticle::new(key).dumps(&Value::Map(load), None);
+        msgpack::encode_map(
+            &crate::map! {"enc" => "aes", "load" => sealed},
+            Profile::Wire,
+        )
+    }
+
+    fn load(n: i64) -> Map {
+        crate::map! {
+            "fun" => "test.ping", "arg" => Vec::<Value>::new(), "tgt" => "*", "tgt_type" => "glob",
+            "jid" => format!("202611211200000{n:05}"), "ret" => "", "user" => "root", "serial" => n,
+        }
+    }
+
+    fn got(receiver: &mut Receiver, load: Map) -> Received {
+        let frame = frame(&credentials().aes, load);
+        receiver.receive(&[frame], &me("vector-minion"))
+    }
+
+    #[test]
+    fn publications_of_stock() {
+        let file = json("publication");
+        let master = credentials().master.key;
+        for v in list(&file) {
+            let bytes = unhex(&v["frame_hex"]);
+            let signed = v["frame"]["sig"].is_object();
+            let Received::Job(job) = receiver(None).receive(&[bytes.clone()], &me("vector-minion"))
+            else {
+                panic!("{}", v["name"]);
+            };
+            assert!(!job.load.contains("serial"));
+            assert_eq!(job.load.str("jid"), Some(job.jid.as_str()));
+            let strict =
+                receiver(Some(master.clone())).receive(&[bytes.clone()], &me("vector-minion"));
+            assert_eq!(matches!(strict, Received::Job(_)), signed, "{}", v["name"]);
+            if signed {
+                let own = crate::minion::testing::terms().key.public();
+                let wrong = receiver(Some(own)).receive(&[bytes], &me("vector-minion"));
+                assert!(matches!(wrong, Received::Ignored(why) if why.contains("signature")));
+            }
+        }
+        assert_eq!(
+            topic("vector-minion"),
+            file["topic_sha1_of_minion_id"].as_str().unwrap()
+        );
+    }
+
+    #[test]
+    fn serials_and_jids_count_once() {
+        let mut r = receiver(None);
+        assert!(matches!(got(&mut r, load(5)), Received::Job(_)));
+        assert_eq!(
+            got(&mut r, load(5)),
+            Received::Ignored("it is a repetition")
+        );
+        assert_eq!(
+            got(&mut r, load(4)),
+            Received::Ignored("it is a repetition")
+        );
+        let mut again = load(5);
+        again.set("serial", 6);
+        assert_eq!(
+            got(&mut r, again.clone()),
+            Received::Ignored("its jid is known already")
+        );
+        for n in 7..10 {
+            assert!(matches!(got(&mut r, load(n)), Received::Job(_)));
+        }
+        again.set("serial", 11);
+        assert!(
+            matches!(got(&mut r, again), Received::Job(_)),
+            "three jids are remembered"
+        );
+    }
+
+    #[test]
+    fn a_new_key_starts_its_own_serials() {
+        let mut r = receiver(None);
+        assert!(matches!(got(&mut r, load(50)), Received::Job(_)));
+        let other = KeyString::generate();
+        let message = [frame(&other, load(1))];
+        let me = me("vector-minion");
+        assert_eq!(r.receive(&message, &me), Received::Unknown);
+        assert!(r.rekey(&other, None));
+        assert!(matches!(r.receive(&message, &me), Received::Job(_)));
+        // Signing in again without a new key keeps the serial.
+        assert!(!r.rekey(&other, None));
+        assert_eq!(
+            r.receive(&message, &me),
+            Received::Ignored("it is a repetition")
+        );
+    }
+
+    #[test]
+    fn frames_and_topics() {
+        let aes = credentials().aes;
+        let me = me("vector-minion");
+        let mut n = 0;
+        let mut try_topic = |t: &[u8]| {
+            n += 1;
+            receiver(None).receive(&[t.to_vec(), frame(&aes, load(n))], &me)
+        };
+        assert!(matches!(try_topic(b"broadcast"), Received::Job(_)));
+        assert!(matches!(
+            try_topic(topic("vector-minion").as_bytes()),
+            Received::Job(_)
+        ));
+        assert_eq!(
+            try_topic(topic("other").as_bytes()),
+            Received::Ignored("it is for another minion")
+        );
+        assert!(matches!(
+            receiver(None).receive(&[], &me),
+            Received::Ignored(_)
+        ));
+        assert!(matches!(
+            receiver(None).receive(&vec![vec![]; 3], &me),
+            Received::Ignored(_)
+        ));
+    }
+
+    #[test]
+    fn targets() {
+        let case = |tgt: Value, kind: &str| {
+            let mut l = load(1);
+            l.set("tgt", tgt);
+            l.set("tgt_type", kind);
+            matches!(got(&mut receiver(None), l), Received::Job(_))
+        };
+        assert!(case("vector-*".into(), "glob"));
+        assert!(!case("other*".into(), "glob"));
+        assert!(case(
+            vec!["a".to_owned(), "vector-minion".to_owned()].into(),
+            "list"
+        ));
+        assert!(case("os:Debian".into(), "grain"));
+        assert!(!case("os:Plan9".into(), "grain"));
+        assert!(case("role:web".into(), "pillar"));
+        assert!(case("G@os:Debian and I@role:web".into(), "compound"));
+        assert!(!case("*".into(), "nonsense"));
+    }
+
+    #[test]
+    fn what_is_no_job_is_ignored() {
+        for (key, bad) in [
+            ("fun", Value::Int(1)),
+            ("fun", Value::Array(vec![])),
+            ("arg", Value::Nil),
+            ("jid", "../x".into()),
+            ("tgt", Value::Int(3)),
+        ] {
+            let mut l = load(1);
+            l.set(key, bad);
+            assert!(
+                matches!(got(&mut receiver(None), l), Received::Ignored(_)),
+                "{key}"
+            );
+        }
+        let me = me("vector-minion");
+        for junk in [
+            &b""[..],
+            b"\xc1",
+            b"\x80",
+            b"\x82\xa3enc\xa5clear\xa4load\x80",
+        ] {
+            assert!(matches!(
+                receiver(None).receive(&[junk.to_vec()], &me),
+                Received::Ignored(_)
+            ));
+        }
+    }
+}

@@ -1,0 +1,324 @@
+//! The keys a minion shares with its master, and how it gets new ones.
+//!
+//! One [`Session`] per process. Threads take the present [`Credentials`]; whoever finds
+//! them refused calls [`Session::renew`], and however many do so at once, one signs in.
+
+use super::MinionError;
+use super::ask::{Answer, Asker, Stop, Wake};
+use super::keys;
+use super::signin::{MasterKey, Policy, Request, Rounds, Step, Terms, Verdict, judge};
+use crate::config::MinionConfig;
+use crate::crypto::{Crypticle, KeyString, clean_key, fill_random, nonce};
+use crate::transport::sockets::tcp_url;
+use crate::wire::{Map, Value};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
+
+/// What a sign-in gave.
+#[derive(Debug)]
+pub struct Credentials {
+    /// Counts sign-ins, from 1.
+    pub generation: u64,
+    /// Key of publications.
+    pub aes: KeyString,
+    /// Key of requests.
+    pub session: KeyString,
+    /// The same, ready for use.
+    pub crypticle: Crypticle,
+    /// The master's key.
+    pub master: MasterKey,
+    /// `tcp://` address of publications.
+    pub publish_url: String,
+    /// `tcp://` address of requests.
+    pub request_url: String,
+}
+
+/// One address out of the option `master`.
+#[derive(Clone, Debug, PartialEq)]
+struct Address {
+    host: String,
+    port: u16,
+}
+
+/// The minion's standing with its master.
+pub struct Session {
+    config: Arc<MinionConfig>,
+    terms: Terms,
+    masters: Vec<Address>,
+    context: zmq::Context,
+    once: bool,
+    present: Mutex<Option<Arc<Credentials>>>,
+    signing: Mutex<Asker>,
+    listeners: Mutex<Vec<Wake>>,
+}
+
+impl Session {
+    /// Reads the keys; nothing is connected yet. With `once`, what an operator would have to
+    /// change is an error at once instead of being waited for.
+    ///
+    /// # Errors
+    /// Keys or options that cannot be used.
+    pub fn new(
+        config: Arc<MinionConfig>,
+        grains: &Map,
+        context: &zmq::Context,
+        once: bool,
+    ) -> Result<Session, MinionError> {
+        let masters = config
+            .master
+            .iter()
+            .map(|m| address(m, config.master_port))
+            .collect::<Result<Vec<_>, _>>()?;
+        let Some(first) = masters.first() else {
+            return Err(MinionError::new(1, "the option `master` names no master"));
+        };
+        let asker = Asker::new(context, &config, &tcp_url(&first.host, first.port));
+        keys::pinned(&config.pki_dir)?;
+        Ok(Session {
+            terms: terms(&config, grains)?,
+            masters,
+            context: context.clone(),
+            once,
+            present: Mutex::new(None),
+            signing: Mutex::new(asker),
+            listeners: Mutex::new(Vec::new()),
+            config,
+        })
+    }
+
+    /// The present keys, if there has been a sign-in.
+    pub fn present(&self) -> Option<Arc<Credentials>> {
+        lock(&self.present).clone()
+    }
+
+    /// The configuration.
+    pub fn config(&self) -> &Arc<MinionConfig> {
+        &self.config
+    }
+
+    /// What we say when we sign in.
+    pub fn terms(&self) -> &Terms {
+        &self.terms
+    }
+
+    /// The ZeroMQ context of the process.
+    pub fn context(&self) -> &zmq::Context {
+        &self.context
+    }
+
+    /// Wakes `wake` when a sign-in gave other keys than before.
+    pub fn announce_to(&self, wake: &Wake) {
+        lock(&self.listeners).push(wake.clone());
+    }
+
+    /// Signs in, unless somebody has done so since `seen` (0: never). `Ok(None)` if the process
+    /// is to end.
+    ///
+    /// # Errors
+    /// The master refuses for good.
+    pub fn renew(&self, seen: u64, stop: &Stop) -> Result<Option<Arc<Credentials>>, MinionError> {
+        let mut asker = lock(&self.signing);
+        let before = self.present();
+        if let Some(newer) = before.as_ref().filter(|c| c.generation > seen) {
+            return Ok(Some(newer.clone()));
+        }
+        let Some(fresh) = self.sign_in(&mut asker, before.as_deref(), stop)? else {
+            return Ok(None);
+        };
+        let fresh = Arc::new(fresh);
+        let changed = before.is_none_or(|b| b.aes != fresh.aes || b.session != fresh.session);
+        *lock(&self.present) = Some(fresh.clone());
+        if changed {
+            lock(&self.listeners).iter().for_each(Wake::wake);
+        }
+        Ok(Some(fresh))
+    }
+
+    fn sign_in(
+        &self,
+        asker: &mut Asker,
+        before: Option<&Credentials>,
+        stop: &Stop,
+    ) -> Result<Option<Credentials>, MinionError> {
+        let mut policy = Policy::of(&self.config);
+        policy.once = self.once;
+        let mut rounds = Rounds::new(policy, &self.terms.id);
+        let mut at = before.map_or(0, |b| self.index_of(&b.request_url));
+        loop {
+            let master = &self.masters[at];
+            let url = tcp_url(&master.host, master.port);
+            asker.turn_to(&url);
+            let pinned = keys::pinned(&self.config.pki_dir)?;
+            let request = Request::new(&self.terms, pinned.as_ref(), &nonce());
+            let verdict = match asker.ask(&request.body, rounds.timeout(), stop, None)? {
+                Answer::Bytes(bytes) => judge(&self.terms, pinned.as_ref(), &request, &bytes),
+                Answer::Silence | Answer::Interrupted => {
+                    log::info!("no answer from the master at {url}");
+                    at = (at + 1) % self.masters.len();
+                    Verdict::Silence
+                }
+                Answer::Stopped => return Ok(None),
+            };
+            match rounds.after(verdict) {
+                Step::Done(accepted) => {
+                    asker.close();
+                    if accepted.pin {
+                        keys::pin(&self.config.pki_dir, &accepted.master)?;
+                    }
+                    let port = self.publish_port(accepted.publish_port);
+                    log::info!("signed in at {url}");
+                    return Ok(Some(Credentials {
+                        generation: before.map_or(0, |b| b.generation) + 1,
+                        crypticle: Crypticle::new(&accepted.session),
+                        aes: accepted.aes,
+                        session: accepted.session,
+                        master: accepted.master,
+                        publish_url: tcp_url(&master.host, port),
+                        request_url: url,
+                    }));
+                }
+                Step::Again(wait) => {
+                    asker.close();
+                    if !stop.sleep(jittered(wait)) {
+                        return Ok(None);
+                    }
+                }
+                Step::Fail(failure) => return Err(failure.into()),
+            }
+        }
+    }
+
+    fn index_of(&self, url: &str) -> usize {
+        self.masters
+            .iter()
+            .position(|m| tcp_url(&m.host, m.port) == url)
+            .unwrap_or(0)
+    }
+
+    /// The master's word counts, unless the minion's configuration names another port than the default.
+    fn publish_port(&self, said: u16) -> u16 {
+        match self.config.publish_port {
+            4505 => said,
+            own => own,
+        }
+    }
+}
+
+fn terms(config: &MinionConfig, grains: &Map) -> Result<Terms, MinionError> {
+    let key = keys::own_key(config)?;
+    let bad = |what: &str, e: &dyn std::fmt::Display| MinionError::new(1, format!("{what}: {e}"));
+    let autosign = (!config.autosign_grains.is_empty()).then(|| {
+        config
+            .autosign_grains
+            .iter()
+            .map(|name| {
+                (
+                    name.as_str(),
+                    grains.get(name).cloned().unwrap_or(Value::Nil),
+                )
+            })
+            .collect()
+    });
+    Ok(Terms {
+        id: config.id.clone(),
+        public: clean_key(&key.public().to_pem()),
+        key,
+        encryption: config
+            .encryption_algorithm
+            .parse()
+            .map_err(|e| bad("encryption_algorithm", &e))?,
+        signing: config
+            .signing_algorithm
+            .parse()
+            .map_err(|e| bad("signing_algorithm", &e))?,
+        autosign_grains: autosign,
+        verify_master_sign: config.verify_master_pubkey_sign,
+        always_verify: config.always_verify_signature,
+        signer: match config.verify_master_pubkey_sign {
+            true => keys::signer(config)?,
+            false => None,
+        },
+        master_finger: config.master_finger.clone(),
+        hash: config.hash_type.parse().map_err(|e| bad("hash_type", &e))?,
+        token: KeyString::generate(),
+        tok: OnceLock::new(),
+    })
+}
+
+/// `host`, `host:port`, `[v6]`, `[v6]:port` or a bare IPv6 address (`salt/minion.py`,
+/// `salt/utils/network.py parse_host_port`).
+fn address(text: &str, default: u16) -> Result<Address, MinionError> {
+    let bad = || {
+        MinionError::new(
+            1,
+            format!("the option `master` has {text:?}, which is no host or host:port"),
+        )
+    };
+    let text = text.trim();
+    let (host, port) = if let Some(rest) = text.strip_prefix('[') {
+        let (host, tail) = rest.split_once(']').ok_or_else(bad)?;
+        (host, tail.strip_prefix(':'))
+    } else {
+        match text.split_once(':') {
+            Some((host, port)) if !port.contains(':') => (host, Some(port)),
+            _ => (text, None),
+        }
+    };
+    let port = match port {
+        None => default,
+        Some(port) => port.parse().map_err(|_| bad())?,
+    };
+    if host.is_empty() || port == 0 || host.contains(|c: char| c.is_whitespace() || c == '/') {
+        return Err(bad());
+    }
+    Ok(Address {
+        host: host.to_owned(),
+        port,
+    })
+}
+
+/// A wait stretched by up to a quarter, so that a fleet does not ask in step.
+pub fn jittered(wait: Duration) -> Duration {
+    wait + wait.mul_f64(chance() / 4.0)
+}
+
+/// A random number in [0, 1).
+pub fn chance() -> f64 {
+    let mut bytes = [0u8; 4];
+    fill_random(&mut bytes);
+    f64::from(u32::from_le_bytes(bytes)) / (f64::from(u32::MAX) + 1.0)
+}
+
+/// A thread that panicked while it held the lock has left whole values behind.
+pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_of_masters() {
+        let got = |text: &str| address(text, 4506).map(|a| (a.host, a.port)).ok();
+        let want = |host: &str, port| Some((host.to_owned(), port));
+        assert_eq!(got("salt"), want("salt", 4506));
+        assert_eq!(got(" salt:4999 "), want("salt", 4999));
+        assert_eq!(got("::1"), want("::1", 4506));
+        assert_eq!(got("[::1]"), want("::1", 4506));
+        assert_eq!(got("[::1]:5"), want("::1", 5));
+        for bad in ["", "a b", "h:x", "h:0", "[::1", "h:70000", "a/b"] {
+            assert_eq!(got(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn waits_stretch_by_a_quarter_at_most() {
+        let wait = Duration::from_secs(8);
+        for _ in 0..100 {
+            let got = jittered(wait);
+            assert!(got >= wait && got <= Duration::from_secs(10), "{got:?}");
+        }
+        assert_eq!(jittered(Duration::ZERO), Duration::ZERO);
+    }
+}

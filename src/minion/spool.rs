@@ -1,0 +1,146 @@
+//! Results that no master has acknowledged yet: one file each in `<cachedir>/returns/`.
+//!
+//! A file is written under a temporary name and renamed, so it is whole or absent; it goes
+//! when the master has answered. What is found at a start is sent again. The directory is
+//! bounded: beyond the limits the oldest results go first.
+
+use crate::sys::daemon::{make_dir, write_atomic};
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Most results kept.
+const MAX_FILES: usize = 5000;
+/// Most octets kept.
+const MAX_BYTES: u64 = 256 << 20;
+
+/// The directory.
+#[derive(Clone, Debug)]
+pub struct Spool {
+    dir: PathBuf,
+    max_files: usize,
+    max_bytes: u64,
+}
+
+impl Spool {
+    /// Makes the directory; only the minion's account can read it.
+    ///
+    /// # Errors
+    /// It cannot be made.
+    pub fn open(cachedir: &Path) -> io::Result<Spool> {
+        let dir = cachedir.join("returns");
+        make_dir(&dir, 0o700)?;
+        Ok(Spool {
+            dir,
+            max_files: MAX_FILES,
+            max_bytes: MAX_BYTES,
+        })
+    }
+
+    /// Keeps a result under a name, which must be a plain file name.
+    ///
+    /// # Errors
+    /// The directory cannot be written.
+    pub fn put(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
+        write_atomic(&self.dir.join(name), bytes, 0o600)?;
+        self.trim();
+        Ok(())
+    }
+
+    /// A result; `None` if it is gone or not a file.
+    pub fn get(&self, name: &str) -> Option<Vec<u8>> {
+        fs::read(self.dir.join(name)).ok()
+    }
+
+    /// The master has it.
+    pub fn remove(&self, name: &str) {
+        if let Err(e) = fs::remove_file(self.dir.join(name))
+            && e.kind() != io::ErrorKind::NotFound
+        {
+            log::error!(
+                "{}/{name}: {e}; the result may be sent twice",
+                self.dir.display()
+            );
+        }
+    }
+
+    /// What is waiting, oldest first (names begin with the jid).
+    pub fn names(&self) -> Vec<String> {
+        self.list().into_iter().map(|(name, _)| name).collect()
+    }
+
+    fn list(&self) -> Vec<(String, u64)> {
+        let Ok(entries) = fs::read_dir(&self.dir) else {
+            return Vec::new();
+        };
+        let mut found: Vec<(String, u64)> = entries
+            .filter_map(|entry| {
+                let entry = entry.ok()?;
+                let name = entry.file_name().into_string().ok()?;
+                let meta = entry.metadata().ok()?;
+                (meta.is_file() && !name.starts_with('.')).then_some((name, meta.len()))
+            })
+            .collect();
+        found.sort();
+        found
+    }
+
+    fn trim(&self) {
+        let list = self.list();
+        let mut files = list.len();
+        let mut bytes: u64 = list.iter().map(|(_, size)| size).sum();
+        for (name, size) in list {
+            if files <= 1 || files <= self.max_files && bytes <= self.max_bytes {
+                return;
+            }
+            log::error!(
+                "too many results wait for the master: the one of job {name} is given up ({} holds at most {} results \
+                 and {} MiB)",
+                self.dir.display(),
+                self.max_files,
+                self.max_bytes >> 20
+            );
+            self.remove(&name);
+            files -= 1;
+            bytes -= size;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn results_wait_until_they_are_removed() {
+        let dir = tempfile::tempdir().unwrap();
+        let spool = Spool::open(dir.path()).unwrap();
+        spool.put("2", b"two").unwrap();
+        spool.put("1", b"one").unwrap();
+        fs::write(dir.path().join("returns/.1.7~"), b"half").unwrap();
+        assert_eq!(Spool::open(dir.path()).unwrap().names(), ["1", "2"]);
+        assert_eq!(spool.get("1").unwrap(), b"one");
+        spool.remove("1");
+        spool.remove("1");
+        assert_eq!(spool.names(), ["2"]);
+        assert_eq!(spool.get("1"), None);
+    }
+
+    #[test]
+    fn the_oldest_go_first() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut spool = Spool::open(dir.path()).unwrap();
+        spool.max_files = 2;
+        for name in ["1", "2", "3"] {
+            spool.put(name, b"xxxx").unwrap();
+        }
+        assert_eq!(spool.names(), ["2", "3"]);
+        spool.max_bytes = 5;
+        spool.put("4", b"yyyyyyyy").unwrap();
+        assert_eq!(
+            spool.names(),
+            ["4"],
+            "the last one stays, whatever its size"
+        );
+    }
+}

@@ -1,0 +1,44 @@
+//! Opening the stores that a master's configuration names.
+
+use super::jobs::{StockLayout, joblog::JobLog};
+use super::keys::KeyStore;
+use super::minions::{Layout, MinionCache};
+use super::sessions::SessionStore;
+use crate::config::{JobCacheCompat, MasterConfig, SaltSeries};
+use crate::crypto::HashType;
+use std::time::Duration;
+
+/// The key store that a configuration names.
+pub fn key_store(config: &MasterConfig) -> KeyStore {
+    KeyStore::new(&config.pki_dir)
+}
+
+/// The session keys that a configuration names.
+pub fn session_store(config: &MasterConfig) -> SessionStore {
+    SessionStore::new(
+        &config.cachedir,
+        Duration::from_secs(config.publish_session),
+    )
+}
+
+/// The hash of file names and fingerprints.
+pub fn hash_type(config: &MasterConfig) -> HashType {
+    config.hash_type.parse().unwrap_or(HashType::Sha256)
+}
+
+/// The job cache that a configuration names.
+pub fn job_store(config: &MasterConfig) -> JobLog {
+    let returns = config.job_cache_compat == JobCacheCompat::Full;
+    let stock = (config.job_cache_compat != JobCacheCompat::None)
+        .then(|| StockLayout::new(&config.cachedir, hash_type(config), returns));
+    JobLog::new(&config.cachedir, config.keep_jobs_seconds, stock)
+}
+
+/// The minion data cache that a configuration names.
+pub fn minion_cache(config: &MasterConfig) -> MinionCache {
+    let layout = match config.salt_series {
+        SaltSeries::S3006 | SaltSeries::S3007 => Layout::Combined,
+        SaltSeries::S3008 => Layout::Split,
+    };
+    MinionCache::new(&config.cachedir, layout)
+}

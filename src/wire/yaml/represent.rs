@@ -1,0 +1,98 @@
+//! Values as scalars, before their style is chosen (`yaml/representer.py`).
+
+use crate::wire::{Map, Value};
+use std::borrow::Cow;
+use std::cmp::Ordering;
+
+/// A scalar as text, and whether it is text, binary, or something that reads back from plain text.
+pub(super) struct Scalar<'a> {
+    pub text: Cow<'a, str>,
+    pub kind: Kind,
+}
+
+#[derive(PartialEq)]
+pub(super) enum Kind {
+    Plain,
+    Text,
+    Binary,
+}
+
+pub(super) fn represent(value: &Value) -> Scalar<'_> {
+    let plain = |text: String| Scalar {
+        text: text.into(),
+        kind: Kind::Plain,
+    };
+    match value {
+        Value::Bool(b) => plain(b.to_string()),
+        Value::Int(i) => plain(i.to_string()),
+        Value::UInt(u) => plain(u.to_string()),
+        Value::Float(f) => plain(float_text(*f)),
+        Value::Str(s) => Scalar {
+            text: s.into(),
+            kind: Kind::Text,
+        },
+        Value::Bytes(b) => Scalar {
+            text: base64_lines(b).into(),
+            kind: Kind::Binary,
+        },
+        Value::Nil | Value::Array(_) | Value::Map(_) => plain("null".into()),
+    }
+}
+
+/// `repr(float)` of Python, changed so that YAML reads a float (`yaml/representer.py represent_float`).
+fn float_text(f: f64) -> String {
+    if f.is_nan() {
+        return ".nan".into();
+    }
+    if f.is_infinite() {
+        return if f > 0.0 { ".inf" } else { "-.inf" }.into();
+    }
+    let shortest = format!("{f:e}");
+    let (mantissa, exponent) = shortest.split_once('e').unwrap_or((&shortest, "0"));
+    let exponent: i32 = exponent.parse().unwrap_or(0);
+    if (-4..16).contains(&exponent) {
+        return format!("{f:?}");
+    }
+    let dot = if mantissa.contains('.') { "" } else { ".0" };
+    let sign = if exponent < 0 { '-' } else { '+' };
+    format!("{mantissa}{dot}e{sign}{:02}", exponent.abs())
+}
+
+/// Lines of 76 characters, as `base64.encodebytes` makes them.
+fn base64_lines(bytes: &[u8]) -> String {
+    use base64::Engine;
+    let mut out = String::new();
+    for chunk in bytes.chunks(57) {
+        base64::engine::general_purpose::STANDARD.encode_string(chunk, &mut out);
+        out.push('\n');
+    }
+    out
+}
+
+/// Entries in the order in which they are written: keys of one kind are sorted, mixed ones stay.
+pub(super) fn entries(map: &Map, sort: bool) -> Vec<&(Value, Value)> {
+    let mut entries: Vec<_> = map.iter().collect();
+    let comparable = entries
+        .windows(2)
+        .all(|pair| compare(&pair[0].0, &pair[1].0).is_some());
+    if sort && comparable {
+        entries.sort_by(|a, b| compare(&a.0, &b.0).unwrap_or(Ordering::Equal));
+    }
+    entries
+}
+
+fn compare(a: &Value, b: &Value) -> Option<Ordering> {
+    let number = |v: &Value| match v {
+        Value::Bool(b) => Some(f64::from(u8::from(*b))),
+        Value::Int(i) => Some(*i as f64),
+        Value::UInt(u) => Some(*u as f64),
+        Value::Float(f) => Some(*f),
+        _ => None,
+    };
+    match (a, b) {
+        (Value::Str(a), Value::Str(b)) => Some(a.cmp(b)),
+        (Value::Int(a), Value::Int(b)) => Some(a.cmp(b)),
+        (Value::Bytes(a), Value::Bytes(b)) => Some(a.cmp(b)),
+        (a, b) => number(a)?.partial_cmp(&number(b)?),
+    }
+}

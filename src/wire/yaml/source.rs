@@ -1,0 +1,150 @@
+//! The text behind the events of the parser: where YAML 1.1 and libyaml read it differently.
+
+use super::YamlError;
+use super::compose::error_at;
+use saphyr_parser::{Marker, ScanError, Span};
+
+pub(super) fn place(mark: &Marker) -> (usize, usize) {
+    (mark.line(), mark.col() + 1)
+}
+
+/// PyYAML refuses control characters wherever they stand (`yaml/reader.py NON_PRINTABLE`).
+pub(super) fn check_characters(text: &str) -> Result<(), YamlError> {
+    let (mut line, mut column) = (1, 1);
+    for c in text.chars() {
+        let printable = matches!(c, '\t' | '\n' | '\r' | '\u{20}'..='\u{7e}' | '\u{85}' | '\u{a0}'..='\u{fffd}' | '\u{10000}'..);
+        if !printable {
+            let message = format!("the character U+{:04X} may not stand in YAML", c as u32);
+            return Err(error_at((line, column), message));
+        }
+        match c {
+            '\n' => (line, column) = (line + 1, 1),
+            _ => column += 1,
+        }
+    }
+    Ok(())
+}
+
+/// A place where blanks are to be put; the index counts characters.
+#[derive(Clone, Copy)]
+pub(super) enum Fix {
+    /// For the blanks before this, if there is a tab among them.
+    TabsBefore(usize),
+    /// Before the '#' here.
+    Comment(usize),
+}
+
+impl Fix {
+    /// What may help against an error of the scanner.
+    pub fn of(e: &ScanError) -> Option<Fix> {
+        let (what, at) = (e.info(), e.marker().index());
+        if what.starts_with("':' must be followed by a valid") {
+            return Some(Fix::TabsBefore(at));
+        }
+        let comment = what.starts_with("comments must be separated");
+        comment.then_some(Fix::Comment(at))
+    }
+
+    /// The range in bytes to replace.
+    pub fn range(self, text: &str) -> Option<(usize, usize)> {
+        let byte = |at| text.char_indices().nth(at).map_or(text.len(), |(i, _)| i);
+        match self {
+            Fix::TabsBefore(at) => {
+                let end = byte(at);
+                let start = text[..end].trim_end_matches([' ', '\t']).len();
+                text[start..end].contains('\t').then_some((start, end))
+            }
+            Fix::Comment(at) => {
+                let at = byte(at);
+                text[at..].starts_with('#').then_some((at, at))
+            }
+        }
+    }
+}
+
+/// The text by characters, for what events do not tell.
+pub(super) struct Source<'a> {
+    text: &'a str,
+    /// Empty where no bracket or anchor makes them necessary.
+    chars: Vec<char>,
+    /// Number of characters of a text whose last line has no end.
+    unended: Option<usize>,
+}
+
+impl<'a> Source<'a> {
+    pub fn new(text: &'a str) -> Self {
+        let needed = text.contains(['[', '{', '&']);
+        let ended = text.ends_with(['\n', '\r']);
+        Source {
+            text,
+            chars: if needed {
+                text.chars().collect()
+            } else {
+                Vec::new()
+            },
+            unended: (!ended).then(|| text.chars().count()),
+        }
+    }
+
+    /// Whether a container stands in brackets. The span of its start reaches from its tag or anchor to behind the
+    /// bracket; without bracket it ends before the first item.
+    pub fn is_bracket(&self, span: &Span) -> bool {
+        let (start, end) = (span.start.index(), span.end.index());
+        start < end && matches!(self.chars.get(end - 1), Some('[' | '{'))
+    }
+
+    /// Refuses anchors that would swallow text, such as the password `&secret!`. The span of a
+    /// node starts at its anchor or tag.
+    pub fn check_anchor(&self, anchor: usize, span: &Span) -> Result<(), YamlError> {
+        let rest = self.chars.get(span.start.index()..).unwrap_or_default();
+        let words = rest.split(|c| c.is_whitespace());
+        let mut anchors = words.filter(|w| w.first() == Some(&'&'));
+        let Some(name) = anchors.next().filter(|_| anchor != 0) else {
+            return Ok(());
+        };
+        let name = name[1..].split(|c| matches!(c, ',' | ']' | '}')).next();
+        let name = name.unwrap_or_default();
+        let plain = |c: &char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
+        if !name.is_empty() && name.iter().all(plain) {
+            return Ok(());
+        }
+        let what = "an anchor ('&') has letters, digits, '-' and '_' only; put text that starts with '&' in quotes";
+        Err(error_at(place(&span.start), what))
+    }
+
+    /// Whether a block scalar runs to the end of a text without final line end. Then it gets
+    /// none, unlike in YAML 1.2, unless the last line is blank and too short to belong to it.
+    pub fn ends_open(&self, span: &Span) -> bool {
+        let last = self.text.rsplit('\n').next().unwrap_or_default();
+        let blanks = last.len() - last.trim_end_matches(' ').len();
+        if self
+            .unended
+            .is_none_or(|end| span.end.index() + blanks < end)
+        {
+            return false;
+        }
+        // The span starts behind the indentation of the first line.
+        !last.trim_matches(' ').is_empty() || last.len() >= span.start.col()
+    }
+
+    /// Refuses plain text that YAML 1.1 does not have.
+    pub fn check_plain(&self, text: &str, span: &Span, flow: bool) -> Result<(), YamlError> {
+        let Some(first) = text.chars().next() else {
+            return Ok(());
+        };
+        let reserved = "|>%@`".contains(first) || (flow && matches!(first, ':' | '?'));
+        if reserved {
+            let message = format!("'{first}' cannot start plain text here; put it in quotes");
+            return Err(error_at(place(&span.start), message));
+        }
+        let (start, end) = (span.start.index(), span.end.index());
+        let shown = self.chars.get(start..self.chars.len().min(end + 2));
+        let colon = |pair: &[char]| pair[0] == ':' && ",?[]{}".contains(pair[1]);
+        if flow && shown.is_some_and(|s| s.windows(2).any(colon)) {
+            let message =
+                "a ':' inside brackets needs a space behind it; or put the text in quotes";
+            return Err(error_at(place(&span.start), message));
+        }
+        Ok(())
+    }
+}

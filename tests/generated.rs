@@ -1,0 +1,178 @@
+//! Files that are made from the program itself: manual pages from the commands' options, tables
+//! and sample files from the configuration. This test compares them with what the repository
+//! holds; `HALITE_BLESS=1 cargo test --test generated` writes them anew.
+
+use clap_mangen::Man;
+use halite::config::{Role, load_master, load_minion, options_markdown, sample_config};
+use std::fmt::Write;
+use std::path::Path;
+
+const HINT: &str = "HALITE_BLESS=1 cargo test --test generated";
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// Every generated file with its content, by its path in the repository.
+fn files() -> Vec<(String, String)> {
+    let mut files: Vec<(String, String)> = commands()
+        .into_iter()
+        .map(|command| {
+            (
+                format!("man/{}.1", command.get_name()),
+                manual_page(command),
+            )
+        })
+        .collect();
+    for role in [Role::Master, Role::Minion] {
+        let name = role.name();
+        files.push((format!("docs/configuration-{name}.md"), options_page(role)));
+        files.push((format!("packaging/config/{name}"), sample_config(role)));
+    }
+    files
+}
+
+/// The commands without what depends on this machine.
+fn commands() -> Vec<clap::Command> {
+    halite::cli::commands().into_iter().map(plain).collect()
+}
+
+fn plain(command: clap::Command) -> clap::Command {
+    let reads_config = command.get_arguments().any(|a| a.get_id() == "config_dir");
+    if reads_config {
+        return command.mut_arg("config_dir", |a| a.default_value("/etc/halite"));
+    }
+    command
+}
+
+fn options_page(role: Role) -> String {
+    let note = "<!-- Made from the table in src/config by `HALITE_BLESS=1 cargo test --test generated`. -->\n\n";
+    note.to_owned() + &options_markdown(role)
+}
+
+/// A page in the customary order; what stands below the options in `--help` becomes sections.
+fn manual_page(mut command: clap::Command) -> String {
+    command.build();
+    let name = command.get_name().to_owned();
+    let after = command
+        .get_after_help()
+        .map(ToString::to_string)
+        .unwrap_or_default();
+    let usage = command.render_usage().to_string();
+    let usage = usage.trim_start_matches("Usage: ").to_owned();
+    let man = Man::new(command.override_usage(usage)).manual("halite");
+    let mut page = Vec::new();
+    man.render_title(&mut page).unwrap();
+    man.render_name_section(&mut page).unwrap();
+    man.render_synopsis_section(&mut page).unwrap();
+    man.render_description_section(&mut page).unwrap();
+    man.render_options_section(&mut page).unwrap();
+    let mut page = String::from_utf8(page).unwrap();
+    for paragraph in after.split("\n\n") {
+        section(&mut page, paragraph);
+    }
+    see_also(&mut page, &name);
+    page
+}
+
+/// A paragraph as a section: its head is what stands before the first colon, lines that are
+/// indented are shown as they stand.
+fn section(page: &mut String, paragraph: &str) {
+    let Some(first) = paragraph.lines().next() else {
+        return;
+    };
+    let is_head =
+        |head: &&str| head.len() < 20 && head.chars().all(|c| c.is_alphabetic() || c == ' ');
+    let (head, text) = match first.split_once(':').filter(|(head, _)| is_head(head)) {
+        Some((head, text)) => (head.to_uppercase(), text.trim()),
+        None if first.starts_with("Exit status") => ("EXIT STATUS".into(), first),
+        None => ("NOTES".into(), first),
+    };
+    let _ = writeln!(page, ".SH \"{head}\"");
+    if !text.is_empty() {
+        let _ = writeln!(page, "{}", escaped(text));
+    }
+    let mut literal = false;
+    for line in paragraph.lines().skip(1) {
+        if line.starts_with(' ') != literal {
+            page.push_str(if literal { ".fi\n" } else { ".nf\n" });
+            literal = !literal;
+        }
+        let _ = writeln!(page, "{}", escaped(line));
+    }
+    if literal {
+        page.push_str(".fi\n");
+    }
+}
+
+fn escaped(text: &str) -> String {
+    let text = text
+        .replace('\\', "\\e")
+        .replace('-', "\\-")
+        .replace('\'', "\\(aq");
+    if text.starts_with('.') {
+        format!("\\&{text}")
+    } else {
+        text
+    }
+}
+
+fn see_also(page: &mut String, name: &str) {
+    let all = commands();
+    let names = all
+        .iter()
+        .map(clap::Command::get_name)
+        .filter(|other| *other != name);
+    let others: Vec<String> = names.map(|n| format!(".BR {} (1)", escaped(n))).collect();
+    let _ = writeln!(page, ".SH \"SEE ALSO\"\n{}", others.join(" ,\n"));
+}
+
+#[test]
+fn generated_files_are_current() {
+    let bless = std::env::var_os("HALITE_BLESS").is_some_and(|v| !v.is_empty());
+    let mut stale = Vec::new();
+    for (name, content) in files() {
+        let path = root().join(&name);
+        if std::fs::read_to_string(&path).is_ok_and(|old| old == content) {
+            continue;
+        }
+        if bless {
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(&path, content).unwrap();
+        } else {
+            stale.push(name);
+        }
+    }
+    assert!(
+        stale.is_empty(),
+        "not as the program would write them: {}; run `{HINT}`",
+        stale.join(", ")
+    );
+}
+
+#[test]
+fn every_command_has_a_page() {
+    let known: Vec<String> = commands().iter().map(|c| c.get_name().to_owned()).collect();
+    for entry in std::fs::read_dir(root().join("src/bin")).unwrap() {
+        let path = entry.unwrap().path();
+        let written = std::fs::read_to_string(&path)
+            .unwrap()
+            .contains("halite::cli");
+        let name = path.file_stem().unwrap().to_string_lossy().into_owned();
+        assert!(
+            !written || known.contains(&name),
+            "add {name} to halite::cli::commands(), then run `{HINT}`"
+        );
+    }
+}
+
+#[test]
+fn sample_files_load_without_a_warning() {
+    // That the files of the repository are the same is tested above.
+    let dir = tempfile::tempdir().unwrap();
+    for role in [Role::Master, Role::Minion] {
+        std::fs::write(dir.path().join(role.name()), sample_config(role)).unwrap();
+    }
+    assert_eq!(load_master(dir.path()).unwrap().warnings, [""; 0]);
+    assert_eq!(load_minion(dir.path()).unwrap().warnings, [""; 0]);
+}
