@@ -5,9 +5,9 @@ mod harness;
 
 use halite::client::swarm::Swarm;
 use halite::client::swarm::procs;
+use halite::client::swarm::zmtp;
 use halite::store::jobs::JobStore;
 use harness::{LIMIT, Master, command, eventually, free_ports};
-use halite::client::swarm::zmtp;
 use nix::sys::signal::Signal;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
@@ -37,24 +37,37 @@ impl Fleet {
     /// Waits until the fleet has got on.
     fn wait_returns(&self) {
         let goal = self.swarm.returned() + BETWEEN;
-        assert!(self.swarm.wait(LIMIT, |s| s.returned() >= goal), "returns stopped at {}", self.swarm.returned());
+        assert!(
+            self.swarm.wait(LIMIT, |s| s.returned() >= goal),
+            "returns stopped at {}",
+            self.swarm.returned()
+        );
     }
 
     /// Publishes a ping and waits until the job cache has the answer of every minion.
     fn ping_all(&self, after: &str) {
-        assert!(self.swarm.wait_ready(LIMIT), "after {after}: {} ready", self.swarm.ready());
+        assert!(
+            self.swarm.wait_ready(LIMIT),
+            "after {after}: {} ready",
+            self.swarm.ready()
+        );
         let published = self.master.publish_ping("*");
         assert_eq!(published.minions.len(), MINIONS);
-        let jobs = halite::master::roles::job_store(&self.master.config());
+        let jobs = halite::store::open::job_store(&self.master.config());
         let jid = published.jid.parse().unwrap();
         eventually(&format!("answers of all after {after}"), || {
-            jobs.get(&jid).unwrap().is_some_and(|job| job.returns.len() == MINIONS)
+            jobs.get(&jid)
+                .unwrap()
+                .is_some_and(|job| job.returns.len() == MINIONS)
         });
     }
 
     /// Kills the process with that title while a ping is under way; waits for its successor.
     fn kill(&self, title: &str) {
-        let before = self.master.role(title).unwrap_or_else(|| panic!("no process {title}"));
+        let before = self
+            .master
+            .role(title)
+            .unwrap_or_else(|| panic!("no process {title}"));
         let count = self.master.family().len();
         self.master.publish_ping("*");
         harness::send(before.pid, Signal::SIGKILL);
@@ -71,7 +84,11 @@ impl Fleet {
     /// Lets everything under way end and compares what was acknowledged with the job cache.
     fn settle(self) -> Master {
         self.swarm.hold();
-        assert!(self.swarm.wait(LIMIT, |s| s.under_way() == 0), "{} returns hang", self.swarm.under_way());
+        assert!(
+            self.swarm.wait(LIMIT, |s| s.under_way() == 0),
+            "{} returns hang",
+            self.swarm.under_way()
+        );
         compare(&self.master, &self.swarm.acknowledged());
         let stats = self.swarm.finish().unwrap();
         assert_eq!(stats.errors, BTreeMap::new(), "{:?}", stats.notes);
@@ -85,12 +102,15 @@ fn compare(master: &Master, acknowledged: &[(String, String)]) {
     for (jid, id) in acknowledged {
         by_jid.entry(jid).or_default().insert(id);
     }
-    let jobs = halite::master::roles::job_store(&master.config());
+    let jobs = halite::store::open::job_store(&master.config());
     for (jid, ids) in by_jid {
         let job = jobs.get(&jid.parse().unwrap()).unwrap().unwrap_or_default();
         let kept: BTreeSet<&str> = job.returns.iter().map(|r| r.id.as_str()).collect();
         let lost: Vec<_> = ids.difference(&kept).collect();
-        assert!(lost.is_empty(), "job {jid}: acknowledged and lost: {lost:?}");
+        assert!(
+            lost.is_empty(),
+            "job {jid}: acknowledged and lost: {lost:?}"
+        );
     }
 }
 
@@ -128,12 +148,21 @@ fn every_worker_may_die() {
 fn all_workers_may_die_at_once_and_again() {
     let fleet = Fleet::start();
     for _ in 0..4 {
-        let workers: Vec<_> = fleet.master.family().into_iter().filter(|p| p.title.contains("MWorker-")).collect();
+        let workers: Vec<_> = fleet
+            .master
+            .family()
+            .into_iter()
+            .filter(|p| p.title.contains("MWorker-"))
+            .collect();
         assert_eq!(workers.len(), 3);
-        workers.iter().for_each(|w| harness::send(w.pid, Signal::SIGKILL));
+        workers
+            .iter()
+            .for_each(|w| harness::send(w.pid, Signal::SIGKILL));
         eventually("three new workers", || {
             let now = fleet.master.family();
-            let fresh = |p: &&procs::Process| p.title.contains("MWorker-") && workers.iter().all(|w| w.pid != p.pid);
+            let fresh = |p: &&procs::Process| {
+                p.title.contains("MWorker-") && workers.iter().all(|w| w.pid != p.pid)
+            };
             now.iter().filter(fresh).count() == 3
         });
         fleet.wait_returns();
@@ -168,7 +197,9 @@ fn the_main_process_may_die() {
 /// Which of these processes still live.
 fn living(pids: &[u32]) -> Vec<String> {
     let all = procs::all().unwrap();
-    let left = all.into_iter().filter(|p| pids.contains(&p.pid) && p.title.contains("halite-master"));
+    let left = all
+        .into_iter()
+        .filter(|p| pids.contains(&p.pid) && p.title.contains("halite-master"));
     left.map(|p| p.title).collect()
 }
 
@@ -190,10 +221,17 @@ fn sigterm_ends_everything_in_time() {
 fn a_second_master_is_refused() {
     let fleet = Fleet::start();
     let pids = fleet.master.pids();
-    let again = command(fleet.master.dir.path()).args(["-l", "error"]).stderr(std::process::Stdio::piped()).output().unwrap();
+    let again = command(fleet.master.dir.path())
+        .args(["-l", "error"])
+        .stderr(std::process::Stdio::piped())
+        .output()
+        .unwrap();
     let said = String::from_utf8_lossy(&again.stderr).into_owned();
     assert_eq!(again.status.code(), Some(4), "{said}");
-    assert!(said.contains("another halite-master already runs"), "{said}");
+    assert!(
+        said.contains("another halite-master already runs"),
+        "{said}"
+    );
 
     // Other directories, the same ports: one after the other.
     for taken in ["ret_port", "publish_port"] {
@@ -209,10 +247,17 @@ fn a_second_master_is_refused() {
             dir.path().display()
         );
         std::fs::write(dir.path().join("master"), text).unwrap();
-        let other = command(dir.path()).args(["-l", "error"]).stderr(std::process::Stdio::piped()).output().unwrap();
+        let other = command(dir.path())
+            .args(["-l", "error"])
+            .stderr(std::process::Stdio::piped())
+            .output()
+            .unwrap();
         let said = String::from_utf8_lossy(&other.stderr).into_owned();
         assert_eq!(other.status.code(), Some(4), "{taken}: {said}");
-        assert!(said.contains("The ports are not available to bind"), "{taken}: {said}");
+        assert!(
+            said.contains("The ports are not available to bind"),
+            "{taken}: {said}"
+        );
     }
     assert_eq!(fleet.master.pids(), pids, "the first master lives on");
     fleet.ping_all("a second master");
@@ -227,7 +272,9 @@ fn ten_thousand_silent_connections() {
     let fleet = Fleet::start();
     let pids = fleet.master.pids();
     let ports = [fleet.master.ret_port, fleet.master.publish_port];
-    let silent: Vec<TcpStream> = (0..count).map(|n| TcpStream::connect(("127.0.0.1", ports[n % 2])).unwrap()).collect();
+    let silent: Vec<TcpStream> = (0..count)
+        .map(|n| TcpStream::connect(("127.0.0.1", ports[n % 2])).unwrap())
+        .collect();
     fleet.wait_returns();
     fleet.ping_all("silent connections");
     drop(silent);
@@ -254,13 +301,25 @@ fn handshake(kind: &[u8]) -> Vec<u8> {
 
 /// Writes blocks of frames to a port until the process behind it is a new one. A connection
 /// that is cut before that is made anew.
-fn flood(fleet: &Fleet, port: u16, kind: &[u8], title: &str, mut block: impl FnMut(u64) -> Vec<u8>) {
+fn flood(
+    fleet: &Fleet,
+    port: u16,
+    kind: &[u8],
+    title: &str,
+    mut block: impl FnMut(u64) -> Vec<u8>,
+) {
     let before = fleet.master.role(title).unwrap();
     let mut sent = 0;
     let end = Instant::now() + LIMIT;
-    while fleet.master.role(title).is_some_and(|p| p.pid == before.pid) {
+    while fleet
+        .master
+        .role(title)
+        .is_some_and(|p| p.pid == before.pid)
+    {
         assert!(Instant::now() < end, "{title} bears {} MiB", sent >> 20);
-        let Ok(mut stream) = TcpStream::connect(("127.0.0.1", port)) else { continue };
+        let Ok(mut stream) = TcpStream::connect(("127.0.0.1", port)) else {
+            continue;
+        };
         let mut bytes = handshake(kind);
         while stream.write_all(&bytes).is_ok() && Instant::now() < end {
             sent += bytes.len() as u64;
@@ -278,7 +337,19 @@ fn flood(fleet: &Fleet, port: u16, kind: &[u8], title: &str, mut block: impl FnM
 fn a_message_without_end() {
     let fleet = Fleet::start();
     let frames = [1u8, 1, b'x'].repeat(1 << 18);
-    flood(&fleet, fleet.master.ret_port, b"REQ", " ReqServer MWorkerQueue", |_| frames.clone());
-    flood(&fleet, fleet.master.publish_port, b"SUB", " PubServerChannel._publish_daemon", |_| frames.clone());
+    flood(
+        &fleet,
+        fleet.master.ret_port,
+        b"REQ",
+        " ReqServer MWorkerQueue",
+        |_| frames.clone(),
+    );
+    flood(
+        &fleet,
+        fleet.master.publish_port,
+        b"SUB",
+        " PubServerChannel._publish_daemon",
+        |_| frames.clone(),
+    );
     fleet.settle();
 }
