@@ -34,7 +34,7 @@ options! {
         retry_dns: u64 = "30";
         /// Account that the process runs as.
         user: String = "root";
-        /// Directory put in front of the paths below, except `file_roots` and `pillar_roots`.
+        /// Directory put in front of the paths below, except `file_roots`.
         root_dir: PathBuf = "/";
         /// File with the process id.
         pidfile: PathBuf = "/var/run/{product}-minion.pid";
@@ -101,8 +101,6 @@ options! {
         auth_tries: u32 = "7";
         /// Further rounds of sign-in after the first failed; 0 is none.
         auth_retries: u32 = "0";
-        /// Go on trying where a failed sign-in would end the minion.
-        auth_safemode: bool = "false";
         /// Seconds between attempts while the key waits to be accepted.
         acceptance_wait_time: u64 = "10";
         /// Most seconds between them; the wait grows up to it. 0: the wait stays the same.
@@ -155,8 +153,6 @@ options! {
         file_client: String = "remote";
         /// Directories of files for `local`, per environment.
         file_roots: Roots = "{base: [/srv/salt, /srv/spm/salt]}";
-        /// Directories of the pillar for `local`, per environment.
-        pillar_roots: Roots = "{base: [/srv/pillar, /srv/spm/pillar]}";
         /// Environment for states and files. Empty: all of the top file.
         saltenv: Option<String> = "null";
         /// Environment for the pillar. Empty: all of the top file.
