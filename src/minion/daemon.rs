@@ -5,22 +5,22 @@
 //! [`courier`](super::courier)'s; a sign-in that a publication makes necessary runs in a
 //! thread of its own while that publication is held.
 
-use super::ask::{Stop, Wake, keepalive};
+use super::ask::{Stop, Wake};
 use super::channel::Channel;
 use super::courier::{Courier, Outbox};
 use super::jobs::{Finished, Jobs};
-use super::publication::{BROADCAST, Received, Receiver, topic};
+use super::publication::{Received, Receiver};
 use super::session::{Credentials, Session, chance};
+use super::setup::{STACK, prepare, serve_bus, subscribe};
 use super::spool::Spool;
 use super::{Alarm, Me, MinionError, all_grains};
 use crate::config::MinionConfig;
-use crate::crypto::{HashType, PublicKey};
-use crate::sys::daemon::{PidFile, Report, make_dir};
+use crate::crypto::PublicKey;
+use crate::sys::daemon::{PidFile, Report};
 use crate::sys::signals::SignalPipe;
-use crate::transport::bus::{BusHandle, BusOptions, BusServer};
+use crate::transport::bus::BusHandle;
 use crate::wire::Map;
-use crate::wire::ids::MinionId;
-use halite_ipc::{Event, Framing};
+use halite_ipc::Event;
 use std::collections::VecDeque;
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
@@ -34,14 +34,10 @@ const HOLD: Duration = Duration::from_secs(60);
 const MAX_HELD: usize = 1000;
 /// Publications taken in one turn, so that results get their turn as well.
 const TURN: usize = 64;
-/// Largest publication.
-const MAX_PUBLICATION: i64 = 256 << 20;
 /// How long jobs may take to end when the minion is stopped.
 const GRACE: Duration = Duration::from_millis(1000);
 /// A sign-in that changed nothing is not repeated sooner than this.
 const FRUITLESS: Duration = Duration::from_secs(5);
-/// Octets that may wait for one listener of the local bus.
-const BUS_BYTES: usize = 4 << 20;
 
 /// What the command line adds to the configuration.
 pub struct Start {
@@ -93,118 +89,6 @@ pub fn run(config: MinionConfig, start: Start, report: &mut Report) -> Result<()
     };
     let minion = Minion::new(start, session, subscriber, &credentials, me, stop, bus)?;
     minion.run(&signals)
-}
-
-/// Directories, the id, and the account to run as.
-fn prepare(config: &MinionConfig) -> Result<(), MinionError> {
-    if let Err(e) = config.id.parse::<MinionId>() {
-        return Err(MinionError::new(1, format!("the option `id`: {e}")));
-    }
-    for (what, dir, mode) in [
-        ("pki_dir", &config.pki_dir, 0o700),
-        ("cachedir", &config.cachedir, 0o755),
-        ("sock_dir", &config.sock_dir, 0o755),
-    ] {
-        make_dir(dir, mode).map_err(|e| MinionError::io(what, dir, &e))?;
-        hand_over(dir, &config.user).map_err(|e| MinionError::io(what, dir, &e))?;
-    }
-    if let Err(e) = config.keep_id() {
-        log::warn!(
-            "the id {} cannot be written down in {}: {e}",
-            config.id,
-            config.id_file().display()
-        );
-    }
-    if nix::unistd::geteuid().is_root() {
-        crate::sys::process::drop_privileges(&config.user)?;
-    }
-    Ok(())
-}
-
-/// Gives a directory to the account that the minion will run as.
-fn hand_over(dir: &std::path::Path, user: &str) -> std::io::Result<()> {
-    if !nix::unistd::geteuid().is_root() || user == "root" {
-        return Ok(());
-    }
-    match nix::unistd::User::from_name(user)? {
-        Some(user) => Ok(nix::unistd::chown(dir, Some(user.uid), Some(user.gid))?),
-        // Becoming that account fails with a better message.
-        None => Ok(()),
-    }
-}
-
-/// The local event bus, in a thread of its own (reference `salt-local.md` 1.1, 2.5).
-fn serve_bus(config: &MinionConfig) -> Result<BusHandle, MinionError> {
-    let hash: HashType = config.hash_type.parse().unwrap_or_default();
-    let hash = hash.hex(config.id.as_bytes());
-    let path = |kind: &str| {
-        config
-            .sock_dir
-            .join(format!("minion_event_{:.10}_{kind}.ipc", hash))
-    };
-    let options = BusOptions {
-        framing: if config.bus_prefixed() {
-            Framing::Prefixed
-        } else {
-            Framing::Bare
-        },
-        stamp: super::job::stamp_style(&config.as_map()),
-        queue_frames: config.event_queue_limit as usize,
-        queue_bytes: BUS_BYTES,
-        max_event_size: usize::try_from(config.max_event_size).unwrap_or(usize::MAX),
-        pub_mode: 0o600,
-        ..BusOptions::default()
-    };
-    let mut server = BusServer::bind(&path("pull"), &path("pub"), options)
-        .map_err(|e| MinionError::new(1, format!("{e} (is this minion running already?)")))?;
-    let handle = server.handle();
-    std::thread::Builder::new()
-        .name("event bus".into())
-        .stack_size(STACK)
-        .spawn(move || {
-            if let Err(e) = server.run(None) {
-                log::error!("the event bus of the minion has failed: {e}");
-            }
-        })?;
-    Ok(handle)
-}
-
-/// Stack of our threads.
-const STACK: usize = 512 << 10;
-
-fn subscribe(
-    config: &MinionConfig,
-    context: &zmq::Context,
-    url: &str,
-) -> Result<zmq::Socket, MinionError> {
-    let socket = context.socket(zmq::SUB)?;
-    socket.set_identity(config.id.as_bytes())?;
-    socket.set_linger(0)?;
-    socket.set_maxmsgsize(MAX_PUBLICATION)?;
-    let millis = |n: u64| i32::try_from(n).unwrap_or(i32::MAX);
-    let wait = match config.recon_randomize {
-        true => config.recon_default as f64 + config.recon_max as f64 * chance(),
-        false => config.recon_default as f64,
-    };
-    socket.set_reconnect_ivl(millis(wait as u64).max(1))?;
-    socket.set_reconnect_ivl_max(millis(config.recon_max))?;
-    socket.set_ipv6(config.ipv6 == Some(true) || url.starts_with("tcp://["))?;
-    if config.zmq_heartbeat_ivl > 0 {
-        socket.set_heartbeat_ivl(config.zmq_heartbeat_ivl)?;
-        socket.set_heartbeat_timeout(config.zmq_heartbeat_timeout.max(1))?;
-    }
-    keepalive(config).apply(&socket)?;
-    if config.zmq_filtering {
-        socket.set_subscribe(BROADCAST.as_bytes())?;
-        socket.set_subscribe(topic(&config.id).as_bytes())?;
-    } else {
-        socket.set_subscribe(b"")?;
-    }
-    socket
-        .connect(url)
-        .map_err(|e| MinionError::new(1, format!("cannot connect to {url}: {e}")))?;
-    log::debug!("publications come from {url}");
-    Ok(socket)
 }
 
 /// The pillar, however long the master takes; `None` if the process is to end.

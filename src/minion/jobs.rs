@@ -304,11 +304,15 @@ impl Jobs {
     /// Asks all jobs and whatever they started to end.
     pub fn terminate(&mut self) -> Vec<Finished> {
         for running in &self.running {
-            self.ending.extend(signal_tree(running.child.id(), Signal::SIGTERM));
+            self.ending
+                .extend(signal_tree(running.child.id(), Signal::SIGTERM));
         }
         let waiting = std::mem::take(&mut self.waiting);
         let why = "The minion was stopped before it ran the job.";
-        waiting.iter().map(|job| self.failed(&job.jid, &job.load, why, 1)).collect()
+        waiting
+            .iter()
+            .map(|job| self.failed(&job.jid, &job.load, why, 1))
+            .collect()
     }
 
     /// Whether everything that was asked to end has ended.
@@ -377,7 +381,9 @@ impl Running {
 /// Signals the process group of a job, and the commands below it, which have groups of
 /// their own; gives those.
 fn signal_tree(pid: u32, with: Signal) -> Vec<Process> {
-    let below = Process::read(pid).map(|p| p.descendants()).unwrap_or_default();
+    let below = Process::read(pid)
+        .map(|p| p.descendants())
+        .unwrap_or_default();
     below.iter().for_each(|process| signal(process, with));
     // One that has ended meanwhile is what was wanted.
     let _ = killpg(raw(pid), with);

@@ -20,6 +20,7 @@ mod net;
 pub mod publication;
 pub mod request;
 pub mod session;
+mod setup;
 mod shlex;
 pub mod signin;
 pub mod spool;

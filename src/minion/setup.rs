@@ -1,0 +1,131 @@
+//! What the minion sets up before its main loop: directories, account, local bus, and the
+//! connection on which publications come.
+
+use super::MinionError;
+use super::ask::keepalive;
+use super::publication::{BROADCAST, topic};
+use super::session::chance;
+use crate::config::MinionConfig;
+use crate::crypto::HashType;
+use crate::sys::daemon::make_dir;
+use crate::transport::bus::{BusHandle, BusOptions, BusServer};
+use crate::wire::ids::MinionId;
+use halite_ipc::Framing;
+
+/// Largest publication.
+const MAX_PUBLICATION: i64 = 256 << 20;
+/// Octets that may wait for one listener of the local bus.
+const BUS_BYTES: usize = 4 << 20;
+
+/// Directories, the id, and the account to run as.
+pub(super) fn prepare(config: &MinionConfig) -> Result<(), MinionError> {
+    if let Err(e) = config.id.parse::<MinionId>() {
+        return Err(MinionError::new(1, format!("the option `id`: {e}")));
+    }
+    for (what, dir, mode) in [
+        ("pki_dir", &config.pki_dir, 0o700),
+        ("cachedir", &config.cachedir, 0o755),
+        ("sock_dir", &config.sock_dir, 0o755),
+    ] {
+        make_dir(dir, mode).map_err(|e| MinionError::io(what, dir, &e))?;
+        hand_over(dir, &config.user).map_err(|e| MinionError::io(what, dir, &e))?;
+    }
+    if let Err(e) = config.keep_id() {
+        log::warn!(
+            "the id {} cannot be written down in {}: {e}",
+            config.id,
+            config.id_file().display()
+        );
+    }
+    if nix::unistd::geteuid().is_root() {
+        crate::sys::process::drop_privileges(&config.user)?;
+    }
+    Ok(())
+}
+
+/// Gives a directory to the account that the minion will run as.
+fn hand_over(dir: &std::path::Path, user: &str) -> std::io::Result<()> {
+    if !nix::unistd::geteuid().is_root() || user == "root" {
+        return Ok(());
+    }
+    match nix::unistd::User::from_name(user)? {
+        Some(user) => Ok(nix::unistd::chown(dir, Some(user.uid), Some(user.gid))?),
+        // Becoming that account fails with a better message.
+        None => Ok(()),
+    }
+}
+
+/// The local event bus, in a thread of its own (reference `salt-local.md` 1.1, 2.5).
+pub(super) fn serve_bus(config: &MinionConfig) -> Result<BusHandle, MinionError> {
+    let hash: HashType = config.hash_type.parse().unwrap_or_default();
+    let hash = hash.hex(config.id.as_bytes());
+    let path = |kind: &str| {
+        config
+            .sock_dir
+            .join(format!("minion_event_{:.10}_{kind}.ipc", hash))
+    };
+    let options = BusOptions {
+        framing: if config.bus_prefixed() {
+            Framing::Prefixed
+        } else {
+            Framing::Bare
+        },
+        stamp: super::job::stamp_style(&config.as_map()),
+        queue_frames: config.event_queue_limit as usize,
+        queue_bytes: BUS_BYTES,
+        max_event_size: usize::try_from(config.max_event_size).unwrap_or(usize::MAX),
+        pub_mode: 0o600,
+        ..BusOptions::default()
+    };
+    let mut server = BusServer::bind(&path("pull"), &path("pub"), options)
+        .map_err(|e| MinionError::new(1, format!("{e} (is this minion running already?)")))?;
+    let handle = server.handle();
+    std::thread::Builder::new()
+        .name("event bus".into())
+        .stack_size(STACK)
+        .spawn(move || {
+            if let Err(e) = server.run(None) {
+                log::error!("the event bus of the minion has failed: {e}");
+            }
+        })?;
+    Ok(handle)
+}
+
+/// Stack of our threads.
+pub(super) const STACK: usize = 512 << 10;
+
+/// Connects to the publications at `url`, with Salt's socket options (reference `salt-protocol.md` 1.2).
+pub(super) fn subscribe(
+    config: &MinionConfig,
+    context: &zmq::Context,
+    url: &str,
+) -> Result<zmq::Socket, MinionError> {
+    let socket = context.socket(zmq::SUB)?;
+    socket.set_identity(config.id.as_bytes())?;
+    socket.set_linger(0)?;
+    socket.set_maxmsgsize(MAX_PUBLICATION)?;
+    let millis = |n: u64| i32::try_from(n).unwrap_or(i32::MAX);
+    let wait = match config.recon_randomize {
+        true => config.recon_default as f64 + config.recon_max as f64 * chance(),
+        false => config.recon_default as f64,
+    };
+    socket.set_reconnect_ivl(millis(wait as u64).max(1))?;
+    socket.set_reconnect_ivl_max(millis(config.recon_max))?;
+    socket.set_ipv6(config.ipv6 == Some(true) || url.starts_with("tcp://["))?;
+    if config.zmq_heartbeat_ivl > 0 {
+        socket.set_heartbeat_ivl(config.zmq_heartbeat_ivl)?;
+        socket.set_heartbeat_timeout(config.zmq_heartbeat_timeout.max(1))?;
+    }
+    keepalive(config).apply(&socket)?;
+    if config.zmq_filtering {
+        socket.set_subscribe(BROADCAST.as_bytes())?;
+        socket.set_subscribe(topic(&config.id).as_bytes())?;
+    } else {
+        socket.set_subscribe(b"")?;
+    }
+    socket
+        .connect(url)
+        .map_err(|e| MinionError::new(1, format!("cannot connect to {url}: {e}")))?;
+    log::debug!("publications come from {url}");
+    Ok(socket)
+}
