@@ -12,7 +12,7 @@ use crate::sys::signals::StopFlag;
 use crate::wire::ids::{JidClock, MinionId};
 use crate::wire::yaml::parse_input;
 use crate::wire::{Map, Value};
-use clap::Parser;
+use clap::{CommandFactory, Parser};
 use std::io::Write;
 use std::sync::Arc;
 
@@ -21,7 +21,6 @@ use std::sync::Arc;
 #[command(
     name = "halite-call",
     version,
-    about,
     override_usage = "halite-call [OPTIONS] <FUNCTION> [ARGUMENTS]...",
     after_help = "Examples:\n  \
         halite-call --local test.ping            no master, no network\n  \
@@ -75,8 +74,13 @@ struct Options {
     cachedir: Option<std::path::PathBuf>,
 
     /// Function and arguments
-    #[arg(value_name = "FUNCTION", num_args = 0.., trailing_var_arg = true, allow_hyphen_values = true)]
+    #[arg(value_name = "FUNCTION", allow_negative_numbers = true)]
     words: Vec<String>,
+}
+
+/// The command with its options.
+pub(super) fn command() -> clap::Command {
+    Options::command()
 }
 
 /// Runs the command and returns its exit status.

@@ -10,6 +10,7 @@ use crate::client::keys::{
 use crate::config::{MasterConfig, load_master};
 use crate::store::keys::KeyState;
 use crate::sys::process::{drop_privileges, user_name};
+pub(super) use options::command;
 use options::{Action, Options};
 use show::Screen;
 use std::io::{self, BufRead};

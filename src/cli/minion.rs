@@ -6,7 +6,7 @@ use crate::minion::daemon::{self, Start};
 use crate::minion::job;
 use crate::sys::daemon::{Report, start_in_background};
 use crate::sys::process::arguments;
-use clap::Parser;
+use clap::{CommandFactory, Parser};
 use std::path::PathBuf;
 
 /// The halite minion: runs what a Salt or halite master asks for.
@@ -14,7 +14,6 @@ use std::path::PathBuf;
 #[command(
     name = "halite-minion",
     version,
-    about,
     after_help = "Signals: TERM and INT end the minion and its jobs within two seconds, HUP opens the log files anew.\n\n\
         Exit status: 0 stopped, 1 cannot run, 42 the master has another fingerprint than master_finger, 64 wrong \
         options, 77 the master rejected the key.\n\n\
@@ -46,6 +45,11 @@ struct Options {
     /// Print a commented configuration file with every option, and end
     #[arg(long)]
     sample_config: bool,
+}
+
+/// The command with its options.
+pub(super) fn command() -> clap::Command {
+    Options::command()
 }
 
 /// Runs the command and returns its exit status.

@@ -15,5 +15,13 @@ pub mod swarm;
 
 /// Every command with its options, for the manual pages and whatever else is made from them.
 pub fn commands() -> Vec<clap::Command> {
-    vec![master::command(), run::command(), salt::command()]
+    vec![
+        call::command(),
+        key::command(),
+        master::command(),
+        minion::command(),
+        run::command(),
+        salt::command(),
+        swarm::command(),
+    ]
 }

@@ -7,7 +7,7 @@ use crate::client::swarm::{Options as Settings, Swarm, procs};
 use crate::crypto::PrivateKey;
 use crate::sys::daemon::{make_dir, write_atomic};
 use crate::sys::signals::StopFlag;
-use clap::{Parser, ValueEnum};
+use clap::{CommandFactory, Parser, ValueEnum};
 use serde_json::json;
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
@@ -35,7 +35,7 @@ Exit status: 0 if everything was answered rightly, 1 if not, 64 for a wrong comm
 
 /// Simulates Salt minions by the thousand, to load a master and to check its answers
 #[derive(Parser, Debug)]
-#[command(name = "halite-swarm", version, about, after_help = HELP)]
+#[command(name = "halite-swarm", version, after_help = HELP)]
 struct Options {
     /// Host of the master, halite's or a stock one
     #[arg(long, value_name = "HOST", default_value = "127.0.0.1")]
@@ -122,6 +122,11 @@ struct Part {
     wall: Duration,
     cpu: Option<Duration>,
     complete: bool,
+}
+
+/// The command with its options.
+pub(super) fn command() -> clap::Command {
+    Options::command()
 }
 
 /// Runs the command and returns its exit status.

@@ -14,6 +14,8 @@ use halite_ipc::{Event, Subscriber};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
+/// What stands for a value that was too large for the bus (`salt/utils/dicttrim.py`).
+const TRIMMED: &str = "VALUE_TRIMMED";
 /// After a minion said that it no longer runs the job, its return may still be on its way.
 const GRACE: Duration = Duration::from_secs(2);
 /// Longest sleep, so that Ctrl-C is heeded.
@@ -157,7 +159,7 @@ impl<'a> Gather<'a> {
         };
         let ours = self.entries.get(id).is_some_and(|e| e.jid == jid);
         if ours {
-            let load = load_of(event);
+            let load = self.whole(id, load_of(event));
             if load.contains("return") {
                 self.entries.remove(id);
                 self.last_return = Instant::now();
@@ -176,6 +178,19 @@ impl<'a> Gather<'a> {
                 false => State::Idle(Instant::now() + GRACE),
             };
         }
+    }
+
+    /// The bus trims large returns; the job cache has them whole.
+    fn whole(&self, id: &str, load: Map) -> Map {
+        if !load.get("return").is_some_and(|r| r.is_str(TRIMMED)) {
+            return load;
+        }
+        let stored = || {
+            let jid: Jid = self.entries.get(id)?.jid.parse().ok()?;
+            let job = self.jobs?.get(&jid).ok()??;
+            job.returns.into_iter().find(|r| r.id == id)
+        };
+        stored().map_or(load, |r| r.load)
     }
 
     /// Asks minions that have been silent for too long whether they run their job.

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 /// What stands for a value that was too large.
-pub const TRIMMED: &str = "VALUE_TRIMMED";
+const TRIMMED: &str = "VALUE_TRIMMED";
 /// How long a role waits for an EventPublisher that is being restarted.
 const PATIENCE: Duration = Duration::from_secs(3);
 

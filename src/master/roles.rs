@@ -110,7 +110,7 @@ impl From<std::io::Error> for RoleError {
 /// Resident memory at which a role that peers can reach starts afresh. libzmq puts no bound
 /// on the frames of one message, nor on the topics of one subscriber, so that a single
 /// peer could otherwise take all memory of the host.
-const MOST_MEMORY: u64 = 2 << 30;
+const MOST_MEMORY: u64 = 1 << 30;
 /// Exit status of a role that has outgrown [`MOST_MEMORY`].
 const EXIT_MEMORY: i32 = 76;
 

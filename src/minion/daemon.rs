@@ -571,7 +571,7 @@ impl Minion {
         let end = Instant::now() + GRACE;
         loop {
             finished.extend(self.jobs.attend());
-            if self.jobs.counts().0 == 0 || Instant::now() >= end {
+            if self.jobs.all_ended() || Instant::now() >= end {
                 break;
             }
             let _ = signals.wait(&[], 50);

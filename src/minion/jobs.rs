@@ -73,6 +73,8 @@ pub struct Jobs {
     title: String,
     running: Vec<Running>,
     waiting: VecDeque<Job>,
+    /// Commands of jobs that were asked to end; they may outlive the job.
+    ending: Vec<Process>,
 }
 
 impl Jobs {
@@ -94,6 +96,7 @@ impl Jobs {
             title,
             running: Vec::new(),
             waiting: VecDeque::new(),
+            ending: Vec::new(),
         }
     }
 
@@ -212,11 +215,6 @@ impl Jobs {
             .map(|r| r.out.as_raw_fd())
     }
 
-    /// How many jobs run, and how many wait.
-    pub fn counts(&self) -> (usize, usize) {
-        (self.running.len(), self.waiting.len())
-    }
-
     /// Takes what results there are and starts what waits.
     pub fn attend(&mut self) -> Vec<Finished> {
         let mut finished = Vec::new();
@@ -305,23 +303,26 @@ impl Jobs {
 
     /// Asks all jobs and whatever they started to end.
     pub fn terminate(&mut self) -> Vec<Finished> {
-        self.running
-            .iter()
-            .for_each(|r| signal_tree(r.child.id(), Signal::SIGTERM));
+        for running in &self.running {
+            self.ending.extend(signal_tree(running.child.id(), Signal::SIGTERM));
+        }
         let waiting = std::mem::take(&mut self.waiting);
         let why = "The minion was stopped before it ran the job.";
-        waiting
-            .iter()
-            .map(|job| self.failed(&job.jid, &job.load, why, 1))
-            .collect()
+        waiting.iter().map(|job| self.failed(&job.jid, &job.load, why, 1)).collect()
     }
 
-    /// Ends all jobs that are left.
+    /// Whether everything that was asked to end has ended.
+    pub fn all_ended(&self) -> bool {
+        self.running.is_empty() && !self.ending.iter().any(lives)
+    }
+
+    /// Ends everything that is left.
     pub fn kill(&mut self) {
-        self.running
-            .iter()
-            .for_each(|r| signal_tree(r.child.id(), Signal::SIGKILL));
+        for process in self.ending.iter().filter(|p| lives(p)) {
+            signal(process, Signal::SIGKILL);
+        }
         for running in &mut self.running {
+            signal_tree(running.child.id(), Signal::SIGKILL);
             let _ = running.child.wait();
         }
     }
@@ -373,20 +374,30 @@ impl Running {
     }
 }
 
-/// Signals the process group of a job, and those of the commands below it, which have
-/// groups of their own.
-fn signal_tree(pid: u32, signal: Signal) {
-    let below = Process::read(pid)
-        .map(|p| p.descendants())
-        .unwrap_or_default();
-    let raw = |pid: u32| Pid::from_raw(i32::try_from(pid).unwrap_or(i32::MAX));
-    for process in below {
-        // One that has ended meanwhile is what was wanted.
-        let _ = if process.group == process.pid {
-            killpg(raw(process.pid), signal)
-        } else {
-            kill(raw(process.pid), signal)
-        };
-    }
-    let _ = killpg(raw(pid), signal);
+/// Signals the process group of a job, and the commands below it, which have groups of
+/// their own; gives those.
+fn signal_tree(pid: u32, with: Signal) -> Vec<Process> {
+    let below = Process::read(pid).map(|p| p.descendants()).unwrap_or_default();
+    below.iter().for_each(|process| signal(process, with));
+    // One that has ended meanwhile is what was wanted.
+    let _ = killpg(raw(pid), with);
+    below
+}
+
+fn signal(process: &Process, with: Signal) {
+    let _ = if process.group == process.pid {
+        killpg(raw(process.pid), with)
+    } else {
+        kill(raw(process.pid), with)
+    };
+}
+
+/// Whether it is still there: the same process and not another one with its pid.
+fn lives(process: &Process) -> bool {
+    Process::read(process.pid).is_some_and(|now| now.start == process.start)
+}
+
+/// Pids are read from the kernel and fit; one that did not would reach nobody.
+fn raw(pid: u32) -> Pid {
+    Pid::from_raw(i32::try_from(pid).unwrap_or(i32::MAX))
 }

@@ -6,6 +6,7 @@ use crate::sys::daemon::{make_dir, write_atomic};
 use crate::wire::ids::MinionId;
 use std::io;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 /// The session key files of one master.
@@ -52,14 +53,25 @@ impl SessionStore {
             return Ok(key);
         }
         let key = KeyString::generate();
-        write_atomic(&self.dir.join(id.as_str()), key.as_str().as_bytes(), 0o600)?;
-        // Two workers may have raced; what is on disk is the truth for both.
-        Ok(self.get(id)?.unwrap_or(key))
-    }
-
-    /// Number of minions that hold a session.
-    pub fn count(&self) -> io::Result<usize> {
-        Ok(std::fs::read_dir(&self.dir)?.count())
+        let path = self.dir.join(id.as_str());
+        if path.exists() {
+            // Expired or damaged.
+            write_atomic(&path, key.as_str().as_bytes(), 0o600)?;
+            return Ok(key);
+        }
+        // Two workers may sign the same minion in at once. A link to a finished file either
+        // takes the name or finds it taken; then the other's key holds for both.
+        static COUNT: AtomicU64 = AtomicU64::new(0);
+        let n = COUNT.fetch_add(1, Ordering::Relaxed);
+        let fresh = self.dir.join(format!(".new.{}.{n}", std::process::id()));
+        write_atomic(&fresh, key.as_str().as_bytes(), 0o600)?;
+        let linked = std::fs::hard_link(&fresh, &path);
+        std::fs::remove_file(&fresh)?;
+        match linked {
+            Ok(()) => Ok(key),
+            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => Ok(self.get(id)?.unwrap_or(key)),
+            Err(e) => Err(e),
+        }
     }
 
     /// Forgets the key of `id`.
@@ -68,5 +80,53 @@ impl SessionStore {
             Err(e) if e.kind() != io::ErrorKind::NotFound => Err(e),
             _ => Ok(()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn workers_agree_on_a_new_key() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = SessionStore::new(dir.path(), Duration::from_secs(60));
+        store.create_dir().unwrap();
+        let id: MinionId = "m".parse().unwrap();
+        assert!(store.get(&id).unwrap().is_none());
+        let keys: Vec<KeyString> = std::thread::scope(|s| {
+            let workers: Vec<_> = (0..8)
+                .map(|_| s.spawn(|| store.get_or_create(&id).unwrap()))
+                .collect();
+            workers.into_iter().map(|w| w.join().unwrap()).collect()
+        });
+        let kept = store.get(&id).unwrap().unwrap();
+        assert!(keys.iter().all(|k| *k == kept));
+        assert_eq!(
+            std::fs::read_dir(dir.path().join("sessions"))
+                .unwrap()
+                .count(),
+            1
+        );
+    }
+
+    #[test]
+    fn old_and_damaged_keys_are_replaced() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = SessionStore::new(dir.path(), Duration::from_secs(60));
+        store.create_dir().unwrap();
+        let id: MinionId = "m".parse().unwrap();
+        let first = store.get_or_create(&id).unwrap();
+        let file = std::fs::File::open(dir.path().join("sessions/m")).unwrap();
+        file.set_modified(std::time::SystemTime::now() - Duration::from_secs(61))
+            .unwrap();
+        assert!(store.get(&id).unwrap().is_none(), "it has lived its time");
+        assert!(store.get_or_create(&id).unwrap() != first);
+        std::fs::write(dir.path().join("sessions/m"), "junk").unwrap();
+        assert!(store.get(&id).unwrap().is_none());
+        let healed = store.get_or_create(&id).unwrap();
+        assert!(store.get(&id).unwrap() == Some(healed));
+        store.remove(&id).unwrap();
+        assert!(store.get(&id).unwrap().is_none());
     }
 }

@@ -15,7 +15,6 @@ pub(super) const MIN_KEYSIZE: u32 = 2048;
 #[command(
     name = "halite-key",
     version,
-    about,
     infer_long_args = true,
     args_override_self = true,
     after_help = "NAME is a glob or a comma list of globs. Without an action all keys are listed.\n\nExamples:\n  halite-key                        list all keys\n  halite-key -f web1                show the fingerprint, to be compared with `key.finger` on web1\n  halite-key -a web1                trust the waiting key of web1\n  halite-key -d 'web*,db1' -y       delete keys without a question\n  halite-key -f master.pub          the value for `master_finger` of the minions\n  halite-key -c /etc/salt -L        the keys of an existing Salt master"
@@ -340,10 +339,14 @@ impl Options {
     }
 }
 
+/// The command with its options; `-l` is --list here, not --log-level.
+pub(in crate::cli) fn command() -> clap::Command {
+    Options::command().mut_arg("log_level", |arg| arg.short(None))
+}
+
 /// Reads the command line; what is wrong is printed, the status is 64 then.
 pub(super) fn read() -> Result<Options, i32> {
-    // `-l` is --list here, not --log-level.
-    let mut command = Options::command().mut_arg("log_level", |arg| arg.short(None));
+    let mut command = command();
     let name = std::env::args_os().next().unwrap_or_default();
     let words = std::iter::once(name).chain(crate::sys::process::arguments());
     let read = command

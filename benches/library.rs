@@ -1,0 +1,182 @@
+//! Speed of the parts that every request goes through: `cargo bench --bench library`.
+//! Figures are for comparison on one machine; nothing fails for being slow.
+
+use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
+use halite::crypto::{Backend, Crypticle, Encryption, KeyString, RsaPrivate, Signing};
+use halite::target::{Inventory, Target};
+use halite::wire::ids::MinionId;
+use halite::wire::msgpack::{self, Profile};
+use halite::wire::{Map, Value};
+use std::hint::black_box;
+use std::sync::Arc;
+
+const FLEET: usize = 10_000;
+
+/// A return as of `test.ping`, and a bulky one.
+fn loads() -> [(&'static str, Map); 2] {
+    let load = |value: Value| {
+        halite::map! {
+            "cmd" => "_return", "id" => "web1.example.org", "success" => true, "return" => value, "retcode" => 0,
+            "jid" => "20261121092637195592", "fun" => "test.ping", "fun_args" => Vec::<Value>::new(), "user" => "root",
+        }
+    };
+    let state = |n: i64| {
+        halite::map! {"__id__" => format!("state {n}"), "__run_num__" => n, "result" => true, "changes" => Map::new(), "duration" => 1.5}
+    };
+    let mut states = Map::new();
+    (0..200).for_each(|n| states.set(format!("file_|-state {n}_|-/etc/{n}_|-managed"), state(n)));
+    [
+        ("ping", load(true.into())),
+        ("200 states", load(Value::Map(states))),
+    ]
+}
+
+fn codec(c: &mut Criterion) {
+    let mut group = c.benchmark_group("msgpack");
+    for (name, load) in loads() {
+        let bytes = msgpack::encode_map(&load, Profile::Wire);
+        group.throughput(Throughput::Bytes(bytes.len() as u64));
+        group.bench_function(format!("encode {name}"), |b| {
+            b.iter(|| msgpack::encode_map(black_box(&load), Profile::Wire))
+        });
+        group.bench_function(format!("decode {name}"), |b| {
+            b.iter(|| msgpack::decode(black_box(&bytes)))
+        });
+    }
+}
+
+fn crypticle(c: &mut Criterion) {
+    let crypticle = Crypticle::new(&KeyString::generate());
+    let mut group = c.benchmark_group("crypticle");
+    for size in [256, 64 << 10, 1 << 20] {
+        let plain = vec![7u8; size];
+        let sealed = crypticle.encrypt(&plain);
+        group.throughput(Throughput::Bytes(size as u64));
+        group.bench_function(format!("seal {size}"), |b| {
+            b.iter(|| crypticle.encrypt(black_box(&plain)))
+        });
+        group.bench_function(format!("open {size}"), |b| {
+            b.iter(|| crypticle.decrypt(black_box(&sealed)))
+        });
+        group.bench_function(format!("peek {size}"), |b| {
+            b.iter(|| crypticle.peek(black_box(&sealed), 320))
+        });
+    }
+}
+
+fn rsa_of<B: Backend>(c: &mut Criterion, name: &str) {
+    let key = RsaPrivate::<B>::generate(2048).expect("a key can be made");
+    let public = key.public();
+    let text = KeyString::generate();
+    let sealed = public
+        .encrypt(Encryption::OaepSha1, text.as_bytes())
+        .expect("the text fits");
+    let signed = key.sign(Signing::Pkcs1v15Sha1, b"message");
+    let token = key.x931_sign(b"salt");
+    let mut group = c.benchmark_group(format!("rsa 2048 {name}"));
+    group.bench_function("sign", |b| {
+        b.iter(|| key.sign(Signing::Pkcs1v15Sha1, black_box(b"message")))
+    });
+    group.bench_function("verify", |b| {
+        b.iter(|| public.verify(Signing::Pkcs1v15Sha1, b"message", black_box(&signed)))
+    });
+    group.bench_function("encrypt", |b| {
+        b.iter(|| public.encrypt(Encryption::OaepSha1, black_box(text.as_bytes())))
+    });
+    group.bench_function("decrypt", |b| {
+        b.iter(|| key.decrypt(Encryption::OaepSha1, black_box(&sealed)))
+    });
+    group.bench_function("token", |b| {
+        b.iter(|| public.x931_recover(black_box(&token)))
+    });
+}
+
+fn rsa(c: &mut Criterion) {
+    rsa_of::<halite::crypto::rsa_portable::Portable>(c, "portable");
+    #[cfg(feature = "openssl")]
+    rsa_of::<halite::crypto::rsa_openssl::OpenSsl>(c, "openssl");
+}
+
+/// A fleet with grains, as the master has it in its caches.
+struct Fleet {
+    ids: Vec<MinionId>,
+    grains: Vec<Arc<Map>>,
+}
+
+impl Fleet {
+    fn new() -> Fleet {
+        let ids: Vec<MinionId> = (0..FLEET)
+            .map(|n| format!("web{n:05}.example.org").parse().expect("an id"))
+            .collect();
+        let os = ["Debian", "Ubuntu", "RedHat", "SUSE"];
+        let grains = |n: usize| {
+            Arc::new(halite::map! {
+                "os" => os[n % 4], "osarch" => "amd64", "num_cpus" => n as i64 % 64,
+                "ipv4" => vec![Value::from("127.0.0.1"), format!("10.0.{}.{}", n / 250, n % 250).into()],
+                "roles" => vec![Value::from("web"), format!("shard{}", n % 10).into()],
+            })
+        };
+        Fleet {
+            grains: (0..FLEET).map(grains).collect(),
+            ids,
+        }
+    }
+}
+
+impl Inventory for Fleet {
+    fn ids(&self) -> &[MinionId] {
+        &self.ids
+    }
+
+    fn contains(&self, id: &str) -> bool {
+        self.ids
+            .binary_search_by(|known| known.as_str().cmp(id))
+            .is_ok()
+    }
+
+    fn grains(&self, id: &MinionId) -> Option<Arc<Map>> {
+        let at = self.ids.binary_search(id).ok()?;
+        self.grains.get(at).cloned()
+    }
+
+    fn pillar(&self, _: &MinionId) -> Option<Arc<Map>> {
+        None
+    }
+}
+
+fn targets(c: &mut Criterion) {
+    let fleet = Fleet::new();
+    let list: Vec<String> = (0..FLEET)
+        .step_by(2)
+        .map(|n| format!("web{n:05}.example.org"))
+        .collect();
+    let list = list.join(",");
+    let cases = [
+        ("glob", "*"),
+        ("glob", "web*7.example.org"),
+        ("pcre", "web[0-4]\\d+\\.example"),
+        ("list", &list),
+        ("grain", "os:Debian"),
+        ("grain_pcre", "os:(Deb|Ubu).*"),
+        ("ipcidr", "10.0.0.0/22"),
+        (
+            "compound",
+            "G@os:Debian and web0* and not ( E@web000.* or S@10.0.1.0/24 )",
+        ),
+    ];
+    let mut group = c.benchmark_group("target, 10000 minions");
+    group.sample_size(20);
+    for (kind, text) in cases {
+        let short: String = text.chars().take(40).collect();
+        group.bench_function(format!("{kind} {short}"), |b| {
+            b.iter_batched(
+                || Target::parse(&text.into(), kind, None).expect("a target"),
+                |target| target.expected(&fleet, &Map::new()).minions.len(),
+                BatchSize::SmallInput,
+            )
+        });
+    }
+}
+
+criterion_group!(benches, codec, crypticle, rsa, targets);
+criterion_main!(benches);

@@ -1,0 +1,179 @@
+//! What each fuzz target does with its input; shared by `cargo fuzz` and `tests/fuzz_corpus.rs`.
+//!
+//! A body must not panic, hang or take memory out of proportion, whatever it is given. Where a
+//! decoder has an inverse, the round trip is checked as well.
+
+use halite::crypto::{Crypticle, KeyString};
+use halite::target::{Kind, Subject, Target};
+use halite::wire::envelope::{Body, Envelope, check_id, clear_load, envelope_id, peek_cmd};
+use halite::wire::ids::{Jid, Tag};
+use halite::wire::msgpack::{self, Profile};
+use halite::wire::yaml;
+use halite::wire::{Map, Value};
+use halite_ipc::{Decoder, Event};
+
+/// A target's name and body.
+pub type Entry = (&'static str, fn(&[u8]));
+
+/// All targets; each has a directory of seeds in `fuzz/corpus` and a file in `fuzz/fuzz_targets`.
+pub const ALL: &[Entry] = &[
+    ("msgpack", msgpack),
+    ("envelope", envelope),
+    ("crypticle_loads", crypticle_loads),
+    ("event_frame", event_frame),
+    ("yaml", yaml),
+    ("target_compound", target_compound),
+    ("parse_input", parse_input),
+    ("return_load", return_load),
+];
+
+/// Key of the test vectors.
+const KEY: &str = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8gISIjJCUmJygpKissLS4vMDEyMzQ1Njc=";
+const NONCE: &str = "0123456789abcdef0123456789abcdef";
+
+/// Any octets as msgpack; what was read is written and read again.
+pub fn msgpack(data: &[u8]) {
+    let Ok(value) = msgpack::decode(data) else {
+        return;
+    };
+    for profile in [Profile::Local, Profile::Wire] {
+        let bytes = msgpack::encode(&value, profile);
+        let again = msgpack::decode(&bytes).expect("what was encoded can be decoded");
+        assert_eq!(msgpack::encode(&again, profile), bytes, "{value:?}");
+    }
+}
+
+/// A request body, up to the point where keys are needed.
+pub fn envelope(data: &[u8]) {
+    let _ = peek_cmd(data);
+    let Ok(envelope) = Envelope::parse(data) else {
+        return;
+    };
+    match envelope.body {
+        Body::Clear { load } => {
+            let _ = peek_cmd(load);
+            let _ = clear_load(load);
+        }
+        Body::Sealed { id, load, .. } => {
+            let _ = envelope_id(id);
+            let _ = load.len();
+        }
+    }
+}
+
+/// Ciphertext from anybody, and documents from somebody who has the key.
+pub fn crypticle_loads(data: &[u8]) {
+    let crypticle = Crypticle::new(&KeyString::from_text(KEY).expect("the key is right"));
+    let _ = crypticle.loads(data, None);
+    let _ = crypticle.loads(data, Some(NONCE));
+    let _ = crypticle.peek(data, 320);
+    let sealed = crypticle.encrypt(data);
+    assert_eq!(crypticle.decrypt(&sealed).as_deref(), Ok(data));
+    let _ = crypticle.loads(&sealed, None);
+    let _ = crypticle.loads(&sealed, Some(NONCE));
+    let document = crypticle.dumps_raw(data, Some(NONCE));
+    let read = crypticle.loads(&document, Some(NONCE)).ok();
+    assert_eq!(read.is_some(), msgpack::decode(data).is_ok());
+}
+
+/// The stream of an event bus socket, whole and in pieces.
+pub fn event_frame(data: &[u8]) {
+    assert_eq!(
+        bodies(data.chunks(data.len().max(1))),
+        bodies(data.chunks(3))
+    );
+}
+
+fn bodies<'a>(pieces: impl Iterator<Item = &'a [u8]>) -> (Vec<Vec<u8>>, bool) {
+    let mut decoder = Decoder::new(1 << 16);
+    let mut out = Vec::new();
+    for piece in pieces {
+        decoder.push(piece);
+        loop {
+            match decoder.next_body() {
+                Ok(Some(body)) => {
+                    let _ = Event::from_body(body);
+                    out.push(body.to_vec());
+                }
+                Ok(None) => break,
+                Err(_) => return (out, false),
+            }
+        }
+    }
+    (out, true)
+}
+
+/// YAML text.
+pub fn yaml(data: &[u8]) {
+    if let Ok(text) = std::str::from_utf8(data) {
+        let _ = yaml::parse(text);
+    }
+}
+
+struct Facts(Map);
+
+impl Subject for Facts {
+    fn id(&self) -> &str {
+        "web1.example.org"
+    }
+
+    fn grains(&self) -> &Map {
+        &self.0
+    }
+
+    fn pillar(&self) -> &Map {
+        &self.0
+    }
+}
+
+/// The first octet chooses the kind of target, the rest is the expression.
+pub fn target_compound(data: &[u8]) {
+    let Some((kind, rest)) = data.split_first() else {
+        return;
+    };
+    let Ok(text) = std::str::from_utf8(rest) else {
+        return;
+    };
+    let kind = Kind::ALL[usize::from(*kind) % Kind::ALL.len()];
+    let facts = Facts(halite::map! {
+        "os" => "Debian", "ipv4" => vec![Value::from("10.0.0.1")], "a" => halite::map! {"b" => "c", "n" => 5},
+    });
+    for kind in [kind.name(), "compound"] {
+        if let Ok(target) = Target::parse(&text.into(), kind, None) {
+            let _ = target.verdict(&facts);
+        }
+    }
+}
+
+/// Words of a command line.
+pub fn parse_input(data: &[u8]) {
+    let Ok(text) = std::str::from_utf8(data) else {
+        return;
+    };
+    let words: Vec<String> = text.split('\n').map(str::to_owned).collect();
+    for word in &words {
+        let _ = yaml::yamlify_arg(word);
+        let _ = yaml::parse_kwarg(word);
+    }
+    let _ = yaml::parse_input(&words);
+}
+
+/// The load of a return, after it has been decrypted.
+pub fn return_load(data: &[u8]) {
+    let Ok(Value::Map(load)) = msgpack::decode(data) else {
+        return;
+    };
+    let _ = check_id(&load);
+    let _ = load.str("jid").map(str::parse::<Jid>);
+    let _ = load.str("tag").map(str::parse::<Tag>);
+    let kept = halite::store::jobs::stored_part(&load);
+    let bytes = msgpack::encode_map(&kept, Profile::Local);
+    assert!(msgpack::decode(&bytes).is_ok());
+    // Whatever a listener decodes has each key once.
+    for (n, (key, _)) in load.iter().enumerate() {
+        assert!(
+            key.as_str().is_none() || load.0[..n].iter().all(|(k, _)| k != key),
+            "{key:?} twice"
+        );
+    }
+}

@@ -1,0 +1,503 @@
+//! `halite-minion` and `halite-call` against a real `halite-master`, and, where there is one, a
+//! stock master. Waits are for events, answers and ends of processes.
+
+mod harness;
+#[path = "minion/call.rs"]
+mod call;
+#[path = "minion/stock.rs"]
+mod stock;
+
+use halite::client::local::Job;
+use halite::store::keys::{KeyState, KeyStore};
+use halite::wire::{Map, Value};
+use halite_ipc::{Event, Subscriber};
+use harness::{LIMIT, Master, eventually, send};
+use nix::sys::signal::Signal;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+/// A minion in a directory of its own; dropping it ends it.
+pub struct Minion {
+    dir: tempfile::TempDir,
+    child: Child,
+}
+
+/// Quick reconnection: the waits of the defaults are for fleets.
+const QUICK: &str = "recon_default: 50\nrecon_max: 50\nrecon_randomize: false\nrandom_reauth_delay: 1\n\
+    auth_timeout: 1\nreturn_retry_timer: 1\nreturn_retry_timer_max: 1\nrequest_channel_timeout: 5\n";
+
+impl Minion {
+    fn start(ports: [u16; 2], id: &str, extra: &str) -> Minion {
+        let dir = tempfile::tempdir().unwrap();
+        configure(dir.path(), ports, id, extra);
+        let child = spawn(dir.path());
+        Minion { dir, child }
+    }
+
+    /// Starts it once more, in the same directory.
+    fn restart(&mut self) {
+        self.child = spawn(self.dir.path());
+    }
+
+    fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    fn path(&self, below: &str) -> PathBuf {
+        self.dir.path().join(below)
+    }
+
+    fn wait_end(&mut self, limit: Duration) -> Option<ExitStatus> {
+        let end = Instant::now() + limit;
+        while Instant::now() < end {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                return Some(status);
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        None
+    }
+
+    fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    fn waiting_results(&self) -> usize {
+        std::fs::read_dir(self.path("var/cache/halite/minion/returns")).map_or(0, |d| d.count())
+    }
+}
+
+impl Drop for Minion {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let log = std::fs::read_to_string(self.path("log")).unwrap_or_default();
+            let tail: Vec<&str> = log.lines().rev().take(40).collect();
+            eprintln!("--- end of the minion's log:");
+            tail.iter().rev().for_each(|line| eprintln!("{line}"));
+        }
+        if matches!(self.child.try_wait(), Ok(Some(_))) {
+            return;
+        }
+        send(self.pid(), Signal::SIGTERM);
+        if self.wait_end(Duration::from_secs(10)).is_none() {
+            let _ = self.child.kill();
+            let _ = self.child.wait();
+        }
+    }
+}
+
+fn configure(dir: &Path, [publish_port, ret_port]: [u16; 2], id: &str, extra: &str) {
+    let text = format!(
+        "root_dir: {root}\nid: {id}\nmaster: 127.0.0.1\nmaster_port: {ret_port}\npublish_port: {publish_port}\n\
+         log_level: quiet\nlog_level_logfile: debug\nlog_file: {root}/log\n{QUICK}{extra}\n",
+        root = dir.display()
+    );
+    std::fs::write(dir.join("minion"), text).unwrap();
+}
+
+fn spawn(dir: &Path) -> Child {
+    Command::new(env!("CARGO_BIN_EXE_halite-minion"))
+        .arg("-c")
+        .arg(dir)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap()
+}
+
+/// A master, the ear on its bus, and a minion that has started.
+struct Pair {
+    master: Master,
+    bus: Subscriber,
+    minion: Minion,
+    /// Returns that came before somebody asked for them.
+    heard: Vec<(String, Map)>,
+}
+
+impl Pair {
+    fn start(master: &str, minion: &str) -> Pair {
+        let master = Master::start(master);
+        let bus = listen(&master);
+        let minion = Minion::start(ports(&master), "m1", minion);
+        let mut pair = Pair { master, bus, minion, heard: Vec::new() };
+        pair.started();
+        pair
+    }
+
+    fn started(&mut self) {
+        wait(&mut self.bus, |e, _| e.tag == "salt/minion/m1/start");
+    }
+
+    /// Publishes; gives the jid.
+    fn publish(&self, fun: &str, arg: &[Value]) -> String {
+        self.publish_value(fun.into(), arg)
+    }
+
+    fn publish_value(&self, fun: Value, arg: &[Value]) -> String {
+        let job = Job { fun, arg: arg.to_vec(), tgt: "m1".into(), tgt_type: "glob".into(), ..Job::default() };
+        let published = self.master.client().publish(&job).unwrap();
+        assert_eq!(published.minions, ["m1"]);
+        published.jid
+    }
+
+    /// Publishes a job that says `done` once a file is there; gives the file as well.
+    fn publish_waiting(&self) -> (String, PathBuf) {
+        let flag = self.minion.path("go");
+        let command = format!("while [ ! -e {} ]; do sleep 0.01; done; echo done", flag.display());
+        (self.publish("cmd.run", &[command.as_str().into()]), flag)
+    }
+
+    /// The return of a job.
+    fn returned(&mut self, jid: &str) -> Map {
+        let tag = format!("salt/job/{jid}/ret/m1");
+        self.try_returned(&tag, Instant::now() + LIMIT).expect("the return does not come")
+    }
+
+    fn try_returned(&mut self, tag: &str, end: Instant) -> Option<Map> {
+        loop {
+            if let Some(at) = self.heard.iter().position(|(heard, _)| heard == tag) {
+                return Some(self.heard.remove(at).1);
+            }
+            let (event, data) = try_wait(&mut self.bus, end, |e, _| e.tag.ends_with("/ret/m1"))?;
+            self.heard.push((event.tag, data));
+        }
+    }
+
+    fn run(&mut self, fun: &str, arg: &[Value]) -> Map {
+        let jid = self.publish(fun, arg);
+        self.returned(&jid)
+    }
+
+    /// Asks until the job is found; gives what find_job says.
+    fn find_running(&mut self, jid: &str) -> Map {
+        loop {
+            let ret = self.run("saltutil.find_job", &[jid.into()]);
+            let found = ret.get("return").unwrap().as_map().unwrap().clone();
+            if !found.is_empty() {
+                return found;
+            }
+        }
+    }
+
+    /// Pings until an answer comes: publications before the minion has connected again are lost.
+    fn ping_until_answered(&mut self) {
+        let end = Instant::now() + LIMIT;
+        loop {
+            assert!(Instant::now() < end, "no answer within {LIMIT:?}");
+            let tag = format!("salt/job/{}/ret/m1", self.publish("test.ping", &[]));
+            let soon = Instant::now() + Duration::from_secs(1);
+            if self.try_returned(&tag, soon).is_some() {
+                return;
+            }
+        }
+    }
+
+    /// Kills the master's main process; waits until its roles are gone as well.
+    fn crash_master(&mut self) {
+        let family = self.master.pids();
+        self.master.signal(Signal::SIGKILL);
+        self.master.wait_end(LIMIT).unwrap();
+        eventually("the end of the master's roles", || !family.iter().any(|pid| running(*pid)));
+    }
+
+    fn restart_master(&mut self) {
+        self.master.restart();
+        self.bus = listen(&self.master);
+    }
+}
+
+fn ports(master: &Master) -> [u16; 2] {
+    [master.publish_port, master.ret_port]
+}
+
+fn listen(master: &Master) -> Subscriber {
+    Subscriber::connect(master.config().sock_dir.join("master_event_pub.ipc")).unwrap()
+}
+
+fn try_wait(bus: &mut Subscriber, end: Instant, pick: impl Fn(&Event, &Map) -> bool) -> Option<(Event, Map)> {
+    loop {
+        let left = end.saturating_duration_since(Instant::now());
+        let event = bus.next(Some(left)).unwrap()?;
+        let data: Value = event.decode().unwrap();
+        let data = data.into_map().unwrap();
+        if pick(&event, &data) {
+            return Some((event, data));
+        }
+    }
+}
+
+fn wait(bus: &mut Subscriber, pick: impl Fn(&Event, &Map) -> bool) -> (Event, Map) {
+    try_wait(bus, Instant::now() + LIMIT, pick).expect("the event does not come")
+}
+
+fn text<'a>(map: &'a Map, key: &str) -> &'a str {
+    map.str(key).unwrap_or_else(|| panic!("{key} in {map:?}"))
+}
+
+#[test]
+fn a_minion_answers() {
+    let mut pair = Pair::start("", "");
+    let ret = pair.run("test.ping", &[]);
+    assert_eq!(ret.get("return"), Some(&true.into()));
+    assert_eq!((ret.get("success"), ret.int("retcode")), (Some(&true.into()), Some(0)));
+    assert_eq!((text(&ret, "fun"), text(&ret, "id")), ("test.ping", "m1"));
+
+    let kwargs = halite::map! {"__kwarg__" => true, "schlüssel" => "wért"};
+    let ret = pair.run("test.arg", &["grüße ☃".into(), 7.into(), kwargs.into()]);
+    let ret = ret.get("return").unwrap().as_map().unwrap().clone();
+    assert_eq!(ret.get("args").unwrap().as_array().unwrap(), ["grüße ☃".into(), Value::Int(7)]);
+    assert_eq!(ret.get("kwargs").unwrap().as_map().unwrap().str("schlüssel"), Some("wért"));
+
+    let ret = pair.run("no.such_function", &[]);
+    assert_eq!(text(&ret, "return"), "'no.such_function' is not available.");
+    assert_eq!((ret.int("retcode"), text(&ret, "out")), (Some(1), "nested"));
+
+    let big = "x".repeat(500_000);
+    let ret = pair.run("test.echo", &[big.as_str().into()]);
+    assert_eq!(text(&ret, "return").len(), big.len());
+
+    let funs = vec!["test.ping".to_owned(), "test.echo".to_owned()];
+    let args = [Value::Array(vec![]), Value::Array(vec!["two".into()])];
+    let jid = pair.publish_value(funs.into(), &args);
+    let ret = pair.returned(&jid);
+    assert_eq!(ret.get("return"), Some(&halite::map! {"test.ping" => true, "test.echo" => "two"}.into()));
+
+    let mode = |below: &str| {
+        use std::os::unix::fs::PermissionsExt;
+        std::fs::metadata(pair.minion.path(below)).unwrap().permissions().mode() & 0o777
+    };
+    assert_eq!(mode("etc/halite/pki/minion/minion.pem"), 0o400);
+    assert_eq!(mode("etc/halite/pki/minion/minion.pub"), 0o644);
+}
+
+#[test]
+fn jobs_are_found_and_killed() {
+    let mut pair = Pair::start("", "");
+    let jid = pair.publish("cmd.run", &["echo $$; sleep 300".into()]);
+    let found = pair.find_running(&jid);
+    assert_eq!((text(&found, "fun"), text(&found, "jid")), ("cmd.run", jid.as_str()));
+    let child = pid_below(u32::try_from(found.int("pid").unwrap()).unwrap());
+
+    let ret = pair.run("saltutil.kill_job", &[jid.as_str().into()]);
+    assert!(text(&ret, "return").starts_with("Signal 9 sent to job"), "{ret:?}");
+    let ret = pair.returned(&jid);
+    assert!(text(&ret, "return").contains("was ended by signal 9"), "{ret:?}");
+    assert_eq!((ret.int("retcode"), ret.get("success")), (Some(137), Some(&false.into())));
+    eventually("the end of the command", || !running(child));
+    let proc = pair.minion.path("var/cache/halite/minion/proc");
+    // The job of this very question ends right after its return.
+    eventually("an empty proc directory", || std::fs::read_dir(&proc).unwrap().count() == 0);
+}
+
+/// A command below a job's process; waits until there is one.
+fn pid_below(job: u32) -> u32 {
+    let mut found = None;
+    eventually("the command of the job", || {
+        let text = std::fs::read_to_string(format!("/proc/{job}/task/{job}/children")).unwrap_or_default();
+        found = text.split_whitespace().next().and_then(|p| p.parse().ok());
+        found.is_some()
+    });
+    found.unwrap()
+}
+
+fn running(pid: u32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    !stat.is_empty() && !stat.contains(") Z ")
+}
+
+#[test]
+fn a_full_minion_queues_jobs_and_can_be_asked() {
+    let mut pair = Pair::start("", "process_count_max: 1");
+    let first = pair.publish("test.sleep", &[300.into()]);
+    pair.find_running(&first);
+    let second = pair.publish("test.ping", &[]);
+    let ret = pair.run("saltutil.find_job", &[second.as_str().into()]);
+    assert_eq!(ret.get("return"), Some(&Map::new().into()), "it waits");
+    pair.run("saltutil.term_job", &[first.as_str().into()]);
+    assert!(text(&pair.returned(&first), "return").contains("signal 15"));
+    assert_eq!(pair.returned(&second).get("return"), Some(&true.into()));
+}
+
+#[test]
+fn a_master_may_be_killed_and_come_back() {
+    let mut pair = Pair::start("", "");
+    pair.run("test.ping", &[]);
+    // A job that ends while there is no master: its result waits.
+    let (jid, flag) = pair.publish_waiting();
+    pair.find_running(&jid);
+    pair.crash_master();
+    std::fs::write(&flag, "").unwrap();
+    eventually("the result in the spool", || pair.minion.waiting_results() == 1);
+    pair.restart_master();
+    assert_eq!(text(&pair.returned(&jid), "return"), "done");
+    eventually("an empty spool", || pair.minion.waiting_results() == 0);
+    pair.ping_until_answered();
+}
+
+#[test]
+fn results_outlive_the_minion() {
+    let mut pair = Pair::start("", "");
+    let (jid, flag) = pair.publish_waiting();
+    pair.find_running(&jid);
+    pair.crash_master();
+    std::fs::write(&flag, "").unwrap();
+    eventually("the result in the spool", || pair.minion.waiting_results() == 1);
+    pair.minion.kill();
+    pair.restart_master();
+    pair.minion.restart();
+    assert_eq!(text(&pair.returned(&jid), "return"), "done");
+    eventually("an empty spool", || pair.minion.waiting_results() == 0);
+}
+
+#[test]
+fn a_killed_minion_accounts_for_its_jobs() {
+    let mut pair = Pair::start("", "");
+    let jid = pair.publish("test.sleep", &[300.into()]);
+    let found = pair.find_running(&jid);
+    pair.minion.kill();
+    let job = u32::try_from(found.int("pid").unwrap()).unwrap();
+    eventually("the end of the job", || !running(job));
+    pair.minion.restart();
+    let ret = pair.returned(&jid);
+    assert_eq!(text(&ret, "return"), "The minion was ended while it ran the job.");
+    assert_eq!(ret.int("retcode"), Some(1));
+}
+
+#[test]
+fn sigterm_ends_jobs_and_keeps_their_results() {
+    let mut pair = Pair::start("", "");
+    // One that does not heed SIGTERM.
+    let jid = pair.publish("cmd.run", &["trap '' TERM; while :; do sleep 0.1; done".into()]);
+    let found = pair.find_running(&jid);
+    let command = pid_below(u32::try_from(found.int("pid").unwrap()).unwrap());
+    let begun = Instant::now();
+    send(pair.minion.pid(), Signal::SIGTERM);
+    let status = pair.minion.wait_end(LIMIT).unwrap();
+    assert_eq!(status.code(), Some(0));
+    assert!(begun.elapsed() < Duration::from_secs(2), "{:?}", begun.elapsed());
+    assert!(!pair.minion.path("var/run/halite-minion.pid").exists());
+    pair.minion.restart();
+    assert!(text(&pair.returned(&jid), "return").contains("was ended by signal"));
+    eventually("the end of the command", || !running(command));
+}
+
+#[test]
+fn keys_are_rotated_under_way() {
+    let mut pair = Pair::start("loop_interval: 1", "");
+    pair.run("test.ping", &[]);
+    for _ in 0..2 {
+        use std::os::unix::fs::PermissionsExt;
+        let file = pair.master.config().cachedir.join(".dfn");
+        std::fs::write(&file, pair.master.config().id).unwrap();
+        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o400)).unwrap();
+        wait(&mut pair.bus, |e, data| e.tag == "key" && data.contains("rotate_aes_key"));
+        let jid = pair.publish("test.ping", &[]);
+        wait(&mut pair.bus, |e, data| e.tag == "salt/auth" && data.str("act") == Some("accept"));
+        assert_eq!(pair.returned(&jid).get("return"), Some(&true.into()));
+    }
+}
+
+#[test]
+fn a_key_is_accepted_later() {
+    let include = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(include.path(), "auto_accept: false\n").unwrap();
+    let master = Master::start(&format!("include: {}", include.path().display()));
+    let bus = listen(&master);
+    let minion = Minion::start(ports(&master), "m1", "acceptance_wait_time: 1");
+    let mut pair = Pair { master, bus, minion, heard: Vec::new() };
+    wait(&mut pair.bus, |e, data| e.tag == "salt/auth" && data.str("act") == Some("pend"));
+    let keys = KeyStore::new(pair.master.config().pki_dir);
+    let id = "m1".parse().unwrap();
+    assert!(keys.change(&id, KeyState::Pending, KeyState::Accepted).unwrap());
+    pair.started();
+    pair.run("test.ping", &[]);
+
+    // Taken away while a job runs: its result waits for the key to be accepted again.
+    let (jid, flag) = pair.publish_waiting();
+    pair.find_running(&jid);
+    assert!(keys.change(&id, KeyState::Accepted, KeyState::Pending).unwrap());
+    std::fs::write(&flag, "").unwrap();
+    wait(&mut pair.bus, |e, data| e.tag == "salt/auth" && data.str("act") == Some("pend"));
+    assert!(keys.change(&id, KeyState::Pending, KeyState::Accepted).unwrap());
+    assert_eq!(text(&pair.returned(&jid), "return"), "done");
+}
+
+#[test]
+fn a_rejected_minion_ends() {
+    let include = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(include.path(), "auto_accept: false\n").unwrap();
+    let master = Master::start(&format!("include: {}", include.path().display()));
+    let mut bus = listen(&master);
+    let mut minion = Minion::start(ports(&master), "m1", "acceptance_wait_time: 1");
+    wait(&mut bus, |e, data| e.tag == "salt/auth" && data.str("act") == Some("pend"));
+    let keys = KeyStore::new(master.config().pki_dir);
+    assert!(keys.change(&"m1".parse().unwrap(), KeyState::Pending, KeyState::Rejected).unwrap());
+    assert_eq!(minion.wait_end(LIMIT).unwrap().code(), Some(77));
+}
+
+#[test]
+fn a_master_that_is_late_is_waited_for() {
+    let ports = harness::free_ports();
+    let mut minion = Minion::start(ports, "m1", "");
+    let silent = minion.path("log");
+    eventually("a sign-in without an answer", || {
+        std::fs::read_to_string(&silent).unwrap_or_default().contains("no answer from the master")
+    });
+    send(minion.pid(), Signal::SIGTERM);
+    assert_eq!(minion.wait_end(Duration::from_secs(2)).unwrap().code(), Some(0));
+    let master = Master::start("");
+    let mut bus = listen(&master);
+    configure(minion.dir.path(), self::ports(&master), "m1", "");
+    minion.restart();
+    wait(&mut bus, |e, _| e.tag == "salt/minion/m1/start");
+}
+
+#[test]
+fn the_local_bus_shows_results_and_bars_a_second_minion() {
+    let mut pair = Pair::start("", "ping_interval: 0");
+    let hash = halite::crypto::HashType::Sha256.hex(b"m1");
+    let socket = pair.minion.path(&format!("var/run/halite/minion/minion_event_{}_pub.ipc", &hash[..10]));
+    let mut local = Subscriber::connect(&socket).unwrap();
+    let jid = pair.publish("test.ping", &[]);
+    let tag = format!("salt/job/{jid}/ret/m1");
+    assert_eq!(wait(&mut local, |e, _| e.tag == tag).1.get("return"), Some(&true.into()));
+    pair.returned(&jid);
+    let mut second = spawn(pair.minion.dir.path());
+    assert_eq!(second.wait().unwrap().code(), Some(1));
+    pair.run("test.ping", &[]);
+}
+
+#[test]
+fn filtered_and_signed_publications() {
+    let mut pair = Pair::start(
+        "zmq_filtering: true\nsign_pub_messages: true",
+        "zmq_filtering: true\nsign_pub_messages: true\nminion_sign_messages: true",
+    );
+    assert_eq!(pair.run("test.ping", &[]).get("return"), Some(&true.into()));
+    let job = Job { fun: "test.ping".into(), tgt: "kernel:Linux".into(), tgt_type: "grain".into(), ..Job::default() };
+    let jid = pair.master.client().publish(&job).unwrap().jid;
+    assert!(pair.returned(&jid).contains("sig"));
+}
+
+#[test]
+fn in_the_background() {
+    let master = Master::start("");
+    let mut bus = listen(&master);
+    let dir = tempfile::tempdir().unwrap();
+    configure(dir.path(), ports(&master), "m1", "");
+    let status = Command::new(env!("CARGO_BIN_EXE_halite-minion"))
+        .args(["-d", "-c"])
+        .arg(dir.path())
+        .status()
+        .unwrap();
+    assert!(status.success());
+    let pid_file = dir.path().join("var/run/halite-minion.pid");
+    let pid: u32 = std::fs::read_to_string(&pid_file).unwrap().parse().unwrap();
+    wait(&mut bus, |e, _| e.tag == "salt/minion/m1/start");
+    send(pid, Signal::SIGTERM);
+    eventually("the end of the daemon", || !running(pid));
+    assert!(!pid_file.exists());
+}
