@@ -82,6 +82,11 @@ struct Options {
     #[arg(long, value_name = "N", default_value_t = 10_000)]
     count: u64,
 
+    /// Mode returns: ask the master for a jid with each return, as `salt-call` does. Stock masters
+    /// need this: they fail on returns for jobs that they have not published
+    #[arg(long)]
+    req: bool,
+
     /// Requests under way at the same time, for sign-ins and in mode returns
     #[arg(long, value_name = "N", default_value_t = 64)]
     concurrency: usize,
@@ -154,6 +159,7 @@ fn perform(options: &Options) -> io::Result<i32> {
     settings.sign_ins = options.concurrency.max(1);
     settings.timeout = Duration::from_secs(options.timeout.max(1));
     settings.threads = options.threads;
+    settings.master_jids = options.req;
     let meter = Meter::new(options)?;
     let limit = Duration::from_secs(options.seconds.unwrap_or(86_400 * 365));
     let minions = options.minions;

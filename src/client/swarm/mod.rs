@@ -49,6 +49,9 @@ pub struct Options {
     pub threads: usize,
     /// Whether jid and id of every acknowledged return are kept.
     pub record: bool,
+    /// Whether returns ask the master for a jid (`req`) rather than name a job of their own.
+    /// A stock master fails on returns for jobs that it has not published.
+    pub master_jids: bool,
 }
 
 impl Options {
@@ -66,6 +69,7 @@ impl Options {
             tries: 5,
             threads: 1,
             record: false,
+            master_jids: false,
         }
     }
 

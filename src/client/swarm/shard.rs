@@ -531,7 +531,9 @@ impl Shard {
             if taken.is_err() {
                 return;
             }
-            if self.cursor == 0 {
+            if self.options.master_jids {
+                "req".clone_into(&mut self.round_jid);
+            } else if self.cursor == 0 {
                 self.round_jid = self.jids.next().to_string();
             }
             let n = self.cursor;
