@@ -3,7 +3,7 @@
 use super::common::{Common, LogSettings, fail, parse};
 use crate::config::{MasterConfig, load_master};
 use crate::master;
-use crate::sys::daemon::{Report, start_in_background};
+use crate::sys::daemon::{Report, private_umask, start_in_background};
 use crate::sys::process::{RoleSpec, arguments, role, settle};
 use clap::{CommandFactory, Parser};
 use std::path::PathBuf;
@@ -161,6 +161,7 @@ fn become_main() -> i32 {
 }
 
 fn serve(options: &Options, mut config: MasterConfig, role: &str) -> i32 {
+    private_umask();
     settle(role.strip_prefix("MWorker").map_or(role, |_| "MWorker"));
     start_log(&options.common, &config);
     if role != ROLE_MAIN {

@@ -6,7 +6,7 @@
 mod cleanup;
 mod pairs;
 
-pub use pairs::{KeyPairError, SignatureOptions, generate_pair, make_signature, signature_name};
+pub use pairs::{KeyPairError, SignatureOptions, generate_pair, make_signature};
 
 use crate::config::{BusFraming, MasterConfig, SaltSeries};
 use crate::crypto::{HashType, PublicKey, clean_key, finger};

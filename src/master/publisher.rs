@@ -18,7 +18,7 @@ use crate::config::MasterConfig;
 use crate::crypto::{Crypticle, KeyString, PrivateKey, Signing};
 use crate::sys::shared::SharedSecret;
 use crate::sys::signals::StopFlag;
-use crate::transport::sockets::{KeepAlive, bind, ipc_url, tcp_url};
+use crate::transport::sockets::{KeepAlive, bind, bind_ipc, tcp_url};
 use crate::wire::msgpack::{self, Item, Profile, Reader};
 use std::time::{Duration, Instant};
 
@@ -28,7 +28,7 @@ pub fn run(config: &MasterConfig, roles: &Roles, stop: &StopFlag) -> Result<(), 
     let publish = publish_socket(config, &context)?;
     let feed = context.socket(zmq::PULL)?;
     feed.set_maxmsgsize(config.max_request_size as i64)?;
-    bind(&feed, &ipc_url(&config.sock_dir.join("publish_pull.ipc")))
+    bind_ipc(&feed, &config.sock_dir.join("publish_pull.ipc"))
         .map_err(|e| RoleError::new(EXIT_BIND, e.to_string()))?;
     let mut sealer = Sealer::new(config)?;
     roles.ready();

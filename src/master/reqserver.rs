@@ -11,7 +11,7 @@
 //!
 //! Frames to a worker: sequence (8 octets), peer address, body. Frames from a worker:
 //! `R`, pid (4 octets) when it waits for work; `D`, sequence, flag (1 if the sender proved
-//! who it is), reply.
+//! who it is), reply; an empty reply is not sent on, so that the peer asks again.
 
 use super::dispatch::{Dispatcher, Fate, Limits};
 use super::roles::{RoleError, Roles, check_memory};
@@ -19,7 +19,7 @@ use crate::config::{MasterConfig, WorkerPool};
 use crate::crypto::Crypticle;
 use crate::store::sessions::SessionStore;
 use crate::sys::signals::StopFlag;
-use crate::transport::sockets::{KeepAlive, bind, ipc_url, tcp_url};
+use crate::transport::sockets::{KeepAlive, bind, bind_ipc, tcp_url};
 use crate::wire::envelope::{Body, Class, Envelope, Refusal, envelope_id, peek_cmd};
 use crate::wire::ids::MinionId;
 use crate::wire::msgpack::{self, Profile};
@@ -94,7 +94,7 @@ impl Server {
         back.set_linger(1000)?;
         back.set_router_handover(true)?;
         back.set_sndhwm(0)?;
-        bind(&back, &ipc_url(&config.sock_dir.join("workers.ipc")))
+        bind_ipc(&back, &config.sock_dir.join("workers.ipc"))
             .map_err(|e| RoleError::new(EXIT_BIND, e.to_string()))?;
         bind(&front, &tcp_url(&config.interface, config.ret_port))
             .map_err(|e| RoleError::new(EXIT_BIND, e.to_string()))?;
@@ -218,6 +218,9 @@ impl Server {
     }
 
     fn answer(&mut self, identity: &[u8], reply: &[u8]) {
+        if reply.is_empty() {
+            return;
+        }
         // The peer may be gone; then there is nobody to tell.
         if let Err(e) = self
             .front

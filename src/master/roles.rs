@@ -49,8 +49,8 @@ pub const TOPOLOGY: &[RoleInfo] = &[
         name: "maintenance",
         title: "Maintenance",
         binds: "",
-        connects: "master_event_pull.ipc",
-        owns: "key rotation, job expiry, presence",
+        connects: "publish_pull.ipc, master_event_pull.ipc",
+        owns: "key rotation, the end of old jobs",
     },
     RoleInfo {
         name: "request",

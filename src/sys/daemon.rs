@@ -3,7 +3,7 @@
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use nix::fcntl::{Flock, FlockArg};
@@ -47,6 +47,7 @@ impl PidFile {
             make_dir(dir, 0o755)?;
         }
         std::fs::write(path, std::process::id().to_string())?;
+        std::fs::set_permissions(path, PermissionsExt::from_mode(0o644))?;
         Ok(PidFile {
             path: path.to_owned(),
         })
@@ -70,10 +71,20 @@ pub fn make_dir(path: &Path, mode: u32) -> io::Result<()> {
             .mode(mode)
             .create(path)
     };
-    if let Some(parent) = path.parent() {
-        build(parent, 0o755)?;
+    if path.is_dir() {
+        return Ok(());
     }
-    build(path, mode)
+    if let Some(parent) = path.parent() {
+        make_dir(parent, 0o755)?;
+    }
+    build(path, mode)?;
+    // The umask of a daemon takes away what the mode grants.
+    std::fs::set_permissions(path, PermissionsExt::from_mode(mode))
+}
+
+/// Sets the umask of a daemon: what it makes is its own unless a mode says otherwise.
+pub fn private_umask() {
+    nix::sys::stat::umask(nix::sys::stat::Mode::from_bits_truncate(0o077));
 }
 
 /// Writes a whole file under a temporary name in the same directory and renames it:

@@ -157,11 +157,12 @@ pub fn drop_privileges(name: &str) -> io::Result<()> {
     if user.uid == geteuid() {
         return Ok(());
     }
+    let own = user_name();
     if !geteuid().is_root() {
         return Err(io::Error::new(
             io::ErrorKind::PermissionDenied,
             format!(
-                "only root can change to the account {name:?} (option `user`); start as root or as {name}"
+                "only root can change to the account {name:?}; start as {name}, or set the option `user` to {own:?}"
             ),
         ));
     }

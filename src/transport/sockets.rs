@@ -72,9 +72,11 @@ pub fn bind(socket: &zmq::Socket, url: &str) -> io::Result<()> {
     })
 }
 
-/// Sends a message of several parts.
-pub fn send_parts(socket: &zmq::Socket, parts: &[&[u8]]) -> zmq::Result<()> {
-    socket.send_multipart(parts, 0)
+/// Binds a socket file that only the account of this process may connect to.
+pub fn bind_ipc(socket: &zmq::Socket, path: &Path) -> io::Result<()> {
+    use std::os::unix::fs::PermissionsExt;
+    bind(socket, &ipc_url(path))?;
+    std::fs::set_permissions(path, PermissionsExt::from_mode(0o600))
 }
 
 /// A request client: one question, one answer, a fresh connection after each failure

@@ -158,9 +158,8 @@ pub fn check_id(load: &Map) -> Result<(), Refusal> {
         Some(Value::Nil) => Err(Refusal::IdNotText("None".into())),
         Some(Value::Bool(b)) => Err(Refusal::IdNotText(if *b { "True" } else { "False" }.into())),
         Some(other) => {
-            let mut shown = serde_json::to_string(other).unwrap_or_default();
-            shown.truncate(shown.floor_char_boundary(64));
-            Err(Refusal::IdNotText(shown))
+            let shown = serde_json::to_string(other).unwrap_or_default();
+            Err(Refusal::IdNotText(shown.chars().take(64).collect()))
         }
     }
 }

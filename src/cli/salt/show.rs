@@ -94,11 +94,11 @@ impl Results {
         let text = match outcome {
             Outcome::NotConnected => "Minion did not return. [Not connected]".to_owned(),
             Outcome::NoKey => format!(
-                "Minion did not return. [No accepted key]\nNo key of this name is accepted; see: halite-key -L {id}"
+                "Minion did not return. [No accepted key]\nNo key of this name is accepted; halite-key -L lists those that there are"
             ),
             Outcome::Lost => format!(
-                "Minion did not return. [Lost]\nThe minion is connected and does not run the job any more, and no return \
-                 has come; its log tells why. Should one come later: halite-run jobs.lookup_jid {}",
+                "Minion did not return. [Lost]\nThe minion is connected but knows nothing of the job, and no return has come: it \
+                 was away when the job was published, or its log tells why. Should one come later: halite-run jobs.lookup_jid {}",
                 self.jid
             ),
             _ => format!(

@@ -132,15 +132,6 @@ pub struct SignatureOptions {
     pub bits: u32,
 }
 
-/// Name of the signature file: the option `master_pubkey_signature`, else the series' default.
-pub fn signature_name(config: &MasterConfig) -> String {
-    match (&config.master_pubkey_signature, config.salt_series) {
-        (Some(name), _) => name.clone(),
-        (None, SaltSeries::S3008) => format!("{}_pubkey_signature", config.id),
-        (None, SaltSeries::S3006 | SaltSeries::S3007) => "master_pubkey_signature".into(),
-    }
-}
-
 /// Signs the master's public key for minions with `verify_master_pubkey_sign`
 /// (reference `salt-protocol.md` 3.4 `pub_sig`). `false`: there is such a file already; it stays.
 ///
@@ -196,7 +187,7 @@ fn write_signature(
     private: &PrivateKey,
     public: &str,
 ) -> Result<bool, KeyPairError> {
-    let path = dir.join(signature_name(config));
+    let path = dir.join(config.signature_name());
     if path.is_file() {
         log::error!("{} exists already; remove it first", path.display());
         return Ok(false);

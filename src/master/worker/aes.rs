@@ -91,6 +91,15 @@ pub(super) fn request(worker: &mut Context, sealed: &Sealed, peer: &str) -> Answ
     };
     match result {
         Ok(value) => reply(&crypticle, &value, &nonce),
+        Err(e) if command == Command::Return => {
+            log::error!(
+                "a return of {id} could not be kept ({e}); it is not acknowledged, so that it comes again"
+            );
+            Answer {
+                bytes: Vec::new(),
+                proven: false,
+            }
+        }
         Err(e) => {
             log::error!("{cmd} of {id} failed: {e}");
             // Salt answers an exception in a handler with an empty text under the session key.

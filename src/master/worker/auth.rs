@@ -362,12 +362,7 @@ impl PubkeySignature {
             return Ok(None);
         }
         if config.master_use_pubkey_signature {
-            let derived = || format!("{}_pubkey_signature", config.id);
-            let name = config
-                .master_pubkey_signature
-                .clone()
-                .unwrap_or_else(derived);
-            let path = config.pki_dir.join(name);
+            let path = config.pki_dir.join(config.signature_name());
             let text = std::fs::read_to_string(&path).map_err(|e| {
                 RoleError::new(
                     1,

@@ -37,7 +37,8 @@ const EXIT_STUCK: i32 = 75;
 /// How often an idle worker reports, so that a restarted request server learns of it.
 const REPORT: Duration = Duration::from_millis(500);
 
-/// A reply, and whether the sender proved who it is.
+/// A reply, and whether the sender proved who it is. Without octets nothing is sent, so that
+/// the sender asks again after its timeout.
 pub(crate) struct Answer {
     bytes: Vec<u8>,
     proven: bool,
