@@ -89,6 +89,9 @@ pub fn run() -> i32 {
         Ok(options) => options,
         Err(status) => return status,
     };
+    if let Err(status) = options.common.check_dir() {
+        return status;
+    }
     match call(&options) {
         Ok(status) => status,
         Err(e) => {

@@ -49,6 +49,20 @@ pub struct LogSettings<'a> {
 }
 
 impl Common {
+    /// Refuses a configuration directory that was named and does not exist: a slip of the
+    /// pen must not start a daemon with defaults. Returns the exit status.
+    pub fn check_dir(&self) -> Result<(), i32> {
+        let dir = &self.config_dir;
+        if dir.is_dir() || *dir == crate::config::default_dir() {
+            return Ok(());
+        }
+        let why = format!(
+            "there is no directory {}; name the one that holds the configuration with -c",
+            dir.display()
+        );
+        Err(fail(why, EXIT_USAGE))
+    }
+
     /// Starts logging as configured.
     pub fn start_log(&self, settings: &LogSettings) {
         let pick = |text: &str| logging::level(text).unwrap_or(log::LevelFilter::Warn);

@@ -62,6 +62,9 @@ pub fn run() -> i32 {
         Ok(options) => options,
         Err(status) => return status,
     };
+    if let Err(status) = options.common.check_dir() {
+        return status;
+    }
     if options.topology {
         print!("{}", master::check::topology());
         return 0;

@@ -61,6 +61,9 @@ pub fn run() -> i32 {
         Ok(options) => options,
         Err(status) => return status,
     };
+    if let Err(status) = options.common.check_dir() {
+        return status;
+    }
     if options.sample_config {
         print!("{}", sample_config(Role::Minion));
         return 0;

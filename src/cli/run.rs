@@ -53,6 +53,9 @@ pub fn run() -> i32 {
         Ok(options) => options,
         Err(status) => return status,
     };
+    if let Err(status) = options.common.check_dir() {
+        return status;
+    }
     if options.doc {
         return document(options.fun.as_deref().unwrap_or_default());
     }

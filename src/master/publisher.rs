@@ -66,22 +66,22 @@ pub fn run(config: &MasterConfig, roles: &Roles, stop: &StopFlag) -> Result<(), 
 
 fn publish_socket(config: &MasterConfig, context: &zmq::Context) -> Result<zmq::Socket, RoleError> {
     let socket = context.socket(zmq::PUB)?;
-    socket.set_sndhwm(config.pub_hwm as i32)?;
-    socket.set_rcvhwm(config.pub_hwm as i32)?;
-    socket.set_backlog(config.zmq_backlog as i32)?;
+    socket.set_sndhwm(config.pub_hwm)?;
+    socket.set_rcvhwm(config.pub_hwm)?;
+    socket.set_backlog(config.zmq_backlog)?;
     // A subscriber only ever sends subscriptions.
     socket.set_maxmsgsize(4096)?;
     socket.set_linger(500)?;
     socket.set_ipv6(config.ipv6 == Some(true) || config.interface.contains(':'))?;
     if config.zmq_heartbeat_ivl > 0 {
-        socket.set_heartbeat_ivl(config.zmq_heartbeat_ivl as i32)?;
-        socket.set_heartbeat_timeout(config.zmq_heartbeat_timeout as i32)?;
+        socket.set_heartbeat_ivl(config.zmq_heartbeat_ivl)?;
+        socket.set_heartbeat_timeout(config.zmq_heartbeat_timeout)?;
     }
     KeepAlive {
         on: config.tcp_keepalive,
-        idle: config.tcp_keepalive_idle as i32,
-        count: config.tcp_keepalive_cnt as i32,
-        interval: config.tcp_keepalive_intvl as i32,
+        idle: config.tcp_keepalive_idle,
+        count: config.tcp_keepalive_cnt,
+        interval: config.tcp_keepalive_intvl,
     }
     .apply(&socket)?;
     bind(&socket, &tcp_url(&config.interface, config.publish_port))

@@ -84,7 +84,7 @@ impl Server {
         let front = context.socket(zmq::ROUTER)?;
         front.set_linger(1000)?;
         front.set_router_handover(true)?;
-        front.set_backlog(config.zmq_backlog as i32)?;
+        front.set_backlog(config.zmq_backlog)?;
         front.set_maxmsgsize(config.max_request_size as i64)?;
         // One request is in flight per client; a few more are tolerated, thousands are an attack.
         front.set_rcvhwm(16)?;

@@ -220,14 +220,15 @@ mod tests {
         for v in list(&file) {
             let bytes = unhex(&v["frame_hex"]);
             let signed = v["frame"]["sig"].is_object();
-            let Received::Job(job) = receiver(None).receive(&[bytes.clone()], &me("vector-minion"))
+            let Received::Job(job) =
+                receiver(None).receive(std::slice::from_ref(&bytes), &me("vector-minion"))
             else {
                 panic!("{}", v["name"]);
             };
             assert!(!job.load.contains("serial"));
             assert_eq!(job.load.str("jid"), Some(job.jid.as_str()));
-            let strict =
-                receiver(Some(master.clone())).receive(&[bytes.clone()], &me("vector-minion"));
+            let strict = receiver(Some(master.clone()))
+                .receive(std::slice::from_ref(&bytes), &me("vector-minion"));
             assert_eq!(matches!(strict, Received::Job(_)), signed, "{}", v["name"]);
             if signed {
                 let own = crate::minion::testing::terms().key.public();

@@ -93,9 +93,7 @@ impl Results {
         self.failed = true;
         let text = match outcome {
             Outcome::NotConnected => "Minion did not return. [Not connected]".to_owned(),
-            Outcome::NoKey => format!(
-                "Minion did not return. [No accepted key]\nNo key of this name is accepted; halite-key -L lists those that there are"
-            ),
+            Outcome::NoKey => "Minion did not return. [No accepted key]\nNo key of this name is accepted; halite-key -L lists those that there are".to_string(),
             Outcome::Lost => format!(
                 "Minion did not return. [Lost]\nThe minion is connected but knows nothing of the job, and no return has come: it \
                  was away when the job was published, or its log tells why. Should one come later: halite-run jobs.lookup_jid {}",
