@@ -52,6 +52,13 @@ pub fn faults(config: &MasterConfig) -> Vec<String> {
         format!("publish_port and ret_port are both {}", config.ret_port),
     );
     check(
+        config.minimum_auth_version >= 3,
+        format!(
+            "minimum_auth_version: {} asks for versions that are not spoken here; 3 is the lowest",
+            config.minimum_auth_version
+        ),
+    );
+    check(
         (1024..=8192).contains(&config.keysize),
         format!(
             "keysize: {} is not between 1024 and 8192 bits",
