@@ -120,7 +120,7 @@ options! {
         publish_signing_algorithm: String = "PKCS1v15-SHA1";
         /// How the public key of the master is signed: `PKCS1v15-SHA1` or `PKCS1v15-SHA224`.
         signing_algorithm: String = "PKCS1v15-SHA1";
-        /// Lowest version of the sign-in that minions may speak; 0 allows minions from before 3006.26.
+        /// Lowest version of the envelope that peers may speak; 3 is the lowest that this master knows.
         minimum_auth_version: u32 = "3";
         /// Seconds after which the session key changes.
         publish_session: u64 = "86400";

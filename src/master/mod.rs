@@ -1,6 +1,6 @@
 //! The master: supervisor and role processes.
 //!
-//! `halite-master` reads its configuration and becomes the supervisor ([`supervisor`]), which
+//! `halite-master` reads its configuration and becomes the supervisor ([`supervise`]), which
 //! starts every other role as a fresh execution of the same program ([`roles::TOPOLOGY`]).
 
 pub mod check;
