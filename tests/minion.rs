@@ -1,9 +1,9 @@
 //! `halite-minion` and `halite-call` against a real `halite-master`, and, where there is one, a
 //! stock master. Waits are for events, answers and ends of processes.
 
-mod harness;
 #[path = "minion/call.rs"]
 mod call;
+mod harness;
 #[path = "minion/stock.rs"]
 mod stock;
 
@@ -122,7 +122,12 @@ impl Pair {
         let master = Master::start(master);
         let bus = listen(&master);
         let minion = Minion::start(ports(&master), "m1", minion);
-        let mut pair = Pair { master, bus, minion, heard: Vec::new() };
+        let mut pair = Pair {
+            master,
+            bus,
+            minion,
+            heard: Vec::new(),
+        };
         pair.started();
         pair
     }
@@ -137,7 +142,13 @@ impl Pair {
     }
 
     fn publish_value(&self, fun: Value, arg: &[Value]) -> String {
-        let job = Job { fun, arg: arg.to_vec(), tgt: "m1".into(), tgt_type: "glob".into(), ..Job::default() };
+        let job = Job {
+            fun,
+            arg: arg.to_vec(),
+            tgt: "m1".into(),
+            tgt_type: "glob".into(),
+            ..Job::default()
+        };
         let published = self.master.client().publish(&job).unwrap();
         assert_eq!(published.minions, ["m1"]);
         published.jid
@@ -146,14 +157,18 @@ impl Pair {
     /// Publishes a job that says `done` once a file is there; gives the file as well.
     fn publish_waiting(&self) -> (String, PathBuf) {
         let flag = self.minion.path("go");
-        let command = format!("while [ ! -e {} ]; do sleep 0.01; done; echo done", flag.display());
+        let command = format!(
+            "while [ ! -e {} ]; do sleep 0.01; done; echo done",
+            flag.display()
+        );
         (self.publish("cmd.run", &[command.as_str().into()]), flag)
     }
 
     /// The return of a job.
     fn returned(&mut self, jid: &str) -> Map {
         let tag = format!("salt/job/{jid}/ret/m1");
-        self.try_returned(&tag, Instant::now() + LIMIT).expect("the return does not come")
+        self.try_returned(&tag, Instant::now() + LIMIT)
+            .expect("the return does not come")
     }
 
     fn try_returned(&mut self, tag: &str, end: Instant) -> Option<Map> {
@@ -200,7 +215,9 @@ impl Pair {
         let family = self.master.pids();
         self.master.signal(Signal::SIGKILL);
         self.master.wait_end(LIMIT).unwrap();
-        eventually("the end of the master's roles", || !family.iter().any(|pid| running(*pid)));
+        eventually("the end of the master's roles", || {
+            !family.iter().any(|pid| running(*pid))
+        });
     }
 
     fn restart_master(&mut self) {
@@ -217,7 +234,11 @@ fn listen(master: &Master) -> Subscriber {
     Subscriber::connect(master.config().sock_dir.join("master_event_pub.ipc")).unwrap()
 }
 
-fn try_wait(bus: &mut Subscriber, end: Instant, pick: impl Fn(&Event, &Map) -> bool) -> Option<(Event, Map)> {
+fn try_wait(
+    bus: &mut Subscriber,
+    end: Instant,
+    pick: impl Fn(&Event, &Map) -> bool,
+) -> Option<(Event, Map)> {
     loop {
         let left = end.saturating_duration_since(Instant::now());
         let event = bus.next(Some(left)).unwrap()?;
@@ -242,14 +263,27 @@ fn a_minion_answers() {
     let mut pair = Pair::start("", "");
     let ret = pair.run("test.ping", &[]);
     assert_eq!(ret.get("return"), Some(&true.into()));
-    assert_eq!((ret.get("success"), ret.int("retcode")), (Some(&true.into()), Some(0)));
+    assert_eq!(
+        (ret.get("success"), ret.int("retcode")),
+        (Some(&true.into()), Some(0))
+    );
     assert_eq!((text(&ret, "fun"), text(&ret, "id")), ("test.ping", "m1"));
 
     let kwargs = halite::map! {"__kwarg__" => true, "schlüssel" => "wért"};
     let ret = pair.run("test.arg", &["grüße ☃".into(), 7.into(), kwargs.into()]);
     let ret = ret.get("return").unwrap().as_map().unwrap().clone();
-    assert_eq!(ret.get("args").unwrap().as_array().unwrap(), ["grüße ☃".into(), Value::Int(7)]);
-    assert_eq!(ret.get("kwargs").unwrap().as_map().unwrap().str("schlüssel"), Some("wért"));
+    assert_eq!(
+        ret.get("args").unwrap().as_array().unwrap(),
+        ["grüße ☃".into(), Value::Int(7)]
+    );
+    assert_eq!(
+        ret.get("kwargs")
+            .unwrap()
+            .as_map()
+            .unwrap()
+            .str("schlüssel"),
+        Some("wért")
+    );
 
     let ret = pair.run("no.such_function", &[]);
     assert_eq!(text(&ret, "return"), "'no.such_function' is not available.");
@@ -263,11 +297,18 @@ fn a_minion_answers() {
     let args = [Value::Array(vec![]), Value::Array(vec!["two".into()])];
     let jid = pair.publish_value(funs.into(), &args);
     let ret = pair.returned(&jid);
-    assert_eq!(ret.get("return"), Some(&halite::map! {"test.ping" => true, "test.echo" => "two"}.into()));
+    assert_eq!(
+        ret.get("return"),
+        Some(&halite::map! {"test.ping" => true, "test.echo" => "two"}.into())
+    );
 
     let mode = |below: &str| {
         use std::os::unix::fs::PermissionsExt;
-        std::fs::metadata(pair.minion.path(below)).unwrap().permissions().mode() & 0o777
+        std::fs::metadata(pair.minion.path(below))
+            .unwrap()
+            .permissions()
+            .mode()
+            & 0o777
     };
     assert_eq!(mode("etc/halite/pki/minion/minion.pem"), 0o400);
     assert_eq!(mode("etc/halite/pki/minion/minion.pub"), 0o644);
@@ -278,25 +319,40 @@ fn jobs_are_found_and_killed() {
     let mut pair = Pair::start("", "");
     let jid = pair.publish("cmd.run", &["echo $$; sleep 300".into()]);
     let found = pair.find_running(&jid);
-    assert_eq!((text(&found, "fun"), text(&found, "jid")), ("cmd.run", jid.as_str()));
+    assert_eq!(
+        (text(&found, "fun"), text(&found, "jid")),
+        ("cmd.run", jid.as_str())
+    );
     let child = pid_below(u32::try_from(found.int("pid").unwrap()).unwrap());
 
     let ret = pair.run("saltutil.kill_job", &[jid.as_str().into()]);
-    assert!(text(&ret, "return").starts_with("Signal 9 sent to job"), "{ret:?}");
+    assert!(
+        text(&ret, "return").starts_with("Signal 9 sent to job"),
+        "{ret:?}"
+    );
     let ret = pair.returned(&jid);
-    assert!(text(&ret, "return").contains("was ended by signal 9"), "{ret:?}");
-    assert_eq!((ret.int("retcode"), ret.get("success")), (Some(137), Some(&false.into())));
+    assert!(
+        text(&ret, "return").contains("was ended by signal 9"),
+        "{ret:?}"
+    );
+    assert_eq!(
+        (ret.int("retcode"), ret.get("success")),
+        (Some(137), Some(&false.into()))
+    );
     eventually("the end of the command", || !running(child));
     let proc = pair.minion.path("var/cache/halite/minion/proc");
     // The job of this very question ends right after its return.
-    eventually("an empty proc directory", || std::fs::read_dir(&proc).unwrap().count() == 0);
+    eventually("an empty proc directory", || {
+        std::fs::read_dir(&proc).unwrap().count() == 0
+    });
 }
 
 /// A command below a job's process; waits until there is one.
 fn pid_below(job: u32) -> u32 {
     let mut found = None;
     eventually("the command of the job", || {
-        let text = std::fs::read_to_string(format!("/proc/{job}/task/{job}/children")).unwrap_or_default();
+        let text =
+            std::fs::read_to_string(format!("/proc/{job}/task/{job}/children")).unwrap_or_default();
         found = text.split_whitespace().next().and_then(|p| p.parse().ok());
         found.is_some()
     });
@@ -330,7 +386,9 @@ fn a_master_may_be_killed_and_come_back() {
     pair.find_running(&jid);
     pair.crash_master();
     std::fs::write(&flag, "").unwrap();
-    eventually("the result in the spool", || pair.minion.waiting_results() == 1);
+    eventually("the result in the spool", || {
+        pair.minion.waiting_results() == 1
+    });
     pair.restart_master();
     assert_eq!(text(&pair.returned(&jid), "return"), "done");
     eventually("an empty spool", || pair.minion.waiting_results() == 0);
@@ -344,7 +402,9 @@ fn results_outlive_the_minion() {
     pair.find_running(&jid);
     pair.crash_master();
     std::fs::write(&flag, "").unwrap();
-    eventually("the result in the spool", || pair.minion.waiting_results() == 1);
+    eventually("the result in the spool", || {
+        pair.minion.waiting_results() == 1
+    });
     pair.minion.kill();
     pair.restart_master();
     pair.minion.restart();
@@ -362,7 +422,10 @@ fn a_killed_minion_accounts_for_its_jobs() {
     eventually("the end of the job", || !running(job));
     pair.minion.restart();
     let ret = pair.returned(&jid);
-    assert_eq!(text(&ret, "return"), "The minion was ended while it ran the job.");
+    assert_eq!(
+        text(&ret, "return"),
+        "The minion was ended while it ran the job."
+    );
     assert_eq!(ret.int("retcode"), Some(1));
 }
 
@@ -370,14 +433,21 @@ fn a_killed_minion_accounts_for_its_jobs() {
 fn sigterm_ends_jobs_and_keeps_their_results() {
     let mut pair = Pair::start("", "");
     // One that does not heed SIGTERM.
-    let jid = pair.publish("cmd.run", &["trap '' TERM; while :; do sleep 0.1; done".into()]);
+    let jid = pair.publish(
+        "cmd.run",
+        &["trap '' TERM; while :; do sleep 0.1; done".into()],
+    );
     let found = pair.find_running(&jid);
     let command = pid_below(u32::try_from(found.int("pid").unwrap()).unwrap());
     let begun = Instant::now();
     send(pair.minion.pid(), Signal::SIGTERM);
     let status = pair.minion.wait_end(LIMIT).unwrap();
     assert_eq!(status.code(), Some(0));
-    assert!(begun.elapsed() < Duration::from_secs(2), "{:?}", begun.elapsed());
+    assert!(
+        begun.elapsed() < Duration::from_secs(2),
+        "{:?}",
+        begun.elapsed()
+    );
     assert!(!pair.minion.path("var/run/halite-minion.pid").exists());
     pair.minion.restart();
     assert!(text(&pair.returned(&jid), "return").contains("was ended by signal"));
@@ -393,9 +463,13 @@ fn keys_are_rotated_under_way() {
         let file = pair.master.config().cachedir.join(".dfn");
         std::fs::write(&file, pair.master.config().id).unwrap();
         std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o400)).unwrap();
-        wait(&mut pair.bus, |e, data| e.tag == "key" && data.contains("rotate_aes_key"));
+        wait(&mut pair.bus, |e, data| {
+            e.tag == "key" && data.contains("rotate_aes_key")
+        });
         let jid = pair.publish("test.ping", &[]);
-        wait(&mut pair.bus, |e, data| e.tag == "salt/auth" && data.str("act") == Some("accept"));
+        wait(&mut pair.bus, |e, data| {
+            e.tag == "salt/auth" && data.str("act") == Some("accept")
+        });
         assert_eq!(pair.returned(&jid).get("return"), Some(&true.into()));
     }
 }
@@ -407,21 +481,39 @@ fn a_key_is_accepted_later() {
     let master = Master::start(&format!("include: {}", include.path().display()));
     let bus = listen(&master);
     let minion = Minion::start(ports(&master), "m1", "acceptance_wait_time: 1");
-    let mut pair = Pair { master, bus, minion, heard: Vec::new() };
-    wait(&mut pair.bus, |e, data| e.tag == "salt/auth" && data.str("act") == Some("pend"));
+    let mut pair = Pair {
+        master,
+        bus,
+        minion,
+        heard: Vec::new(),
+    };
+    wait(&mut pair.bus, |e, data| {
+        e.tag == "salt/auth" && data.str("act") == Some("pend")
+    });
     let keys = KeyStore::new(pair.master.config().pki_dir);
     let id = "m1".parse().unwrap();
-    assert!(keys.change(&id, KeyState::Pending, KeyState::Accepted).unwrap());
+    assert!(
+        keys.change(&id, KeyState::Pending, KeyState::Accepted)
+            .unwrap()
+    );
     pair.started();
     pair.run("test.ping", &[]);
 
     // Taken away while a job runs: its result waits for the key to be accepted again.
     let (jid, flag) = pair.publish_waiting();
     pair.find_running(&jid);
-    assert!(keys.change(&id, KeyState::Accepted, KeyState::Pending).unwrap());
+    assert!(
+        keys.change(&id, KeyState::Accepted, KeyState::Pending)
+            .unwrap()
+    );
     std::fs::write(&flag, "").unwrap();
-    wait(&mut pair.bus, |e, data| e.tag == "salt/auth" && data.str("act") == Some("pend"));
-    assert!(keys.change(&id, KeyState::Pending, KeyState::Accepted).unwrap());
+    wait(&mut pair.bus, |e, data| {
+        e.tag == "salt/auth" && data.str("act") == Some("pend")
+    });
+    assert!(
+        keys.change(&id, KeyState::Pending, KeyState::Accepted)
+            .unwrap()
+    );
     assert_eq!(text(&pair.returned(&jid), "return"), "done");
 }
 
@@ -432,9 +524,18 @@ fn a_rejected_minion_ends() {
     let master = Master::start(&format!("include: {}", include.path().display()));
     let mut bus = listen(&master);
     let mut minion = Minion::start(ports(&master), "m1", "acceptance_wait_time: 1");
-    wait(&mut bus, |e, data| e.tag == "salt/auth" && data.str("act") == Some("pend"));
+    wait(&mut bus, |e, data| {
+        e.tag == "salt/auth" && data.str("act") == Some("pend")
+    });
     let keys = KeyStore::new(master.config().pki_dir);
-    assert!(keys.change(&"m1".parse().unwrap(), KeyState::Pending, KeyState::Rejected).unwrap());
+    assert!(
+        keys.change(
+            &"m1".parse().unwrap(),
+            KeyState::Pending,
+            KeyState::Rejected
+        )
+        .unwrap()
+    );
     assert_eq!(minion.wait_end(LIMIT).unwrap().code(), Some(77));
 }
 
@@ -444,10 +545,15 @@ fn a_master_that_is_late_is_waited_for() {
     let mut minion = Minion::start(ports, "m1", "");
     let silent = minion.path("log");
     eventually("a sign-in without an answer", || {
-        std::fs::read_to_string(&silent).unwrap_or_default().contains("no answer from the master")
+        std::fs::read_to_string(&silent)
+            .unwrap_or_default()
+            .contains("no answer from the master")
     });
     send(minion.pid(), Signal::SIGTERM);
-    assert_eq!(minion.wait_end(Duration::from_secs(2)).unwrap().code(), Some(0));
+    assert_eq!(
+        minion.wait_end(Duration::from_secs(2)).unwrap().code(),
+        Some(0)
+    );
     let master = Master::start("");
     let mut bus = listen(&master);
     configure(minion.dir.path(), self::ports(&master), "m1", "");
@@ -459,11 +565,17 @@ fn a_master_that_is_late_is_waited_for() {
 fn the_local_bus_shows_results_and_bars_a_second_minion() {
     let mut pair = Pair::start("", "ping_interval: 0");
     let hash = halite::crypto::HashType::Sha256.hex(b"m1");
-    let socket = pair.minion.path(&format!("var/run/halite/minion/minion_event_{}_pub.ipc", &hash[..10]));
+    let socket = pair.minion.path(&format!(
+        "var/run/halite/minion/minion_event_{}_pub.ipc",
+        &hash[..10]
+    ));
     let mut local = Subscriber::connect(&socket).unwrap();
     let jid = pair.publish("test.ping", &[]);
     let tag = format!("salt/job/{jid}/ret/m1");
-    assert_eq!(wait(&mut local, |e, _| e.tag == tag).1.get("return"), Some(&true.into()));
+    assert_eq!(
+        wait(&mut local, |e, _| e.tag == tag).1.get("return"),
+        Some(&true.into())
+    );
     pair.returned(&jid);
     let mut second = spawn(pair.minion.dir.path());
     assert_eq!(second.wait().unwrap().code(), Some(1));
@@ -477,7 +589,12 @@ fn filtered_and_signed_publications() {
         "zmq_filtering: true\nsign_pub_messages: true\nminion_sign_messages: true",
     );
     assert_eq!(pair.run("test.ping", &[]).get("return"), Some(&true.into()));
-    let job = Job { fun: "test.ping".into(), tgt: "kernel:Linux".into(), tgt_type: "grain".into(), ..Job::default() };
+    let job = Job {
+        fun: "test.ping".into(),
+        tgt: "kernel:Linux".into(),
+        tgt_type: "grain".into(),
+        ..Job::default()
+    };
     let jid = pair.master.client().publish(&job).unwrap().jid;
     assert!(pair.returned(&jid).contains("sig"));
 }

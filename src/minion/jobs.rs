@@ -8,7 +8,7 @@ use super::modules::proc::{self, Process};
 use super::publication::Job;
 use crate::config::MinionConfig;
 use crate::sys::daemon::REPORT_FD;
-use crate::sys::process::ROLE;
+use crate::sys::process::{ROLE, program};
 use crate::wire::ids::Jid;
 use crate::wire::msgpack::{self, Profile};
 use crate::wire::{Map, Value};
@@ -176,7 +176,7 @@ impl Jobs {
             Some(other) => other.str_list().join(","),
             None => String::new(),
         };
-        let mut child = Command::new(std::env::current_exe()?)
+        let mut child = Command::new(program()?)
             .arg0(format!("{} Job-{} {fun:.100}", self.title, job.jid))
             .arg(FLAG)
             .stdin(Stdio::from(input))
@@ -304,11 +304,15 @@ impl Jobs {
     /// Asks all jobs and whatever they started to end.
     pub fn terminate(&mut self) -> Vec<Finished> {
         for running in &self.running {
-            self.ending.extend(signal_tree(running.child.id(), Signal::SIGTERM));
+            self.ending
+                .extend(signal_tree(running.child.id(), Signal::SIGTERM));
         }
         let waiting = std::mem::take(&mut self.waiting);
         let why = "The minion was stopped before it ran the job.";
-        waiting.iter().map(|job| self.failed(&job.jid, &job.load, why, 1)).collect()
+        waiting
+            .iter()
+            .map(|job| self.failed(&job.jid, &job.load, why, 1))
+            .collect()
     }
 
     /// Whether everything that was asked to end has ended.
@@ -377,7 +381,9 @@ impl Running {
 /// Signals the process group of a job, and the commands below it, which have groups of
 /// their own; gives those.
 fn signal_tree(pid: u32, with: Signal) -> Vec<Process> {
-    let below = Process::read(pid).map(|p| p.descendants()).unwrap_or_default();
+    let below = Process::read(pid)
+        .map(|p| p.descendants())
+        .unwrap_or_default();
     below.iter().for_each(|process| signal(process, with));
     // One that has ended meanwhile is what was wanted.
     let _ = killpg(raw(pid), with);

@@ -11,7 +11,11 @@ fn call(dir: &Path, args: &[&str]) -> (i32, String, String) {
         .output()
         .unwrap();
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
-    (out.status.code().unwrap(), text(out.stdout), text(out.stderr))
+    (
+        out.status.code().unwrap(),
+        text(out.stdout),
+        text(out.stderr),
+    )
 }
 
 fn local() -> tempfile::TempDir {
@@ -24,8 +28,18 @@ fn local() -> tempfile::TempDir {
 fn without_a_master() {
     let dir = local();
     let run = |args: &[&str]| call(dir.path(), args);
-    assert_eq!(run(&["--local", "test.ping"]), (0, "local:\n    True\n".into(), String::new()));
-    let (status, out, _) = run(&["--local", "--out=json", "--out-indent=-1", "test.arg", "é", "n=[1, 2]"]);
+    assert_eq!(
+        run(&["--local", "test.ping"]),
+        (0, "local:\n    True\n".into(), String::new())
+    );
+    let (status, out, _) = run(&[
+        "--local",
+        "--out=json",
+        "--out-indent=-1",
+        "test.arg",
+        "é",
+        "n=[1, 2]",
+    ]);
     let got: serde_json::Value = serde_json::from_str(&out).unwrap();
     assert_eq!((status, &got["local"]["args"][0]), (0, &"é".into()));
     assert_eq!(got["local"]["kwargs"]["n"], serde_json::json!([1, 2]));
@@ -38,8 +52,14 @@ fn exit_statuses() {
     let run = |args: &[&str]| call(dir.path(), args);
     assert_eq!(run(&["--local", "test.false"]).0, 0);
     assert_eq!(run(&["--local", "cmd.run", "exit 3"]).0, 1);
-    assert_eq!(run(&["--local", "--retcode-passthrough", "cmd.run", "exit 3"]).0, 3);
-    assert_eq!(run(&["--local", "no.such"]), (255, String::new(), "'no.such' is not available.\n".into()));
+    assert_eq!(
+        run(&["--local", "--retcode-passthrough", "cmd.run", "exit 3"]).0,
+        3
+    );
+    assert_eq!(
+        run(&["--local", "no.such"]),
+        (255, String::new(), "'no.such' is not available.\n".into())
+    );
     let (status, _, err) = run(&["--local", "test.sleep"]);
     assert_eq!(status, 1);
     assert!(err.starts_with("\nPassed invalid arguments: "), "{err}");
@@ -53,7 +73,10 @@ fn grains_and_documentation() {
     std::fs::write(dir.path().join("grains"), "rack: 7\n").unwrap();
     let (status, out, _) = call(dir.path(), &["--local", "-g", "--out=json"]);
     let got: serde_json::Value = serde_json::from_str(&out).unwrap();
-    assert_eq!((status, &got["local"]["id"], &got["local"]["rack"]), (0, &"m1".into(), &7.into()));
+    assert_eq!(
+        (status, &got["local"]["id"], &got["local"]["rack"]),
+        (0, &"m1".into(), &7.into())
+    );
     let (_, out, _) = call(dir.path(), &["--local", "--id=other", "grains.get", "id"]);
     assert_eq!(out, "local:\n    other\n");
     let (status, out, _) = call(dir.path(), &["-d", "test.pi"]);
@@ -70,8 +93,14 @@ fn with_a_master() {
     assert_eq!((status, out.as_str()), (0, "local:\n    hello\n"), "{err}");
     let (event, data) = wait(&mut bus, |e, _| e.tag.ends_with("/ret/m1"));
     assert_eq!(event.tag, format!("salt/job/{}/ret/m1", text(&data, "jid")));
-    assert_eq!((text(&data, "return"), text(&data, "fun")), ("hello", "test.echo"));
-    assert_eq!(data.get("fun_args"), Some(&Value::Array(vec!["hello".into()])));
+    assert_eq!(
+        (text(&data, "return"), text(&data, "fun")),
+        ("hello", "test.echo")
+    );
+    assert_eq!(
+        data.get("fun_args"),
+        Some(&Value::Array(vec!["hello".into()]))
+    );
 }
 
 #[test]

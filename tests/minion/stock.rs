@@ -46,9 +46,16 @@ impl Stock {
             .process_group(0)
             .spawn()
             .unwrap();
-        let stock = Stock { dir, bin, ports, child };
+        let stock = Stock {
+            dir,
+            bin,
+            ports,
+            child,
+        };
         let socket = stock.dir.path().join("run/master_event_pub.ipc");
-        eventually("the stock master's bus", || Subscriber::connect(&socket).is_ok());
+        eventually("the stock master's bus", || {
+            Subscriber::connect(&socket).is_ok()
+        });
         Some(stock)
     }
 
@@ -92,22 +99,37 @@ impl Drop for Stock {
 }
 
 fn under_stock(variable: &str) {
-    let Some(stock) = Stock::start(variable) else { return };
+    let Some(stock) = Stock::start(variable) else {
+        return;
+    };
     let mut bus = stock.listen();
-    let _minion = Minion::start(stock.ports, "m1", "minion_sign_messages: true\nacceptance_wait_time: 1");
+    let _minion = Minion::start(
+        stock.ports,
+        "m1",
+        "minion_sign_messages: true\nacceptance_wait_time: 1",
+    );
     wait(&mut bus, |e, _| e.tag == "salt/minion/m1/start");
 
     assert_eq!(stock.value(&["m1", "test.ping"]), true);
     let got = stock.value(&["m1", "test.arg", "grüße ☃", "7", "key=wért", "list=[1, 2]"]);
     assert_eq!(got["args"], serde_json::json!(["grüße ☃", 7]));
-    assert_eq!((&got["kwargs"]["key"], &got["kwargs"]["list"]), (&"wért".into(), &serde_json::json!([1, 2])));
-    assert_eq!(stock.value(&["m1", "cmd.run", "echo out; echo err >&2"]), "out\nerr");
+    assert_eq!(
+        (&got["kwargs"]["key"], &got["kwargs"]["list"]),
+        (&"wért".into(), &serde_json::json!([1, 2]))
+    );
+    assert_eq!(
+        stock.value(&["m1", "cmd.run", "echo out; echo err >&2"]),
+        "out\nerr"
+    );
     let (status, got) = stock.salt(&["m1", "cmd.run", "exit 4"]);
     assert_eq!((status, &got["m1"]), (1, &"".into()));
     assert_eq!(stock.value(&["m1", "grains.items"])["id"], "m1");
     assert_eq!(stock.value(&["m1", "pillar.raw", "colour"]), "blau ☃");
     assert_eq!(stock.value(&["-G", "kernel:Linux", "test.ping"]), true);
-    assert_eq!(stock.value(&["-C", "G@kernel:Linux and I@colour:blau*", "test.ping"]), true);
+    assert_eq!(
+        stock.value(&["-C", "G@kernel:Linux and I@colour:blau*", "test.ping"]),
+        true
+    );
 
     // A job that runs: published without waiting, found, killed.
     let out = Command::new(stock.bin.join("salt"))
@@ -124,11 +146,19 @@ fn under_stock(variable: &str) {
             break found;
         }
     };
-    assert_eq!((&found["fun"], &found["jid"]), (&"test.sleep".into(), &jid.as_str().into()));
+    assert_eq!(
+        (&found["fun"], &found["jid"]),
+        (&"test.sleep".into(), &jid.as_str().into())
+    );
     let said = stock.value(&["m1", "saltutil.kill_job", &jid]);
-    assert!(said.as_str().unwrap().starts_with("Signal 9 sent"), "{said}");
+    assert!(
+        said.as_str().unwrap().starts_with("Signal 9 sent"),
+        "{said}"
+    );
     let tag = format!("salt/job/{jid}/ret/m1");
-    wait(&mut bus, |e, data| e.tag == tag && text(data, "return").contains("signal 9"));
+    wait(&mut bus, |e, data| {
+        e.tag == tag && text(data, "return").contains("signal 9")
+    });
 
     let dir = tempfile::tempdir().unwrap();
     configure(dir.path(), stock.ports, "caller", "acceptance_wait_time: 1");
@@ -140,7 +170,9 @@ fn under_stock(variable: &str) {
         .unwrap();
     let got: Json = serde_json::from_slice(&called.stdout).unwrap();
     assert_eq!(got["local"], "blau ☃");
-    wait(&mut bus, |e, data| e.tag.ends_with("/ret/caller") && data.str("fun") == Some("pillar.raw"));
+    wait(&mut bus, |e, data| {
+        e.tag.ends_with("/ret/caller") && data.str("fun") == Some("pillar.raw")
+    });
 }
 
 #[test]
