@@ -104,6 +104,7 @@ impl Order {
 
 /// Runs the job on standard input; returns the exit status.
 pub fn run() -> i32 {
+    crate::sys::process::set_name("halite-minion");
     let mut bytes = Vec::new();
     let order = match std::io::stdin().lock().read_to_end(&mut bytes) {
         Ok(_) => Order::decode(&bytes),

@@ -8,7 +8,7 @@ use super::modules::proc::{self, Process};
 use super::publication::Job;
 use crate::config::MinionConfig;
 use crate::sys::daemon::REPORT_FD;
-use crate::sys::process::ROLE;
+use crate::sys::process::{ROLE, program};
 use crate::wire::ids::Jid;
 use crate::wire::msgpack::{self, Profile};
 use crate::wire::{Map, Value};
@@ -176,7 +176,7 @@ impl Jobs {
             Some(other) => other.str_list().join(","),
             None => String::new(),
         };
-        let mut child = Command::new(std::env::current_exe()?)
+        let mut child = Command::new(program()?)
             .arg0(format!("{} Job-{} {fun:.100}", self.title, job.jid))
             .arg(FLAG)
             .stdin(Stdio::from(input))

@@ -8,7 +8,7 @@
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::unix::process::CommandExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 /// Environment variable that names the role.
@@ -34,7 +34,7 @@ pub struct RoleSpec {
 
 impl RoleSpec {
     fn command(&self) -> io::Result<Command> {
-        let mut command = Command::new(std::env::current_exe()?);
+        let mut command = Command::new(program()?);
         command
             .arg0(&self.title)
             .env(ARGS, arguments().join(OsStr::new(SEPARATOR)))
@@ -60,6 +60,16 @@ impl RoleSpec {
             Err(e) => e,
         }
     }
+}
+
+/// This program, for starting it again: the file that runs, even if an upgrade has put
+/// another in its place since.
+pub fn program() -> io::Result<PathBuf> {
+    let own = Path::new("/proc/self/exe");
+    if own.exists() {
+        return Ok(own.to_owned());
+    }
+    std::env::current_exe()
 }
 
 /// The writing end of a pipe whose descriptor stands in an environment variable. It is
@@ -102,11 +112,7 @@ pub fn role() -> Option<String> {
 /// Sets the short name of this process and ties its life to its parent: when a
 /// supervisor is killed, its roles get SIGTERM rather than live on as orphans.
 pub fn settle(name: &str) {
-    let short: String = name.chars().take(COMM_LEN).collect();
-    if let Ok(short) = std::ffi::CString::new(short) {
-        // Cosmetic; a kernel that refuses it does no harm.
-        let _ = nix::sys::prctl::set_name(&short);
-    }
+    set_name(name);
     let Some(parent): Option<i32> = std::env::var(PARENT).ok().and_then(|p| p.parse().ok()) else {
         return;
     };
@@ -116,6 +122,15 @@ pub fn settle(name: &str) {
     // The parent may have died before the line above took effect.
     if nix::unistd::getppid().as_raw() != parent {
         std::process::exit(0);
+    }
+}
+
+/// Names this process in the list of tasks.
+pub fn set_name(name: &str) {
+    let short: String = name.chars().take(COMM_LEN).collect();
+    if let Ok(short) = std::ffi::CString::new(short) {
+        // Cosmetic; a kernel that refuses it does no harm.
+        let _ = nix::sys::prctl::set_name(&short);
     }
 }
 

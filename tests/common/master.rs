@@ -33,7 +33,8 @@ impl Master {
         Master::start(stock.program("salt-master"), extra)
     }
 
-    fn start(program: PathBuf, extra: &str) -> Master {
+    /// Starts the master that lies at `program`, with further lines of configuration.
+    pub fn start(program: PathBuf, extra: &str) -> Master {
         let dir = short_dir();
         let home = Home::create(dir.path().join("m"), "master");
         let ports = Ports::hold(2);
@@ -90,6 +91,16 @@ impl Master {
     /// The socket on which its events are heard.
     pub fn bus(&self) -> PathBuf {
         self.home.sockets().join("master_event_pub.ipc")
+    }
+
+    /// Process id of the main process.
+    pub fn id(&self) -> i32 {
+        self.process.as_ref().map_or(0, Process::id)
+    }
+
+    /// Whether this is a stock master.
+    pub fn is_stock(&self) -> bool {
+        self.program.ends_with("salt-master")
     }
 
     /// Directory for the minions of this master.

@@ -26,7 +26,8 @@ impl Minion {
         Minion::start(halite_program("halite-minion"), master, id, extra)
     }
 
-    fn start(program: PathBuf, master: &Master, id: &str, extra: &str) -> Minion {
+    /// Starts the minion that lies at `program`, with further lines of configuration.
+    pub fn start(program: PathBuf, master: &Master, id: &str, extra: &str) -> Minion {
         let home = Home::create(master.place(id), "minion");
         home.write(&format!(
             "root_dir: {root}\nid: {id}\nmaster: 127.0.0.1\nmaster_port: {}\npublish_port: {}\n\

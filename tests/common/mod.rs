@@ -5,7 +5,7 @@
 //! ports of its own, and ends with the guard that holds it.
 
 // Each test program uses its own part of this.
-#![allow(dead_code)]
+#![allow(dead_code, unused_imports)]
 
 pub mod check;
 pub mod cli;
@@ -62,7 +62,7 @@ impl Stock {
     }
 }
 
-/// Path of one of our programs; `None` while it is not written yet.
+/// Path of one of our programs.
 pub fn halite_program(name: &str) -> PathBuf {
     let own = std::env::current_exe().expect("a test has a path");
     let dir = own

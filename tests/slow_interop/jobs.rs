@@ -196,6 +196,10 @@ fn detached(fleet: &Fleet, cli: &Cli) -> Result<(), String> {
         .find(|w| w.len() == 20 && w.bytes().all(|b| b.is_ascii_digit()))
         .ok_or(ran.describe())?
         .to_owned();
+    if cli.is_halite() && fleet.master.is_stock() {
+        // halite-run reads the job store of a halite master only.
+        return Ok(());
+    }
     let all = looked_up(fleet, cli, &jid)?;
     each(&all, &fleet.ids(), &json!("später"))?;
     let list = cli.runner(&["jobs.list_jobs", "--out=json"]);
