@@ -128,7 +128,7 @@ fn signal_job(call: &mut Call<'_>) -> Result {
     }
 }
 
-/// Signals everything that the job started, then the job; the texts are stock's.
+/// Signals the job and everything that it started; the texts are stock's.
 fn send(call: &Call<'_>, job: &Map, signal: Signal) -> String {
     let jid = job.str("jid").unwrap_or_default();
     let process = proc::pid_of(job).and_then(Process::read);
@@ -145,24 +145,27 @@ fn send(call: &Call<'_>, job: &Map, signal: Signal) -> String {
     format!("Job {jid} was not running and job data has been cleaned up")
 }
 
-/// Commands have process groups of their own, so the groups of all descendants are
-/// reached as well as the job's. Our own group is never signalled as a group.
+/// Signals a job and all that it started. Commands have process groups of their own, so the
+/// groups of all descendants are reached as well as the job's; our own group is never
+/// signalled as a group. The job comes first: were its command ended before it, it would
+/// return as if nothing had happened.
 fn signal_tree(job: &Process, signal: Signal) -> nix::Result<()> {
     let own = nix::unistd::getpgrp().as_raw();
     let descendants = job.descendants();
-    let leads = |p: &Process| p.group == p.pid && raw(p.group) != own;
+    let reach = |p: &Process| {
+        let pid = Pid::from_raw(raw(p.pid));
+        if p.group == p.pid && raw(p.group) != own {
+            killpg(pid, signal)
+        } else {
+            kill(pid, signal)
+        }
+    };
+    let sent = reach(job);
     for process in &descendants {
         // One that has ended meanwhile is what was wanted.
-        let _ = if leads(process) {
-            killpg(Pid::from_raw(raw(process.pid)), signal)
-        } else {
-            kill(Pid::from_raw(raw(process.pid)), signal)
-        };
+        let _ = reach(process);
     }
-    if leads(job) {
-        return killpg(Pid::from_raw(raw(job.pid)), signal);
-    }
-    kill(Pid::from_raw(raw(job.pid)), signal)
+    sent
 }
 
 /// Pids are read from the kernel and fit; one that did not would reach nobody.
