@@ -157,6 +157,9 @@ impl Master {
     pub fn swarm_options(&self, minions: usize) -> Options {
         let mut options = Options::new(self.address(), minions, vec![keys("minion")]);
         options.record = true;
+        // A master that restarts is away for as long as the machine takes; the tests' own
+        // limits bound the wait.
+        options.tries = u32::MAX;
         options
     }
 
