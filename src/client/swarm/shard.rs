@@ -163,7 +163,17 @@ impl Shard {
             return;
         }
         self.minions[n].req = None;
-        self.repeat(n);
+        match self.minions[n].task.take() {
+            // A master that is away has not turned it down: this is no attempt.
+            Some(Task::Return(item, _)) => {
+                self.pause(n);
+                self.minions[n].queue.push_front(*item);
+            }
+            task => {
+                self.minions[n].task = task;
+                self.repeat(n);
+            }
+        }
     }
 
     /// Puts the task at hand back.
