@@ -148,7 +148,7 @@ impl<'a> Keys<'a> {
         for (_, text) in out.iter_mut().flat_map(|(_, group)| group) {
             *text = match form {
                 FingerForm::Body => finger(text, hash),
-                FingerForm::Text => pairs::in_pairs(&hash.hex(text.as_bytes())),
+                FingerForm::Text => crate::crypto::in_pairs(&hash.hex(text.as_bytes())),
             };
         }
         Ok(out)

@@ -117,7 +117,11 @@ impl std::error::Error for UnsupportedHash {}
 /// with its newline, in colon-separated pairs. Text that is no PEM is hashed whole
 /// (`salt/utils/crypt.py pem_finger`).
 pub fn finger(pem_text: &str, hash: HashType) -> String {
-    let digits = hash.hex(pem::fingerprint_text(pem_text).as_bytes());
+    in_pairs(&hash.hex(pem::fingerprint_text(pem_text).as_bytes()))
+}
+
+/// Hexadecimal digits in pairs joined by colons.
+pub fn in_pairs(digits: &str) -> String {
     let mut out = String::with_capacity(digits.len() / 2 * 3);
     for (i, digit) in digits.chars().enumerate() {
         if i > 0 && i % 2 == 0 {

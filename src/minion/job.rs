@@ -21,9 +21,6 @@ pub const FLAG: &str = "--run-job";
 /// Exit status of a process that was not given a job.
 const EXIT_NO_JOB: i32 = 64;
 
-/// The name in the process list.
-const COMM: &std::ffi::CStr = c"halite-job";
-
 /// Whether this process was started to run a job.
 pub fn wanted() -> bool {
     let mut args = std::env::args_os().skip(1);
@@ -104,7 +101,7 @@ impl Order {
 
 /// Runs the job on standard input; returns the exit status.
 pub fn run() -> i32 {
-    crate::sys::process::set_name("halite-minion");
+    crate::sys::process::set_name("halite-job");
     let mut bytes = Vec::new();
     let order = match std::io::stdin().lock().read_to_end(&mut bytes) {
         Ok(_) => Order::decode(&bytes),
@@ -135,8 +132,6 @@ pub fn run() -> i32 {
 
 /// Keeps the pipe for the result to this process alone, and ends with the minion.
 fn detach(parent: u32) -> std::io::Result<File> {
-    // Cosmetic; a kernel that refuses it does no harm.
-    let _ = nix::sys::prctl::set_name(COMM);
     nix::sys::prctl::set_pdeathsig(Signal::SIGTERM)?;
     // The minion may have ended before the line above took effect.
     if nix::unistd::getppid().as_raw() != i32::try_from(parent).unwrap_or(-1) {

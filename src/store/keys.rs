@@ -106,32 +106,29 @@ impl KeyStore {
 
     /// The key text of `id` in `state`, or `None`. Anything but a regular file counts as absent.
     pub fn get(&self, state: KeyState, id: &MinionId) -> io::Result<Option<String>> {
-        let path = self.path(state, id);
-        match std::fs::symlink_metadata(&path) {
-            Ok(m) if m.is_file() => {}
-            Ok(_) => return Ok(None),
-            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(e) => return Err(e),
-        }
-        match std::fs::read_to_string(&path) {
-            Ok(text) => Ok(Some(clean_key(&text))),
-            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(e) => Err(e),
-        }
+        let Some(octets) = self.read(state, id)? else {
+            return Ok(None);
+        };
+        let text = std::str::from_utf8(&octets)
+            .map_err(|e| io::Error::new(io::ErrorKind::InvalidData, e))?;
+        Ok(Some(clean_key(text)))
     }
 
     /// The file of `id` in `state` as it stands, with line feeds for line ends; `None` if
     /// there is no regular file. [`KeyStore::get`] gives the form that is compared.
     pub fn text(&self, state: KeyState, id: &MinionId) -> io::Result<Option<String>> {
+        Ok(self.read(state, id)?.map(|octets| plain_text(&octets)))
+    }
+
+    fn read(&self, state: KeyState, id: &MinionId) -> io::Result<Option<Vec<u8>>> {
         let path = self.path(state, id);
-        match std::fs::symlink_metadata(&path) {
-            Ok(m) if m.is_file() => {}
+        let octets = match std::fs::symlink_metadata(&path) {
+            Ok(m) if m.is_file() => std::fs::read(&path),
             Ok(_) => return Ok(None),
-            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(e) => return Err(e),
-        }
-        match std::fs::read(&path) {
-            Ok(octets) => Ok(Some(plain_text(&octets))),
+            Err(e) => Err(e),
+        };
+        match octets {
+            Ok(octets) => Ok(Some(octets)),
             Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(e) => Err(e),
         }

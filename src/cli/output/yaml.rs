@@ -1,6 +1,7 @@
 //! YAML as PyYAML's `safe_dump(allow_unicode=True)` writes it through libyaml, for the yaml outputter.
 
 use super::python::{float_repr, sorted_entries};
+use crate::wire::yaml::escape;
 use crate::wire::{Map, Value};
 use base64::Engine;
 use regex::Regex;
@@ -420,34 +421,6 @@ fn is_printable(c: char) -> bool {
         '\u{feff}' => false,
         c => ('\u{a0}'..='\u{fffd}').contains(&c),
     }
-}
-
-fn escape(c: char) -> String {
-    let short = match c {
-        '\0' => '0',
-        '\x07' => 'a',
-        '\x08' => 'b',
-        '\t' => 't',
-        '\n' => 'n',
-        '\x0b' => 'v',
-        '\x0c' => 'f',
-        '\r' => 'r',
-        '\x1b' => 'e',
-        '"' => '"',
-        '\\' => '\\',
-        '\u{85}' => 'N',
-        '\u{a0}' => '_',
-        '\u{2028}' => 'L',
-        '\u{2029}' => 'P',
-        c => {
-            return match u32::from(c) {
-                n @ ..=0xff => format!("\\x{n:02X}"),
-                n @ ..=0xffff => format!("\\u{n:04X}"),
-                n => format!("\\U{n:08X}"),
-            };
-        }
-    };
-    format!("\\{short}")
 }
 
 /// Which styles a text allows (libyaml `yaml_emitter_analyze_scalar`).

@@ -201,15 +201,3 @@ fn write_signature(
         .map_err(|e| KeyPairError::Io(path, e))?;
     Ok(true)
 }
-
-/// Hexadecimal digits in pairs joined by colons.
-pub(super) fn in_pairs(digits: &str) -> String {
-    let mut out = String::with_capacity(digits.len() / 2 * 3);
-    for (i, digit) in digits.chars().enumerate() {
-        if i > 0 && i % 2 == 0 {
-            out.push(':');
-        }
-        out.push(digit);
-    }
-    out
-}

@@ -354,10 +354,7 @@ pub(crate) enum PubkeySignature {
 
 impl PubkeySignature {
     /// Loads what the options name; `None` if the option is off.
-    pub fn load(
-        config: &MasterConfig,
-        _master_pub: &str,
-    ) -> Result<Option<PubkeySignature>, RoleError> {
+    pub fn load(config: &MasterConfig) -> Result<Option<PubkeySignature>, RoleError> {
         if !config.master_sign_pubkey {
             return Ok(None);
         }
@@ -384,14 +381,13 @@ impl PubkeySignature {
     fn for_algorithm(&self, algorithm: Signing, master_pub: &str) -> String {
         match self {
             PubkeySignature::Ready(text) => text.clone(),
-            PubkeySignature::Key(key) => base64_lines(&key.sign(algorithm, master_pub.as_bytes())),
+            PubkeySignature::Key(key) => base64_line(&key.sign(algorithm, master_pub.as_bytes())),
         }
     }
 }
 
-/// Base64 in lines of 76 characters, each ended (Python's `binascii.b2a_base64` gives one
-/// line; both decode alike).
-fn base64_lines(bytes: &[u8]) -> String {
+/// Base64 in one line with its end, as Python's `binascii.b2a_base64` gives it.
+fn base64_line(bytes: &[u8]) -> String {
     use base64::Engine;
     base64::engine::general_purpose::STANDARD.encode(bytes) + "\n"
 }

@@ -67,7 +67,7 @@ impl Context {
         publish.connect(&ipc_url(&config.sock_dir.join("publish_pull.ipc")))?;
         let master = crate::master::master_key(&config)?;
         let master_pub = crate::crypto::clean_key(&master.public().to_pem());
-        let signing = super::auth::PubkeySignature::load(&config, &master_pub)?;
+        let signing = super::auth::PubkeySignature::load(&config)?;
         Ok(Context {
             keys: open::key_store(&config),
             sessions: open::session_store(&config),

@@ -20,6 +20,7 @@ mod tests;
 
 pub use args::{parse_input, parse_kwarg, yamlify_arg};
 pub use emit::{emit, emit_flow, emit_scalar};
+pub use style::escape;
 
 use crate::wire::Value;
 use std::fmt;

@@ -154,7 +154,7 @@ impl Analysis {
 }
 
 /// The escape of a character within double quotes.
-pub(super) fn escape(c: char) -> String {
+pub fn escape(c: char) -> String {
     let short = match c {
         '\0' => '0',
         '\x07' => 'a',
