@@ -13,7 +13,9 @@ const LAYERS: &[&[&str]] = &[
     &["store"],
     &["render"],
     &["transport"],
-    &["master", "minion", "gateway", "client"],
+    &["master", "minion"],
+    &["client"],
+    &["engine", "gateway"],
     &["cli"],
 ];
 
