@@ -58,6 +58,9 @@ pub(super) fn command() -> clap::Command {
 
 /// Runs the command and returns its exit status.
 pub fn run() -> i32 {
+    if role().as_deref() == Some(master::access::eauth::child::ROLE) {
+        return master::access::eauth::child::run();
+    }
     let options: Options = match parse() {
         Ok(options) => options,
         Err(status) => return status,
@@ -115,6 +118,9 @@ fn check(config: &MasterConfig) -> i32 {
     let faults = master::check::faults(config);
     for warning in &config.warnings {
         println!("warning: {warning}");
+    }
+    for denial in master::check::denials(config) {
+        println!("warning: {denial}");
     }
     for fault in &faults {
         println!("error: {fault}");
@@ -178,6 +184,9 @@ fn serve(options: &Options, mut config: MasterConfig, role: &str) -> i32 {
     }
     for warning in std::mem::take(&mut config.warnings) {
         log::warn!("{warning}");
+    }
+    for denial in master::check::denials(&config) {
+        log::error!("{denial}");
     }
     let mut report = Report::inherited();
     if report.wanted() {

@@ -1,7 +1,9 @@
 //! What the master keeps: keys, session keys, jobs, minion data.
 
+pub mod audit;
 pub mod jobs;
 pub mod keys;
 pub mod minions;
 pub mod open;
 pub mod sessions;
+pub mod tokens;

@@ -5,6 +5,7 @@
 pub mod daemon;
 pub mod logging;
 pub mod net;
+pub mod pam;
 pub mod process;
 pub mod shared;
 pub mod signals;

@@ -8,8 +8,12 @@ pub(crate) enum Command {
     Auth,
     /// Echo; anyone.
     Ping,
-    /// A job; a local user who proves it by the key file.
+    /// A job; whom [`crate::master::access::Access`] lets.
     Publish,
+    /// A token; who proves himself to a system of external authentication.
+    MkToken,
+    /// What a token stands for; who has it.
+    GetToken,
 }
 
 impl Command {
@@ -19,6 +23,8 @@ impl Command {
             "_auth" => Command::Auth,
             "ping" => Command::Ping,
             "publish" => Command::Publish,
+            "mk_token" => Command::MkToken,
+            "get_token" => Command::GetToken,
             _ => return None,
         })
     }
@@ -29,6 +35,8 @@ impl Command {
             Command::Auth => "_auth",
             Command::Ping => "ping",
             Command::Publish => "publish",
+            Command::MkToken => "mk_token",
+            Command::GetToken => "get_token",
         }
     }
 }

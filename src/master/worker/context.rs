@@ -2,6 +2,7 @@
 
 use crate::config::MasterConfig;
 use crate::crypto::{Crypticle, KeyString, PrivateKey, PublicKey};
+use crate::master::access::Access;
 use crate::master::events::Bus;
 use crate::master::roles::RoleError;
 use crate::store::jobs::JobStore;
@@ -21,6 +22,7 @@ const PEERS_HELD: usize = 50_000;
 /// Stores, keys and sockets of one worker.
 pub(crate) struct Context {
     pub config: MasterConfig,
+    pub access: Access,
     pub keys: KeyStore,
     pub sessions: SessionStore,
     pub jobs: Box<dyn JobStore>,
@@ -69,6 +71,7 @@ impl Context {
         let master_pub = crate::crypto::clean_key(&master.public().to_pem());
         let signing = super::auth::PubkeySignature::load(&config)?;
         Ok(Context {
+            access: Access::new(&config),
             keys: open::key_store(&config),
             sessions: open::session_store(&config),
             jobs: Box::new(open::job_store(&config)),

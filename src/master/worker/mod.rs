@@ -13,7 +13,6 @@ mod aes;
 mod auth;
 mod clear;
 mod context;
-mod local;
 mod publish;
 
 use super::roles::{RoleError, Roles};
@@ -24,7 +23,6 @@ use crate::wire::envelope::{Body, Envelope, Refusal, clear_load};
 use crate::wire::msgpack::{self, Profile};
 use crate::wire::{Map, Value};
 use context::Context;
-pub(crate) use local::create_key_files;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime};
@@ -162,7 +160,9 @@ fn clear_request(worker: &mut Context, load: Map, peer: &str) -> Answer {
     let reply = match command {
         clear::Command::Auth => auth::request(worker, &load, peer),
         clear::Command::Ping => Ok(Value::Map(load)),
-        clear::Command::Publish => publish::request(worker, load),
+        clear::Command::Publish => publish::request(worker, load, peer),
+        clear::Command::MkToken => Ok(worker.access.mk_token(&load, peer)),
+        clear::Command::GetToken => Ok(worker.access.get_token(&load)),
     };
     match reply {
         Ok(reply) => Answer::clear(&reply),

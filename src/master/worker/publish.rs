@@ -2,9 +2,11 @@
 //! (`salt/master.py ClearFuncs.publish`, `_prep_pub`; reference `salt-protocol.md` 5.2, 7.2).
 
 use super::context::Context;
-use super::local;
 use crate::config::SaltSeries;
+use crate::master::access::rules::Reach;
+use crate::master::access::{Caller, scope};
 use crate::master::roles::RoleError;
+use crate::store::audit::Decision;
 use crate::store::keys::KeyState;
 use crate::store::minions::Known;
 use crate::target::{Kind, Target};
@@ -21,32 +23,60 @@ const EXTRAS: [&str; 5] = [
     "executor_opts",
 ];
 
+/// Keys of a request that prove who sends it; they are kept nowhere.
+const SECRETS: [&str; 3] = ["key", "token", "password"];
+
 /// Handles one publish request.
-pub(super) fn request(worker: &mut Context, load: Map) -> Result<Value, RoleError> {
+pub(super) fn request(
+    worker: &mut Context,
+    mut load: Map,
+    peer: &str,
+) -> Result<Value, RoleError> {
     let kwargs = load
         .get("kwargs")
         .and_then(Value::as_map)
         .cloned()
         .unwrap_or_default();
-    let user = load.str("user").unwrap_or_default();
-    let key = load.str("key").unwrap_or_default();
-    let foreign = ["token", "eauth"].into_iter().find(|k| kwargs.contains(k));
-    if foreign.is_some() || !local::authenticate(&worker.config, user, key) {
-        log::warn!("a publish request of user {user:?} was refused: authentication failed");
-        return Ok(refused(
-            worker,
-            load,
-            "AuthenticationError",
-            "Authentication error occurred.",
+    let fun = load.get("fun").cloned().unwrap_or_default();
+    let claimed = load.str("user").unwrap_or_default().to_owned();
+    if worker.access.blacklisted(&claimed, &fun) {
+        let who = (claimed.as_str(), "");
+        audit(worker, &load, who, peer, Err("publisher_acl_blacklist"));
+        return Ok(Value::Map(
+            crate::map! {"error" => error("AuthorizationError")},
         ));
     }
-    let target = match parse_target(&load, &kwargs) {
+    let caller = match worker.access.authenticate(&load, &kwargs, peer) {
+        Ok(caller) => caller,
+        Err(unproven) => {
+            let who = (unproven.user.as_str(), unproven.method.word());
+            audit(worker, &load, who, peer, Err(&unproven.why));
+            return Ok(refused(worker, load, "AuthenticationError"));
+        }
+    };
+    load.set("user", caller.user());
+    // None of this may reach a job cache, a listener or a minion.
+    strip_secrets(&mut load);
+    let mut target = match parse_target(&load, &kwargs) {
         Ok(target) => target,
         Err(why) => return Ok(no_match(&load, &why)),
     };
     let (minions, missing) = resolve(worker, &target)?;
+    let reach = authorize(worker, &caller, &load, &minions)?;
+    let who = (caller.user(), caller.proof());
+    if reach == Reach::Nobody {
+        audit(worker, &load, who, peer, Err("no permission"));
+        return Ok(refused(worker, load, "AuthorizationError"));
+    }
     if minions.is_empty() && !worker.config.order_masters {
         return Ok(no_match(&load, ""));
+    }
+    // A minion decides by its own grains whether it is meant. Where the permission is for
+    // certain minions, it is these that are meant and no other.
+    if reach == Reach::TheseMinions && !by_id(&target) {
+        target = Target::list(&minions.iter().filter_map(|id| id.parse().ok()).collect::<Vec<_>>());
+        load.set("tgt", minions.clone());
+        load.set("tgt_type", target.kind().name());
     }
     let jid = match load.str("jid").unwrap_or_default() {
         "" => {
@@ -66,7 +96,10 @@ pub(super) fn request(worker: &mut Context, load: Map) -> Result<Value, RoleErro
             }
         },
     };
-    let job = job_load(&load, &kwargs, &jid);
+    let mut job = job_load(&load, &kwargs, &jid);
+    if worker.config.order_masters {
+        job.set("auth_list", caller.auth_list());
+    }
     announce(worker, &load, &job, &jid, &minions, &missing);
     if !kwargs.get("nocache").is_some_and(Value::truthy) {
         let mut kept = load.clone();
@@ -74,8 +107,11 @@ pub(super) fn request(worker: &mut Context, load: Map) -> Result<Value, RoleErro
         worker.jobs.save_load(&jid, &kept, &minions, &missing)?;
     }
     send(worker, &target, &job, &minions)?;
+    load.set("jid", jid.as_str());
+    audit(worker, &load, who, peer, Ok(()));
     log::info!(
-        "user {user} published {} to {} minions, jid {jid}",
+        "user {} published {} to {} minions, jid {jid}",
+        caller.user(),
         shown(&job),
         minions.len()
     );
@@ -93,19 +129,77 @@ fn shown(job: &Map) -> String {
     }
 }
 
+fn by_id(target: &Target) -> bool {
+    matches!(target.kind(), Kind::Glob | Kind::Pcre | Kind::List)
+}
+
+fn strip_secrets(load: &mut Map) {
+    for secret in SECRETS {
+        load.remove(secret);
+        if let Some(Value::Map(kwargs)) = load.get_mut("kwargs") {
+            kwargs.remove(secret);
+        }
+    }
+}
+
+/// How far the caller's permissions reach for this job on these minions.
+fn authorize(
+    worker: &Context,
+    caller: &Caller,
+    load: &Map,
+    minions: &[String],
+) -> Result<Reach, RoleError> {
+    let fleet = fleet(worker)?;
+    // With lower masters, nobody here knows whom an empty list means there (CVE-2022-22941).
+    let unknown = minions.is_empty() && worker.config.order_masters;
+    let mut covers = |scope: &str| {
+        !unknown && scope::covers(scope, minions, &fleet, &worker.config.nodegroups)
+    };
+    let part = |key: &str| load.get(key).cloned().unwrap_or_default();
+    Ok(caller.may_publish(&part("fun"), &part("arg"), &mut covers))
+}
+
+fn audit(
+    worker: &Context,
+    load: &Map,
+    (user, method): (&str, &str),
+    from: &str,
+    verdict: Result<(), &str>,
+) {
+    if let Err(why) = verdict {
+        log::warn!("a publish request of user {user:?} from {from} was refused: {why}");
+    }
+    worker.access.note(&Decision {
+        what: "publish",
+        user,
+        method,
+        from,
+        target: load.get("tgt"),
+        function: load.get("fun"),
+        arguments: None,
+        jid: load.str("jid").unwrap_or_default(),
+        allowed: verdict.is_ok(),
+        reason: verdict.err().unwrap_or_default(),
+    });
+}
+
 fn parse_target(load: &Map, kwargs: &Map) -> Result<Target, String> {
     let tgt = load.get("tgt").ok_or("the request has no target")?;
     let kind = load.str("tgt_type").unwrap_or("glob");
     Target::parse(tgt, kind, kwargs.str("delimiter")).map_err(|e| e.to_string())
 }
 
-/// Ids expected to answer, and listed ids without an accepted key.
-fn resolve(worker: &Context, target: &Target) -> Result<(Vec<String>, Vec<String>), RoleError> {
-    let fleet = Known {
+fn fleet(worker: &Context) -> Result<Known<'_>, RoleError> {
+    Ok(Known {
         ids: worker.keys.list(KeyState::Accepted)?,
         cache: &worker.minions,
         caches_data: worker.config.minion_data_cache,
-    };
+    })
+}
+
+/// Ids expected to answer, and listed ids without an accepted key.
+fn resolve(worker: &Context, target: &Target) -> Result<(Vec<String>, Vec<String>), RoleError> {
+    let fleet = fleet(worker)?;
     let expected = target.expected(&fleet, &worker.config.nodegroups);
     if let Some(why) = expected.error {
         log::warn!("a target matches nothing: {why}");
@@ -131,20 +225,28 @@ fn no_match(load: &Map, why: &str) -> Value {
     })
 }
 
-fn refused(worker: &mut Context, mut load: Map, name: &str, message: &str) -> Value {
-    let error = crate::map! {"name" => name, "message" => message};
+/// Salt's errors of this command.
+fn error(name: &str) -> Map {
+    let message = match name {
+        "AuthenticationError" => "Authentication error occurred.",
+        _ => "Authorization error occurred.",
+    };
+    crate::map! {"name" => name, "message" => message}
+}
+
+fn refused(worker: &mut Context, mut load: Map, name: &str) -> Value {
     // Only a client that chose its jid waits under that tag.
     if let Some(Ok(jid)) = load
         .str("jid")
         .filter(|j| !j.is_empty())
         .map(str::parse::<Jid>)
     {
-        load.remove("key");
+        strip_secrets(&mut load);
         load.remove("kwargs");
-        load.set("error", error.clone());
+        load.set("error", error(name));
         worker.bus.fire(&format!("salt/job/{jid}/error"), load);
     }
-    Value::Map(crate::map! {"error" => error})
+    Value::Map(crate::map! {"error" => error(name)})
 }
 
 /// The load that minions get, in Salt's order of keys; the publisher adds `serial`.
@@ -207,8 +309,7 @@ fn announce(
 fn send(worker: &Context, target: &Target, job: &Map, minions: &[String]) -> Result<(), RoleError> {
     let mut parts = vec![msgpack::encode_map(job, Profile::Wire)];
     if worker.config.zmq_filtering {
-        let by_id = matches!(target.kind(), Kind::Glob | Kind::Pcre | Kind::List);
-        if by_id {
+        if by_id(target) {
             let sha1 = crate::crypto::HashType::Sha1;
             parts.extend(
                 minions
