@@ -3,6 +3,7 @@
 //! One file per command with its options; [`output`] shows results. Mains in `src/bin` only
 //! call a `run` here and exit with what it returns.
 
+mod auth;
 pub mod call;
 mod common;
 pub mod key;

@@ -154,6 +154,8 @@ options! {
         eauth_acl_module: String = "''";
         /// Seconds for which a token is good.
         token_expire: u64 = "43200";
+        /// File in which a command keeps its token. Empty: `salt_token` in `~/.config/salt` or in the home directory.
+        token_file: String = "''";
         /// Who may choose another time: true is everybody, or a map of systems to lists of users.
         token_expire_user_override: TokenOverride = "false";
         /// Keep the permissions of the time at which a token is made.

@@ -113,6 +113,7 @@ fn prepare(config: &MasterConfig) -> Result<(), RoleError> {
 /// The ports are above 1024, so nothing needs root from here on.
 fn become_user(config: &MasterConfig) -> Result<(), RoleError> {
     if user_name() == config.user {
+        super::access::local::create_publisher_keys(config)?;
         return Ok(());
     }
     if nix::unistd::geteuid().is_root() {

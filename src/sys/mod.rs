@@ -9,3 +9,4 @@ pub mod pam;
 pub mod process;
 pub mod shared;
 pub mod signals;
+pub mod terminal;

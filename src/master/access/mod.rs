@@ -161,9 +161,7 @@ impl Access {
 
     /// Whether a user, or one of these functions, is refused whatever is proven.
     pub fn blacklisted(&self, user: &str, fun: &Value) -> bool {
-        let functions = fun.str_list();
-        self.blacklist.user(user)
-            || self.blacklist.functions(functions.iter().map(String::as_str))
+        self.blacklist.user(user) || self.blacklist.function(fun)
     }
 
     /// Who sends a request. `fields` holds `token` or `eauth` with what belongs to it, `load` the

@@ -107,8 +107,17 @@ impl Blacklist {
         self.broken || self.users.iter().any(|expr| expr_match(name, expr))
     }
 
-    /// Whether nobody may call one of these functions.
-    pub fn functions<'a>(&self, mut names: impl Iterator<Item = &'a str>) -> bool {
-        self.broken || names.any(|name| self.modules.iter().any(|expr| expr_match(name, expr)))
+    /// Whether nobody may call this function, or one of this list. What is neither is refused
+    /// as soon as any function is.
+    pub fn function(&self, fun: &Value) -> bool {
+        let listed = |fun: &Value| match fun.as_str() {
+            Some(name) => self.modules.iter().any(|expr| expr_match(name, expr)),
+            None => !self.modules.is_empty(),
+        };
+        self.broken
+            || match fun {
+                Value::Array(funs) => funs.iter().any(listed),
+                single => listed(single),
+            }
     }
 }
