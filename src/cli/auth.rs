@@ -38,7 +38,6 @@ pub(crate) struct AuthOptions {
 
 impl AuthOptions {
     /// Whether the master is to be asked with a password or a token.
-    #[allow(dead_code)]
     pub(crate) fn wanted(&self) -> bool {
         self.eauth.is_some()
     }

@@ -10,6 +10,7 @@ pub mod key;
 pub mod master;
 pub mod minion;
 pub mod output;
+mod remote;
 pub mod run;
 pub mod salt;
 pub mod swarm;

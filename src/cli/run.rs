@@ -1,10 +1,11 @@
 //! `halite-run`: runners on the master's host.
 
-use super::common::{Common, EXIT_USAGE, OutputOptions, fail, parse};
+use super::auth::AuthOptions;
+use super::common::{Common, EXIT_USAGE, OutputOptions, Screen, fail, parse};
 use super::output::{Outputter, render};
 use super::salt::{output_config, start_log};
 use crate::client::runner::{self, Args, RunContext};
-use crate::config::load_master;
+use crate::config::{MasterConfig, load_master};
 use crate::sys::signals::StopFlag;
 use crate::wire::Value;
 use crate::wire::yaml::parse_input;
@@ -37,6 +38,9 @@ struct Options {
     /// Seconds to wait for minions; overrides the option `timeout`
     #[arg(short = 't', long, value_name = "SECONDS")]
     timeout: Option<u64>,
+
+    #[command(flatten)]
+    auth: AuthOptions,
 
     #[command(flatten)]
     output: OutputOptions,
@@ -74,6 +78,9 @@ pub fn run() -> i32 {
         Ok(screen) => screen,
         Err(e) => return fail(e, 1),
     };
+    if options.auth.wanted() {
+        return remote(&options, name, config, screen);
+    }
     let Some(function) = runner::find(name) else {
         return fail(
             format!("'{name}' is not available; `halite-run -d` lists what is"),
@@ -116,6 +123,24 @@ pub fn run() -> i32 {
                     .unwrap_or_else(|| "nested".into());
                 screen.show(&name, &ran.value);
             }
+            0
+        }
+        Err(e) => fail(e, 1),
+    }
+}
+
+/// Through the master, which decides what this user may do.
+fn remote(options: &Options, name: &str, config: MasterConfig, mut screen: Screen) -> i32 {
+    let mut client = match options.auth.client(config) {
+        Ok(client) => client,
+        Err(why) => return fail(why, 1),
+    };
+    let (positional, keyword) = parse_input(&options.args);
+    let patience = options.timeout.unwrap_or(super::remote::PATIENCE);
+    match super::remote::runner(&mut client, name, positional, keyword, patience) {
+        Ok(answer) => {
+            let out = screen.out.clone().or(answer.out);
+            screen.show(&out.unwrap_or_else(|| "nested".into()), &answer.value);
             0
         }
         Err(e) => fail(e, 1),

@@ -125,7 +125,8 @@ PUBLISH = [
      False, "the minion takes the text as a keyword argument, so that `evil` is the second"),
     ("keywords before the others", [{"*": [{"x.y": {"args": [None, "safe$"]}}]}], "x.y", [kw(a=1), "safe", "evil"], ["web1"],
      False, "the minion takes the map as keyword arguments, so that `evil` is the second"),
-    ("keyword given twice", [{"*": [{"x.y": {"kwargs": {"a": "safe$"}}}]}], "x.y", ["a=evil", kw(a="safe")], ["web1"]),
+    ("keyword given twice", [{"*": [{"x.y": {"kwargs": {"a": "safe$"}}}]}], "x.y", ["a=evil", kw(a="safe")], ["web1"],
+     False, "readers differ in which of the two counts"),
     ("keyword given twice, evil last", [{"*": [{"x.y": {"kwargs": {"a": "safe$"}}}]}], "x.y", [kw(a="safe"), "a=evil"], ["web1"]),
 ]
 

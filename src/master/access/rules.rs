@@ -68,7 +68,15 @@ pub struct Call {
     pub fun: String,
     positional: Vec<String>,
     keyword: Vec<(String, String)>,
+    /// A keyword argument is given twice: readers differ in which of the two counts, so that no
+    /// condition on arguments holds.
+    ambiguous: bool,
 }
+
+/// Fields of a request that are no arguments.
+const NO_ARGUMENTS: [&str; 10] = [
+    "cmd", "fun", "user", "key", "token", "eauth", "username", "password", "arg", "kwarg",
+];
 
 impl Call {
     /// A call with the arguments of a job. Keyword arguments are told from positional ones as
@@ -95,19 +103,25 @@ impl Call {
         call
     }
 
-    /// A call whose arguments are told apart already (runner, wheel).
-    pub fn of_parts(fun: &str, args: &[Value], kwargs: &Map) -> Call {
-        let text = |v: &Value| python_str(v).into_owned();
-        Call {
-            fun: fun.to_owned(),
-            positional: args.iter().map(text).collect(),
-            keyword: kwargs.iter().map(|(k, v)| (text(k), text(v))).collect(),
+    /// A runner or wheel call: the list `arg` and the map `kwarg`, or, without the latter, every
+    /// other key (`salt/client/mixins.py SyncClientMixin.low`).
+    pub fn of_low(fun: &str, low: &Map) -> Call {
+        let args = low.get("arg").and_then(Value::as_array).unwrap_or(&[]);
+        let mut call = Call::of_job(fun, args);
+        match low.get("kwarg").and_then(Value::as_map) {
+            Some(named) => named
+                .iter()
+                .for_each(|(k, v)| call.name(&python_str(k), &python_str(v))),
+            None => low
+                .iter()
+                .filter(|(k, _)| !NO_ARGUMENTS.iter().any(|no| k.is_str(no)))
+                .for_each(|(k, v)| call.name(&python_str(k), &python_str(v))),
         }
+        call
     }
 
-    /// A later value replaces an earlier one, as on the minion.
     fn name(&mut self, name: &str, value: &str) {
-        self.keyword.retain(|(known, _)| known != name);
+        self.ambiguous |= self.keyword.iter().any(|(known, _)| known == name);
         self.keyword.push((name.to_owned(), value.to_owned()));
     }
 
@@ -376,7 +390,9 @@ impl ArgumentRule {
             None => true,
             Some(pattern) => pattern.matches(text),
         };
-        self.args.len() <= call.positional.len()
+        let unconditional = self.args.is_empty() && self.kwargs.is_empty();
+        (unconditional || !call.ambiguous)
+            && self.args.len() <= call.positional.len()
             && self
                 .args
                 .iter()

@@ -13,8 +13,7 @@ impl Access {
     /// The answer to send.
     pub fn authorize_runner(&mut self, load: &Map, peer: &str) -> Result<Caller, Value> {
         let inner = load.get("kwarg").and_then(Value::as_map);
-        let inner = inner.cloned().unwrap_or_default();
-        let call = call(load, &inner);
+        let call = Call::of_low(name(load), &inner.cloned().unwrap_or_default());
         self.authorize(Form::Runner, load, &call, peer)
     }
 
@@ -23,7 +22,7 @@ impl Access {
     /// # Errors
     /// The answer to send.
     pub fn authorize_wheel(&mut self, load: &Map, peer: &str) -> Result<Caller, Value> {
-        let call = call(load, load);
+        let call = Call::of_low(name(load), load);
         self.authorize(Form::Wheel, load, &call, peer)
     }
 
@@ -53,7 +52,6 @@ impl Access {
             Rights::Listed(list) => list.special(form, call),
         };
         let who = (caller.user.as_str(), caller.proof.as_str());
-        let name = caller.method.error_name();
         let refused = match verdict {
             Special::Allowed => {
                 self.record(form, load, who, peer, Ok(()));
@@ -63,7 +61,10 @@ impl Access {
                 "SaltInvocationError",
                 "A command invocation error occurred: Check syntax.",
             ),
-            Special::Denied => error(name, &denied(caller.method.word(), &caller.user)),
+            Special::Denied => error(
+                caller.method.error_name(),
+                &denied(caller.method.word(), &caller.user),
+            ),
         };
         log::warn!(
             "user {:?} of {peer} may not call the {} function {:?}",
@@ -96,11 +97,8 @@ impl Access {
     }
 }
 
-fn call(load: &Map, parts: &Map) -> Call {
-    let args = parts.get("arg").and_then(Value::as_array).unwrap_or(&[]);
-    let none = Map::new();
-    let kwargs = parts.get("kwarg").and_then(Value::as_map).unwrap_or(&none);
-    Call::of_parts(load.str("fun").unwrap_or_default(), args, kwargs)
+fn name(load: &Map) -> &str {
+    load.str("fun").unwrap_or_default()
 }
 
 fn unauthenticated(unproven: &Unproven) -> Value {

@@ -86,13 +86,8 @@ fn runners_and_wheels_as_stock_salt_decides() {
             "runner" => Form::Runner,
             _ => Form::Wheel,
         };
-        let none = Map::new();
         let args = case.get("args").and_then(Value::as_map).unwrap();
-        let call = Call::of_parts(
-            case.str("fun").unwrap(),
-            args.get("arg").and_then(Value::as_array).unwrap_or(&[]),
-            args.get("kwarg").and_then(Value::as_map).unwrap_or(&none),
-        );
+        let call = Call::of_low(case.str("fun").unwrap(), args);
         let verdict = match list.special(form, &call) {
             rules::Special::Allowed => Value::from(true),
             rules::Special::Denied => false.into(),
@@ -420,6 +415,20 @@ fn runner_and_wheel_need_their_own_permission() {
     let expected = map! {"error" => map! {"name" => "EauthAuthenticationError",
         "message" => "Authentication failure of type \"eauth\" occurred for user fred."}};
     assert_eq!(refused, Value::Map(expected));
+}
+
+#[test]
+fn arguments_of_runners_hide_nowhere() {
+    let rules = map! {"@jobs" => vec![Value::Map(map! {"lookup_jid" => map! {"kwargs" => map! {"jid" => "2024"}}})]};
+    let list = AuthList::parse(&vec![Value::Map(rules)].into());
+    let allowed = |low: Map| list.special(Form::Runner, &Call::of_low("jobs.lookup_jid", &low)) == rules::Special::Allowed;
+    let evil: Map = map! {"__kwarg__" => true, "jid" => "1999"};
+    let good = map! {"jid" => "2024"};
+    assert!(allowed(map! {"kwarg" => good.clone()}));
+    assert!(allowed(map! {"jid" => "2024", "fun" => "x", "user" => "fred"}));
+    assert!(!allowed(map! {"jid" => "1999"}));
+    assert!(!allowed(map! {"arg" => vec![Value::Map(evil)], "kwarg" => good.clone()}));
+    assert!(!allowed(map! {"arg" => vec![Value::from("jid=1999")], "kwarg" => good}));
 }
 
 #[test]
