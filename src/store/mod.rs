@@ -5,5 +5,6 @@ pub mod jobs;
 pub mod keys;
 pub mod minions;
 pub mod open;
+pub mod presence;
 pub mod sessions;
 pub mod tokens;

@@ -9,4 +9,5 @@ pub mod pam;
 pub mod process;
 pub mod shared;
 pub mod signals;
+pub mod slots;
 pub mod terminal;

@@ -7,23 +7,23 @@ use crate::wire::{Map, Value};
 
 impl Access {
     /// Who sends a `runner` request, if he may. The arguments are those of its map `kwarg`, which
-    /// has `arg` and `kwarg` in its turn.
+    /// has `arg` and `kwarg` in its turn. `jid` is for the audit log.
     ///
     /// # Errors
     /// The answer to send.
-    pub fn authorize_runner(&mut self, load: &Map, peer: &str) -> Result<Caller, Value> {
+    pub fn authorize_runner(&mut self, load: &Map, peer: &str, jid: &str) -> Result<Caller, Value> {
         let inner = load.get("kwarg").and_then(Value::as_map);
         let call = Call::of_low(name(load), &inner.cloned().unwrap_or_default());
-        self.authorize(Form::Runner, load, &call, peer)
+        self.authorize(Form::Runner, load, &call, (peer, jid))
     }
 
     /// Who sends a `wheel` request, if he may. The arguments are `arg` and `kwarg` of the load.
     ///
     /// # Errors
     /// The answer to send.
-    pub fn authorize_wheel(&mut self, load: &Map, peer: &str) -> Result<Caller, Value> {
+    pub fn authorize_wheel(&mut self, load: &Map, peer: &str, jid: &str) -> Result<Caller, Value> {
         let call = Call::of_low(name(load), load);
-        self.authorize(Form::Wheel, load, &call, peer)
+        self.authorize(Form::Wheel, load, &call, (peer, jid))
     }
 
     fn authorize(
@@ -31,8 +31,9 @@ impl Access {
         form: Form,
         load: &Map,
         call: &Call,
-        peer: &str,
+        origin: (&str, &str),
     ) -> Result<Caller, Value> {
+        let (peer, _) = origin;
         let caller = match self.authenticate(load, load, peer) {
             Ok(caller) => caller,
             Err(unproven) => {
@@ -42,7 +43,7 @@ impl Access {
                     form.name(),
                     unproven.why
                 );
-                self.record(form, load, (user, method), peer, Err(&unproven.why));
+                self.record(form, load, (user, method), origin, Err(&unproven.why));
                 return Err(unauthenticated(&unproven));
             }
         };
@@ -54,7 +55,7 @@ impl Access {
         let who = (caller.user.as_str(), caller.proof.as_str());
         let refused = match verdict {
             Special::Allowed => {
-                self.record(form, load, who, peer, Ok(()));
+                self.record(form, load, who, origin, Ok(()));
                 return Ok(caller);
             }
             Special::Malformed => error(
@@ -72,7 +73,7 @@ impl Access {
             form.name(),
             call.fun
         );
-        self.record(form, load, who, peer, Err("no permission"));
+        self.record(form, load, who, origin, Err("no permission"));
         Err(refused)
     }
 
@@ -81,7 +82,7 @@ impl Access {
         form: Form,
         load: &Map,
         (user, method): (&str, &str),
-        from: &str,
+        (from, jid): (&str, &str),
         verdict: Result<(), &str>,
     ) {
         self.note(&Decision {
@@ -90,6 +91,7 @@ impl Access {
             method,
             from,
             function: load.get("fun"),
+            jid,
             allowed: verdict.is_ok(),
             reason: verdict.err().unwrap_or_default(),
             ..Decision::default()

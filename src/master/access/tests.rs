@@ -275,7 +275,7 @@ fn an_unknown_system_proves_nothing() {
     ];
     for fields in odd {
         assert!(access.authenticate(&Map::new(), &fields, "").is_err(), "{fields:?}");
-        let special = access.authorize_runner(&fields, "").unwrap_err();
+        let special = access.authorize_runner(&fields, "", "").unwrap_err();
         let error = special.as_map().unwrap().get("error").unwrap().as_map().unwrap().clone();
         assert_eq!(error.str("name"), Some("EauthAuthenticationError"));
         assert_eq!(access.mk_token(&fields, ""), Value::from(""));
@@ -397,8 +397,8 @@ fn runner_and_wheel_need_their_own_permission() {
         let mut load = login("file", user, "geheim");
         load.set("fun", fun);
         match wheel {
-            true => access.authorize_wheel(&load, "").map(|c| c.user().to_owned()),
-            false => access.authorize_runner(&load, "").map(|c| c.user().to_owned()),
+            true => access.authorize_wheel(&load, "", "").map(|c| c.user().to_owned()),
+            false => access.authorize_runner(&load, "", "").map(|c| c.user().to_owned()),
         }
     };
     assert_eq!(ask("fred", "jobs.list_jobs", false).unwrap(), "fred");
@@ -436,12 +436,12 @@ fn a_local_user_of_publisher_acl_is_no_root_for_runners() {
     let acl = map! {"publisher_acl" => map! {"fred" => words(&[".*"])}};
     let (_dir, mut access, keys) = access(acl, &["saltmaster", "fred"]);
     let load = |user: &str| map! {"user" => user, "key" => keys[user].as_str(), "fun" => "key.delete"};
-    assert!(access.authorize_wheel(&load("fred"), "").is_err());
-    assert!(access.authorize_wheel(&load("saltmaster"), "").is_ok());
+    assert!(access.authorize_wheel(&load("fred"), "", "").is_err());
+    assert!(access.authorize_wheel(&load("saltmaster"), "", "").is_ok());
     let mut keyed = load("saltmaster");
     keyed.remove("user");
-    assert!(access.authorize_wheel(&keyed, "").is_ok(), "no user means the owner of the key");
-    assert!(access.authorize_wheel(&map! {"fun" => "key.delete"}, "").is_err());
+    assert!(access.authorize_wheel(&keyed, "", "").is_ok(), "no user means the owner of the key");
+    assert!(access.authorize_wheel(&map! {"fun" => "key.delete"}, "", "").is_err());
 }
 
 #[test]

@@ -14,6 +14,10 @@ pub(crate) enum Command {
     MkToken,
     /// What a token stands for; who has it.
     GetToken,
+    /// A function of the master in a process of its own; whoever [`crate::master::access::Access`] lets.
+    Runner,
+    /// A function of the master, answered with its result; whoever [`crate::master::access::Access`] lets.
+    Wheel,
 }
 
 impl Command {
@@ -25,6 +29,8 @@ impl Command {
             "publish" => Command::Publish,
             "mk_token" => Command::MkToken,
             "get_token" => Command::GetToken,
+            "runner" => Command::Runner,
+            "wheel" => Command::Wheel,
             _ => return None,
         })
     }
@@ -37,6 +43,8 @@ impl Command {
             Command::Publish => "publish",
             Command::MkToken => "mk_token",
             Command::GetToken => "get_token",
+            Command::Runner => "runner",
+            Command::Wheel => "wheel",
         }
     }
 }

@@ -79,14 +79,7 @@ pub(super) fn request(
         load.set("tgt_type", target.kind().name());
     }
     let jid = match load.str("jid").unwrap_or_default() {
-        "" => {
-            let jid = worker.jids.next();
-            if worker.config.unique_jid {
-                jid.with_pid(std::process::id())
-            } else {
-                jid
-            }
-        }
+        "" => worker.new_jid(),
         text => match text.parse::<Jid>() {
             Ok(jid) => jid,
             Err(e) => {

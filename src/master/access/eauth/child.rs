@@ -97,7 +97,9 @@ fn talk(child: &mut Child, question: &[u8]) -> io::Result<Vec<u8>> {
 /// The child's side: one question, one answer. Returns the exit status.
 pub fn run() -> i32 {
     process::set_name(ROLE);
-    // If the worker dies meanwhile, nobody waits for the answer.
+    // If the worker dies meanwhile, nobody waits for the answer; the alarm is for a worker that
+    // died before this line.
+    let _ = nix::sys::prctl::set_pdeathsig(nix::sys::signal::Signal::SIGKILL);
     nix::unistd::alarm::set(DEADLINE.as_secs() as u32 + 5);
     match serve() {
         Ok(()) => 0,
