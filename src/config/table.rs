@@ -132,7 +132,7 @@ macro_rules! options {
             fn typed_map(&self) -> $crate::wire::Map {
                 let mut map = $crate::wire::Map::new();
                 $($(map.set(
-                    stringify!($option),
+                    $crate::config::table::key!($option $($key)?),
                     $crate::config::OptionValue::to_value(&self.$option),
                 );)*)*
                 map

@@ -79,7 +79,8 @@ impl Directory<'_> {
 
     fn connect(&self) -> Result<LdapConn, String> {
         let scheme = if self.on("tls") { "ldaps" } else { "ldap" };
-        let single = format!("{scheme}://{}:{}", self.text("server"), self.text("port"));
+        let port = self.settings.get("port").and_then(Value::as_int);
+        let single = format!("{scheme}://{}:{}", self.text("server"), port.unwrap_or(389));
         let urls = match self.text("uri") {
             "" => single.as_str(),
             listed => listed,
