@@ -2,9 +2,9 @@
 //!
 //! PAM needs root, LDAP the program `slapd`; without them these tests say so and pass.
 
+mod common;
 #[path = "access/cve.rs"]
 mod cve;
-mod common;
 #[path = "access/file.rs"]
 mod file;
 #[path = "access/ldap.rs"]
@@ -38,7 +38,9 @@ impl Place {
         let minion = Minion::halite(&master, "m1", "");
         let cli = master.halite_cli();
         wait_until("the minion answers", || {
-            cli.salt(&["m1", "test.ping", "--out=json", "-t", "1"]).status == Some(0)
+            cli.salt(&["m1", "test.ping", "--out=json", "-t", "1"])
+                .status
+                == Some(0)
         });
         Place {
             master,
@@ -73,7 +75,9 @@ impl Place {
     pub fn audit(&self) -> Vec<serde_json::Value> {
         let path = self.master.home.root().join("var/log/salt/audit");
         let text = std::fs::read_to_string(path).unwrap_or_default();
-        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+        text.lines()
+            .map(|line| serde_json::from_str(line).unwrap())
+            .collect()
     }
 
     /// Whatever lies below the master's directory and holds this text.
@@ -115,12 +119,20 @@ pub fn allowed(ran: &Ran) {
 pub fn unproven(ran: &Ran) {
     assert_ne!(ran.status, Some(0), "{}", ran.describe());
     let told = format!("{}{}", ran.out, ran.err);
-    assert!(told.contains("Authentication error occurred."), "{}", ran.describe());
+    assert!(
+        told.contains("Authentication error occurred."),
+        "{}",
+        ran.describe()
+    );
 }
 
 /// The user may not do this.
 pub fn refused(ran: &Ran) {
     assert_ne!(ran.status, Some(0), "{}", ran.describe());
     let told = format!("{}{}", ran.out, ran.err);
-    assert!(told.contains("Authorization error occurred."), "{}", ran.describe());
+    assert!(
+        told.contains("Authorization error occurred."),
+        "{}",
+        ran.describe()
+    );
 }

@@ -111,7 +111,9 @@ fn token_file(config: &MasterConfig) -> Option<PathBuf> {
     }
     let home = home?;
     let xdg = std::env::var_os("XDG_CONFIG_HOME").filter(|dir| !dir.is_empty());
-    let xdg = xdg.map_or_else(|| home.join(".config"), PathBuf::from).join("salt");
+    let xdg = xdg
+        .map_or_else(|| home.join(".config"), PathBuf::from)
+        .join("salt");
     let dir = if xdg.is_dir() { xdg } else { home };
     Some(dir.join("salt_token"))
 }

@@ -13,11 +13,11 @@ use crate::config::{MasterConfig, load_master};
 use crate::store::audit::{AuditLog, Decision};
 use crate::store::keys::KeyState;
 use crate::sys::process::{drop_privileges, user_name};
+use crate::wire::Value;
 pub(super) use options::command;
 use options::{Action, Options};
 use remote::Store;
 use show::Screen;
-use crate::wire::Value;
 use std::io::{self, BufRead};
 use std::path::Path;
 
@@ -58,7 +58,7 @@ pub fn run() -> i32 {
         Err(why) => return fail(why, super::common::EXIT_USAGE),
     };
     let keys = match options.auth.wanted() {
-        false => Store::Here(Keys::new(&config)),
+        false => Store::Here(Box::new(Keys::new(&config))),
         true => match options.auth.client(config.clone()) {
             Ok(client) => Store::There(Box::new(client)),
             Err(why) => return fail(why, 1),

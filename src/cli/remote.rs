@@ -77,7 +77,9 @@ fn ended(mut data: Map) -> Result<Answer, ClientError> {
         return Err(ClientError::Refused(String::new(), why));
     }
     Ok(match value {
-        Value::Map(mut map) if map.len() == 2 && map.contains("data") && map.contains("outputter") => {
+        Value::Map(mut map)
+            if map.len() == 2 && map.contains("data") && map.contains("outputter") =>
+        {
             Answer {
                 out: map.str("outputter").map(str::to_owned),
                 value: map.remove("data").unwrap_or_default(),

@@ -153,7 +153,11 @@ impl OptionValue for TokenOverride {
             TokenOverride::All(all) => (*all).into(),
             TokenOverride::Users(systems) => {
                 let pairs = systems.iter();
-                Value::Map(pairs.map(|(s, users)| (s.as_str(), users.clone())).collect())
+                Value::Map(
+                    pairs
+                        .map(|(s, users)| (s.as_str(), users.clone()))
+                        .collect(),
+                )
             }
         }
     }

@@ -323,7 +323,10 @@ mod tests {
             d.submit(now, 0, Class::Login, i).unwrap();
         }
         assert_eq!(take(&mut d).unwrap().2, 0);
-        assert!(take(&mut d).is_none(), "others wait, although workers are idle");
+        assert!(
+            take(&mut d).is_none(),
+            "others wait, although workers are idle"
+        );
         for class in [Class::Auth, Class::Publish] {
             d.submit(now, 0, class, 99).unwrap();
             assert_eq!(take(&mut d).unwrap().2, 99);

@@ -75,10 +75,7 @@ fn line(decision: &Decision) -> String {
             map.set(key, cut(text));
         }
     }
-    for (key, value) in [
-        ("target", decision.target),
-        ("function", decision.function),
-    ] {
+    for (key, value) in [("target", decision.target), ("function", decision.function)] {
         if let Some(value) = value {
             map.set(key, shown(value));
         }
@@ -91,7 +88,11 @@ fn line(decision: &Decision) -> String {
     }
     map.set(
         "verdict",
-        if decision.allowed { "allowed" } else { "refused" },
+        if decision.allowed {
+            "allowed"
+        } else {
+            "refused"
+        },
     );
     if !decision.reason.is_empty() {
         map.set("reason", cut(decision.reason));
@@ -166,8 +167,10 @@ mod tests {
         std::fs::rename(&path, dir.path().join("old")).unwrap();
         log.write(&Decision::default());
         let old = std::fs::read_to_string(dir.path().join("old")).unwrap();
-        let lines: Vec<serde_json::Value> =
-            old.lines().map(|l| serde_json::from_str(l).unwrap()).collect();
+        let lines: Vec<serde_json::Value> = old
+            .lines()
+            .map(|l| serde_json::from_str(l).unwrap())
+            .collect();
         assert_eq!(lines.len(), 2);
         assert_eq!(lines[0]["user"], "fr\"ed\n");
         assert_eq!(lines[0]["verdict"], "allowed");

@@ -73,7 +73,9 @@ impl Token {
 
     /// The one place that decides whether a token has ended.
     fn expired(&self, now: f64) -> bool {
-        !(self.expire > now)
+        // A time that is no number is over.
+        let lives = self.expire > now;
+        !lives
     }
 }
 
@@ -130,8 +132,8 @@ impl TokenStore {
     /// # Errors
     /// The file cannot be read; the token may be good all the same.
     pub fn get(&self, token: &str, now: f64) -> io::Result<Option<Token>> {
-        let shaped = (16..=128).contains(&token.len())
-            && token.bytes().all(|b| b.is_ascii_hexdigit());
+        let shaped =
+            (16..=128).contains(&token.len()) && token.bytes().all(|b| b.is_ascii_hexdigit());
         if !shaped {
             return Ok(None);
         }
@@ -214,7 +216,10 @@ mod tests {
         assert_eq!(file.metadata().unwrap().mode() & 0o777, 0o600);
         let kept = std::fs::read(&file).unwrap();
         let inside = kept.windows(64).any(|w| w == text.as_bytes());
-        assert!(!inside && !file.ends_with(&text), "the token stands nowhere");
+        assert!(
+            !inside && !file.ends_with(&text),
+            "the token stands nowhere"
+        );
         assert_eq!(store.get(&text, 100.0).unwrap(), None);
         assert!(!file.exists(), "an ended token is removed");
         assert_eq!(store.get(&text, 60.0).unwrap(), None, "and stays so");
@@ -226,7 +231,13 @@ mod tests {
         let store = TokenStore::new(dir.path(), HashType::Md5);
         let text = store.create(&token(100.0)).unwrap();
         assert_eq!(text.len(), 32);
-        let named = store.path(&text).file_name().unwrap().to_str().unwrap().to_owned();
+        let named = store
+            .path(&text)
+            .file_name()
+            .unwrap()
+            .to_str()
+            .unwrap()
+            .to_owned();
         let up = format!("../tokens/{text}");
         for wrong in ["", "../../etc/passwd", &named, &text[1..], &up] {
             assert_eq!(store.get(wrong, 60.0).unwrap(), None, "{wrong}");

@@ -146,7 +146,11 @@ extern "C" fn answer(
         // SAFETY: Linux-PAM passes an array of `count` pointers to messages.
         let style = unsafe {
             let message = *messages.add(n);
-            if message.is_null() { 0 } else { (*message).style }
+            if message.is_null() {
+                0
+            } else {
+                (*message).style
+            }
         };
         let text = match style {
             PROMPT_ECHO_OFF => answers.password.as_ptr(),

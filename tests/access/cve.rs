@@ -6,15 +6,24 @@ use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::CommandExt;
 use std::time::Duration;
 
-const LOCAL: &str = "publisher_acl:\n  nobody: [test.ping]\npublisher_acl_blacklist:\n  users: [daemon]\n";
+const LOCAL: &str =
+    "publisher_acl:\n  nobody: [test.ping]\npublisher_acl_blacklist:\n  users: [daemon]\n";
 
 /// Runs `halite` as another account of this host, in the group of the master's.
 fn as_account(place: &Place, user: &str, args: &[&str]) -> super::Ran {
     let account = User::from_name(user).unwrap().unwrap();
     let mut command = place.cli.command("salt");
-    command.args(args).args(["--out=json"]).uid(account.uid.as_raw()).gid(0);
+    command
+        .args(args)
+        .args(["--out=json"])
+        .uid(account.uid.as_raw())
+        .gid(0);
     command.env("HOME", "/nonexistent").env_remove("SUDO_USER");
-    super::run(command, format!("as {user} {args:?}"), Duration::from_secs(60))
+    super::run(
+        command,
+        format!("as {user} {args:?}"),
+        Duration::from_secs(60),
+    )
 }
 
 #[test]
@@ -24,13 +33,19 @@ fn a_local_user_with_a_key_of_his_own() {
         return;
     }
     let place = Place::start(LOCAL);
-    for dir in [place.master.home.root(), place.master.home.root().parent().unwrap()] {
+    for dir in [
+        place.master.home.root(),
+        place.master.home.root().parent().unwrap(),
+    ] {
         std::fs::set_permissions(dir, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
     }
     let key = place.master.home.cache().join(".nobody_key");
     let nobody = User::from_name("nobody").unwrap().unwrap();
     let meta = key.metadata().unwrap();
-    assert_eq!((meta.uid(), meta.mode() & 0o777), (nobody.uid.as_raw(), 0o600));
+    assert_eq!(
+        (meta.uid(), meta.mode() & 0o777),
+        (nobody.uid.as_raw(), 0o600)
+    );
     allowed(&as_account(&place, "nobody", &["m1", "test.ping"]));
     refused(&as_account(&place, "nobody", &["m1", "cmd.run", "id"]));
     let other = as_account(&place, "daemon", &["m1", "test.ping"]);
@@ -57,7 +72,10 @@ external_auth:
     });
     // The tool would not use an old file; a client that does gets nothing.
     let now = std::time::SystemTime::now();
-    let file = std::fs::File::options().write(true).open(place.token_file()).unwrap();
+    let file = std::fs::File::options()
+        .write(true)
+        .open(place.token_file())
+        .unwrap();
     file.set_modified(now + Duration::from_secs(60)).unwrap();
     unproven(&place.run(&place.cli, "salt", &["-a", "file", "m1", "test.ping"]));
 }
@@ -77,6 +95,11 @@ external_auth:
     let place = Place::start(config);
     allowed(&place.salt("file", "fred", "geheim", &["m1", "test.ping"]));
     refused(&place.salt("file", "fred", "geheim", &["lower1", "test.ping"]));
-    let mary = place.salt("file", "mary", "geheim", &["--async", "lower1", "test.ping"]);
+    let mary = place.salt(
+        "file",
+        "mary",
+        "geheim",
+        &["--async", "lower1", "test.ping"],
+    );
     assert_eq!(mary.status, Some(0), "{}", mary.describe());
 }

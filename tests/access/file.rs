@@ -44,10 +44,20 @@ fn users_of_a_file() {
     allowed(&mary(&["-G", "os:*", "test.version"]));
     let audit = place.audit();
     let last = audit.last().unwrap();
-    assert_eq!((&last["user"], &last["method"]), (&"mary".into(), &"eauth:file".into()));
-    assert_eq!((&last["verdict"], &last["target"]), (&"allowed".into(), &serde_json::json!(["m1"])));
+    assert_eq!(
+        (&last["user"], &last["method"]),
+        (&"mary".into(), &"eauth:file".into())
+    );
+    assert_eq!(
+        (&last["verdict"], &last["target"]),
+        (&"allowed".into(), &serde_json::json!(["m1"]))
+    );
     assert_eq!(last["from"], "127.0.0.1");
-    assert!(audit.iter().any(|l| l["verdict"] == "refused" && l["function"] == "cmd.run"));
+    assert!(
+        audit
+            .iter()
+            .any(|l| l["verdict"] == "refused" && l["function"] == "cmd.run")
+    );
     let kept = place.files_with("geheim");
     assert!(kept.is_empty(), "passwords are kept nowhere: {kept:?}");
 }
@@ -68,26 +78,52 @@ fn tokens() {
     refused(&with_token(&["m1", "cmd.run", "id"]));
     let token = std::fs::read_to_string(place.token_file()).unwrap();
     let kept = place.files_with(&token);
-    assert!(kept.is_empty(), "the token stands nowhere at the master: {kept:?}");
+    assert!(
+        kept.is_empty(),
+        "the token stands nowhere at the master: {kept:?}"
+    );
 
     let runs = with_tool(&place, "salt-run", &["jobs.list_jobs", "--out=json"]);
     assert_eq!(runs.status, Some(0), "{}", runs.describe());
     assert!(runs.out.contains("test.ping"), "{}", runs.describe());
     let denied = with_tool(&place, "salt-run", &["manage.up"]);
     assert_ne!(denied.status, Some(0), "{}", denied.describe());
-    assert!(denied.err.contains("for user fred."), "{}", denied.describe());
+    assert!(
+        denied.err.contains("for user fred."),
+        "{}",
+        denied.describe()
+    );
 
     let listed = with_tool(&place, "salt-key", &["-L", "--out=json"]);
     assert!(listed.out.contains("m1"), "{}", listed.describe());
     let kept = with_tool(&place, "salt-key", &["-y", "-d", "m1"]);
     assert_ne!(kept.status, Some(0), "{}", kept.describe());
     let audit = place.audit();
-    let line = audit.iter().find(|l| l["function"] == "key.delete_dict").unwrap();
-    assert_eq!((&line["what"], &line["verdict"]), (&"wheel".into(), &"refused".into()));
+    let line = audit
+        .iter()
+        .find(|l| l["function"] == "key.delete_dict")
+        .unwrap();
+    assert_eq!(
+        (&line["what"], &line["verdict"]),
+        (&"wheel".into(), &"refused".into())
+    );
 
     // Nobody may hand out or read tokens of others.
     std::fs::set_permissions(place.token_file(), PermissionsExt::from_mode(0o644)).unwrap();
-    let open = place.run(&place.cli, "salt", &["-a", "file", "--username", "fred", "--password", "x", "m1", "test.ping"]);
+    let open = place.run(
+        &place.cli,
+        "salt",
+        &[
+            "-a",
+            "file",
+            "--username",
+            "fred",
+            "--password",
+            "x",
+            "m1",
+            "test.ping",
+        ],
+    );
     unproven(&open);
 }
 
@@ -104,6 +140,9 @@ fn key_actions_are_written_down() {
     assert_eq!(ran.status, Some(0), "{}", ran.describe());
     let audit = place.audit();
     let line = audit.iter().find(|l| l["what"] == "key").unwrap();
-    assert_eq!((&line["function"], &line["method"]), (&"key.delete".into(), &"account".into()));
+    assert_eq!(
+        (&line["function"], &line["method"]),
+        (&"key.delete".into(), &"account".into())
+    );
     assert_eq!(line["target"], serde_json::json!(["m1"]));
 }

@@ -58,9 +58,13 @@ struct Slapd {
 impl Slapd {
     /// `None`, and a word about it, where there is no `slapd`.
     fn start() -> Option<Slapd> {
-        let program = ["/usr/sbin/slapd", "/usr/lib/openldap/slapd", "/usr/libexec/slapd"]
-            .into_iter()
-            .find(|path| Path::new(path).exists());
+        let program = [
+            "/usr/sbin/slapd",
+            "/usr/lib/openldap/slapd",
+            "/usr/libexec/slapd",
+        ]
+        .into_iter()
+        .find(|path| Path::new(path).exists());
         let Some(program) = program else {
             eprintln!("skipped: there is no slapd; install slapd and ldap-utils");
             return None;
@@ -69,8 +73,23 @@ impl Slapd {
         let at = dir.path().display().to_string();
         std::fs::create_dir(dir.path().join("db")).unwrap();
         let made = Command::new("openssl")
-            .args(["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=127.0.0.1"])
-            .args(["-keyout", &format!("{at}/key.pem"), "-out", &format!("{at}/cert.pem")])
+            .args([
+                "req",
+                "-x509",
+                "-newkey",
+                "rsa:2048",
+                "-nodes",
+                "-days",
+                "2",
+                "-subj",
+                "/CN=127.0.0.1",
+            ])
+            .args([
+                "-keyout",
+                &format!("{at}/key.pem"),
+                "-out",
+                &format!("{at}/cert.pem"),
+            ])
             .stderr(Stdio::null())
             .status()
             .unwrap();
@@ -93,13 +112,24 @@ impl Slapd {
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
-        add.stdin.take().unwrap().write_all(ENTRIES.as_bytes()).unwrap();
+        add.stdin
+            .take()
+            .unwrap()
+            .write_all(ENTRIES.as_bytes())
+            .unwrap();
         assert!(add.wait().unwrap().success());
         let ports = Ports::hold(1);
         let port = ports.numbers()[0];
         ports.release();
         let mut command = Command::new(program);
-        command.args(["-h", &format!("ldap://127.0.0.1:{port}"), "-f", &file, "-d", "0"]);
+        command.args([
+            "-h",
+            &format!("ldap://127.0.0.1:{port}"),
+            "-f",
+            &file,
+            "-d",
+            "0",
+        ]);
         let mut process = Process::start("slapd", &mut command, &dir.path().join("log"));
         wait_until("slapd serves", || {
             process.must_live();

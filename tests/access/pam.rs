@@ -26,13 +26,21 @@ impl Account {
             service: PathBuf::from(format!("/etc/pam.d/{name}")),
             name,
         };
-        tool("useradd", &["-M", "-N", "-s", "/usr/sbin/nologin", &account.name]);
+        tool(
+            "useradd",
+            &["-M", "-N", "-s", "/usr/sbin/nologin", &account.name],
+        );
         let mut chpasswd = Command::new("chpasswd")
             .stdin(Stdio::piped())
             .spawn()
             .unwrap();
         let line = format!("{}:{PASSWORD}\n", account.name);
-        chpasswd.stdin.take().unwrap().write_all(line.as_bytes()).unwrap();
+        chpasswd
+            .stdin
+            .take()
+            .unwrap()
+            .write_all(line.as_bytes())
+            .unwrap();
         assert!(chpasswd.wait().unwrap().success());
         std::fs::write(&account.service, service).unwrap();
         Some(account)
@@ -95,13 +103,19 @@ fn a_pam_that_hangs_stops_nobody_else() {
             scope.spawn(|| place.salt("pam", &account.name, PASSWORD, &["m1", "test.ping"]));
         }
         super::wait_until("PAM hangs", || {
-            let children = Command::new("pgrep").args(["-f", "^halite-master authenticate"]).output();
+            let children = Command::new("pgrep")
+                .args(["-f", "^halite-master authenticate"])
+                .output();
             children.is_ok_and(|out| !out.stdout.is_empty())
         });
         let begun = Instant::now();
         for _ in 0..5 {
             allowed(&place.cli.salt(&["m1", "test.ping", "--out=json"]));
         }
-        assert!(begun.elapsed() < Duration::from_secs(6), "{:?}", begun.elapsed());
+        assert!(
+            begun.elapsed() < Duration::from_secs(6),
+            "{:?}",
+            begun.elapsed()
+        );
     });
 }

@@ -26,12 +26,20 @@ fn tools(series: &str) {
     // Stock tools take root's key file where they can read it and a token is there.
     allowed(&as_fred("salt", &["m1", "test.ping", "--out=json"]));
     let denied = as_fred("salt", &["m1", "cmd.run", "id"]);
-    assert!(denied.out.contains("Authorization error occurred."), "{}", denied.describe());
+    assert!(
+        denied.out.contains("Authorization error occurred."),
+        "{}",
+        denied.describe()
+    );
     let runs = as_fred("salt-run", &["jobs.list_jobs", "--out=json"]);
     assert!(runs.out.contains("test.ping"), "{}", runs.describe());
     let denied = as_fred("salt-run", &["manage.up"]);
     let told = format!("{}{}", denied.out, denied.err);
-    assert!(told.contains("Authentication failure"), "{}", denied.describe());
+    assert!(
+        told.contains("Authentication failure"),
+        "{}",
+        denied.describe()
+    );
     let made = as_fred("salt", &["-T", "m1", "test.ping", "--out=json"]);
     allowed(&made);
     let token = std::fs::read_to_string(place.token_file()).unwrap();
@@ -39,7 +47,11 @@ fn tools(series: &str) {
     let last = place.audit().pop().unwrap();
     assert_eq!(last["method"], "token:file");
     // The token that a stock tool keeps serves halite's as well.
-    let own = place.run(&place.cli, "salt", &["-a", "file", "m1", "test.ping", "--out=json"]);
+    let own = place.run(
+        &place.cli,
+        "salt",
+        &["-a", "file", "m1", "test.ping", "--out=json"],
+    );
     allowed(&own);
 }
 

@@ -12,7 +12,7 @@ use std::io;
 /// Where the keys are.
 pub(super) enum Store<'a> {
     /// In files.
-    Here(Keys<'a>),
+    Here(Box<Keys<'a>>),
     /// Behind the master, which decides what this user may do.
     There(Box<LocalClient>),
 }
@@ -123,8 +123,14 @@ impl Store<'_> {
         let mut kwarg = crate::map! {"match" => Value::Map(chosen)};
         let has = |state| selection.iter().any(|(known, _)| *known == state);
         for (key, on) in [
-            ("include_accepted", verb == "reject" && has(KeyState::Accepted)),
-            ("include_rejected", verb == "accept" && has(KeyState::Rejected)),
+            (
+                "include_accepted",
+                verb == "reject" && has(KeyState::Accepted),
+            ),
+            (
+                "include_rejected",
+                verb == "accept" && has(KeyState::Rejected),
+            ),
             ("include_denied", verb != "delete" && has(KeyState::Denied)),
         ] {
             if on {

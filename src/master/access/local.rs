@@ -76,7 +76,9 @@ pub(crate) fn create_publisher_keys(config: &MasterConfig) -> io::Result<()> {
 /// Names of `publisher_acl`, and with `client_acl_verify` every account that a pattern means.
 fn publishers(config: &MasterConfig) -> Vec<String> {
     let keys = config.publisher_acl.iter();
-    let mut names: Vec<String> = keys.filter_map(|(k, _)| Some(k.as_str()?.to_owned())).collect();
+    let mut names: Vec<String> = keys
+        .filter_map(|(k, _)| Some(k.as_str()?.to_owned()))
+        .collect();
     if config.client_acl_verify {
         let accounts = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
         let patterns = names.clone();

@@ -155,7 +155,10 @@ fn what_is_not_known_of_a_minion_grants_nothing() {
         assert!(!covers(&fleet, scope, &["b"]), "{scope}");
     }
     fleet.no_cache = true;
-    assert!(!covers(&fleet, "G@os:Debian", &["a"]), "stock Salt takes it for everybody");
+    assert!(
+        !covers(&fleet, "G@os:Debian", &["a"]),
+        "stock Salt takes it for everybody"
+    );
     assert!(covers(&fleet, "a or b", &["a", "b"]));
 }
 
@@ -190,7 +193,8 @@ fn may(caller: &Caller, fun: &str) -> bool {
 
 #[test]
 fn a_key_file_proves_its_own_user_alone() {
-    let acl = map! {"publisher_acl" => map! {"fred" => words(&["test.*"]), "mary" => words(&["cmd.*"])}};
+    let acl =
+        map! {"publisher_acl" => map! {"fred" => words(&["test.*"]), "mary" => words(&["cmd.*"])}};
     let (_dir, mut access, keys) = access(acl, &["saltmaster", "fred", "mary", "eve"]);
     let mut by = |user: &str, key: &str| {
         let load = map! {"user" => user, "key" => keys.get(key).map_or(key, String::as_str)};
@@ -258,7 +262,10 @@ fn login(eauth: &str, user: &str, password: &str) -> Map {
 fn an_unknown_system_proves_nothing() {
     let (_dir, mut access) = with_file(Map::new(), map! {"*" => words(&[".*"])});
     let good = login("file", "fred", "geheim");
-    assert!(may(&access.authenticate(&Map::new(), &good, "").unwrap(), "cmd.run"));
+    assert!(may(
+        &access.authenticate(&Map::new(), &good, "").unwrap(),
+        "cmd.run"
+    ));
     let odd: [Map; 11] = [
         // CVE-2020-25592: any value of `eauth` was taken.
         login("", "fred", "geheim"),
@@ -274,9 +281,19 @@ fn an_unknown_system_proves_nothing() {
         login("file", "", "geheim"),
     ];
     for fields in odd {
-        assert!(access.authenticate(&Map::new(), &fields, "").is_err(), "{fields:?}");
+        assert!(
+            access.authenticate(&Map::new(), &fields, "").is_err(),
+            "{fields:?}"
+        );
         let special = access.authorize_runner(&fields, "", "").unwrap_err();
-        let error = special.as_map().unwrap().get("error").unwrap().as_map().unwrap().clone();
+        let error = special
+            .as_map()
+            .unwrap()
+            .get("error")
+            .unwrap()
+            .as_map()
+            .unwrap()
+            .clone();
         assert_eq!(error.str("name"), Some("EauthAuthenticationError"));
         assert_eq!(access.mk_token(&fields, ""), Value::from(""));
     }
@@ -290,7 +307,10 @@ fn a_proof_of_a_certificate_is_not_enough() {
         &[],
     );
     let fields = login("pki", "fred", "-----BEGIN CERTIFICATE-----");
-    let why = access.authenticate(&Map::new(), &fields, "").unwrap_err().why;
+    let why = access
+        .authenticate(&Map::new(), &fields, "")
+        .unwrap_err()
+        .why;
     assert!(why.contains("not supported"), "{why}");
     assert_eq!(faults(&access.config).len(), 1);
 }
@@ -298,11 +318,17 @@ fn a_proof_of_a_certificate_is_not_enough() {
 #[test]
 fn clients_do_not_choose_how_they_are_checked() {
     // CVE-2016-3176: the PAM service came from the request.
-    let config = access(map! {"external_auth" => map! {"pam" => Map::new()}}, &[]).1.config;
+    let config = access(map! {"external_auth" => map! {"pam" => Map::new()}}, &[])
+        .1
+        .config;
     assert_eq!(config.auth_pam_service, "login");
     let (_dir, mut access) = with_file(Map::new(), map! {"fred" => words(&[".*"])});
     let mut fields = login("file", "fred", "geheim");
-    for (key, value) in [("service", "other"), ("^filename", "/dev/null"), ("filename", "x")] {
+    for (key, value) in [
+        ("service", "other"),
+        ("^filename", "/dev/null"),
+        ("filename", "x"),
+    ] {
         fields.set(key, value);
     }
     assert!(access.authenticate(&Map::new(), &fields, "").is_ok());
@@ -324,25 +350,53 @@ fn a_token_ends_when_it_ends() {
         (Some(Value::Float(a)), Some(Value::Float(b))) => (b - a).round(),
         other => panic!("{other:?}"),
     };
-    assert_eq!((life(&made), made.str("name"), made.str("eauth")), (43200.0, Some("fred"), Some("file")));
-    assert_eq!(access.get_token(&map! {"token" => good.as_str()}), Value::Map(made));
-    let caller = access.authenticate(&Map::new(), &map! {"token" => good.as_str()}, "").unwrap();
+    assert_eq!(
+        (life(&made), made.str("name"), made.str("eauth")),
+        (43200.0, Some("fred"), Some("file"))
+    );
+    assert_eq!(
+        access.get_token(&map! {"token" => good.as_str()}),
+        Value::Map(made)
+    );
+    let caller = access
+        .authenticate(&Map::new(), &map! {"token" => good.as_str()}, "")
+        .unwrap();
     assert!(may(&caller, "test.ping") && !may(&caller, "cmd.run") && caller.user() == "fred");
     load.set("token_expire", 0);
     let (ended, _) = token_of(&mut access, load.clone());
-    for token in [Value::from(ended.as_str()), "".into(), Value::Nil, 5.into(), good[1..].into()] {
+    for token in [
+        Value::from(ended.as_str()),
+        "".into(),
+        Value::Nil,
+        5.into(),
+        good[1..].into(),
+    ] {
         let fields = map! {"token" => token.clone(), "eauth" => "file", "username" => "fred", "password" => "geheim"};
         let unproven = access.authenticate(&Map::new(), &fields, "").unwrap_err();
-        assert_eq!(unproven.method, Method::Token, "a bad token falls back to nothing");
-        assert_eq!(access.get_token(&map! {"token" => token}), Value::Map(Map::new()));
+        assert_eq!(
+            unproven.method,
+            Method::Token,
+            "a bad token falls back to nothing"
+        );
+        assert_eq!(
+            access.get_token(&map! {"token" => token}),
+            Value::Map(Map::new())
+        );
     }
     assert_eq!(access.get_token(&Map::new()), Value::from(false));
     let mut mary = login("file", "mary", "geheim");
     mary.set("token_expire", 99_999_999);
-    assert_eq!(life(&token_of(&mut access, mary).1), 43200.0, "mary may not choose");
+    assert_eq!(
+        life(&token_of(&mut access, mary).1),
+        43200.0,
+        "mary may not choose"
+    );
     access.config.external_auth = Map::new();
     let fields = map! {"token" => good.as_str()};
-    assert!(access.authenticate(&Map::new(), &fields, "").is_err(), "the system is off now");
+    assert!(
+        access.authenticate(&Map::new(), &fields, "").is_err(),
+        "the system is off now"
+    );
 }
 
 #[test]
@@ -370,7 +424,11 @@ fn the_blacklist_means_proven_names_too() {
     let fields = login("file", "fred", "geheim");
     assert!(access.authenticate(&Map::new(), &fields, "").is_err());
     assert_eq!(access.mk_token(&fields, ""), Value::from(""));
-    assert!(access.authenticate(&Map::new(), &login("file", "mary", "geheim"), "").is_ok());
+    assert!(
+        access
+            .authenticate(&Map::new(), &login("file", "mary", "geheim"), "")
+            .is_ok()
+    );
     assert!(access.blacklisted("mary", &words(&["test.ping", "cmd.run"]).into()));
     assert!(!access.blacklisted("mary", &"test.ping".into()));
 }
@@ -382,7 +440,10 @@ fn guessing_is_slowed_down_per_user() {
         let _ = access.authenticate(&Map::new(), &login("file", "fred", "x"), "10.0.0.9");
     }
     let right = login("file", "fred", "geheim");
-    let why = access.authenticate(&Map::new(), &right, "10.0.0.9").unwrap_err().why;
+    let why = access
+        .authenticate(&Map::new(), &right, "10.0.0.9")
+        .unwrap_err()
+        .why;
     assert!(why.contains("too many failures"), "{why}");
     assert!(access.authenticate(&Map::new(), &right, "10.0.0.1").is_ok());
     let mary = login("file", "mary", "geheim");
@@ -397,8 +458,12 @@ fn runner_and_wheel_need_their_own_permission() {
         let mut load = login("file", user, "geheim");
         load.set("fun", fun);
         match wheel {
-            true => access.authorize_wheel(&load, "", "").map(|c| c.user().to_owned()),
-            false => access.authorize_runner(&load, "", "").map(|c| c.user().to_owned()),
+            true => access
+                .authorize_wheel(&load, "", "")
+                .map(|c| c.user().to_owned()),
+            false => access
+                .authorize_runner(&load, "", "")
+                .map(|c| c.user().to_owned()),
         }
     };
     assert_eq!(ask("fred", "jobs.list_jobs", false).unwrap(), "fred");
@@ -413,7 +478,7 @@ fn runner_and_wheel_need_their_own_permission() {
     }
     let refused = ask("fred", "manage.up", false).unwrap_err();
     let expected = map! {"error" => map! {"name" => "EauthAuthenticationError",
-        "message" => "Authentication failure of type \"eauth\" occurred for user fred."}};
+    "message" => "Authentication failure of type \"eauth\" occurred for user fred."}};
     assert_eq!(refused, Value::Map(expected));
 }
 
@@ -421,27 +486,44 @@ fn runner_and_wheel_need_their_own_permission() {
 fn arguments_of_runners_hide_nowhere() {
     let rules = map! {"@jobs" => vec![Value::Map(map! {"lookup_jid" => map! {"kwargs" => map! {"jid" => "2024"}}})]};
     let list = AuthList::parse(&vec![Value::Map(rules)].into());
-    let allowed = |low: Map| list.special(Form::Runner, &Call::of_low("jobs.lookup_jid", &low)) == rules::Special::Allowed;
+    let allowed = |low: Map| {
+        list.special(Form::Runner, &Call::of_low("jobs.lookup_jid", &low))
+            == rules::Special::Allowed
+    };
     let evil: Map = map! {"__kwarg__" => true, "jid" => "1999"};
     let good = map! {"jid" => "2024"};
     assert!(allowed(map! {"kwarg" => good.clone()}));
-    assert!(allowed(map! {"jid" => "2024", "fun" => "x", "user" => "fred"}));
+    assert!(allowed(
+        map! {"jid" => "2024", "fun" => "x", "user" => "fred"}
+    ));
     assert!(!allowed(map! {"jid" => "1999"}));
-    assert!(!allowed(map! {"arg" => vec![Value::Map(evil)], "kwarg" => good.clone()}));
-    assert!(!allowed(map! {"arg" => vec![Value::from("jid=1999")], "kwarg" => good}));
+    assert!(!allowed(
+        map! {"arg" => vec![Value::Map(evil)], "kwarg" => good.clone()}
+    ));
+    assert!(!allowed(
+        map! {"arg" => vec![Value::from("jid=1999")], "kwarg" => good}
+    ));
 }
 
 #[test]
 fn a_local_user_of_publisher_acl_is_no_root_for_runners() {
     let acl = map! {"publisher_acl" => map! {"fred" => words(&[".*"])}};
     let (_dir, mut access, keys) = access(acl, &["saltmaster", "fred"]);
-    let load = |user: &str| map! {"user" => user, "key" => keys[user].as_str(), "fun" => "key.delete"};
+    let load =
+        |user: &str| map! {"user" => user, "key" => keys[user].as_str(), "fun" => "key.delete"};
     assert!(access.authorize_wheel(&load("fred"), "", "").is_err());
     assert!(access.authorize_wheel(&load("saltmaster"), "", "").is_ok());
     let mut keyed = load("saltmaster");
     keyed.remove("user");
-    assert!(access.authorize_wheel(&keyed, "", "").is_ok(), "no user means the owner of the key");
-    assert!(access.authorize_wheel(&map! {"fun" => "key.delete"}, "", "").is_err());
+    assert!(
+        access.authorize_wheel(&keyed, "", "").is_ok(),
+        "no user means the owner of the key"
+    );
+    assert!(
+        access
+            .authorize_wheel(&map! {"fun" => "key.delete"}, "", "")
+            .is_err()
+    );
 }
 
 #[test]
@@ -454,8 +536,14 @@ fn permissions_from_a_higher_master_limit_the_key_of_root() {
     };
     let limited = by(words(&["test.*"]).into());
     assert!(may(&limited, "test.ping") && !may(&limited, "cmd.run"));
-    assert!(!may(&by(5.into()), "test.ping"), "what is no list grants nothing");
-    assert!(may(&by(Value::Array(Vec::new())), "cmd.run"), "root of the higher master");
+    assert!(
+        !may(&by(5.into()), "test.ping"),
+        "what is no list grants nothing"
+    );
+    assert!(
+        may(&by(Value::Array(Vec::new())), "cmd.run"),
+        "root of the higher master"
+    );
 }
 
 #[test]
@@ -472,8 +560,14 @@ fn faults_are_told() {
         &[],
     );
     let told = faults(&access.config).join("\n");
-    for part in ["plain text are refused", "binddn is missing", "\"rest\" is not supported",
-        "must be a map", "eauth_acl_module", "everybody is refused"] {
+    for part in [
+        "plain text are refused",
+        "binddn is missing",
+        "\"rest\" is not supported",
+        "must be a map",
+        "eauth_acl_module",
+        "everybody is refused",
+    ] {
         assert!(told.contains(part), "{part}: {told}");
     }
 }

@@ -40,8 +40,9 @@ pub fn verify(password: &str, hash: &str) -> Result<bool, UnusableHash> {
         "2a" | "2b" | "2y" => {
             let cost = rest.split('$').next().and_then(|c| c.parse().ok());
             match cost {
-                Some(4..=HIGHEST_COST) => bcrypt::verify(password, hash)
-                    .map_err(|e| UnusableHash(format!("bcrypt: {e}"))),
+                Some(4..=HIGHEST_COST) => {
+                    bcrypt::verify(password, hash).map_err(|e| UnusableHash(format!("bcrypt: {e}")))
+                }
                 _ => Err(unusable("its bcrypt cost is not between 4 and 14")),
             }
         }
@@ -167,19 +168,39 @@ mod tests {
     #[test]
     fn what_is_refused() {
         for hash in [
-            "geheim", "", "rl3xAvK1iLsUw", "$y$j9T$x$y", "$2y$31$abc", "$2y$", "$apr1$", "$1$",
-            "$6$rounds=99999999$x$y", "$6$rounds=x$x$y", "$6$abc", "$$", "$6",
+            "geheim",
+            "",
+            "rl3xAvK1iLsUw",
+            "$y$j9T$x$y",
+            "$2y$31$abc",
+            "$2y$",
+            "$apr1$",
+            "$1$",
+            "$6$rounds=99999999$x$y",
+            "$6$rounds=x$x$y",
+            "$6$abc",
+            "$$",
+            "$6",
         ] {
             assert!(!matches!(verify("geheim", hash), Ok(true)), "{hash}");
         }
-        assert!(verify("geheim", "geheim").unwrap_err().0.contains("not hashed"));
+        assert!(
+            verify("geheim", "geheim")
+                .unwrap_err()
+                .0
+                .contains("not hashed")
+        );
     }
 
     #[test]
     fn digests_without_salt() {
         let sha = HashType::Sha256.hex(b"geheim");
         assert!(verify_digest("geheim", &sha, HashType::Sha256));
-        assert!(verify_digest("geheim", &sha.to_uppercase(), HashType::Sha256));
+        assert!(verify_digest(
+            "geheim",
+            &sha.to_uppercase(),
+            HashType::Sha256
+        ));
         assert!(!verify_digest("x", &sha, HashType::Sha256));
         assert!(!verify_digest("geheim", &sha, HashType::Sha512));
     }

@@ -45,8 +45,13 @@ impl FileUsers {
                 continue;
             };
             let known = [
-                "filename", "filetype", "hashtype", "realm", "field_separator",
-                "username_field", "password_field",
+                "filename",
+                "filetype",
+                "hashtype",
+                "realm",
+                "field_separator",
+                "username_field",
+                "password_field",
             ];
             if !known.contains(&name) {
                 return Err(format!("the setting ^{name} is not known"));
@@ -197,7 +202,11 @@ mod tests {
         assert_eq!(check("fred", "Geheim"), Ok(false));
         assert_eq!(check("fred:$apr1$abcdefgh", "geheim"), Ok(false));
         assert_eq!(check("", "geheim"), Ok(false));
-        assert_eq!(check("nobody", "geheim"), Ok(false), "also with the stand-in's password");
+        assert_eq!(
+            check("nobody", "geheim"),
+            Ok(false),
+            "also with the stand-in's password"
+        );
         for refused in ["old", "plain"] {
             assert!(check(refused, "geheim").is_err(), "{refused}");
         }

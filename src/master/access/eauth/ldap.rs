@@ -124,7 +124,13 @@ impl Directory<'_> {
             Some(1) => Scope::OneLevel,
             _ => Scope::Subtree,
         };
-        let found = search(&mut searching, self.text("basedn"), scope, &filter, &["1.1"])?;
+        let found = search(
+            &mut searching,
+            self.text("basedn"),
+            scope,
+            &filter,
+            &["1.1"],
+        )?;
         let [entry] = found.as_slice() else {
             return Err(format!(
                 "{} entries instead of one match {filter}",
@@ -143,7 +149,10 @@ impl Directory<'_> {
         if self.on("activedirectory") {
             return self.groups_of_active_directory(&mut connection);
         }
-        let (account, group) = (self.text("accountattributename"), self.text("groupattribute"));
+        let (account, group) = (
+            self.text("accountattributename"),
+            self.text("groupattribute"),
+        );
         if self.on("freeipa") {
             let filter = render(self.text("group_filter"), &ldap_escape(self.user))?;
             let base = self.text("group_basedn");
@@ -151,7 +160,9 @@ impl Directory<'_> {
             let found = search(&mut connection, base, Scope::Subtree, &filter, &attributes)?;
             let member = |entry: &&SearchEntry| {
                 let values = values(entry, account).chain(values(entry, group));
-                values.into_iter().any(|value| first_value(value) == self.user)
+                values
+                    .into_iter()
+                    .any(|value| first_value(value) == self.user)
             };
             let mine = found.iter().filter(member);
             return Ok(mine.map(|e| first_value(&e.dn).to_owned()).collect());
@@ -162,7 +173,10 @@ impl Directory<'_> {
             ou => format!("ou={ou},{basedn}"),
         };
         let name = ldap_escape(self.user);
-        let filter = format!("(&({account}={name})(objectClass={}))", self.text("groupclass"));
+        let filter = format!(
+            "(&({account}={name})(objectClass={}))",
+            self.text("groupclass")
+        );
         let attributes = [account, "cn", group];
         let found = search(&mut connection, &base, Scope::Subtree, &filter, &attributes)?;
         let mut groups = Vec::new();
@@ -177,10 +191,7 @@ impl Directory<'_> {
         Ok(groups)
     }
 
-    fn groups_of_active_directory(
-        &self,
-        connection: &mut LdapConn,
-    ) -> Result<Vec<String>, String> {
+    fn groups_of_active_directory(&self, connection: &mut LdapConn) -> Result<Vec<String>, String> {
         let basedn = self.text("basedn");
         let filter = format!(
             "(&({}={})(objectClass={}))",
@@ -188,7 +199,13 @@ impl Directory<'_> {
             ldap_escape(self.user),
             self.text("persontype")
         );
-        let users = search(connection, basedn, Scope::Subtree, &filter, &["distinguishedName"])?;
+        let users = search(
+            connection,
+            basedn,
+            Scope::Subtree,
+            &filter,
+            &["distinguishedName"],
+        )?;
         let [user] = users.as_slice() else {
             return Ok(Vec::new());
         };
@@ -226,13 +243,19 @@ fn search(
     filter: &str,
     attributes: &[&str],
 ) -> Result<Vec<SearchEntry>, String> {
-    let attributes: Vec<&str> = attributes.iter().copied().filter(|a| !a.is_empty()).collect();
+    let attributes: Vec<&str> = attributes
+        .iter()
+        .copied()
+        .filter(|a| !a.is_empty())
+        .collect();
     let (found, _) = connection
         .with_timeout(STEP)
         .search(base, scope, filter, attributes)
         .and_then(|answer| answer.success())
         .map_err(|e| format!("search of {filter} below {base:?}: {e}"))?;
-    let entries = found.into_iter().filter(|e| !e.is_ref() && !e.is_intermediate());
+    let entries = found
+        .into_iter()
+        .filter(|e| !e.is_ref() && !e.is_intermediate());
     Ok(entries.map(SearchEntry::construct).collect())
 }
 
@@ -245,14 +268,18 @@ fn render(template: &str, user: &str) -> Result<String, String> {
             .split_once("}}")
             .ok_or_else(|| format!("{template:?} lacks a '}}}}'"))?;
         if word.trim() != "username" {
-            return Err(format!("{template:?}: only {{{{ username }}}} may stand there"));
+            return Err(format!(
+                "{template:?}: only {{{{ username }}}} may stand there"
+            ));
         }
         out.push_str(before);
         out.push_str(user);
         rest = after;
     }
     if rest.contains("{%") {
-        return Err(format!("{template:?}: only {{{{ username }}}} may stand there"));
+        return Err(format!(
+            "{template:?}: only {{{{ username }}}} may stand there"
+        ));
     }
     out.push_str(rest);
     Ok(out)
@@ -265,10 +292,18 @@ mod tests {
 
     #[test]
     fn templates() {
-        assert_eq!(render("uid={{ username }},dc=x", "fred").unwrap(), "uid=fred,dc=x");
+        assert_eq!(
+            render("uid={{ username }},dc=x", "fred").unwrap(),
+            "uid=fred,dc=x"
+        );
         assert_eq!(render("{{username}}@x", "fred").unwrap(), "fred@x");
         assert_eq!(render("cn=admin", "fred").unwrap(), "cn=admin");
-        for wrong in ["{{ user }}", "{{ username", "{% if x %}", "{{ username|upper }}"] {
+        for wrong in [
+            "{{ user }}",
+            "{{ username",
+            "{% if x %}",
+            "{{ username|upper }}",
+        ] {
             assert!(render(wrong, "fred").is_err(), "{wrong}");
         }
     }
@@ -294,7 +329,15 @@ mod tests {
     #[test]
     fn names_that_would_change_the_question_are_refused() {
         let settings = map! {"binddn" => "uid={{ username }},dc=x", "uri" => "ldap://127.0.0.1:1"};
-        for user in ["", "*", "a,ou=b", "a)(uid=*", "a\\2a", "{{ username }}", "a\0"] {
+        for user in [
+            "",
+            "*",
+            "a,ou=b",
+            "a)(uid=*",
+            "a\\2a",
+            "{{ username }}",
+            "a\0",
+        ] {
             let why = check(&settings, user, "x").unwrap_err();
             assert!(why.contains("refused"), "{user}: {why}");
         }
