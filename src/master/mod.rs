@@ -58,7 +58,7 @@ pub fn run_role(role: &str, config: MasterConfig, lent: functions::Lent) -> Resu
         "request" => reqserver::run(&config, &inherited, &stop),
         worker if worker.starts_with("MWorker-") => {
             worker::run(config, worker, lent, &inherited, &stop)
-        },
+        }
         other => Err(RoleError::new(64, format!("there is no role {other:?}"))),
     }
 }

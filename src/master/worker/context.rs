@@ -1,8 +1,8 @@
 //! What a worker holds between requests.
 
+use super::functions::Runners;
 use crate::config::MasterConfig;
 use crate::crypto::{Crypticle, KeyString, PrivateKey, PublicKey};
-use super::functions::Runners;
 use crate::master::events::Bus;
 use crate::master::functions::Lent;
 use crate::master::roles::RoleError;

@@ -31,11 +31,7 @@ impl Runners {
 }
 
 /// Handles one request of either kind.
-pub(super) fn request(
-    worker: &mut Context,
-    kind: Kind,
-    mut load: Map,
-) -> Result<Value, RoleError> {
+pub(super) fn request(worker: &mut Context, kind: Kind, mut load: Map) -> Result<Value, RoleError> {
     let caller = match caller::prove(worker, kind, &mut load) {
         Ok(caller) => caller,
         Err(error) => return Ok(refusal(error)),
@@ -76,7 +72,10 @@ fn start(worker: &mut Context, call: &Call) -> Result<Value, RoleError> {
         .runner_processes
         .saturating_add(config.runner_queue_limit);
     let Some(ticket) = Slots::new(config.sock_dir.join(STARTED), most).take()? else {
-        log::error!("the runner {:?} was refused: {most} are under way", call.fun);
+        log::error!(
+            "the runner {:?} was refused: {most} are under way",
+            call.fun
+        );
         let why = format!(
             "{most} runners are under way, which is the most that runner_processes and runner_queue_limit allow; try again later"
         );
@@ -108,7 +107,11 @@ fn wheel(worker: &mut Context, call: &Call) -> Value {
         "user" => call.user.as_str(),
     };
     let done = (worker.lent.wheel)(&worker.config, call);
-    log::info!("user {} ran the wheel function {}", call.user, plain(&call.fun));
+    log::info!(
+        "user {} ran the wheel function {}",
+        call.user,
+        plain(&call.fun)
+    );
     data.0.extend(done.0);
     Value::Map(crate::map! {"tag" => tag, "data" => data})
 }
