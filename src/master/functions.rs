@@ -14,7 +14,8 @@ pub const RUNNING: &str = ".runners";
 /// What a higher layer lends to the workers.
 #[derive(Clone, Copy)]
 pub struct Lent {
-    /// Executes a wheel function and fires its events; gives `fun_args`, `return` and `success`.
+    /// Executes a wheel function and fires its events; gives `return`, `success` and
+    /// what else belongs into the answer.
     pub wheel: fn(&MasterConfig, &Call) -> Map,
 }
 

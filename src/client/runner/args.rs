@@ -6,8 +6,17 @@ use std::fmt;
 /// What a client adds for itself, which no function sees unless it declares it
 /// (`salt/client/mixins.py CLIENT_INTERNAL_KEYWORDS`).
 const INTERNAL: &[&str] = &[
-    "client", "cmd", "eauth", "fun", "kwarg", "match", "token", "username", "password",
-    "full_return", "print_event",
+    "client",
+    "cmd",
+    "eauth",
+    "fun",
+    "kwarg",
+    "match",
+    "token",
+    "username",
+    "password",
+    "full_return",
+    "print_event",
 ];
 
 /// Positional and keyword arguments.
@@ -51,7 +60,9 @@ impl Args {
         let takes = |name: &str| declared.iter().any(|d| bare(d) == name);
         let bad = |what: &str| BadArgs {
             class: "SaltInvocationError",
-            text: format!("{what} of the request is not what it must be: arg is a list, kwarg a map"),
+            text: format!(
+                "{what} of the request is not what it must be: arg is a list, kwarg a map"
+            ),
         };
         let positional = match low.get("arg") {
             Some(Value::Array(items)) if !takes("arg") => items.clone(),
@@ -114,7 +125,9 @@ impl Args {
             .copied()
             .filter(|d| !d.starts_with('*'))
             .collect();
-        let further = declared.iter().any(|d| d.starts_with('*') && !d.starts_with("**"));
+        let further = declared
+            .iter()
+            .any(|d| d.starts_with('*') && !d.starts_with("**"));
         if self.positional.len() > named.len() && !further {
             let text = format!("{function} takes at most {} arguments", named.len());
             return bad("TypeError", text);

@@ -233,7 +233,10 @@ fn show(context: &mut RunContext, args: &Args, what: &str) -> Result<Ran, RunErr
     // Without a target: every minion of which there is something.
     let (ids, all) = match chosen {
         Some(ids) => (ids, false),
-        None => (crate::store::open::minion_cache(&context.config).ids()?, true),
+        None => (
+            crate::store::open::minion_cache(&context.config).ids()?,
+            true,
+        ),
     };
     let mut out = Map::new();
     for id in ids {
@@ -335,7 +338,16 @@ mod tests {
 
     #[test]
     fn banks_stay_below_the_cache() {
-        for bad in ["", "..", "a/../b", "/etc", "a//b", ".root_key", "a/.x", "a\0"] {
+        for bad in [
+            "",
+            "..",
+            "a/../b",
+            "/etc",
+            "a//b",
+            ".root_key",
+            "a/.x",
+            "a\0",
+        ] {
             assert!(words(bad).is_none(), "{bad:?}");
         }
         assert_eq!(words("minions/web1"), Some(vec!["minions", "web1"]));

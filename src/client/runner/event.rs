@@ -90,7 +90,5 @@ pub(super) fn fire(config: &MasterConfig, tag: String, mut data: Map) -> Result<
     let payload = msgpack::encode_map(&data, Profile::Local);
     Publisher::connect(&path, Framing::Prefixed)
         .and_then(|mut p| p.fire(&Event { tag, payload }))
-        .map_err(|e| {
-            RunError::Unknown(format!("{}: {e}; does the master run?", path.display()))
-        })
+        .map_err(|e| RunError::Unknown(format!("{}: {e}; does the master run?", path.display())))
 }

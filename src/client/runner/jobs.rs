@@ -52,7 +52,13 @@ pub(super) const FUNCTIONS: &[Function] = &[
     },
     Function {
         name: "jobs.lookup_jid",
-        args: &["jid", "?ext_source", "?returned", "?missing", "?display_progress"],
+        args: &[
+            "jid",
+            "?ext_source",
+            "?returned",
+            "?missing",
+            "?display_progress",
+        ],
         doc: "The returns of a job; with missing=True also who has not returned.",
         run: lookup_jid,
     },
@@ -548,7 +554,13 @@ mod tests {
             moment(&args, 0, "start_time").map(Option::unwrap)
         };
         let midnight = "20260316000000000000";
-        for same in ["2026, Mar 16", "2026-03-16", "Mar 16 2026", "2026-03-16 00:00", "20260316"] {
+        for same in [
+            "2026, Mar 16",
+            "2026-03-16",
+            "Mar 16 2026",
+            "2026-03-16 00:00",
+            "20260316",
+        ] {
             assert_eq!(parse(same).unwrap(), midnight, "{same}");
         }
         assert_eq!(

@@ -159,7 +159,10 @@ pub fn run_as(
     match &result {
         Ok(ran) => {
             let value = ran.to_value();
-            data.set("success", context.run.retcode == 0 && looks_successful(&value));
+            data.set(
+                "success",
+                context.run.retcode == 0 && looks_successful(&value),
+            );
             data.set("return", value);
         }
         Err(e) => {
@@ -241,12 +244,7 @@ impl Drop for Listed {
 
 /// Keeps what a runner or wheel function did in the job cache, under the master's id
 /// (`salt/utils/job.py store_job`).
-pub(in crate::client) fn keep(
-    config: &MasterConfig,
-    jobs: &dyn JobStore,
-    jid: &Jid,
-    record: Map,
-) {
+pub(in crate::client) fn keep(config: &MasterConfig, jobs: &dyn JobStore, jid: &Jid, record: Map) {
     if !config.job_cache {
         return;
     }
@@ -277,11 +275,19 @@ mod tests {
     fn states_below_data_decide() {
         let state = |result: Value| crate::map! {"result" => result};
         let of = |states: Map| {
-            looks_successful(&Value::Map(crate::map! {"outputter" => "highstate", "data" => states}))
+            looks_successful(&Value::Map(
+                crate::map! {"outputter" => "highstate", "data" => states},
+            ))
         };
-        assert!(of(crate::map! {"m" => crate::map! {"a" => state(true.into())}}));
-        assert!(of(crate::map! {"m" => crate::map! {"a" => state(Value::Nil)}}));
-        assert!(!of(crate::map! {"m" => crate::map! {"a" => state(false.into())}}));
+        assert!(of(
+            crate::map! {"m" => crate::map! {"a" => state(true.into())}}
+        ));
+        assert!(of(
+            crate::map! {"m" => crate::map! {"a" => state(Value::Nil)}}
+        ));
+        assert!(!of(
+            crate::map! {"m" => crate::map! {"a" => state(false.into())}}
+        ));
         assert!(!of(crate::map! {"m" => "no state"}));
         assert!(looks_successful(&Value::Bool(false)));
     }

@@ -141,11 +141,7 @@ fn present(context: &mut RunContext, args: &Args) -> Result<Ran, RunError> {
             .collect();
         return Ok(Value::Map(out).into());
     }
-    Ok(connected
-        .keys()
-        .map(Value::from)
-        .collect::<Vec<_>>()
-        .into())
+    Ok(connected.keys().map(Value::from).collect::<Vec<_>>().into())
 }
 
 fn not_present(context: &mut RunContext, args: &Args) -> Result<Ran, RunError> {

@@ -35,7 +35,10 @@ pub(super) const FUNCTIONS: &[Function] = &[
         args: &["queue", "?backend"],
         doc: "The items of a queue.",
         run: |context, args| {
-            let items: Vec<Value> = listed(context, args)?.into_iter().map(Value::from).collect();
+            let items: Vec<Value> = listed(context, args)?
+                .into_iter()
+                .map(Value::from)
+                .collect();
             Ok(items.into())
         },
     },
@@ -167,10 +170,7 @@ impl Queue {
             None => 1,
             Some(Value::Str(s)) if s == "all" => usize::MAX,
             Some(Value::Str(s)) => s.parse().map_err(|_| bad_quantity())?,
-            Some(other) => other
-                .as_int()
-                .and_then(number)
-                .ok_or_else(bad_quantity)?,
+            Some(other) => other.as_int().and_then(number).ok_or_else(bad_quantity)?,
         };
         let change = self.connection.transaction().map_err(sqlite)?;
         let first = format!("SELECT id, name FROM {} ORDER BY id LIMIT 1", self.name);
@@ -189,7 +189,10 @@ impl Queue {
             return Ok(items.into_iter().map(Value::from).collect());
         }
         // What cannot be read stays in the queue.
-        let calls = items.iter().map(|item| from_item(item)).collect::<Result<_, _>>()?;
+        let calls = items
+            .iter()
+            .map(|item| from_item(item))
+            .collect::<Result<_, _>>()?;
         change.commit().map_err(sqlite)?;
         Ok(calls)
     }
@@ -314,11 +317,7 @@ fn process_queue(context: &mut RunContext, args: &Args) -> Result<Ran, RunError>
 }
 
 /// Queue and backend of runners: given, or from the option `runner_queue`.
-fn runner_queue(
-    context: &RunContext,
-    args: &Args,
-    at: usize,
-) -> (Option<String>, Option<String>) {
+fn runner_queue(context: &RunContext, args: &Args, at: usize) -> (Option<String>, Option<String>) {
     let option = |key: &str| context.config.runner_queue.str(key).map(str::to_owned);
     (
         args.text(at, "queue").or_else(|| option("queue")),

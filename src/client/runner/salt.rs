@@ -19,7 +19,15 @@ pub(super) const FUNCTIONS: &[Function] = &[
     Function {
         name: "salt.execute",
         args: &[
-            "tgt", "fun", "?arg", "?timeout", "?tgt_type", "?ret", "?jid", "?kwarg", "**kwargs",
+            "tgt",
+            "fun",
+            "?arg",
+            "?timeout",
+            "?tgt_type",
+            "?ret",
+            "?jid",
+            "?kwarg",
+            "**kwargs",
         ],
         doc: "Runs an execution function on minions and gives what each returned.",
         run: execute,
@@ -46,7 +54,9 @@ fn cmd(context: &mut RunContext, args: &Args) -> Result<Ran, RunError> {
     let fun = fun.and_then(Value::as_str);
     let fun = fun.ok_or_else(|| invalid("fun is the name of a function"))?;
     if keyword.remove("with_pillar").is_some_and(|v| v.truthy()) {
-        return Err(invalid("with_pillar: pillar of the master itself is not made"));
+        return Err(invalid(
+            "with_pillar: pillar of the master itself is not made",
+        ));
     }
     keyword
         .0
@@ -71,7 +81,10 @@ fn cmd(context: &mut RunContext, args: &Args) -> Result<Ran, RunError> {
             context.run.retcode = 1;
             Ok(Value::from(format!("'{fun}' is not available.")).into())
         }
-        Some(fault) => Err(RunError::Raised(class(&fault).into(), fault.message().into())),
+        Some(fault) => Err(RunError::Raised(
+            class(&fault).into(),
+            fault.message().into(),
+        )),
         None => {
             context.run.retcode = outcome.retcode;
             Ok(outcome.ret.into())

@@ -43,7 +43,9 @@ fn list(pools: &[Pool]) -> Ran {
 
 fn pools(context: &mut RunContext, args: &Args) -> Result<Vec<Pool>, RunError> {
     let mut keyword = args.keyword.clone();
-    let up = keyword.remove("survey_sort").is_some_and(|v| v.is_str("up"));
+    let up = keyword
+        .remove("survey_sort")
+        .is_some_and(|v| v.is_str("up"));
     let kind = keyword.remove("tgt_type");
     let pcre = kind.is_some_and(|v| v.is_str("pcre"));
     let take = |at, name: &str, keyword: &mut Map| {
@@ -81,7 +83,13 @@ fn group(answers: Vec<(String, Outcome)>, up: bool) -> Vec<Pool> {
         let digest = HashType::Sha256.hex(result.as_bytes());
         match pools.iter_mut().find(|(d, _)| *d == digest) {
             Some((_, pool)) => pool.ids.push(id),
-            None => pools.push((digest, Pool { ids: vec![id], result })),
+            None => pools.push((
+                digest,
+                Pool {
+                    ids: vec![id],
+                    result,
+                },
+            )),
         }
     }
     let mut pools: Vec<Pool> = pools.into_iter().map(|(_, pool)| pool).collect();
@@ -197,10 +205,18 @@ mod tests {
     #[test]
     fn the_largest_pool_comes_first() {
         let answer = |id: &str, v: i64| {
-            (id.to_owned(), Outcome::Returned(crate::map! {"return" => v}))
+            (
+                id.to_owned(),
+                Outcome::Returned(crate::map! {"return" => v}),
+            )
         };
         let pools = group(
-            vec![answer("a", 1), answer("b", 2), answer("c", 2), ("d".into(), Outcome::NotConnected)],
+            vec![
+                answer("a", 1),
+                answer("b", 2),
+                answer("c", 2),
+                ("d".into(), Outcome::NotConnected),
+            ],
             false,
         );
         assert_eq!(pools[0].ids, ["b", "c"]);

@@ -1,8 +1,8 @@
 //! `file_roots.*` and `pillar_roots.*`: the files that the master serves and pillar is made of
 //! (`salt/wheel/file_roots.py`, `pillar_roots.py`).
 
-use super::roots::{self, RelPath};
 use super::Function;
+use super::roots::{self, RelPath};
 use crate::client::runner::{Args, RunError, as_text};
 use crate::config::MasterConfig;
 use crate::wire::{Map, Value};
@@ -144,9 +144,8 @@ fn read(roots: &Roots, args: &Args) -> Result<Value, RunError> {
             return Err(RunError::Raised("SaltInvocationError".into(), why));
         }
         file.by_ref().take(LARGEST).read_to_end(&mut content)?;
-        let text = String::from_utf8(content).map_err(|e| {
-            RunError::Raised("UnicodeDecodeError".into(), format!("{full}: {e}"))
-        })?;
+        let text = String::from_utf8(content)
+            .map_err(|e| RunError::Raised("UnicodeDecodeError".into(), format!("{full}: {e}")))?;
         out.push(Value::Map(crate::map! {full => text}));
     }
     Ok(out.into())
@@ -214,8 +213,7 @@ fn write(roots: &Roots, args: &Args) -> Result<Value, RunError> {
         return Ok(format!("Invalid path: {path}").into());
     };
     let full = Path::new(root).join(&path);
-    roots::write(Path::new(root), &rel, data.as_bytes()).map_err(|e| {
-        RunError::Raised("OSError".into(), format!("{}: {e}", full.display()))
-    })?;
+    roots::write(Path::new(root), &rel, data.as_bytes())
+        .map_err(|e| RunError::Raised("OSError".into(), format!("{}: {e}", full.display())))?;
     Ok(format!("Wrote data to file {}", full.display()).into())
 }

@@ -236,7 +236,13 @@ fn change(
         return Err(RunError::Raised("OSError".into(), format!("{id}: {e}")));
     }
     if change != Change::Accept {
-        keys.forget_vanished(&crate::client::keys::Changed { done: changed.done, ..Default::default() }, &[])?;
+        keys.forget_vanished(
+            &crate::client::keys::Changed {
+                done: changed.done,
+                ..Default::default()
+            },
+            &[],
+        )?;
         if context.config.rotate_aes_key {
             keys.request_rotation()?;
         }

@@ -12,7 +12,7 @@ mod roots;
 
 use super::runner::{Args, RunError};
 use super::runner::{RunBus, keep};
-use crate::config::MasterConfig;
+use crate::config::{MasterConfig, SaltSeries};
 use crate::master::functions::Call;
 use crate::wire::{Map, Value};
 
@@ -68,36 +68,48 @@ pub fn run(config: &MasterConfig, name: &str, args: &Args) -> Result<Value, RunE
 }
 
 /// Runs a call with its events `salt/wheel/<jid>/new` and `ret` and its record in the job cache;
-/// gives `fun_args`, `return` and `success` (`salt/client/mixins.py SyncClientMixin.low`).
+/// gives what the client is answered under `data` beside the names of the call.
+///
+/// The fields of events differ: 3008 fires them where the function runs, older series where the
+/// request is handled (`salt/client/mixins.py SyncClientMixin.low`, `salt/master.py ClearFuncs.wheel`).
 pub fn answer(config: &MasterConfig, call: &Call) -> Map {
     let mut bus = RunBus::open(config, "wheel", &call.jid);
-    let mut data = crate::map! {
-        "fun" => format!("wheel.{}", call.fun), "jid" => &call.jid,
-        "tag" => format!("salt/wheel/{}", call.jid), "user" => call.user.as_str(),
-    };
+    let newer = config.salt_series == SaltSeries::S3008;
+    let mut data = crate::map! {"fun" => format!("wheel.{}", call.fun), "jid" => &call.jid};
+    if !newer {
+        data.set("tag", format!("salt/wheel/{}", call.jid));
+    }
+    data.set("user", call.user.as_str());
     let declared = find(&call.fun).map_or(&[][..], |f| f.args);
+    let mut fire = |what: &str, data: &mut Map| {
+        data.set("_stamp", halite_ipc::stamp_now(bus.stamp()));
+        bus.fire(what, data);
+    };
     let result = match Args::from_low(call.low.clone(), declared) {
         Err(e) => Err(RunError::from(e)),
         Ok(args) => {
-            data.set("fun_args", args.to_value());
-            data.set("_stamp", halite_ipc::stamp_now(bus.stamp()));
-            bus.fire("new", &data);
+            if newer {
+                data.set("fun_args", args.to_value());
+            }
+            fire("new", &mut data);
             run(config, &call.fun, &args)
         }
     };
-    data.set("success", result.is_ok());
-    data.set(
-        "return",
-        result.unwrap_or_else(|e| {
-            log::info!("the wheel function {:?} failed: {e}", call.fun);
-            e.event_text("wheel", &call.fun).into()
-        }),
-    );
-    data.set("_stamp", halite_ipc::stamp_now(bus.stamp()));
-    bus.fire("ret", &data);
+    let success = result.is_ok();
+    let value = result.unwrap_or_else(|e| {
+        log::info!("the wheel function {:?} failed: {e}", call.fun);
+        e.event_text("wheel", &call.fun).into()
+    });
+    data.set("return", value.clone());
+    data.set("success", success);
+    fire("ret", &mut data);
+    let mut answer = crate::map! {"return" => value, "success" => success};
+    if !newer {
+        answer.set("_stamp", data.get("_stamp").cloned());
+    }
     let jobs = crate::store::open::job_store(config);
-    keep(config, &jobs, &call.jid, data.clone());
-    data
+    keep(config, &jobs, &call.jid, data);
+    answer
 }
 
 #[cfg(test)]

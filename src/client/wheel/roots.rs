@@ -93,7 +93,16 @@ mod tests {
 
     #[test]
     fn no_path_leads_out() {
-        for bad in ["", "/", "/etc/passwd", "..", "a/../../b", "a\0b", ".", "a/.."] {
+        for bad in [
+            "",
+            "/",
+            "/etc/passwd",
+            "..",
+            "a/../../b",
+            "a\0b",
+            ".",
+            "a/..",
+        ] {
             assert_eq!(RelPath::parse(bad), None, "{bad:?}");
         }
         let good = RelPath::parse("a//./b.sls").unwrap();
@@ -109,7 +118,10 @@ mod tests {
         write(&root, &path, b"one").unwrap();
         write(&root, &path, b"2").unwrap();
         let mut text = String::new();
-        read(&root, &path).unwrap().read_to_string(&mut text).unwrap();
+        read(&root, &path)
+            .unwrap()
+            .read_to_string(&mut text)
+            .unwrap();
         assert_eq!(text, "2");
         std::fs::write(out.join("secret"), "s").unwrap();
         std::os::unix::fs::symlink(&out, root.join("l")).unwrap();

@@ -101,20 +101,37 @@ fn keys_change_their_state() {
     let dir = tempfile::tempdir().unwrap();
     let config = config(dir.path(), crate::map! {"salt_series" => "3006"});
     let pair = call(&config, "key.gen_accept", vec!["web1".into()]).unwrap();
-    assert!(pair.as_map().unwrap().str("pub").unwrap().contains("PUBLIC KEY"));
+    assert!(
+        pair.as_map()
+            .unwrap()
+            .str("pub")
+            .unwrap()
+            .contains("PUBLIC KEY")
+    );
     let again = call(&config, "key.gen_accept", vec!["web1".into()]).unwrap();
     assert_eq!(again, Value::Map(Map::new()), "a key that is there stays");
     let ids = |ids: &[&str]| Value::from(ids.iter().map(|i| (*i).into()).collect::<Vec<Value>>());
     let listed = call(&config, "key.list", vec!["acc".into()]).unwrap();
-    assert_eq!(listed, Value::Map(crate::map! {"minions" => ids(&["web1"])}));
+    assert_eq!(
+        listed,
+        Value::Map(crate::map! {"minions" => ids(&["web1"])})
+    );
     let args = |positional: Vec<Value>| Args {
         positional,
         keyword: Map::new(),
     };
     let none = run(&config, "key.reject", &args(vec!["web*".into()])).unwrap();
     assert_eq!(none, Value::Map(crate::map! {"minions" => ids(&["web1"])}));
-    let gone = run(&config, "key.reject", &args(vec!["web*".into(), true.into()])).unwrap();
-    assert_eq!(gone, Value::Map(crate::map! {"minions_rejected" => ids(&["web1"])}));
+    let gone = run(
+        &config,
+        "key.reject",
+        &args(vec!["web*".into(), true.into()]),
+    )
+    .unwrap();
+    assert_eq!(
+        gone,
+        Value::Map(crate::map! {"minions_rejected" => ids(&["web1"])})
+    );
     let chosen = Value::Map(crate::map! {"minions_rejected" => ids(&["web1"])});
     let back = args(vec![chosen.clone(), true.into()]);
     let back = run(&config, "key.accept_dict", &back).unwrap();

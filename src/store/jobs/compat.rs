@@ -79,7 +79,13 @@ impl StockLayout {
             }
             if let Some(load) = read_map(&dir.join(".load.p")) {
                 let load = without_key(load);
-                out.push((jid, StoredJob { load, ..StoredJob::default() }));
+                out.push((
+                    jid,
+                    StoredJob {
+                        load,
+                        ..StoredJob::default()
+                    },
+                ));
             }
         }
         Ok(out)
@@ -130,7 +136,12 @@ fn put(path: &Path, value: &Value) -> io::Result<()> {
 /// Directories in a directory; none if it does not exist.
 fn entries(dir: &Path) -> io::Result<Vec<PathBuf>> {
     let entries = match std::fs::read_dir(dir) {
-        Err(e) if matches!(e.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+        Err(e)
+            if matches!(
+                e.kind(),
+                io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
+            ) =>
+        {
             return Ok(Vec::new());
         }
         entries => entries?,
@@ -146,7 +157,9 @@ fn entries(dir: &Path) -> io::Result<Vec<PathBuf>> {
 }
 
 fn read(path: &Path) -> Option<Value> {
-    std::fs::symlink_metadata(path).ok().filter(|m| m.is_file())?;
+    std::fs::symlink_metadata(path)
+        .ok()
+        .filter(|m| m.is_file())?;
     msgpack::decode(&std::fs::read(path).ok()?).ok()
 }
 
@@ -176,9 +189,14 @@ fn read_job(dir: &Path) -> io::Result<Option<StoredJob>> {
         };
         // `.minions.p`, and `.minions.<syndic>.p` of lower masters.
         if name.starts_with(".minions.") && name.ends_with(".p") {
-            job.minions.extend(read(&entry.path()).unwrap_or_default().str_list());
+            job.minions
+                .extend(read(&entry.path()).unwrap_or_default().str_list());
         }
-        if let Some(load) = name.parse::<MinionId>().ok().and_then(|id| read_return(dir, &id)) {
+        if let Some(load) = name
+            .parse::<MinionId>()
+            .ok()
+            .and_then(|id| read_return(dir, &id))
+        {
             job.returns.push(StoredReturn { id: name, load });
         }
     }
@@ -214,9 +232,13 @@ mod tests {
         assert!(layout.get(&jid).unwrap().is_none());
         assert!(layout.list(&|_| false).unwrap().is_empty());
         let load = crate::map! {"fun" => "test.ping", "tgt" => "*", "key" => "secret"};
-        layout.save_load(&jid, &load, &["b".into(), "a".into()]).unwrap();
+        layout
+            .save_load(&jid, &load, &["b".into(), "a".into()])
+            .unwrap();
         let ret = crate::map! {"return" => true, "retcode" => 0, "success" => true, "out" => "nested", "cmd" => "_return"};
-        layout.save_return(&jid, &"a".parse().unwrap(), &ret).unwrap();
+        layout
+            .save_return(&jid, &"a".parse().unwrap(), &ret)
+            .unwrap();
         let old = layout.path(&jid).join("b");
         make_dir(&old, 0o755).unwrap();
         put(&old.join("return.p"), &Value::Int(5)).unwrap();
