@@ -21,9 +21,13 @@ use std::time::Duration;
 
 /// A master with one minion, and a home directory for tokens.
 pub struct Place {
+    /// The master.
     pub master: Master,
+    /// Its minion `m1`.
     pub minion: Minion,
+    /// The tools of halite.
     pub cli: Cli,
+    /// Home of whoever calls a tool, with the file `users`.
     pub dir: tempfile::TempDir,
 }
 

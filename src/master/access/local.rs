@@ -9,10 +9,14 @@ use crate::config::MasterConfig;
 use crate::crypto::{KeyString, constant_time_eq};
 use crate::sys::daemon::write_atomic;
 use crate::sys::process::user_name;
-use nix::unistd::{Gid, Uid, User};
-use std::io;
-use std::os::unix::fs::{PermissionsExt, chown};
+use nix::unistd::{Gid, Uid, User, fchown};
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+
+/// Largest key file; a key has 76 letters.
+const LONGEST: u64 = 4096;
 
 fn path(cachedir: &Path, user: &str) -> PathBuf {
     cachedir.join(format!(".{user}_key"))
@@ -29,9 +33,30 @@ pub(crate) fn create_key_files(config: &MasterConfig) -> io::Result<()> {
     Ok(())
 }
 
+/// A key file that is a plain file with one name.
+fn open(path: &Path) -> io::Result<File> {
+    let file = File::options()
+        .read(true)
+        .custom_flags(nix::libc::O_NOFOLLOW | nix::libc::O_NONBLOCK)
+        .open(path)?;
+    let meta = file.metadata()?;
+    if !meta.is_file() || meta.nlink() != 1 {
+        let why = format!("{} is no plain file", path.display());
+        return Err(io::Error::other(why));
+    }
+    Ok(file)
+}
+
+/// The key in a file. A user may write whatever he likes into his own, so only the beginning is
+/// read.
+fn read(path: &Path) -> io::Result<KeyString> {
+    let mut text = String::new();
+    open(path)?.take(LONGEST).read_to_string(&mut text)?;
+    KeyString::from_text(text.trim_end()).map_err(io::Error::other)
+}
+
 fn create(path: &Path, mode: u32) -> io::Result<()> {
-    let usable = std::fs::read_to_string(path).is_ok_and(|t| KeyString::from_text(&t).is_ok());
-    if !usable {
+    if read(path).is_err() {
         write_atomic(path, KeyString::generate().as_str().as_bytes(), mode)?;
     }
     Ok(())
@@ -39,9 +64,13 @@ fn create(path: &Path, mode: u32) -> io::Result<()> {
 
 /// Makes the key files of the users of `publisher_acl`. As root, before root's rights are given
 /// up: each file belongs to its user, and to the group of the master's account, which reads it.
-/// Without root only the master's own account could use them, so that none are made.
+/// Without root only the master's own account could use them, so that none are made then.
 pub(crate) fn create_publisher_keys(config: &MasterConfig) -> io::Result<()> {
     if config.publisher_acl.is_empty() {
+        return Ok(());
+    }
+    if !Uid::effective().is_root() {
+        log::warn!("publisher_acl: only root can make key files for other users; start as root");
         return Ok(());
     }
     let own = [config.user.clone(), user_name()];
@@ -57,16 +86,18 @@ pub(crate) fn create_publisher_keys(config: &MasterConfig) -> io::Result<()> {
             continue;
         }
         create(&path, 0o600)?;
-        let (Some(account), Some(master), true) = (account, &master, Uid::effective().is_root())
-        else {
+        let (Some(account), Some(master)) = (account, &master) else {
             continue;
         };
         let (gid, mode) = match master.uid.is_root() {
             true => (Gid::from_raw(0), 0o600),
             false => (master.gid, 0o640),
         };
-        chown(&path, Some(account.uid.as_raw()), Some(gid.as_raw()))?;
-        std::fs::set_permissions(&path, PermissionsExt::from_mode(mode))?;
+        // The directory belongs to the master's account: what stands there is not to be trusted
+        // with root's rights, so the file itself is held, not its name.
+        let file = open(&path)?;
+        fchown(&file, Some(account.uid), Some(gid))?;
+        file.set_permissions(PermissionsExt::from_mode(mode))?;
     }
     // Users find their file by its name; the directory cannot be listed.
     let mode = config.cachedir.metadata()?.permissions().mode();
@@ -118,10 +149,8 @@ pub(super) fn authenticate(
     let own = user_name();
     let owners = [config.user.as_str(), own.as_str()];
     let matches = |account: &str| {
-        std::fs::read_to_string(path(&config.cachedir, account)).is_ok_and(|text| {
-            let text = text.trim_end();
-            KeyString::from_text(text).is_ok() && constant_time_eq(text.as_bytes(), key.as_bytes())
-        })
+        read(&path(&config.cachedir, account))
+            .is_ok_and(|own| constant_time_eq(own.as_bytes(), key.as_bytes()))
     };
     let user = user.unwrap_or(&config.user);
     if owners.into_iter().any(matches) {

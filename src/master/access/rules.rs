@@ -125,6 +125,16 @@ impl Call {
         self.keyword.push((name.to_owned(), value.to_owned()));
     }
 
+    /// Number of positional and names of keyword arguments, for the audit log.
+    pub fn shape(&self) -> String {
+        let names = self.keyword.iter().map(|(name, _)| name.as_str());
+        let all: Vec<&str> = names.collect();
+        match all.is_empty() {
+            true => self.positional.len().to_string(),
+            false => format!("{} and {}", self.positional.len(), all.join(", ")),
+        }
+    }
+
     /// The calls of a publication: one function with its arguments, or a list of functions
     /// with a list of arguments each. `None` if the shape is another.
     pub fn of_publication(fun: &Value, arg: &Value) -> Option<Vec<Call>> {

@@ -3,7 +3,7 @@
 
 use super::context::Context;
 use crate::config::SaltSeries;
-use crate::master::access::rules::Reach;
+use crate::master::access::rules::{Call, Reach};
 use crate::master::access::{Caller, scope};
 use crate::master::roles::RoleError;
 use crate::store::audit::Decision;
@@ -169,11 +169,18 @@ fn audit(
         from,
         target: load.get("tgt"),
         function: load.get("fun"),
-        arguments: None,
+        arguments: shape(load),
         jid: load.str("jid").unwrap_or_default(),
         allowed: verdict.is_ok(),
         reason: verdict.err().unwrap_or_default(),
     });
+}
+
+/// What the audit log tells of arguments: how many there are, never their values.
+fn shape(load: &Map) -> Option<String> {
+    let calls = Call::of_publication(load.get("fun")?, load.get("arg")?)?;
+    let shapes: Vec<String> = calls.iter().map(Call::shape).collect();
+    Some(shapes.join("; "))
 }
 
 fn parse_target(load: &Map, kwargs: &Map) -> Result<Target, String> {
