@@ -8,7 +8,7 @@ use crate::client::runner::{self, Args, Function, Launch, RunContext};
 use crate::config::{MasterConfig, load_master};
 use crate::master::functions::{Call, RUNNER_ROLE};
 use crate::sys::daemon::private_umask;
-use crate::sys::process::role;
+use crate::sys::process::{drop_privileges, role};
 use crate::sys::signals::StopFlag;
 use crate::wire::Value;
 use crate::wire::ids::Jid;
@@ -17,6 +17,9 @@ use clap::{CommandFactory, Parser};
 use std::cell::RefCell;
 use std::io::{Read, Write};
 use std::rc::Rc;
+
+/// Exit status when the account of the option `user` cannot be taken on, as Salt's.
+const EXIT_NO_USER: i32 = 67;
 
 /// Run a function on the master: look at jobs, see who is up, watch events.
 #[derive(Parser, Debug)]
@@ -101,6 +104,12 @@ pub fn run() -> i32 {
         Ok(config) => config,
         Err(e) => return fail(e, 1),
     };
+    // The account of the master owns its files, so root takes it on (`salt/utils/verify.py check_user`).
+    if nix::unistd::geteuid().is_root()
+        && let Err(e) = drop_privileges(&config.user)
+    {
+        return fail(e, EXIT_NO_USER);
+    }
     if let Some(timeout) = options.timeout {
         config.timeout = timeout;
     }

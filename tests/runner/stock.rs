@@ -5,7 +5,7 @@
 //! jobs, and errors end with a status other than 0 and no traceback.
 
 use crate::common::check::same;
-use crate::common::{Checks, Master, Minion, Stock, cli, wait_for};
+use crate::common::{self, Checks, Master, Minion, Stock, cli, wait_for};
 use serde_json::{Value, json};
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use std::time::Duration;
 const EQUAL: &[&[&str]] = &[
     &["jobs.list_jobs", "search_function=test.*"],
     &["jobs.list_jobs", "search_function=test.ping,x.y", "search_target=*", "--out=json"],
-    &["jobs.list_jobs", "search_function=test.*", "start_time=2001, Mar 16 19:00", "--out=yaml"],
+    &["jobs.list_jobs", "search_function=test.*", "start_time=2001, Mar 16 19:00"],
     &["jobs.list_jobs", "search_function=test.*", "end_time=2001, Mar 16 19:00"],
     &["jobs.list_job", "JID"],
     &["jobs.print_job", "JID", "--out=yaml"],
@@ -85,13 +85,55 @@ say(wheel.cmd_sync(low("key.name_match", arg=["m*"], kwarg={}))["data"]["return"
 say(wheel.cmd_sync(low("key.nope"))["data"]["success"])
 say(sorted(wheel.cmd_async(low("minions.connected"))))
 say(sorted(wheel.cmd_sync(low("key.finger_master"))["data"]))
+# The same functions by stock itself, in this process.
+for fun, arg in json.loads(sys.argv[2]):
+    here = wheel.cmd(fun, list(arg), print_event=False)
+    there = wheel.cmd_sync(low(fun, arg=arg, kwarg={}))["data"]["return"]
+    if here != there:
+        say([fun, here, there])
 "#;
+
+/// Wheel functions that give the same on both. `key.finger` is not among them: 3008 takes
+/// fingerprints of whole key files, which no minion prints.
+#[rustfmt::skip]
+const WHEEL: &[(&str, &[&str])] = &[
+    ("key.list", &["acc"]), ("key.list", &["un"]), ("key.list", &["rej"]), ("key.list", &["x"]),
+    ("key.name_match", &["*"]), ("key.name_match", &["a,m*"]), ("key.print", &["m1"]),
+    ("key.finger_master", &[]), ("key.finger_master", &["md5"]), ("key.list_all", &[]),
+    ("key.accept", &["none"]), ("key.reject", &["none"]), ("key.delete", &["none"]),
+    ("key.gen_accept", &["m1"]),
+    ("file_roots.find", &["a/b.sls"]), ("file_roots.find", &["bin"]), ("file_roots.find", &["nope"]),
+    ("file_roots.find", &["a/b.sls", "dev"]), ("file_roots.find", &["../etc"]),
+    ("file_roots.list_env", &[]), ("file_roots.list_env", &["nope"]), ("file_roots.list_roots", &[]),
+    ("file_roots.read", &["a/b.sls"]), ("file_roots.read", &["bin"]),
+    ("file_roots.write", &["text", "new/file"]), ("file_roots.write", &["text", "/etc/x"]),
+    ("file_roots.write", &["text", "x", "nope"]), ("file_roots.read", &["new/file"]),
+    ("pillar_roots.list_roots", &[]), ("pillar_roots.find", &["top.sls"]),
+    ("pillar_roots.read", &["top.sls"]), ("pillar_roots.write", &["a: 1", "new.sls"]),
+    ("minions.connected", &[]), ("error.error", &[]),
+];
 
 fn series(name: &str) {
     let Some(stock) = Stock::find(name) else {
         return;
     };
     let extra = format!("salt_series: {name}\njob_cache_compat: full\nauto_accept: true");
+    let dir = common::short_dir();
+    let root = |name: &str| dir.path().join(name);
+    for (file, content) in [
+        ("files/a/b.sls", "x: 1\n".as_bytes()),
+        ("files/bin", b"\x00\x01"),
+        ("pillar/top.sls", b"base: {}\n"),
+    ] {
+        let path = root(file);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, content).unwrap();
+    }
+    let extra = format!(
+        "{extra}\nfile_roots: {{base: [{}]}}\npillar_roots: {{base: [{}]}}",
+        root("files").display(),
+        root("pillar").display()
+    );
     let master = Master::halite(&extra);
     let _minion = Minion::halite(&master, "m1", "");
     let (ours, theirs) = (master.halite_cli(), master.stock_cli(&stock));
@@ -115,13 +157,24 @@ fn series(name: &str) {
         checks.run(&args.join(" "), || {
             // Stock first: halite must not write what stock then reads.
             let (theirs, ours) = (theirs.runner(&args), ours.runner(&args));
-            let stock = (theirs.out.clone(), theirs.status);
-            same((ours.out.clone(), ours.status), stock)
+            let json = args.contains(&"--out=json");
+            same(shown(&ours, json), shown(&theirs, json))
                 .map_err(|e| format!("{e}\n{}\n{}", theirs.describe(), ours.describe()))
         });
     }
     checks.run("stock's Python clients", || clients(&stock, &master));
     checks.finish();
+}
+
+/// What was printed, and the status. Stock lists jobs in the order of directories, which JSON
+/// does not hide: its lines are sorted.
+fn shown(ran: &cli::Ran, json: bool) -> (String, Option<i32>) {
+    let mut lines: Vec<&str> = ran.out.lines().collect();
+    if json {
+        lines.iter_mut().for_each(|l| *l = l.trim_end_matches(','));
+        lines.sort_unstable();
+    }
+    (lines.join("\n"), ran.status)
 }
 
 fn clients(stock: &Stock, master: &Master) -> Result<(), String> {
@@ -130,12 +183,13 @@ fn clients(stock: &Stock, master: &Master) -> Result<(), String> {
     let mut command = std::process::Command::new(stock.program("python"));
     command
         .arg(&script)
-        .arg(master.home.config_dir().join("master"));
+        .arg(master.home.config_dir().join("master"))
+        .arg(json!(WHEEL).to_string());
     let ran = cli::run(command, "clients.py".into(), Duration::from_secs(120));
     let found: Result<Vec<Value>, _> = ran.out.lines().map(serde_json::from_str).collect();
     let mut found = found.map_err(|e| format!("{e}\n{}", ran.describe()))?;
     // 3006 tells the time as well.
-    if let Some(Value::Array(keys)) = found.last_mut() {
+    if let Some(Value::Array(keys)) = found.get_mut(11) {
         keys.retain(|k| k != "_stamp");
     }
     let expected = vec![

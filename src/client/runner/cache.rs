@@ -157,7 +157,9 @@ impl Bank {
         if let Some(value) = read(&self.file(key))? {
             return Ok(Some(value));
         }
-        let whole = read(&self.dir.with_added_extension("p"))?;
+        let mut file = self.dir.clone().into_os_string();
+        file.push(".p");
+        let whole = read(Path::new(&file))?;
         let map = whole.and_then(Value::into_map);
         Ok(map.and_then(|mut map| map.remove(key)))
     }

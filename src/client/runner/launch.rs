@@ -4,6 +4,7 @@
 use super::{Args, Function, Ran, RunContext, RunError};
 use crate::client::local::calling_user;
 use crate::config::MasterConfig;
+use crate::master::events::trimmed;
 use crate::store::jobs::JobStore;
 use crate::sys::daemon::write_atomic;
 use crate::wire::ids::{Jid, JidClock};
@@ -89,6 +90,7 @@ pub(in crate::client) struct RunBus {
     publisher: Option<Publisher>,
     tag: String,
     stamp: StampStyle,
+    largest: usize,
 }
 
 impl RunBus {
@@ -101,6 +103,7 @@ impl RunBus {
                 .map(|p| p.with_timeout(PATIENCE)),
             tag: format!("salt/{prefix}/{jid}"),
             stamp: config.salt_series.stamp_style(),
+            largest: usize::try_from(config.max_event_size).unwrap_or(usize::MAX),
         }
     }
 
@@ -109,12 +112,12 @@ impl RunBus {
         self.stamp
     }
 
-    /// Fires `data` as it is.
+    /// Fires `data`; values that are too large for the bus give way.
     pub fn fire(&mut self, what: &str, data: &Map) {
         let Some(publisher) = &mut self.publisher else {
             return;
         };
-        let payload = msgpack::encode_map(data, Profile::Local);
+        let payload = trimmed(data.clone(), self.largest);
         let tag = format!("{}/{what}", self.tag);
         if let Err(e) = publisher.fire(&Event { tag, payload }) {
             log::debug!("no event bus: {e}");

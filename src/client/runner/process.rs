@@ -1,7 +1,7 @@
 //! The process of one runner that a client started through the master, or `halite-run` with
 //! `--async`: the order comes by standard input, the result goes to the bus and the job cache.
 
-use super::{Args, Launch, RunContext, run_as};
+use super::{Args, Launch, RunContext, RunError, run_as};
 use crate::config::MasterConfig;
 use crate::master::functions::{Call, RUNNER_ROLE, RUNNING};
 use crate::sys::process::RoleSpec;
@@ -30,6 +30,7 @@ pub fn run(config: MasterConfig) -> i32 {
     if let Err(e) = &slot {
         log::warn!("runners that execute cannot be counted: {e}");
     }
+    let in_time = !matches!(slot, Ok(None));
     let mut show = |_: &str, _: &crate::wire::Value, _: bool| {};
     let mut context = RunContext::new(config, stop, &mut show);
     let function = super::find(&call.fun);
@@ -39,7 +40,13 @@ pub fn run(config: MasterConfig) -> i32 {
         user: call.user,
         keep: true,
     };
-    let args = Args::from_low(call.low, declared).map_err(Into::into);
+    let args = match in_time {
+        true => Args::from_low(call.low, declared).map_err(Into::into),
+        false => Err(RunError::Raised(
+            "SystemExit".into(),
+            "the runner was ended before its turn came".into(),
+        )),
+    };
     match run_as(&mut context, &call.fun, function, args, &launch) {
         Ok(_) => 0,
         Err(e) => {
