@@ -1,11 +1,12 @@
 //! `halite-master`.
 
-use super::common::{Common, LogSettings, fail, parse};
+use super::common::{Common, LogSettings, fail};
+use super::start::{self, start};
 use crate::config::{MasterConfig, load_master};
 use crate::master;
-use crate::sys::daemon::{Report, private_umask, start_in_background};
+use crate::sys::daemon::{Report, in_background, private_umask, start_in_background};
 use crate::sys::process::{RoleSpec, arguments, role, settle};
-use clap::{CommandFactory, Parser};
+use clap::Parser;
 use std::path::PathBuf;
 
 /// The halite master: serves Salt minions 3006, 3007 and 3008 as well as halite's own.
@@ -53,18 +54,15 @@ const TITLE: &str = "HALITE_TITLE";
 
 /// The command with its options.
 pub(super) fn command() -> clap::Command {
-    Options::command()
+    start::command::<Options>()
 }
 
 /// Runs the command and returns its exit status.
 pub fn run() -> i32 {
-    let options: Options = match parse() {
+    let options: Options = match start() {
         Ok(options) => options,
         Err(status) => return status,
     };
-    if let Err(status) = options.common.check_dir() {
-        return status;
-    }
     if options.topology {
         print!("{}", master::check::topology());
         return 0;
@@ -91,7 +89,7 @@ pub fn run() -> i32 {
         return 0;
     }
     match role() {
-        None if options.daemon => background(),
+        None if options.daemon && !in_background() => background(),
         None => become_main(),
         Some(role) => serve(&options, config, &role),
     }

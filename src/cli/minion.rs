@@ -1,12 +1,13 @@
 //! `halite-minion`.
 
-use super::common::{Common, LogSettings, fail, parse};
+use super::common::{Common, LogSettings, fail};
+use super::start::{self, start};
 use crate::config::{MinionConfig, Role, load_minion, sample_config};
 use crate::minion::daemon::{self, Start};
 use crate::minion::job;
-use crate::sys::daemon::{Report, start_in_background};
+use crate::sys::daemon::{Report, in_background, start_in_background};
 use crate::sys::process::arguments;
-use clap::{CommandFactory, Parser};
+use clap::Parser;
 use std::path::PathBuf;
 
 /// The halite minion: runs what a Salt or halite master asks for.
@@ -49,7 +50,7 @@ struct Options {
 
 /// The command with its options.
 pub(super) fn command() -> clap::Command {
-    Options::command()
+    start::command::<Options>()
 }
 
 /// Runs the command and returns its exit status.
@@ -57,13 +58,10 @@ pub fn run() -> i32 {
     if job::wanted() {
         return job::run();
     }
-    let options: Options = match parse() {
+    let options: Options = match start() {
         Ok(options) => options,
         Err(status) => return status,
     };
-    if let Err(status) = options.common.check_dir() {
-        return status;
-    }
     if options.sample_config {
         print!("{}", sample_config(Role::Minion));
         return 0;
@@ -82,7 +80,7 @@ pub fn run() -> i32 {
         );
         return 0;
     }
-    if options.daemon {
+    if options.daemon && !in_background() {
         return background();
     }
     serve(&options, config)
