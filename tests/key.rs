@@ -508,6 +508,10 @@ fn wrong_command_lines() {
         &["-l", "nonsense"],
         "'nonsense' is not a valid argument to '--list'",
     );
+    for word in ["pre", "un", "accepted", "rej", "denied", "all"] {
+        wrong(&f, &["-l", "foo"], &format!(" {word}"));
+    }
+    wrong(&f, &["--state-verbose", "maybe"], "True or False");
     wrong(
         &f,
         &["--keysize", "1024"],

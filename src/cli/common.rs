@@ -46,6 +46,15 @@ fn parse_level(text: &str) -> Result<String, String> {
     }
 }
 
+/// A truth value of the command line; what else stock takes as a text means true there, even `no`.
+pub fn truth(word: &str) -> Result<bool, String> {
+    match word.to_ascii_lowercase().as_str() {
+        "true" => Ok(true),
+        "false" => Ok(false),
+        _ => Err("write True or False".into()),
+    }
+}
+
 /// Log settings of a configuration, in the order in which options override them.
 pub struct LogSettings<'a> {
     /// `log_level`.
@@ -194,9 +203,10 @@ pub struct OutputOptions {
         long,
         visible_alias = "state_verbose",
         value_name = "BOOL",
+        value_parser = truth,
         help_heading = "Output options"
     )]
-    pub state_verbose: Option<String>,
+    pub state_verbose: Option<bool>,
 }
 
 /// What a configuration says of the output.
@@ -251,12 +261,7 @@ impl OutputOptions {
                 .state_output
                 .clone()
                 .unwrap_or_else(|| config.state_output.to_owned()),
-            state_verbose: self
-                .state_verbose
-                .as_deref()
-                .map_or(config.state_verbose, |v| {
-                    matches!(v.to_ascii_lowercase().as_str(), "true" | "yes" | "1" | "on")
-                }),
+            state_verbose: self.state_verbose.unwrap_or(config.state_verbose),
             ..super::output::Style::default()
         };
         let out = self.out.as_deref().or(config.output).map(str::to_owned);

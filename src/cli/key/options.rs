@@ -1,6 +1,6 @@
 //! Options of `halite-key`.
 
-use crate::cli::common::{Accepted, Common, OutputOptions};
+use crate::cli::common::{Accepted, Common, OutputOptions, truth};
 use crate::cli::start;
 use crate::client::keys::FingerForm;
 use crate::crypto::MAX_BITS;
@@ -323,15 +323,9 @@ fn list_word(word: &str) -> Result<String, String> {
     if word.is_empty() || word.starts_with("all") || state_of_word(word).is_some() {
         return Ok(word.to_owned());
     }
-    Err(format!("'{word}' is not a valid argument to '--list'"))
-}
-
-fn truth(word: &str) -> Result<bool, String> {
-    match word.to_ascii_lowercase().as_str() {
-        "true" => Ok(true),
-        "false" => Ok(false),
-        _ => Err("write True or False".into()),
-    }
+    Err(format!(
+        "'{word}' is not a valid argument to '--list'; choose one of pre, un, unaccepted, acc, accepted, rej, rejected, den, denied, all"
+    ))
 }
 
 fn keysize(word: &str) -> Result<u32, String> {
