@@ -5,6 +5,7 @@
 
 pub mod call;
 mod common;
+mod daemon;
 pub mod key;
 pub mod master;
 pub mod minion;

@@ -1,6 +1,8 @@
 //! What all commands have in common, run as programs: the report of versions, the Saltfile,
 //! and the options of stock's tools. `stock.rs` asks stock which options those are.
 
+#[path = "../harness/mod.rs"]
+mod harness;
 mod saltfile;
 mod stock;
 
@@ -129,4 +131,33 @@ fn words_that_stay_text() {
         .env("SALT_NO_PARSE", "a"));
     let told = kwargs(told);
     assert_eq!((&told["a"], &told["b"]), (&"1".into(), &2.into()));
+}
+
+/// There is no range server and no roster, for stock either.
+#[test]
+fn targets_that_match_nobody() {
+    let master = harness::Master::start("");
+    let config = master.config();
+    let accepted = config.pki_dir.join("minions");
+    std::fs::create_dir_all(&accepted).unwrap();
+    std::fs::write(accepted.join("web1"), "a key").unwrap();
+    let dir = config.conf_file.parent().unwrap();
+    let ask = |option: &str| {
+        let place = dir.to_string_lossy();
+        run(
+            "halite",
+            dir,
+            &["-c", &place, option, "web1", "test.ping", "--async"],
+        )
+    };
+    assert_eq!(ask("-L").status, Some(0));
+    for option in ["-R", "--range", "-H", "--hosts"] {
+        let ran = ask(option);
+        assert_eq!(ran.status, Some(2), "{option}");
+        assert!(
+            ran.out.starts_with("No minions matched the target."),
+            "{option}: {}",
+            ran.out
+        );
+    }
 }

@@ -9,7 +9,6 @@ use super::common::{
 };
 use super::start::{self, start};
 use crate::config::{MasterConfig, load_master};
-use crate::wire::{Value, yaml};
 use clap::Parser;
 
 /// Run a function on minions and show what they return.
@@ -264,9 +263,7 @@ pub fn run() -> i32 {
         Err(e) => return fail(e, 2),
     };
     if options.config_dump {
-        let values = Value::Map(config.as_map());
-        print!("{}", yaml::emit(&values, true));
-        return 0;
+        return super::daemon::dump(config.as_map());
     }
     start_log(&options.common, &config);
     run::run(options, config)
