@@ -6,6 +6,7 @@
 mod auth;
 pub mod call;
 mod common;
+mod daemon;
 pub mod key;
 pub mod master;
 pub mod minion;
@@ -13,6 +14,8 @@ pub mod output;
 mod remote;
 pub mod run;
 pub mod salt;
+mod saltfile;
+mod start;
 pub mod swarm;
 
 /// Every command with its options, for the manual pages and whatever else is made from them.

@@ -1,9 +1,10 @@
 //! `halite-run`: runners on the master's host.
 
 use super::auth::AuthOptions;
-use super::common::{Common, EXIT_USAGE, OutputOptions, fail, parse};
+use super::common::{Accepted, ArgumentOptions, Common, EXIT_USAGE, OutputOptions, fail};
 use super::output::{Outputter, render};
 use super::salt::{output_config, start_log};
+use super::start::{self, start};
 use crate::client::runner::{self, Args, Function, Launch, RunContext};
 use crate::config::{MasterConfig, load_master};
 use crate::master::functions::{Call, RUNNER_ROLE};
@@ -12,8 +13,8 @@ use crate::sys::process::{drop_privileges, role};
 use crate::sys::signals::StopFlag;
 use crate::wire::Value;
 use crate::wire::ids::Jid;
-use crate::wire::yaml::{parse_input, parse_kwarg};
-use clap::{CommandFactory, Parser};
+use crate::wire::yaml::parse_input;
+use clap::Parser;
 use std::cell::RefCell;
 use std::io::{Read, Write};
 use std::rc::Rc;
@@ -56,10 +57,6 @@ struct Options {
     #[arg(long)]
     quiet: bool,
 
-    /// Names of keyword arguments that are taken as text, not read as YAML
-    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
-    no_parse: Vec<String>,
-
     /// Read further arguments from standard input, one on a line
     #[arg(long)]
     args_stdin: bool,
@@ -80,23 +77,26 @@ struct Options {
     auth: AuthOptions,
 
     #[command(flatten)]
+    arguments: ArgumentOptions,
+
+    #[command(flatten)]
+    accepted: Accepted,
+
+    #[command(flatten)]
     output: OutputOptions,
 }
 
 /// The command with its options.
 pub(super) fn command() -> clap::Command {
-    Options::command()
+    start::command::<Options>()
 }
 
 /// Runs the command and returns its exit status.
 pub fn run() -> i32 {
-    let options: Options = match parse() {
+    let options: Options = match start() {
         Ok(options) => options,
         Err(status) => return status,
     };
-    if let Err(status) = options.common.check_dir() {
-        return status;
-    }
     if options.doc {
         return document(options.fun.as_deref().unwrap_or_default());
     }
@@ -106,6 +106,7 @@ pub fn run() -> i32 {
     };
     // The account of the master owns its files, so root takes it on (`salt/utils/verify.py check_user`).
     if nix::unistd::geteuid().is_root()
+        && !options.auth.wanted()
         && let Err(e) = drop_privileges(&config.user)
     {
         return fail(e, EXIT_NO_USER);
@@ -156,12 +157,7 @@ impl Options {
             read.map_err(|e| format!("standard input: {e}"))?;
             words.extend(text.lines().map(str::to_owned));
         }
-        let (positional, mut keyword) = parse_input(&words);
-        for (name, text) in words.iter().filter_map(|word| parse_kwarg(word)) {
-            if self.no_parse.iter().any(|n| n == name) {
-                keyword.set(name, text);
-            }
-        }
+        let (positional, keyword) = parse_input(&words, &self.arguments.verbatim());
         Ok(Args {
             positional,
             keyword,
@@ -257,9 +253,12 @@ fn remote(options: &Options, name: &str, config: MasterConfig) -> i32 {
         Ok(client) => client,
         Err(why) => return fail(why, 1),
     };
-    let (positional, keyword) = parse_input(&options.args);
+    let args = match options.arguments() {
+        Ok(args) => args,
+        Err(e) => return fail(e, 1),
+    };
     let patience = options.timeout.unwrap_or(super::remote::PATIENCE);
-    match super::remote::runner(&mut client, name, positional, keyword, patience) {
+    match super::remote::runner(&mut client, name, args.positional, args.keyword, patience) {
         Ok(answer) => {
             let out = screen.out.clone().or(answer.out);
             screen.show(&out.unwrap_or_else(|| "nested".into()), &answer.value);
