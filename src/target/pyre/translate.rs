@@ -53,15 +53,24 @@ struct Translator {
 type Done<T = ()> = Result<T, String>;
 
 /// Rewrites a pattern; the error is the reason why Python (or this) refuses it.
-pub fn translate(pattern: &str) -> Done<Translated> {
+/// The flags `re.I` and `re.M` hold for all of it.
+pub fn translate(
+    pattern: &str,
+    ignore_case: bool,
+    multiline: bool,
+    anchored: bool,
+) -> Done<Translated> {
     let mut t = Translator {
         chars: pattern.chars().collect(),
         at: 0,
         out: String::with_capacity(pattern.len() + 16),
         needs_backtracking: false,
         before: Before::Nothing,
-        flags: Flags::default(),
-        global: String::new(),
+        flags: Flags {
+            multiline,
+            ..Flags::default()
+        },
+        global: if ignore_case { "i".to_owned() } else { String::new() },
         open: Vec::new(),
         groups: 0,
         names: HashMap::new(),
@@ -77,7 +86,7 @@ pub fn translate(pattern: &str) -> Done<Translated> {
         letters => format!("(?{letters})"),
     };
     Ok(Translated {
-        pattern: format!("{flags}\\A(?:{})", t.out),
+        pattern: format!("{flags}{}(?:{})", if anchored { "\\A" } else { "" }, t.out),
         needs_backtracking: t.needs_backtracking,
     })
 }
