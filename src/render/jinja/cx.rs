@@ -1,20 +1,59 @@
 //! The state of one run of a template, and what filters, tests and methods may ask of it.
 
-use super::env::{Inner, Loaded};
-use super::error::{Error, ErrorKind};
+use super::ast::Template;
+use super::env::Inner;
+use super::error::Error;
+use super::run::{Base, Context, Frame, ModuleObject, Vars};
 use super::value::{Args, Missing, Obj, What};
-use super::{filters, methods, tests};
-use std::rc::Rc;
+use super::{filters, methods, stack, tests};
+use std::collections::HashMap;
+use std::rc::{Rc, Weak};
 
 /// The state of one run.
 pub struct Cx {
     pub(super) env: Rc<Inner>,
     pub(super) autoescape: bool,
-    pub(super) fuel: u64,
-    pub(super) depth: usize,
+    /// What a filter block or a block assignment has captured.
+    pub(super) captured: Option<Obj>,
+    /// Where the stack was at the beginning.
+    pub(super) stack: usize,
+    pub(super) run: Run,
+    fuel: u64,
+    depth: usize,
+}
+
+/// What templates of one run share.
+#[derive(Default)]
+pub(super) struct Run {
+    /// Names that loaded templates have made global.
+    pub(super) globals: Vars,
+    /// What is global from the beginning.
+    pub(super) base: Option<Rc<Base>>,
+    /// Loaded templates by name.
+    pub(super) templates: HashMap<Rc<str>, Rc<Template>>,
+    /// Modules by template.
+    pub(super) modules: HashMap<usize, (Rc<Template>, Rc<ModuleObject>)>,
+    /// The template that the running one extends.
+    pub(super) parent: Option<Rc<Template>>,
+    /// Scopes that hold macros, to be cleared at the end.
+    pub(super) frames: Vec<Weak<Frame>>,
+    /// Contexts that hold macros.
+    pub(super) contexts: Vec<Weak<Context>>,
 }
 
 impl Cx {
+    pub(super) fn new(env: Rc<Inner>) -> Cx {
+        Cx {
+            autoescape: env.options.autoescape,
+            captured: None,
+            stack: stack::here(),
+            run: Run::default(),
+            fuel: env.options.fuel,
+            depth: 0,
+            env,
+        }
+    }
+
     /// The environment's options.
     pub fn options(&self) -> &super::Options {
         &self.env.options
@@ -51,7 +90,7 @@ impl Cx {
                 "a value of the template would be larger than {limit}"
             )));
         }
-        self.charge(size / 100)
+        self.charge(size / 32)
     }
 
     /// An undefined value with its own explanation.
@@ -213,20 +252,6 @@ impl Cx {
     /// One level of calls back.
     pub(super) fn leave(&mut self) {
         self.depth -= 1;
-    }
-
-    #[allow(dead_code)]
-    pub(super) fn load(&mut self, name: &str, from: &str) -> Result<Loaded, Error> {
-        let loader = self.env.loader.clone();
-        let loaded = match loader {
-            Some(loader) => loader.load(name, Some(from)),
-            None => Ok(None),
-        };
-        match loaded {
-            Ok(Some(loaded)) => Ok(loaded),
-            Ok(None) => Err(Error::new(ErrorKind::NotFound, name)),
-            Err(why) => Err(Error::new(ErrorKind::Other, why)),
-        }
     }
 }
 

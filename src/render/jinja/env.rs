@@ -1,6 +1,14 @@
 //! Environments: options, loader, parsed templates.
 
+use super::ast::Template;
+use super::cx::Cx;
+use super::error::Error;
+use super::globals;
+use super::parser::parse;
+use super::run::Base;
 use super::value::Obj;
+use std::cell::RefCell;
+use std::collections::HashMap;
 use std::rc::Rc;
 
 /// How templates are read and run; the defaults are those of Jinja under Salt.
@@ -38,6 +46,8 @@ pub struct Options {
     pub fuel: u64,
     /// Levels of calls, includes and imports within one another.
     pub max_depth: usize,
+    /// Octets of the thread's stack that a run may take.
+    pub max_stack: usize,
     /// Octets of output.
     pub max_output: usize,
     /// Octets of one text, elements of one list.
@@ -62,7 +72,8 @@ impl Default for Options {
             strict_undefined: true,
             autoescape: false,
             fuel: 20_000_000,
-            max_depth: 100,
+            max_depth: 200,
+            max_stack: 1 << 20,
             max_output: 64 << 20,
             max_size: 16 << 20,
         }
@@ -90,13 +101,95 @@ pub trait Loader {
     fn load(&self, name: &str, from: Option<&str>) -> Result<Option<Loaded>, String>;
 }
 
+/// Sources of templates that stay parsed; beyond, they are forgotten.
+const CACHED: usize = 256;
+
+/// Name, text, and whether sentences leave the name out.
+type CacheKey = (Rc<str>, Rc<str>, bool);
+
 pub(super) struct Inner {
     pub(super) options: Options,
     pub(super) loader: Option<Rc<dyn Loader>>,
+    pub(super) builtins: Rc<Base>,
+    parsed: RefCell<HashMap<CacheKey, Rc<Template>>>,
+}
+
+impl Inner {
+    /// The template of a text, parsed at most once.
+    pub(super) fn parsed(
+        &self,
+        source: &str,
+        name: &str,
+        anonymous: bool,
+    ) -> Result<Rc<Template>, Error> {
+        let key = (Rc::<str>::from(name), Rc::<str>::from(source), anonymous);
+        if let Some(template) = self.parsed.borrow().get(&key) {
+            return Ok(template.clone());
+        }
+        let template = parse(source, &key.0, anonymous, &self.options)
+            .map_err(|error| error.sourced(&key.1))?;
+        let template = Rc::new(template);
+        let mut parsed = self.parsed.borrow_mut();
+        if parsed.len() >= CACHED {
+            parsed.clear();
+        }
+        parsed.insert(key, template.clone());
+        Ok(template)
+    }
 }
 
 /// Options, a loader and the templates parsed so far.
 pub struct Environment {
-    #[allow(dead_code)]
     inner: Rc<Inner>,
+}
+
+impl Environment {
+    /// An environment without a loader.
+    pub fn new(options: Options) -> Environment {
+        Environment {
+            inner: Rc::new(Inner {
+                options,
+                loader: None,
+                builtins: Base::new(globals::builtins(), None),
+                parsed: RefCell::default(),
+            }),
+        }
+    }
+
+    /// The same environment with a loader.
+    #[must_use]
+    pub fn with_loader(self, loader: Rc<dyn Loader>) -> Environment {
+        Environment {
+            inner: Rc::new(Inner {
+                options: self.inner.options.clone(),
+                loader: Some(loader),
+                builtins: self.inner.builtins.clone(),
+                parsed: RefCell::default(),
+            }),
+        }
+    }
+
+    /// Renders a template; `name` is for messages. The variables are seen by imported templates
+    /// too, as under Salt.
+    ///
+    /// The last line break of `source` is dropped unless the options keep it; Salt puts it back
+    /// (`salt/utils/templates.py render_jinja_tmpl`), which is the caller's part.
+    ///
+    /// # Errors
+    /// A syntax error, an error of the run with its places, or a limit.
+    pub fn render(
+        &self,
+        source: &str,
+        name: &str,
+        context: Vec<(String, Obj)>,
+    ) -> Result<String, Error> {
+        let run = || {
+            let template = self.inner.parsed(source, name, true)?;
+            let mut cx = Cx::new(self.inner.clone());
+            let result = cx.render_root(&template, context);
+            cx.finish();
+            result
+        };
+        run().map_err(|error| error.rooted(name, source))
+    }
 }

@@ -1,5 +1,6 @@
 //! Why a template cannot be rendered, and where.
 
+use super::ast::Template;
 use std::fmt;
 use std::rc::Rc;
 
@@ -47,6 +48,10 @@ pub struct Place {
     pub template: Rc<str>,
     /// Line, from 1.
     pub line: usize,
+    /// The text of the template.
+    pub source: Rc<str>,
+    /// Whether it is the template that was rendered, not one that it loaded.
+    pub root: bool,
 }
 
 /// Why a template cannot be rendered.
@@ -101,15 +106,41 @@ impl Error {
 
     /// A syntax error at a line.
     pub(super) fn syntax(message: impl Into<String>, template: &Rc<str>, line: usize) -> Error {
-        Error::new(ErrorKind::Syntax, message).at(template, line)
-    }
-
-    /// Adds a place, further out than those it has.
-    pub(super) fn at(mut self, template: &Rc<str>, line: usize) -> Error {
-        let place = Place {
+        Error::new(ErrorKind::Syntax, message).at(Place {
             template: template.clone(),
             line,
-        };
+            source: "".into(),
+            root: false,
+        })
+    }
+
+    /// Gives the source of a syntax error.
+    pub(super) fn sourced(mut self, source: &Rc<str>) -> Error {
+        for place in &mut self.0.places {
+            place.source = source.clone();
+        }
+        self
+    }
+
+    /// Adds a place in a template, further out than those it has.
+    pub(super) fn within(self, template: &Rc<Template>, line: usize) -> Error {
+        self.at(Place {
+            template: template.name.clone(),
+            line,
+            source: template.source.clone(),
+            root: false,
+        })
+    }
+
+    /// Marks the places in the template that was rendered.
+    pub(super) fn rooted(mut self, name: &str, source: &str) -> Error {
+        for place in &mut self.0.places {
+            place.root = place.template.as_ref() == name && place.source.as_ref() == source;
+        }
+        self
+    }
+
+    fn at(mut self, place: Place) -> Error {
         if self.0.places.len() < PLACES && self.0.places.last() != Some(&place) {
             self.0.places.push(place);
         }
@@ -159,6 +190,25 @@ impl fmt::Display for Error {
 }
 
 impl std::error::Error for Error {}
+
+impl Error {
+    /// The whole message of the exception that Salt raises (`SaltRenderError` of
+    /// `salt/utils/templates.py`), with the lines around the place.
+    pub fn salt_text(&self) -> String {
+        let mut text = self.salt_message();
+        let Some(place) = self.place() else {
+            return text;
+        };
+        if place.root {
+            let shown = context(&place.source, place.line);
+            text += &format!("; line {}\n\n{shown}", place.line);
+        } else {
+            let shown = context(&place.source, place.line);
+            text += &format!("\n{}({}):\n{shown}", place.template, place.line);
+        }
+        text
+    }
+}
 
 /// The lines around one, which is marked (`salt/utils/stringutils.py get_context` with the marker
 /// of `salt/utils/templates.py`).

@@ -6,6 +6,7 @@ mod repr;
 mod wire;
 
 pub use compare::{Budget, CmpOp};
+pub(super) use containers::drop_all;
 pub use containers::{
     Dict, DictKind, Generator, Key, List, PyList, Range, Set, StrKey, Tuple, View, ViewKind,
 };
@@ -131,6 +132,11 @@ impl Missing {
 pub trait Object: Any {
     /// The name of its class, as in `'namespace object'`.
     fn type_name(&self) -> &str;
+
+    /// The Python module of its class, if messages name it: `jinja2.utils`.
+    fn module(&self) -> Option<&str> {
+        None
+    }
 
     /// `self.name`, or nothing where there is no such attribute.
     ///
@@ -366,6 +372,10 @@ impl Obj {
             Obj::Undefined(_) => format!("jinja2.runtime.{} object", self.type_name()),
             Obj::Dict(dict) if dict.borrow().kind == DictKind::Ordered => {
                 "collections.OrderedDict object".to_owned()
+            }
+            Obj::Native(object) if object.module().is_some() => {
+                let module = object.module().unwrap_or_default();
+                format!("{module}.{} object", object.type_name())
             }
             _ => format!("{} object", self.type_name()),
         }
