@@ -499,10 +499,9 @@ impl Object for Namespace {
         Ok(())
     }
 
-    fn repr(&self) -> String {
+    fn shown(&self) -> Option<(String, Obj, &'static str)> {
         let dict = Obj::dict(self.0.borrow().clone());
-        let shown = dict.repr().unwrap_or_else(|_| "{...}".to_owned());
-        format!("<Namespace {shown}>")
+        Some(("<Namespace ".to_owned(), dict, ">"))
     }
 }
 

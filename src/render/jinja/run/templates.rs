@@ -44,6 +44,7 @@ impl Cx {
         context: &Rc<Context>,
         out: &mut String,
     ) -> Result<()> {
+        self.run.contexts.push(Rc::downgrade(context));
         context.add_blocks(template);
         let mut template = template.clone();
         loop {
