@@ -70,7 +70,10 @@ pub fn translate(
             multiline,
             ..Flags::default()
         },
-        global: if ignore_case { "i".to_owned() } else { String::new() },
+        global: [(ignore_case, 'i'), (multiline, 'm')]
+            .iter()
+            .filter_map(|(on, letter)| on.then_some(*letter))
+            .collect(),
         open: Vec::new(),
         groups: 0,
         names: HashMap::new(),

@@ -40,9 +40,8 @@ mod yaml_text;
 pub use json::JsonStyle;
 pub(super) use regex::matches;
 
-use super::cx::Cx;
 use super::error::{Error, ErrorKind};
-use super::value::{Args, Obj};
+use super::value::Obj;
 use super::FilterFn;
 use std::collections::HashMap;
 use std::sync::LazyLock;
