@@ -1,8 +1,10 @@
 //! Values as Python prints them and texts as Python reads them, where targeting depends on it.
 
 use crate::wire::{Map, Value};
+use regex::Regex;
 use std::borrow::Cow;
 use std::fmt::Write;
+use std::sync::LazyLock;
 
 /// White space of Python's `str.split()` and `str.isspace()`.
 pub fn is_space(c: char) -> bool {
@@ -106,11 +108,30 @@ pub(crate) fn quote(out: &mut String, text: &str) {
             '\r' => write!(out, "\\r"),
             '\t' => write!(out, "\\t"),
             c if c == mark => write!(out, "\\{c}"),
-            c if c.is_control() && (c as u32) < 0x100 => write!(out, "\\x{:02x}", c as u32),
-            c => write!(out, "{c}"),
+            c if is_printable(c) => write!(out, "{c}"),
+            c => match c as u32 {
+                n @ ..0x100 => write!(out, "\\x{n:02x}"),
+                n @ ..0x1_0000 => write!(out, "\\u{n:04x}"),
+                n => write!(out, "\\U{n:08x}"),
+            },
         };
     }
     out.push(mark);
+}
+
+/// Categories that Python's `str.isprintable()` refuses, the plain space apart.
+static UNPRINTABLE: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"[\p{C}\p{Z}]").ok());
+
+/// `c.isprintable()`.
+pub(crate) fn is_printable(c: char) -> bool {
+    if c.is_ascii() {
+        return (' '..='~').contains(&c);
+    }
+    let mut buffer = [0; 4];
+    match UNPRINTABLE.as_ref() {
+        Some(pattern) => !pattern.is_match(c.encode_utf8(&mut buffer)),
+        None => true,
+    }
 }
 
 pub(crate) fn quote_bytes(out: &mut String, bytes: &[u8]) {

@@ -76,8 +76,14 @@ pub fn escaped_args(cx: &mut Cx, args: &Args, method: &str) -> Result<Args, Erro
         }
         return Ok(result);
     }
-    result.positional.iter_mut().for_each(|item| *item = one(item));
-    result.keyword.iter_mut().for_each(|(_, item)| *item = one(item));
+    result
+        .positional
+        .iter_mut()
+        .for_each(|item| *item = one(item));
+    result
+        .keyword
+        .iter_mut()
+        .for_each(|(_, item)| *item = one(item));
     Ok(result)
 }
 

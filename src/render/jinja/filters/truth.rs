@@ -87,7 +87,11 @@ fn exactly_one_true(cx: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error>
 
 fn exactly_n_true(cx: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
     let bound = args.bind("exactly_n", &["amount"])?;
-    exactly(cx, value, usize::try_from(integer(&bound[0], 1)?).unwrap_or(0))
+    exactly(
+        cx,
+        value,
+        usize::try_from(integer(&bound[0], 1)?).unwrap_or(0),
+    )
 }
 
 fn substring_in_list(cx: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {

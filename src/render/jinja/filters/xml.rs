@@ -17,17 +17,20 @@ struct Element {
 pub fn document(value: &Obj) -> Result<String, Error> {
     let mut top: Vec<Element> = Vec::new();
     for (tag, item) in entries(value)? {
-        if let Obj::List(list) = &item {
-            for item in list.borrow().iter() {
-                build(&tag, item, &mut top, 0)?;
-            }
-            continue;
-        }
-        build(&tag, &item, &mut top, 0)?;
+        // A list at the top leads to no root, though what it holds must fit.
+        let mut lost = Vec::new();
+        let into = match item {
+            Obj::List(_) => &mut lost,
+            _ => &mut top,
+        };
+        build(&tag, &item, into, 0)?;
     }
     // As in Salt, the last element that is no list of elements is the root.
     let root = top.pop().ok_or_else(|| {
-        Error::new(ErrorKind::Attribute, "'NoneType' object has no attribute 'iter'")
+        Error::new(
+            ErrorKind::Attribute,
+            "'NoneType' object has no attribute 'iter'",
+        )
     })?;
     let mut out = String::from("<?xml version=\"1.0\" ?>\n");
     write(&root, 0, &mut out);
@@ -62,12 +65,7 @@ fn entries(value: &Obj) -> Result<Vec<(String, Obj)>, Error> {
     }
 }
 
-fn build(
-    tag: &str,
-    value: &Obj,
-    into: &mut Vec<Element>,
-    depth: usize,
-) -> Result<(), Error> {
+fn build(tag: &str, value: &Obj, into: &mut Vec<Element>, depth: usize) -> Result<(), Error> {
     if depth > 100 {
         return Err(Error::limit("containers are nested too deeply"));
     }
@@ -75,7 +73,7 @@ fn build(
         for item in list.borrow().iter() {
             build(tag, item, into, depth + 1)?;
         }
-        return Ok(());
+        return check_texts(&list.borrow());
     }
     let mut element = Element {
         tag: tag.to_owned(),
@@ -103,8 +101,28 @@ fn build(
     Ok(())
 }
 
+/// Salt takes the elements of a list of texts for pairs, and looks at their second half.
+fn check_texts(items: &[Obj]) -> Result<(), Error> {
+    let index = |what: &str| Error::new(ErrorKind::Index, format!("{what} index out of range"));
+    match items.first() {
+        None => Err(index("list")),
+        Some(first) if first.as_str().is_none() => Ok(()),
+        Some(_) => match items
+            .iter()
+            .filter_map(Obj::as_str)
+            .any(|t| t.chars().count() < 2)
+        {
+            true => Err(index("string")),
+            false => Ok(()),
+        },
+    }
+}
+
 fn escaped(text: &str, quoted: bool) -> String {
-    let text = text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
+    let text = text
+        .replace('&', "&amp;")
+        .replace('<', "&lt;")
+        .replace('>', "&gt;");
     match quoted {
         true => text.replace('"', "&quot;"),
         false => text,
