@@ -246,7 +246,7 @@ fn mysql_to_dict(cx: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
         }
         let cells: Vec<&str> = line
             .split('|')
-            .map(|cell| cell.trim_matches(crate::target::pytext::is_space))
+            .map(|cell| cell.trim_matches(crate::wire::pytext::is_space))
             .collect();
         if headers.len() < 2 {
             headers = cells.into_iter().map(str::to_owned).collect();

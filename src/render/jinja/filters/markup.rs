@@ -109,7 +109,7 @@ fn striptags(_: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
     let text = value.to_str()?;
     let text = without(&text, "<!--", "-->");
     let text = without(&text, "<", ">");
-    let words: Vec<&str> = crate::target::pytext::words(&text).collect();
+    let words: Vec<&str> = crate::wire::pytext::words(&text).collect();
     Ok(unescape(&words.join(" ")).into())
 }
 

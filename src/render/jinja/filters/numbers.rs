@@ -274,11 +274,11 @@ fn human_to_bytes(_: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
     let default = bound[0].clone().unwrap_or_else(|| "B".into());
     let metric = flag(&bound[1], false)?;
     let text = value.to_str()?;
-    let text = text.trim_matches(crate::target::pytext::is_space);
+    let text = text.trim_matches(crate::wire::pytext::is_space);
     let digits = text.find(|c: char| !matches!(c, '0'..='9' | '.'));
     let (number, unit) = text.split_at(digits.unwrap_or(text.len()));
     let unit = unit
-        .trim_start_matches(crate::target::pytext::is_space)
+        .trim_start_matches(crate::wire::pytext::is_space)
         .to_lowercase();
     let unit = match unit.is_empty() {
         true => text_of(&default)?.to_lowercase(),

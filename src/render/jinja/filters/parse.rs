@@ -1,6 +1,6 @@
 //! Texts as Python's `int()` and `float()` read them.
 
-use crate::target::pytext::is_space;
+use crate::wire::pytext::is_space;
 use num_bigint::BigInt;
 
 /// Digits without the underscores that may stand between two of them.

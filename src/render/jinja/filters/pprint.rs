@@ -3,7 +3,7 @@
 use super::super::error::Error;
 use super::super::methods::split_lines;
 use super::super::value::{Dict, Obj, quote};
-use crate::target::pytext::is_space;
+use crate::wire::pytext::is_space;
 
 const WIDTH: i64 = 80;
 

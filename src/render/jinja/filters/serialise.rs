@@ -126,7 +126,7 @@ fn yaml_text(value: &Obj, flow: bool) -> Result<Obj, Error> {
         true => yaml::emit_flow_lines(&value),
         false => yaml::emit(&value, true),
     };
-    let text = text.trim_matches(crate::target::pytext::is_space);
+    let text = text.trim_matches(crate::wire::pytext::is_space);
     Ok(Obj::Markup(
         text.strip_suffix("\n...").unwrap_or(text).into(),
     ))
@@ -164,7 +164,7 @@ fn python(cx: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
     args.bind("format_python", &[])?;
     let text = pprint::pformat(value)?;
     Ok(Obj::Markup(
-        text.trim_matches(crate::target::pytext::is_space).into(),
+        text.trim_matches(crate::wire::pytext::is_space).into(),
     ))
 }
 

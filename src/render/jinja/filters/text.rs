@@ -6,7 +6,7 @@ use super::super::format;
 use super::super::methods::{capitalize, split_lines};
 use super::super::value::{Args, Obj};
 use super::{FilterFn, flag, integer, must, text_of};
-use crate::target::pytext::is_space;
+use crate::wire::pytext::is_space;
 use std::rc::Rc;
 
 pub(super) const TABLE: &[(&str, FilterFn)] = &[

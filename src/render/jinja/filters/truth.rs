@@ -4,7 +4,7 @@ use super::super::cx::Cx;
 use super::super::error::Error;
 use super::super::value::{Args, Obj};
 use super::{FilterFn, flag, integer, must, text_of};
-use crate::target::pytext::is_space;
+use crate::wire::pytext::is_space;
 use crate::target::{PyRegex, fnmatch};
 
 pub(super) const TABLE: &[(&str, FilterFn)] = &[

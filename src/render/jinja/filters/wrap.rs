@@ -141,7 +141,7 @@ impl Wrapper {
 }
 
 fn is_blank(chunk: &Chunk) -> bool {
-    chunk.iter().all(|c| crate::target::pytext::is_space(*c))
+    chunk.iter().all(|c| crate::wire::pytext::is_space(*c))
 }
 
 fn is_wrap_space(c: char) -> bool {

@@ -5,7 +5,7 @@ use super::super::error::{Error, ErrorKind};
 use super::super::format;
 use super::super::value::{Args, Dict, Obj};
 use super::{Table, bounds, integer, own, positional, size};
-use crate::target::pytext::{is_printable, is_space};
+use crate::wire::pytext::{is_printable, is_space};
 use std::rc::Rc;
 
 pub(super) const TABLE: Table = &[
