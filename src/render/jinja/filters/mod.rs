@@ -89,6 +89,13 @@ pub fn find(name: &str) -> Option<FilterFn> {
     BY_NAME.get(name).copied()
 }
 
+/// The names of all filters.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    TABLES
+        .iter()
+        .flat_map(|table| table.iter().map(|(name, _)| *name))
+}
+
 /// Text, where Python's own function takes nothing else.
 fn text_of(value: &Obj) -> Result<&str, Error> {
     match value {

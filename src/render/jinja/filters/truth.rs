@@ -4,8 +4,8 @@ use super::super::cx::Cx;
 use super::super::error::Error;
 use super::super::value::{Args, Obj};
 use super::{FilterFn, flag, integer, must, text_of};
-use crate::wire::pytext::is_space;
 use crate::target::{PyRegex, fnmatch};
+use crate::wire::pytext::is_space;
 
 pub(super) const TABLE: &[(&str, FilterFn)] = &[
     ("check_whitelist_blacklist", check_whitelist_blacklist),
