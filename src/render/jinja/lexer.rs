@@ -82,7 +82,7 @@ enum Begin {
 
 /// Python's white space.
 fn is_space(c: char) -> bool {
-    crate::target::pytext::is_space(c)
+    crate::wire::pytext::is_space(c)
 }
 
 fn is_word(c: char) -> bool {

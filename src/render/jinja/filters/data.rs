@@ -72,8 +72,15 @@ fn in_list(cx: &mut Cx, items: &[Obj], key: &Obj) -> Result<Option<Obj>, Error> 
     let Some(index) = number.and_then(|number| number.as_int()) else {
         return Ok(None);
     };
-    let index = if index < 0 { index + items.len() as i64 } else { index };
-    Ok(usize::try_from(index).ok().and_then(|n| items.get(n)).cloned())
+    let index = if index < 0 {
+        index + items.len() as i64
+    } else {
+        index
+    };
+    Ok(usize::try_from(index)
+        .ok()
+        .and_then(|n| items.get(n))
+        .cloned())
 }
 
 fn in_other(value: &Obj, key: &Obj) -> Result<Option<Obj>, Error> {
@@ -81,8 +88,15 @@ fn in_other(value: &Obj, key: &Obj) -> Result<Option<Obj>, Error> {
         return match (value, key.as_int()) {
             (Obj::Undefined(missing), _) => Err(missing.error()),
             (Obj::Tuple(items), Some(index)) => {
-                let index = if index < 0 { index + items.len() as i64 } else { index };
-                Ok(usize::try_from(index).ok().and_then(|n| items.get(n)).cloned())
+                let index = if index < 0 {
+                    index + items.len() as i64
+                } else {
+                    index
+                };
+                Ok(usize::try_from(index)
+                    .ok()
+                    .and_then(|n| items.get(n))
+                    .cloned())
             }
             _ => Ok(None),
         };
@@ -141,9 +155,9 @@ fn from_entries(cx: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
         };
         let entry = entry.borrow();
         let named = |wanted: &str| {
-            let mut found = entry.iter().filter(|(key, _)| {
-                key.as_str().is_some_and(|key| key.to_lowercase() == wanted)
-            });
+            let mut found = entry
+                .iter()
+                .filter(|(key, _)| key.as_str().is_some_and(|key| key.to_lowercase() == wanted));
             found.next_back().map(|(_, value)| value.clone())
         };
         for name in ["key", "name"] {
@@ -232,7 +246,7 @@ fn mysql_to_dict(cx: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
         }
         let cells: Vec<&str> = line
             .split('|')
-            .map(|cell| cell.trim_matches(crate::target::pytext::is_space))
+            .map(|cell| cell.trim_matches(crate::wire::pytext::is_space))
             .collect();
         if headers.len() < 2 {
             headers = cells.into_iter().map(str::to_owned).collect();
@@ -283,7 +297,13 @@ fn encoded(value: &Obj, depth: usize) -> Result<Obj, Error> {
 }
 
 fn encode_dict(_: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
-    let names = ["encoding", "errors", "keep", "preserve_dict_class", "preserve_tuples"];
+    let names = [
+        "encoding",
+        "errors",
+        "keep",
+        "preserve_dict_class",
+        "preserve_tuples",
+    ];
     flag(&args.bind("encode_dict", &names)?[2], false)?;
     match value {
         Obj::Dict(_) => encoded(value, 0),
@@ -292,7 +312,13 @@ fn encode_dict(_: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
 }
 
 fn encode_list(cx: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
-    let names = ["encoding", "errors", "keep", "preserve_dict_class", "preserve_tuples"];
+    let names = [
+        "encoding",
+        "errors",
+        "keep",
+        "preserve_dict_class",
+        "preserve_tuples",
+    ];
     args.bind("encode_list", &names)?;
     let items = Obj::list(cx.iterate(value)?);
     encoded(&items, 0)

@@ -105,13 +105,7 @@ fn permutations(cx: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
     Ok(Obj::generator("permutations", out))
 }
 
-fn permute(
-    items: &[Obj],
-    r: usize,
-    at: &mut Vec<usize>,
-    used: &mut Vec<bool>,
-    out: &mut Vec<Obj>,
-) {
+fn permute(items: &[Obj], r: usize, at: &mut Vec<usize>, used: &mut Vec<bool>, out: &mut Vec<Obj>) {
     // As deep as `r`, and `pay` lets no long permutation through.
     if at.len() == r {
         out.push(Obj::tuple(at.iter().map(|i| items[*i].clone()).collect()));
@@ -194,7 +188,9 @@ fn zip(cx: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
     let lists = lists(cx, value, &rest)?;
     let length = lists.iter().map(Vec::len).min().unwrap_or(0);
     if super::flag(&strict, false)? && lists.iter().any(|list| list.len() != length) {
-        return Err(Error::value_error("zip() argument 2 is shorter than argument 1"));
+        return Err(Error::value_error(
+            "zip() argument 2 is shorter than argument 1",
+        ));
     }
     let rows = zipped(&lists, length, &Obj::None);
     Ok(Obj::generator("zip", rows))

@@ -40,9 +40,9 @@ mod yaml_text;
 pub use json::JsonStyle;
 pub(super) use regex::matches;
 
+use super::FilterFn;
 use super::error::{Error, ErrorKind};
 use super::value::Obj;
-use super::FilterFn;
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
@@ -75,8 +75,12 @@ const TABLES: &[Table] = &[
     yaml_text::TABLE,
 ];
 
-static BY_NAME: LazyLock<HashMap<&'static str, FilterFn>> =
-    LazyLock::new(|| TABLES.iter().flat_map(|table| table.iter().copied()).collect());
+static BY_NAME: LazyLock<HashMap<&'static str, FilterFn>> = LazyLock::new(|| {
+    TABLES
+        .iter()
+        .flat_map(|table| table.iter().copied())
+        .collect()
+});
 
 /// The filter of a name.
 pub fn find(name: &str) -> Option<FilterFn> {

@@ -3,7 +3,7 @@
 use super::super::error::Error;
 use super::super::methods::split_lines;
 use super::super::value::{Dict, Obj, quote};
-use crate::target::pytext::is_space;
+use crate::wire::pytext::is_space;
 
 const WIDTH: i64 = 80;
 
@@ -32,11 +32,13 @@ fn spaces(count: i64) -> String {
 /// Keys in order where they have one, else by the name of their class (`pprint._safe_key`).
 fn entries(dict: &Dict) -> Vec<(Obj, Obj)> {
     let mut entries: Vec<(Obj, Obj)> = dict.iter().map(|(k, v)| (k.clone(), v.clone())).collect();
-    entries.sort_by(|a, b| match (a.0.order(&b.0), a.0.as_float().zip(b.0.as_float())) {
-        (Ok(order), None) => order,
-        (Ok(order), Some((a, b))) if !a.is_nan() && !b.is_nan() => order,
-        _ => a.0.type_name().cmp(b.0.type_name()),
-    });
+    entries.sort_by(
+        |a, b| match (a.0.order(&b.0), a.0.as_float().zip(b.0.as_float())) {
+            (Ok(order), None) => order,
+            (Ok(order), Some((a, b))) if !a.is_nan() && !b.is_nan() => order,
+            _ => a.0.type_name().cmp(b.0.type_name()),
+        },
+    );
     entries
 }
 

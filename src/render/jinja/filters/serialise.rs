@@ -69,7 +69,9 @@ fn indent(argument: &Option<Obj>) -> Result<Option<String>, Error> {
             Some(text) => Ok(Some(text.to_owned())),
             None => {
                 let blanks = super::integer(argument, 0)?;
-                Ok(Some(" ".repeat(usize::try_from(blanks).unwrap_or(0).min(1000))))
+                Ok(Some(
+                    " ".repeat(usize::try_from(blanks).unwrap_or(0).min(1000)),
+                ))
             }
         },
     }
@@ -124,8 +126,10 @@ fn yaml_text(value: &Obj, flow: bool) -> Result<Obj, Error> {
         true => yaml::emit_flow_lines(&value),
         false => yaml::emit(&value, true),
     };
-    let text = text.trim_matches(crate::target::pytext::is_space);
-    Ok(Obj::Markup(text.strip_suffix("\n...").unwrap_or(text).into()))
+    let text = text.trim_matches(crate::wire::pytext::is_space);
+    Ok(Obj::Markup(
+        text.strip_suffix("\n...").unwrap_or(text).into(),
+    ))
 }
 
 fn yaml_(cx: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
@@ -160,7 +164,7 @@ fn python(cx: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
     args.bind("format_python", &[])?;
     let text = pprint::pformat(value)?;
     Ok(Obj::Markup(
-        text.trim_matches(crate::target::pytext::is_space).into(),
+        text.trim_matches(crate::wire::pytext::is_space).into(),
     ))
 }
 
@@ -215,7 +219,10 @@ fn load_json(cx: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
     let loaded = text.as_deref().and_then(loads);
     loaded.ok_or_else(|| {
         let shown = text.or_else(|| value.to_str().ok()).unwrap_or_default();
-        Error::new(ErrorKind::Runtime, format!("Unable to load json from {shown}"))
+        Error::new(
+            ErrorKind::Runtime,
+            format!("Unable to load json from {shown}"),
+        )
     })
 }
 

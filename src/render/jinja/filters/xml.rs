@@ -27,7 +27,10 @@ pub fn document(value: &Obj) -> Result<String, Error> {
     }
     // As in Salt, the last element that is no list of elements is the root.
     let root = top.pop().ok_or_else(|| {
-        Error::new(ErrorKind::Attribute, "'NoneType' object has no attribute 'iter'")
+        Error::new(
+            ErrorKind::Attribute,
+            "'NoneType' object has no attribute 'iter'",
+        )
     })?;
     let mut out = String::from("<?xml version=\"1.0\" ?>\n");
     write(&root, 0, &mut out);
@@ -62,12 +65,7 @@ fn entries(value: &Obj) -> Result<Vec<(String, Obj)>, Error> {
     }
 }
 
-fn build(
-    tag: &str,
-    value: &Obj,
-    into: &mut Vec<Element>,
-    depth: usize,
-) -> Result<(), Error> {
+fn build(tag: &str, value: &Obj, into: &mut Vec<Element>, depth: usize) -> Result<(), Error> {
     if depth > 100 {
         return Err(Error::limit("containers are nested too deeply"));
     }
@@ -104,7 +102,10 @@ fn build(
 }
 
 fn escaped(text: &str, quoted: bool) -> String {
-    let text = text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
+    let text = text
+        .replace('&', "&amp;")
+        .replace('<', "&lt;")
+        .replace('>', "&gt;");
     match quoted {
         true => text.replace('"', "&quot;"),
         false => text,

@@ -84,7 +84,11 @@ fn positional<'a>(
 ) -> Result<&'a [Obj], Error> {
     if !args.keyword.is_empty() {
         let short = name.rsplit('.').next().unwrap_or(name);
-        let shown = if name.starts_with("str.") { name } else { short };
+        let shown = if name.starts_with("str.") {
+            name
+        } else {
+            short
+        };
         return Err(Error::type_error(format!(
             "{shown}() takes no keyword arguments"
         )));
