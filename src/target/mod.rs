@@ -12,7 +12,7 @@ mod glob;
 mod ip;
 mod nodegroup;
 mod pyre;
-pub(crate) mod pytext;
+mod pytext;
 
 pub use crate::wire::ids::{InvalidName, Jid, JidClock, MinionId, Tag};
 pub use data::{Compare, DataExpr, subdict_match};

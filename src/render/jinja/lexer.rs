@@ -131,7 +131,7 @@ pub fn tokenize(source: &str, name: &Rc<str>, options: &Options) -> Result<Vec<T
         out: Vec::new(),
     };
     lexer.root()?;
-    // The end stands where the last token began, as in Jinja.
+    // The end counts as being where the last token is.
     let line = lexer.out.last().map_or(1, |token| token.line);
     lexer.out.push(Token {
         kind: Tok::Eof,

@@ -2,44 +2,67 @@
 
 use super::cx::Cx;
 use super::error::Error;
-use super::methods;
 use super::run::bound_method;
 use super::value::{Obj, Range, What, quote};
 
 type Result<T> = std::result::Result<T, Error>;
 
 /// Attributes that every Python object has and that templates may not touch.
-const PRIVATE: [&str; 20] = [
+const PRIVATE: [&str; 26] = [
     "__class__",
-    "__dict__",
-    "__doc__",
-    "__init__",
-    "__new__",
-    "__repr__",
-    "__str__",
-    "__hash__",
-    "__eq__",
-    "__getattribute__",
-    "__setattr__",
     "__delattr__",
+    "__dict__",
     "__dir__",
+    "__doc__",
+    "__eq__",
+    "__format__",
+    "__ge__",
+    "__getattribute__",
+    "__getstate__",
+    "__gt__",
+    "__hash__",
+    "__init__",
+    "__init_subclass__",
+    "__le__",
+    "__lt__",
     "__module__",
-    "__subclasshook__",
+    "__ne__",
+    "__new__",
     "__reduce__",
-    "__len__",
-    "__getitem__",
-    "__iter__",
-    "__contains__",
+    "__reduce_ex__",
+    "__repr__",
+    "__setattr__",
+    "__sizeof__",
+    "__str__",
+    "__subclasshook__",
 ];
+/// Those of containers and texts besides.
+const PRIVATE_OF_CONTAINERS: [&str; 4] = ["__contains__", "__getitem__", "__iter__", "__len__"];
 
 fn forbidden(cx: &Cx, value: &Obj, name: &str) -> Option<Obj> {
-    PRIVATE.contains(&name).then(|| {
+    let container = || PRIVATE_OF_CONTAINERS.contains(&name) && value.length().is_ok();
+    let exists = PRIVATE.contains(&name) || name.starts_with("__") && container();
+    exists.then(|| {
         cx.missing(What::Unsafe(format!(
             "access to attribute {} of {} object is unsafe.",
             quote(name),
             quote(value.type_name())
         )))
     })
+}
+
+/// The attributes of a number that are no methods.
+fn number_part(value: &Obj, name: &str) -> Option<Obj> {
+    match (value, name) {
+        (Obj::Bool(_), "real" | "numerator") => value.as_int().map(Obj::Int),
+        (Obj::Int(_) | Obj::Big(_), "real" | "numerator") | (Obj::Float(_), "real") => {
+            Some(value.clone())
+        }
+        (Obj::Bool(_) | Obj::Int(_) | Obj::Big(_), "imag") => Some(Obj::Int(0)),
+        (Obj::Bool(_) | Obj::Int(_) | Obj::Big(_), "denominator") => Some(Obj::Int(1)),
+        (Obj::Float(_), "imag") => Some(Obj::Float(0.0)),
+        _ => None,
+    }
 }
 
 /// `getattr(value, name)` of Python.
@@ -52,8 +75,8 @@ fn attribute(cx: &mut Cx, value: &Obj, name: &str) -> Result<Option<Obj>> {
     if let Some(method) = bound_method(value, name) {
         return Ok(Some(method));
     }
-    if let Some(found) = methods::attribute(value, name) {
-        return Ok(Some(found));
+    if let Some(part) = number_part(value, name) {
+        return Ok(Some(part));
     }
     Ok(forbidden(cx, value, name))
 }

@@ -55,11 +55,6 @@ pub fn has(value: &Obj, name: &str) -> bool {
     find(value, name).is_some()
 }
 
-/// An attribute of a value that is no method: `5 .real`.
-pub fn attribute(value: &Obj, name: &str) -> Option<Obj> {
-    number::attribute(value, name)
-}
-
 /// `value.name(*args)`.
 ///
 /// # Errors

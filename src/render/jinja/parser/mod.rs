@@ -2,6 +2,7 @@
 
 mod expr;
 mod stmt;
+mod templates;
 
 use super::ast::{Block, Expr, ExprKind, Template};
 use super::env::Options;

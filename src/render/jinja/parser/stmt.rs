@@ -1,9 +1,7 @@
 //! Statements.
 
 use super::Parser;
-use crate::render::jinja::ast::{
-    Block, Body, Expr, ExprKind, For, Import, Include, Macro, Stmt, Target, Uses,
-};
+use crate::render::jinja::ast::{Body, Expr, ExprKind, For, Macro, Stmt, Target, Uses};
 use crate::render::jinja::error::Error;
 use crate::render::jinja::lexer::Tok;
 use crate::render::jinja::value::quote;
@@ -56,21 +54,24 @@ impl Parser {
     }
 
     /// The body of a statement: `%}`, statements, and one of the names in `ends`.
-    fn body(&mut self, ends: &'static [&'static str]) -> Result<Body, Error> {
+    pub(super) fn body(&mut self, ends: &'static [&'static str]) -> Result<Body, Error> {
         self.skip_op(":");
         self.expect_tok(&Tok::BlockEnd)?;
         self.subparse(Some(ends))
     }
 
     /// A body with one end, which is skipped.
-    fn whole_body(&mut self, end: &'static [&'static str]) -> Result<Body, Error> {
+    pub(super) fn whole_body(&mut self, end: &'static [&'static str]) -> Result<Body, Error> {
         let body = self.body(end)?;
         self.next();
         Ok(body)
     }
 
     /// A body in a scope of its own, in which unknown filters are errors at once.
-    fn scoped<T>(&mut self, parse: impl FnOnce(&mut Self) -> Result<T, Error>) -> Result<T, Error> {
+    pub(super) fn scoped<T>(
+        &mut self,
+        parse: impl FnOnce(&mut Self) -> Result<T, Error>,
+    ) -> Result<T, Error> {
         let soft = std::mem::replace(&mut self.soft, false);
         self.inner += 1;
         let result = parse(self);
@@ -196,7 +197,7 @@ impl Parser {
     }
 
     /// A name to be assigned to, and nothing else.
-    fn target_name(&mut self) -> Result<Rc<str>, Error> {
+    pub(super) fn target_name(&mut self) -> Result<Rc<str>, Error> {
         let line = self.line();
         let name = self.expect_any_name()?;
         if matches!(
@@ -344,175 +345,6 @@ impl Parser {
         value.line = line;
         let body = self.scoped(|p| p.whole_body(&["endautoescape"]))?;
         Ok(Stmt::Autoescape(value, body))
-    }
-
-    fn block_stmt(&mut self) -> Result<Stmt, Error> {
-        let line = self.next();
-        let name = self.expect_any_name()?;
-        let scoped = self.skip_name("scoped");
-        let required = self.skip_name("required");
-        if self.is_op("-") {
-            return self.fail(
-                "Block names in Jinja have to be valid Python identifiers and may not contain \
-                 hyphens, use an underscore instead.",
-            );
-        }
-        if self.blocks.iter().any(|block| block.name == name) {
-            return self.fail_at(format!("block {} defined twice", quote(&name)), line);
-        }
-        let seen = self.seen;
-        let at = self.blocks.len();
-        let loops = std::mem::replace(&mut self.loops, 0);
-        let body = self.scoped(|p| p.whole_body(&["endblock"]));
-        self.loops = loops;
-        let body = body?;
-        let blank = |stmt: &Stmt| {
-            matches!(stmt, Stmt::Data(text)
-                if text.chars().all(crate::wire::pytext::is_space))
-        };
-        if required && !body.iter().all(blank) {
-            return self.fail("Required blocks can only contain comments or whitespace");
-        }
-        self.skip_name(&name);
-        if self.blocks[at..].iter().any(|block| block.name == name) {
-            return self.fail_at(format!("block {} defined twice", quote(&name)), line);
-        }
-        let block = Rc::new(Block {
-            name,
-            scoped,
-            required,
-            body,
-            uses_self: self.seen.selfed > seen.selfed,
-            uses_super: self.seen.supered > seen.supered,
-        });
-        // What a block uses is no matter of what stands around it.
-        self.seen = seen;
-        self.blocks.push(block.clone());
-        Ok(Stmt::Block(block, line))
-    }
-
-    fn extends_stmt(&mut self) -> Result<Stmt, Error> {
-        let line = self.next();
-        let mut template = self.expression(true)?;
-        template.line = line;
-        if self.inner > 0 {
-            return self.fail_at("cannot use extend from a non top-level scope", line);
-        }
-        Ok(Stmt::Extends(template))
-    }
-
-    fn print_stmt(&mut self, body: &mut Body) -> Result<(), Error> {
-        self.next();
-        let mut first = true;
-        while *self.current() != Tok::BlockEnd {
-            if !first {
-                self.expect_op(",")?;
-            }
-            first = false;
-            body.push(Stmt::Print(self.expression(true)?));
-        }
-        Ok(())
-    }
-
-    /// `with context`, `without context` or neither.
-    fn import_context(&mut self) -> Option<bool> {
-        let with = self.is_name("with");
-        if !(with || self.is_name("without")) || !self.look_is_name("context") {
-            return None;
-        }
-        self.next();
-        self.next();
-        Some(with)
-    }
-
-    fn include_stmt(&mut self) -> Result<Stmt, Error> {
-        let line = self.next();
-        let mut template = self.expression(true)?;
-        template.line = line;
-        let ignore_missing = self.is_name("ignore") && self.look_is_name("missing");
-        if ignore_missing {
-            self.next();
-            self.next();
-        }
-        let with_context = self.import_context().unwrap_or(true);
-        Ok(Stmt::Include(Include {
-            template,
-            ignore_missing,
-            with_context,
-        }))
-    }
-
-    /// `{% import %}`, or with a filter `{% import_yaml %}` and its kin.
-    fn import_stmt(&mut self, filter: Option<&str>) -> Result<Stmt, Error> {
-        let line = self.next();
-        let mut template = self.expression(true)?;
-        template.line = line;
-        self.expect_name("as")?;
-        let target = self.target_name()?;
-        let with_context = self.import_context().unwrap_or(false);
-        let filter = match filter {
-            Some(name) => Some(self.filter_of_captured(name, line)?),
-            None => None,
-        };
-        Ok(Stmt::Import(Import {
-            template,
-            target,
-            with_context,
-            filter,
-            line,
-        }))
-    }
-
-    fn filter_of_captured(&mut self, name: &str, line: usize) -> Result<Expr, Error> {
-        use crate::render::jinja::ast::{CallArgs, Filter};
-        let value = self.expr(ExprKind::Captured, line, 0)?;
-        let filter = Filter {
-            value,
-            name: name.into(),
-            function: crate::render::jinja::filters::find(name),
-            args: CallArgs::default(),
-        };
-        self.expr(ExprKind::Filter(Box::new(filter)), line, 1)
-    }
-
-    fn from_stmt(&mut self) -> Result<Stmt, Error> {
-        let line = self.next();
-        let mut template = self.expression(true)?;
-        template.line = line;
-        self.expect_name("import")?;
-        let mut names: Vec<(Rc<str>, Rc<str>)> = Vec::new();
-        let mut with_context;
-        loop {
-            if !names.is_empty() {
-                self.expect_op(",")?;
-            }
-            if !matches!(self.current(), Tok::Name(_)) {
-                self.expect_any_name()?;
-            }
-            with_context = self.import_context();
-            if with_context.is_some() {
-                break;
-            }
-            let name_line = self.line();
-            let name = self.target_name()?;
-            if name.starts_with('_') {
-                return self.fail_at(
-                    "names starting with an underline can not be imported",
-                    name_line,
-                );
-            }
-            let alias = match self.skip_name("as") {
-                true => self.target_name()?,
-                false => name.clone(),
-            };
-            names.push((name, alias));
-            with_context = self.import_context();
-            if with_context.is_some() || !self.is_op(",") {
-                break;
-            }
-        }
-        let with_context = with_context.unwrap_or(false);
-        Ok(Stmt::FromImport(template, names, with_context, line))
     }
 
     fn signature(&mut self) -> Result<Vec<(Rc<str>, Option<Expr>)>, Error> {

@@ -1,6 +1,7 @@
 //! Statements.
 
-use super::objects::{LoopObject, LoopState, MacroObject, Source};
+use super::loops::{LoopObject, LoopState, Source};
+use super::objects::MacroObject;
 use super::{Frame, Scope};
 use crate::render::jinja::ast::{Expr, For, Stmt, Target};
 use crate::render::jinja::cx::Cx;

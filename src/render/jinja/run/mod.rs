@@ -3,6 +3,7 @@
 mod call;
 mod eval;
 mod exec;
+mod loops;
 mod objects;
 mod templates;
 

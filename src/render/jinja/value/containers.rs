@@ -502,15 +502,19 @@ pub struct View {
 impl View {
     /// The elements as they are now.
     pub fn items(&self) -> Vec<Obj> {
+        let length = self.dict.borrow().len();
+        (0..length).filter_map(|index| self.at(index)).collect()
+    }
+
+    /// The element at a position, as it is now.
+    pub fn at(&self, index: usize) -> Option<Obj> {
         let dict = self.dict.borrow();
-        match self.kind {
-            ViewKind::Keys => dict.keys().cloned().collect(),
-            ViewKind::Values => dict.values().cloned().collect(),
-            ViewKind::Items => dict
-                .iter()
-                .map(|(k, v)| Obj::tuple(vec![k.clone(), v.clone()]))
-                .collect(),
-        }
+        let (key, value) = dict.at(index)?;
+        Some(match self.kind {
+            ViewKind::Keys => key.clone(),
+            ViewKind::Values => value.clone(),
+            ViewKind::Items => Obj::tuple(vec![key.clone(), value.clone()]),
+        })
     }
 }
 

@@ -3,8 +3,7 @@
 use super::compare::Budget;
 use super::{DictKind, Obj};
 use crate::render::jinja::error::Error;
-use crate::wire::pytext;
-use crate::wire::yaml;
+use crate::wire::{pytext, yaml};
 
 /// Longest text that printing a value makes, in octets.
 pub const LONGEST: usize = 64 << 20;
