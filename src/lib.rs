@@ -10,6 +10,7 @@ pub mod crypto;
 pub mod engine;
 pub mod master;
 pub mod minion;
+pub mod render;
 pub mod store;
 pub mod sys;
 pub mod target;
