@@ -1,8 +1,9 @@
 //! `halite-run`: runners on the master's host.
 
-use super::common::{Common, EXIT_USAGE, OutputOptions, fail, parse};
+use super::common::{Accepted, ArgumentOptions, Common, EXIT_USAGE, OutputOptions, fail};
 use super::output::{Outputter, render};
 use super::salt::{output_config, start_log};
+use super::start::{self, start};
 use crate::client::runner::{self, Args, Function, Launch, RunContext};
 use crate::config::{MasterConfig, load_master};
 use crate::master::functions::{Call, RUNNER_ROLE};
@@ -11,10 +12,10 @@ use crate::sys::process::{drop_privileges, role};
 use crate::sys::signals::StopFlag;
 use crate::wire::Value;
 use crate::wire::ids::Jid;
-use crate::wire::yaml::{parse_input, parse_kwarg};
-use clap::{CommandFactory, Parser};
+use crate::wire::yaml::parse_input;
+use clap::Parser;
 use std::cell::RefCell;
-use std::io::{Read, Write};
+use std::io::Write;
 use std::rc::Rc;
 
 /// Exit status when the account of the option `user` cannot be taken on, as Salt's.
@@ -55,14 +56,6 @@ struct Options {
     #[arg(long)]
     quiet: bool,
 
-    /// Names of keyword arguments that are taken as text, not read as YAML
-    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
-    no_parse: Vec<String>,
-
-    /// Read further arguments from standard input, one on a line
-    #[arg(long)]
-    args_stdin: bool,
-
     /// Job id to use
     #[arg(long, value_name = "JID")]
     jid: Option<Jid>,
@@ -76,23 +69,26 @@ struct Options {
     skip_grains: bool,
 
     #[command(flatten)]
+    arguments: ArgumentOptions,
+
+    #[command(flatten)]
+    accepted: Accepted,
+
+    #[command(flatten)]
     output: OutputOptions,
 }
 
 /// The command with its options.
 pub(super) fn command() -> clap::Command {
-    Options::command()
+    start::command::<Options>()
 }
 
 /// Runs the command and returns its exit status.
 pub fn run() -> i32 {
-    let options: Options = match parse() {
+    let options: Options = match start() {
         Ok(options) => options,
         Err(status) => return status,
     };
-    if let Err(status) = options.common.check_dir() {
-        return status;
-    }
     if options.doc {
         return document(options.fun.as_deref().unwrap_or_default());
     }
@@ -123,9 +119,10 @@ pub fn run() -> i32 {
             1,
         );
     };
-    let args = match options.arguments() {
-        Ok(args) => args,
-        Err(e) => return fail(e, 1),
+    let (positional, keyword) = parse_input(&options.args, &options.arguments.verbatim());
+    let args = Args {
+        positional,
+        keyword,
     };
     let mut launch = Launch::own(&config);
     if let Some(jid) = &options.jid {
@@ -137,28 +134,6 @@ pub fn run() -> i32 {
     match options.detach {
         true => detach(function, args, launch),
         false => execute(&options, config, function, args, &launch),
-    }
-}
-
-impl Options {
-    fn arguments(&self) -> Result<Args, String> {
-        let mut words = self.args.clone();
-        if self.args_stdin {
-            let mut text = String::new();
-            let read = std::io::stdin().read_to_string(&mut text);
-            read.map_err(|e| format!("standard input: {e}"))?;
-            words.extend(text.lines().map(str::to_owned));
-        }
-        let (positional, mut keyword) = parse_input(&words);
-        for (name, text) in words.iter().filter_map(|word| parse_kwarg(word)) {
-            if self.no_parse.iter().any(|n| n == name) {
-                keyword.set(name, text);
-            }
-        }
-        Ok(Args {
-            positional,
-            keyword,
-        })
     }
 }
 
