@@ -139,7 +139,8 @@ fn serve(options: &Options, mut config: MasterConfig, role: &str) -> i32 {
         let lent = Lent {
             wheel: wheel::answer,
         };
-        return match master::run_role(role, config, lent) {
+        let engine = crate::engine::run_role(role, &config);
+        return match engine.unwrap_or_else(|| master::run_role(role, config, lent)) {
             Ok(()) => 0,
             Err(e) => {
                 log::error!("{role}: {e}");
