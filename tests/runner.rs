@@ -1,9 +1,6 @@
-//! Runner and wheel functions through the master, and `halite-run` beside stock `salt-run`.
+//! Runner and wheel functions through the master. Beside stock's clients: `slow_runner`.
 
 mod common;
-
-#[path = "runner/stock.rs"]
-mod stock;
 
 use common::{LONG, Master, wait_for};
 use halite::transport::sockets::{KeepAlive, Requester, tcp_url};

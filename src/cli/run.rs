@@ -16,7 +16,7 @@ use crate::wire::ids::Jid;
 use crate::wire::yaml::parse_input;
 use clap::Parser;
 use std::cell::RefCell;
-use std::io::{Read, Write};
+use std::io::Write;
 use std::rc::Rc;
 
 /// Exit status when the account of the option `user` cannot be taken on, as Salt's.
