@@ -184,6 +184,38 @@ options! {
     Files {
         /// Directories of the file server, per environment.
         file_roots: Roots = "{base: [/srv/salt, /srv/spm/salt]}";
+        /// Where files come from, the first has precedence: `roots`, `gitfs` (or `git`), `minionfs` (or `minion`).
+        fileserver_backend: Vec<String> = "[roots]";
+        /// Regular expressions of files that are neither listed nor served.
+        file_ignore_regex: Vec<String> = "[]";
+        /// Globs of files that are neither listed nor served.
+        file_ignore_glob: Vec<String> = "[]";
+        /// Follow symbolic links in `file_roots`, out of them too. When false, only links that stay inside.
+        fileserver_followsymlinks: bool = "true";
+        /// Leave symbolic links out of lists of files.
+        fileserver_ignoresymlinks: bool = "false";
+        /// Seconds for which a list of files is kept.
+        fileserver_list_cache_time: u64 = "20";
+        /// Fire an event when the file server looks for changes.
+        fileserver_events: bool = "false";
+        /// Seconds between looks for changes in `file_roots`, for `fileserver_events`.
+        roots_update_interval: u64 = "60";
+        /// Bytes of one piece of a file on its way to a minion.
+        file_buffer_size: u64 = "1048576";
+        /// Let minions send files to the master (`cp.push`).
+        file_recv: bool = "false";
+        /// Megabytes of the largest file that a minion may send.
+        file_recv_max_size: u64 = "100";
+        /// Bytes of one piece of a file that `halite-cp --chunked` sends.
+        salt_cp_chunk_size: u64 = "98304";
+        /// Environment of files that minions have sent.
+        minionfs_env: String = "base";
+        /// Directory below which they appear.
+        minionfs_mountpoint: String = "''";
+        /// Globs of minions whose files are offered. Empty: of all.
+        minionfs_whitelist: Vec<String> = "[]";
+        /// Globs of minions whose files are not offered.
+        minionfs_blacklist: Vec<String> = "[]";
         /// How top files of several environments are merged: `merge`, `merge_all` or `same`.
         top_file_merging_strategy: String = "merge";
         /// Order of the environments when top files are merged.
@@ -289,6 +321,8 @@ impl MasterConfig {
         checks.positive("worker_threads", c.worker_threads.into())?;
         checks.positive("max_request_size", c.max_request_size)?;
         checks.positive("max_event_size", c.max_event_size)?;
+        checks.positive("file_buffer_size", c.file_buffer_size)?;
+        checks.positive("salt_cp_chunk_size", c.salt_cp_chunk_size)?;
         finish::levels(&mut c.log_level, &mut c.log_level_logfile, &mut c.warnings);
         if c.keep_jobs != 24 && c.keep_jobs_seconds == 86400 {
             c.keep_jobs_seconds = c.keep_jobs.saturating_mul(3600);

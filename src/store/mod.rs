@@ -1,5 +1,6 @@
-//! What the master keeps: keys, session keys, jobs, minion data.
+//! What the master keeps: keys, session keys, jobs, minion data, files.
 
+pub mod files;
 pub mod jobs;
 pub mod keys;
 pub mod minions;

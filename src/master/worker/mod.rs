@@ -13,6 +13,7 @@ mod aes;
 mod auth;
 mod clear;
 mod context;
+mod files;
 mod local;
 mod publish;
 
