@@ -1,6 +1,6 @@
 //! Options of the master.
 
-use super::kinds::{BusFraming, JobCacheCompat, Roots, SaltSeries};
+use super::kinds::{BusFraming, Items, JobCacheCompat, Roots, SaltSeries};
 use super::paths::{self, below, log_below};
 use super::table::options;
 use super::{ConfigError, Flavour, Role, finish};
@@ -216,6 +216,40 @@ options! {
         minionfs_whitelist: Vec<String> = "[]";
         /// Globs of minions whose files are not offered.
         minionfs_blacklist: Vec<String> = "[]";
+        /// Repositories of the backend `gitfs`: URLs, or maps of a URL to a list of its options.
+        gitfs_remotes: Items = "[]";
+        /// Branch, tag or commit that is the environment `base`.
+        gitfs_base: String = "master";
+        /// Directory of the repositories that is served. Empty: all.
+        gitfs_root: String = "''";
+        /// Directory below which files of repositories appear.
+        gitfs_mountpoint: String = "''";
+        /// Environments with their `ref`, `root` and `mountpoint`.
+        gitfs_saltenv: Map = "{}";
+        /// What can be an environment: `branch`, `tag`, `sha`; looked for in this order.
+        gitfs_ref_types: Vec<String> = "[branch, tag, sha]";
+        /// Offer no environments but those of `gitfs_saltenv` and `base`.
+        gitfs_disable_saltenv_mapping: bool = "false";
+        /// Globs or expressions of environments to offer. Empty: all.
+        gitfs_saltenv_whitelist: Vec<String> = "[]";
+        /// Globs or expressions of environments not to offer.
+        gitfs_saltenv_blacklist: Vec<String> = "[]";
+        /// Branch or tag that stands in for environments that a repository does not have.
+        gitfs_fallback: String = "''";
+        /// What is fetched, and where to: below refs/remotes/origin/ or refs/tags/.
+        gitfs_refspecs: Vec<String> = "['+refs/heads/*:refs/remotes/origin/*', '+refs/tags/*:refs/tags/*']";
+        /// Seconds between fetches.
+        gitfs_update_interval: u64 = "60";
+        /// Check certificates of HTTPS.
+        gitfs_ssl_verify: bool = "true";
+        /// Name to authenticate with, over HTTP.
+        gitfs_user: String = "''";
+        /// Password to authenticate with, over HTTP.
+        gitfs_password: String = "''";
+        /// File with the key to authenticate with, over SSH.
+        gitfs_privkey: String = "''";
+        /// Proxy for HTTP.
+        gitfs_proxy: Option<String> = "null";
         /// How top files of several environments are merged: `merge`, `merge_all` or `same`.
         top_file_merging_strategy: String = "merge";
         /// Order of the environments when top files are merged.

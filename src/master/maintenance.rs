@@ -1,7 +1,8 @@
 //! Maintenance.
 //!
 //! Owns what happens by the clock: rotation of the AES key (asked for by `halite-key` through
-//! the file `cachedir/.dfn`, and every `publish_session` seconds), the end of old jobs. Binds
+//! the file `cachedir/.dfn`, and every `publish_session` seconds), the end of old jobs, and, in a
+//! thread, what the file server fetches. Binds
 //! nothing; fires events on `master_event_pull.ipc` and publishes through `publish_pull.ipc`.
 //!
 //! When it fails: nothing is lost, its successor goes on where the clock stands.
@@ -30,6 +31,7 @@ pub fn run(config: &MasterConfig, roles: &Roles, stop: &StopFlag) -> Result<(), 
     let jobs = open::job_store(config);
     let mut bus = Bus::new(config);
     let dropfile = config.cachedir.join(".dfn");
+    let files = super::fileserver_update::start(config, stop)?;
     let mut rotated = Instant::now();
     let mut looped: Option<Instant> = None;
     roles.ready();
@@ -48,6 +50,9 @@ pub fn run(config: &MasterConfig, roles: &Roles, stop: &StopFlag) -> Result<(), 
             expire(&jobs, config.keep_jobs_seconds);
         }
         pause(stop);
+    }
+    if files.join().is_err() {
+        return Err(RoleError::new(1, "the thread of the file server has panicked"));
     }
     Ok(())
 }

@@ -7,6 +7,7 @@ pub mod check;
 pub mod dispatch;
 mod eventpublisher;
 pub mod events;
+mod fileserver_update;
 mod maintenance;
 mod publisher;
 mod reqserver;

@@ -5,6 +5,7 @@
 //! ([`wanted`]) and opened in one place ([`beneath`]).
 
 mod beneath;
+pub mod git;
 mod hashes;
 mod ignore;
 mod lists;
@@ -12,11 +13,13 @@ mod minionfs;
 mod names;
 mod recv;
 mod roots;
+mod roots_events;
 mod wanted;
 
 pub use hashes::expire as expire_hashes;
 pub use lists::{Form, clear as clear_lists};
 pub use recv::receive;
+pub use roots_events::Watch;
 
 use crate::config::MasterConfig;
 use crate::target::fnmatch;
@@ -24,6 +27,7 @@ use crate::wire::{Map, Value};
 use beneath::Place;
 use flate2::Compression;
 use flate2::write::GzEncoder;
+use git::GitFs;
 use ignore::Ignore;
 use lists::Lists;
 use minionfs::MinionFs;
@@ -62,6 +66,7 @@ impl Found {
 enum Backend {
     Roots(RootsBackend),
     MinionFs(MinionFs),
+    Git(Box<GitFs>),
 }
 
 impl Backend {
@@ -69,6 +74,7 @@ impl Backend {
         match self {
             Backend::Roots(_) => "roots",
             Backend::MinionFs(_) => "minionfs",
+            Backend::Git(_) => "gitfs",
         }
     }
 
@@ -76,6 +82,7 @@ impl Backend {
         match self {
             Backend::Roots(roots) => roots.envs(),
             Backend::MinionFs(fs) => fs.envs(),
+            Backend::Git(git) => git.envs(),
         }
     }
 
@@ -84,6 +91,7 @@ impl Backend {
         match self {
             Backend::Roots(roots) => roots.find(path, env, index.as_deref(), ignore),
             Backend::MinionFs(fs) => fs.find(path, env, ignore),
+            Backend::Git(git) => git.find(path, env),
         }
     }
 
@@ -91,6 +99,7 @@ impl Backend {
         match self {
             Backend::Roots(roots) => roots.lists(env, ignore),
             Backend::MinionFs(fs) => Arc::new(fs.lists(env, prefix, ignore)),
+            Backend::Git(git) => Arc::new(git.lists(env)),
         }
     }
 }
@@ -127,6 +136,7 @@ impl FileServer {
         for name in &config.fileserver_backend {
             match backend_name(name) {
                 Some("roots") => backends.push(Backend::Roots(RootsBackend::new(config))),
+                Some("gitfs") => backends.push(Backend::Git(Box::new(GitFs::new(config)))),
                 // As with Salt, it is there only when files can be received.
                 Some("minionfs") if config.file_recv => {
                     backends.push(Backend::MinionFs(MinionFs::new(config)));
