@@ -5,6 +5,7 @@
 
 pub mod call;
 mod common;
+pub mod cp;
 pub mod key;
 pub mod master;
 pub mod minion;
@@ -17,6 +18,7 @@ pub mod swarm;
 pub fn commands() -> Vec<clap::Command> {
     vec![
         call::command(),
+        cp::command(),
         key::command(),
         master::command(),
         minion::command(),

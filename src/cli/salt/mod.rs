@@ -1,7 +1,7 @@
 //! `halite`: the `salt` command.
 
 mod batch;
-mod run;
+pub(super) mod run;
 mod show;
 
 use super::common::{Common, LogSettings, OutputConfig, OutputOptions, fail, parse};
@@ -156,7 +156,7 @@ pub(crate) struct Options {
 /// How the target is read.
 #[derive(clap::Args, Clone, Debug)]
 #[group(multiple = false)]
-struct TargetOptions {
+pub(crate) struct TargetOptions {
     /// The target is a regular expression on ids
     #[arg(short = 'E', long, help_heading = "Target options")]
     pcre: bool,
@@ -201,12 +201,12 @@ struct TargetOptions {
         group = "free",
         help_heading = "Target options"
     )]
-    delimiter: String,
+    pub(crate) delimiter: String,
 }
 
 impl TargetOptions {
     /// Salt's `tgt_type`.
-    fn kind(&self) -> &'static str {
+    pub(crate) fn kind(&self) -> &'static str {
         [
             (self.pcre, "pcre"),
             (self.list, "list"),

@@ -2,7 +2,7 @@
 
 use super::batch;
 use super::show::Results;
-use super::{Options, output_config};
+use super::{Options, TargetOptions, output_config};
 use crate::cli::common::{EXIT_USAGE, Screen, fail};
 use crate::cli::output::texts;
 use crate::client::fleet::Fleet;
@@ -67,7 +67,7 @@ fn job(options: &Options, config: &MasterConfig) -> Result<Job, String> {
             "which function? For example: halite '{target}' test.ping"
         ));
     }
-    let (tgt, tgt_type) = resolve_target(options, config, target)?;
+    let (tgt, tgt_type) = resolve_target(&options.target_options, config, target)?;
     let (fun, arg) = functions(&fun, &words, &options.args_separator)?;
     Ok(Job {
         fun,
@@ -81,12 +81,12 @@ fn job(options: &Options, config: &MasterConfig) -> Result<Job, String> {
 }
 
 /// Node groups are expanded here: minions never see them.
-fn resolve_target(
-    options: &Options,
+pub(crate) fn resolve_target(
+    options: &TargetOptions,
     config: &MasterConfig,
     target: String,
 ) -> Result<(Value, String), String> {
-    let kind = options.target_options.kind();
+    let kind = options.kind();
     match kind {
         "nodegroup" => {
             let expanded =
@@ -217,7 +217,7 @@ fn preview(job: &Job, config: &MasterConfig, mut screen: Screen) -> i32 {
 }
 
 /// Set by SIGINT or SIGTERM: the wait is broken off, the job goes on.
-pub(super) fn interruption() -> StopFlag {
+pub(crate) fn interruption() -> StopFlag {
     StopFlag::install().unwrap_or_default()
 }
 

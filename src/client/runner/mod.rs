@@ -6,6 +6,7 @@
 
 mod args;
 mod event;
+mod fileserver;
 mod jobs;
 mod manage;
 
@@ -119,9 +120,14 @@ impl Function {
 
 /// Every runner function.
 pub fn functions() -> impl Iterator<Item = &'static Function> {
-    [jobs::FUNCTIONS, manage::FUNCTIONS, event::FUNCTIONS]
-        .into_iter()
-        .flatten()
+    [
+        jobs::FUNCTIONS,
+        manage::FUNCTIONS,
+        event::FUNCTIONS,
+        fileserver::FUNCTIONS,
+    ]
+    .into_iter()
+    .flatten()
 }
 
 /// Finds a function by name.
