@@ -2,11 +2,12 @@
 
 use super::common::{Common, EXIT_USAGE, OutputOptions, fail, parse};
 use super::salt::run::{interruption, resolve_target};
-use super::salt::{TargetOptions, output_config, start_log};
+use super::salt::{output_config, start_log};
 use crate::client::copy::{Copy, CopyError, Results};
 use crate::client::gather::Patience;
 use crate::client::local::{Job, LocalClient};
 use crate::config::{MasterConfig, load_master};
+use crate::target::DEFAULT_DELIMITER;
 use crate::wire::{Map, Value};
 use clap::{CommandFactory, Parser};
 use std::path::PathBuf;
@@ -50,11 +51,43 @@ struct Options {
     #[arg(short = 't', long, value_name = "SECONDS")]
     timeout: Option<u64>,
 
-    #[command(flatten)]
-    target_options: TargetOptions,
+    /// The target is a regular expression on ids
+    #[arg(short = 'E', long, help_heading = "Target options", group = "kind")]
+    pcre: bool,
+
+    /// The target is a list of ids, separated by commas or blanks
+    #[arg(short = 'L', long, help_heading = "Target options", group = "kind")]
+    list: bool,
+
+    /// The target is a grain: key:glob
+    #[arg(short = 'G', long, help_heading = "Target options", group = "kind")]
+    grain: bool,
+
+    /// The target is a grain: key:regex
+    #[arg(short = 'P', long, help_heading = "Target options", group = "kind")]
+    grain_pcre: bool,
+
+    /// The target is a node group of the configuration
+    #[arg(short = 'N', long, help_heading = "Target options", group = "kind")]
+    nodegroup: bool,
 
     #[command(flatten)]
     output: OutputOptions,
+}
+
+impl Options {
+    /// Salt's `tgt_type`. `-C` is no compound target here, as with `salt-cp`.
+    fn kind(&self) -> &'static str {
+        let kinds = [
+            (self.pcre, "pcre"),
+            (self.list, "list"),
+            (self.grain, "grain"),
+            (self.grain_pcre, "grain_pcre"),
+            (self.nodegroup, "nodegroup"),
+        ];
+        let given = kinds.into_iter().find(|(on, _)| *on);
+        given.map_or("glob", |(_, kind)| kind)
+    }
 }
 
 /// The command with its options.
@@ -99,7 +132,7 @@ fn copy(options: &Options, config: MasterConfig) -> Result<Results, CopyError> {
     };
     let real = |source: &String| std::fs::canonicalize(source).unwrap_or_else(|_| source.into());
     let sources: Vec<PathBuf> = sources.iter().map(real).collect();
-    let target = resolve_target(&options.target_options, &config, options.target.clone());
+    let target = resolve_target(options.kind(), &config, options.target.clone());
     let (tgt, tgt_type) = target.unwrap_or_else(|e| std::process::exit(fail(e, EXIT_USAGE)));
     let jobs = crate::store::open::job_store(&config);
     let size = usize::try_from(config.salt_cp_chunk_size).unwrap_or(98_304);
@@ -119,7 +152,7 @@ fn copy(options: &Options, config: MasterConfig) -> Result<Results, CopyError> {
         target: Job {
             tgt,
             tgt_type,
-            kwargs: crate::map! {"delimiter" => options.target_options.delimiter.as_str()},
+            kwargs: crate::map! {"delimiter" => DEFAULT_DELIMITER},
             ..Job::default()
         },
         stop: &|| stop.is_set(),

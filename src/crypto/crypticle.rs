@@ -107,7 +107,7 @@ impl Crypticle {
     /// A `nonce` goes into replies to minions, never into requests and publications
     /// (reference 4.2); an empty one counts as none.
     pub fn dumps(&self, value: &Value, nonce: Option<&str>) -> Vec<u8> {
-        let mut out = start_document(256, nonce);
+        let mut out = start_document(msgpack::size_hint(value), nonce);
         msgpack::encode_into(&mut out, value, Profile::Wire);
         self.seal(out)
     }

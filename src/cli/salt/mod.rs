@@ -156,7 +156,7 @@ pub(crate) struct Options {
 /// How the target is read.
 #[derive(clap::Args, Clone, Debug)]
 #[group(multiple = false)]
-pub(crate) struct TargetOptions {
+struct TargetOptions {
     /// The target is a regular expression on ids
     #[arg(short = 'E', long, help_heading = "Target options")]
     pcre: bool,
@@ -201,12 +201,12 @@ pub(crate) struct TargetOptions {
         group = "free",
         help_heading = "Target options"
     )]
-    pub(crate) delimiter: String,
+    delimiter: String,
 }
 
 impl TargetOptions {
     /// Salt's `tgt_type`.
-    pub(crate) fn kind(&self) -> &'static str {
+    fn kind(&self) -> &'static str {
         [
             (self.pcre, "pcre"),
             (self.list, "list"),

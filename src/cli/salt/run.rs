@@ -2,7 +2,7 @@
 
 use super::batch;
 use super::show::Results;
-use super::{Options, TargetOptions, output_config};
+use super::{Options, output_config};
 use crate::cli::common::{EXIT_USAGE, Screen, fail};
 use crate::cli::output::texts;
 use crate::client::fleet::Fleet;
@@ -67,7 +67,7 @@ fn job(options: &Options, config: &MasterConfig) -> Result<Job, String> {
             "which function? For example: halite '{target}' test.ping"
         ));
     }
-    let (tgt, tgt_type) = resolve_target(&options.target_options, config, target)?;
+    let (tgt, tgt_type) = resolve_target(options.target_options.kind(), config, target)?;
     let (fun, arg) = functions(&fun, &words, &options.args_separator)?;
     Ok(Job {
         fun,
@@ -82,11 +82,10 @@ fn job(options: &Options, config: &MasterConfig) -> Result<Job, String> {
 
 /// Node groups are expanded here: minions never see them.
 pub(crate) fn resolve_target(
-    options: &TargetOptions,
+    kind: &str,
     config: &MasterConfig,
     target: String,
 ) -> Result<(Value, String), String> {
-    let kind = options.kind();
     match kind {
         "nodegroup" => {
             let expanded =

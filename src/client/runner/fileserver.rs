@@ -17,7 +17,11 @@ pub(super) const FUNCTIONS: &[Function] = &[
             let envs = server(context).envs(&load);
             // As stock: with sources only the names of the backends are left.
             Ok(match envs {
-                Value::Map(map) => names(&map).into(),
+                Value::Map(map) => {
+                    let mut names = names(&map);
+                    names.sort_unstable();
+                    names.into()
+                }
                 other => other.into(),
             })
         },

@@ -355,6 +355,10 @@ fn prefix_of(load: &Map) -> &str {
 
 /// Reads up to `size` bytes; less only at the end of the file.
 fn read_piece(file: &File, loc: u64, size: usize) -> io::Result<Vec<u8>> {
+    if loc > i64::MAX as u64 - size as u64 {
+        // The system reads nothing so far behind, and stock fails.
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
     let left = file.metadata()?.len().saturating_sub(loc);
     let mut data = vec![0; size.min(usize::try_from(left).unwrap_or(size))];
     let mut have = 0;
