@@ -41,7 +41,10 @@ fn same_answers(series: &str, options: &str) {
             });
         }
         let all = questions::all(gitfs, odd).into_iter();
-        answers.push(all.map(|(name, load)| (name, asking.ask(load))).collect::<Vec<_>>());
+        answers.push(
+            all.map(|(name, load)| (name, asking.ask(load)))
+                .collect::<Vec<_>>(),
+        );
     }
     let halite = answers.pop().expect("two masters");
     let stock = answers.pop().expect("two masters");
@@ -65,7 +68,10 @@ fn answers_are_those_of_3008() {
 
 #[test]
 fn answers_without_links_are_those_of_3008() {
-    same_answers("3008", "fileserver_followsymlinks: false\nfile_buffer_size: 1000");
+    same_answers(
+        "3008",
+        "fileserver_followsymlinks: false\nfile_buffer_size: 1000",
+    );
     same_answers("3008", "fileserver_ignoresymlinks: true\nhash_type: md5");
 }
 
@@ -96,7 +102,7 @@ impl Fleet {
         states::build(&dir.path().join("base"));
         let options = format!(
             "auto_accept: true\nfileserver_backend: [roots, minion]\nfile_recv: true\n\
-             fileserver_list_cache_time: 1\n{}\n{extra}",
+             fileserver_list_cache_time: 1\nsalt_cp_chunk_size: 1000000\n{}\n{extra}",
             tree::roots(dir.path())
         );
         let master = Master::halite(&options);
@@ -123,7 +129,9 @@ impl Fleet {
 
 #[test]
 fn stock_minions_fetch_and_send_files() {
-    let Some(fleet) = Fleet::start("") else { return };
+    let Some(fleet) = Fleet::start("") else {
+        return;
+    };
     let mut checks = Checks::default();
     copying::all(&fleet, &mut checks);
     checks.finish();
@@ -131,7 +139,9 @@ fn stock_minions_fetch_and_send_files() {
 
 #[test]
 fn stock_minions_apply_states() {
-    let Some(fleet) = Fleet::start("") else { return };
+    let Some(fleet) = Fleet::start("") else {
+        return;
+    };
     let mut checks = Checks::default();
     states::all(&fleet, &mut checks);
     checks.finish();

@@ -1,15 +1,16 @@
 //! `halite-cp`: files of this host to minions.
 
-use super::common::{Common, EXIT_USAGE, OutputOptions, fail, parse};
+use super::common::{Accepted, Common, EXIT_USAGE, OutputOptions, fail};
 use super::salt::run::{interruption, resolve_target};
 use super::salt::{output_config, start_log};
+use super::start::{self, start};
 use crate::client::copy::{Copy, CopyError, Results};
 use crate::client::gather::Patience;
 use crate::client::local::{Job, LocalClient};
 use crate::config::{MasterConfig, load_master};
 use crate::target::DEFAULT_DELIMITER;
 use crate::wire::{Map, Value};
-use clap::{CommandFactory, Parser};
+use clap::Parser;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -72,6 +73,9 @@ struct Options {
     nodegroup: bool,
 
     #[command(flatten)]
+    accepted: Accepted,
+
+    #[command(flatten)]
     output: OutputOptions,
 }
 
@@ -92,18 +96,15 @@ impl Options {
 
 /// The command with its options.
 pub(super) fn command() -> clap::Command {
-    Options::command()
+    start::command::<Options>()
 }
 
 /// Runs the command and returns its exit status.
 pub fn run() -> i32 {
-    let options: Options = match parse() {
+    let options: Options = match start() {
         Ok(options) => options,
         Err(status) => return status,
     };
-    if let Err(status) = options.common.check_dir() {
-        return status;
-    }
     let config = match load_master(&options.common.config_dir) {
         Ok(config) => config,
         Err(e) => return fail(e, 1),

@@ -114,12 +114,26 @@ impl Copy<'_> {
             let results = self.ask("cp.recv_chunked", vec![remote.into(), Value::Nil])?;
             add(results, remote);
         }
-        Ok(all.into_iter().map(|(id, map)| (id, Value::Map(map))).collect())
+        Ok(all
+            .into_iter()
+            .map(|(id, map)| (id, Value::Map(map)))
+            .collect())
     }
 
-    fn file(&mut self, path: &Path, remote: &str, size: usize, gzip: bool) -> Result<Results, CopyError> {
+    fn file(
+        &mut self,
+        path: &Path,
+        remote: &str,
+        size: usize,
+        gzip: bool,
+    ) -> Result<Results, CopyError> {
         let file = File::open(path).map_err(|e| unavailable(path, &e))?;
-        let mode = file.metadata().map_err(|e| unavailable(path, &e))?.permissions().mode() & 0o7777;
+        let mode = file
+            .metadata()
+            .map_err(|e| unavailable(path, &e))?
+            .permissions()
+            .mode()
+            & 0o7777;
         let mut results = Results::new();
         let mut first = true;
         loop {
@@ -134,9 +148,17 @@ impl Copy<'_> {
                 piece = compress(&piece).map_err(|e| unavailable(path, &e))?;
             }
             let text = base64::engine::general_purpose::STANDARD.encode(piece);
-            let arg = vec![remote.into(), text.into(), (!first).into(), gzip.into(), mode.into()];
+            let arg = vec![
+                remote.into(),
+                text.into(),
+                (!first).into(),
+                gzip.into(),
+                mode.into(),
+            ];
             results.extend(self.ask("cp.recv_chunked", arg)?);
-            let good = results.iter().filter(|(_, result)| **result == Value::Bool(true));
+            let good = results
+                .iter()
+                .filter(|(_, result)| **result == Value::Bool(true));
             let good: Vec<String> = good.map(|(id, _)| id.clone()).collect();
             if last || good.is_empty() || (self.stop)() {
                 return Ok(results);
@@ -156,7 +178,9 @@ impl Copy<'_> {
         };
         let published = self.client.publish(&job)?;
         if published.jid.is_empty() {
-            let why = published.error.unwrap_or_else(|| "No minions matched the target.".into());
+            let why = published
+                .error
+                .unwrap_or_else(|| "No minions matched the target.".into());
             return Err(CopyError::Nobody(why));
         }
         let mut results = Results::new();
@@ -177,7 +201,10 @@ impl Copy<'_> {
 }
 
 fn unavailable(path: &Path, e: &io::Error) -> CopyError {
-    CopyError::Source(format!("The referenced file, {} is not available: {e}", path.display()))
+    CopyError::Source(format!(
+        "The referenced file, {} is not available: {e}",
+        path.display()
+    ))
 }
 
 fn compress(piece: &[u8]) -> io::Result<Vec<u8>> {
@@ -200,7 +227,13 @@ impl Plan {
             walk(source, source, &mut files, &mut dirs, 0)?;
         }
         let into_dir = !dirs.is_empty() || files.len() > 1 || dest.ends_with(['/', '\\']);
-        let name = |source: &Path| source.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let name = |source: &Path| {
+            source
+                .file_name()
+                .unwrap_or_default()
+                .to_string_lossy()
+                .into_owned()
+        };
         let join = |dir: &str, below: &str| format!("{}/{below}", dir.trim_end_matches('/'));
         let remote = |source: &Path, path: &Path| match path.strip_prefix(source) {
             Ok(rel) if !rel.as_os_str().is_empty() => {
@@ -210,7 +243,10 @@ impl Plan {
             _ => dest.to_owned(),
         };
         Ok(Plan {
-            empty_dirs: dirs.iter().map(|(source, path)| remote(source, path)).collect(),
+            empty_dirs: dirs
+                .iter()
+                .map(|(source, path)| remote(source, path))
+                .collect(),
             files: files
                 .into_iter()
                 .map(|(source, path)| {
@@ -224,7 +260,13 @@ impl Plan {
 
 type Paths = Vec<(PathBuf, PathBuf)>;
 
-fn walk(source: &Path, path: &Path, files: &mut Paths, dirs: &mut Paths, depth: usize) -> Result<(), CopyError> {
+fn walk(
+    source: &Path,
+    path: &Path,
+    files: &mut Paths,
+    dirs: &mut Paths,
+    depth: usize,
+) -> Result<(), CopyError> {
     let meta = std::fs::metadata(path)
         .map_err(|_| CopyError::Source(format!("{} does not exist", path.display())))?;
     let pair = || (source.to_owned(), path.to_owned());
@@ -233,7 +275,10 @@ fn walk(source: &Path, path: &Path, files: &mut Paths, dirs: &mut Paths, depth: 
         return Ok(());
     }
     if !meta.is_dir() || depth > 100 {
-        return Err(CopyError::Source(format!("{} is no file and no directory", path.display())));
+        return Err(CopyError::Source(format!(
+            "{} is no file and no directory",
+            path.display()
+        )));
     }
     let entries = std::fs::read_dir(path).map_err(|e| unavailable(path, &e))?;
     let mut below: Vec<PathBuf> = entries.flatten().map(|e| e.path()).collect();
@@ -241,7 +286,9 @@ fn walk(source: &Path, path: &Path, files: &mut Paths, dirs: &mut Paths, depth: 
     if below.is_empty() {
         dirs.push(pair());
     }
-    below.iter().try_for_each(|path| walk(source, path, files, dirs, depth + 1))
+    below
+        .iter()
+        .try_for_each(|path| walk(source, path, files, dirs, depth + 1))
 }
 
 #[cfg(test)]
@@ -265,7 +312,16 @@ mod tests {
         assert_eq!(plan(&["one"], "/t"), (vec!["/t".into()], none.clone()));
         assert_eq!(plan(&["one"], "/t/"), (vec!["/t/one".into()], none));
         let (files, dirs) = plan(&["d", "one"], "/t");
-        assert_eq!((files, dirs), (vec!["/t/d/sub/f".into(), "/t/one".into()], vec!["/t/d/sub/empty".into()]));
-        assert!(matches!(Plan::of(&[at("none")], "/t"), Err(CopyError::Source(_))));
+        assert_eq!(
+            (files, dirs),
+            (
+                vec!["/t/d/sub/f".into(), "/t/one".into()],
+                vec!["/t/d/sub/empty".into()]
+            )
+        );
+        assert!(matches!(
+            Plan::of(&[at("none")], "/t"),
+            Err(CopyError::Source(_))
+        ));
     }
 }

@@ -60,12 +60,19 @@ impl Cbc {
 
     /// On an error nothing has been encrypted.
     #[cfg(feature = "openssl")]
-    pub(super) fn encrypt_openssl(&self, out: &mut Vec<u8>) -> Result<(), openssl::error::ErrorStack> {
+    pub(super) fn encrypt_openssl(
+        &self,
+        out: &mut Vec<u8>,
+    ) -> Result<(), openssl::error::ErrorStack> {
         use openssl::cipher::Cipher;
         use openssl::cipher_ctx::CipherCtx;
         let mut context = CipherCtx::new()?;
         let iv = &out[..BLOCK];
-        context.encrypt_init(Some(Cipher::aes_192_cbc()), Some(self.key.as_slice()), Some(iv))?;
+        context.encrypt_init(
+            Some(Cipher::aes_192_cbc()),
+            Some(self.key.as_slice()),
+            Some(iv),
+        )?;
         context.set_padding(false);
         let len = out.len();
         // The interface asks for a block more than it writes.

@@ -52,7 +52,10 @@ pub fn run(config: &MasterConfig, roles: &Roles, stop: &StopFlag) -> Result<(), 
         pause(stop);
     }
     if files.join().is_err() {
-        return Err(RoleError::new(1, "the thread of the file server has panicked"));
+        return Err(RoleError::new(
+            1,
+            "the thread of the file server has panicked",
+        ));
     }
     Ok(())
 }

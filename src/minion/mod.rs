@@ -24,6 +24,7 @@ mod setup;
 mod shlex;
 pub mod signin;
 pub mod spool;
+pub mod versions;
 
 #[cfg(test)]
 mod testing;

@@ -7,15 +7,68 @@ use halite::map;
 use halite::wire::{Map, Value};
 
 const PATHS: &[&str] = &[
-    "top.sls", "a/b/deep.txt", "a//b/./deep.txt", "a/../top.sls", "a/x/../../top.sls", "a/run.sh", "second.txt",
-    "second.txt?index=0", "second.txt?index=1", "second.txt?index=-1", "second.txt?index=9", "second.txt?index=x",
-    "a/skip.bak", ".svn/x", "empty", "exact", "binary", "link", "hollow/up/run.sh", "hollow/up/b/deep.txt", "out/key",
-    "absolute", "dangling", "dirlink/deep.txt", "fifo", "a", "none", "", ".", "..", "../secret/key", "a/../../secret/key",
-    "/etc/passwd", "//etc/passwd", "|/etc/passwd", "|../secret/key", "|odd/with space?and=&query",
-    "odd/with space?and=&query", "|odd/|pipe", "odd/|pipe", "||odd/..dots", "odd/..dots", "odd/ümlaut", "|top.sls",
-    "dev.txt", "dev.txt?saltenv=dev", "top.sls?saltenv=none", "top.sls?saltenv=gone", "p/prod.txt?saltenv=prod",
-    "salt://top.sls", "salt://|top.sls", "a/b/deep.txt/", "a/b/deep.txt/x",
-    "nul\0", "top.sls\0", "mnt/r/one.sls", "mnt/r/sub/run", "mnt/r/link", "mnt/r", "r/one.sls", "mnt", "mnt/../top.sls",
+    "top.sls",
+    "a/b/deep.txt",
+    "a//b/./deep.txt",
+    "a/../top.sls",
+    "a/x/../../top.sls",
+    "a/run.sh",
+    "second.txt",
+    "second.txt?index=0",
+    "second.txt?index=1",
+    "second.txt?index=-1",
+    "second.txt?index=9",
+    "second.txt?index=x",
+    "a/skip.bak",
+    ".svn/x",
+    "empty",
+    "exact",
+    "binary",
+    "link",
+    "hollow/up/run.sh",
+    "hollow/up/b/deep.txt",
+    "out/key",
+    "absolute",
+    "dangling",
+    "dirlink/deep.txt",
+    "fifo",
+    "a",
+    "none",
+    "",
+    ".",
+    "..",
+    "../secret/key",
+    "a/../../secret/key",
+    "/etc/passwd",
+    "//etc/passwd",
+    "|/etc/passwd",
+    "|../secret/key",
+    "|odd/with space?and=&query",
+    "odd/with space?and=&query",
+    "|odd/|pipe",
+    "odd/|pipe",
+    "||odd/..dots",
+    "odd/..dots",
+    "odd/ümlaut",
+    "|top.sls",
+    "dev.txt",
+    "dev.txt?saltenv=dev",
+    "top.sls?saltenv=none",
+    "top.sls?saltenv=gone",
+    "p/prod.txt?saltenv=prod",
+    "salt://top.sls",
+    "salt://|top.sls",
+    "a/b/deep.txt/",
+    "a/b/deep.txt/x",
+    "nul\0",
+    "top.sls\0",
+    "mnt/r/one.sls",
+    "mnt/r/sub/run",
+    "mnt/r/link",
+    "mnt/r",
+    "r/one.sls",
+    "mnt",
+    "mnt/../top.sls",
 ];
 
 const ENVS: &[&str] = &["base", "dev", "none", "prod", "gone", "v1", "main"];
@@ -39,7 +92,12 @@ pub fn all(gitfs: bool, odd: bool) -> Vec<(String, Map)> {
             add(map! {"cmd" => "_file_hash", "path" => path, "saltenv" => *env});
             add(map! {"cmd" => "_serve_file", "path" => path, "saltenv" => *env, "loc" => 0});
         }
-        for cmd in ["_file_list", "_dir_list", "_file_list_emptydirs", "_symlink_list"] {
+        for cmd in [
+            "_file_list",
+            "_dir_list",
+            "_file_list_emptydirs",
+            "_symlink_list",
+        ] {
             // Stock gives the links of one backend alone.
             if gitfs && cmd == "_symlink_list" {
                 continue;
@@ -50,11 +108,28 @@ pub fn all(gitfs: bool, odd: bool) -> Vec<(String, Map)> {
         }
     }
     for (path, loc) in [
-        ("exact", 1 << 20), ("exact", (2 << 20) - 1), ("exact", 2 << 20), ("exact", 3 << 20), ("binary", 2_500_000),
-        ("binary", 999_999), ("empty", 1), ("top.sls", 5), ("top.sls", -1), ("top.sls", i64::MAX),
+        ("exact", 1 << 20),
+        ("exact", (2 << 20) - 1),
+        ("exact", 2 << 20),
+        ("exact", 3 << 20),
+        ("binary", 2_500_000),
+        ("binary", 999_999),
+        ("empty", 1),
+        ("top.sls", 5),
+        ("top.sls", -1),
+        ("top.sls", i64::MAX),
     ] {
         let load = map! {"cmd" => "_serve_file", "path" => path, "saltenv" => "base", "loc" => loc};
-        for gzip in [Value::Nil, 0.into(), 1.into(), 9.into(), (-1).into(), 10.into(), true.into(), "5".into()] {
+        for gzip in [
+            Value::Nil,
+            0.into(),
+            1.into(),
+            9.into(),
+            (-1).into(),
+            10.into(),
+            true.into(),
+            "5".into(),
+        ] {
             let mut load = load.clone();
             load.set("gzip", gzip);
             add(load);
@@ -108,7 +183,8 @@ pub fn comparable(answer: Value, gitfs: bool) -> Value {
             for (_, value) in &mut map.0 {
                 *value = match std::mem::take(value) {
                     // Octets that are text compare as text.
-                    Value::Bytes(bytes) => String::from_utf8(bytes).map_or_else(|e| Value::Bytes(e.into_bytes()), Value::Str),
+                    Value::Bytes(bytes) => String::from_utf8(bytes)
+                        .map_or_else(|e| Value::Bytes(e.into_bytes()), Value::Str),
                     Value::Array(mut list) if list.iter().all(|v| v.as_str().is_some()) => {
                         list.sort_by(|a, b| a.as_str().cmp(&b.as_str()));
                         Value::Array(list)

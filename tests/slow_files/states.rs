@@ -72,7 +72,9 @@ pub fn all(fleet: &Fleet, checks: &mut Checks) {
     let cli = &fleet.master.halite_cli();
     checks.run("saltutil.sync_all", || sync(cli));
     checks.run("state.apply changes", || apply(fleet, cli, true));
-    checks.run("state.apply again changes nothing", || apply(fleet, cli, false));
+    checks.run("state.apply again changes nothing", || {
+        apply(fleet, cli, false)
+    });
     checks.run("a changed source is seen", || {
         let path = fleet.top.join("base/web/files/motd.jinja");
         std::fs::write(path, "Bye {{ who }}\n").map_err(|e| e.to_string())?;
@@ -103,7 +105,8 @@ fn run(cli: &Cli) -> Result<Map<String, Value>, String> {
         let states = states.ok_or_else(|| format!("{id}: {:?}", all.get(id)))?;
         same(states.len(), 5).map_err(|e| format!("{id}: {e}: {states:?}"))?;
         for (name, state) in states {
-            same(&state["result"], &json!(true)).map_err(|e| format!("{id} {name}: {e}: {state}"))?;
+            same(&state["result"], &json!(true))
+                .map_err(|e| format!("{id} {name}: {e}: {state}"))?;
         }
     }
     Ok(all)
@@ -124,12 +127,20 @@ fn apply(fleet: &Fleet, cli: &Cli, first: bool) -> Result<(), String> {
     let all = run(cli)?;
     for id in IDS {
         let states = all[id].as_object().ok_or("no map of states")?;
-        let expected: &[&str] = if first { &["cmd", "cmd", "file", "file"] } else { &[] };
+        let expected: &[&str] = if first {
+            &["cmd", "cmd", "file", "file"]
+        } else {
+            &[]
+        };
         same(changed(states), expected.to_vec()).map_err(|e| format!("{id}: {e}"))?;
         let dir = fleet.master.place(id).join("web");
         let read = |name: &str| std::fs::read_to_string(dir.join(name)).unwrap_or_default();
-        same(read("motd"), format!("Hello {id}\n").trim_end().to_owned()).or(same(read("motd"), format!("Hello {id}\n")))?;
-        same((read("tree/one"), read("tree/sub/two")), ("one".into(), "two".into()))?;
+        same(read("motd"), format!("Hello {id}\n").trim_end().to_owned())
+            .or(same(read("motd"), format!("Hello {id}\n")))?;
+        same(
+            (read("tree/one"), read("tree/sub/two")),
+            ("one".into(), "two".into()),
+        )?;
         same(dir.join("tree/hollow").is_dir(), true)?;
     }
     Ok(())

@@ -18,7 +18,12 @@ pub fn build(top: &Path) {
     put("base/.svn/x", b"ignored by an expression");
     put("base/empty", b"");
     put("base/exact", &vec![b'e'; 2 << 20]);
-    put("base/binary", &(0..3_000_000u32).map(|n| (n * 31 % 256) as u8).collect::<Vec<_>>());
+    put(
+        "base/binary",
+        &(0..3_000_000u32)
+            .map(|n| (n * 31 % 256) as u8)
+            .collect::<Vec<_>>(),
+    );
     put("base/odd/with space?and=&query", b"odd");
     put("base/odd/|pipe", b"pipe");
     put("base/odd/ümlaut", "ü".as_bytes());
@@ -38,7 +43,11 @@ pub fn build(top: &Path) {
     link("/etc/hostname", "absolute");
     link("nowhere", "dangling");
     link("a/b", "dirlink");
-    nix::unistd::mkfifo(&top.join("base/fifo"), nix::sys::stat::Mode::from_bits_truncate(0o644)).unwrap();
+    nix::unistd::mkfifo(
+        &top.join("base/fifo"),
+        nix::sys::stat::Mode::from_bits_truncate(0o644),
+    )
+    .unwrap();
 }
 
 /// The options that serve them.
@@ -57,7 +66,11 @@ fn git(dir: &Path, args: &[&str]) {
         .args(args)
         .output()
         .expect("git is installed");
-    assert!(done.status.success(), "{args:?}: {}", String::from_utf8_lossy(&done.stderr));
+    assert!(
+        done.status.success(),
+        "{args:?}: {}",
+        String::from_utf8_lossy(&done.stderr)
+    );
 }
 
 /// A repository with two branches and a tag; its URL.
@@ -67,7 +80,11 @@ pub fn repository(top: &Path) -> String {
     git(&dir, &["init", "-q", "-b", "main"]);
     std::fs::write(dir.join("r/one.sls"), "main").unwrap();
     std::fs::write(dir.join("r/sub/run"), "run").unwrap();
-    std::fs::set_permissions(dir.join("r/sub/run"), std::fs::Permissions::from_mode(0o755)).unwrap();
+    std::fs::set_permissions(
+        dir.join("r/sub/run"),
+        std::fs::Permissions::from_mode(0o755),
+    )
+    .unwrap();
     symlink("sub/run", dir.join("r/link")).unwrap();
     git(&dir, &["add", "-A"]);
     git(&dir, &["commit", "-q", "-m", "one"]);

@@ -13,7 +13,8 @@ pub(super) const FUNCTIONS: &[Function] = &[
         args: &["?backend", "?sources"],
         doc: "Environments of all backends or of some.",
         run: |context, args| {
-            let load = crate::map! {"back" => backend(args, 0), "sources" => args.flag(1, "sources")};
+            let load =
+                crate::map! {"back" => backend(args, 0), "sources" => args.flag(1, "sources")};
             let envs = server(context).envs(&load);
             // As stock: with sources only the names of the backends are left.
             Ok(match envs {
@@ -103,7 +104,10 @@ fn backend(args: &Args, at: usize) -> Value {
 }
 
 fn load(args: &Args) -> Map {
-    let env = args.get(0, "saltenv").cloned().unwrap_or_else(|| "base".into());
+    let env = args
+        .get(0, "saltenv")
+        .cloned()
+        .unwrap_or_else(|| "base".into());
     crate::map! {"saltenv" => env, "fsbackend" => backend(args, 1)}
 }
 
@@ -157,7 +161,10 @@ fn clear_cache(context: &mut RunContext, args: &Args) -> Result<Ran, RunError> {
 fn clear_file_list_cache(context: &mut RunContext, args: &Args) -> Result<Ran, RunError> {
     let backends = match args.get(1, "backend") {
         Some(_) => picked(context, args, 1),
-        None => backend_names(&context.config).iter().map(|n| (*n).to_owned()).collect(),
+        None => backend_names(&context.config)
+            .iter()
+            .map(|n| (*n).to_owned())
+            .collect(),
     };
     let envs = args.get(0, "saltenv").map(|v| texts(Some(v)));
     let cleared = clear_lists(&context.config.cachedir, &backends, envs.as_deref())?;
@@ -177,7 +184,8 @@ fn mark(context: &mut RunContext, args: &Args, set: bool) -> Result<Ran, RunErro
     let Ran { value, .. } = report(done, errors, nothing);
     Ok(match value {
         Value::Map(map) => {
-            let rename = |(k, v): (Value, Value)| (if k.is_str("cleared") { key.into() } else { k }, v);
+            let rename =
+                |(k, v): (Value, Value)| (if k.is_str("cleared") { key.into() } else { k }, v);
             Value::Map(Map(map.0.into_iter().map(rename).collect())).into()
         }
         other => other.into(),

@@ -216,7 +216,9 @@ mod tests {
         let root = top.path().join("root");
         create(&root, "new/deep/file", true).unwrap();
         assert!(root.join("new/deep/file").is_file());
-        for bad in ["out", "absolute", "up/x", "loop", "sub", "fifo", "..", "../x", "a/x", "", "x/../y"] {
+        for bad in [
+            "out", "absolute", "up/x", "loop", "sub", "fifo", "..", "../x", "a/x", "", "x/../y",
+        ] {
             assert!(create(&root, bad, true).is_err(), "{bad}");
         }
         assert_eq!(std::fs::read(top.path().join("secret")).unwrap(), b"s");

@@ -215,9 +215,15 @@ mod tests {
         let mut first = new();
         let hash = first.at(&file, later()).unwrap();
         assert_eq!(hash, HashType::Sha256.hex(&vec![7; LARGE as usize]));
-        assert_eq!((first.at(&file, later()).unwrap(), first.read), (hash.clone(), 1));
+        assert_eq!(
+            (first.at(&file, later()).unwrap(), first.read),
+            (hash.clone(), 1)
+        );
         let mut second = new();
-        assert_eq!((second.at(&file, later()).unwrap(), second.read), (hash.clone(), 0));
+        assert_eq!(
+            (second.at(&file, later()).unwrap(), second.read),
+            (hash.clone(), 0)
+        );
         let mut other = Hashes::new(HashType::Md5, dir.path().join("hash"));
         assert_ne!((other.at(&file, later()).unwrap(), other.read), (hash, 0));
     }
@@ -273,10 +279,23 @@ mod tests {
         std::fs::write(&path, vec![7; LARGE as usize]).unwrap();
         let file = File::open(&path).unwrap();
         let cache = dir.path().join("hash");
-        let good = Hashes::new(HashType::Sha256, cache.clone()).at(&file, later()).unwrap();
-        let entry = std::fs::read_dir(&cache).unwrap().next().unwrap().unwrap().path();
+        let good = Hashes::new(HashType::Sha256, cache.clone())
+            .at(&file, later())
+            .unwrap();
+        let entry = std::fs::read_dir(&cache)
+            .unwrap()
+            .next()
+            .unwrap()
+            .unwrap()
+            .path();
         let text = std::fs::read_to_string(&entry).unwrap();
-        for bad in ["", "x", &text[..text.len() - 3], "\0\0\0", &text.replace(&good, "")] {
+        for bad in [
+            "",
+            "x",
+            &text[..text.len() - 3],
+            "\0\0\0",
+            &text.replace(&good, ""),
+        ] {
             std::fs::write(&entry, bad).unwrap();
             let mut hashes = Hashes::new(HashType::Sha256, cache.clone());
             assert_eq!(hashes.at(&file, later()).unwrap(), good, "{bad:?}");

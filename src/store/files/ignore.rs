@@ -51,7 +51,15 @@ mod tests {
             &texts(&[r"/\.svn($|/)", r"(?i)\.BAK$", "^only", "(", "a|bb"]),
             &texts(&["*.pyc", "*/folder/*"]),
         );
-        for yes in ["x/.svn", "x/.svn/y", "x.bak", "only/this", "x/y.pyc", "x/folder/z", "xbby"] {
+        for yes in [
+            "x/.svn",
+            "x/.svn/y",
+            "x.bak",
+            "only/this",
+            "x/y.pyc",
+            "x/folder/z",
+            "xbby",
+        ] {
             assert!(ignore.ignores(yes), "{yes}");
         }
         for no in ["x/.svnx", "not/only", "x.pyco", "folder/x", "b"] {

@@ -51,7 +51,11 @@ impl Lists {
     }
 
     fn to_value(&self) -> Map {
-        let links: Map = self.links.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
+        let links: Map = self
+            .links
+            .iter()
+            .map(|(k, v)| (k.as_str(), v.as_str()))
+            .collect();
         crate::map! {
             "files" => self.files.clone(), "dirs" => self.dirs.clone(),
             "empty_dirs" => self.empty_dirs.clone(), "links" => links,
@@ -191,7 +195,10 @@ pub fn clear(
                 continue;
             }
             if std::fs::remove_file(entry.path()).is_ok() {
-                cleared.entry(back.clone()).or_default().push(env.to_owned());
+                cleared
+                    .entry(back.clone())
+                    .or_default()
+                    .push(env.to_owned());
             }
         }
     }

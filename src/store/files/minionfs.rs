@@ -124,7 +124,8 @@ fn subdirs(dir: &Path) -> Vec<String> {
     let dirs = entries
         .flatten()
         .filter(|e| e.file_type().is_ok_and(|t| t.is_dir()));
-    dirs.filter_map(|e| e.file_name().into_string().ok()).collect()
+    dirs.filter_map(|e| e.file_name().into_string().ok())
+        .collect()
 }
 
 fn walk(dir: &Path, shown: &str, ignore: &Ignore, lists: &mut Lists) {
@@ -181,8 +182,19 @@ mod tests {
             let found = fs.find(&at("m1/etc/x"), "base", &none).unwrap();
             assert_eq!(found.rel, "m1/etc/x");
             for bad in [
-                "m1/top.sls", "m1/./top.sls", "m1/link/passwd", "m1/host", "m1/../m1/files/etc/x", "bad1/y",
-                "m1/../../data.p", "../x/y", "./etc/x", "m1", "m1/", "m1/etc", "m2/x",
+                "m1/top.sls",
+                "m1/./top.sls",
+                "m1/link/passwd",
+                "m1/host",
+                "m1/../m1/files/etc/x",
+                "bad1/y",
+                "m1/../../data.p",
+                "../x/y",
+                "./etc/x",
+                "m1",
+                "m1/",
+                "m1/etc",
+                "m2/x",
             ] {
                 assert!(fs.find(&at(bad), "base", &none).is_none(), "{bad}");
             }
@@ -190,7 +202,10 @@ mod tests {
             let lists = fs.lists("base", "", &none);
             assert_eq!(lists.files, [at("m1/etc/x"), at("m1/top.sls")]);
             assert_eq!(lists.dirs, [at("m1/etc")]);
-            assert_eq!(fs.lists("base", &at("m1/etc"), &none).files, [at("m1/etc/x")]);
+            assert_eq!(
+                fs.lists("base", &at("m1/etc"), &none).files,
+                [at("m1/etc/x")]
+            );
             assert_eq!(fs.lists("base", &at("m1/et"), &none), Lists::default());
             assert_eq!(fs.lists("base", "m1", &none), Lists::default());
         }

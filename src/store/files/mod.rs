@@ -187,14 +187,22 @@ impl FileServer {
     fn picked(&self, back: Option<&Value>) -> Vec<usize> {
         let names: Vec<String> = match back.filter(|b| b.truthy()) {
             None => Vec::new(),
-            Some(Value::Array(names)) => names.iter().filter_map(Value::as_str).map(str::to_owned).collect(),
+            Some(Value::Array(names)) => names
+                .iter()
+                .filter_map(Value::as_str)
+                .map(str::to_owned)
+                .collect(),
             Some(other) => {
                 let text = other.as_str().unwrap_or_default();
                 text.split(',').map(str::to_owned).collect()
             }
         };
         if names.iter().all(|name| name.starts_with('-')) {
-            let without = |b: &Backend| names.iter().any(|n| backend_name(&n[1..]) == Some(b.name()));
+            let without = |b: &Backend| {
+                names
+                    .iter()
+                    .any(|n| backend_name(&n[1..]) == Some(b.name()))
+            };
             let all = self.backends.iter().enumerate();
             return all.filter(|(_, b)| !without(b)).map(|(at, _)| at).collect();
         }
@@ -231,7 +239,9 @@ impl FileServer {
     /// # Errors
     /// When the file is there and cannot be read.
     pub fn hash(&mut self, load: &Map) -> io::Result<Value> {
-        Ok(self.hash_found(load)?.map_or_else(|| "".into(), |(hash, _)| hash))
+        Ok(self
+            .hash_found(load)?
+            .map_or_else(|| "".into(), |(hash, _)| hash))
     }
 
     /// `_file_hash_and_stat`.
@@ -240,7 +250,10 @@ impl FileServer {
     /// When the file is there and cannot be read.
     pub fn hash_and_stat(&mut self, load: &Map) -> io::Result<Value> {
         let (hash, stat) = match self.hash_found(load)? {
-            Some((hash, stat)) => (hash, Value::Array(stat.into_iter().map(Value::from).collect())),
+            Some((hash, stat)) => (
+                hash,
+                Value::Array(stat.into_iter().map(Value::from).collect()),
+            ),
             None => ("".into(), Value::Nil),
         };
         Ok(Value::Array(vec![hash, stat]))
@@ -289,7 +302,10 @@ impl FileServer {
         let loc = loc.ok_or_else(|| io::Error::other("loc is no position in a file"))?;
         let data = read_piece(&found.place.open()?, loc, self.piece)?;
         let mut answer = crate::map! {"data" => "", "dest" => found.rel};
-        match load.get("gzip").filter(|level| level.truthy() && !data.is_empty()) {
+        match load
+            .get("gzip")
+            .filter(|level| level.truthy() && !data.is_empty())
+        {
             None => answer.set("data", Value::Bytes(data)),
             Some(level) => {
                 let level = level.clone();
@@ -321,7 +337,10 @@ impl FileServer {
         let mut all = Vec::new();
         for at in &picked {
             let lists = self.backends[*at].lists(&env, prefix, &self.ignore);
-            let found = lists.get(form).iter().filter(|path| path.starts_with(prefix));
+            let found = lists
+                .get(form)
+                .iter()
+                .filter(|path| path.starts_with(prefix));
             all.extend(found.cloned());
         }
         if picked.len() > 1 {

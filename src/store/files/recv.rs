@@ -30,10 +30,17 @@ pub fn receive(config: &MasterConfig, id: &MinionId, load: &Map) -> io::Result<b
         return Ok(false);
     }
     let Some(rel) = names::inside(&piece.path) else {
-        log::warn!("{id} wants to write to {:?}, outside of its files; refused", piece.path);
+        log::warn!(
+            "{id} wants to write to {:?}, outside of its files; refused",
+            piece.path
+        );
         return Ok(false);
     };
-    let root = config.cachedir.join("minions").join(id.as_str()).join("files");
+    let root = config
+        .cachedir
+        .join("minions")
+        .join(id.as_str())
+        .join("files");
     std::fs::DirBuilder::new()
         .recursive(true)
         .mode(0o700)

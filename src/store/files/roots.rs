@@ -62,7 +62,13 @@ impl RootsBackend {
     }
 
     /// The first file of that path (`roots.find_file`); `index` picks one of the directories.
-    pub fn find(&self, path: &str, env: &str, index: Option<&str>, ignore: &Ignore) -> Option<Found> {
+    pub fn find(
+        &self,
+        path: &str,
+        env: &str,
+        index: Option<&str>,
+        ignore: &Ignore,
+    ) -> Option<Found> {
         let rel = names::inside(path)?;
         let dirs = self.dirs(env)?;
         let dirs = match index {
@@ -203,7 +209,11 @@ impl<'a> Walk<'a> {
             if kind.is_symlink() {
                 self.link(path, real_root, &rel);
             }
-            let set = if meta.is_some() { &mut self.dirs } else { &mut self.files };
+            let set = if meta.is_some() {
+                &mut self.dirs
+            } else {
+                &mut self.files
+            };
             set.insert(rel.clone());
         }
         let Some(meta) = meta.filter(|_| self.follow || !kind.is_symlink()) else {

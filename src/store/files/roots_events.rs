@@ -22,12 +22,16 @@ impl Watch {
         for dir in config.file_roots.0.iter().flat_map(|(_, dirs)| dirs) {
             walk(Path::new(dir), &ignore, &mut now);
         }
-        let before = self.known.replace(now.clone()).unwrap_or_else(|| now.clone());
+        let before = self
+            .known
+            .replace(now.clone())
+            .unwrap_or_else(|| now.clone());
         let paths = |list: Vec<&PathBuf>| -> Value {
             let texts = list.iter().map(|p| p.to_string_lossy().into_owned());
             texts.collect::<Vec<String>>().into()
         };
-        let other = |(path, at): &(&PathBuf, &SystemTime)| before.get(*path).is_some_and(|b| b != *at);
+        let other =
+            |(path, at): &(&PathBuf, &SystemTime)| before.get(*path).is_some_and(|b| b != *at);
         let changed: Vec<_> = now.iter().filter(other).map(|(p, _)| p).collect();
         let removed: Vec<_> = before.keys().filter(|p| !now.contains_key(*p)).collect();
         let added: Vec<_> = now.keys().filter(|p| !before.contains_key(*p)).collect();
@@ -71,13 +75,16 @@ mod tests {
             std::fs::write(root.join(name), "x").unwrap();
         }
         let options = crate::map! {"file_roots" => crate::map! {
-            "base" => vec![root.to_string_lossy().into_owned()]}, "sock_dir" => "/s"};
+        "base" => vec![root.to_string_lossy().into_owned()]}, "sock_dir" => "/s"};
         let config = MasterConfig::from_map(options, dir.path()).unwrap();
         let mut watch = Watch::default();
         assert_eq!(watch.look(&config).get("changed"), Some(&false.into()));
         std::fs::remove_file(root.join("gone")).unwrap();
         std::fs::write(root.join("new"), "x").unwrap();
-        let file = std::fs::File::options().write(true).open(root.join("s/b")).unwrap();
+        let file = std::fs::File::options()
+            .write(true)
+            .open(root.join("s/b"))
+            .unwrap();
         file.set_modified(SystemTime::UNIX_EPOCH).unwrap();
         let data = watch.look(&config);
         let files = data.get("files").unwrap().as_map().unwrap();

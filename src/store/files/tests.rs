@@ -48,7 +48,9 @@ impl Fixture {
     }
 
     fn find(&mut self, path: &str, env: &str) -> Option<String> {
-        let answer = self.server.find(&crate::map! {"path" => path, "saltenv" => env});
+        let answer = self
+            .server
+            .find(&crate::map! {"path" => path, "saltenv" => env});
         let found = answer.as_map()?.str("path")?.to_owned();
         (!found.is_empty()).then_some(found)
     }
@@ -86,7 +88,18 @@ fn the_first_root_wins_and_index_picks() {
 fn any_environment_has_its_own_directory_only() {
     let mut f = server(Map::new());
     assert!(f.find("x/f", "prod").is_some());
-    for env in ["", ".", "..", "../base", "prod/..", "prod/../../base", "/", "\0", "./prod", "prod/"] {
+    for env in [
+        "",
+        ".",
+        "..",
+        "../base",
+        "prod/..",
+        "prod/../../base",
+        "/",
+        "\0",
+        "./prod",
+        "prod/",
+    ] {
         assert_eq!(f.find("a", env), None, "{env:?}");
         assert_eq!(f.find("x/f", env), None, "{env:?}");
         assert_eq!(f.list(env, Form::Files), [""; 0], "{env:?}");
@@ -102,18 +115,41 @@ fn links_are_listed_as_by_stock() {
     let mut f = server(Map::new());
     let files = ["a", "dangling", "dirlink/b?c", "in", "out", "sub/b?c"];
     assert_eq!(f.list("base", Form::Files), files);
-    let dirs = ["dirlink", "dirlink/empty", "dirlink/loop", "sub", "sub/empty", "sub/loop"];
+    let dirs = [
+        "dirlink",
+        "dirlink/empty",
+        "dirlink/loop",
+        "sub",
+        "sub/empty",
+        "sub/loop",
+    ];
     assert_eq!(f.list("base", Form::Dirs), dirs);
-    assert_eq!(f.list("base", Form::EmptyDirs), ["dirlink/empty", "sub/empty"]);
-    let links = f.server.symlinks(&crate::map! {"saltenv" => "base", "prefix" => "d"});
-    let links: Vec<_> = links.as_map().unwrap().iter().map(|(k, _)| k.as_str().unwrap()).collect();
+    assert_eq!(
+        f.list("base", Form::EmptyDirs),
+        ["dirlink/empty", "sub/empty"]
+    );
+    let links = f
+        .server
+        .symlinks(&crate::map! {"saltenv" => "base", "prefix" => "d"});
+    let links: Vec<_> = links
+        .as_map()
+        .unwrap()
+        .iter()
+        .map(|(k, _)| k.as_str().unwrap())
+        .collect();
     assert_eq!(links, ["dangling", "dirlink", "dirlink/loop"]);
     let mut f = server(crate::map! {"fileserver_followsymlinks" => false});
-    assert_eq!(f.list("base", Form::Dirs), ["dirlink", "sub", "sub/empty", "sub/loop"]);
+    assert_eq!(
+        f.list("base", Form::Dirs),
+        ["dirlink", "sub", "sub/empty", "sub/loop"]
+    );
     assert!(f.find("in", "base").is_some() && f.find("dirlink/b?c", "base").is_none());
     assert_eq!(f.find("out", "base"), None);
     let mut f = server(crate::map! {"fileserver_ignoresymlinks" => true});
-    assert_eq!(f.list("base", Form::Dirs), ["dirlink/empty", "sub", "sub/empty"]);
+    assert_eq!(
+        f.list("base", Form::Dirs),
+        ["dirlink/empty", "sub", "sub/empty"]
+    );
 }
 
 #[test]
@@ -121,16 +157,33 @@ fn files_are_served_in_pieces() {
     let mut f = server(Map::new());
     for (loc, data) in [(0, "alph"), (4, "a"), (5, ""), (4000, "")] {
         let answer = f.serve("a", loc);
-        assert_eq!((answer.bytes("data"), answer.str("dest")), (Some(data.as_bytes()), Some("a")));
+        assert_eq!(
+            (answer.bytes("data"), answer.str("dest")),
+            (Some(data.as_bytes()), Some("a"))
+        );
         assert_eq!(answer.len(), 2);
     }
-    for missing in ["none", "sub", "../secret", "/etc/passwd", "", "sub/../../secret"] {
+    for missing in [
+        "none",
+        "sub",
+        "../secret",
+        "/etc/passwd",
+        "",
+        "sub/../../secret",
+    ] {
         let answer = f.serve(missing, 0);
-        assert_eq!((answer.str("data"), answer.str("dest")), (Some(""), Some("")), "{missing}");
+        assert_eq!(
+            (answer.str("data"), answer.str("dest")),
+            (Some(""), Some("")),
+            "{missing}"
+        );
     }
     let bad = crate::map! {"path" => "a", "saltenv" => "base", "loc" => -1};
     assert!(f.server.serve(&bad).is_err());
-    let short = f.server.serve(&crate::map! {"path" => "a", "saltenv" => "base"}).unwrap();
+    let short = f
+        .server
+        .serve(&crate::map! {"path" => "a", "saltenv" => "base"})
+        .unwrap();
     assert_eq!(short.as_map().unwrap().str("dest"), Some(""));
 }
 
@@ -159,9 +212,15 @@ fn hashes_have_three_forms() {
     let ask = |path: &str| crate::map! {"path" => path, "saltenv" => "base"};
     let hash = f.server.hash(&ask("a")).unwrap();
     let sum = crate::crypto::HashType::Sha256.hex(b"alpha");
-    assert_eq!(hash, Value::Map(crate::map! {"hash_type" => "sha256", "hsum" => sum}));
+    assert_eq!(
+        hash,
+        Value::Map(crate::map! {"hash_type" => "sha256", "hsum" => sum})
+    );
     assert_eq!(f.server.hash(&ask("none")).unwrap(), "".into());
-    assert_eq!(f.server.hash(&crate::map! {"path" => "a"}).unwrap(), "".into());
+    assert_eq!(
+        f.server.hash(&crate::map! {"path" => "a"}).unwrap(),
+        "".into()
+    );
     let both = f.server.hash_and_stat(&ask("a")).unwrap();
     let both = both.as_array().unwrap();
     assert_eq!(both[0], hash);
@@ -175,7 +234,10 @@ fn environments_of_one_do_not_serve_those_of_another() {
     let mut f = server(Map::new());
     let load = |env: &str| crate::map! {"path" => "x/f?saltenv=prod", "saltenv" => env, "loc" => 0};
     let other = f.server.serve(&load("base")).unwrap().into_map().unwrap();
-    assert_eq!((other.str("data"), other.str("dest")), (Some(""), Some("x/f")));
+    assert_eq!(
+        (other.str("data"), other.str("dest")),
+        (Some(""), Some("x/f"))
+    );
     let same = f.server.serve(&load("prod")).unwrap().into_map().unwrap();
     assert_eq!(same.bytes("data"), Some(&b"prod"[..]));
 }
@@ -189,7 +251,10 @@ fn backends_are_picked() {
     assert_eq!(f.server.picked(None), [0, 1]);
     assert_eq!(picked(&"roots,minionfs".into()), [1, 0]);
     assert_eq!(picked(&"-roots".into()), [0]);
-    assert_eq!(picked(&vec![Value::from("roots"), "-minion".into()].into()), [1]);
+    assert_eq!(
+        picked(&vec![Value::from("roots"), "-minion".into()].into()),
+        [1]
+    );
     assert_eq!(picked(&"hg".into()), [0; 0]);
     let f = server(crate::map! {"fileserver_backend" => "minionfs"});
     assert_eq!(f.server.backends.len(), 0, "nothing without file_recv");

@@ -69,7 +69,11 @@ mod tests {
         Wanted::parse(path, "base").map(|w| (w.path, w.env, w.index))
     }
 
-    fn some(path: &str, env: &str, index: Option<&str>) -> Option<(String, String, Option<String>)> {
+    fn some(
+        path: &str,
+        env: &str,
+        index: Option<&str>,
+    ) -> Option<(String, String, Option<String>)> {
         Some((path.into(), env.into(), index.map(str::to_owned)))
     }
 
@@ -77,7 +81,10 @@ mod tests {
     fn options_hang_on_a_path_unless_it_is_escaped() {
         assert_eq!(parse("a/b"), some("a/b", "base", None));
         assert_eq!(parse("a?saltenv=dev"), some("a", "dev", None));
-        assert_eq!(parse("a?x&index=1&saltenv=d=e?y"), some("a", "d=e", Some("1")));
+        assert_eq!(
+            parse("a?x&index=1&saltenv=d=e?y"),
+            some("a", "d=e", Some("1"))
+        );
         assert_eq!(parse("a?env=dev"), some("a", "base", None));
         assert_eq!(parse("|a?saltenv=dev"), some("a?saltenv=dev", "base", None));
         assert_eq!(parse("||?f"), some("?f", "base", None));
@@ -87,7 +94,16 @@ mod tests {
 
     #[test]
     fn ways_out_are_refused() {
-        for bad in ["/etc/passwd", "../x", "a/../x", "|/etc", "|../x", "a\0", "||/x", "/a?saltenv=x"] {
+        for bad in [
+            "/etc/passwd",
+            "../x",
+            "a/../x",
+            "|/etc",
+            "|../x",
+            "a\0",
+            "||/x",
+            "/a?saltenv=x",
+        ] {
             assert_eq!(parse(bad), None, "{bad:?}");
         }
     }

@@ -7,8 +7,8 @@ use crate::store::files::lists::Lists;
 use crate::store::files::names;
 use crate::sys::daemon::write_atomic;
 use crate::sys::signals::StopFlag;
-use crate::wire::msgpack::{self, Profile};
 use crate::wire::Map;
+use crate::wire::msgpack::{self, Profile};
 use nix::fcntl::{Flock, FlockArg};
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
@@ -78,7 +78,9 @@ impl Mirror {
     /// The refs as they were fetched last.
     pub fn refs(&mut self) -> Arc<Refs> {
         let path = self.refs_file();
-        let stamp = std::fs::metadata(&path).ok().map(|m| (m.ino(), m.mtime(), m.mtime_nsec()));
+        let stamp = std::fs::metadata(&path)
+            .ok()
+            .map(|m| (m.ino(), m.mtime(), m.mtime_nsec()));
         if stamp != self.stamp {
             self.refs = Arc::new(read_refs(&path).unwrap_or_default());
             self.stamp = stamp;
@@ -92,7 +94,10 @@ impl Mirror {
     pub fn fetch(&mut self, stop: Option<&StopFlag>) -> io::Result<bool> {
         let url = shown(&self.remote.url);
         if self.lock_file().exists() {
-            log::warn!("gitfs: {url} is locked ({}); it is not updated", self.lock_file().display());
+            log::warn!(
+                "gitfs: {url} is locked ({}); it is not updated",
+                self.lock_file().display()
+            );
             return Ok(false);
         }
         let mut make = std::fs::DirBuilder::new();
@@ -123,14 +128,21 @@ impl Mirror {
         git.run(&args, b"")
             .map_err(|e| io::Error::other(e.to_string().replace(&self.remote.url, &url)))?;
         let format = "--format=%(objectname) %(*objectname) %(refname)";
-        let output = git.run(&["for-each-ref", format, "refs/remotes/origin/", "refs/tags/"], b"")?;
+        let output = git.run(
+            &["for-each-ref", format, "refs/remotes/origin/", "refs/tags/"],
+            b"",
+        )?;
         let refs = parse_refs(&output);
         let before = read_refs(&self.refs_file());
         if before.as_ref() == Some(&refs) {
             return Ok(false);
         }
         let map: Map = refs.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
-        write_atomic(&self.refs_file(), &msgpack::encode_map(&map, Profile::Local), 0o600)?;
+        write_atomic(
+            &self.refs_file(),
+            &msgpack::encode_map(&map, Profile::Local),
+            0o600,
+        )?;
         Ok(true)
     }
 
@@ -217,8 +229,12 @@ impl Mirror {
                 mountpoint => names::join(mountpoint, rel),
             })
         };
-        lists.files.extend(tree.blobs.keys().filter_map(|path| shown(path)));
-        lists.dirs.extend(tree.dirs.iter().filter_map(|path| shown(path)));
+        lists
+            .files
+            .extend(tree.blobs.keys().filter_map(|path| shown(path)));
+        lists
+            .dirs
+            .extend(tree.dirs.iter().filter_map(|path| shown(path)));
         if !mountpoint.is_empty() {
             lists.dirs.push(mountpoint.clone());
         }
@@ -242,10 +258,18 @@ impl Mirror {
         }
         let path = self.blobs.join(&place.rel);
         let dir = path.parent().unwrap_or(&self.blobs);
-        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
+        std::fs::DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(dir)?;
         let temp = dir.join(format!(".{}.{}", blob.oid, std::process::id()));
         let mut options = File::options();
-        let file = options.write(true).create(true).truncate(true).mode(0o600).open(&temp)?;
+        let file = options
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .mode(0o600)
+            .open(&temp)?;
         let done = Git::local(&self.dir)
             .run_into(&["cat-file", "blob", &blob.oid], file)
             .and_then(|()| std::fs::rename(&temp, &path));
@@ -275,7 +299,9 @@ impl Tree {
 fn read_refs(path: &Path) -> Option<Refs> {
     let value = msgpack::decode(&std::fs::read(path).ok()?).ok()?;
     let pairs = value.into_map()?.0.into_iter();
-    pairs.map(|(k, v)| Some((k.as_str()?.to_owned(), v.as_str()?.to_owned()))).collect()
+    pairs
+        .map(|(k, v)| Some((k.as_str()?.to_owned(), v.as_str()?.to_owned())))
+        .collect()
 }
 
 fn parse_refs(output: &[u8]) -> Refs {
@@ -321,7 +347,8 @@ fn read_tree(dir: &Path, commit: &str) -> io::Result<Tree> {
                 break;
             };
             rest = after;
-            tree.links.insert(path, String::from_utf8_lossy(target).into_owned());
+            tree.links
+                .insert(path, String::from_utf8_lossy(target).into_owned());
         }
     }
     Ok(tree)
@@ -332,7 +359,12 @@ fn parse_entry(entry: &[u8]) -> Option<(u32, &str, String, String)> {
     let (head, path) = std::str::from_utf8(entry).ok()?.split_once('\t')?;
     let mut words = head.split(' ');
     let (mode, kind, oid) = (words.next()?, words.next()?, words.next()?);
-    Some((u32::from_str_radix(mode, 8).ok()?, kind, oid.to_owned(), path.to_owned()))
+    Some((
+        u32::from_str_radix(mode, 8).ok()?,
+        kind,
+        oid.to_owned(),
+        path.to_owned(),
+    ))
 }
 
 /// `<object> <kind> <size>\n<content>\n`

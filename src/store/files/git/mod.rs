@@ -55,7 +55,9 @@ impl GitFs {
     fn offering(&mut self, env: &str) -> Vec<&mut Mirror> {
         let known = remote::is_hex(env) || self.envs().iter().any(|e| e == env);
         let mirrors = self.mirrors.iter_mut();
-        mirrors.filter(|m| known || !m.remote.fallback.is_empty()).collect()
+        mirrors
+            .filter(|m| known || !m.remote.fallback.is_empty())
+            .collect()
     }
 
     /// The first file of that path.
@@ -91,7 +93,10 @@ impl GitFs {
 
     /// Seconds between fetches, per remote.
     pub fn intervals(&self) -> Vec<u64> {
-        self.mirrors.iter().map(|m| m.remote.update_interval).collect()
+        self.mirrors
+            .iter()
+            .map(|m| m.remote.update_interval)
+            .collect()
     }
 
     /// Fetches the remotes at these positions; whether anything changed.
@@ -112,17 +117,31 @@ impl GitFs {
     /// Positions of the remotes whose URL or name is one of these; all without any.
     pub fn select(&self, wanted: &[String]) -> Vec<usize> {
         let all = self.mirrors.iter().enumerate();
-        let is = |m: &Mirror| wanted.iter().any(|w| *w == m.remote.url || *w == m.remote.name);
-        all.filter(|(_, m)| wanted.is_empty() || is(m)).map(|(at, _)| at).collect()
+        let is = |m: &Mirror| {
+            wanted
+                .iter()
+                .any(|w| *w == m.remote.url || *w == m.remote.name)
+        };
+        all.filter(|(_, m)| wanted.is_empty() || is(m))
+            .map(|(at, _)| at)
+            .collect()
     }
 
     /// Removes mirrors of remotes that are gone from the configuration, and old content; whether a
     /// mirror went.
     pub fn tidy(&self) -> bool {
-        let names: BTreeSet<&str> = self.mirrors.iter().map(|m| m.remote.name.as_str()).collect();
+        let names: BTreeSet<&str> = self
+            .mirrors
+            .iter()
+            .map(|m| m.remote.name.as_str())
+            .collect();
         let mut gone = false;
         for path in entries(&self.top.join("mirrors")) {
-            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            let name = path
+                .file_name()
+                .unwrap_or_default()
+                .to_string_lossy()
+                .into_owned();
             if path.is_dir() && !names.contains(name.as_str()) {
                 match std::fs::remove_dir_all(&path) {
                     Ok(()) => gone = true,
@@ -130,8 +149,13 @@ impl GitFs {
                 }
             }
         }
-        for path in entries(&self.top.join("blobs")).iter().flat_map(|dir| entries(dir)) {
-            let used = path.metadata().and_then(|m| Ok(m.accessed()?.max(m.modified()?)));
+        for path in entries(&self.top.join("blobs"))
+            .iter()
+            .flat_map(|dir| entries(dir))
+        {
+            let used = path
+                .metadata()
+                .and_then(|m| Ok(m.accessed()?.max(m.modified()?)));
             let old = used.is_ok_and(|at| at.elapsed().is_ok_and(|age| age > KEPT));
             if old && let Err(e) = std::fs::remove_file(&path) {
                 log::debug!("{}: {e}", path.display());
@@ -151,7 +175,8 @@ impl GitFs {
             }
             let path = mirror.lock_file();
             let result = match set {
-                true => make_mark(&path).map(|()| format!("Set update lock for gitfs remote '{}'", shown(url))),
+                true => make_mark(&path)
+                    .map(|()| format!("Set update lock for gitfs remote '{}'", shown(url))),
                 false if !path.exists() => continue,
                 false => std::fs::remove_file(&path)
                     .map(|()| format!("Removed update lock for gitfs remote '{}'", shown(url))),
@@ -170,7 +195,11 @@ fn make_mark(path: &Path) -> io::Result<()> {
         crate::sys::daemon::make_dir(dir, 0o700)?;
     }
     let mut options = std::fs::File::options();
-    options.write(true).create_new(true).mode(0o600).open(path)?;
+    options
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(path)?;
     Ok(())
 }
 
@@ -178,7 +207,9 @@ fn make_mark(path: &Path) -> io::Result<()> {
 pub fn clear_cache(config: &MasterConfig) -> Vec<String> {
     let dir = config.cachedir.join("gitfs");
     match std::fs::remove_dir_all(&dir) {
-        Err(e) if e.kind() != io::ErrorKind::NotFound => vec![format!("Unable to delete {}: {e}", dir.display())],
+        Err(e) if e.kind() != io::ErrorKind::NotFound => {
+            vec![format!("Unable to delete {}: {e}", dir.display())]
+        }
         _ => Vec::new(),
     }
 }

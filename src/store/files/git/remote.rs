@@ -112,7 +112,11 @@ impl Remote {
 
     fn set(&mut self, key: &str, value: &Value) -> Result<(), String> {
         let word = || text(value).ok_or_else(|| "it must be text".to_owned());
-        let flag = || value.as_bool().ok_or_else(|| "it must be true or false".to_owned());
+        let flag = || {
+            value
+                .as_bool()
+                .ok_or_else(|| "it must be true or false".to_owned())
+        };
         match key {
             "base" => self.base = word()?,
             "root" => self.root = word()?,
@@ -141,7 +145,10 @@ impl Remote {
     }
 
     fn finish(mut self) -> Result<Remote, String> {
-        if self.name.starts_with('.') || names::inside(&self.name).as_deref() != Some(&self.name) || self.name.contains('/') {
+        if self.name.starts_with('.')
+            || names::inside(&self.name).as_deref() != Some(&self.name)
+            || self.name.contains('/')
+        {
             return Err(format!("name: {:?} is no name of a directory", self.name));
         }
         for kind in &mut self.ref_types {
@@ -152,9 +159,12 @@ impl Remote {
         }
         for spec in &self.refspecs {
             let target = spec.rsplit(':').next().unwrap_or_default();
-            let known = target.starts_with("refs/remotes/origin/") || target.starts_with("refs/tags/");
+            let known =
+                target.starts_with("refs/remotes/origin/") || target.starts_with("refs/tags/");
             if spec.starts_with('-') || !known {
-                return Err(format!("refspecs: {spec:?} does not lead to refs/remotes/origin/ or refs/tags/"));
+                return Err(format!(
+                    "refspecs: {spec:?} does not lead to refs/remotes/origin/ or refs/tags/"
+                ));
             }
         }
         if self.update_interval == 0 {
@@ -194,13 +204,17 @@ impl Remote {
 
     /// Directory of the repository that is served, without slashes at the ends.
     pub fn root(&self, env: &str) -> String {
-        let root = self.per_env(env, "root").unwrap_or_else(|| self.root.clone());
+        let root = self
+            .per_env(env, "root")
+            .unwrap_or_else(|| self.root.clone());
         root.trim_matches('/').to_owned()
     }
 
     /// Directory below which its files appear, without slashes at the ends.
     pub fn mountpoint(&self, env: &str) -> String {
-        let mountpoint = self.per_env(env, "mountpoint").unwrap_or_else(|| self.mountpoint.clone());
+        let mountpoint = self
+            .per_env(env, "mountpoint")
+            .unwrap_or_else(|| self.mountpoint.clone());
         names::strip_proto(&mountpoint).trim_matches('/').to_owned()
     }
 
@@ -208,7 +222,8 @@ impl Remote {
     fn mapped(&self) -> Vec<(String, String)> {
         let refs = |all: &PerEnv| -> Vec<(String, String)> {
             let all = all.iter();
-            all.filter_map(|(env, conf)| Some((text(conf.get("ref")?)?, env.clone()))).collect()
+            all.filter_map(|(env, conf)| Some((text(conf.get("ref")?)?, env.clone())))
+                .collect()
         };
         let mut mapped = refs(&self.own);
         for (reference, env) in refs(&self.global) {
@@ -228,7 +243,9 @@ impl Remote {
         }
         for name in refs {
             let kinds = [("refs/remotes/origin/", "branch"), ("refs/tags/", "tag")];
-            let found = kinds.iter().find_map(|(dir, kind)| Some((name.strip_prefix(dir)?, kind)));
+            let found = kinds
+                .iter()
+                .find_map(|(dir, kind)| Some((name.strip_prefix(dir)?, kind)));
             let Some((name, kind)) = found else { continue };
             if !self.ref_types.iter().any(|k| k == kind) || mapped.iter().any(|(r, _)| r == name) {
                 continue;
@@ -252,7 +269,9 @@ impl Access {
             command.env("GIT_SSL_NO_VERIFY", "true");
         }
         if !self.proxy.is_empty() {
-            command.env("http_proxy", &self.proxy).env("https_proxy", &self.proxy);
+            command
+                .env("http_proxy", &self.proxy)
+                .env("https_proxy", &self.proxy);
         }
         if !self.user.is_empty() {
             let pair = format!("{}:{}", self.user, self.password);
@@ -274,12 +293,16 @@ impl Access {
 
 /// Refuses what git would take for an option, a program to run, or an unknown protocol.
 fn check_url(url: &str) -> Result<(), String> {
-    if url.starts_with('-') || url.contains("::") || url.chars().any(|c| c.is_control() || c == ' ') {
+    if url.starts_with('-') || url.contains("::") || url.chars().any(|c| c.is_control() || c == ' ')
+    {
         return Err("it is no URL of a repository".into());
     }
     if let Some((scheme, rest)) = url.split_once("://") {
         if !PROTOCOLS.contains(&scheme) {
-            return Err(format!("the protocol must be one of {}", PROTOCOLS.join(", ")));
+            return Err(format!(
+                "the protocol must be one of {}",
+                PROTOCOLS.join(", ")
+            ));
         }
         let host = rest.split('/').next().unwrap_or_default();
         let host = host.rsplit('@').next().unwrap_or_default();
@@ -295,14 +318,21 @@ fn check_url(url: &str) -> Result<(), String> {
     });
     let word = |s: &str| !s.is_empty() && !s.starts_with('-') && !s.contains(['/', '@']);
     match scp {
-        Some((user, host, path)) if word(user) && word(host) && !path.is_empty() && !path.starts_with('-') => Ok(()),
+        Some((user, host, path))
+            if word(user) && word(host) && !path.is_empty() && !path.starts_with('-') =>
+        {
+            Ok(())
+        }
         _ => Err("it must begin with a protocol, or be user@host:path".into()),
     }
 }
 
 /// A URL without the password in it.
 pub(super) fn shown(url: &str) -> String {
-    match url.split_once("://").map(|(scheme, rest)| (scheme, rest.rsplit_once('@'))) {
+    match url
+        .split_once("://")
+        .map(|(scheme, rest)| (scheme, rest.rsplit_once('@')))
+    {
         Some((scheme, Some((_, rest)))) if scheme != "ssh" => format!("{scheme}://***@{rest}"),
         _ => url.to_owned(),
     }
@@ -354,8 +384,13 @@ fn per_env(value: &Value) -> Result<PerEnv, String> {
     for (env, conf) in envs.iter() {
         let env = text(env).ok_or("the name of an environment is text")?;
         let conf = repacked(conf).ok_or_else(|| format!("{env} has no map of options"))?;
-        if let Some((key, _)) = conf.iter().find(|(k, _)| !["ref", "root", "mountpoint"].iter().any(|o| k.is_str(o))) {
-            return Err(format!("{env}: there is no option {key:?} of an environment"));
+        if let Some((key, _)) = conf
+            .iter()
+            .find(|(k, _)| !["ref", "root", "mountpoint"].iter().any(|o| k.is_str(o)))
+        {
+            return Err(format!(
+                "{env}: there is no option {key:?} of an environment"
+            ));
         }
         all.insert(env, conf);
     }

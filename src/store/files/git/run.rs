@@ -23,7 +23,14 @@ const MAX_MESSAGE: u64 = 64 << 10;
 pub(super) const PROTOCOLS: [&str; 5] = ["https", "http", "ssh", "git", "file"];
 /// What git needs of our environment.
 const KEPT: [&str; 9] = [
-    "PATH", "HOME", "SSH_AUTH_SOCK", "http_proxy", "https_proxy", "no_proxy", "HTTPS_PROXY", "NO_PROXY",
+    "PATH",
+    "HOME",
+    "SSH_AUTH_SOCK",
+    "http_proxy",
+    "https_proxy",
+    "no_proxy",
+    "HTTPS_PROXY",
+    "NO_PROXY",
     "SSL_CERT_FILE",
 ];
 
@@ -61,8 +68,19 @@ impl<'a> Git<'a> {
     fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new("git");
         command
-            .args(["--no-pager", "-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false"])
-            .args(["-c", "gc.autoDetach=false", "-c", "fetch.recurseSubmodules=false"])
+            .args([
+                "--no-pager",
+                "-c",
+                "core.hooksPath=/dev/null",
+                "-c",
+                "core.fsmonitor=false",
+            ])
+            .args([
+                "-c",
+                "gc.autoDetach=false",
+                "-c",
+                "fetch.recurseSubmodules=false",
+            ])
             .arg("--git-dir")
             .arg(self.dir)
             .args(args)
@@ -88,15 +106,27 @@ impl<'a> Git<'a> {
         command
     }
 
-    fn child(&self, args: &[&str], input: &[u8], out: Stdio, output: &mut Vec<u8>) -> io::Result<()> {
+    fn child(
+        &self,
+        args: &[&str],
+        input: &[u8],
+        out: Stdio,
+        output: &mut Vec<u8>,
+    ) -> io::Result<()> {
         let mut child = self
             .command(args)
             .stdin(Stdio::piped())
             .stdout(out)
             .stderr(Stdio::piped())
             .spawn()
-            .map_err(|e| io::Error::new(e.kind(), format!("git cannot be run: {e}; is it installed?")))?;
-        let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
+            .map_err(|e| {
+                io::Error::new(
+                    e.kind(),
+                    format!("git cannot be run: {e}; is it installed?"),
+                )
+            })?;
+        let (stdin, stdout, stderr) =
+            (child.stdin.take(), child.stdout.take(), child.stderr.take());
         let mut message = Vec::new();
         let status = thread::scope(|s| {
             s.spawn(move || {
@@ -127,7 +157,10 @@ impl<'a> Git<'a> {
         match status {
             Some(status) if status.success() => Ok(()),
             Some(_) => Err(io::Error::other(format!("git {name}: {text}"))),
-            None => Err(io::Error::other(format!("git {name} took longer than {:?}; ended", self.limit))),
+            None => Err(io::Error::other(format!(
+                "git {name} took longer than {:?}; ended",
+                self.limit
+            ))),
         }
     }
 }

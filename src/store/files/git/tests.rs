@@ -16,9 +16,24 @@ fn config(dir: &Path, options: Map) -> MasterConfig {
 
 fn git(dir: &Path, args: &[&str]) {
     let mut command = Command::new("git");
-    command.current_dir(dir).args(["-c", "user.name=t", "-c", "user.email=t@t", "-c", "commit.gpgsign=false"]);
-    let done = command.args(args).env("GIT_CONFIG_GLOBAL", "/dev/null").output().unwrap();
-    assert!(done.status.success(), "{args:?}: {}", String::from_utf8_lossy(&done.stderr));
+    command.current_dir(dir).args([
+        "-c",
+        "user.name=t",
+        "-c",
+        "user.email=t@t",
+        "-c",
+        "commit.gpgsign=false",
+    ]);
+    let done = command
+        .args(args)
+        .env("GIT_CONFIG_GLOBAL", "/dev/null")
+        .output()
+        .unwrap();
+    assert!(
+        done.status.success(),
+        "{args:?}: {}",
+        String::from_utf8_lossy(&done.stderr)
+    );
 }
 
 /// A repository with the branches main and dev/x, and a tag.
@@ -58,9 +73,15 @@ fn read(fs: &mut GitFs, path: &str, env: &str) -> Option<String> {
 fn branches_and_tags_are_environments() {
     let top = tempfile::tempdir().unwrap();
     let repo = repository(top.path());
-    let config = config(top.path(), crate::map! {"gitfs_remotes" => vec![Value::from(url(&repo))]});
+    let config = config(
+        top.path(),
+        crate::map! {"gitfs_remotes" => vec![Value::from(url(&repo))]},
+    );
     let (mut updater, mut fs) = (GitFs::new(&config), GitFs::new(&config));
-    assert_eq!((fs.envs().len(), read(&mut fs, "secret", "base")), (0, None));
+    assert_eq!(
+        (fs.envs().len(), read(&mut fs, "secret", "base")),
+        (0, None)
+    );
     assert!(updater.update(&[0], None));
     assert!(!updater.update(&[0], None), "nothing new");
     assert_eq!(fs.envs(), ["base", "dev/x", "v1"]);
@@ -69,11 +90,33 @@ fn branches_and_tags_are_environments() {
     assert_eq!(read(&mut fs, "salt/top.sls", "v1").unwrap(), "main");
     assert_eq!(read(&mut fs, "salt/link", "base").unwrap(), "run");
     let exec = fs.find("salt/sub/exec", "base").unwrap();
-    assert_eq!((exec.stat, exec.rel.as_str()), (vec![0o100_755], "salt/sub/exec"));
-    for bad in ["salt", "salt/sub", "none", "../repo/secret", "/secret", "salt/../../x", "../salt/top.sls", "salt/out", "salt/loop"] {
+    assert_eq!(
+        (exec.stat, exec.rel.as_str()),
+        (vec![0o100_755], "salt/sub/exec")
+    );
+    for bad in [
+        "salt",
+        "salt/sub",
+        "none",
+        "../repo/secret",
+        "/secret",
+        "salt/../../x",
+        "../salt/top.sls",
+        "salt/out",
+        "salt/loop",
+    ] {
         assert_eq!(read(&mut fs, bad, "base"), None, "{bad}");
     }
-    for env in ["main", "", "../base", "HEAD", "refs/heads/main", "--help", "v1^{tree}", "origin/main"] {
+    for env in [
+        "main",
+        "",
+        "../base",
+        "HEAD",
+        "refs/heads/main",
+        "--help",
+        "v1^{tree}",
+        "origin/main",
+    ] {
         assert_eq!(read(&mut fs, "salt/top.sls", env), None, "{env}");
     }
     let lists = fs.lists("base");
@@ -102,7 +145,13 @@ fn options_of_a_remote() {
         item("mountpoint", "salt://mnt".into()),
         item("base", "dev/x".into()),
         item("name", "mine".into()),
-        item("saltenv", Value::Array(vec![item("prod", Value::Array(vec![item("ref", "v1".into())]))])),
+        item(
+            "saltenv",
+            Value::Array(vec![item(
+                "prod",
+                Value::Array(vec![item("ref", "v1".into())]),
+            )]),
+        ),
         item("saltenv_blacklist", "main".into()),
     ]);
     let remote = item(&url(&repo), own);
@@ -112,7 +161,13 @@ fn options_of_a_remote() {
     assert_eq!(fs.envs(), ["base", "prod"]);
     assert_eq!(read(&mut fs, "mnt/top.sls", "base").unwrap(), "dev");
     assert_eq!(read(&mut fs, "mnt/top.sls", "prod").unwrap(), "main");
-    for bad in ["top.sls", "mnt/secret", "mnt/../secret", "mntx/top.sls", "mnt"] {
+    for bad in [
+        "top.sls",
+        "mnt/secret",
+        "mnt/../secret",
+        "mntx/top.sls",
+        "mnt",
+    ] {
         assert_eq!(read(&mut fs, bad, "base"), None, "{bad}");
     }
     let lists = fs.lists("prod");
@@ -136,15 +191,35 @@ fn only_urls_of_repositories_are_taken() {
         Remote::all(&config).len() == 1
     };
     for good in [
-        "https://example.org/x.git", "http://u:p@example.org/x", "ssh://git@example.org:22/x", "git://h/x",
-        "file:///srv/x", "git@github.com:a/b.git",
+        "https://example.org/x.git",
+        "http://u:p@example.org/x",
+        "ssh://git@example.org:22/x",
+        "git://h/x",
+        "file:///srv/x",
+        "git@github.com:a/b.git",
     ] {
         assert!(taken(good.into()), "{good}");
     }
     for bad in [
-        "ext::sh -c touch /tmp/x", "ext::x", "--upload-pack=x", "-x", "fd::17", "ssh://-oProxyCommand=x/y",
-        "ssh://u@-oProxyCommand=x/y", "https://", "ftp://h/x", "/srv/x", "x", "", "a b", "git@-x:y", "-u@h:y",
-        "u@h:-x", "https://h/\nx", "u@h:ext::x", "__env__ https://h/x",
+        "ext::sh -c touch /tmp/x",
+        "ext::x",
+        "--upload-pack=x",
+        "-x",
+        "fd::17",
+        "ssh://-oProxyCommand=x/y",
+        "ssh://u@-oProxyCommand=x/y",
+        "https://",
+        "ftp://h/x",
+        "/srv/x",
+        "x",
+        "",
+        "a b",
+        "git@-x:y",
+        "-u@h:y",
+        "u@h:-x",
+        "https://h/\nx",
+        "u@h:ext::x",
+        "__env__ https://h/x",
     ] {
         assert!(!taken(bad.into()), "{bad}");
     }
@@ -154,8 +229,16 @@ fn only_urls_of_repositories_are_taken() {
     };
     assert!(taken(own("name", "x".into())));
     for (key, value) in [
-        ("name", "../x"), ("name", ".x"), ("name", "a/b"), ("insteadof", "x"), ("refspecs", "--x"), ("ref_types", "note"),
-        ("refspecs", "+refs/heads/*:refs/heads/*"), ("saltenv", "x"), ("update_interval", "x"), ("ssl_verify", "x"),
+        ("name", "../x"),
+        ("name", ".x"),
+        ("name", "a/b"),
+        ("insteadof", "x"),
+        ("refspecs", "--x"),
+        ("ref_types", "note"),
+        ("refspecs", "+refs/heads/*:refs/heads/*"),
+        ("saltenv", "x"),
+        ("update_interval", "x"),
+        ("ssl_verify", "x"),
     ] {
         assert!(!taken(own(key, value.into())), "{key}: {value}");
     }
@@ -165,7 +248,10 @@ fn only_urls_of_repositories_are_taken() {
 fn a_remote_that_fails_harms_nobody() {
     let top = tempfile::tempdir().unwrap();
     let bad = url(&top.path().join("none"));
-    let config = config(top.path(), crate::map! {"gitfs_remotes" => vec![Value::from(bad)]});
+    let config = config(
+        top.path(),
+        crate::map! {"gitfs_remotes" => vec![Value::from(bad)]},
+    );
     let mut fs = GitFs::new(&config);
     assert!(!fs.update(&[0], None));
     assert_eq!(fs.envs(), [""; 0]);
