@@ -147,7 +147,8 @@ impl Copy<'_> {
             if gzip {
                 piece = compress(&piece).map_err(|e| unavailable(path, &e))?;
             }
-            let text = base64::engine::general_purpose::STANDARD.encode(piece);
+            // With the line end before it no minion takes text that ends with one `=` for a keyword.
+            let text = format!("\n{}", base64::engine::general_purpose::STANDARD.encode(piece));
             let arg = vec![
                 remote.into(),
                 text.into(),

@@ -204,6 +204,10 @@ fn copy(fleet: &Fleet, cli: &Cli) -> Result<(), String> {
     .map_err(|e| format!("{e}\n{}", ran.describe()))?;
     same(read(&to.join("deep"))?, b"deep".to_vec())?;
     for options in [&["-C"][..], &["-C", "-n"]] {
+        if !cli.is_halite() && options.contains(&"-n") {
+            // Minions take some of the pieces of stock for keyword arguments.
+            continue;
+        }
         let dest = text(&to.join("tree"));
         let (one, two) = (
             text(&fleet.top.join("base/a")),

@@ -43,16 +43,8 @@ pub(super) const FUNCTIONS: &[Function] = &[
         name: "fileserver.empty_dir_list",
         args: LIST,
         doc: "Directories of an environment with nothing in them.",
-        run: |context, args| {
-            // Only roots has any, so that picking other backends leaves none.
-            let back = picked(context, args, 1);
-            let has = back.iter().any(|name| name == "roots");
-            let mut list = server(context).list(&load(args), Form::EmptyDirs);
-            if !has {
-                list = Value::Array(Vec::new());
-            }
-            Ok(list.into())
-        },
+        // As in stock, picking backends has no effect here.
+        run: |context, args| Ok(server(context).list(&load(args), Form::EmptyDirs).into()),
     },
     Function {
         name: "fileserver.symlink_list",
