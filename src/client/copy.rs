@@ -148,7 +148,10 @@ impl Copy<'_> {
                 piece = compress(&piece).map_err(|e| unavailable(path, &e))?;
             }
             // With the line end before it no minion takes text that ends with one `=` for a keyword.
-            let text = format!("\n{}", base64::engine::general_purpose::STANDARD.encode(piece));
+            let text = format!(
+                "\n{}",
+                base64::engine::general_purpose::STANDARD.encode(piece)
+            );
             let arg = vec![
                 remote.into(),
                 text.into(),

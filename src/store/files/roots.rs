@@ -201,7 +201,8 @@ impl<'a> Walk<'a> {
     ) {
         let meta = std::fs::metadata(path).ok();
         let meta = meta.filter(|m| m.is_dir());
-        let listed = !(kind.is_symlink() && self.ignore_links) && !self.ignore.ignores(&rel);
+        let left_out = kind.is_symlink() && self.ignore_links;
+        let listed = !left_out && !self.ignore.ignores(&rel);
         if listed {
             if meta.is_some() && std::fs::read_dir(path).is_ok_and(|mut d| d.next().is_none()) {
                 self.empty.insert(rel.clone());
