@@ -6,6 +6,7 @@
 mod auth;
 pub mod call;
 mod common;
+pub mod cp;
 mod daemon;
 pub mod key;
 pub mod master;
@@ -22,6 +23,7 @@ pub mod swarm;
 pub fn commands() -> Vec<clap::Command> {
     vec![
         call::command(),
+        cp::command(),
         key::command(),
         master::command(),
         minion::command(),

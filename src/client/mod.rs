@@ -1,5 +1,6 @@
 //! Clients of a master on its own host.
 
+pub mod copy;
 pub mod fleet;
 pub mod gather;
 pub mod keys;

@@ -86,6 +86,22 @@ impl Roots {
     }
 }
 
+/// A list of anything (`gitfs_remotes`).
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Items(pub Vec<Value>);
+
+impl OptionValue for Items {
+    const TYPE: &'static str = "a list";
+
+    fn from_value(value: &Value) -> Option<Converted<Self>> {
+        plain(Items(value.as_array()?.to_vec()))
+    }
+
+    fn to_value(&self) -> Value {
+        Value::Array(self.0.clone())
+    }
+}
+
 impl OptionValue for Roots {
     const TYPE: &'static str = "a map of environments to lists of directories";
 

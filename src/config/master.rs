@@ -1,6 +1,6 @@
 //! Options of the master.
 
-use super::kinds::{BusFraming, JobCacheCompat, Roots, SaltSeries, TokenOverride};
+use super::kinds::{BusFraming, Items, JobCacheCompat, Roots, SaltSeries, TokenOverride};
 use super::paths::{self, below, log_below};
 use super::table::options;
 use super::{ConfigError, Flavour, Role, finish};
@@ -262,6 +262,72 @@ options! {
     Files {
         /// Directories of the file server, per environment.
         file_roots: Roots = "{base: [/srv/salt, /srv/spm/salt]}";
+        /// Where files come from, the first has precedence: `roots`, `gitfs` (or `git`), `minionfs` (or `minion`).
+        fileserver_backend: Vec<String> = "[roots]";
+        /// Regular expressions of files that are neither listed nor served.
+        file_ignore_regex: Vec<String> = "[]";
+        /// Globs of files that are neither listed nor served.
+        file_ignore_glob: Vec<String> = "[]";
+        /// Follow symbolic links in `file_roots`, out of them too. When false, only links that stay inside.
+        fileserver_followsymlinks: bool = "true";
+        /// Leave symbolic links out of lists of files.
+        fileserver_ignoresymlinks: bool = "false";
+        /// Seconds for which a list of files is kept.
+        fileserver_list_cache_time: u64 = "20";
+        /// Fire an event when the file server looks for changes.
+        fileserver_events: bool = "false";
+        /// Seconds between looks for changes in `file_roots`, for `fileserver_events`.
+        roots_update_interval: u64 = "60";
+        /// Bytes of one piece of a file on its way to a minion.
+        file_buffer_size: u64 = "1048576";
+        /// Let minions send files to the master (`cp.push`).
+        file_recv: bool = "false";
+        /// Megabytes of the largest file that a minion may send.
+        file_recv_max_size: u64 = "100";
+        /// Bytes of one piece of a file that `halite-cp --chunked` sends.
+        salt_cp_chunk_size: u64 = "98304";
+        /// Environment of files that minions have sent.
+        minionfs_env: String = "base";
+        /// Directory below which they appear.
+        minionfs_mountpoint: String = "''";
+        /// Globs of minions whose files are offered. Empty: of all.
+        minionfs_whitelist: Vec<String> = "[]";
+        /// Globs of minions whose files are not offered.
+        minionfs_blacklist: Vec<String> = "[]";
+        /// Repositories of the backend `gitfs`: URLs, or maps of a URL to a list of its options.
+        gitfs_remotes: Items = "[]";
+        /// Branch, tag or commit that is the environment `base`.
+        gitfs_base: String = "master";
+        /// Directory of the repositories that is served. Empty: all.
+        gitfs_root: String = "''";
+        /// Directory below which files of repositories appear.
+        gitfs_mountpoint: String = "''";
+        /// Environments with their `ref`, `root` and `mountpoint`.
+        gitfs_saltenv: Map = "{}";
+        /// What can be an environment: `branch`, `tag`, `sha`; looked for in this order.
+        gitfs_ref_types: Vec<String> = "[branch, tag, sha]";
+        /// Offer no environments but those of `gitfs_saltenv` and `base`.
+        gitfs_disable_saltenv_mapping: bool = "false";
+        /// Globs or expressions of environments to offer. Empty: all.
+        gitfs_saltenv_whitelist: Vec<String> = "[]";
+        /// Globs or expressions of environments not to offer.
+        gitfs_saltenv_blacklist: Vec<String> = "[]";
+        /// Branch or tag that stands in for environments that a repository does not have.
+        gitfs_fallback: String = "''";
+        /// What is fetched, and where to: below refs/remotes/origin/ or refs/tags/.
+        gitfs_refspecs: Vec<String> = "['+refs/heads/*:refs/remotes/origin/*', '+refs/tags/*:refs/tags/*']";
+        /// Seconds between fetches.
+        gitfs_update_interval: u64 = "60";
+        /// Check certificates of HTTPS.
+        gitfs_ssl_verify: bool = "true";
+        /// Name to authenticate with, over HTTP.
+        gitfs_user: String = "''";
+        /// Password to authenticate with, over HTTP.
+        gitfs_password: String = "''";
+        /// File with the key to authenticate with, over SSH.
+        gitfs_privkey: String = "''";
+        /// Proxy for HTTP.
+        gitfs_proxy: Option<String> = "null";
         /// How top files of several environments are merged: `merge`, `merge_all` or `same`.
         top_file_merging_strategy: String = "merge";
         /// Order of the environments when top files are merged.
@@ -368,6 +434,8 @@ impl MasterConfig {
         checks.positive("runner_processes", c.runner_processes.into())?;
         checks.positive("max_request_size", c.max_request_size)?;
         checks.positive("max_event_size", c.max_event_size)?;
+        checks.positive("file_buffer_size", c.file_buffer_size)?;
+        checks.positive("salt_cp_chunk_size", c.salt_cp_chunk_size)?;
         finish::levels(&mut c.log_level, &mut c.log_level_logfile, &mut c.warnings);
         if c.keep_jobs != 24 && c.keep_jobs_seconds == 86400 {
             c.keep_jobs_seconds = c.keep_jobs.saturating_mul(3600);

@@ -1,7 +1,8 @@
 //! Maintenance.
 //!
 //! Owns what happens by the clock: rotation of the AES key (asked for by `halite-key` through
-//! the file `cachedir/.dfn`, and every `publish_session` seconds), the end of old jobs and tokens. Binds
+//! the file `cachedir/.dfn`, and every `publish_session` seconds), the end of old jobs and tokens, and,
+//! in a thread, what the file server fetches. Binds
 //! nothing; fires events on `master_event_pull.ipc` and publishes through `publish_pull.ipc`.
 //!
 //! When it fails: nothing is lost, its successor goes on where the clock stands.
@@ -32,6 +33,7 @@ pub fn run(config: &MasterConfig, roles: &Roles, stop: &StopFlag) -> Result<(), 
     let tokens = TokenStore::new(&config.cachedir, open::hash_type(config));
     let mut bus = Bus::new(config);
     let dropfile = config.cachedir.join(".dfn");
+    let files = super::fileserver_update::start(config, stop)?;
     let mut rotated = Instant::now();
     let mut looped: Option<Instant> = None;
     roles.ready();
@@ -51,6 +53,12 @@ pub fn run(config: &MasterConfig, roles: &Roles, stop: &StopFlag) -> Result<(), 
             expire_tokens(&tokens);
         }
         pause(stop);
+    }
+    if files.join().is_err() {
+        return Err(RoleError::new(
+            1,
+            "the thread of the file server has panicked",
+        ));
     }
     Ok(())
 }

@@ -8,6 +8,7 @@ pub mod check;
 pub mod dispatch;
 mod eventpublisher;
 pub mod events;
+mod fileserver_update;
 pub mod functions;
 mod maintenance;
 mod publisher;

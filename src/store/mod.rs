@@ -1,6 +1,7 @@
-//! What the master keeps: keys, session keys, jobs, minion data.
+//! What the master keeps: keys, session keys, jobs, minion data, files.
 
 pub mod audit;
+pub mod files;
 pub mod jobs;
 pub mod keys;
 pub mod minions;

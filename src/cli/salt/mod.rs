@@ -1,7 +1,7 @@
 //! `halite`: the `salt` command.
 
 mod batch;
-mod run;
+pub(super) mod run;
 mod show;
 
 use super::auth::AuthOptions;

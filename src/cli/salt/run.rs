@@ -67,7 +67,7 @@ fn job(options: &Options, config: &MasterConfig) -> Result<Job, String> {
             "which function? For example: halite '{target}' test.ping"
         ));
     }
-    let (tgt, tgt_type) = resolve_target(options, config, target)?;
+    let (tgt, tgt_type) = resolve_target(options.target_options.kind(), config, target)?;
     let (fun, arg) = functions(
         &fun,
         &words,
@@ -86,12 +86,11 @@ fn job(options: &Options, config: &MasterConfig) -> Result<Job, String> {
 }
 
 /// Node groups are expanded here: minions never see them.
-fn resolve_target(
-    options: &Options,
+pub(crate) fn resolve_target(
+    kind: &str,
     config: &MasterConfig,
     target: String,
 ) -> Result<(Value, String), String> {
-    let kind = options.target_options.kind();
     match kind {
         "nodegroup" => {
             let expanded =
@@ -230,7 +229,7 @@ fn preview(job: &Job, config: &MasterConfig, mut screen: Screen) -> i32 {
 }
 
 /// Set by SIGINT or SIGTERM: the wait is broken off, the job goes on.
-pub(super) fn interruption() -> StopFlag {
+pub(crate) fn interruption() -> StopFlag {
     StopFlag::install().unwrap_or_default()
 }
 

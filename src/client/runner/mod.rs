@@ -11,6 +11,7 @@ mod cache;
 mod config;
 mod doc;
 mod event;
+mod fileserver;
 mod jobs;
 mod launch;
 mod manage;
@@ -204,6 +205,7 @@ pub fn functions() -> impl Iterator<Item = &'static Function> {
         config::FUNCTIONS,
         doc::FUNCTIONS,
         event::FUNCTIONS,
+        fileserver::FUNCTIONS,
         jobs::FUNCTIONS,
         manage::FUNCTIONS,
         queue::FUNCTIONS,

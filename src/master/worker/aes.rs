@@ -5,6 +5,7 @@
 //! key made its token. Ids inside loads are compared with it, never believed.
 
 use super::context::Context;
+use super::files;
 use super::{Answer, HANDLER_FAILED, now};
 use crate::crypto::{Crypticle, Encryption, KeyString, Signing};
 use crate::master::roles::RoleError;
@@ -24,7 +25,7 @@ pub(super) struct Sealed<'a> {
 /// Commands of a minion with an accepted key. Unknown ones answer `{}`, as Salt does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Command {
-    FileEnvs,
+    File(files::Command),
     MasterOpts,
     MasterTops,
     MinionEvent,
@@ -36,8 +37,10 @@ enum Command {
 
 impl Command {
     fn parse(cmd: &str) -> Option<Command> {
+        if let Some(command) = files::Command::parse(cmd) {
+            return Some(Command::File(command));
+        }
         Some(match cmd {
-            "_file_envs" => Command::FileEnvs,
             "_master_opts" => Command::MasterOpts,
             "_master_tops" => Command::MasterTops,
             "_minion_event" => Command::MinionEvent,
@@ -79,7 +82,7 @@ pub(super) fn request(worker: &mut Context, sealed: &Sealed, peer: &str) -> Answ
     let result = match command {
         Command::Return => returned(worker, &id, load),
         Command::MinionEvent => minion_event(worker, &id, load),
-        Command::FileEnvs => Ok(file_envs(worker)),
+        Command::File(command) => files::request(worker, &id, command, &load),
         Command::MasterOpts => Ok(master_opts(worker, &load)),
         Command::MasterTops => Ok(Value::Map(Map::new())),
         Command::RegisterResources => Ok(true.into()),
@@ -344,26 +347,13 @@ fn pillar(
     ))
 }
 
-fn file_envs(worker: &Context) -> Value {
-    let mut names: Vec<String> = worker
-        .config
-        .file_roots
-        .0
-        .iter()
-        .map(|(env, _)| env.clone())
-        .collect();
-    names.sort_unstable();
-    names.into()
-}
-
 /// `_master_opts`: what a minion's state system wants to know (reference 8.2).
-fn master_opts(worker: &Context, load: &Map) -> Value {
+fn master_opts(worker: &mut Context, load: &Map) -> Value {
+    let envs = worker.files.environments();
     let c = &worker.config;
-    let roots: Map = c
-        .file_roots
-        .0
+    let roots: Map = envs
         .iter()
-        .map(|(env, _)| (env.as_str(), Value::Array(Vec::new())))
+        .map(|env| (env.as_str(), Value::Array(Vec::new())))
         .collect();
     let mut opts = crate::map! {
         "file_roots" => roots,

@@ -7,6 +7,7 @@ use crate::master::access::Access;
 use crate::master::events::Bus;
 use crate::master::functions::Lent;
 use crate::master::roles::RoleError;
+use crate::store::files::FileServer;
 use crate::store::jobs::JobStore;
 use crate::store::keys::{KeyState, KeyStore};
 use crate::store::minions::MinionCache;
@@ -29,6 +30,7 @@ pub(crate) struct Context {
     pub sessions: SessionStore,
     pub jobs: Box<dyn JobStore>,
     pub minions: MinionCache,
+    pub files: FileServer,
     pub master: PrivateKey,
     /// The master's public key in clean form, as it goes into sign-in replies.
     pub master_pub: String,
@@ -86,6 +88,7 @@ impl Context {
             sessions: open::session_store(&config),
             jobs: Box::new(open::job_store(&config)),
             minions: open::minion_cache(&config),
+            files: FileServer::new(&config),
             bus: Bus::new(&config),
             shared: SharedSecret::inherited()?,
             jids: JidClock::default(),

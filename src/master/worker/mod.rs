@@ -14,6 +14,7 @@ mod auth;
 mod caller;
 mod clear;
 mod context;
+mod files;
 mod functions;
 mod publish;
 
