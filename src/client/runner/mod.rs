@@ -8,6 +8,7 @@ mod args;
 mod event;
 mod jobs;
 mod manage;
+mod pillar;
 
 pub use args::{Args, BadArgs};
 
@@ -119,7 +120,12 @@ impl Function {
 
 /// Every runner function.
 pub fn functions() -> impl Iterator<Item = &'static Function> {
-    [jobs::FUNCTIONS, manage::FUNCTIONS, event::FUNCTIONS]
+    [
+        jobs::FUNCTIONS,
+        manage::FUNCTIONS,
+        event::FUNCTIONS,
+        pillar::FUNCTIONS,
+    ]
         .into_iter()
         .flatten()
 }

@@ -4,6 +4,7 @@ use crate::config::MasterConfig;
 use crate::crypto::{Crypticle, KeyString, PrivateKey, PublicKey};
 use crate::master::events::Bus;
 use crate::master::roles::RoleError;
+use crate::render::pillar::PillarMaster;
 use crate::store::jobs::JobStore;
 use crate::store::keys::{KeyState, KeyStore};
 use crate::store::minions::MinionCache;
@@ -14,6 +15,7 @@ use crate::transport::sockets::ipc_url;
 use crate::wire::ids::{JidClock, MinionId};
 use std::collections::HashMap;
 use std::os::unix::fs::MetadataExt;
+use std::rc::Rc;
 
 /// Peers whose parsed keys are held; beyond this the table is emptied and fills again.
 const PEERS_HELD: usize = 50_000;
@@ -37,6 +39,7 @@ pub(crate) struct Context {
     aes: Option<AesKey>,
     peers: HashMap<MinionId, Peer>,
     unknown: HashMap<String, u64>,
+    pillar: Option<Rc<PillarMaster>>,
 }
 
 /// The AES key of publications with the signature of its digest, made once per key.
@@ -79,12 +82,19 @@ impl Context {
             aes: None,
             peers: HashMap::new(),
             unknown: HashMap::new(),
+            pillar: None,
             master,
             master_pub,
             signing,
             publish,
             config,
         })
+    }
+
+    /// The compiler of pillars; made when it is first needed.
+    pub fn pillar(&mut self) -> Rc<PillarMaster> {
+        let config = &self.config;
+        self.pillar.get_or_insert_with(|| Rc::new(PillarMaster::new(config))).clone()
     }
 
     /// The AES key in force.

@@ -14,6 +14,7 @@ mod auth;
 mod clear;
 mod context;
 mod local;
+mod pillar;
 mod publish;
 
 use super::roles::{RoleError, Roles};

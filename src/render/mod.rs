@@ -1,0 +1,10 @@
+//! From sources to data: YAML, JSON and Jinja through Salt's render pipeline, and the pillar
+//! that is made with it.
+
+pub mod error;
+pub mod files;
+pub mod merge;
+pub mod pillar;
+pub mod pipeline;
+
+pub use error::RenderError;
