@@ -10,6 +10,7 @@ import logging
 import sys
 
 import salt.config
+import salt.loader
 import salt.pillar
 
 logging.disable(logging.CRITICAL)
@@ -21,7 +22,7 @@ def text(value):
     raise TypeError(type(value).__name__)
 
 
-def compile(opts, request):
+def compile(opts, request, functions):
     grains = dict(request.get("grains", {}), id=request["id"])
     try:
         pillar = salt.pillar.Pillar(
@@ -33,6 +34,7 @@ def compile(opts, request):
             pillar_override=request.get("pillar_override"),
             pillarenv=request.get("pillarenv"),
             extra_minion_data=request.get("extra_minion_data"),
+            functions=functions,
         )
         return json.dumps(pillar.compile_pillar(), ensure_ascii=False, default=text)
     except Exception as exc:  # what the master answers with its error text
@@ -40,7 +42,13 @@ def compile(opts, request):
 
 
 out = []
+functions = None
 for case in json.load(sys.stdin):
     opts = salt.config.master_config(case["conf"] + "/master")
-    out.append([compile(opts, request) for request in case["requests"]])
+    # Loading the modules takes far longer than all else. They know the grains and options
+    # they were loaded with, which matters to templates only.
+    if "jinja" not in opts["renderer"] and functions is None:
+        functions = salt.loader.minion_mods(copy.deepcopy(opts))
+    known = None if "jinja" in opts["renderer"] else functions
+    out.append([compile(opts, request, known) for request in case["requests"]])
 json.dump(out, sys.stdout)
