@@ -3,6 +3,7 @@
 
 pub mod error;
 pub mod files;
+pub mod jinja;
 pub mod merge;
 pub mod pillar;
 pub mod pipeline;
