@@ -44,7 +44,7 @@ mod stock {
         let Some(stock) = Stock::find(series) else { return };
         let dir = tempfile::tempdir().unwrap();
         write_tree(dir.path(), TREE);
-        let cases = read_cases(CASES, dir.path());
+        let cases = read_cases(CASES, dir.path(), series);
         let expected = ask(&stock, &cases);
         let mut wrong = Vec::new();
         for (case, expected) in cases.iter().zip(&expected) {

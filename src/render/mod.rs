@@ -3,9 +3,11 @@
 
 pub mod error;
 pub mod files;
+pub mod functions;
 pub mod jinja;
 pub mod merge;
 pub mod pillar;
 pub mod pipeline;
+pub mod template;
 
 pub use error::RenderError;

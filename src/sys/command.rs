@@ -31,6 +31,8 @@ pub struct Helper {
 /// How it went.
 #[derive(Debug, Default)]
 pub struct Output {
+    /// Process id it had.
+    pub pid: u32,
     /// Exit code, or minus the signal.
     pub code: i64,
     /// Standard output.
@@ -88,14 +90,15 @@ impl Helper {
         let name = || self.argv.first().cloned().unwrap_or_default();
         let began = Instant::now();
         let child = self.spawn().map_err(|e| HelperError::Io(name(), e))?;
-        let group = Pid::from_raw(i32::try_from(child.id()).unwrap_or(i32::MAX));
+        let pid = child.id();
+        let group = Pid::from_raw(i32::try_from(pid).unwrap_or(i32::MAX));
         let result = collect(child, self.merge, began + limit);
         if !matches!(&result, Ok(Some(_))) {
             // A group that is gone already needs no signal.
             let _ = killpg(group, Signal::SIGKILL);
         }
         match result {
-            Ok(Some(output)) => Ok(output),
+            Ok(Some(output)) => Ok(Output { pid, ..output }),
             Ok(None) => Err(HelperError::TimedOut(name(), limit)),
             Err(e) if e.kind() == io::ErrorKind::FileTooLarge => Err(HelperError::TooMuch(name())),
             Err(e) => Err(HelperError::Io(name(), e)),

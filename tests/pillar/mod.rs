@@ -30,19 +30,20 @@ pub fn write_tree(root: &Path, text: &str) {
 }
 
 /// Reads cases; `{root}` in options stands for `root`.
-pub fn read_cases(text: &str, root: &Path) -> Vec<Case> {
+pub fn read_cases(text: &str, root: &Path, series: &str) -> Vec<Case> {
     let text = text.replace("{root}", &root.to_string_lossy());
     let cases = yaml::parse(&text).unwrap();
-    cases.as_array().unwrap().iter().map(|case| read_case(case.as_map().unwrap())).collect()
+    cases.as_array().unwrap().iter().map(|case| read_case(case.as_map().unwrap(), series)).collect()
 }
 
-fn read_case(case: &Map) -> Case {
+fn read_case(case: &Map, series: &str) -> Case {
     let conf = tempfile::tempdir().unwrap();
     let dir = conf.path().join("salt");
     fs::create_dir(&dir).unwrap();
     let mut options = case.get("config").unwrap().as_map().unwrap().clone();
     options.set("root_dir", conf.path().to_string_lossy().as_ref());
     options.set("id", "master");
+    options.set("salt_series", series);
     options.set("user", halite::sys::process::user_name());
     fs::write(dir.join("master"), yaml::emit(&Value::Map(options), false)).unwrap();
     let requests = case.get("requests").unwrap().as_array().unwrap();

@@ -10,13 +10,13 @@ mod cache;
 mod ext;
 mod sls;
 mod top;
+mod variables;
 
 #[cfg(test)]
 mod tests;
 
-use super::files::FileCache;
 use super::merge::{Merger, Strategy};
-use super::pipeline::{Pipeline, Source, Templates, render_yaml};
+use super::pipeline::{Pipeline, Source, render_yaml};
 use super::RenderError;
 use crate::config::{MasterConfig, SaltSeries};
 use crate::store::keys::KeyStore;
@@ -32,6 +32,7 @@ use std::time::{Duration, Instant};
 
 pub use top::Top;
 use top::Matches;
+use variables::{Shared, Variables};
 
 /// Rendered texts whose data are held; beyond this all are forgotten.
 const PARSED_HELD: usize = 10_000;
@@ -109,8 +110,7 @@ impl Parsed {
 /// Configuration, stores and what was read before: one per worker, for all its requests.
 pub struct PillarMaster {
     config: Rc<MasterConfig>,
-    files: FileCache,
-    parsed: Parsed,
+    shared: Rc<Shared>,
     keys: KeyStore,
     minions: MinionCache,
     cache: cache::Cache,
@@ -119,13 +119,13 @@ pub struct PillarMaster {
 impl PillarMaster {
     /// Opens what `config` names; nothing is read yet.
     pub fn new(config: &MasterConfig) -> PillarMaster {
+        let shared = Rc::new(Shared::new(config));
         PillarMaster {
-            files: FileCache::default(),
-            parsed: Parsed::default(),
+            config: shared.config.clone(),
+            shared,
             keys: open::key_store(config),
             minions: open::minion_cache(config),
             cache: cache::Cache::new(config),
-            config: Rc::new(config.clone()),
         }
     }
 
@@ -285,6 +285,7 @@ struct Compile<'a> {
     ignored: RefCell<Vec<(String, String)>>,
     /// The pillar as templates and targets see it.
     pillar: RefCell<Rc<Map>>,
+    variables: RefCell<Option<Rc<Variables>>>,
     depth: Cell<usize>,
     deadline: Instant,
 }
@@ -317,6 +318,7 @@ impl<'a> Compile<'a> {
             },
             ignored: RefCell::default(),
             pillar: RefCell::default(),
+            variables: RefCell::default(),
             depth: Cell::new(0),
             deadline,
         }
@@ -337,6 +339,7 @@ impl<'a> Compile<'a> {
         let mut pillar = if ext && self.config().ext_pillar_first {
             let first = self.ext_pillar(self.request.pillar_override.clone(), &mut errors)?;
             *self.pillar.borrow_mut() = Rc::new(first.clone());
+            self.variables.replace(None);
             let rendered = self.render(&self.matches(&top)?, &mut errors)?;
             self.merger.merge(first, &rendered)
         } else {
@@ -368,16 +371,16 @@ impl<'a> Compile<'a> {
 
     /// Renders one source to data.
     fn compile_source(&self, source: &Source) -> Result<Value, RenderError> {
-        self.pipeline.compile(source, self)
-    }
-}
-
-impl Templates for Compile<'_> {
-    fn jinja(&self, _: &Source, _: &str) -> Result<String, RenderError> {
-        Err(RenderError::new("no jinja yet"))
+        self.pipeline.compile(source, &*self.variables())
     }
 
-    fn yaml(&self, source: &Source, text: &str) -> Result<Value, RenderError> {
-        self.master.parsed.yaml(source.path, text)
+    /// What templates see; made when the first source is rendered.
+    fn variables(&self) -> Rc<Variables> {
+        let mut held = self.variables.borrow_mut();
+        let make = || {
+            let pillar = self.pillar.borrow().clone();
+            Variables::new(&self.master.shared, self.request, &self.settings, pillar, self.deadline)
+        };
+        held.get_or_insert_with(make).clone()
     }
 }

@@ -1,5 +1,6 @@
 //! SLS files of the pillar and what they include (`Pillar.render_pillar`, `render_pstate`).
 
+use super::super::merge::Strategy;
 use super::super::pipeline::Source;
 use super::{Compile, Matches, PillarError};
 use crate::target::Glob;
@@ -64,7 +65,7 @@ impl Compile<'_> {
             None if env == "base" => &[],
             None => return Err(NoEnv),
         };
-        let states = self.master.files.states(roots);
+        let states = self.master.shared.files.states(roots);
         let glob = Glob::new(pattern);
         Ok(match glob.literal() {
             Some(name) => states.get(name).into_iter().cloned().collect(),
@@ -76,7 +77,7 @@ impl Compile<'_> {
     fn sls(&self, sls: &str, env: &str, mods: &mut Mods, defaults: &Map) -> (Option<Value>, Vec<String>) {
         let mut errors = Vec::new();
         let roots = self.settings.roots_of(env).unwrap_or_default();
-        let Some((file, is_init)) = self.master.files.state(roots, sls) else {
+        let Some((file, is_init)) = self.master.shared.files.state(roots, sls) else {
             return match self.missing(sls, env, !roots.is_empty()) {
                 None => (None, errors),
                 Some(error) => {
@@ -174,7 +175,7 @@ impl Compile<'_> {
     ) -> Map {
         let mut defaults = defaults.clone();
         let includes_win = self.config().pillar_includes_override_sls;
-        let mut parts: Vec<Map> = Vec::new();
+        let mut parts: Vec<(Map, Option<String>)> = Vec::new();
         let mut state = own;
         // Errors of an include are reported again for each further match that needs no
         // rendering, as Salt does.
@@ -202,9 +203,10 @@ impl Compile<'_> {
                 match part.filter(Value::truthy) {
                     Some(Value::Map(part)) => {
                         let part = nest(part, line.key.as_deref());
+                        let whole = line.key.is_none().then(|| name.clone());
                         match includes_win {
                             true => state = self.merger.merge(state, &part),
-                            false => parts.push(part),
+                            false => parts.push((part, whole)),
                         }
                     }
                     // Not a map: its own error says so.
@@ -216,10 +218,17 @@ impl Compile<'_> {
         if includes_win {
             return state;
         }
-        parts.push(state);
+        parts.push((state, None));
         let mut parts = parts.into_iter();
-        let first = parts.next().unwrap_or_default();
-        parts.fold(first, |merged, part| self.merger.merge(merged, &part))
+        let (first, name) = parts.next().unwrap_or_default();
+        if self.merger.strategy == Strategy::Overwrite
+            && let Some(second) = parts.as_slice().first()
+            && let Some(Value::Map(held)) = name.and_then(|name| mods.get_mut(&name))
+            && *held == first
+        {
+            overwrite_held(held, &second.0);
+        }
+        parts.fold(first, |merged, (part, _)| self.merger.merge(merged, &part))
     }
 
     /// The SLS files that a line of an `include` means. A relative name is looked for without
@@ -294,6 +303,16 @@ impl Include {
 fn nest(part: Map, key: Option<&str>) -> Map {
     let Some(key) = key else { return part };
     key.rsplit(':').fold(part, |inner, key| crate::map! { key => inner })
+}
+
+/// Stock Salt's strategy `overwrite` writes into the first of the maps that it merges, which an
+/// SLS that is included once more is taken from.
+fn overwrite_held(held: &mut Map, with: &Map) {
+    for (key, value) in &mut held.0 {
+        if let Some((_, new)) = with.iter().find(|(k, _)| k == key) {
+            *value = new.clone();
+        }
+    }
 }
 
 fn no_env(env: &str) -> String {

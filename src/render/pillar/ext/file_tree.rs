@@ -192,6 +192,6 @@ impl<'a, 'b> Tree<'a, 'b> {
             sls: "",
             defaults: &none,
         };
-        pipeline.compile(&source, self.compile).map_err(|e| e.to_string())
+        pipeline.compile(&source, &*self.compile.variables()).map_err(|e| e.to_string())
     }
 }

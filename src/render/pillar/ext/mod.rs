@@ -6,6 +6,7 @@ mod file_tree;
 mod nodegroups;
 
 use super::{Compile, PillarError};
+use crate::config::SaltSeries;
 use crate::wire::{Map, Value};
 
 /// What an external pillar gives: a map, or nothing worth merging.
@@ -88,7 +89,11 @@ impl Compile<'_> {
         for entry in entries {
             let Value::Map(entry) = entry else {
                 errors.push(MALFORMED.to_owned());
-                return Ok(pillar);
+                // Before 3008 nothing else is left then.
+                return Ok(match self.config().salt_series {
+                    SaltSeries::S3008 => pillar,
+                    SaltSeries::S3006 | SaltSeries::S3007 => Map::new(),
+                });
             };
             // Of an entry with several names the last one that gives anything counts.
             let mut given = None;
