@@ -28,12 +28,25 @@ enum Engine {
 }
 
 impl PyRegex {
-    /// Compiles a pattern; the error says why it cannot be used.
+    /// Compiles a pattern that must match at the start; the error says why it cannot be used.
     pub fn new(pattern: &str) -> Result<PyRegex, String> {
+        PyRegex::with_flags(pattern, false, false, true)
+    }
+
+    /// Compiles a pattern with the flags `re.I` and `re.M`, bound to the start of the text or not.
+    ///
+    /// # Errors
+    /// Why it cannot be used.
+    pub fn with_flags(
+        pattern: &str,
+        ignore_case: bool,
+        multiline: bool,
+        anchored: bool,
+    ) -> Result<PyRegex, String> {
         if pattern.len() > MAX_REGEX {
             return Err(format!("the pattern is longer than {MAX_REGEX} bytes"));
         }
-        let translated = translate::translate(pattern)?;
+        let translated = translate::translate(pattern, ignore_case, multiline, anchored)?;
         if translated.needs_backtracking {
             return backtracking(&translated.pattern);
         }
@@ -50,6 +63,39 @@ impl PyRegex {
         match &self.0 {
             Engine::Linear(regex) => regex.is_match(text),
             Engine::Backtracking(regex) => regex.is_match(text).unwrap_or(false),
+        }
+    }
+}
+
+impl PyRegex {
+    /// The spans of the first match from an offset on, the whole and then its groups, in bytes.
+    pub fn captures(&self, text: &str, from: usize) -> Option<Vec<Option<(usize, usize)>>> {
+        match &self.0 {
+            Engine::Linear(regex) => {
+                let found = regex.captures_at(text, from)?;
+                Some(found.iter().map(|m| m.map(|m| (m.start(), m.end()))).collect())
+            }
+            Engine::Backtracking(regex) => {
+                let found = regex.captures_from_pos(text, from).ok().flatten()?;
+                Some(found.iter().map(|m| m.map(|m| (m.start(), m.end()))).collect())
+            }
+        }
+    }
+
+    /// The number of groups, the whole match included.
+    pub fn groups(&self) -> usize {
+        match &self.0 {
+            Engine::Linear(regex) => regex.captures_len(),
+            Engine::Backtracking(regex) => regex.captures_len(),
+        }
+    }
+
+    /// The number of a named group.
+    pub fn group(&self, name: &str) -> Option<usize> {
+        let at = |found: Option<&str>| found == Some(name);
+        match &self.0 {
+            Engine::Linear(regex) => regex.capture_names().position(at),
+            Engine::Backtracking(regex) => regex.capture_names().position(at),
         }
     }
 }

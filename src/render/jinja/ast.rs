@@ -8,6 +8,9 @@ use std::rc::Rc;
 pub struct Template {
     /// Its name in messages.
     pub name: Rc<str>,
+    /// Whether sentences leave its name out: of the template that is rendered, as Jinja does of a
+    /// template that is given as text.
+    pub anonymous: bool,
     /// Its text, for messages.
     pub source: Rc<str>,
     /// Its statements.
@@ -16,6 +19,16 @@ pub struct Template {
     pub blocks: Vec<Rc<Block>>,
     /// Whether the variable `self` is used outside of blocks.
     pub uses_self: bool,
+}
+
+impl Template {
+    /// A line of it in a sentence.
+    pub fn position(&self, line: usize) -> String {
+        match self.anonymous {
+            true => format!("line {line}"),
+            false => format!("line {line} in {}", super::value::quote(&self.name)),
+        }
+    }
 }
 
 /// Statements in order.

@@ -37,7 +37,7 @@ pub(super) struct Run {
     pub(super) parent: Option<Rc<Template>>,
     /// Scopes that hold macros, to be cleared at the end.
     pub(super) frames: Vec<Weak<Frame>>,
-    /// Contexts that hold macros.
+    /// All contexts of the run.
     pub(super) contexts: Vec<Weak<Context>>,
 }
 

@@ -104,21 +104,30 @@ pub trait Loader {
 /// Sources of templates that stay parsed; beyond, they are forgotten.
 const CACHED: usize = 256;
 
+/// Name, text, and whether sentences leave the name out.
+type CacheKey = (Rc<str>, Rc<str>, bool);
+
 pub(super) struct Inner {
     pub(super) options: Options,
     pub(super) loader: Option<Rc<dyn Loader>>,
     pub(super) builtins: Rc<Base>,
-    parsed: RefCell<HashMap<(Rc<str>, Rc<str>), Rc<Template>>>,
+    parsed: RefCell<HashMap<CacheKey, Rc<Template>>>,
 }
 
 impl Inner {
     /// The template of a text, parsed at most once.
-    pub(super) fn parsed(&self, source: &str, name: &str) -> Result<Rc<Template>, Error> {
-        let key = (Rc::<str>::from(source), Rc::<str>::from(name));
+    pub(super) fn parsed(
+        &self,
+        source: &str,
+        name: &str,
+        anonymous: bool,
+    ) -> Result<Rc<Template>, Error> {
+        let key = (Rc::<str>::from(name), Rc::<str>::from(source), anonymous);
         if let Some(template) = self.parsed.borrow().get(&key) {
             return Ok(template.clone());
         }
-        let template = parse(source, &key.1, &self.options).map_err(|e| e.sourced(&key.0))?;
+        let template = parse(source, &key.0, anonymous, &self.options)
+            .map_err(|error| error.sourced(&key.1))?;
         let template = Rc::new(template);
         let mut parsed = self.parsed.borrow_mut();
         if parsed.len() >= CACHED {
@@ -175,7 +184,7 @@ impl Environment {
         context: Vec<(String, Obj)>,
     ) -> Result<String, Error> {
         let run = || {
-            let template = self.inner.parsed(source, name)?;
+            let template = self.inner.parsed(source, name, true)?;
             let mut cx = Cx::new(self.inner.clone());
             let result = cx.render_root(&template, context);
             cx.finish();

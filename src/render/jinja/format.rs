@@ -134,10 +134,7 @@ impl Formatter<'_> {
                 "cannot switch from {from} to {to}"
             )))
         };
-        let (manual, automatic) = (
-            "manual field specification",
-            "automatic field numbering",
-        );
+        let (manual, automatic) = ("manual field specification", "automatic field numbering");
         let index = if name.is_empty() {
             let next = match self.numbering {
                 Numbering::Unknown => 0,

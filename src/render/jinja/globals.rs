@@ -36,7 +36,15 @@ impl Object for Builtin {
     }
 
     fn repr(&self) -> String {
-        format!("<function {}>", self.name)
+        match self.name {
+            "range" => "<function safe_range>".to_owned(),
+            "dict" => "<class 'dict'>".to_owned(),
+            "odict" => "<class 'collections.OrderedDict'>".to_owned(),
+            "namespace" => "<class 'jinja2.utils.Namespace'>".to_owned(),
+            "cycler" => "<class 'jinja2.utils.Cycler'>".to_owned(),
+            "joiner" => "<class 'jinja2.utils.Joiner'>".to_owned(),
+            name => format!("<function {name}>"),
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 use super::cx::Cx;
 use super::error::Error;
 use super::run::bound_method;
-use super::value::{Obj, What, quote};
+use super::value::{Obj, Range, What, quote};
 
 type Result<T> = std::result::Result<T, Error>;
 
@@ -232,13 +232,14 @@ fn bound(value: &Obj) -> Result<Option<i64>> {
     }
 }
 
-/// The positions that `start:stop:step` picks of so many (`slice.indices` of Python).
-pub fn slice_positions(
+/// `start:stop:step` within so many elements, without open or negative bounds (`slice.indices` of
+/// Python).
+fn indices(
     len: usize,
     start: Option<i64>,
     stop: Option<i64>,
     step: Option<i64>,
-) -> Result<Vec<usize>> {
+) -> Result<(i64, i64, i64)> {
     let step = step.unwrap_or(1);
     if step == 0 {
         return Err(Error::value_error("slice step cannot be zero"));
@@ -255,6 +256,35 @@ pub fn slice_positions(
     };
     let start = start.map_or(if step > 0 { lowest } else { highest }, clamp);
     let stop = stop.map_or(if step > 0 { highest } else { lowest }, clamp);
+    Ok((start, stop, step))
+}
+
+fn slice_range(
+    range: &Range,
+    start: Option<i64>,
+    stop: Option<i64>,
+    step: Option<i64>,
+) -> Result<Range> {
+    let (start, stop, step) = indices(range.len(), start, stop, step)?;
+    let at = |index: i64| {
+        let index = range.step.saturating_mul(index);
+        range.start.saturating_add(index)
+    };
+    Ok(Range {
+        start: at(start),
+        stop: at(stop),
+        step: range.step.saturating_mul(step),
+    })
+}
+
+/// The positions that `start:stop:step` picks of so many.
+pub fn slice_positions(
+    len: usize,
+    start: Option<i64>,
+    stop: Option<i64>,
+    step: Option<i64>,
+) -> Result<Vec<usize>> {
+    let (start, stop, step) = indices(len, start, stop, step)?;
     let mut positions = Vec::new();
     let mut at = start;
     while if step > 0 { at < stop } else { at > stop } {
@@ -294,11 +324,12 @@ pub fn slice(cx: &mut Cx, value: &Obj, start: &Obj, stop: &Obj, step: &Obj) -> R
             let picked: Vec<u8> = at.iter().filter_map(|at| bytes.get(*at).copied()).collect();
             Obj::Bytes(picked.into())
         }
-        Obj::Range(range) => Obj::list(
-            at.iter()
-                .filter_map(|at| range.at(*at).map(Obj::Int))
-                .collect(),
-        ),
+        Obj::Range(range) => Obj::Range(std::rc::Rc::new(slice_range(
+            range,
+            bound(start)?,
+            bound(stop)?,
+            bound(step)?,
+        )?)),
         Obj::Str(text) | Obj::Markup(text) => {
             let picked: String = match text.is_ascii() {
                 true => at

@@ -225,6 +225,12 @@ pub trait Object: Any {
         self.repr()
     }
 
+    /// What `repr(self)` shows of other values, between two texts, where it shows any: printed
+    /// within the limits that [`Object::repr`] cannot keep.
+    fn shown(&self) -> Option<(String, Obj, &'static str)> {
+        None
+    }
+
     /// The same as free-form data (to be serialised by `tojson`, `yaml`...), if it has a form.
     fn as_data(&self) -> Option<Obj> {
         None

@@ -53,15 +53,27 @@ struct Translator {
 type Done<T = ()> = Result<T, String>;
 
 /// Rewrites a pattern; the error is the reason why Python (or this) refuses it.
-pub fn translate(pattern: &str) -> Done<Translated> {
+/// The flags `re.I` and `re.M` hold for all of it.
+pub fn translate(
+    pattern: &str,
+    ignore_case: bool,
+    multiline: bool,
+    anchored: bool,
+) -> Done<Translated> {
     let mut t = Translator {
         chars: pattern.chars().collect(),
         at: 0,
         out: String::with_capacity(pattern.len() + 16),
         needs_backtracking: false,
         before: Before::Nothing,
-        flags: Flags::default(),
-        global: String::new(),
+        flags: Flags {
+            multiline,
+            ..Flags::default()
+        },
+        global: [(ignore_case, 'i'), (multiline, 'm')]
+            .iter()
+            .filter_map(|(on, letter)| on.then_some(*letter))
+            .collect(),
         open: Vec::new(),
         groups: 0,
         names: HashMap::new(),
@@ -77,7 +89,7 @@ pub fn translate(pattern: &str) -> Done<Translated> {
         letters => format!("(?{letters})"),
     };
     Ok(Translated {
-        pattern: format!("{flags}\\A(?:{})", t.out),
+        pattern: format!("{flags}{}(?:{})", if anchored { "\\A" } else { "" }, t.out),
         needs_backtracking: t.needs_backtracking,
     })
 }

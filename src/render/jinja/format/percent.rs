@@ -204,7 +204,9 @@ fn converted(kind: char, value: &Obj, flags: &Flags, index: usize) -> Result<Str
 impl Flags {
     fn text(&self, text: &str) -> String {
         match self.precision {
-            Some(longest) => self.padded("", &text.chars().take(longest).collect::<String>(), false),
+            Some(longest) => {
+                self.padded("", &text.chars().take(longest).collect::<String>(), false)
+            }
             None => self.padded("", text, false),
         }
     }
@@ -216,9 +218,8 @@ impl Flags {
             }
         } else if let Some(code) = value.as_int() {
             let c = u32::try_from(code).ok().and_then(char::from_u32);
-            let c = c.ok_or_else(|| {
-                Error::new(ErrorKind::Overflow, "%c arg not in range(0x110000)")
-            })?;
+            let c =
+                c.ok_or_else(|| Error::new(ErrorKind::Overflow, "%c arg not in range(0x110000)"))?;
             return Ok(self.padded("", &c.to_string(), false));
         }
         Err(Error::type_error("%c requires int or char"))
@@ -227,9 +228,7 @@ impl Flags {
     fn integer(&self, kind: char, value: &Obj) -> Result<String, Error> {
         let decimal = matches!(kind, 'd' | 'i' | 'u');
         let number = match value {
-            Obj::Float(f) if decimal && f.is_finite() => {
-                format!("{:.0}", f.trunc()).parse().ok()
-            }
+            Obj::Float(f) if decimal && f.is_finite() => format!("{:.0}", f.trunc()).parse().ok(),
             Obj::Float(f) if decimal => {
                 let (what, error) = match f.is_nan() {
                     true => ("float NaN", ErrorKind::Value),

@@ -176,8 +176,8 @@ impl Spec {
 
     fn character(&self, number: &BigInt) -> Result<String, Error> {
         let code = u32::try_from(number).ok().and_then(char::from_u32);
-        let c = code
-            .ok_or_else(|| Error::new(ErrorKind::Overflow, "%c arg not in range(0x110000)"))?;
+        let c =
+            code.ok_or_else(|| Error::new(ErrorKind::Overflow, "%c arg not in range(0x110000)"))?;
         Ok(self.padded("", &c.to_string(), '<'))
     }
 

@@ -240,7 +240,7 @@ impl Parser {
             }
             Tok::Op("(") => {
                 self.next();
-                let inner = self.tuple(true, &[], true)?;
+                let inner = self.tuple(true, true)?;
                 self.expect_op(")")?;
                 return Ok(inner);
             }
@@ -283,21 +283,15 @@ impl Parser {
         ExprKind::Name(name)
     }
 
-    fn is_tuple_end(&self, ends: &[&str]) -> bool {
-        match self.current() {
-            Tok::VariableEnd | Tok::BlockEnd | Tok::Op(")") => true,
-            Tok::Name(name) => ends.contains(&name.as_ref()),
-            _ => false,
-        }
+    pub(super) fn is_tuple_end(&self) -> bool {
+        matches!(
+            self.current(),
+            Tok::VariableEnd | Tok::BlockEnd | Tok::Op(")")
+        )
     }
 
     /// One expression, or a tuple of several with commas between them.
-    pub(super) fn tuple(
-        &mut self,
-        with_cond: bool,
-        ends: &[&str],
-        parenthesised: bool,
-    ) -> Result<Expr, Error> {
+    pub(super) fn tuple(&mut self, with_cond: bool, parenthesised: bool) -> Result<Expr, Error> {
         let mut line = self.line();
         let mut items = Vec::new();
         let mut is_tuple = false;
@@ -305,7 +299,7 @@ impl Parser {
             if !items.is_empty() {
                 self.expect_op(",")?;
             }
-            if self.is_tuple_end(ends) {
+            if self.is_tuple_end() {
                 break;
             }
             items.push(self.expression(with_cond)?);

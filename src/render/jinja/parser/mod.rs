@@ -47,11 +47,16 @@ struct Parser {
     stack: usize,
 }
 
-/// Parses a template.
+/// Parses a template; `anonymous` if messages do not name it.
 ///
 /// # Errors
 /// The first syntax error, with its line.
-pub fn parse(source: &str, name: &Rc<str>, options: &Options) -> Result<Template, Error> {
+pub fn parse(
+    source: &str,
+    name: &Rc<str>,
+    anonymous: bool,
+    options: &Options,
+) -> Result<Template, Error> {
     let tokens = tokenize(source, name, options)?;
     let mut parser = Parser {
         name: name.clone(),
@@ -70,6 +75,7 @@ pub fn parse(source: &str, name: &Rc<str>, options: &Options) -> Result<Template
     let body = parser.subparse(None)?;
     Ok(Template {
         name: name.clone(),
+        anonymous,
         source: Rc::from(source),
         body,
         uses_self: parser.seen.selfed > 0,

@@ -27,7 +27,7 @@ impl Parser {
                 }
                 Tok::VariableBegin => {
                     self.next();
-                    body.push(Stmt::Print(self.tuple(true, &[], false)?));
+                    body.push(Stmt::Print(self.tuple(true, false)?));
                     self.expect_tok(&Tok::VariableEnd)?;
                 }
                 Tok::BlockBegin => {
@@ -102,7 +102,7 @@ impl Parser {
             "filter" => body.push(self.filter_stmt()?),
             "do" => {
                 let line = self.next();
-                let mut expr = self.tuple(true, &[], false)?;
+                let mut expr = self.tuple(true, false)?;
                 expr.line = line;
                 body.push(Stmt::Do(expr));
             }
@@ -132,19 +132,14 @@ impl Parser {
 
     /// The target of an assignment: a name, an attribute of a namespace where that is allowed, or
     /// several with commas between them.
-    fn target(&mut self, ends: &[&str], with_namespace: bool) -> Result<Target, Error> {
+    fn target(&mut self, with_namespace: bool) -> Result<Target, Error> {
         let mut items = Vec::new();
         let mut is_tuple = false;
         loop {
             if !items.is_empty() {
                 self.expect_op(",")?;
             }
-            let ended = match self.current() {
-                Tok::VariableEnd | Tok::BlockEnd | Tok::Op(")") => true,
-                Tok::Name(name) => ends.contains(&name.as_ref()),
-                _ => false,
-            };
-            if ended {
+            if self.is_tuple_end() {
                 break;
             }
             items.push(self.target_item(with_namespace)?);
@@ -172,7 +167,7 @@ impl Parser {
             self.next();
             let inner = match self.is_op(")") {
                 true => Target::Tuple(Vec::new()),
-                false => self.target(&[], false)?,
+                false => self.target(false)?,
             };
             self.expect_op(")")?;
             return Ok(inner);
@@ -218,9 +213,9 @@ impl Parser {
 
     fn set_stmt(&mut self) -> Result<Stmt, Error> {
         let line = self.next();
-        let target = self.target(&[], true)?;
+        let target = self.target(true)?;
         if self.skip_op("=") {
-            let value = self.tuple(true, &[], false)?;
+            let value = self.tuple(true, false)?;
             return Ok(Stmt::Set(target, value, line));
         }
         let filter = match self.is_op("|") {
@@ -244,9 +239,9 @@ impl Parser {
     fn for_stmt(&mut self) -> Result<Stmt, Error> {
         let line = self.next();
         let stores = self.loop_stores;
-        let target = self.target(&["in"], false)?;
+        let target = self.target(false)?;
         self.expect_name("in")?;
-        let mut iter = self.tuple(false, &["recursive"], false)?;
+        let mut iter = self.tuple(false, false)?;
         iter.line = line;
         self.scoped(|p| {
             let test = match p.skip_name("if") {
@@ -304,7 +299,7 @@ impl Parser {
         let mut branches = Vec::new();
         let mut otherwise = Vec::new();
         loop {
-            let mut test = self.tuple(false, &[], false)?;
+            let mut test = self.tuple(false, false)?;
             test.line = line;
             branches.push((test, self.body(&["elif", "else", "endif"])?));
             let is_elif = self.is_name("elif");
@@ -340,7 +335,7 @@ impl Parser {
 
     fn with_target(&mut self) -> Result<Target, Error> {
         // The target is a tuple without parentheses too: `with a, b = pair`.
-        self.target(&[], false)
+        self.target(false)
     }
 
     fn autoescape_stmt(&mut self) -> Result<Stmt, Error> {
@@ -623,7 +618,7 @@ impl Parser {
     fn load_stmt(&mut self, tag: &str) -> Result<Stmt, Error> {
         let line = self.next();
         self.expect_name("as")?;
-        let target = self.target(&[], false)?;
+        let target = self.target(false)?;
         let filter = self.filter_of_captured(tag, line)?;
         let loops = std::mem::replace(&mut self.loops, 0);
         let body = self.scoped(|p| p.whole_body(&["endload"]));

@@ -160,14 +160,14 @@ impl Cx {
         if let Some(otherwise) = &cond.otherwise {
             return self.eval(scope, otherwise);
         }
-        let name = quote(&scope.template.name);
+        let position = scope.template.position(line);
         // Lenient even where undefined values are strict.
         Ok(Obj::Undefined(Rc::new(
             crate::render::jinja::value::Missing {
                 strict: false,
                 what: What::Hint(format!(
-                    "the inline if-expression on line {line} in {name} evaluated to false and no \
-                     else section was defined."
+                    "the inline if-expression on {position} evaluated to false and no else \
+                     section was defined."
                 )),
             },
         )))
@@ -183,8 +183,16 @@ impl Cx {
         }
         if let Some(star) = &args.star {
             let more = self.eval(scope, star)?;
-            let more = self.iterate(&more)?;
-            found.positional.extend(more);
+            if matches!(
+                more,
+                Obj::None | Obj::Bool(_) | Obj::Int(_) | Obj::Big(_) | Obj::Float(_)
+            ) {
+                return Err(Error::type_error(format!(
+                    "Value after * must be an iterable, not {}",
+                    more.type_name()
+                )));
+            }
+            found.positional.extend(self.iterate(&more)?);
         }
         if let Some(star_star) = &args.star_star {
             let more = self.eval(scope, star_star)?;

@@ -390,9 +390,25 @@ impl Cx {
         depth: usize,
         out: &mut String,
     ) -> Result<bool> {
-        let name: Rc<str> = "loop".into();
         let state = Rc::new(LoopState::new(source, depth));
         let object: Rc<LoopObject> = Rc::new(LoopObject::new(state.clone(), scope, node));
+        let result = self.rounds_of(scope, node, &state, &object, out);
+        if Rc::strong_count(&object) > 1 {
+            // Something keeps the loop, perhaps in the scope that the loop keeps.
+            self.remember(scope);
+        }
+        result
+    }
+
+    fn rounds_of(
+        &mut self,
+        scope: &Scope,
+        node: &Rc<For>,
+        state: &LoopState,
+        object: &Rc<LoopObject>,
+        out: &mut String,
+    ) -> Result<bool> {
+        let name: Rc<str> = "loop".into();
         let mut any = false;
         let mut inner = scope.inner();
         loop {

@@ -259,9 +259,9 @@ impl Cx {
     /// Remembers a scope that a macro holds on to while it holds the macro: such circles are
     /// opened at the end of the run.
     fn remember(&mut self, scope: &Scope) {
-        match &scope.frame {
-            Some(frame) => self.run.frames.push(Rc::downgrade(frame)),
-            None => self.run.contexts.push(Rc::downgrade(&scope.context)),
+        // Contexts are remembered all.
+        if let Some(frame) = &scope.frame {
+            self.run.frames.push(Rc::downgrade(frame));
         }
     }
 

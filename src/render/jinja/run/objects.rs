@@ -44,8 +44,9 @@ impl Source {
         match self {
             Source::List(list, _) => Some(list.borrow().len()),
             Source::Range(range, _) => Some(range.len()),
-            // All of it: a loop asks before or after any number of steps.
-            Source::Items(_) | Source::Iter(_) | Source::Filtered(..) => None,
+            // Right only before the first step, when a loop asks.
+            Source::Items(items) => Some(items.len()),
+            Source::Iter(_) | Source::Filtered(..) => None,
         }
     }
 
@@ -97,13 +98,18 @@ pub(super) struct LoopState {
 
 impl LoopState {
     pub(super) fn new(source: Source, depth: usize) -> LoopState {
+        // A list may still grow.
+        let length = match source {
+            Source::List(..) => None,
+            _ => source.length(),
+        };
         LoopState {
             source: RefCell::new(source),
             index: Cell::new(0),
             before: RefCell::new(None),
             current: RefCell::new(None),
             after: RefCell::new(None),
-            length: Cell::new(None),
+            length: Cell::new(length),
             changed: RefCell::new(None),
             depth,
         }
@@ -270,7 +276,8 @@ impl Object for LoopObject {
 
     fn repr(&self) -> String {
         let index = self.state.index.get();
-        match self.state.length.get() {
+        let source = self.state.source.borrow();
+        match self.state.length.get().or_else(|| source.length()) {
             Some(length) => format!("<LoopContext {index}/{length}>"),
             None => format!("<LoopContext {index}/?>"),
         }
@@ -404,7 +411,11 @@ impl Object for TemplateReference {
     }
 
     fn repr(&self) -> String {
-        format!("<TemplateReference {}>", quote(&self.0.template.name))
+        let template = &self.0.template;
+        match template.anonymous {
+            true => "<TemplateReference None>".to_owned(),
+            false => format!("<TemplateReference {}>", quote(&template.name)),
+        }
     }
 }
 
@@ -488,10 +499,9 @@ impl Object for Namespace {
         Ok(())
     }
 
-    fn repr(&self) -> String {
+    fn shown(&self) -> Option<(String, Obj, &'static str)> {
         let dict = Obj::dict(self.0.borrow().clone());
-        let shown = dict.repr().unwrap_or_else(|_| "{...}".to_owned());
-        format!("<Namespace {shown}>")
+        Some(("<Namespace ".to_owned(), dict, ">"))
     }
 }
 

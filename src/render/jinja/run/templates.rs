@@ -44,6 +44,7 @@ impl Cx {
         context: &Rc<Context>,
         out: &mut String,
     ) -> Result<()> {
+        self.run.contexts.push(Rc::downgrade(context));
         context.add_blocks(template);
         let mut template = template.clone();
         loop {
@@ -100,7 +101,7 @@ impl Cx {
             false => &loaded.name,
         };
         self.charge(loaded.source.len() / 32)?;
-        let template = self.env.parsed(&loaded.source, shown)?;
+        let template = self.env.parsed(&loaded.source, shown, false)?;
         // Relative names depend on where they stand.
         if !name.starts_with('.') {
             self.run.templates.insert(name.into(), template.clone());
@@ -268,10 +269,9 @@ impl Cx {
         for (name, alias) in names {
             let value = module.get(name).unwrap_or_else(|| {
                 self.undefined(format!(
-                    "the template {} (imported on line {line} in {}) does not export the \
-                     requested name {}",
+                    "the template {} (imported on {}) does not export the requested name {}",
                     quote(&module.name),
-                    quote(&scope.template.name),
+                    scope.template.position(line),
                     quote(name)
                 ))
             });

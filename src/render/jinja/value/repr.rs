@@ -106,7 +106,7 @@ impl Printer {
         match obj {
             Obj::Str(text) | Obj::Markup(text) => self.out.push_str(text),
             Obj::Undefined(missing) => missing.check()?,
-            Obj::Native(object) => self.out.push_str(&object.str()),
+            Obj::Native(object) if object.shown().is_none() => self.out.push_str(&object.str()),
             Obj::Dict(dict) if self.style == Style::Salt => {
                 let dict = dict.borrow();
                 self.budget.enter()?;
@@ -170,7 +170,16 @@ impl Printer {
                 iter.label,
                 std::rc::Rc::as_ptr(iter)
             )),
-            Obj::Native(object) => self.out.push_str(&object.repr()),
+            Obj::Native(object) => match object.shown() {
+                Some((before, value, after)) => {
+                    self.budget.enter()?;
+                    self.out.push_str(&before);
+                    self.repr(&value)?;
+                    self.out.push_str(after);
+                    self.budget.leave();
+                }
+                None => self.out.push_str(&object.repr()),
+            },
         }
         Ok(())
     }
