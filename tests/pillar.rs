@@ -50,6 +50,10 @@ mod stock {
         for (case, expected) in cases.iter().zip(&expected) {
             for ((request, own), stock) in case.requests.iter().zip(case.halite()).zip(expected) {
                 let id = request.str("id").unwrap();
+                // What the series do differently; here all is as in the one that is named.
+                if id.starts_with("only") && !id.ends_with(series) {
+                    continue;
+                }
                 let (own, stock) = (plain(&own), plain(stock));
                 let both_fail = own.contains("\"_raised\"") && stock.contains("\"_raised\"");
                 if own != stock && !both_fail {

@@ -7,7 +7,7 @@ use super::super::jinja::Obj;
 use super::super::pipeline::{Pipeline, Source, Templates};
 use super::super::template::{Engine, sls_context};
 use super::{Parsed, PillarRequest, Settings};
-use crate::config::{MasterConfig, SaltSeries};
+use crate::config::MasterConfig;
 use crate::wire::{Map, Value};
 use std::cell::RefCell;
 use std::rc::{Rc, Weak};
@@ -58,11 +58,7 @@ impl Variables {
     ) -> Rc<Variables> {
         let grains = Obj::from(&*request.grains);
         let opts = options(&shared.opts, request, settings);
-        let function_opts = match shared.config.salt_series {
-            // There functions have the options that the pillar is compiled with.
-            SaltSeries::S3006 | SaltSeries::S3007 => Rc::new(opts.clone()),
-            SaltSeries::S3008 => shared.opts.clone(),
-        };
+        let function_opts = Rc::new(opts.clone());
         let opts = Obj::from(opts);
         if let Obj::Dict(dict) = &opts {
             dict.borrow_mut().set_str("grains", grains.clone());
