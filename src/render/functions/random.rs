@@ -2,6 +2,8 @@
 
 use super::{Call, Fault, Function, Outcome, Run, Scope, text_of};
 use crate::crypto::HashType;
+use crate::render::jinja::filters::mersenne::Mersenne;
+use crate::wire::Value;
 use rand::Rng;
 use rand::seq::SliceRandom;
 
@@ -15,7 +17,8 @@ const MAX_LENGTH: i64 = 100_000;
 pub(super) const FUNCTIONS: &[Function] = &[
     Function { name: "random.get_str", params: &["length", "chars", "lowercase", "uppercase", "digits", "punctuation", "whitespace", "printable"], required: 0, run: Run::Data(get_str) },
     Function { name: "random.hash", params: &["value", "algorithm"], required: 1, run: Run::Data(hash) },
-    Function { name: "random.rand_int", params: &["start", "end"], required: 0, run: Run::Data(rand_int) },
+    Function { name: "random.rand_int", params: &["start", "end", "seed"], required: 0, run: Run::Data(rand_int) },
+    Function { name: "random.seed", params: &["range", "hash"], required: 0, run: Run::Data(seed) },
     Function { name: "random.sample", params: &["value", "size"], required: 2, run: Run::Data(sample) },
 ];
 
@@ -55,9 +58,29 @@ fn hash(_: &Scope, call: &Call) -> Outcome {
 
 fn rand_int(_: &Scope, call: &Call) -> Outcome {
     let (start, end) = (call.int("start", 1)?, call.int("end", 10)?);
+    if let Some(seed) = call.some("seed") {
+        return Ok((start + below(seed, end.saturating_sub(start).saturating_add(1))?).into());
+    }
     match start <= end {
         true => Ok(rand::rngs::OsRng.gen_range(start..=end).into()),
         false => Err(Fault::Other(format!("empty range for randrange() ({start}, {}, 1)", end.saturating_add(1)))),
+    }
+}
+
+/// A number below `range` that depends on `hash`, by default the id of the minion.
+fn seed(scope: &Scope, call: &Call) -> Outcome {
+    let own = Value::from(scope.id.as_str());
+    Ok(below(call.some("hash").unwrap_or(&own), call.int("range", 10)?)?.into())
+}
+
+/// What Python's generator gives first after this seed.
+fn below(seed: &Value, range: i64) -> Result<i64, Fault> {
+    let Value::Str(seed) = seed else {
+        return Err(Fault::Function("a seed must be text in templates of this master".into()));
+    };
+    match u32::try_from(range) {
+        Ok(range) if range > 0 => Ok(Mersenne::from_text(seed).below(range).into()),
+        _ => Err(Fault::Other("empty range for randrange()".into())),
     }
 }
 
