@@ -224,6 +224,20 @@ options! {
         pillar_cache_ttl: u64 = "3600";
         /// Where it is kept: `disk`, or `memory` of each worker.
         pillar_cache_backend: String = "disk";
+        /// Branch of the external pillar `git` that is the environment `base`.
+        git_pillar_base: String = "master";
+        /// Branch of repositories that are named without one.
+        git_pillar_branch: String = "master";
+        /// Environment of all these branches. Empty: the name of the branch.
+        git_pillar_env: String = "''";
+        /// Directory of the repository that is the root of the pillar.
+        git_pillar_root: String = "''";
+        /// Let pillar files include those of other repositories of the same environment.
+        git_pillar_includes: bool = "true";
+        /// Seconds between fetches of one repository.
+        git_pillar_update_interval: u64 = "60";
+        /// Check the certificates of git servers.
+        git_pillar_ssl_verify: bool = "true";
         /// Protocol of pillar answers; 1 is for minions older than those that are supported.
         pillar_version: u32 = "2";
         /// Stop at the first state that fails.

@@ -113,7 +113,7 @@ impl Call {
 }
 
 /// `str(value)`.
-pub(super) fn text_of(value: &Value) -> String {
+pub(in crate::render) fn text_of(value: &Value) -> String {
     match value {
         Value::Str(text) => text.clone(),
         Value::Bytes(bytes) => String::from_utf8_lossy(bytes).into_owned(),

@@ -3,6 +3,7 @@
 
 mod commands;
 mod file_tree;
+mod git;
 mod nodegroups;
 
 use super::{Compile, PillarError};
@@ -24,6 +25,7 @@ const SOURCES: &[Source] = &[
     Source { name: "cmd_json", args: &["command"], run: commands::json },
     Source { name: "cmd_yaml", args: &["command"], run: commands::yaml },
     Source { name: "file_tree", args: file_tree::ARGS, run: file_tree::run },
+    Source { name: "git", args: git::ARGS, run: git::run },
     Source { name: "nodegroups", args: &["pillar_name"], run: nodegroups::run },
 ];
 
@@ -42,6 +44,10 @@ impl Args {
                         None => return Err(format!("there is no argument {name:?}")),
                     }
                 }
+                return Ok(Args(args));
+            }
+            Value::Array(list) if names == ["*"] => {
+                args.set("*", list.clone());
                 return Ok(Args(args));
             }
             Value::Array(list) => list.as_slice(),
