@@ -142,7 +142,12 @@ fn salt(case: &Json) -> Obj {
     let mut add = |name: &str, function| functions.set_str(name, Obj::native(function));
     add("test.echo", Function::Echo);
     add("test.args", Function::Args);
-    for (name, constant) in case.get("salt").and_then(Json::as_object).into_iter().flatten() {
+    for (name, constant) in case
+        .get("salt")
+        .and_then(Json::as_object)
+        .into_iter()
+        .flatten()
+    {
         add(name, Function::Constant(Obj::from(value(constant))));
     }
     for name in ["grains", "pillar"] {
@@ -152,7 +157,8 @@ fn salt(case: &Json) -> Obj {
 }
 
 fn dict(case: &Json, key: &str) -> Obj {
-    case.get(key).map_or_else(|| Dict::new().into(), |json| Obj::from(value(json)))
+    case.get(key)
+        .map_or_else(|| Dict::new().into(), |json| Obj::from(value(json)))
 }
 
 fn set_option(options: &mut Options, name: &str, value: &Json) {
@@ -208,7 +214,10 @@ fn options(case: &Json) -> (Options, String) {
 fn sls_context(sls: &str, files: &BTreeMap<String, String>) -> Vec<(String, Obj)> {
     let path = sls.replace('.', "/");
     let init = format!("{path}/init.sls");
-    let file = match files.keys().any(|name| name.starts_with(&format!("{path}/"))) {
+    let file = match files
+        .keys()
+        .any(|name| name.starts_with(&format!("{path}/")))
+    {
         true => init,
         false => format!("{path}.sls"),
     };
@@ -261,7 +270,12 @@ fn render(case: &Json) -> Result<String, Error> {
             .and_then(|(_, dir)| dir.as_str().map(str::to_owned));
         context.extend(own);
     }
-    for (name, json) in case.get("vars").and_then(Json::as_object).into_iter().flatten() {
+    for (name, json) in case
+        .get("vars")
+        .and_then(Json::as_object)
+        .into_iter()
+        .flatten()
+    {
         context.push((name.clone(), Obj::from(value(json))));
     }
     let loader = Rc::new(Files { files, tpldir });
@@ -277,7 +291,11 @@ fn render(case: &Json) -> Result<String, Error> {
 /// Data as Python prints it; an empty document is an empty dict to Salt.
 fn data(source: &str) -> Result<String, String> {
     let value = yaml::parse(source).map_err(|error| error.message)?;
-    let value = if value.truthy() { value } else { Value::Map(Map::new()) };
+    let value = if value.truthy() {
+        value
+    } else {
+        Value::Map(Map::new())
+    };
     Obj::from(&value).repr().map_err(|error| error.to_string())
 }
 
@@ -311,7 +329,11 @@ fn expected(case: &Json) -> Outcome {
     if let Some(error) = case.get("error") {
         let line = error.get("line").and_then(Json::as_u64);
         let whole = text(error, "text").map(str::to_owned);
-        return Outcome::Error(text(error, "message").unwrap_or_default().to_owned(), line, whole);
+        return Outcome::Error(
+            text(error, "message").unwrap_or_default().to_owned(),
+            line,
+            whole,
+        );
     }
     let output = text(case, "output").map(str::to_owned);
     let data = text(case, "data").map(str::to_owned);
@@ -369,7 +391,9 @@ fn as_stock_salt() {
             let (ours, theirs) = (run(case), expected(case));
             let same = same(case, &ours, &theirs);
             match (same, differences.contains_key(&name)) {
-                (false, false) => failures.push(format!("{name}\n  ours {ours:?}\n  Salt {theirs:?}")),
+                (false, false) => {
+                    failures.push(format!("{name}\n  ours {ours:?}\n  Salt {theirs:?}"))
+                }
                 (true, true) => stale.push(name),
                 _ if shown => println!("{name}\n  {ours:?}"),
                 _ => {}

@@ -41,7 +41,9 @@ mod stock {
     }
 
     fn compare(series: &str) {
-        let Some(stock) = Stock::find(series) else { return };
+        let Some(stock) = Stock::find(series) else {
+            return;
+        };
         let dir = tempfile::tempdir().unwrap();
         write_tree(dir.path(), TREE);
         let cases = read_cases(CASES, dir.path(), series);
@@ -57,11 +59,19 @@ mod stock {
                 let (own, stock) = (plain(&own), plain(stock));
                 let both_fail = own.contains("\"_raised\"") && stock.contains("\"_raised\"");
                 if own != stock && !both_fail {
-                    wrong.push(format!("{} for {id}\n  halite {own}\n  stock  {stock}", case.name));
+                    wrong.push(format!(
+                        "{} for {id}\n  halite {own}\n  stock  {stock}",
+                        case.name
+                    ));
                 }
             }
         }
-        assert!(wrong.is_empty(), "{} pillars differ:\n{}", wrong.len(), wrong.join("\n"));
+        assert!(
+            wrong.is_empty(),
+            "{} pillars differ:\n{}",
+            wrong.len(),
+            wrong.join("\n")
+        );
     }
 
     #[test]

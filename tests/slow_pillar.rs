@@ -22,7 +22,10 @@ fn config(master: &std::path::Path, extra: &str) -> String {
     for (name, text) in FILES {
         fs::write(master.join(name), text).unwrap();
     }
-    format!("auto_accept: true\npillar_roots: {{base: ['{}']}}\n{extra}", master.display())
+    format!(
+        "auto_accept: true\npillar_roots: {{base: ['{}']}}\n{extra}",
+        master.display()
+    )
 }
 
 fn value(text: &str) -> serde_json::Value {
@@ -31,14 +34,20 @@ fn value(text: &str) -> serde_json::Value {
 
 fn up(cli: &common::Cli, ids: &[&str]) {
     wait_until("all minions answer", || {
-        let ran = cli.run("salt", &["-t", "5", "--out", "json", "--static", "*", "test.ping"]);
-        ids.iter().all(|id| ran.out.contains(&format!("\"{id}\": true")))
+        let ran = cli.run(
+            "salt",
+            &["-t", "5", "--out", "json", "--static", "*", "test.ping"],
+        );
+        ids.iter()
+            .all(|id| ran.out.contains(&format!("\"{id}\": true")))
     });
 }
 
 #[test]
 fn minions_of_all_kinds() {
-    let (Some(old), Some(new)) = (Stock::find("3006"), Stock::find("3008")) else { return };
+    let (Some(old), Some(new)) = (Stock::find("3006"), Stock::find("3008")) else {
+        return;
+    };
     let roots = tempfile::tempdir().unwrap();
     let master = Master::halite(&config(&roots.path().join("p"), "salt_series: '3008'"));
     let _minions = [
@@ -48,27 +57,82 @@ fn minions_of_all_kinds() {
     ];
     let cli = master.halite_cli();
     up(&cli, &["m3006", "m3008", "mhalite"]);
-    let ran = cli.run("salt", &["-t", "60", "--out", "json", "--static", "*", "pillar.raw"]);
+    let ran = cli.run(
+        "salt",
+        &["-t", "60", "--out", "json", "--static", "*", "pillar.raw"],
+    );
     let all = value(&ran.out);
     for (id, role) in [("m3006", "db"), ("m3008", "web"), ("mhalite", "web")] {
         let pillar = &all[id];
         assert_eq!(pillar["id"], id, "{ran:?}");
-        assert_eq!((&pillar["kernel"], &pillar["role"]), (&"Linux".into(), &role.into()));
+        assert_eq!(
+            (&pillar["kernel"], &pillar["role"]),
+            (&"Linux".into(), &role.into())
+        );
         assert_eq!(pillar["list"], serde_json::json!([1, 2.5, true, null]));
         assert_eq!(pillar["deep"], serde_json::json!({"b": 1, "a": true}));
         assert_eq!(pillar.get("_errors"), None);
     }
-    let ran = cli.run("salt", &["-t", "60", "--out", "json", "--static", "-I", "role:web", "pillar.raw", "id"]);
-    assert_eq!(value(&ran.out), serde_json::json!({"m3008": "m3008", "mhalite": "mhalite"}), "{ran:?}");
-    let ran = cli.run("salt", &["-t", "60", "--out", "json", "--static", "-J", "role:d.", "test.ping"]);
-    assert_eq!(value(&ran.out), serde_json::json!({"m3006": true}), "{ran:?}");
-    let given = ["-t", "60", "--out", "json", "--static", "m3006", "pillar.items", "pillar={\"given\": 1}"];
+    let ran = cli.run(
+        "salt",
+        &[
+            "-t",
+            "60",
+            "--out",
+            "json",
+            "--static",
+            "-I",
+            "role:web",
+            "pillar.raw",
+            "id",
+        ],
+    );
+    assert_eq!(
+        value(&ran.out),
+        serde_json::json!({"m3008": "m3008", "mhalite": "mhalite"}),
+        "{ran:?}"
+    );
+    let ran = cli.run(
+        "salt",
+        &[
+            "-t",
+            "60",
+            "--out",
+            "json",
+            "--static",
+            "-J",
+            "role:d.",
+            "test.ping",
+        ],
+    );
+    assert_eq!(
+        value(&ran.out),
+        serde_json::json!({"m3006": true}),
+        "{ran:?}"
+    );
+    let given = [
+        "-t",
+        "60",
+        "--out",
+        "json",
+        "--static",
+        "m3006",
+        "pillar.items",
+        "pillar={\"given\": 1}",
+    ];
     let ran = cli.run("salt", &given);
     assert_eq!(value(&ran.out)["m3006"]["given"], 1, "{ran:?}");
-    let ran = cli.run("salt-run", &["--out", "json", "pillar.show_pillar", "m3006"]);
+    let ran = cli.run(
+        "salt-run",
+        &["--out", "json", "pillar.show_pillar", "m3006"],
+    );
     assert_eq!(value(&ran.out)["old"], true, "{ran:?}");
     let ran = cli.run("salt-run", &["--out", "json", "pillar.show_top"]);
-    assert_eq!(value(&ran.out)["base"]["m3006"], serde_json::json!(["old"]), "{ran:?}");
+    assert_eq!(
+        value(&ran.out)["base"]["m3006"],
+        serde_json::json!(["old"]),
+        "{ran:?}"
+    );
 }
 
 /// Pillars wait for a slow external pillar; pings, that is sign-ins and returns, do not.
@@ -94,12 +158,33 @@ fn a_slow_external_pillar_holds_up_nothing_else() {
     });
     let began = Instant::now();
     for _ in 0..5 {
-        let ran = cli.run("salt", &["-t", "10", "--out", "json", "--static", "first", "test.ping"]);
-        assert_eq!(value(&ran.out), serde_json::json!({"first": true}), "{ran:?}");
+        let ran = cli.run(
+            "salt",
+            &[
+                "-t",
+                "10",
+                "--out",
+                "json",
+                "--static",
+                "first",
+                "test.ping",
+            ],
+        );
+        assert_eq!(
+            value(&ran.out),
+            serde_json::json!({"first": true}),
+            "{ran:?}"
+        );
     }
     let _second = Minion::halite(&master, "second", "");
     wait_until("the second minion signs in", || {
-        cli.run("salt-key", &["-l", "acc", "--out", "json"]).out.contains("second")
+        cli.run("salt-key", &["-l", "acc", "--out", "json"])
+            .out
+            .contains("second")
     });
-    assert!(began.elapsed() < Duration::from_secs(15), "held up for {:?}", began.elapsed());
+    assert!(
+        began.elapsed() < Duration::from_secs(15),
+        "held up for {:?}",
+        began.elapsed()
+    );
 }

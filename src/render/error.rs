@@ -84,7 +84,10 @@ mod tests {
         let expected = "bad; line 8\n\n---\n[...]\nline 3\nline 4\nline 5\nline 6\nline 7\n\
             line 8    <======================\nline 9\nline 10\nline 11\nline 12\nline 13\n[...]\n---";
         assert_eq!(text, expected);
-        assert_eq!(RenderError::at("bad", 99, "a\nb").to_string(), "bad; line 99\n\na\nb");
+        assert_eq!(
+            RenderError::at("bad", 99, "a\nb").to_string(),
+            "bad; line 99\n\na\nb"
+        );
         assert_eq!(RenderError::at("bad", 0, "a").to_string(), "bad");
     }
 }

@@ -84,14 +84,21 @@ impl FileCache {
     /// a file that cannot be read, is not found.
     pub fn find(&self, roots: &[String], name: &str) -> Option<SourceFile> {
         let name = inside(name)?;
-        roots.iter().find_map(|root| self.read(Path::new(root), name))
+        roots
+            .iter()
+            .find_map(|root| self.read(Path::new(root), name))
     }
 
     fn read(&self, root: &Path, name: &str) -> Option<SourceFile> {
         let path = root.join(name);
         let meta = fs::metadata(&path).ok().filter(fs::Metadata::is_file)?;
         let stamp = Stamp::of(&meta);
-        let found = |text| SourceFile { path: path.clone(), name: name.to_owned(), text, stamp };
+        let found = |text| SourceFile {
+            path: path.clone(),
+            name: name.to_owned(),
+            text,
+            stamp,
+        };
         if let Some(held) = self.files.borrow().get(&path)
             && held.stamp == stamp
         {
@@ -109,7 +116,13 @@ impl FileCache {
             if files.len() >= FILES_HELD {
                 files.clear();
             }
-            files.insert(path.clone(), Held { stamp, text: text.clone() });
+            files.insert(
+                path.clone(),
+                Held {
+                    stamp,
+                    text: text.clone(),
+                },
+            );
         }
         Some(found(text))
     }
@@ -121,13 +134,17 @@ impl FileCache {
         if let Some(file) = self.find(roots, &format!("{base}.sls")) {
             return Some((file, false));
         }
-        self.find(roots, &format!("{base}/init.sls")).map(|f| (f, true))
+        self.find(roots, &format!("{base}/init.sls"))
+            .map(|f| (f, true))
     }
 
     /// Every SLS below `roots`, sorted (`Client.list_states`).
     pub fn states(&self, roots: &[String]) -> Rc<BTreeSet<String>> {
         if let Some(listing) = self.listings.borrow().get(roots)
-            && listing.dirs.iter().all(|(dir, seen)| stamp_of(dir) == *seen)
+            && listing
+                .dirs
+                .iter()
+                .all(|(dir, seen)| stamp_of(dir) == *seen)
         {
             return listing.states.clone();
         }
@@ -137,7 +154,10 @@ impl FileCache {
         }
         let states = Rc::new(walk.states);
         if !walk.unsure {
-            let listing = Listing { dirs: walk.dirs.into(), states: states.clone() };
+            let listing = Listing {
+                dirs: walk.dirs.into(),
+                states: states.clone(),
+            };
             self.listings.borrow_mut().insert(roots.to_vec(), listing);
         }
         states
@@ -159,10 +179,15 @@ impl Walk {
     fn dir(&mut self, dir: &Path, prefix: &str, depth: usize) {
         let meta = fs::metadata(dir).ok();
         self.unsure |= meta.as_ref().is_some_and(fresh);
-        self.dirs.push((dir.to_owned(), meta.as_ref().map(Stamp::of)));
-        let Ok(entries) = fs::read_dir(dir) else { return };
+        self.dirs
+            .push((dir.to_owned(), meta.as_ref().map(Stamp::of)));
+        let Ok(entries) = fs::read_dir(dir) else {
+            return;
+        };
         for entry in entries.flatten() {
-            let Ok(name) = entry.file_name().into_string() else { continue };
+            let Ok(name) = entry.file_name().into_string() else {
+                continue;
+            };
             let kind = entry.file_type().ok();
             let is_dir = match kind {
                 Some(kind) if kind.is_symlink() => entry.path().is_dir(),
@@ -176,7 +201,9 @@ impl Walk {
                 continue;
             }
             let path = format!("{prefix}{name}");
-            let Some(state) = path.strip_suffix(".sls") else { continue };
+            let Some(state) = path.strip_suffix(".sls") else {
+                continue;
+            };
             let state = state.strip_suffix("/init").unwrap_or(state);
             self.states.insert(state.replace('/', "."));
         }
@@ -193,9 +220,13 @@ pub fn inside(name: &str) -> Option<&str> {
 fn read_text(path: &Path) -> Result<String, String> {
     let file = fs::File::open(path).map_err(|e| e.to_string())?;
     let mut bytes = Vec::new();
-    file.take(MAX_SOURCE + 1).read_to_end(&mut bytes).map_err(|e| e.to_string())?;
+    file.take(MAX_SOURCE + 1)
+        .read_to_end(&mut bytes)
+        .map_err(|e| e.to_string())?;
     if bytes.len() as u64 > MAX_SOURCE {
-        return Err(format!("it is longer than {MAX_SOURCE} octets and is not read"));
+        return Err(format!(
+            "it is longer than {MAX_SOURCE} octets and is not read"
+        ));
     }
     String::from_utf8(bytes).map_err(|_| "it is no UTF-8 text".to_owned())
 }
@@ -207,16 +238,25 @@ mod tests {
     #[test]
     fn finds_in_the_order_of_roots() {
         let dir = tempfile::tempdir().unwrap();
-        let roots: Vec<String> =
-            ["a", "b"].map(|d| dir.path().join(d).to_string_lossy().into_owned()).to_vec();
-        for (path, text) in [("a/x/init.sls", "1"), ("b/x.sls", "2"), ("b/y/z.sls", "3"), ("out", "")] {
+        let roots: Vec<String> = ["a", "b"]
+            .map(|d| dir.path().join(d).to_string_lossy().into_owned())
+            .to_vec();
+        for (path, text) in [
+            ("a/x/init.sls", "1"),
+            ("b/x.sls", "2"),
+            ("b/y/z.sls", "3"),
+            ("out", ""),
+        ] {
             let path = dir.path().join(path);
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, text).unwrap();
         }
         let cache = FileCache::default();
         let (file, init) = cache.state(&roots, "x").unwrap();
-        assert_eq!((&*file.text, init, file.name.as_str()), ("2", false, "x.sls"));
+        assert_eq!(
+            (&*file.text, init, file.name.as_str()),
+            ("2", false, "x.sls")
+        );
         assert!(cache.find(&roots, "../out").is_none());
         assert!(cache.find(&roots, "y").is_none());
         let names: Vec<String> = cache.states(&roots).iter().cloned().collect();

@@ -21,9 +21,8 @@ impl Strategy {
     /// Reads `pillar_source_merging_strategy`. `smart` depends on the last part of `renderer`;
     /// `none` means that there is one source, and unknown words mean `recurse`.
     pub fn of(word: &str, renderer: &str) -> Strategy {
-        let yamlex = || {
-            renderer.rsplit('|').next() == Some("yamlex") || renderer.starts_with("yamlex_")
-        };
+        let yamlex =
+            || renderer.rsplit('|').next() == Some("yamlex") || renderer.starts_with("yamlex_");
         match word {
             "smart" if yamlex() => Strategy::Aggregate,
             "aggregate" => Strategy::Aggregate,
@@ -128,18 +127,39 @@ mod tests {
 
     fn merged(strategy: &str, lists: bool, a: &str, b: &str) -> String {
         let read = |text| yaml::parse(text).unwrap().into_map().unwrap();
-        let merger = Merger { strategy: Strategy::of(strategy, "jinja|yaml"), lists };
+        let merger = Merger {
+            strategy: Strategy::of(strategy, "jinja|yaml"),
+            lists,
+        };
         let map = merger.merge(read(a), &read(b));
         yaml::emit_flow(&Value::Map(map)).trim().to_owned()
     }
 
     #[test]
     fn strategies() {
-        let (a, b) = ("{x: 1, m: {a: 1, b: [1, 2]}}", "{m: {b: [2, 3], c: 3}, x: 2, y: 1}");
-        assert_eq!(merged("smart", false, a, b), "{x: 2, m: {a: 1, b: [2, 3], c: 3}, y: 1}");
-        assert_eq!(merged("recurse", true, a, b), "{x: 2, m: {a: 1, b: [1, 2, 3], c: 3}, y: 1}");
-        assert_eq!(merged("overwrite", false, a, b), "{x: 2, m: {b: [2, 3], c: 3}, y: 1}");
-        assert_eq!(merged("aggregate", true, a, b), "{x: 2, m: {b: [2, 3], c: 3}, y: 1}");
-        assert_eq!(merged("list", false, a, b), "{x: [1, 2], m: [{a: 1, b: [1, 2]}, {b: [2, 3], c: 3}]}");
+        let (a, b) = (
+            "{x: 1, m: {a: 1, b: [1, 2]}}",
+            "{m: {b: [2, 3], c: 3}, x: 2, y: 1}",
+        );
+        assert_eq!(
+            merged("smart", false, a, b),
+            "{x: 2, m: {a: 1, b: [2, 3], c: 3}, y: 1}"
+        );
+        assert_eq!(
+            merged("recurse", true, a, b),
+            "{x: 2, m: {a: 1, b: [1, 2, 3], c: 3}, y: 1}"
+        );
+        assert_eq!(
+            merged("overwrite", false, a, b),
+            "{x: 2, m: {b: [2, 3], c: 3}, y: 1}"
+        );
+        assert_eq!(
+            merged("aggregate", true, a, b),
+            "{x: 2, m: {b: [2, 3], c: 3}, y: 1}"
+        );
+        assert_eq!(
+            merged("list", false, a, b),
+            "{x: [1, 2], m: [{a: 1, b: [1, 2]}, {b: [2, 3], c: 3}]}"
+        );
     }
 }

@@ -5,8 +5,25 @@ use crate::wire::{Map, Value, yaml};
 
 /// Renderers of Salt that would run code or programs of their own and are not here.
 const ABSENT: &[&str] = &[
-    "aws_kms", "cheetah", "dson", "genshi", "gpg", "hjson", "json5", "mako", "msgpack", "nacl",
-    "pass", "py", "pydsl", "pyobjects", "stateconf", "toml", "tomlmod", "wempy", "yamlex",
+    "aws_kms",
+    "cheetah",
+    "dson",
+    "genshi",
+    "gpg",
+    "hjson",
+    "json5",
+    "mako",
+    "msgpack",
+    "nacl",
+    "pass",
+    "py",
+    "pydsl",
+    "pyobjects",
+    "stateconf",
+    "toml",
+    "tomlmod",
+    "wempy",
+    "yamlex",
 ];
 
 /// Which renderers apply.
@@ -65,7 +82,11 @@ impl Pipeline {
     ///
     /// # Errors
     /// A renderer failed, or is one that only stock Salt has.
-    pub fn compile(&self, source: &Source, templates: &dyn Templates) -> Result<Value, RenderError> {
+    pub fn compile(
+        &self,
+        source: &Source,
+        templates: &dyn Templates,
+    ) -> Result<Value, RenderError> {
         let nothing = || Ok(Value::Map(Map::new()));
         if source.text.is_empty() {
             log::debug!("Template is an empty file: {}", source.path);
@@ -92,7 +113,10 @@ impl Pipeline {
 
     /// The renderers of the first line, or of the option (`template_shebang`,
     /// `check_render_pipe_str`).
-    fn renderers<'a>(&'a self, source: &Source<'a>) -> Result<Vec<(Renderer, &'a str)>, RenderError> {
+    fn renderers<'a>(
+        &'a self,
+        source: &Source<'a>,
+    ) -> Result<Vec<(Renderer, &'a str)>, RenderError> {
         let first = source.text.lines().next().unwrap_or_default();
         let pipe = match first.strip_prefix("#!") {
             Some(pipe) if !pipe.starts_with('/') => pipe.trim_end(),
@@ -153,7 +177,9 @@ impl Renderer {
             None => source.text,
             Some(Stage::Text(text)) => text,
             Some(Stage::Data(_)) => {
-                return Err(RenderError::new("a renderer for text stands behind one for data"));
+                return Err(RenderError::new(
+                    "a renderer for text stands behind one for data",
+                ));
             }
         };
         match self {
@@ -171,7 +197,10 @@ impl Renderer {
 /// `salt/renderers/yaml.py`: what is empty or false gives an empty map.
 pub fn render_yaml(text: &str) -> Result<Value, RenderError> {
     let data = yaml::parse(text).map_err(|e| {
-        let message = match e.message.contains("found character '\\t' that cannot start any token") {
+        let message = match e
+            .message
+            .contains("found character '\\t' that cannot start any token")
+        {
             true => "Illegal tab character".to_owned(),
             false => e.message,
         };
@@ -215,7 +244,13 @@ mod tests {
             whitelist: Vec::new(),
         };
         let none = Map::new();
-        let source = Source { text, path: "t", saltenv: "base", sls: "t", defaults: &none };
+        let source = Source {
+            text,
+            path: "t",
+            saltenv: "base",
+            sls: "t",
+            defaults: &none,
+        };
         pipeline.compile(&source, &Upper).map_err(|e| e.to_string())
     }
 
@@ -224,16 +259,29 @@ mod tests {
         let empty = || Ok(Value::Map(Map::new()));
         assert_eq!(compile("a: {{x}}", &[]), Ok(map! {"a" => "X"}.into()));
         assert_eq!(compile("#!yaml\na: 0x10", &[]), Ok(map! {"a" => 16}.into()));
-        assert_eq!(compile("#!json\n{\"a\": 1.0}", &[]), Ok(map! {"a" => 1.0}.into()));
-        assert_eq!(compile("#!jinja|json\n{\"a\": \"{{x}}\"}", &[]), Ok(map! {"a" => "X"}.into()));
+        assert_eq!(
+            compile("#!json\n{\"a\": 1.0}", &[]),
+            Ok(map! {"a" => 1.0}.into())
+        );
+        assert_eq!(
+            compile("#!jinja|json\n{\"a\": \"{{x}}\"}", &[]),
+            Ok(map! {"a" => "X"}.into())
+        );
         assert_eq!(compile("#!jinja\n{{x}}", &[]), Ok("#!jinja\nX".into()));
-        assert_eq!(compile("#!yaml_jinja\na: {{x}}", &[]), Ok(map! {"a" => "X"}.into()));
+        assert_eq!(
+            compile("#!yaml_jinja\na: {{x}}", &[]),
+            Ok(map! {"a" => "X"}.into())
+        );
         assert_eq!(compile("#!/bin/sh\n", &[]), empty());
         assert_eq!(compile("", &[]), empty());
         assert_eq!(compile(" \n", &[]), empty());
         assert_eq!(compile("#!nonsense\na: 1", &[]), empty());
         assert_eq!(compile("a: 1", &["yaml", "jinja"]), empty());
-        assert!(compile("#!py\n", &[]).unwrap_err().contains("\"py\" is not available"));
+        assert!(
+            compile("#!py\n", &[])
+                .unwrap_err()
+                .contains("\"py\" is not available")
+        );
         assert_eq!(compile("- 1", &[]), Ok(Value::Array(vec![1.into()])));
     }
 }

@@ -31,7 +31,10 @@ impl Engine {
     pub fn new(config: &MasterConfig, files: Rc<FileCache>) -> Engine {
         let place = Rc::new(RefCell::new(Place::default()));
         let environment = |settings: &Map| {
-            let loader = SaltLoader { files: files.clone(), place: place.clone() };
+            let loader = SaltLoader {
+                files: files.clone(),
+                place: place.clone(),
+            };
             Environment::new(options(config, settings)).with_loader(Rc::new(loader))
         };
         let mut signs = vec!["\r".to_owned()];
@@ -75,9 +78,16 @@ impl Engine {
         let tpldir = context.iter().find(|(name, _)| name == "tpldir");
         let place = Place {
             roots: roots.to_vec(),
-            tpldir: tpldir.and_then(|(_, v)| v.as_str()).unwrap_or(".").to_owned(),
+            tpldir: tpldir
+                .and_then(|(_, v)| v.as_str())
+                .unwrap_or(".")
+                .to_owned(),
         };
-        let environment = if sls.is_empty() { &self.other } else { &self.sls };
+        let environment = if sls.is_empty() {
+            &self.other
+        } else {
+            &self.sls
+        };
         // A template may render another one.
         let before = self.place.replace(place);
         let result = environment.render(text, "<template>", context);
@@ -96,7 +106,10 @@ impl Engine {
 /// Options of Jinja by their names there; unknown ones are ignored with a warning.
 fn options(config: &MasterConfig, settings: &Map) -> Options {
     let mut o = Options {
-        strict_undefined: !config.extra.get("allow_undefined").is_some_and(Value::truthy),
+        strict_undefined: !config
+            .extra
+            .get("allow_undefined")
+            .is_some_and(Value::truthy),
         ..Options::default()
     };
     for (name, value) in settings.iter() {
@@ -163,7 +176,10 @@ pub fn sls_context(path: &str, sls: &str) -> Vec<(String, Obj)> {
         put("tpldir", parent);
         return context;
     };
-    let dir = template.rsplit_once('/').map_or("", |(dir, _)| dir).to_owned();
+    let dir = template
+        .rsplit_once('/')
+        .map_or("", |(dir, _)| dir)
+        .to_owned();
     put("tplpath", path);
     put("tplfile", template);
     put("tpldir", if dir.is_empty() { "." } else { &dir });
@@ -205,7 +221,10 @@ impl Loader for SaltLoader {
         };
         let shown = if dir.is_empty() { "." } else { &dir };
         let globals = vec![
-            ("tplfile".to_owned(), Obj::str_from(if relative { name } else { &full })),
+            (
+                "tplfile".to_owned(),
+                Obj::str_from(if relative { name } else { &full }),
+            ),
             ("tpldir".to_owned(), Obj::str_from(shown)),
             ("tpldot".to_owned(), Obj::str_from(dir.replace('/', "."))),
         ];
@@ -242,7 +261,9 @@ mod tests {
     fn where_an_sls_lies() {
         let show = |path, sls| {
             let context = sls_context(path, sls);
-            let texts = context.iter().map(|(n, v)| format!("{n}={}", v.as_str().unwrap_or("?")));
+            let texts = context
+                .iter()
+                .map(|(n, v)| format!("{n}={}", v.as_str().unwrap_or("?")));
             texts.collect::<Vec<_>>().join(" ")
         };
         assert_eq!(

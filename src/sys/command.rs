@@ -57,10 +57,17 @@ impl fmt::Display for HelperError {
         match self {
             HelperError::Io(program, e) => write!(f, "{program}: {e}"),
             HelperError::TimedOut(program, after) => {
-                write!(f, "{program} was killed: not done after {} seconds", after.as_secs())
+                write!(
+                    f,
+                    "{program} was killed: not done after {} seconds",
+                    after.as_secs()
+                )
             }
             HelperError::TooMuch(program) => {
-                write!(f, "{program} was killed: it wrote more than {OUTPUT_LIMIT} octets")
+                write!(
+                    f,
+                    "{program} was killed: it wrote more than {OUTPUT_LIMIT} octets"
+                )
             }
         }
     }
@@ -118,7 +125,11 @@ impl Helper {
         if let Some(cwd) = &self.cwd {
             command.current_dir(cwd);
         }
-        command.stdin(if self.stdin.is_some() { Stdio::piped() } else { Stdio::null() });
+        command.stdin(if self.stdin.is_some() {
+            Stdio::piped()
+        } else {
+            Stdio::null()
+        });
         command.stdout(Stdio::piped());
         command.stderr(Stdio::piped());
         if self.merge {
@@ -128,7 +139,9 @@ impl Helper {
             // The command keeps its copies of the write end until it is dropped.
             drop(command);
             self.feed(&mut child);
-            child.stdout = Some(std::process::ChildStdout::from(std::os::fd::OwnedFd::from(reader)));
+            child.stdout = Some(std::process::ChildStdout::from(std::os::fd::OwnedFd::from(
+                reader,
+            )));
             return Ok(child);
         }
         let mut child = command.spawn()?;
@@ -206,11 +219,22 @@ mod tests {
 
     #[test]
     fn output_and_code() {
-        let out = Helper::new(["sh", "-c", "echo a; echo b >&2; exit 3"]).run(LONG).unwrap();
-        assert_eq!((out.code, out.stdout, out.stderr), (3, b"a\n".to_vec(), b"b\n".to_vec()));
-        let merged = Helper { merge: true, ..Helper::new(["sh", "-c", "echo a; echo b >&2"]) };
+        let out = Helper::new(["sh", "-c", "echo a; echo b >&2; exit 3"])
+            .run(LONG)
+            .unwrap();
+        assert_eq!(
+            (out.code, out.stdout, out.stderr),
+            (3, b"a\n".to_vec(), b"b\n".to_vec())
+        );
+        let merged = Helper {
+            merge: true,
+            ..Helper::new(["sh", "-c", "echo a; echo b >&2"])
+        };
         assert_eq!(merged.run(LONG).unwrap().stdout, b"a\nb\n");
-        let fed = Helper { stdin: Some(b"x".to_vec()), ..Helper::new(["cat"]) };
+        let fed = Helper {
+            stdin: Some(b"x".to_vec()),
+            ..Helper::new(["cat"])
+        };
         assert_eq!(fed.run(LONG).unwrap().stdout, b"x");
     }
 

@@ -73,11 +73,21 @@ impl PyRegex {
         match &self.0 {
             Engine::Linear(regex) => {
                 let found = regex.captures_at(text, from)?;
-                Some(found.iter().map(|m| m.map(|m| (m.start(), m.end()))).collect())
+                Some(
+                    found
+                        .iter()
+                        .map(|m| m.map(|m| (m.start(), m.end())))
+                        .collect(),
+                )
             }
             Engine::Backtracking(regex) => {
                 let found = regex.captures_from_pos(text, from).ok().flatten()?;
-                Some(found.iter().map(|m| m.map(|m| (m.start(), m.end()))).collect())
+                Some(
+                    found
+                        .iter()
+                        .map(|m| m.map(|m| (m.start(), m.end())))
+                        .collect(),
+                )
             }
         }
     }

@@ -33,7 +33,12 @@ pub fn write_tree(root: &Path, text: &str) {
 pub fn read_cases(text: &str, root: &Path, series: &str) -> Vec<Case> {
     let text = text.replace("{root}", &root.to_string_lossy());
     let cases = yaml::parse(&text).unwrap();
-    cases.as_array().unwrap().iter().map(|case| read_case(case.as_map().unwrap(), series)).collect()
+    cases
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|case| read_case(case.as_map().unwrap(), series))
+        .collect()
 }
 
 fn read_case(case: &Map, series: &str) -> Case {
@@ -50,7 +55,10 @@ fn read_case(case: &Map, series: &str) -> Case {
     Case {
         name: case.str("name").unwrap().to_owned(),
         conf,
-        requests: requests.iter().map(|r| r.as_map().unwrap().clone()).collect(),
+        requests: requests
+            .iter()
+            .map(|r| r.as_map().unwrap().clone())
+            .collect(),
     }
 }
 
@@ -73,7 +81,13 @@ impl Case {
 
 pub fn read_request(given: &Map) -> PillarRequest {
     let id = given.str("id").unwrap();
-    let map = |name| given.get(name).and_then(Value::as_map).cloned().unwrap_or_default();
+    let map = |name| {
+        given
+            .get(name)
+            .and_then(Value::as_map)
+            .cloned()
+            .unwrap_or_default()
+    };
     let mut grains: Map = map("grains");
     grains.set("id", id);
     PillarRequest {

@@ -126,8 +126,8 @@ pub fn functions() -> impl Iterator<Item = &'static Function> {
         event::FUNCTIONS,
         pillar::FUNCTIONS,
     ]
-        .into_iter()
-        .flatten()
+    .into_iter()
+    .flatten()
 }
 
 /// Finds a function by name.

@@ -4,8 +4,8 @@
 use super::{Args, Function, Ran, RunContext, RunError};
 use crate::render::pillar::{PillarMaster, PillarRequest};
 use crate::store::open;
-use crate::wire::ids::MinionId;
 use crate::wire::Value;
+use crate::wire::ids::MinionId;
 use std::time::Duration;
 
 pub(super) const FUNCTIONS: &[Function] = &[
@@ -28,13 +28,17 @@ fn show_pillar(context: &mut RunContext, args: &Args) -> Result<Ran, RunError> {
     let (master, mut request) = prepare(context, args)?;
     request.pillarenv = args.text(2, "pillarenv");
     let limit = Duration::from_secs(context.config.request_timeout);
-    let pillar = master.compile(&request, limit).map_err(|e| RunError::Unknown(e.to_string()))?;
+    let pillar = master
+        .compile(&request, limit)
+        .map_err(|e| RunError::Unknown(e.to_string()))?;
     Ok(Value::Map(pillar).into())
 }
 
 fn show_top(context: &mut RunContext, args: &Args) -> Result<Ran, RunError> {
     let (master, request) = prepare(context, args)?;
-    let (top, errors) = master.top(&request).map_err(|e| RunError::Unknown(e.to_string()))?;
+    let (top, errors) = master
+        .top(&request)
+        .map_err(|e| RunError::Unknown(e.to_string()))?;
     match errors.is_empty() {
         true => Ok(Value::Map(top.into()).into()),
         false => Ok(Value::from(errors).into()),
@@ -44,7 +48,9 @@ fn show_top(context: &mut RunContext, args: &Args) -> Result<Ran, RunError> {
 /// The minion that is meant, with what was last cached of it.
 fn prepare(context: &RunContext, args: &Args) -> Result<(PillarMaster, PillarRequest), RunError> {
     let name = args.text(0, "minion").unwrap_or_else(|| "*".into());
-    let id: MinionId = name.parse().map_err(|e| RunError::Unknown(format!("{e}")))?;
+    let id: MinionId = name
+        .parse()
+        .map_err(|e| RunError::Unknown(format!("{e}")))?;
     let cached = open::minion_cache(&context.config).get(&id);
     let grains = match cached {
         Some(data) => (*data.grains).clone(),

@@ -94,7 +94,9 @@ impl Context {
     /// The compiler of pillars; made when it is first needed.
     pub fn pillar(&mut self) -> Rc<PillarMaster> {
         let config = &self.config;
-        self.pillar.get_or_insert_with(|| Rc::new(PillarMaster::new(config))).clone()
+        self.pillar
+            .get_or_insert_with(|| Rc::new(PillarMaster::new(config)))
+            .clone()
     }
 
     /// The AES key in force.

@@ -72,10 +72,14 @@ fn compile(worker: &mut Context, request: &PillarRequest) -> Result<Map, RoleErr
         .pillar(request, Duration::from_secs(limit))
         .map_err(|e| RoleError::new(1, e.to_string()))?;
     if worker.config.minion_data_cache {
-        worker.minions.store(&request.id, &request.grains, &pillar)?;
+        worker
+            .minions
+            .store(&request.id, &request.grains, &pillar)?;
         if worker.config.minion_data_cache_events {
             let data = crate::map! {"Minion data cache refresh" => request.id.as_str()};
-            worker.bus.fire(&format!("minion/refresh/{}", request.id), data);
+            worker
+                .bus
+                .fire(&format!("minion/refresh/{}", request.id), data);
         }
     }
     Ok(pillar)
@@ -90,8 +94,16 @@ fn seal(
     nonce: &str,
 ) -> Result<Value, RoleError> {
     let failed = |e: &dyn std::fmt::Display| RoleError::new(1, e.to_string());
-    let enc: Encryption = sealed.enc_algo.unwrap_or("OAEP-SHA1").parse().map_err(|e| failed(&e))?;
-    let sig: Signing = sealed.sig_algo.unwrap_or("PKCS1v15-SHA1").parse().map_err(|e| failed(&e))?;
+    let enc: Encryption = sealed
+        .enc_algo
+        .unwrap_or("OAEP-SHA1")
+        .parse()
+        .map_err(|e| failed(&e))?;
+    let sig: Signing = sealed
+        .sig_algo
+        .unwrap_or("PKCS1v15-SHA1")
+        .parse()
+        .map_err(|e| failed(&e))?;
     let key = worker
         .accepted_key(id)
         .ok_or_else(|| RoleError::new(1, "its key is no longer accepted"))?;
@@ -104,7 +116,9 @@ fn seal(
     let signature = worker.master.sign(sig, &data);
     let inner = Value::Map(crate::map! {"data" => data, "sig" => signature});
     let sealed = Crypticle::new(&once).dumps(&inner, None);
-    Ok(Value::Map(crate::map! {"key" => wrapped, "pillar" => sealed}))
+    Ok(Value::Map(
+        crate::map! {"key" => wrapped, "pillar" => sealed},
+    ))
 }
 
 #[cfg(test)]
@@ -123,10 +137,16 @@ mod tests {
         };
         let request = read(&id, load).unwrap();
         assert_eq!(request.grains.str("id"), Some("m1"));
-        assert_eq!((request.saltenv.as_deref(), request.pillarenv.as_deref()), (Some("dev"), None));
+        assert_eq!(
+            (request.saltenv.as_deref(), request.pillarenv.as_deref()),
+            (Some("dev"), None)
+        );
         assert!(request.pillar_override.is_empty() && !request.clean_cache);
         let old = crate::map! {"grains" => Map::new(), "env" => "qa", "clean_cache" => true};
         let request = read(&id, old).unwrap();
-        assert_eq!((request.saltenv.as_deref(), request.clean_cache), (Some("qa"), true));
+        assert_eq!(
+            (request.saltenv.as_deref(), request.clean_cache),
+            (Some("qa"), true)
+        );
     }
 }

@@ -7,21 +7,84 @@ use crate::render::merge::update;
 use crate::wire::{Map, Value};
 
 pub(super) const FUNCTIONS: &[Function] = &[
-    Function { name: "test.ping", params: &[], required: 0, run: Run::Data(|_, _| Ok(true.into())) },
-    Function { name: "test.true", params: &[], required: 0, run: Run::Data(|_, _| Ok(true.into())) },
-    Function { name: "test.false", params: &[], required: 0, run: Run::Data(|_, _| Ok(false.into())) },
-    Function { name: "test.echo", params: &["text"], required: 1, run: Run::Data(|_, c| Ok(c.get("text").cloned().unwrap_or_default())) },
-    Function { name: "test.arg", params: &["*", "**"], required: 0, run: Run::Data(arg) },
-    Function { name: "test.kwarg", params: &["**"], required: 0, run: Run::Data(|_, c| Ok(Value::Map(c.more.clone()))) },
-    Function { name: "test.exception", params: &["message"], required: 0, run: Run::Data(exception) },
-    Function { name: "slsutil.update", params: &["dest", "upd", "recursive_update", "merge_lists"], required: 2, run: Run::Live(update_live) },
-    Function { name: "defaults.update", params: &["dest", "defaults", "merge_lists", "in_place", "convert_none"], required: 2, run: Run::Live(defaults_merge) },
-    Function { name: "defaults.merge", params: &["dest", "src", "merge_lists", "in_place", "convert_none"], required: 2, run: Run::Live(defaults_merge) },
-    Function { name: "defaults.deepcopy", params: &["source"], required: 1, run: Run::Data(|_, c| Ok(c.get("source").cloned().unwrap_or_default())) },
+    Function {
+        name: "test.ping",
+        params: &[],
+        required: 0,
+        run: Run::Data(|_, _| Ok(true.into())),
+    },
+    Function {
+        name: "test.true",
+        params: &[],
+        required: 0,
+        run: Run::Data(|_, _| Ok(true.into())),
+    },
+    Function {
+        name: "test.false",
+        params: &[],
+        required: 0,
+        run: Run::Data(|_, _| Ok(false.into())),
+    },
+    Function {
+        name: "test.echo",
+        params: &["text"],
+        required: 1,
+        run: Run::Data(|_, c| Ok(c.get("text").cloned().unwrap_or_default())),
+    },
+    Function {
+        name: "test.arg",
+        params: &["*", "**"],
+        required: 0,
+        run: Run::Data(arg),
+    },
+    Function {
+        name: "test.kwarg",
+        params: &["**"],
+        required: 0,
+        run: Run::Data(|_, c| Ok(Value::Map(c.more.clone()))),
+    },
+    Function {
+        name: "test.exception",
+        params: &["message"],
+        required: 0,
+        run: Run::Data(exception),
+    },
+    Function {
+        name: "slsutil.update",
+        params: &["dest", "upd", "recursive_update", "merge_lists"],
+        required: 2,
+        run: Run::Live(update_live),
+    },
+    Function {
+        name: "defaults.update",
+        params: &[
+            "dest",
+            "defaults",
+            "merge_lists",
+            "in_place",
+            "convert_none",
+        ],
+        required: 2,
+        run: Run::Live(defaults_merge),
+    },
+    Function {
+        name: "defaults.merge",
+        params: &["dest", "src", "merge_lists", "in_place", "convert_none"],
+        required: 2,
+        run: Run::Live(defaults_merge),
+    },
+    Function {
+        name: "defaults.deepcopy",
+        params: &["source"],
+        required: 1,
+        run: Run::Data(|_, c| Ok(c.get("source").cloned().unwrap_or_default())),
+    },
 ];
 
 fn arg(_: &Scope, call: &Call) -> Outcome {
-    Ok(Value::Map(crate::map! {"args" => call.rest.clone(), "kwargs" => call.more.clone()}))
+    Ok(Value::Map(
+        crate::map! {"args" => call.rest.clone(), "kwargs" => call.more.clone()},
+    ))
 }
 
 fn exception(_: &Scope, call: &Call) -> Outcome {

@@ -11,19 +11,84 @@ use std::path::{Path, PathBuf};
 const MAX_READ: u64 = 16 << 20;
 
 pub(super) const FUNCTIONS: &[Function] = &[
-    Function { name: "file.file_exists", params: &["path"], required: 1, run: Run::Data(|_, c| Ok(path(c).is_file().into())) },
-    Function { name: "file.directory_exists", params: &["path"], required: 1, run: Run::Data(|_, c| Ok(path(c).is_dir().into())) },
-    Function { name: "file.path_exists_glob", params: &["path"], required: 1, run: Run::Data(|_, c| Ok(path(c).exists().into())) },
-    Function { name: "file.is_link", params: &["path"], required: 1, run: Run::Data(|_, c| Ok(path(c).is_symlink().into())) },
-    Function { name: "file.read", params: &["path", "binary"], required: 1, run: Run::Data(read) },
-    Function { name: "file.readdir", params: &["path"], required: 1, run: Run::Data(readdir) },
-    Function { name: "file.basename", params: &["path"], required: 1, run: Run::Data(|_, c| Ok(base(&c.text("path")).into())) },
-    Function { name: "file.dirname", params: &["path"], required: 1, run: Run::Data(|_, c| Ok(dir(&c.text("path")).into())) },
-    Function { name: "file.join", params: &["*"], required: 0, run: Run::Data(join) },
-    Function { name: "environ.get", params: &["key", "default"], required: 1, run: Run::Data(environ) },
-    Function { name: "environ.has_value", params: &["key", "value"], required: 1, run: Run::Data(environ_has) },
-    Function { name: "dnsutil.A", params: &["host", "nameserver"], required: 1, run: Run::Data(|_, c| lookup(c, IpAddr::is_ipv4)) },
-    Function { name: "dnsutil.AAAA", params: &["host", "nameserver"], required: 1, run: Run::Data(|_, c| lookup(c, IpAddr::is_ipv6)) },
+    Function {
+        name: "file.file_exists",
+        params: &["path"],
+        required: 1,
+        run: Run::Data(|_, c| Ok(path(c).is_file().into())),
+    },
+    Function {
+        name: "file.directory_exists",
+        params: &["path"],
+        required: 1,
+        run: Run::Data(|_, c| Ok(path(c).is_dir().into())),
+    },
+    Function {
+        name: "file.path_exists_glob",
+        params: &["path"],
+        required: 1,
+        run: Run::Data(|_, c| Ok(path(c).exists().into())),
+    },
+    Function {
+        name: "file.is_link",
+        params: &["path"],
+        required: 1,
+        run: Run::Data(|_, c| Ok(path(c).is_symlink().into())),
+    },
+    Function {
+        name: "file.read",
+        params: &["path", "binary"],
+        required: 1,
+        run: Run::Data(read),
+    },
+    Function {
+        name: "file.readdir",
+        params: &["path"],
+        required: 1,
+        run: Run::Data(readdir),
+    },
+    Function {
+        name: "file.basename",
+        params: &["path"],
+        required: 1,
+        run: Run::Data(|_, c| Ok(base(&c.text("path")).into())),
+    },
+    Function {
+        name: "file.dirname",
+        params: &["path"],
+        required: 1,
+        run: Run::Data(|_, c| Ok(dir(&c.text("path")).into())),
+    },
+    Function {
+        name: "file.join",
+        params: &["*"],
+        required: 0,
+        run: Run::Data(join),
+    },
+    Function {
+        name: "environ.get",
+        params: &["key", "default"],
+        required: 1,
+        run: Run::Data(environ),
+    },
+    Function {
+        name: "environ.has_value",
+        params: &["key", "value"],
+        required: 1,
+        run: Run::Data(environ_has),
+    },
+    Function {
+        name: "dnsutil.A",
+        params: &["host", "nameserver"],
+        required: 1,
+        run: Run::Data(|_, c| lookup(c, IpAddr::is_ipv4)),
+    },
+    Function {
+        name: "dnsutil.AAAA",
+        params: &["host", "nameserver"],
+        required: 1,
+        run: Run::Data(|_, c| lookup(c, IpAddr::is_ipv6)),
+    },
 ];
 
 fn path(call: &Call) -> PathBuf {
@@ -72,12 +137,18 @@ fn read(_: &Scope, call: &Call) -> Outcome {
     let path = path(call);
     let file = std::fs::File::open(&path).map_err(|e| io_fault(&path, &e))?;
     if !file.metadata().is_ok_and(|meta| meta.is_file()) {
-        return Err(Fault::Other(format!("{} is no regular file", path.display())));
+        return Err(Fault::Other(format!(
+            "{} is no regular file",
+            path.display()
+        )));
     }
     let mut bytes = Vec::new();
     let read = file.take(MAX_READ + 1).read_to_end(&mut bytes);
     match read.map_err(|e| io_fault(&path, &e))? as u64 > MAX_READ {
-        true => Err(Fault::Other(format!("{} is longer than {MAX_READ} octets", path.display()))),
+        true => Err(Fault::Other(format!(
+            "{} is longer than {MAX_READ} octets",
+            path.display()
+        ))),
         false => Ok(match String::from_utf8(bytes) {
             Ok(text) => text.into(),
             Err(e) => Value::Bytes(e.into_bytes()),
@@ -87,14 +158,21 @@ fn read(_: &Scope, call: &Call) -> Outcome {
 
 fn readdir(_: &Scope, call: &Call) -> Outcome {
     let path = path(call);
-    let entries = std::fs::read_dir(&path).map_err(|_| Fault::Function("A valid directory was not specified.".into()))?;
-    let names = entries.flatten().map(|e| Value::from(e.file_name().to_string_lossy().as_ref()));
-    Ok(Value::Array([".".into(), "..".into()].into_iter().chain(names).collect()))
+    let entries = std::fs::read_dir(&path)
+        .map_err(|_| Fault::Function("A valid directory was not specified.".into()))?;
+    let names = entries
+        .flatten()
+        .map(|e| Value::from(e.file_name().to_string_lossy().as_ref()));
+    Ok(Value::Array(
+        [".".into(), "..".into()].into_iter().chain(names).collect(),
+    ))
 }
 
 fn environ(_: &Scope, call: &Call) -> Outcome {
     let found = std::env::var(call.text("key")).ok().map(Value::from);
-    Ok(found.or_else(|| call.get("default").cloned()).unwrap_or_else(|| "".into()))
+    Ok(found
+        .or_else(|| call.get("default").cloned())
+        .unwrap_or_else(|| "".into()))
 }
 
 fn environ_has(_: &Scope, call: &Call) -> Outcome {
@@ -108,13 +186,19 @@ fn environ_has(_: &Scope, call: &Call) -> Outcome {
 /// Addresses by the resolver of the system; its own limits of time apply.
 fn lookup(call: &Call, kind: fn(&IpAddr) -> bool) -> Outcome {
     if call.some("nameserver").is_some() {
-        return Err(Fault::Function("nameserver is not available in templates of this master".into()));
+        return Err(Fault::Function(
+            "nameserver is not available in templates of this master".into(),
+        ));
     }
     let host = call.text("host");
     let Ok(found) = (host.as_str(), 0).to_socket_addrs() else {
         return Ok(format!("Looking up IP address for {host} failed").into());
     };
-    let mut ips: Vec<String> = found.map(|a| a.ip()).filter(kind).map(|ip| ip.to_string()).collect();
+    let mut ips: Vec<String> = found
+        .map(|a| a.ip())
+        .filter(kind)
+        .map(|ip| ip.to_string())
+        .collect();
     ips.dedup();
     Ok(ips.into())
 }

@@ -7,35 +7,146 @@ use crate::target::fnmatch;
 use crate::wire::{Map, Value};
 
 const GET: &[&str] = &["key", "default", "delimiter", "ordered"];
-const PILLAR_GET: &[&str] =
-    &["key", "default", "merge", "merge_nested_lists", "delimiter", "pillarenv", "saltenv"];
+const PILLAR_GET: &[&str] = &[
+    "key",
+    "default",
+    "merge",
+    "merge_nested_lists",
+    "delimiter",
+    "pillarenv",
+    "saltenv",
+];
 const CONFIG_GET: &[&str] = &[
-    "key", "default", "delimiter", "merge", "omit_opts", "omit_pillar", "omit_master", "omit_grains",
+    "key",
+    "default",
+    "delimiter",
+    "merge",
+    "omit_opts",
+    "omit_pillar",
+    "omit_master",
+    "omit_grains",
 ];
 const OPTION: &[&str] = &[
-    "value", "default", "omit_opts", "omit_grains", "omit_pillar", "omit_master", "omit_all", "wildcard",
+    "value",
+    "default",
+    "omit_opts",
+    "omit_grains",
+    "omit_pillar",
+    "omit_master",
+    "omit_all",
+    "wildcard",
 ];
 const FILTER: &[&str] = &["lookup_dict", "grain", "merge", "default", "base"];
 
 pub(super) const FUNCTIONS: &[Function] = &[
-    Function { name: "grains.get", params: GET, required: 1, run: Run::Data(grains_get) },
-    Function { name: "grains.fetch", params: GET, required: 1, run: Run::Data(grains_get) },
-    Function { name: "grains.item", params: &["*", "**"], required: 0, run: Run::Data(grains_item) },
-    Function { name: "grains.items", params: &["sanitize"], required: 0, run: Run::Data(|s, _| Ok(map(&s.grains))) },
-    Function { name: "grains.ls", params: &[], required: 0, run: Run::Data(|s, _| Ok(sorted_keys(&s.grains))) },
-    Function { name: "grains.has_value", params: &["key"], required: 1, run: Run::Data(has_value) },
-    Function { name: "grains.equals", params: &["key", "value"], required: 2, run: Run::Data(equals) },
-    Function { name: "grains.filter_by", params: FILTER, required: 1, run: Run::Data(filter_by) },
-    Function { name: "pillar.get", params: PILLAR_GET, required: 1, run: Run::Data(pillar_get) },
-    Function { name: "pillar.fetch", params: PILLAR_GET, required: 1, run: Run::Data(pillar_get) },
-    Function { name: "pillar.item", params: &["*", "**"], required: 0, run: Run::Data(pillar_item) },
-    Function { name: "pillar.items", params: &["**"], required: 0, run: Run::Data(|s, _| Ok(map(&s.pillar))) },
-    Function { name: "pillar.raw", params: &["key"], required: 0, run: Run::Data(pillar_raw) },
-    Function { name: "pillar.ls", params: &[], required: 0, run: Run::Data(|s, _| Ok(keys(&s.pillar))) },
-    Function { name: "pillar.filter_by", params: &["lookup_dict", "pillar", "merge", "default", "base"], required: 2, run: Run::Data(pillar_filter_by) },
-    Function { name: "config.get", params: CONFIG_GET, required: 1, run: Run::Data(config_get) },
-    Function { name: "config.option", params: OPTION, required: 1, run: Run::Data(config_option) },
-    Function { name: "config.merge", params: OPTION, required: 1, run: Run::Data(config_option) },
+    Function {
+        name: "grains.get",
+        params: GET,
+        required: 1,
+        run: Run::Data(grains_get),
+    },
+    Function {
+        name: "grains.fetch",
+        params: GET,
+        required: 1,
+        run: Run::Data(grains_get),
+    },
+    Function {
+        name: "grains.item",
+        params: &["*", "**"],
+        required: 0,
+        run: Run::Data(grains_item),
+    },
+    Function {
+        name: "grains.items",
+        params: &["sanitize"],
+        required: 0,
+        run: Run::Data(|s, _| Ok(map(&s.grains))),
+    },
+    Function {
+        name: "grains.ls",
+        params: &[],
+        required: 0,
+        run: Run::Data(|s, _| Ok(sorted_keys(&s.grains))),
+    },
+    Function {
+        name: "grains.has_value",
+        params: &["key"],
+        required: 1,
+        run: Run::Data(has_value),
+    },
+    Function {
+        name: "grains.equals",
+        params: &["key", "value"],
+        required: 2,
+        run: Run::Data(equals),
+    },
+    Function {
+        name: "grains.filter_by",
+        params: FILTER,
+        required: 1,
+        run: Run::Data(filter_by),
+    },
+    Function {
+        name: "pillar.get",
+        params: PILLAR_GET,
+        required: 1,
+        run: Run::Data(pillar_get),
+    },
+    Function {
+        name: "pillar.fetch",
+        params: PILLAR_GET,
+        required: 1,
+        run: Run::Data(pillar_get),
+    },
+    Function {
+        name: "pillar.item",
+        params: &["*", "**"],
+        required: 0,
+        run: Run::Data(pillar_item),
+    },
+    Function {
+        name: "pillar.items",
+        params: &["**"],
+        required: 0,
+        run: Run::Data(|s, _| Ok(map(&s.pillar))),
+    },
+    Function {
+        name: "pillar.raw",
+        params: &["key"],
+        required: 0,
+        run: Run::Data(pillar_raw),
+    },
+    Function {
+        name: "pillar.ls",
+        params: &[],
+        required: 0,
+        run: Run::Data(|s, _| Ok(keys(&s.pillar))),
+    },
+    Function {
+        name: "pillar.filter_by",
+        params: &["lookup_dict", "pillar", "merge", "default", "base"],
+        required: 2,
+        run: Run::Data(pillar_filter_by),
+    },
+    Function {
+        name: "config.get",
+        params: CONFIG_GET,
+        required: 1,
+        run: Run::Data(config_get),
+    },
+    Function {
+        name: "config.option",
+        params: OPTION,
+        required: 1,
+        run: Run::Data(config_option),
+    },
+    Function {
+        name: "config.merge",
+        params: OPTION,
+        required: 1,
+        run: Run::Data(config_option),
+    },
 ];
 
 fn map(map: &Map) -> Value {
@@ -43,11 +154,17 @@ fn map(map: &Map) -> Value {
 }
 
 fn keys(map: &Map) -> Value {
-    map.iter().map(|(key, _)| key.clone()).collect::<Vec<_>>().into()
+    map.iter()
+        .map(|(key, _)| key.clone())
+        .collect::<Vec<_>>()
+        .into()
 }
 
 fn sorted_keys(map: &Map) -> Value {
-    let mut names: Vec<String> = map.iter().filter_map(|(k, _)| k.as_str().map(str::to_owned)).collect();
+    let mut names: Vec<String> = map
+        .iter()
+        .filter_map(|(k, _)| k.as_str().map(str::to_owned))
+        .collect();
     names.sort();
     names.into()
 }
@@ -78,7 +195,11 @@ fn pillar_item(scope: &Scope, call: &Call) -> Outcome {
 
 /// Each key with its value.
 fn item(data: &Map, call: &Call) -> Outcome {
-    let default = call.more.get("default").cloned().unwrap_or_else(|| "".into());
+    let default = call
+        .more
+        .get("default")
+        .cloned()
+        .unwrap_or_else(|| "".into());
     let delimiter = call.more.str("delimiter").unwrap_or(":");
     let keys = call.rest.iter().map(text_of);
     let found = keys.map(|key| {
@@ -89,7 +210,9 @@ fn item(data: &Map, call: &Call) -> Outcome {
 }
 
 fn has_value(scope: &Scope, call: &Call) -> Outcome {
-    Ok(traverse_map(&scope.grains, &call.text("key"), ":").is_some_and(|v| v.truthy()).into())
+    Ok(traverse_map(&scope.grains, &call.text("key"), ":")
+        .is_some_and(|v| v.truthy())
+        .into())
 }
 
 fn equals(scope: &Scope, call: &Call) -> Outcome {
@@ -121,15 +244,27 @@ fn filter(data: &Map, lookup: &str, call: &Call) -> Outcome {
     };
     let hit = |value: &Value| {
         let text = text_of(value);
-        table.iter().find(|(key, _)| fnmatch(&text, &text_of(key))).map(|(_, v)| v.clone())
+        table
+            .iter()
+            .find(|(key, _)| fnmatch(&text, &text_of(key)))
+            .map(|(_, v)| v.clone())
     };
     let default = || {
-        let name = call.get("default").cloned().unwrap_or_else(|| "default".into());
-        table.iter().find(|(key, _)| *key == name).map(|(_, v)| v.clone())
+        let name = call
+            .get("default")
+            .cloned()
+            .unwrap_or_else(|| "default".into());
+        table
+            .iter()
+            .find(|(key, _)| *key == name)
+            .map(|(_, v)| v.clone())
     };
     let hit = values.iter().find_map(|v| hit(v).filter(|v| !v.is_nil()));
     let mut result = hit.or_else(default).unwrap_or_default();
-    if let Some(base) = call.some("base").and_then(|name| table.iter().find(|(key, _)| key == name)) {
+    if let Some(base) = call
+        .some("base")
+        .and_then(|name| table.iter().find(|(key, _)| key == name))
+    {
         result = match (result, base.1.clone()) {
             (Value::Nil, base) => base,
             (Value::Map(own), Value::Map(mut base)) => {
@@ -151,10 +286,12 @@ fn filter(data: &Map, lookup: &str, call: &Call) -> Outcome {
             update(&mut own, merge, false);
             Ok(Value::Map(own))
         }
-        (Some(Value::Map(_)), _) => {
-            Err(Fault::Type("Cannot update using non-dict types in dictupdate.update()".into()))
-        }
-        (Some(_), _) => Err(Fault::Other("filter_by merge argument must be a dictionary.".into())),
+        (Some(Value::Map(_)), _) => Err(Fault::Type(
+            "Cannot update using non-dict types in dictupdate.update()".into(),
+        )),
+        (Some(_), _) => Err(Fault::Other(
+            "filter_by merge argument must be a dictionary.".into(),
+        )),
     }
 }
 
@@ -179,14 +316,20 @@ fn pillar_get(scope: &Scope, call: &Call) -> Outcome {
         }
         return Ok(default.cloned().unwrap_or_default());
     }
-    Ok(found.or_else(|| default.cloned()).unwrap_or_else(|| "".into()))
+    Ok(found
+        .or_else(|| default.cloned())
+        .unwrap_or_else(|| "".into()))
 }
 
 fn pillar_raw(scope: &Scope, call: &Call) -> Outcome {
     let Some(key) = call.some("key") else {
         return Ok(map(&scope.pillar));
     };
-    Ok(scope.pillar.get(&text_of(key)).cloned().unwrap_or_else(|| Value::Map(Map::new())))
+    Ok(scope
+        .pillar
+        .get(&text_of(key))
+        .cloned()
+        .unwrap_or_else(|| Value::Map(Map::new())))
 }
 
 /// Options of the master, grains, pillar, in this order.
@@ -198,11 +341,16 @@ fn config_get(scope: &Scope, call: &Call) -> Outcome {
     let found = from(&scope.opts, "omit_opts")
         .or_else(|| from(&scope.grains, "omit_grains"))
         .or_else(|| from(&scope.pillar, "omit_pillar"));
-    Ok(found.or_else(|| call.get("default").cloned()).unwrap_or_else(|| "".into()))
+    Ok(found
+        .or_else(|| call.get("default").cloned())
+        .unwrap_or_else(|| "".into()))
 }
 
 fn config_option(scope: &Scope, call: &Call) -> Outcome {
     let name = call.text("value");
     let found = scope.opts.get(&name).or_else(|| scope.pillar.get(&name));
-    Ok(found.or_else(|| call.get("default")).cloned().unwrap_or_else(|| "".into()))
+    Ok(found
+        .or_else(|| call.get("default"))
+        .cloned()
+        .unwrap_or_else(|| "".into()))
 }

@@ -8,17 +8,79 @@ const TGT: &[&str] = &["tgt", "minion_id"];
 const DATA: &[&str] = &["tgt", "delimiter", "minion_id"];
 
 pub(super) const FUNCTIONS: &[Function] = &[
-    Function { name: "match.compound", params: TGT, required: 1, run: Run::Data(|s, c| is(s, c, "compound")) },
-    Function { name: "match.glob", params: TGT, required: 1, run: Run::Data(|s, c| is(s, c, "glob")) },
-    Function { name: "match.pcre", params: TGT, required: 1, run: Run::Data(|s, c| is(s, c, "pcre")) },
-    Function { name: "match.list", params: TGT, required: 1, run: Run::Data(|s, c| is(s, c, "list")) },
-    Function { name: "match.ipcidr", params: &["tgt"], required: 1, run: Run::Data(|s, c| is(s, c, "ipcidr")) },
-    Function { name: "match.grain", params: DATA, required: 1, run: Run::Data(|s, c| is(s, c, "grain")) },
-    Function { name: "match.grain_pcre", params: DATA, required: 1, run: Run::Data(|s, c| is(s, c, "grain_pcre")) },
-    Function { name: "match.pillar", params: DATA, required: 1, run: Run::Data(|s, c| is(s, c, "pillar")) },
-    Function { name: "match.pillar_pcre", params: DATA, required: 1, run: Run::Data(|s, c| is(s, c, "pillar_pcre")) },
-    Function { name: "match.filter_by", params: &["lookup", "tgt_type", "minion_id", "merge", "merge_lists", "default"], required: 1, run: Run::Data(filter_by) },
-    Function { name: "match.search_by", params: &["lookup", "tgt_type", "minion_id"], required: 1, run: Run::Data(search_by) },
+    Function {
+        name: "match.compound",
+        params: TGT,
+        required: 1,
+        run: Run::Data(|s, c| is(s, c, "compound")),
+    },
+    Function {
+        name: "match.glob",
+        params: TGT,
+        required: 1,
+        run: Run::Data(|s, c| is(s, c, "glob")),
+    },
+    Function {
+        name: "match.pcre",
+        params: TGT,
+        required: 1,
+        run: Run::Data(|s, c| is(s, c, "pcre")),
+    },
+    Function {
+        name: "match.list",
+        params: TGT,
+        required: 1,
+        run: Run::Data(|s, c| is(s, c, "list")),
+    },
+    Function {
+        name: "match.ipcidr",
+        params: &["tgt"],
+        required: 1,
+        run: Run::Data(|s, c| is(s, c, "ipcidr")),
+    },
+    Function {
+        name: "match.grain",
+        params: DATA,
+        required: 1,
+        run: Run::Data(|s, c| is(s, c, "grain")),
+    },
+    Function {
+        name: "match.grain_pcre",
+        params: DATA,
+        required: 1,
+        run: Run::Data(|s, c| is(s, c, "grain_pcre")),
+    },
+    Function {
+        name: "match.pillar",
+        params: DATA,
+        required: 1,
+        run: Run::Data(|s, c| is(s, c, "pillar")),
+    },
+    Function {
+        name: "match.pillar_pcre",
+        params: DATA,
+        required: 1,
+        run: Run::Data(|s, c| is(s, c, "pillar_pcre")),
+    },
+    Function {
+        name: "match.filter_by",
+        params: &[
+            "lookup",
+            "tgt_type",
+            "minion_id",
+            "merge",
+            "merge_lists",
+            "default",
+        ],
+        required: 1,
+        run: Run::Data(filter_by),
+    },
+    Function {
+        name: "match.search_by",
+        params: &["lookup", "tgt_type", "minion_id"],
+        required: 1,
+        run: Run::Data(search_by),
+    },
 ];
 
 struct About<'a> {
@@ -45,7 +107,9 @@ impl Subject for About<'_> {
 }
 
 fn meant(scope: &Scope, call: &Call, tgt: &Value, kind: &str) -> bool {
-    let id = call.some("minion_id").map_or_else(|| scope.id.to_string(), text_of);
+    let id = call
+        .some("minion_id")
+        .map_or_else(|| scope.id.to_string(), text_of);
     let delimiter = call.some("delimiter").map(text_of);
     Target::parse(tgt, kind, delimiter.as_deref()).is_ok_and(|t| t.matches(&About { id, scope }))
 }
@@ -68,7 +132,10 @@ fn filter_by(scope: &Scope, call: &Call) -> Outcome {
     let table = call.get("lookup").and_then(Value::as_map).unwrap_or(&none);
     let kind = kind(call);
     let hit = table.iter().find(|(key, _)| meant(scope, call, key, &kind));
-    let default = call.get("default").cloned().unwrap_or_else(|| "default".into());
+    let default = call
+        .get("default")
+        .cloned()
+        .unwrap_or_else(|| "default".into());
     let found = hit.or_else(|| table.iter().find(|(key, _)| *key == default));
     let found = found.map(|(_, value)| value.clone());
     match (found, call.some("merge")) {
@@ -91,5 +158,9 @@ fn search_by(scope: &Scope, call: &Call) -> Outcome {
         targets.iter().any(|tgt| meant(scope, call, tgt, &kind))
     });
     let names: Vec<Value> = found.map(|(name, _)| name.clone()).collect();
-    Ok(if names.is_empty() { Value::Nil } else { names.into() })
+    Ok(if names.is_empty() {
+        Value::Nil
+    } else {
+        names.into()
+    })
 }

@@ -36,8 +36,11 @@ pub struct Scope {
     /// Renders a text with a pipeline, for `slsutil.renderer`.
     pub render: Rc<Renderer>,
     /// Finds a file of the pillar roots of the running environment.
-    pub find: Rc<dyn Fn(&str) -> Option<super::files::SourceFile>>,
+    pub find: Rc<Finder>,
 }
+
+/// A name below the roots in, its file out.
+pub type Finder = dyn Fn(&str) -> Option<super::files::SourceFile>;
 
 /// Text, its name and a pipeline in; data out.
 pub type Renderer = dyn Fn(&str, &str, &str, &Map) -> Result<Value, String>;
@@ -63,11 +66,13 @@ pub(super) struct Function {
     run: Run,
 }
 
+type Live = fn(&Scope, &mut Cx, &[Option<Obj>]) -> Result<Obj, Error>;
+
 pub(super) enum Run {
     /// Works on copies.
     Data(fn(&Scope, &Call) -> Outcome),
     /// Works on the values of the template themselves.
-    Live(fn(&Scope, &mut Cx, &[Option<Obj>]) -> Result<Obj, Error>),
+    Live(Live),
 }
 
 /// A call of a function: its arguments bound to its parameters.
@@ -103,10 +108,9 @@ impl Call {
         match self.some(name) {
             None => Ok(default),
             Some(Value::Int(i)) => Ok(*i),
-            Some(Value::Str(text)) => text
-                .trim()
-                .parse()
-                .map_err(|_| Fault::Other(format!("invalid literal for int() with base 10: '{text}'"))),
+            Some(Value::Str(text)) => text.trim().parse().map_err(|_| {
+                Fault::Other(format!("invalid literal for int() with base 10: '{text}'"))
+            }),
             Some(_) => Err(Fault::Type(format!("{name} must be a whole number"))),
         }
     }
@@ -134,18 +138,35 @@ const TABLES: &[&[Function]] = &[
 
 /// Functions of stock Salt that reach further than rendering should, or need what is not here.
 const REFUSED: &[&str] = &[
-    "cp.get_file_str", "event.fire", "event.send", "gpg.decrypt", "http.query", "mine.get",
-    "publish.publish", "publish.runner", "saltutil.runner", "saltutil.wheel", "sdb.get",
-    "sdb.get_or_set_hash", "sdb.set", "vault.read_secret",
+    "cp.get_file_str",
+    "event.fire",
+    "event.send",
+    "gpg.decrypt",
+    "http.query",
+    "mine.get",
+    "publish.publish",
+    "publish.runner",
+    "saltutil.runner",
+    "saltutil.wheel",
+    "sdb.get",
+    "sdb.get_or_set_hash",
+    "sdb.set",
+    "vault.read_secret",
 ];
 
 fn find(name: &str) -> Option<&'static Function> {
-    TABLES.iter().flat_map(|table| table.iter()).find(|f| f.name == name)
+    TABLES
+        .iter()
+        .flat_map(|table| table.iter())
+        .find(|f| f.name == name)
 }
 
 fn module_exists(module: &str) -> bool {
     let inside = |name: &str| name.split('.').next() == Some(module);
-    TABLES.iter().flat_map(|table| table.iter()).any(|f| inside(f.name))
+    TABLES
+        .iter()
+        .flat_map(|table| table.iter())
+        .any(|f| inside(f.name))
         || REFUSED.iter().any(|name| inside(name))
 }
 
@@ -181,7 +202,10 @@ impl Object for Salt {
             return Ok(None);
         }
         let salt = Salt(self.0.clone());
-        Ok(Some(Obj::native(Module { salt, name: name.to_owned() })))
+        Ok(Some(Obj::native(Module {
+            salt,
+            name: name.to_owned(),
+        })))
     }
 
     fn contains(&self, _: &mut Cx, item: &Obj) -> Result<Option<bool>, Error> {
@@ -221,7 +245,10 @@ impl Object for Refused {
     }
 
     fn call(&self, _: &mut Cx, _: &Args) -> Result<Obj, Error> {
-        let text = format!("the function {} is not available in templates of this master", self.0);
+        let text = format!(
+            "the function {} is not available in templates of this master",
+            self.0
+        );
         Err(Error::new(ErrorKind::Function, text))
     }
 }
@@ -244,16 +271,19 @@ impl Object for Bound {
         match self.function.run {
             Run::Live(run) => {
                 let short = self.function.name.rsplit('.').next().unwrap_or_default();
-                let bound = args.bind_required(short, self.function.params, self.function.required)?;
+                let bound =
+                    args.bind_required(short, self.function.params, self.function.required)?;
                 run(&self.scope, cx, &bound)
             }
             Run::Data(run) => {
                 let call = self.function.bind(args)?;
-                run(&self.scope, &call).map(Obj::from).map_err(|fault| match fault {
-                    Fault::Function(text) => Error::new(ErrorKind::Function, text),
-                    Fault::Type(text) => Error::type_error(text),
-                    Fault::Other(text) => Error::new(ErrorKind::Other, text),
-                })
+                run(&self.scope, &call)
+                    .map(Obj::from)
+                    .map_err(|fault| match fault {
+                        Fault::Function(text) => Error::new(ErrorKind::Function, text),
+                        Fault::Type(text) => Error::type_error(text),
+                        Fault::Other(text) => Error::new(ErrorKind::Other, text),
+                    })
             }
         }
     }
@@ -262,8 +292,12 @@ impl Object for Bound {
 impl Function {
     fn bind(&self, args: &Args) -> Result<Call, Error> {
         let short = self.name.rsplit('.').next().unwrap_or_default();
-        let named: Vec<&'static str> =
-            self.params.iter().copied().filter(|p| !p.starts_with('*')).collect();
+        let named: Vec<&'static str> = self
+            .params
+            .iter()
+            .copied()
+            .filter(|p| !p.starts_with('*'))
+            .collect();
         let (any, any_named) = (self.params.contains(&"*"), self.params.contains(&"**"));
         let mut plain = args.clone();
         let rest = match any && plain.positional.len() > named.len() {
@@ -272,17 +306,20 @@ impl Function {
         };
         let mut more = Map::new();
         if any_named {
-            let (known, other): (Vec<_>, Vec<_>) =
-                plain.keyword.into_iter().partition(|(name, _)| named.contains(&name.as_ref()));
+            let (known, other): (Vec<_>, Vec<_>) = plain
+                .keyword
+                .into_iter()
+                .partition(|(name, _)| named.contains(&name.as_ref()));
             plain.keyword = known;
             for (name, value) in other {
                 more.set(name.as_ref(), value.to_value()?);
             }
         }
         let bound = plain.bind_required(short, &named, self.required)?;
-        let bound = named.into_iter().zip(bound).map(|(name, value)| {
-            Ok((name, value.map(|v| v.to_value()).transpose()?))
-        });
+        let bound = named
+            .into_iter()
+            .zip(bound)
+            .map(|(name, value)| Ok((name, value.map(|v| v.to_value()).transpose()?)));
         Ok(Call {
             bound: bound.collect::<Result<_, Error>>()?,
             rest: rest.iter().map(Obj::to_value).collect::<Result<_, _>>()?,
@@ -301,16 +338,17 @@ pub(super) fn traverse<'a>(data: &'a Value, key: &str, delimiter: &str) -> Optio
     let mut at = data;
     for word in words {
         at = match at {
-            Value::Map(map) => {
-                map.get(word).or_else(|| {
-                    let number = Value::Int(word.parse().ok()?);
-                    map.iter().find(|(k, _)| *k == number).map(|(_, v)| v)
-                })?
-            }
+            Value::Map(map) => map.get(word).or_else(|| {
+                let number = Value::Int(word.parse().ok()?);
+                map.iter().find(|(k, _)| *k == number).map(|(_, v)| v)
+            })?,
             Value::Array(items) => match word.parse::<i64>() {
                 Ok(n) if n >= 0 => items.get(usize::try_from(n).ok()?)?,
                 Ok(n) => items.get(items.len().checked_sub(usize::try_from(-n).ok()?)?)?,
-                Err(_) => items.iter().filter_map(Value::as_map).find_map(|map| map.get(word))?,
+                Err(_) => items
+                    .iter()
+                    .filter_map(Value::as_map)
+                    .find_map(|map| map.get(word))?,
             },
             _ => return None,
         };
@@ -320,9 +358,14 @@ pub(super) fn traverse<'a>(data: &'a Value, key: &str, delimiter: &str) -> Optio
 
 /// As [`traverse`], at the top of a map.
 pub(super) fn traverse_map(map: &Map, key: &str, delimiter: &str) -> Option<Value> {
-    if let Some(value) = map.get(key).filter(|_| !key.contains(delimiter) || delimiter.is_empty()) {
+    if let Some(value) = map
+        .get(key)
+        .filter(|_| !key.contains(delimiter) || delimiter.is_empty())
+    {
         return Some(value.clone());
     }
-    let (first, rest) = key.split_once(delimiter).filter(|_| !delimiter.is_empty())?;
+    let (first, rest) = key
+        .split_once(delimiter)
+        .filter(|_| !delimiter.is_empty())?;
     traverse(map.get(first)?, rest, delimiter).cloned()
 }

@@ -15,22 +15,63 @@ const PUNCTUATION: &str = "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~";
 const MAX_LENGTH: i64 = 100_000;
 
 pub(super) const FUNCTIONS: &[Function] = &[
-    Function { name: "random.get_str", params: &["length", "chars", "lowercase", "uppercase", "digits", "punctuation", "whitespace", "printable"], required: 0, run: Run::Data(get_str) },
-    Function { name: "random.hash", params: &["value", "algorithm"], required: 1, run: Run::Data(hash) },
-    Function { name: "random.rand_int", params: &["start", "end", "seed"], required: 0, run: Run::Data(rand_int) },
-    Function { name: "random.seed", params: &["range", "hash"], required: 0, run: Run::Data(seed) },
-    Function { name: "random.sample", params: &["value", "size"], required: 2, run: Run::Data(sample) },
+    Function {
+        name: "random.get_str",
+        params: &[
+            "length",
+            "chars",
+            "lowercase",
+            "uppercase",
+            "digits",
+            "punctuation",
+            "whitespace",
+            "printable",
+        ],
+        required: 0,
+        run: Run::Data(get_str),
+    },
+    Function {
+        name: "random.hash",
+        params: &["value", "algorithm"],
+        required: 1,
+        run: Run::Data(hash),
+    },
+    Function {
+        name: "random.rand_int",
+        params: &["start", "end", "seed"],
+        required: 0,
+        run: Run::Data(rand_int),
+    },
+    Function {
+        name: "random.seed",
+        params: &["range", "hash"],
+        required: 0,
+        run: Run::Data(seed),
+    },
+    Function {
+        name: "random.sample",
+        params: &["value", "size"],
+        required: 2,
+        run: Run::Data(sample),
+    },
 ];
 
 fn get_str(_: &Scope, call: &Call) -> Outcome {
     let length = call.int("length", 20)?;
     if !(1..=MAX_LENGTH).contains(&length) {
-        return Err(Fault::Function(format!("length must be from 1 to {MAX_LENGTH}")));
+        return Err(Fault::Function(format!(
+            "length must be from 1 to {MAX_LENGTH}"
+        )));
     }
     let mut chars: Vec<char> = call.text("chars").chars().collect();
     if chars.is_empty() {
         let (lower, upper) = LETTERS.split_at(26);
-        let sets = [("lowercase", lower), ("uppercase", upper), ("digits", DIGITS), ("punctuation", PUNCTUATION)];
+        let sets = [
+            ("lowercase", lower),
+            ("uppercase", upper),
+            ("digits", DIGITS),
+            ("punctuation", PUNCTUATION),
+        ];
         for (name, set) in sets {
             if call.flag(name, true) {
                 chars.extend(set.chars());
@@ -52,7 +93,9 @@ fn hash(_: &Scope, call: &Call) -> Outcome {
     };
     match name.parse::<HashType>() {
         Ok(hash) => Ok(hash.hex(call.text("value").as_bytes()).into()),
-        Err(_) => Err(Fault::Function("You must specify a valid algorithm.".into())),
+        Err(_) => Err(Fault::Function(
+            "You must specify a valid algorithm.".into(),
+        )),
     }
 }
 
@@ -63,7 +106,10 @@ fn rand_int(_: &Scope, call: &Call) -> Outcome {
     }
     match start <= end {
         true => Ok(rand::rngs::OsRng.gen_range(start..=end).into()),
-        false => Err(Fault::Other(format!("empty range for randrange() ({start}, {}, 1)", end.saturating_add(1)))),
+        false => Err(Fault::Other(format!(
+            "empty range for randrange() ({start}, {}, 1)",
+            end.saturating_add(1)
+        ))),
     }
 }
 
@@ -76,7 +122,9 @@ fn seed(scope: &Scope, call: &Call) -> Outcome {
 /// What Python's generator gives first after this seed.
 fn below(seed: &Value, range: i64) -> Result<i64, Fault> {
     let Value::Str(seed) = seed else {
-        return Err(Fault::Function("a seed must be text in templates of this master".into()));
+        return Err(Fault::Function(
+            "a seed must be text in templates of this master".into(),
+        ));
     };
     match u32::try_from(range) {
         Ok(range) if range > 0 => Ok(Mersenne::from_text(seed).below(range).into()),
@@ -86,10 +134,17 @@ fn below(seed: &Value, range: i64) -> Result<i64, Fault> {
 
 fn sample(_: &Scope, call: &Call) -> Outcome {
     let size = usize::try_from(call.int("size", 1)?).unwrap_or(0);
-    let items = call.get("value").and_then(|v| v.as_array()).unwrap_or_default();
+    let items = call
+        .get("value")
+        .and_then(|v| v.as_array())
+        .unwrap_or_default();
     if size > items.len() {
-        return Err(Fault::Other("Sample larger than population or is negative".into()));
+        return Err(Fault::Other(
+            "Sample larger than population or is negative".into(),
+        ));
     }
-    let picked = items.choose_multiple(&mut rand::rngs::OsRng, size).map(text_of);
+    let picked = items
+        .choose_multiple(&mut rand::rngs::OsRng, size)
+        .map(text_of);
     Ok(picked.collect::<Vec<_>>().into())
 }

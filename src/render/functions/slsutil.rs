@@ -6,13 +6,48 @@ use crate::render::pipeline::{render_json, render_yaml};
 use crate::wire::{Map, Value, yaml};
 
 pub(super) const FUNCTIONS: &[Function] = &[
-    Function { name: "slsutil.merge", params: &["obj_a", "obj_b", "strategy", "renderer", "merge_lists"], required: 2, run: Run::Data(merge) },
-    Function { name: "slsutil.merge_all", params: &["lst", "strategy", "renderer", "merge_lists"], required: 1, run: Run::Data(merge_all) },
-    Function { name: "slsutil.renderer", params: &["path", "string", "default_renderer", "**"], required: 0, run: Run::Data(renderer) },
-    Function { name: "slsutil.serialize", params: &["serializer", "obj", "**"], required: 2, run: Run::Data(serialize) },
-    Function { name: "slsutil.deserialize", params: &["serializer", "stream_or_string", "**"], required: 2, run: Run::Data(deserialize) },
-    Function { name: "slsutil.boolstr", params: &["value", "true", "false"], required: 1, run: Run::Data(boolstr) },
-    Function { name: "slsutil.file_exists", params: &["path", "saltenv"], required: 1, run: Run::Data(|s, c| Ok((s.find)(&c.text("path")).is_some().into())) },
+    Function {
+        name: "slsutil.merge",
+        params: &["obj_a", "obj_b", "strategy", "renderer", "merge_lists"],
+        required: 2,
+        run: Run::Data(merge),
+    },
+    Function {
+        name: "slsutil.merge_all",
+        params: &["lst", "strategy", "renderer", "merge_lists"],
+        required: 1,
+        run: Run::Data(merge_all),
+    },
+    Function {
+        name: "slsutil.renderer",
+        params: &["path", "string", "default_renderer", "**"],
+        required: 0,
+        run: Run::Data(renderer),
+    },
+    Function {
+        name: "slsutil.serialize",
+        params: &["serializer", "obj", "**"],
+        required: 2,
+        run: Run::Data(serialize),
+    },
+    Function {
+        name: "slsutil.deserialize",
+        params: &["serializer", "stream_or_string", "**"],
+        required: 2,
+        run: Run::Data(deserialize),
+    },
+    Function {
+        name: "slsutil.boolstr",
+        params: &["value", "true", "false"],
+        required: 1,
+        run: Run::Data(boolstr),
+    },
+    Function {
+        name: "slsutil.file_exists",
+        params: &["path", "saltenv"],
+        required: 1,
+        run: Run::Data(|s, c| Ok((s.find)(&c.text("path")).is_some().into())),
+    },
 ];
 
 fn merger(call: &Call) -> Merger {
@@ -40,7 +75,11 @@ fn merge(_: &Scope, call: &Call) -> Outcome {
 fn merge_all(_: &Scope, call: &Call) -> Outcome {
     let merger = merger(call);
     let mut out = Map::new();
-    for item in call.get("lst").and_then(Value::as_array).unwrap_or_default() {
+    for item in call
+        .get("lst")
+        .and_then(Value::as_array)
+        .unwrap_or_default()
+    {
         out = merger.merge_value(out, item).map_err(|_| not_maps())?;
     }
     Ok(Value::Map(out))
@@ -57,11 +96,19 @@ fn renderer(scope: &Scope, call: &Call) -> Outcome {
             let path = text_of(path);
             let name = path.strip_prefix("salt://").unwrap_or(&path);
             let file = (scope.find)(name);
-            let file = file.ok_or_else(|| Fault::Other(format!("{path} is not found in the pillar roots")))?;
-            (file.text.to_string(), file.path.to_string_lossy().into_owned())
+            let file = file
+                .ok_or_else(|| Fault::Other(format!("{path} is not found in the pillar roots")))?;
+            (
+                file.text.to_string(),
+                file.path.to_string_lossy().into_owned(),
+            )
         }
         (None, Some(string)) => (text_of(string), ":string:".to_owned()),
-        (None, None) => return Err(Fault::Function("either path or string must be given".into())),
+        (None, None) => {
+            return Err(Fault::Function(
+                "either path or string must be given".into(),
+            ));
+        }
     };
     (scope.render)(&text, &name, &pipe, &call.more).map_err(Fault::Other)
 }
@@ -69,9 +116,13 @@ fn renderer(scope: &Scope, call: &Call) -> Outcome {
 fn serialize(_: &Scope, call: &Call) -> Outcome {
     let obj = call.get("obj").cloned().unwrap_or_default();
     match call.text("serializer").as_str() {
-        "json" => serde_json::to_string(&obj).map(Value::from).map_err(|e| Fault::Other(e.to_string())),
+        "json" => serde_json::to_string(&obj)
+            .map(Value::from)
+            .map_err(|e| Fault::Other(e.to_string())),
         "yaml" => Ok(yaml::emit(&obj, true).into()),
-        other => Err(Fault::Function(format!("Serializer '{other}' is not available on this master"))),
+        other => Err(Fault::Function(format!(
+            "Serializer '{other}' is not available on this master"
+        ))),
     }
 }
 
@@ -80,7 +131,11 @@ fn deserialize(_: &Scope, call: &Call) -> Outcome {
     let result = match call.text("serializer").as_str() {
         "json" => render_json(&text),
         "yaml" => render_yaml(&text),
-        other => return Err(Fault::Function(format!("Serializer '{other}' is not available on this master"))),
+        other => {
+            return Err(Fault::Function(format!(
+                "Serializer '{other}' is not available on this master"
+            )));
+        }
     };
     result.map_err(|e| Fault::Other(e.to_string()))
 }
@@ -88,7 +143,9 @@ fn deserialize(_: &Scope, call: &Call) -> Outcome {
 fn boolstr(_: &Scope, call: &Call) -> Outcome {
     let word = |name: &str| call.get(name).cloned().unwrap_or_else(|| name.into());
     let yes = match call.get("value") {
-        Some(Value::Str(text)) => matches!(text.to_lowercase().as_str(), "true" | "yes" | "on" | "1"),
+        Some(Value::Str(text)) => {
+            matches!(text.to_lowercase().as_str(), "true" | "yes" | "on" | "1")
+        }
         other => other.is_some_and(Value::truthy),
     };
     Ok(word(if yes { "true" } else { "false" }))

@@ -62,16 +62,21 @@ impl Cache {
         let key = Value::from(env.map(str::to_owned));
         envs.0.retain(|(name, _)| *name != key);
         envs.0.push((key, pillar.clone().into()));
-        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let now = SystemTime::now()
+            .duration_since(SystemTime::UNIX_EPOCH)
+            .unwrap_or_default();
         let whole = crate::map! {
             DATA => crate::map! {id.as_str() => envs},
             TIME => crate::map! {id.as_str() => now.as_secs_f64()},
         };
         let bytes = msgpack::encode_map(&whole, Profile::Local);
-        let written = make_dir(dir, 0o700)
-            .and_then(|()| write_atomic(&dir.join(id.as_str()), &bytes, 0o600));
+        let written =
+            make_dir(dir, 0o700).and_then(|()| write_atomic(&dir.join(id.as_str()), &bytes, 0o600));
         if let Err(e) = written {
-            log::warn!("the pillar of {id} could not be put into {}: {e}", dir.display());
+            log::warn!(
+                "the pillar of {id} could not be put into {}: {e}",
+                dir.display()
+            );
         }
     }
 
@@ -92,10 +97,17 @@ impl Cache {
             Value::Int(at) => *at as f64,
             _ => return None,
         };
-        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).ok()?;
+        let now = SystemTime::now()
+            .duration_since(SystemTime::UNIX_EPOCH)
+            .ok()?;
         if now.as_secs_f64() - at > self.ttl.as_secs_f64() {
             return None;
         }
-        whole.get_mut(DATA)?.as_map().cloned()?.remove(id.as_str())?.into_map()
+        whole
+            .get_mut(DATA)?
+            .as_map()
+            .cloned()?
+            .remove(id.as_str())?
+            .into_map()
     }
 }

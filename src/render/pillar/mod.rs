@@ -15,9 +15,9 @@ mod variables;
 #[cfg(test)]
 mod tests;
 
+use super::RenderError;
 use super::merge::{Merger, Strategy};
 use super::pipeline::{Pipeline, Source, render_yaml};
-use super::RenderError;
 use crate::config::{MasterConfig, SaltSeries};
 use crate::store::keys::KeyStore;
 use crate::store::minions::MinionCache;
@@ -30,8 +30,8 @@ use std::fmt;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-pub use top::Top;
 use top::Matches;
+pub use top::Top;
 use variables::{Shared, Variables};
 
 /// Rendered texts whose data are held; beyond this all are forgotten.
@@ -147,7 +147,10 @@ impl PillarMaster {
             Some(pillar) => pillar,
             None => {
                 // What is given on the command line belongs to one request only.
-                let plain = PillarRequest { pillar_override: Map::new(), ..request.clone() };
+                let plain = PillarRequest {
+                    pillar_override: Map::new(),
+                    ..request.clone()
+                };
                 let pillar = self.compile(&plain, limit)?;
                 self.cache.put(&request.id, env.as_deref(), &pillar);
                 pillar
@@ -172,7 +175,12 @@ impl PillarMaster {
     /// # Errors
     /// See [`PillarError`].
     pub fn top(&self, request: &PillarRequest) -> Result<(Top, Vec<String>), PillarError> {
-        Compile::new(self, request, Duration::from_secs(self.config.request_timeout)).top()
+        Compile::new(
+            self,
+            request,
+            Duration::from_secs(self.config.request_timeout),
+        )
+        .top()
     }
 }
 
@@ -193,10 +201,15 @@ impl Settings {
         if pillarenv.is_none() && config.pillarenv_from_saltenv {
             pillarenv = request.saltenv.clone();
         }
-        let pillarenv = pillarenv.or_else(|| config.pillarenv.clone()).filter(|env| !env.is_empty());
+        let pillarenv = pillarenv
+            .or_else(|| config.pillarenv.clone())
+            .filter(|env| !env.is_empty());
         let mut roots = config.pillar_roots.0.clone();
         let wanted = pillarenv.as_deref().or(request.saltenv.as_deref());
-        dynamic_env(&mut roots, wanted.filter(|env| !env.is_empty()).unwrap_or("base"));
+        dynamic_env(
+            &mut roots,
+            wanted.filter(|env| !env.is_empty()).unwrap_or("base"),
+        );
         Settings {
             roots,
             saltenv: request.saltenv.clone(),
@@ -207,12 +220,19 @@ impl Settings {
     }
 
     fn roots_of(&self, env: &str) -> Option<&[String]> {
-        self.roots.iter().find(|(name, _)| name == env).map(|(_, dirs)| dirs.as_slice())
+        self.roots
+            .iter()
+            .find(|(name, _)| name == env)
+            .map(|(_, dirs)| dirs.as_slice())
     }
 
     /// `base`, then the other environments in the order of `pillar_roots`.
     fn envs(&self) -> Vec<&str> {
-        let others = self.roots.iter().map(|(env, _)| env.as_str()).filter(|env| *env != "base");
+        let others = self
+            .roots
+            .iter()
+            .map(|(env, _)| env.as_str())
+            .filter(|env| *env != "base");
         std::iter::once("base").chain(others).collect()
     }
 }
@@ -242,7 +262,10 @@ fn with_on_demand(config: &MasterConfig, ext: Option<&Value>) -> Value {
         return entries;
     };
     let allowed = &config.on_demand_ext_pillar;
-    let known = |name: &Value| name.as_str().is_some_and(|n| allowed.iter().any(|a| a == n));
+    let known = |name: &Value| {
+        name.as_str()
+            .is_some_and(|n| allowed.iter().any(|a| a == n))
+    };
     let invalid: Vec<String> = wanted
         .iter()
         .filter(|(name, _)| !known(name))
@@ -379,7 +402,13 @@ impl<'a> Compile<'a> {
         let mut held = self.variables.borrow_mut();
         let make = || {
             let pillar = self.pillar.borrow().clone();
-            Variables::new(&self.master.shared, self.request, &self.settings, pillar, self.deadline)
+            Variables::new(
+                &self.master.shared,
+                self.request,
+                &self.settings,
+                pillar,
+                self.deadline,
+            )
         };
         held.get_or_insert_with(make).clone()
     }

@@ -28,7 +28,11 @@ struct Include {
 
 impl Compile<'_> {
     /// Renders all files a minion gets into one map.
-    pub(super) fn render(&self, matches: &Matches, errors: &mut Vec<String>) -> Result<Map, PillarError> {
+    pub(super) fn render(
+        &self,
+        matches: &Matches,
+        errors: &mut Vec<String>,
+    ) -> Result<Map, PillarError> {
         let mut pillar = self.request.pillar_override.clone();
         for (env, names) in in_order(matches, &self.config().env_order) {
             let mut mods = Mods::new();
@@ -69,12 +73,22 @@ impl Compile<'_> {
         let glob = Glob::new(pattern);
         Ok(match glob.literal() {
             Some(name) => states.get(name).into_iter().cloned().collect(),
-            None => states.iter().filter(|name| glob.matches(name)).cloned().collect(),
+            None => states
+                .iter()
+                .filter(|name| glob.matches(name))
+                .cloned()
+                .collect(),
         })
     }
 
     /// Renders one SLS with what it includes; `None` if it is left out.
-    fn sls(&self, sls: &str, env: &str, mods: &mut Mods, defaults: &Map) -> (Option<Value>, Vec<String>) {
+    fn sls(
+        &self,
+        sls: &str,
+        env: &str,
+        mods: &mut Mods,
+        defaults: &Map,
+    ) -> (Option<Value>, Vec<String>) {
         let mut errors = Vec::new();
         let roots = self.settings.roots_of(env).unwrap_or_default();
         let Some((file, is_init)) = self.master.shared.files.state(roots, sls) else {
@@ -133,7 +147,9 @@ impl Compile<'_> {
             return (Some(Value::Map(state)), errors);
         }
         if self.depth.get() >= MAX_DEPTH {
-            errors.push(format!("SLS '{sls}': more than {MAX_DEPTH} includes within each other"));
+            errors.push(format!(
+                "SLS '{sls}': more than {MAX_DEPTH} includes within each other"
+            ));
             return (Some(Value::Map(state)), errors);
         }
         self.depth.set(self.depth.get() + 1);
@@ -145,7 +161,12 @@ impl Compile<'_> {
 
     /// The error for an SLS that is not there, if it is one.
     fn missing(&self, sls: &str, env: &str, has_roots: bool) -> Option<String> {
-        if self.ignored.borrow().iter().any(|(e, s)| e == env && s == sls) {
+        if self
+            .ignored
+            .borrow()
+            .iter()
+            .any(|(e, s)| e == env && s == sls)
+        {
             log::debug!("Skipping ignored and missing SLS '{sls}' in environment '{env}'");
             return None;
         }
@@ -200,17 +221,14 @@ impl Compile<'_> {
                         part
                     }
                 };
-                match part.filter(Value::truthy) {
-                    Some(Value::Map(part)) => {
-                        let part = nest(part, line.key.as_deref());
-                        let whole = line.key.is_none().then(|| name.clone());
-                        match includes_win {
-                            true => state = self.merger.merge(state, &part),
-                            false => parts.push((part, whole)),
-                        }
+                // What is no map has an error of its own.
+                if let Some(Value::Map(part)) = part.filter(Value::truthy) {
+                    let part = nest(part, line.key.as_deref());
+                    let whole = line.key.is_none().then(|| name.clone());
+                    match includes_win {
+                        true => state = self.merger.merge(state, &part),
+                        false => parts.push((part, whole)),
                     }
-                    // Not a map: its own error says so.
-                    Some(_) | None => {}
                 }
                 errors.extend(last.iter().cloned());
             }
@@ -273,7 +291,11 @@ impl Place<'_> {
 
 impl Include {
     fn read(line: &Value) -> Result<Include, &'static str> {
-        let plain = |sls: &str| Include { sls: sls.to_owned(), key: None, defaults: None };
+        let plain = |sls: &str| Include {
+            sls: sls.to_owned(),
+            key: None,
+            defaults: None,
+        };
         let map = match line {
             Value::Str(sls) => return Ok(plain(sls)),
             Value::Map(map) => map,
@@ -296,13 +318,18 @@ impl Include {
             Some(key) if !key.truthy() => None,
             Some(_) => return Err("the 'key' of a line is no text"),
         };
-        Ok(Include { key, defaults: Some(defaults), ..plain(sls) })
+        Ok(Include {
+            key,
+            defaults: Some(defaults),
+            ..plain(sls)
+        })
     }
 }
 
 fn nest(part: Map, key: Option<&str>) -> Map {
     let Some(key) = key else { return part };
-    key.rsplit(':').fold(part, |inner, key| crate::map! { key => inner })
+    key.rsplit(':')
+        .fold(part, |inner, key| crate::map! { key => inner })
 }
 
 /// Stock Salt's strategy `overwrite` writes into the first of the maps that it merges, which an
@@ -321,7 +348,12 @@ fn no_env(env: &str) -> String {
 
 /// Environments in the order of `env_order`, then the others.
 fn in_order<'a>(matches: &'a Matches, env_order: &[String]) -> Vec<(&'a str, &'a Vec<String>)> {
-    let listed = env_order.iter().filter_map(|env| matches.iter().find(|(name, _)| name == env));
+    let listed = env_order
+        .iter()
+        .filter_map(|env| matches.iter().find(|(name, _)| name == env));
     let others = matches.iter().filter(|(name, _)| !env_order.contains(name));
-    listed.chain(others).map(|(env, names)| (env.as_str(), names)).collect()
+    listed
+        .chain(others)
+        .map(|(env, names)| (env.as_str(), names))
+        .collect()
 }

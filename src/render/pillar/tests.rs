@@ -11,7 +11,10 @@ const LONG: Duration = Duration::from_secs(60);
 fn master(dir: &Path, options: &str) -> PillarMaster {
     let conf = dir.join("conf");
     fs::create_dir_all(&conf).unwrap();
-    let text = format!("root_dir: {0}\ncachedir: {0}/cache\nid: master\n{options}\n", dir.display());
+    let text = format!(
+        "root_dir: {0}\ncachedir: {0}/cache\nid: master\n{options}\n",
+        dir.display()
+    );
     fs::write(conf.join("master"), text).unwrap();
     PillarMaster::new(&MasterConfig::load(&conf, Flavour::Halite).unwrap())
 }
@@ -25,7 +28,10 @@ fn write(dir: &Path, files: &[(&str, &str)]) {
 }
 
 fn request(id: &str) -> PillarRequest {
-    PillarRequest::new(id.parse().unwrap(), crate::map! {"id" => id, "os" => "Debian"})
+    PillarRequest::new(
+        id.parse().unwrap(),
+        crate::map! {"id" => id, "os" => "Debian"},
+    )
 }
 
 fn roots(dir: &Path) -> String {
@@ -39,11 +45,24 @@ fn json(pillar: &Map) -> String {
 #[test]
 fn changed_files_are_read_again() {
     let dir = tempfile::tempdir().unwrap();
-    write(dir.path(), &[("p/top.sls", "base: {'*': [a]}"), ("p/a.sls", "{% include 'b' %}"), ("p/b", "x: 1")]);
+    write(
+        dir.path(),
+        &[
+            ("p/top.sls", "base: {'*': [a]}"),
+            ("p/a.sls", "{% include 'b' %}"),
+            ("p/b", "x: 1"),
+        ],
+    );
     let master = master(dir.path(), &roots(dir.path()));
-    assert_eq!(json(&master.compile(&request("m"), LONG).unwrap()), r#"{"x":1}"#);
+    assert_eq!(
+        json(&master.compile(&request("m"), LONG).unwrap()),
+        r#"{"x":1}"#
+    );
     write(dir.path(), &[("p/b", "x: 2")]);
-    assert_eq!(json(&master.compile(&request("m"), LONG).unwrap()), r#"{"x":2}"#);
+    assert_eq!(
+        json(&master.compile(&request("m"), LONG).unwrap()),
+        r#"{"x":2}"#
+    );
 }
 
 #[test]
@@ -54,7 +73,10 @@ fn nothing_outside_of_the_roots() {
         ("secret.sls", "secret: 1"),
         ("p/a.sls", "{% include '../secret.sls' %}"),
         ("p/b.sls", "include: ['../secret']"),
-        ("p/c.sls", "{% import_yaml '/../secret.sls' as s %}\nc: {{ s }}"),
+        (
+            "p/c.sls",
+            "{% import_yaml '/../secret.sls' as s %}\nc: {{ s }}",
+        ),
     ];
     write(dir.path(), &files);
     let master = master(dir.path(), &roots(dir.path()));
@@ -65,8 +87,14 @@ fn nothing_outside_of_the_roots() {
 #[test]
 fn the_environment_of_a_minion_is_no_path() {
     let dir = tempfile::tempdir().unwrap();
-    write(dir.path(), &[("out/top.sls", "x: {'*': [a]}"), ("out/a.sls", "x: 1")]);
-    let options = format!("pillar_roots: {{__env__: ['{}/in/__env__']}}", dir.path().display());
+    write(
+        dir.path(),
+        &[("out/top.sls", "x: {'*': [a]}"), ("out/a.sls", "x: 1")],
+    );
+    let options = format!(
+        "pillar_roots: {{__env__: ['{}/in/__env__']}}",
+        dir.path().display()
+    );
     let master = master(dir.path(), &options);
     let mut evil = request("m");
     evil.pillarenv = Some("../out".into());
@@ -77,21 +105,34 @@ fn the_environment_of_a_minion_is_no_path() {
 fn ids_do_not_reach_shells() {
     let dir = tempfile::tempdir().unwrap();
     let mark = dir.path().join("mark");
-    let options = format!("{}\next_pillar: [{{cmd_yaml: 'echo id: %s'}}]", roots(dir.path()));
+    let options = format!(
+        "{}\next_pillar: [{{cmd_yaml: 'echo id: %s'}}]",
+        roots(dir.path())
+    );
     let master = master(dir.path(), &options);
     let evil = format!("m;touch {}", mark.file_name().unwrap().to_string_lossy());
     let text = json(&master.compile(&request(&evil), LONG).unwrap());
     assert!(text.contains("cannot stand for %s"), "{text}");
-    assert_eq!(json(&master.compile(&request("m1"), LONG).unwrap()), r#"{"id":"m1"}"#);
+    assert_eq!(
+        json(&master.compile(&request("m1"), LONG).unwrap()),
+        r#"{"id":"m1"}"#
+    );
 }
 
 #[test]
 fn a_slow_source_is_ended() {
     let dir = tempfile::tempdir().unwrap();
-    let options = format!("{}\next_pillar: [{{cmd_yaml: sleep 1000}}, {{cmd_yaml: 'echo a: 1'}}]", roots(dir.path()));
+    let options = format!(
+        "{}\next_pillar: [{{cmd_yaml: sleep 1000}}, {{cmd_yaml: 'echo a: 1'}}]",
+        roots(dir.path())
+    );
     let master = master(dir.path(), &options);
     let began = Instant::now();
-    let text = json(&master.compile(&request("m"), Duration::from_millis(200)).unwrap());
+    let text = json(
+        &master
+            .compile(&request("m"), Duration::from_millis(200))
+            .unwrap(),
+    );
     assert!(text.contains("was killed"), "{text}");
     assert!(began.elapsed() < LONG);
 }
@@ -100,8 +141,14 @@ fn a_slow_source_is_ended() {
 fn cached_until_asked_for_afresh() {
     for backend in ["disk", "memory"] {
         let dir = tempfile::tempdir().unwrap();
-        write(dir.path(), &[("p/top.sls", "base: {'*': [a]}"), ("p/a.sls", "a: 1")]);
-        let options = format!("{}\npillar_cache: true\npillar_cache_backend: {backend}", roots(dir.path()));
+        write(
+            dir.path(),
+            &[("p/top.sls", "base: {'*': [a]}"), ("p/a.sls", "a: 1")],
+        );
+        let options = format!(
+            "{}\npillar_cache: true\npillar_cache_backend: {backend}",
+            roots(dir.path())
+        );
         let master = master(dir.path(), &options);
         let mut request = request("m");
         let ask = |request: &PillarRequest| json(&master.pillar(request, LONG).unwrap());
@@ -120,16 +167,33 @@ fn cached_until_asked_for_afresh() {
 #[test]
 fn functions_that_are_not_here_say_so() {
     let dir = tempfile::tempdir().unwrap();
-    write(dir.path(), &[("p/top.sls", "base: {'*': [a, b]}"), ("p/a.sls", "a: {{ salt['sdb.get']('x') }}"), ("p/b.sls", "#!py\n")]);
+    write(
+        dir.path(),
+        &[
+            ("p/top.sls", "base: {'*': [a, b]}"),
+            ("p/a.sls", "a: {{ salt['sdb.get']('x') }}"),
+            ("p/b.sls", "#!py\n"),
+        ],
+    );
     let options = format!("{}\npillar_safe_render_error: false", roots(dir.path()));
-    let text = json(&master(dir.path(), &options).compile(&request("m"), LONG).unwrap());
-    assert!(text.contains("the function sdb.get is not available in templates"), "{text}");
+    let text = json(
+        &master(dir.path(), &options)
+            .compile(&request("m"), LONG)
+            .unwrap(),
+    );
+    assert!(
+        text.contains("the function sdb.get is not available in templates"),
+        "{text}"
+    );
     assert!(text.contains("\\\"py\\\" is not available"), "{text}");
 }
 
 fn git(dir: &Path, args: &[&str]) {
     let mut command = Command::new("git");
-    command.current_dir(dir).args(["-c", "user.name=t", "-c", "user.email=t@t"]).args(args);
+    command
+        .current_dir(dir)
+        .args(["-c", "user.name=t", "-c", "user.email=t@t"])
+        .args(args);
     assert!(command.output().unwrap().status.success(), "git {args:?}");
 }
 
@@ -139,7 +203,13 @@ fn branches_of_a_repository() {
     let repo = dir.path().join("repo");
     fs::create_dir(&repo).unwrap();
     git(&repo, &["init", "-q", "-b", "main"]);
-    write(&repo, &[("sub/top.sls", "{{ saltenv }}: {'*': [a]}"), ("sub/a.sls", "env: {{ saltenv }}\nid: {{ grains.id }}")]);
+    write(
+        &repo,
+        &[
+            ("sub/top.sls", "{{ saltenv }}: {'*': [a]}"),
+            ("sub/a.sls", "env: {{ saltenv }}\nid: {{ grains.id }}"),
+        ],
+    );
     git(&repo, &["add", "."]);
     git(&repo, &["commit", "-q", "-m", "one"]);
     git(&repo, &["checkout", "-q", "-b", "dev"]);
@@ -169,7 +239,11 @@ fn urls_that_run_programs_are_refused() {
     let dir = tempfile::tempdir().unwrap();
     for url in ["ext::sh -c x", "-u x", "foo://x/y"] {
         let options = format!("ext_pillar: [{{git: ['master {url}']}}]");
-        let text = json(&master(dir.path(), &options).compile(&request("m"), LONG).unwrap());
+        let text = json(
+            &master(dir.path(), &options)
+                .compile(&request("m"), LONG)
+                .unwrap(),
+        );
         assert!(text.contains("has no form that is allowed"), "{text}");
     }
 }
@@ -180,10 +254,20 @@ fn urls_that_run_programs_are_refused() {
 fn cost_of_fifty_items() {
     let dir = tempfile::tempdir().unwrap();
     let item = "item{n}:\n  name: {{ grains['id'] }}-{n}\n  os: {{ grains.get('os', 'none') }}\n  {% if grains.os == 'Debian' %}pkg: apache2{% else %}pkg: httpd{% endif %}\n";
-    let text: String = (0..50).map(|n| item.replace("{n}", &n.to_string())).collect();
-    write(dir.path(), &[("p/top.sls", "base: {'*': [items]}"), ("p/items.sls", &text)]);
+    let text: String = (0..50)
+        .map(|n| item.replace("{n}", &n.to_string()))
+        .collect();
+    write(
+        dir.path(),
+        &[
+            ("p/top.sls", "base: {'*': [items]}"),
+            ("p/items.sls", &text),
+        ],
+    );
     let master = master(dir.path(), &roots(dir.path()));
-    let mut grains: Map = (0..100).map(|n| (format!("grain{n}"), format!("value {n}"))).collect();
+    let mut grains: Map = (0..100)
+        .map(|n| (format!("grain{n}"), format!("value {n}")))
+        .collect();
     grains.set("os", "Debian");
     let count = 200;
     let run = |n: usize| {

@@ -16,9 +16,15 @@ impl From<Top> for Map {
     /// As `pillar.show_top` shows it.
     fn from(top: Top) -> Map {
         let targets = |body: Vec<(Value, Entries)>| {
-            Map(body.into_iter().map(|(target, entries)| (target, entries.into())).collect())
+            Map(body
+                .into_iter()
+                .map(|(target, entries)| (target, entries.into()))
+                .collect())
         };
-        top.0.into_iter().map(|(env, body)| (env, targets(body))).collect()
+        top.0
+            .into_iter()
+            .map(|(env, body)| (env, targets(body)))
+            .collect()
     }
 }
 
@@ -48,7 +54,11 @@ impl Compile<'_> {
         if self.config().pillar_source_merging_strategy != "none" {
             return envs;
         }
-        let only = settings.saltenv.as_deref().filter(|env| !env.is_empty()).unwrap_or("base");
+        let only = settings
+            .saltenv
+            .as_deref()
+            .filter(|env| !env.is_empty())
+            .unwrap_or("base");
         envs.into_iter().filter(|env| env == only).collect()
     }
 
@@ -73,8 +83,13 @@ impl Compile<'_> {
             match self.compile_source(&source) {
                 Ok(top) => tops.push((env.clone(), vec![top_map(top, &file.path)?])),
                 Err(e) => {
-                    log::error!("Pillar rendering failed for minion {}: {e}", self.request.id);
-                    errors.push(format!("Rendering Primary Top file failed, render error:\n{e}"));
+                    log::error!(
+                        "Pillar rendering failed for minion {}: {e}",
+                        self.request.id
+                    );
+                    errors.push(format!(
+                        "Rendering Primary Top file failed, render error:\n{e}"
+                    ));
                     break;
                 }
             }
@@ -125,7 +140,9 @@ impl Compile<'_> {
             };
             match self.compile_source(&source) {
                 Ok(top) => tops.push(top_map(top, &file.path)?),
-                Err(e) => errors.push(format!("Rendering Top file {sls} failed, render error:\n{e}")),
+                Err(e) => errors.push(format!(
+                    "Rendering Top file {sls} failed, render error:\n{e}"
+                )),
             }
         }
         Ok(())
@@ -165,7 +182,9 @@ impl Compile<'_> {
         }
         let sorted = merged.into_iter().map(|(env, mut body)| {
             body.sort_by_key(|(_, order, _)| *order);
-            let body = body.into_iter().map(|(target, _, entries)| (target, entries));
+            let body = body
+                .into_iter()
+                .map(|(target, _, entries)| (target, entries));
             (env, body.collect())
         });
         Ok(Top(sorted.collect()))
@@ -216,9 +235,18 @@ impl Compile<'_> {
     /// The SLS names of the targets that mean this minion.
     pub(super) fn matches(&self, top: &Top) -> Result<Matches, PillarError> {
         let mut matches: Matches = Vec::new();
-        let about = About { request: self.request, pillar: &self.pillar.borrow(), groups: &self.config().nodegroups };
+        let about = About {
+            request: self.request,
+            pillar: &self.pillar.borrow(),
+            groups: &self.config().nodegroups,
+        };
         for (env, body) in &top.0 {
-            if self.settings.pillarenv.as_ref().is_some_and(|only| only != env) {
+            if self
+                .settings
+                .pillarenv
+                .as_ref()
+                .is_some_and(|only| only != env)
+            {
                 continue;
             }
             for (target, entries) in body {
@@ -244,8 +272,12 @@ impl Compile<'_> {
 }
 
 fn top_map(top: Value, path: &std::path::Path) -> Result<Map, PillarError> {
-    top.into_map()
-        .ok_or_else(|| PillarError(format!("{}: a pillar top file must be a map", path.display())))
+    top.into_map().ok_or_else(|| {
+        PillarError(format!(
+            "{}: a pillar top file must be a map",
+            path.display()
+        ))
+    })
 }
 
 /// `int(value)`; what is text but no number is 0, what is neither is refused.
@@ -287,8 +319,13 @@ impl Subject for About<'_> {
 impl About<'_> {
     /// `salt/matchers/confirm_top.py`: the last `match` counts, compound without one.
     fn meant(&self, target: &Value, entries: &[Value]) -> Result<bool, PillarError> {
-        let kinds = entries.iter().filter_map(|entry| entry.as_map()?.get("match"));
-        let kind = kinds.last().map_or(Some("compound"), Value::as_str).unwrap_or("?");
+        let kinds = entries
+            .iter()
+            .filter_map(|entry| entry.as_map()?.get("match"));
+        let kind = kinds
+            .last()
+            .map_or(Some("compound"), Value::as_str)
+            .unwrap_or("?");
         // Masters hold no such data of minions.
         if kind == "data" {
             return Ok(false);

@@ -107,7 +107,13 @@ impl Variables {
             whitelist: config.renderer_whitelist.clone(),
         };
         let saltenv = self.running.borrow().clone();
-        let source = Source { text, path, saltenv: &saltenv, sls: "", defaults: more };
+        let source = Source {
+            text,
+            path,
+            saltenv: &saltenv,
+            sls: "",
+            defaults: more,
+        };
         pipeline.compile(&source, self)
     }
 }
@@ -152,7 +158,11 @@ impl Templates for Variables {
 /// The options as `Pillar.__gen_opts` changes them; the grains follow.
 fn options(opts: &Map, request: &PillarRequest, settings: &Settings) -> Map {
     let mut opts = opts.clone();
-    let roots: Map = settings.roots.iter().map(|(env, dirs)| (env.as_str(), dirs.clone())).collect();
+    let roots: Map = settings
+        .roots
+        .iter()
+        .map(|(env, dirs)| (env.as_str(), dirs.clone()))
+        .collect();
     opts.set("pillar_roots", roots);
     opts.set("file_client", "local");
     opts.set("grains", (*request.grains).clone());

@@ -12,8 +12,19 @@ use crate::wire::{Map, Value, shlex, yaml};
 
 /// Variables that Salt sets to `C` for commands (`salt/modules/cmdmod.py _run`).
 const LOCALE: &[&str] = &[
-    "LC_CTYPE", "LC_NUMERIC", "LC_TIME", "LC_COLLATE", "LC_MONETARY", "LC_MESSAGES", "LC_PAPER",
-    "LC_NAME", "LC_ADDRESS", "LC_TELEPHONE", "LC_MEASUREMENT", "LC_IDENTIFICATION", "LANGUAGE",
+    "LC_CTYPE",
+    "LC_NUMERIC",
+    "LC_TIME",
+    "LC_COLLATE",
+    "LC_MONETARY",
+    "LC_MESSAGES",
+    "LC_PAPER",
+    "LC_NAME",
+    "LC_ADDRESS",
+    "LC_TELEPHONE",
+    "LC_MEASUREMENT",
+    "LC_IDENTIFICATION",
+    "LANGUAGE",
 ];
 
 /// Runs in a shell; standard output is YAML.
@@ -33,7 +44,13 @@ pub(super) fn yaml(compile: &Compile, _: &Map, args: &Args) -> Given {
 pub(super) fn json(compile: &Compile, _: &Map, args: &Args) -> Given {
     let command = command(compile, args)?;
     let argv = shlex::split(&command)?;
-    let output = run(compile, Helper { merge: true, ..Helper::new(argv) })?;
+    let output = run(
+        compile,
+        Helper {
+            merge: true,
+            ..Helper::new(argv)
+        },
+    )?;
     let text = String::from_utf8_lossy(&output.stdout);
     Ok(render_json(text.trim_end()).unwrap_or_else(|e| {
         log::error!("JSON data from '{command}' failed to parse: {e}");
@@ -57,7 +74,10 @@ fn command(compile: &Compile, args: &Args) -> Result<String, String> {
 fn run(compile: &Compile, helper: Helper) -> Result<Output, String> {
     let c = || Some("C".to_owned());
     let helper = Helper {
-        env: LOCALE.iter().map(|name| ((*name).to_owned(), c())).collect(),
+        env: LOCALE
+            .iter()
+            .map(|name| ((*name).to_owned(), c()))
+            .collect(),
         ..helper
     };
     let output = helper.run(compile.left()).map_err(|e| e.to_string())?;

@@ -13,8 +13,14 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 pub(super) const ARGS: &[&str] = &[
-    "root_dir", "follow_dir_links", "debug", "keep_newline", "render_default",
-    "renderer_blacklist", "renderer_whitelist", "template",
+    "root_dir",
+    "follow_dir_links",
+    "debug",
+    "keep_newline",
+    "render_default",
+    "renderer_blacklist",
+    "renderer_whitelist",
+    "template",
 ];
 
 /// Deepest directory.
@@ -44,7 +50,9 @@ fn dirs(compile: &Compile, args: &Args) -> Result<Vec<PathBuf>, String> {
         return Ok(Vec::new());
     };
     let Some(roots) = compile.settings.roots_of(env) else {
-        log::error!("file_tree: root_dir is relative but no pillar_roots are specified for pillarenv {env}");
+        log::error!(
+            "file_tree: root_dir is relative but no pillar_roots are specified for pillarenv {env}"
+        );
         return Ok(Vec::new());
     };
     let mut dirs: Vec<PathBuf> = roots.iter().map(|r| Path::new(r).join(root)).collect();
@@ -55,10 +63,16 @@ fn dirs(compile: &Compile, args: &Args) -> Result<Vec<PathBuf>, String> {
 fn of_dir(compile: &Compile, args: &Args, root: &Path) -> Result<Map, String> {
     let mut pillar = Map::new();
     if !root.is_dir() {
-        log::error!("file_tree: root_dir {} does not exist or is not a directory", root.display());
+        log::error!(
+            "file_tree: root_dir {} does not exist or is not a directory",
+            root.display()
+        );
         return Ok(pillar);
     }
-    if !matches!(args.0.get("keep_newline"), None | Some(Value::Bool(_) | Value::Array(_))) {
+    if !matches!(
+        args.0.get("keep_newline"),
+        None | Some(Value::Bool(_) | Value::Array(_))
+    ) {
         log::error!("file_tree: keep_newline must be either True/False or a list of file globs");
         return Ok(pillar);
     }
@@ -66,9 +80,16 @@ fn of_dir(compile: &Compile, args: &Args, root: &Path) -> Result<Map, String> {
     if let Ok(entries) = fs::read_dir(&groups)
         && !compile.config().nodegroups.is_empty()
     {
-        for name in entries.flatten().filter_map(|e| e.file_name().into_string().ok()) {
+        for name in entries
+            .flatten()
+            .filter_map(|e| e.file_name().into_string().ok())
+        {
             if member(compile, &name) {
-                update(&mut pillar, &Tree::new(compile, args).read(&groups.join(&name))?, false);
+                update(
+                    &mut pillar,
+                    &Tree::new(compile, args).read(&groups.join(&name))?,
+                    false,
+                );
             }
         }
     }
@@ -76,7 +97,10 @@ fn of_dir(compile: &Compile, args: &Args, root: &Path) -> Result<Map, String> {
     if host.is_dir() {
         update(&mut pillar, &Tree::new(compile, args).read(&host)?, false);
     } else if host.exists() {
-        log::error!("file_tree: {} exists, but is not a directory", host.display());
+        log::error!(
+            "file_tree: {} exists, but is not a directory",
+            host.display()
+        );
     }
     Ok(pillar)
 }
@@ -118,7 +142,10 @@ impl<'a, 'b> Tree<'a, 'b> {
     /// Directories come first, then files, each in the order of the file system.
     fn dir(&mut self, dir: &Path, prefix: &str, depth: usize) -> Result<Map, String> {
         if depth > MAX_DEPTH {
-            return Err(format!("{} lies deeper than {MAX_DEPTH} directories", dir.display()));
+            return Err(format!(
+                "{} lies deeper than {MAX_DEPTH} directories",
+                dir.display()
+            ));
         }
         let entries = match fs::read_dir(dir) {
             Ok(entries) => entries,
@@ -130,7 +157,9 @@ impl<'a, 'b> Tree<'a, 'b> {
         let mut map = Map::new();
         let mut files = Vec::new();
         for entry in entries.flatten() {
-            let Ok(name) = entry.file_name().into_string() else { continue };
+            let Ok(name) = entry.file_name().into_string() else {
+                continue;
+            };
             let path = entry.path();
             if !path.is_dir() {
                 files.push((name, path));
@@ -164,10 +193,15 @@ impl<'a, 'b> Tree<'a, 'b> {
         let mut bytes = Vec::new();
         let file = fs::File::open(path).map_err(|e| e.to_string())?;
         let room = MAX_OCTETS.saturating_sub(self.octets);
-        let read = file.take(room + 1).read_to_end(&mut bytes).map_err(|e| e.to_string())?;
+        let read = file
+            .take(room + 1)
+            .read_to_end(&mut bytes)
+            .map_err(|e| e.to_string())?;
         self.octets += read as u64;
         if self.octets > MAX_OCTETS {
-            return Err(format!("with it, the files hold more than {MAX_OCTETS} octets"));
+            return Err(format!(
+                "with it, the files hold more than {MAX_OCTETS} octets"
+            ));
         }
         let keeps = match &self.keep {
             None => true,
@@ -192,6 +226,8 @@ impl<'a, 'b> Tree<'a, 'b> {
             sls: "",
             defaults: &none,
         };
-        pipeline.compile(&source, &*self.compile.variables()).map_err(|e| e.to_string())
+        pipeline
+            .compile(&source, &*self.compile.variables())
+            .map_err(|e| e.to_string())
     }
 }

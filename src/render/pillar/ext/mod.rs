@@ -22,11 +22,31 @@ struct Source {
 }
 
 const SOURCES: &[Source] = &[
-    Source { name: "cmd_json", args: &["command"], run: commands::json },
-    Source { name: "cmd_yaml", args: &["command"], run: commands::yaml },
-    Source { name: "file_tree", args: file_tree::ARGS, run: file_tree::run },
-    Source { name: "git", args: git::ARGS, run: git::run },
-    Source { name: "nodegroups", args: &["pillar_name"], run: nodegroups::run },
+    Source {
+        name: "cmd_json",
+        args: &["command"],
+        run: commands::json,
+    },
+    Source {
+        name: "cmd_yaml",
+        args: &["command"],
+        run: commands::yaml,
+    },
+    Source {
+        name: "file_tree",
+        args: file_tree::ARGS,
+        run: file_tree::run,
+    },
+    Source {
+        name: "git",
+        args: git::ARGS,
+        run: git::run,
+    },
+    Source {
+        name: "nodegroups",
+        args: &["pillar_name"],
+        run: nodegroups::run,
+    },
 ];
 
 /// The arguments of one entry, under their names.
@@ -54,7 +74,11 @@ impl Args {
             single => std::slice::from_ref(single),
         };
         if list.len() > names.len() {
-            return Err(format!("it takes {} arguments, {} are given", names.len(), list.len()));
+            return Err(format!(
+                "it takes {} arguments, {} are given",
+                names.len(),
+                list.len()
+            ));
         }
         for (name, value) in names.iter().zip(list) {
             args.set(*name, value.clone());
@@ -81,7 +105,11 @@ impl Args {
 
 impl Compile<'_> {
     /// Merges what the external pillars give into `pillar`.
-    pub(super) fn ext_pillar(&self, pillar: Map, errors: &mut Vec<String>) -> Result<Map, PillarError> {
+    pub(super) fn ext_pillar(
+        &self,
+        pillar: Map,
+        errors: &mut Vec<String>,
+    ) -> Result<Map, PillarError> {
         const MALFORMED: &str = "The \"ext_pillar\" option is malformed";
         let entries = match &self.settings.ext_pillar {
             Value::Array(entries) => entries,
@@ -113,7 +141,8 @@ impl Compile<'_> {
             match given.filter(Value::truthy) {
                 Some(Value::Map(given)) => pillar = self.merger.merge(pillar, &given),
                 Some(_) => {
-                    let names: Vec<_> = entry.iter().filter_map(|(name, _)| name.as_str()).collect();
+                    let names: Vec<_> =
+                        entry.iter().filter_map(|(name, _)| name.as_str()).collect();
                     errors.push(format!(
                         "Failed to load ext_pillar {}: it did not give a dictionary",
                         names.join(", ")
@@ -128,7 +157,10 @@ impl Compile<'_> {
     fn external(&self, name: &str, given: &Value, pillar: &Map) -> Given {
         let Some(source) = SOURCES.iter().find(|s| s.name == name) else {
             let known: Vec<_> = SOURCES.iter().map(|s| s.name).collect();
-            return Err(format!("it is not available on this master, which has {}", known.join(", ")));
+            return Err(format!(
+                "it is not available on this master, which has {}",
+                known.join(", ")
+            ));
         };
         let args = Args::read(source.args, given)?;
         (source.run)(self, pillar, &args)

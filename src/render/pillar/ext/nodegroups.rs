@@ -9,7 +9,10 @@ use crate::wire::{Map, Value};
 use std::sync::Arc;
 
 pub(super) fn run(compile: &Compile, _: &Map, args: &Args) -> Given {
-    let name = args.text("pillar_name")?.filter(|n| !n.is_empty()).unwrap_or("nodegroups");
+    let name = args
+        .text("pillar_name")?
+        .filter(|n| !n.is_empty())
+        .unwrap_or("nodegroups");
     let mut inside: Vec<Value> = Vec::new();
     for (group, _) in compile.config().nodegroups.iter() {
         if group.as_str().is_some_and(|group| member(compile, group)) {
@@ -28,7 +31,11 @@ pub(super) fn member(compile: &Compile, group: &str) -> bool {
     };
     let master = compile.master;
     let id = &compile.request.id;
-    if !master.keys.get(KeyState::Accepted, id).is_ok_and(|key| key.is_some()) {
+    if !master
+        .keys
+        .get(KeyState::Accepted, id)
+        .is_ok_and(|key| key.is_some())
+    {
         return false;
     }
     let known = Known {

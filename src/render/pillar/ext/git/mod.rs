@@ -37,7 +37,11 @@ impl Remote {
         let (branch, url) = name.split_once(char::is_whitespace).unwrap_or(("", name));
         let mut remote = Remote {
             url: url.trim().to_owned(),
-            branch: if branch.is_empty() { config.git_pillar_branch.clone() } else { branch.to_owned() },
+            branch: if branch.is_empty() {
+                config.git_pillar_branch.clone()
+            } else {
+                branch.to_owned()
+            },
             base: config.git_pillar_base.clone(),
             env: config.git_pillar_env.clone(),
             root: config.git_pillar_root.clone(),
@@ -53,7 +57,11 @@ impl Remote {
                     remote.ssl_verify = value.truthy();
                     continue;
                 }
-                other => return Err(format!("the option '{other}' of {url} is not available on this master")),
+                other => {
+                    return Err(format!(
+                        "the option '{other}' of {url} is not available on this master"
+                    ));
+                }
             };
             *slot = super::super::super::functions::text_of(value);
         }
@@ -82,7 +90,10 @@ impl Remote {
 }
 
 fn wanted_env(settings: &Settings) -> &str {
-    let env = settings.pillarenv.as_deref().or(settings.saltenv.as_deref());
+    let env = settings
+        .pillarenv
+        .as_deref()
+        .or(settings.saltenv.as_deref());
     env.filter(|env| !env.is_empty()).unwrap_or("base")
 }
 
@@ -93,7 +104,10 @@ fn flat(options: &Value) -> Result<Map, String> {
         Value::Array(list) => {
             let maps = list.iter().map(Value::as_map).collect::<Option<Vec<_>>>();
             let maps = maps.ok_or("the options of a repository are a list of maps")?;
-            Ok(Map(maps.into_iter().flat_map(|map| map.0.clone()).collect()))
+            Ok(Map(maps
+                .into_iter()
+                .flat_map(|map| map.0.clone())
+                .collect()))
         }
         Value::Nil => Ok(Map::new()),
         _ => Err("the options of a repository are a list of maps".into()),
@@ -103,7 +117,12 @@ fn flat(options: &Value) -> Result<Map, String> {
 pub(super) fn run(compile: &Compile, _: &Map, args: &Args) -> Given {
     let config = compile.config();
     let mut dirs: Vec<(String, String)> = Vec::new();
-    for entry in args.0.get("*").and_then(Value::as_array).unwrap_or_default() {
+    for entry in args
+        .0
+        .get("*")
+        .and_then(Value::as_array)
+        .unwrap_or_default()
+    {
         let remote = Remote::read(compile, entry)?;
         let target = remote.target(&compile.settings);
         let repo = Repo::new(config, &remote.url, remote.ssl_verify)?;
@@ -115,8 +134,15 @@ pub(super) fn run(compile: &Compile, _: &Map, args: &Args) -> Given {
         if root.split('/').any(|part| part == "..") {
             return Err(format!("the root '{root}' leads out of its repository"));
         }
-        let dir = if root.is_empty() { tree } else { tree.join(root) };
-        dirs.push((dir.to_string_lossy().into_owned(), remote.env(&compile.settings, &target)));
+        let dir = if root.is_empty() {
+            tree
+        } else {
+            tree.join(root)
+        };
+        dirs.push((
+            dir.to_string_lossy().into_owned(),
+            remote.env(&compile.settings, &target),
+        ));
     }
     let merger = Merger {
         strategy: Strategy::of(&config.pillar_source_merging_strategy, "yaml"),
@@ -124,12 +150,21 @@ pub(super) fn run(compile: &Compile, _: &Map, args: &Args) -> Given {
     };
     let mut pillar = Map::new();
     for (dir, env) in &dirs {
-        if compile.settings.pillarenv.as_ref().is_some_and(|only| only != env) {
+        if compile
+            .settings
+            .pillarenv
+            .as_ref()
+            .is_some_and(|only| only != env)
+        {
             continue;
         }
         let mut roots = vec![dir.clone()];
         if config.git_pillar_includes {
-            roots.extend(dirs.iter().filter(|(d, e)| e == env && d != dir).map(|(d, _)| d.clone()));
+            roots.extend(
+                dirs.iter()
+                    .filter(|(d, e)| e == env && d != dir)
+                    .map(|(d, _)| d.clone()),
+            );
         }
         let settings = Settings {
             roots: vec![(env.clone(), roots)],

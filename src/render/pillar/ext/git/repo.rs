@@ -13,7 +13,13 @@ use std::time::{Duration, SystemTime};
 /// Protocols that a URL may name, and that a server may lead to.
 const PROTOCOLS: &str = "https:http:ssh:git:file";
 /// Variables that would point git elsewhere.
-const UNWANTED: &[&str] = &["GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_CONFIG_GLOBAL", "GIT_SSH_COMMAND"];
+const UNWANTED: &[&str] = &[
+    "GIT_DIR",
+    "GIT_WORK_TREE",
+    "GIT_INDEX_FILE",
+    "GIT_CONFIG_GLOBAL",
+    "GIT_SSH_COMMAND",
+];
 /// Trees of one repository that are kept.
 const TREES: usize = 20;
 
@@ -31,10 +37,16 @@ impl Repo {
         let known = scheme.is_none_or(|s| PROTOCOLS.split(':').any(|p| p == s));
         // Without a scheme it is a path or the short form of ssh; `name::` would run a helper.
         if !known || url.is_empty() || url.starts_with('-') || url.contains("::") {
-            return Err(format!("the URL {} has no form that is allowed", hidden(url)));
+            return Err(format!(
+                "the URL {} has no form that is allowed",
+                hidden(url)
+            ));
         }
         Ok(Repo {
-            dir: config.cachedir.join("git_pillar").join(HashType::Sha256.hex(url.as_bytes())),
+            dir: config
+                .cachedir
+                .join("git_pillar")
+                .join(HashType::Sha256.hex(url.as_bytes())),
             url: url.to_owned(),
             interval: Duration::from_secs(config.git_pillar_update_interval),
             ssl_verify,
@@ -80,7 +92,10 @@ impl Repo {
         let Some(_lock) = InstanceLock::take(&self.dir.join("lock")).map_err(text)? else {
             return match age {
                 Some(_) => Ok(()),
-                None => Err(format!("{} is being fetched for the first time", self.shown())),
+                None => Err(format!(
+                    "{} is being fetched for the first time",
+                    self.shown()
+                )),
             };
         };
         let result = self.fetch_now(limit);
@@ -100,7 +115,17 @@ impl Repo {
             self.git(None, &["init", "--bare", "--quiet", "."], limit)?;
         }
         let refs = ["+refs/heads/*:refs/heads/*", "+refs/tags/*:refs/tags/*"];
-        let fetch = ["fetch", "--quiet", "--prune", "--no-tags", "--force", "--", &self.url, refs[0], refs[1]];
+        let fetch = [
+            "fetch",
+            "--quiet",
+            "--prune",
+            "--no-tags",
+            "--force",
+            "--",
+            &self.url,
+            refs[0],
+            refs[1],
+        ];
         self.git(None, &fetch, limit).map(drop)
     }
 
@@ -109,7 +134,9 @@ impl Repo {
             let wanted = format!("{place}{name}^{{commit}}");
             let found = self.git(None, &["rev-parse", "--verify", "--quiet", &wanted], limit);
             match found.map(|text| text.trim().to_owned()) {
-                Ok(commit) if commit.len() >= 40 && commit.bytes().all(|b| b.is_ascii_hexdigit()) => {
+                Ok(commit)
+                    if commit.len() >= 40 && commit.bytes().all(|b| b.is_ascii_hexdigit()) =>
+                {
                     return Ok(Some(commit));
                 }
                 _ => {}
@@ -129,7 +156,11 @@ impl Repo {
         let work = fresh.to_string_lossy();
         let index_text = index.to_string_lossy();
         let env = [("GIT_WORK_TREE", &*work), ("GIT_INDEX_FILE", &*index_text)];
-        let done = self.git(Some(&env), &["checkout", "--quiet", "--force", commit, "--", "."], limit);
+        let done = self.git(
+            Some(&env),
+            &["checkout", "--quiet", "--force", commit, "--", "."],
+            limit,
+        );
         // Whether it was made or not, it has served.
         let _ = std::fs::remove_file(&index);
         let placed = done.and_then(|_| std::fs::rename(&fresh, tree).map_err(text));
@@ -140,14 +171,32 @@ impl Repo {
         if tree.is_dir() { Ok(()) } else { placed }
     }
 
-    fn git(&self, env: Option<&[(&str, &str)]>, args: &[&str], limit: Duration) -> Result<String, String> {
+    fn git(
+        &self,
+        env: Option<&[(&str, &str)]>,
+        args: &[&str],
+        limit: Duration,
+    ) -> Result<String, String> {
         let mirror = self.mirror();
         make_dir(&mirror, 0o700).map_err(|e| format!("{}: {e}", mirror.display()))?;
-        let fixed = ["git", "--no-pager", "-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false",
-            "-c", "gc.autoDetach=false", "-c", "core.symlinks=true"];
+        let fixed = [
+            "git",
+            "--no-pager",
+            "-c",
+            "core.hooksPath=/dev/null",
+            "-c",
+            "core.fsmonitor=false",
+            "-c",
+            "gc.autoDetach=false",
+            "-c",
+            "core.symlinks=true",
+        ];
         let mut helper = Helper::new(fixed.iter().chain(args).map(|a| (*a).to_owned()));
         let set = |name: &str, value: &str| (name.to_owned(), Some(value.to_owned()));
-        helper.env = UNWANTED.iter().map(|name| ((*name).to_owned(), None)).collect();
+        helper.env = UNWANTED
+            .iter()
+            .map(|name| ((*name).to_owned(), None))
+            .collect();
         helper.env.extend([
             set("GIT_DIR", "."),
             set("GIT_TERMINAL_PROMPT", "0"),
@@ -159,12 +208,20 @@ impl Repo {
         if !self.ssl_verify {
             helper.env.push(set("GIT_SSL_NO_VERIFY", "1"));
         }
-        helper.env.extend(env.unwrap_or_default().iter().map(|(name, value)| set(name, value)));
+        helper.env.extend(
+            env.unwrap_or_default()
+                .iter()
+                .map(|(name, value)| set(name, value)),
+        );
         helper.cwd = Some(mirror.to_string_lossy().into_owned());
         let output = helper.run(limit).map_err(|e| e.to_string())?;
         if output.code != 0 {
             let why = String::from_utf8_lossy(&output.stderr).replace(&self.url, &self.shown());
-            return Err(format!("git {}: {}", args.first().unwrap_or(&""), why.trim()));
+            return Err(format!(
+                "git {}: {}",
+                args.first().unwrap_or(&""),
+                why.trim()
+            ));
         }
         Ok(String::from_utf8_lossy(&output.stdout).into_owned())
     }
@@ -172,7 +229,9 @@ impl Repo {
 
 /// Removes the oldest trees when there are many.
 fn tidy(trees: &Path) {
-    let Ok(entries) = std::fs::read_dir(trees) else { return };
+    let Ok(entries) = std::fs::read_dir(trees) else {
+        return;
+    };
     let mut dirs: Vec<(SystemTime, PathBuf)> = entries
         .flatten()
         .filter_map(|e| Some((e.metadata().ok()?.modified().ok()?, e.path())))
@@ -186,7 +245,9 @@ fn tidy(trees: &Path) {
 
 fn hidden(url: &str) -> String {
     match (url.split_once("://"), url.rsplit_once('@')) {
-        (Some((scheme, rest)), Some((_, host))) if rest.contains('@') => format!("{scheme}://***@{host}"),
+        (Some((scheme, rest)), Some((_, host))) if rest.contains('@') => {
+            format!("{scheme}://***@{host}")
+        }
         _ => url.to_owned(),
     }
 }
