@@ -1,7 +1,8 @@
 //! Stock Salt and halite in one fleet, in any mix.
 //!
 //! One master with three minions (stock 3006, stock 3008, halite) per test, and every command
-//! line tool that speaks to it. Needs stock Salt (see `common`).
+//! line tool that speaks to it; a small fleet of stock 3007 beside. Needs stock Salt (see
+//! `common`).
 
 mod common;
 
@@ -11,6 +12,8 @@ mod fleet;
 mod jobs;
 #[path = "slow_interop/life.rs"]
 mod life;
+#[path = "slow_interop/middle.rs"]
+mod middle;
 
 use common::{Checks, Master, Stock};
 use fleet::Fleet;
@@ -66,4 +69,11 @@ fn stock_master_3006() {
     let Some((old, new)) = stock() else { return };
     let master = Master::stock(&old, &format!("{MASTER}salt_series: '3006'"));
     whole_matrix(master, &old, &old, &new);
+}
+
+#[test]
+fn halite_master_as_3007() {
+    if let Some(stock) = Stock::find("3007") {
+        middle::all(&stock);
+    }
 }

@@ -157,7 +157,7 @@ pub fn parse_input(data: &[u8]) {
         let _ = yaml::yamlify_arg(word);
         let _ = yaml::parse_kwarg(word);
     }
-    let _ = yaml::parse_input(&words);
+    let _ = yaml::parse_input(&words, &["a"]);
 }
 
 /// The load of a return, after it has been decrypted.

@@ -1,6 +1,9 @@
 //! `halite-call`: the `salt-call` command (`salt/cli/caller.py`).
 
-use super::common::{Common, LogSettings, OutputConfig, OutputOptions, fail, parse};
+use super::common::{
+    Accepted, ArgumentOptions, Common, LogSettings, OutputConfig, OutputOptions, fail,
+};
+use super::start::{self, start};
 use crate::config::{MinionConfig, load_minion};
 use crate::minion::ask::Stop;
 use crate::minion::channel::{Channel, Reply};
@@ -12,7 +15,7 @@ use crate::sys::signals::StopFlag;
 use crate::wire::ids::{JidClock, MinionId};
 use crate::wire::yaml::parse_input;
 use crate::wire::{Map, Value};
-use clap::{CommandFactory, Parser};
+use clap::Parser;
 use std::io::Write;
 use std::sync::Arc;
 
@@ -33,6 +36,12 @@ use std::sync::Arc;
 struct Options {
     #[command(flatten)]
     common: Common,
+
+    #[command(flatten)]
+    arguments: ArgumentOptions,
+
+    #[command(flatten)]
+    accepted: Accepted,
 
     #[command(flatten)]
     output: OutputOptions,
@@ -80,18 +89,15 @@ struct Options {
 
 /// The command with its options.
 pub(super) fn command() -> clap::Command {
-    Options::command()
+    start::command::<Options>()
 }
 
 /// Runs the command and returns its exit status.
 pub fn run() -> i32 {
-    let options: Options = match parse() {
+    let options: Options = match start() {
         Ok(options) => options,
         Err(status) => return status,
     };
-    if let Err(status) = options.common.check_dir() {
-        return status;
-    }
     match call(&options) {
         Ok(status) => status,
         Err(e) => {
@@ -149,7 +155,12 @@ fn call(options: &Options) -> Result<i32, MinionError> {
     // Where the directory cannot be written, find_job does not see this call, and that is all.
     let noted =
         !local && proc::write(&config.cachedir, jid.as_str(), &load, std::process::id()).is_ok();
-    let outcome = job::guarded(&ctx, fun, &wire_args(args), &config.disable_modules);
+    let outcome = job::guarded(
+        &ctx,
+        fun,
+        &wire_args(args, &options.arguments.verbatim()),
+        &config.disable_modules,
+    );
     if noted && let Err(e) = proc::remove(&config.cachedir, jid.as_str()) {
         log::warn!("the file of job {jid} cannot be removed: {e}");
     }
@@ -212,8 +223,8 @@ fn load(options: &Options) -> Result<MinionConfig, MinionError> {
 
 /// Arguments as they travel: keyword arguments are one map at the end (`salt/utils/args.py
 /// condition_input`).
-fn wire_args(args: &[String]) -> Vec<Value> {
-    let (mut positional, keywords) = parse_input(args);
+fn wire_args(args: &[String], verbatim: &[&str]) -> Vec<Value> {
+    let (mut positional, keywords) = parse_input(args, verbatim);
     if !keywords.is_empty() {
         let mut map = keywords;
         map.set("__kwarg__", true);

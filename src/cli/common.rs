@@ -1,7 +1,7 @@
 //! What all commands share: the configuration directory, log options, exit codes.
 
 use crate::sys::logging::{self, LogOptions};
-use clap::Parser;
+use clap::ArgAction;
 use std::path::PathBuf;
 
 /// Exit status of a wrong command line (`EX_USAGE`), as Salt's.
@@ -14,6 +14,10 @@ pub struct Common {
     #[arg(short = 'c', long, value_name = "DIR", env = "HALITE_CONFIG_DIR", default_value_os_t = crate::config::default_dir())]
     pub config_dir: PathBuf,
 
+    /// File with defaults of options by command; else that of SALT_SALTFILE, ./Saltfile or ~/.salt/Saltfile
+    #[arg(long, value_name = "FILE")]
+    pub saltfile: Option<std::ffi::OsString>,
+
     /// Log level on the terminal: all, garbage, trace, debug, profile, info, warning, error, critical, quiet
     #[arg(short = 'l', long, value_name = "LEVEL", value_parser = parse_level)]
     pub log_level: Option<String>,
@@ -25,12 +29,29 @@ pub struct Common {
     /// Log level of the log file
     #[arg(long, value_name = "LEVEL", value_parser = parse_level)]
     pub log_file_level: Option<String>,
+
+    /// Print the versions of the program, of the libraries beneath it and of the system, and end
+    #[arg(short = 'V', long)]
+    pub versions_report: bool,
+
+    /// Print the version of the program, and end
+    #[arg(long, action = ArgAction::Version)]
+    pub version: Option<bool>,
 }
 
 fn parse_level(text: &str) -> Result<String, String> {
     match logging::level(text) {
         Some(_) => Ok(text.to_owned()),
         None => Err("choose one of all, garbage, trace, debug, profile, info, warning, error, critical, quiet".into()),
+    }
+}
+
+/// A truth value of the command line; what else stock takes as a text means true there, even `no`.
+pub fn truth(word: &str) -> Result<bool, String> {
+    match word.to_ascii_lowercase().as_str() {
+        "true" => Ok(true),
+        "false" => Ok(false),
+        _ => Err("write True or False".into()),
     }
 }
 
@@ -85,22 +106,40 @@ impl Common {
     }
 }
 
-/// Reads a command line. Help and version go to standard output with status 0, a wrong
-/// command line to standard error with status 64.
-pub fn parse<T: Parser>() -> Result<T, i32> {
-    let name = std::env::args_os().next().unwrap_or_default();
-    let words = std::iter::once(name).chain(crate::sys::process::arguments());
-    T::try_parse_from(words).map_err(|e| {
-        // A closed standard output is no reason to fail.
-        let _ = e.print();
-        if e.use_stderr() { EXIT_USAGE } else { 0 }
-    })
-}
-
 /// Prints an error in the form all commands use and returns `status`.
 pub fn fail(message: impl std::fmt::Display, status: i32) -> i32 {
     eprintln!("ERROR: {message}");
     status
+}
+
+/// Options of stock's tools that change nothing here, for the sake of scripts that give them.
+#[derive(clap::Args, Clone, Debug)]
+pub struct Accepted {
+    /// Accepted for the sake of scripts; an error of the program itself always shows where it arose
+    #[arg(long)]
+    hard_crash: bool,
+}
+
+/// How words of the command line become arguments.
+#[derive(clap::Args, Clone, Debug)]
+pub struct ArgumentOptions {
+    /// Keyword arguments whose values stay text, separated by commas
+    #[arg(
+        long,
+        value_name = "NAMES",
+        env = "SALT_NO_PARSE",
+        default_value = "",
+        hide_env = true,
+        hide_default_value = true
+    )]
+    no_parse: String,
+}
+
+impl ArgumentOptions {
+    /// The names of `--no-parse`.
+    pub fn verbatim(&self) -> Vec<&str> {
+        self.no_parse.split(',').map(str::trim).collect()
+    }
 }
 
 /// How results are shown; the same options for every command.
@@ -164,9 +203,10 @@ pub struct OutputOptions {
         long,
         visible_alias = "state_verbose",
         value_name = "BOOL",
+        value_parser = truth,
         help_heading = "Output options"
     )]
-    pub state_verbose: Option<String>,
+    pub state_verbose: Option<bool>,
 }
 
 /// What a configuration says of the output.
@@ -221,12 +261,7 @@ impl OutputOptions {
                 .state_output
                 .clone()
                 .unwrap_or_else(|| config.state_output.to_owned()),
-            state_verbose: self
-                .state_verbose
-                .as_deref()
-                .map_or(config.state_verbose, |v| {
-                    matches!(v.to_ascii_lowercase().as_str(), "true" | "yes" | "1" | "on")
-                }),
+            state_verbose: self.state_verbose.unwrap_or(config.state_verbose),
             ..super::output::Style::default()
         };
         let out = self.out.as_deref().or(config.output).map(str::to_owned);

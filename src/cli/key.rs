@@ -24,9 +24,6 @@ pub fn run() -> i32 {
         Ok(options) => options,
         Err(status) => return status,
     };
-    if let Err(status) = options.common.check_dir() {
-        return status;
-    }
     let config = match load_master(&options.common.config_dir) {
         Ok(config) => config,
         Err(e) => return fail(e, 1),

@@ -1,12 +1,13 @@
 //! `halite-master`.
 
-use super::common::{Common, LogSettings, fail, parse};
+use super::common::{Common, LogSettings, fail};
+use super::daemon::{DaemonOptions, background, dump};
+use super::start::{self, start};
 use crate::config::{MasterConfig, load_master};
 use crate::master;
-use crate::sys::daemon::{Report, private_umask, start_in_background};
-use crate::sys::process::{RoleSpec, arguments, role, settle};
-use clap::{CommandFactory, Parser};
-use std::path::PathBuf;
+use crate::sys::daemon::{Report, private_umask};
+use crate::sys::process::{RoleSpec, role, settle};
+use clap::Parser;
 
 /// The halite master: serves Salt minions 3006, 3007 and 3008 as well as halite's own.
 #[derive(Parser, Debug)]
@@ -19,29 +20,12 @@ struct Options {
     #[command(flatten)]
     common: Common,
 
-    /// Run in the background; returns when the master serves
-    #[arg(short = 'd', long)]
-    daemon: bool,
-
-    /// Account to run as; overrides the option `user`
-    #[arg(short = 'u', long, value_name = "USER")]
-    user: Option<String>,
-
-    /// Pid file; overrides the option `pidfile`
-    #[arg(long, value_name = "FILE")]
-    pid_file: Option<PathBuf>,
+    #[command(flatten)]
+    daemon: DaemonOptions,
 
     /// Check the configuration, print what is wrong with it, and end
     #[arg(long)]
     check_config: bool,
-
-    /// Print the configuration in effect as YAML, and end
-    #[arg(long)]
-    config_dump: bool,
-
-    /// Print a commented configuration file with every option, and end
-    #[arg(long)]
-    sample_config: bool,
 
     /// Print the process table: who binds and owns what
     #[arg(long)]
@@ -53,23 +37,20 @@ const TITLE: &str = "HALITE_TITLE";
 
 /// The command with its options.
 pub(super) fn command() -> clap::Command {
-    Options::command()
+    start::command::<Options>()
 }
 
 /// Runs the command and returns its exit status.
 pub fn run() -> i32 {
-    let options: Options = match parse() {
+    let options: Options = match start() {
         Ok(options) => options,
         Err(status) => return status,
     };
-    if let Err(status) = options.common.check_dir() {
-        return status;
-    }
     if options.topology {
         print!("{}", master::check::topology());
         return 0;
     }
-    if options.sample_config {
+    if options.daemon.sample_config {
         print!(
             "{}",
             crate::config::sample_config(crate::config::Role::Master)
@@ -83,15 +64,11 @@ pub fn run() -> i32 {
     if options.check_config {
         return check(&config);
     }
-    if options.config_dump {
-        print!(
-            "{}",
-            crate::wire::yaml::emit(&crate::wire::Value::Map(config.as_map()), true)
-        );
-        return 0;
+    if options.daemon.config_dump {
+        return dump(config.as_map());
     }
     match role() {
-        None if options.daemon => background(),
+        None if options.daemon.starts_another() => background(),
         None => become_main(),
         Some(role) => serve(&options, config, &role),
     }
@@ -99,12 +76,9 @@ pub fn run() -> i32 {
 
 fn load(options: &Options) -> Result<MasterConfig, String> {
     let mut config = load_master(&options.common.config_dir).map_err(|e| e.to_string())?;
-    if let Some(user) = &options.user {
-        config.user = user.clone();
-    }
-    if let Some(path) = &options.pid_file {
-        config.pidfile = path.clone();
-    }
+    options
+        .daemon
+        .overlay(&mut config.user, &mut config.pidfile);
     match master::check::faults(&config).first() {
         Some(fault) if !options.check_config => Err(fault.clone()),
         _ => Ok(config),
@@ -133,17 +107,6 @@ fn check(config: &MasterConfig) -> i32 {
 fn report_failure(message: &str, status: i32) -> i32 {
     Report::inherited().failed(message);
     fail(message, status)
-}
-
-fn background() -> i32 {
-    let kept = arguments()
-        .into_iter()
-        .filter(|a| a != "-d" && a != "--daemon");
-    match start_in_background(kept) {
-        Ok(Ok(())) => 0,
-        Ok(Err(why)) => fail(why, 1),
-        Err(e) => fail(e, 1),
-    }
 }
 
 /// Becomes the supervisor under a title that tells it from its roles.

@@ -1,13 +1,13 @@
 //! `halite-minion`.
 
-use super::common::{Common, LogSettings, fail, parse};
+use super::common::{Common, LogSettings, fail};
+use super::daemon::{DaemonOptions, background, dump};
+use super::start::{self, start};
 use crate::config::{MinionConfig, Role, load_minion, sample_config};
-use crate::minion::daemon::{self, Start};
+use crate::minion::daemon::{self as minion, Start};
 use crate::minion::job;
-use crate::sys::daemon::{Report, start_in_background};
-use crate::sys::process::arguments;
-use clap::{CommandFactory, Parser};
-use std::path::PathBuf;
+use crate::sys::daemon::Report;
+use clap::Parser;
 
 /// The halite minion: runs what a Salt or halite master asks for.
 #[derive(Parser, Debug)]
@@ -26,30 +26,13 @@ struct Options {
     #[command(flatten)]
     common: Common,
 
-    /// Run in the background; returns when the minion has begun to look for its master
-    #[arg(short = 'd', long)]
-    daemon: bool,
-
-    /// Account to run as; overrides the option `user`
-    #[arg(short = 'u', long, value_name = "USER")]
-    user: Option<String>,
-
-    /// Pid file; overrides the option `pidfile`
-    #[arg(long, value_name = "FILE")]
-    pid_file: Option<PathBuf>,
-
-    /// Print the configuration in effect as YAML, and end
-    #[arg(long)]
-    config_dump: bool,
-
-    /// Print a commented configuration file with every option, and end
-    #[arg(long)]
-    sample_config: bool,
+    #[command(flatten)]
+    daemon: DaemonOptions,
 }
 
 /// The command with its options.
 pub(super) fn command() -> clap::Command {
-    Options::command()
+    start::command::<Options>()
 }
 
 /// Runs the command and returns its exit status.
@@ -57,14 +40,11 @@ pub fn run() -> i32 {
     if job::wanted() {
         return job::run();
     }
-    let options: Options = match parse() {
+    let options: Options = match start() {
         Ok(options) => options,
         Err(status) => return status,
     };
-    if let Err(status) = options.common.check_dir() {
-        return status;
-    }
-    if options.sample_config {
+    if options.daemon.sample_config {
         print!("{}", sample_config(Role::Minion));
         return 0;
     }
@@ -75,14 +55,10 @@ pub fn run() -> i32 {
             return fail(e, 1);
         }
     };
-    if options.config_dump {
-        print!(
-            "{}",
-            crate::wire::yaml::emit(&crate::wire::Value::Map(config.as_map()), true)
-        );
-        return 0;
+    if options.daemon.config_dump {
+        return dump(config.as_map());
     }
-    if options.daemon {
+    if options.daemon.starts_another() {
         return background();
     }
     serve(&options, config)
@@ -90,24 +66,10 @@ pub fn run() -> i32 {
 
 fn load(options: &Options) -> Result<MinionConfig, String> {
     let mut config = load_minion(&options.common.config_dir).map_err(|e| e.to_string())?;
-    if let Some(user) = &options.user {
-        config.user = user.clone();
-    }
-    if let Some(path) = &options.pid_file {
-        config.pidfile = path.clone();
-    }
+    options
+        .daemon
+        .overlay(&mut config.user, &mut config.pidfile);
     Ok(config)
-}
-
-fn background() -> i32 {
-    let kept = arguments()
-        .into_iter()
-        .filter(|a| a != "-d" && a != "--daemon");
-    match start_in_background(kept) {
-        Ok(Ok(())) => 0,
-        Ok(Err(why)) => fail(why, 1),
-        Err(e) => fail(e, 1),
-    }
 }
 
 fn serve(options: &Options, mut config: MinionConfig) -> i32 {
@@ -130,7 +92,7 @@ fn serve(options: &Options, mut config: MinionConfig) -> i32 {
         title: title(),
         log: log_levels(&options.common, &config),
     };
-    match daemon::run(config, start, &mut report) {
+    match minion::run(config, start, &mut report) {
         Ok(()) => 0,
         Err(e) => {
             report.failed(&e.message);

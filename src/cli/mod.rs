@@ -5,12 +5,15 @@
 
 pub mod call;
 mod common;
+mod daemon;
 pub mod key;
 pub mod master;
 pub mod minion;
 pub mod output;
 pub mod run;
 pub mod salt;
+mod saltfile;
+mod start;
 pub mod swarm;
 
 /// Every command with its options, for the manual pages and whatever else is made from them.

@@ -1,14 +1,15 @@
 //! `halite-run`: runners on the master's host.
 
-use super::common::{Common, EXIT_USAGE, OutputOptions, fail, parse};
+use super::common::{Accepted, ArgumentOptions, Common, EXIT_USAGE, OutputOptions, fail};
 use super::output::{Outputter, render};
 use super::salt::{output_config, start_log};
+use super::start::{self, start};
 use crate::client::runner::{self, Args, RunContext};
 use crate::config::load_master;
 use crate::sys::signals::StopFlag;
 use crate::wire::Value;
 use crate::wire::yaml::parse_input;
-use clap::{CommandFactory, Parser};
+use clap::Parser;
 use std::io::Write;
 
 /// Run a function on the master: look at jobs, see who is up, watch events.
@@ -39,23 +40,26 @@ struct Options {
     timeout: Option<u64>,
 
     #[command(flatten)]
+    arguments: ArgumentOptions,
+
+    #[command(flatten)]
+    accepted: Accepted,
+
+    #[command(flatten)]
     output: OutputOptions,
 }
 
 /// The command with its options.
 pub(super) fn command() -> clap::Command {
-    Options::command()
+    start::command::<Options>()
 }
 
 /// Runs the command and returns its exit status.
 pub fn run() -> i32 {
-    let options: Options = match parse() {
+    let options: Options = match start() {
         Ok(options) => options,
         Err(status) => return status,
     };
-    if let Err(status) = options.common.check_dir() {
-        return status;
-    }
     if options.doc {
         return document(options.fun.as_deref().unwrap_or_default());
     }
@@ -80,7 +84,7 @@ pub fn run() -> i32 {
             1,
         );
     };
-    let (positional, keyword) = parse_input(&options.args);
+    let (positional, keyword) = parse_input(&options.args, &options.arguments.verbatim());
     let mut style = screen.style.clone();
     let mut show = |tag: &str, data: &Value, pretty: bool| {
         style.indent = Some(if pretty { 4 } else { -1 });

@@ -1,6 +1,7 @@
 //! `halite-swarm`.
 
-use super::common::{fail, parse};
+use super::common::fail;
+use super::start::parse;
 use crate::client::swarm::session::MinionKeys;
 use crate::client::swarm::stats::{Op, Stats};
 use crate::client::swarm::{Options as Settings, Swarm, procs};

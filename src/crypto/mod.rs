@@ -39,6 +39,14 @@ pub type PrivateKey = RsaPrivate<rsa_portable::Portable>;
 #[cfg(not(feature = "openssl"))]
 pub type PublicKey = RsaPublic<rsa_portable::Portable>;
 
+/// The library that does RSA, with its version.
+pub fn rsa_library() -> &'static str {
+    #[cfg(feature = "openssl")]
+    return openssl::version::version();
+    #[cfg(not(feature = "openssl"))]
+    return "portable";
+}
+
 /// Compares secrets without telling by time where they differ. Lengths are not secret.
 pub fn constant_time_eq(a: &[u8], b: &[u8]) -> bool {
     use subtle::ConstantTimeEq;

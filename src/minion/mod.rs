@@ -23,6 +23,7 @@ pub mod session;
 mod setup;
 pub mod signin;
 pub mod spool;
+pub mod versions;
 
 #[cfg(test)]
 mod testing;

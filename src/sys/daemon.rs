@@ -146,6 +146,17 @@ impl Report {
     }
 }
 
+/// Whether this process was begun by [`start_in_background`] and has not taken up its
+/// [`Report`] yet: a daemon does not go into the background twice, whatever asks for it.
+pub fn in_background() -> bool {
+    let Ok(fd) = std::env::var(REPORT_FD) else {
+        return false;
+    };
+    // Programs that the daemon runs inherit the variable but not the pipe.
+    let link = std::fs::read_link(format!("/proc/self/fd/{fd}"));
+    link.is_ok_and(|link| link.to_string_lossy().starts_with("pipe:"))
+}
+
 /// Starts this program again in the background with the same arguments but `-d`, and
 /// waits for its report. `Ok` once it serves; the text of the failure otherwise.
 pub fn start_in_background(

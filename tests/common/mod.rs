@@ -1,7 +1,7 @@
 //! Real daemons and real command line tools for tests: halite's and stock Salt's, in any mix.
 //!
-//! Stock Salt comes from virtual environments that `HALITE_SALT_3006` and `HALITE_SALT_3008`
-//! name (`scripts/test` makes them). Everything runs below a short temporary directory, on
+//! Stock Salt comes from virtual environments that `HALITE_SALT_3006`, `HALITE_SALT_3007` and
+//! `HALITE_SALT_3008` name (`scripts/test` makes them). Everything runs below a short temporary directory, on
 //! ports of its own, and ends with the guard that holds it.
 
 // Each test program uses its own part of this.
@@ -29,7 +29,7 @@ pub const LONG: Duration = Duration::from_secs(120);
 /// A release of Salt whose programs are installed beside each other in one directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stock {
-    /// `3006` or `3008`.
+    /// `3006`, `3007` or `3008`.
     pub series: String,
     bin: PathBuf,
 }

@@ -1,10 +1,11 @@
 //! Options of `halite-key`.
 
-use crate::cli::common::{Common, EXIT_USAGE};
+use crate::cli::common::{Accepted, Common, OutputOptions, truth};
+use crate::cli::start;
 use crate::client::keys::FingerForm;
 use crate::crypto::MAX_BITS;
 use crate::store::keys::KeyState;
-use clap::{CommandFactory, FromArgMatches, Parser, ValueEnum};
+use clap::{Parser, ValueEnum};
 use std::path::PathBuf;
 
 /// Bits of the smallest key that may be asked for.
@@ -212,57 +213,11 @@ pub(super) struct Options {
     #[arg(long, help_heading = "Making keys")]
     pub auto_create: bool,
 
-    /// Outputter: key, nested, json, yaml, raw, pprint, txt, table
-    #[arg(
-        long = "out",
-        alias = "output",
-        value_name = "NAME",
-        help_heading = "Output"
-    )]
-    pub out: Option<String>,
+    #[command(flatten)]
+    pub output: OutputOptions,
 
-    /// Columns of indentation; negative is one line
-    #[arg(
-        long = "out-indent",
-        alias = "output-indent",
-        value_name = "N",
-        allow_negative_numbers = true,
-        help_heading = "Output"
-    )]
-    pub out_indent: Option<i64>,
-
-    /// Write results to a file
-    #[arg(
-        long = "out-file",
-        alias = "output-file",
-        value_name = "FILE",
-        help_heading = "Output"
-    )]
-    pub out_file: Option<PathBuf>,
-
-    /// Append to that file instead of replacing it
-    #[arg(
-        long = "out-file-append",
-        alias = "output-file-append",
-        help_heading = "Output"
-    )]
-    pub out_file_append: bool,
-
-    /// No colours
-    #[arg(long, alias = "no-colour", help_heading = "Output")]
-    pub no_color: bool,
-
-    /// Colours even where the output is no terminal
-    #[arg(long, alias = "force-colour", help_heading = "Output")]
-    pub force_color: bool,
-
-    // Options that all commands of Salt take and that mean nothing for keys.
-    #[arg(long, alias = "state_output", value_name = "MODE", hide = true)]
-    state_output: Option<String>,
-    #[arg(long, alias = "state_verbose", value_name = "BOOL", hide = true)]
-    state_verbose: Option<String>,
-    #[arg(long, hide = true)]
-    hard_crash: bool,
+    #[command(flatten)]
+    accepted: Accepted,
 
     // Ignored, as by `salt-key`, unless a change of all keys would then hit others than those named.
     #[arg(hide = true)]
@@ -341,26 +296,12 @@ impl Options {
 
 /// The command with its options; `-l` is --list here, not --log-level.
 pub(in crate::cli) fn command() -> clap::Command {
-    Options::command().mut_arg("log_level", |arg| arg.short(None))
+    start::command::<Options>().mut_arg("log_level", |arg| arg.short(None))
 }
 
 /// Reads the command line; what is wrong is printed, the status is 64 then.
 pub(super) fn read() -> Result<Options, i32> {
-    let mut command = command();
-    let name = std::env::args_os().next().unwrap_or_default();
-    let words = std::iter::once(name).chain(crate::sys::process::arguments());
-    let read = command
-        .try_get_matches_from_mut(words)
-        .and_then(|m| Options::from_arg_matches(&m));
-    let checked = read.and_then(|options| match options.check() {
-        Ok(()) => Ok(options),
-        Err(why) => Err(command.error(clap::error::ErrorKind::ArgumentConflict, why)),
-    });
-    checked.map_err(|e| {
-        // A closed standard output is no reason to fail.
-        let _ = e.print();
-        if e.use_stderr() { EXIT_USAGE } else { 0 }
-    })
+    start::start_as(command(), Options::check)
 }
 
 /// The state of a word of `--list`; `None` is all.
@@ -382,15 +323,9 @@ fn list_word(word: &str) -> Result<String, String> {
     if word.is_empty() || word.starts_with("all") || state_of_word(word).is_some() {
         return Ok(word.to_owned());
     }
-    Err(format!("'{word}' is not a valid argument to '--list'"))
-}
-
-fn truth(word: &str) -> Result<bool, String> {
-    match word.to_ascii_lowercase().as_str() {
-        "true" => Ok(true),
-        "false" => Ok(false),
-        _ => Err("write True or False".into()),
-    }
+    Err(format!(
+        "'{word}' is not a valid argument to '--list'; choose one of pre, un, unaccepted, acc, accepted, rej, rejected, den, denied, all"
+    ))
 }
 
 fn keysize(word: &str) -> Result<u32, String> {

@@ -21,31 +21,33 @@ impl Screen {
         let env = std::env::var("NO_COLOR").ok();
         let style = Style {
             color: want_color(
-                options.no_color,
-                options.force_color,
+                options.output.no_color,
+                options.output.force_color,
                 config.color,
                 io::stdout().is_terminal(),
                 env.as_deref(),
             ),
-            indent: options.out_indent,
+            indent: options.output.out_indent,
             ..Style::default()
         };
-        let asked = options.out.as_deref().or(config.output.as_deref());
+        let asked = options.output.out.as_deref().or(config.output.as_deref());
         let outputter = choose_name(asked, "key", false, "")
             .parse()
             .unwrap_or_else(|e| {
                 log::error!("{e}");
                 Outputter::Nested
             });
-        let file = match &options.out_file {
+        let file = match &options.output.out_file {
             Some(path) => {
                 let mut open = OpenOptions::new();
                 open.create(true).append(true);
-                let opened = open.open(path).and_then(|f| match options.out_file_append {
-                    true => Ok(f),
-                    // Emptied, not replaced: its permissions stay.
-                    false => f.set_len(0).map(|()| f),
-                });
+                let opened = open
+                    .open(path)
+                    .and_then(|f| match options.output.out_file_append {
+                        true => Ok(f),
+                        // Emptied, not replaced: its permissions stay.
+                        false => f.set_len(0).map(|()| f),
+                    });
                 Some(opened.map_err(|e| format!("{}: {e}", path.display()))?)
             }
             None => None,

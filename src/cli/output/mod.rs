@@ -87,7 +87,12 @@ pub struct UnknownOutputter(pub String);
 impl fmt::Display for UnknownOutputter {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         let name = &self.0;
-        write!(f, "Invalid outputter {name} specified, fall back to nested")
+        let known: Vec<&str> = NAMES.iter().map(|(_, name)| *name).collect();
+        write!(
+            f,
+            "Invalid outputter {name} specified, fall back to nested; there are {}",
+            known.join(", ")
+        )
     }
 }
 

@@ -1,177 +1,17 @@
-//! Python's ways with text: `repr()`, `str()`, line splitting, comparison of keys.
+//! Python's ways with text and keys: lines, white space, order.
 //!
 //! Users and their scripts read what Python prints, so the outputters need it to the byte.
 
+use crate::wire::pytext::{self, number};
 use crate::wire::{Map, Value};
-use regex::Regex;
 use std::cmp::Ordering;
-use std::fmt::Write;
-use std::sync::LazyLock;
 
-/// What Python's `repr()` gives for the value (a list for [`Value::Array`]).
-pub fn python_repr(value: &Value) -> String {
-    let mut out = String::new();
-    write_repr(&mut out, value);
-    out
-}
+pub use pytext::repr as python_repr;
+pub(super) use pytext::{bytes_repr, float_repr, is_space, str_repr};
 
 /// What Python's `str()` gives: text as it stands, else the `repr()`.
 pub fn python_str(value: &Value) -> String {
-    match value {
-        Value::Str(s) => s.clone(),
-        other => python_repr(other),
-    }
-}
-
-fn write_repr(out: &mut String, value: &Value) {
-    match value {
-        Value::Nil => out.push_str("None"),
-        Value::Bool(true) => out.push_str("True"),
-        Value::Bool(false) => out.push_str("False"),
-        Value::Int(i) => push(out, i),
-        Value::UInt(u) => push(out, u),
-        Value::Float(f) => out.push_str(&float_repr(*f)),
-        Value::Str(s) => out.push_str(&str_repr(s)),
-        Value::Bytes(b) => out.push_str(&bytes_repr(b)),
-        Value::Array(items) => {
-            out.push('[');
-            for (i, item) in items.iter().enumerate() {
-                if i > 0 {
-                    out.push_str(", ");
-                }
-                write_repr(out, item);
-            }
-            out.push(']');
-        }
-        Value::Map(map) => {
-            out.push('{');
-            for (i, (key, item)) in map.iter().enumerate() {
-                if i > 0 {
-                    out.push_str(", ");
-                }
-                write_repr(out, key);
-                out.push_str(": ");
-                write_repr(out, item);
-            }
-            out.push('}');
-        }
-    }
-}
-
-fn push(out: &mut String, what: impl std::fmt::Display) {
-    // Writing to a String cannot fail.
-    let _ = write!(out, "{what}");
-}
-
-/// `repr()` of a float: shortest digits that read back the same, exponent from 1e16 and below 1e-4.
-pub(super) fn float_repr(f: f64) -> String {
-    if f.is_nan() {
-        return "nan".into();
-    }
-    if f.is_infinite() {
-        return if f > 0.0 { "inf" } else { "-inf" }.into();
-    }
-    let scientific = shortest(f);
-    let (digits, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
-    let exponent: i32 = exponent.parse().unwrap_or(0);
-    if f == 0.0 || (-4..16).contains(&exponent) {
-        let places = digits.split_once('.').map_or(0, |(_, behind)| behind.len());
-        let places = i32::try_from(places).unwrap_or(0) - exponent;
-        return format!("{f:.*}", usize::try_from(places).unwrap_or(0).max(1));
-    }
-    let sign = if exponent < 0 { '-' } else { '+' };
-    format!("{digits}e{sign}{:02}", exponent.abs())
-}
-
-/// The fewest digits that read back the same, in scientific form. Of two equally near ones
-/// Python takes the even one, which is what formatting with a fixed number of digits does.
-fn shortest(f: f64) -> String {
-    let shortest = format!("{f:e}");
-    let digits = shortest.split(['e', '.']).nth(1);
-    let places = match shortest.contains('.') {
-        true => digits.map_or(0, str::len),
-        false => 0,
-    };
-    let even = format!("{f:.places$e}");
-    if even.parse() == Ok(f) {
-        even
-    } else {
-        shortest
-    }
-}
-
-/// Categories that Python's `str.isprintable()` refuses, the plain space apart.
-static UNPRINTABLE: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"[\p{C}\p{Z}]").ok());
-
-fn is_printable(c: char) -> bool {
-    if c.is_ascii() {
-        return (' '..='~').contains(&c);
-    }
-    let mut buffer = [0; 4];
-    match UNPRINTABLE.as_ref() {
-        Some(pattern) => !pattern.is_match(c.encode_utf8(&mut buffer)),
-        None => true,
-    }
-}
-
-fn quote_for(single: bool, double: bool) -> char {
-    if single && !double { '"' } else { '\'' }
-}
-
-/// `repr()` of text.
-pub(super) fn str_repr(text: &str) -> String {
-    let quote = quote_for(text.contains('\''), text.contains('"'));
-    let mut out = String::with_capacity(text.len() + 2);
-    out.push(quote);
-    for c in text.chars() {
-        match c {
-            '\\' => out.push_str("\\\\"),
-            '\n' => out.push_str("\\n"),
-            '\r' => out.push_str("\\r"),
-            '\t' => out.push_str("\\t"),
-            c if c == quote => {
-                out.push('\\');
-                out.push(c);
-            }
-            c if is_printable(c) => out.push(c),
-            c => match u32::from(c) {
-                n @ ..=0xff => push(&mut out, format_args!("\\x{n:02x}")),
-                n @ ..=0xffff => push(&mut out, format_args!("\\u{n:04x}")),
-                n => push(&mut out, format_args!("\\U{n:08x}")),
-            },
-        }
-    }
-    out.push(quote);
-    out
-}
-
-/// `repr()` of octets.
-pub(super) fn bytes_repr(octets: &[u8]) -> String {
-    let quote = quote_for(octets.contains(&b'\''), octets.contains(&b'"'));
-    let mut out = String::with_capacity(octets.len() + 3);
-    out.push('b');
-    out.push(quote);
-    for &b in octets {
-        match b {
-            b'\\' => out.push_str("\\\\"),
-            b'\n' => out.push_str("\\n"),
-            b'\r' => out.push_str("\\r"),
-            b'\t' => out.push_str("\\t"),
-            b if char::from(b) == quote => {
-                out.push('\\');
-                out.push(quote);
-            }
-            b' '..=b'~' => out.push(char::from(b)),
-            b => push(&mut out, format_args!("\\x{b:02x}")),
-        }
-    }
-    out.push(quote);
-    out
-}
-
-/// Python's idea of white space: Unicode's, and the four ASCII separators.
-pub(super) fn is_space(c: char) -> bool {
-    c.is_whitespace() || ('\x1c'..='\x1f').contains(&c)
+    pytext::str(value).into_owned()
 }
 
 /// `str.strip()`.
@@ -249,16 +89,6 @@ pub(super) fn decode(value: &Value) -> Value {
             .map(|(k, v)| (decode(k), decode(v)))
             .collect())),
         other => other.clone(),
-    }
-}
-
-fn number(value: &Value) -> Option<f64> {
-    match value {
-        Value::Bool(b) => Some(f64::from(u8::from(*b))),
-        Value::Int(i) => Some(*i as f64),
-        Value::UInt(u) => Some(*u as f64),
-        Value::Float(f) => Some(*f),
-        _ => None,
     }
 }
 

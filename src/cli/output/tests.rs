@@ -205,8 +205,11 @@ fn names() {
     assert_eq!("grains".parse(), Ok(Outputter::Nested));
     for gone in ["dson", "pony", "profile", "progress", "json_out"] {
         let error = gone.parse::<Outputter>().unwrap_err().to_string();
-        let want = format!("Invalid outputter {gone} specified, fall back to nested");
-        assert_eq!(error, want);
+        let want = format!("Invalid outputter {gone} specified, fall back to nested; there are ");
+        assert!(
+            error.starts_with(&want) && error.contains("json, "),
+            "{error}"
+        );
     }
 }
 

@@ -4,9 +4,12 @@ mod batch;
 mod run;
 mod show;
 
-use super::common::{Common, LogSettings, OutputConfig, OutputOptions, fail, parse};
+use super::common::{
+    Accepted, ArgumentOptions, Common, LogSettings, OutputConfig, OutputOptions, fail,
+};
+use super::start::{self, start};
 use crate::config::{MasterConfig, load_master};
-use clap::{CommandFactory, Parser};
+use clap::Parser;
 
 /// Run a function on minions and show what they return.
 #[derive(Parser, Debug)]
@@ -146,6 +149,16 @@ pub(crate) struct Options {
     #[arg(long)]
     start_event: bool,
 
+    /// Print the configuration in effect as YAML, and end
+    #[arg(long)]
+    config_dump: bool,
+
+    #[command(flatten)]
+    arguments: ArgumentOptions,
+
+    #[command(flatten)]
+    accepted: Accepted,
+
     #[command(flatten)]
     target_options: TargetOptions,
 
@@ -193,6 +206,14 @@ struct TargetOptions {
     #[arg(short = 'S', long, help_heading = "Target options")]
     ipcidr: bool,
 
+    /// The target is a range expression; without a range server, as here, it matches nobody
+    #[arg(short = 'R', long, help_heading = "Target options")]
+    range: bool,
+
+    /// The hosts of rosters, which only salt-ssh has; it matches nobody
+    #[arg(short = 'H', long, help_heading = "Target options")]
+    hosts: bool,
+
     /// What separates the parts of a grain or pillar target
     #[arg(
         long,
@@ -217,6 +238,8 @@ impl TargetOptions {
             (self.nodegroup, "nodegroup"),
             (self.compound, "compound"),
             (self.ipcidr, "ipcidr"),
+            (self.range, "range"),
+            (self.hosts, "list_hosts"),
         ]
         .into_iter()
         .find(|(on, _)| *on)
@@ -226,22 +249,22 @@ impl TargetOptions {
 
 /// The command with its options.
 pub(super) fn command() -> clap::Command {
-    Options::command()
+    start::command::<Options>()
 }
 
 /// Runs the command and returns its exit status.
 pub fn run() -> i32 {
-    let options: Options = match parse() {
+    let options: Options = match start() {
         Ok(options) => options,
         Err(status) => return status,
     };
-    if let Err(status) = options.common.check_dir() {
-        return status;
-    }
     let config = match load_master(&options.common.config_dir) {
         Ok(config) => config,
         Err(e) => return fail(e, 2),
     };
+    if options.config_dump {
+        return super::daemon::dump(config.as_map());
+    }
     start_log(&options.common, &config);
     run::run(options, config)
 }

@@ -68,7 +68,12 @@ fn job(options: &Options, config: &MasterConfig) -> Result<Job, String> {
         ));
     }
     let (tgt, tgt_type) = resolve_target(options, config, target)?;
-    let (fun, arg) = functions(&fun, &words, &options.args_separator)?;
+    let (fun, arg) = functions(
+        &fun,
+        &words,
+        &options.args_separator,
+        &options.arguments.verbatim(),
+    )?;
     Ok(Job {
         fun,
         arg,
@@ -114,9 +119,14 @@ fn resolve_target(
 ///
 /// The separator stands alone, once between each two functions; else it is looked for inside of
 /// the words (`salt/utils/parsers.py SaltCMDOptionParser`).
-fn functions(fun: &str, words: &[String], separator: &str) -> Result<(Value, Vec<Value>), String> {
+fn functions(
+    fun: &str,
+    words: &[String],
+    separator: &str,
+    verbatim: &[&str],
+) -> Result<(Value, Vec<Value>), String> {
     if !fun.contains(',') {
-        return Ok((fun.into(), arguments(words)));
+        return Ok((fun.into(), arguments(words, verbatim)));
     }
     let names: Vec<String> = fun.split(',').map(|f| f.trim().to_owned()).collect();
     let alone = words.iter().filter(|word| *word == separator).count();
@@ -135,7 +145,10 @@ fn functions(fun: &str, words: &[String], separator: &str) -> Result<(Value, Vec
             lists.len()
         ));
     }
-    let mut args: Vec<Value> = lists.iter().map(|l| Value::Array(arguments(l))).collect();
+    let mut args: Vec<Value> = lists
+        .iter()
+        .map(|l| Value::Array(arguments(l, verbatim)))
+        .collect();
     args.resize(names.len(), Value::Array(Vec::new()));
     Ok((names.into(), args))
 }
@@ -163,8 +176,8 @@ fn separated_inside(words: &[String], separator: &str) -> Vec<Vec<String>> {
 }
 
 /// Positional arguments, then one map of keyword arguments (reference `salt-protocol.md` 5.3).
-pub(crate) fn arguments(words: &[String]) -> Vec<Value> {
-    let (mut positional, keyword) = parse_input(words);
+pub(crate) fn arguments(words: &[String], verbatim: &[&str]) -> Vec<Value> {
+    let (mut positional, keyword) = parse_input(words, verbatim);
     if !keyword.is_empty() {
         let mut marked = crate::map! {"__kwarg__" => true};
         marked.0.extend(keyword.0);
@@ -377,7 +390,7 @@ mod tests {
     fn arguments_of_several_functions() {
         let split = |words: &[&str]| {
             let words: Vec<String> = words.iter().map(|w| (*w).to_owned()).collect();
-            functions("a.x,b.y,c.z", &words, ",").map(|(_, args)| args)
+            functions("a.x,b.y,c.z", &words, ",", &[]).map(|(_, args)| args)
         };
         let lists = |lists: [&[&str]; 3]| {
             let list =

@@ -34,6 +34,7 @@ mod virt;
 use super::COMPAT_VERSION;
 use crate::crypto::HashType;
 use crate::wire::{Map, Value};
+use std::collections::HashMap;
 
 /// Collects the core grains and lays the configured ones (`grains` of the configuration and
 /// the grains file) over them.
@@ -61,6 +62,13 @@ pub fn server_id(id: &str) -> i64 {
     // Modulo a power of two only the last digits matter.
     let tail = digest.get(digest.len() - 8..).unwrap_or_default();
     i64::from_str_radix(tail, 16).unwrap_or(0) % (1 << 31)
+}
+
+/// What the file `os-release` says of the distribution; empty where there is none.
+pub fn os_release() -> HashMap<String, String> {
+    let text = os::os_release_text();
+    let pairs = os::pairs(&text).into_iter();
+    pairs.map(|(key, value)| (key.to_owned(), value)).collect()
 }
 
 fn versions(grains: &mut Map) {

@@ -16,9 +16,8 @@ pub(super) fn add(grains: &mut Map) {
         );
     }
     grains.set("init", init());
-    let release = read("/etc/os-release").or_else(|| read("/usr/lib/os-release"));
     let lsb = read("/etc/lsb-release").unwrap_or_default();
-    distribution(grains, &release.unwrap_or_default(), &lsb);
+    distribution(grains, &os_release_text(), &lsb);
     let family = grains.str("os_family").unwrap_or_default().to_owned();
     let machine = grains.str("cpuarch").unwrap_or_default().to_owned();
     grains.set("osarch", osarch(&family, machine));
@@ -31,8 +30,14 @@ pub(super) fn add(grains: &mut Map) {
     );
 }
 
+/// The file that describes the distribution (`os-release(5)`); empty where there is none.
+pub(super) fn os_release_text() -> String {
+    let release = read("/etc/os-release").or_else(|| read("/usr/lib/os-release"));
+    release.unwrap_or_default()
+}
+
 /// `key=value` lines with optional quotes; in double quotes a backslash escapes.
-fn pairs(text: &str) -> HashMap<&str, String> {
+pub(super) fn pairs(text: &str) -> HashMap<&str, String> {
     text.lines()
         .filter_map(|line| {
             let (key, value) = line.trim().split_once('=')?;

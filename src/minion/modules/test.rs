@@ -4,7 +4,7 @@ use super::declare::{Arg, Function, Lit, Module, Result, opt, req};
 use super::{Call, Fault, MODULES, python};
 use crate::crypto::HashType;
 use crate::map;
-use crate::minion::COMPAT_VERSION;
+use crate::minion::{COMPAT_VERSION, versions};
 use crate::wire::{Map, Value};
 use rand::Rng;
 use std::time::{Duration, Instant};
@@ -38,9 +38,9 @@ pub(super) const MODULE: Module = Module {
         Function::new("kwarg", |c| Ok(std::mem::take(&mut c.bound.kwargs).into()), "Gives back its keywords, those that the job adds included.")
             .keywords(),
         Function::new("version", |_| Ok(COMPAT_VERSION.into()), "The Salt release that this minion is compatible with."),
-        Function::new("versions_information", |_| Ok(versions().into()), "Versions of the minion, its parts and its host, as a map."),
-        Function::new("versions_report", |_| Ok(report().into()), "Versions of the minion, its parts and its host, as text."),
-        Function::new("versions", |_| Ok(report().into()), "Another name for test.versions_report.").inner("versions_report"),
+        Function::new("versions_information", |_| Ok(versions::information().into()), "Versions of the minion, its parts and its host, as a map."),
+        Function::new("versions_report", |_| Ok(versions::report().into()), "Versions of the minion, its parts and its host, as text."),
+        Function::new("versions", |_| Ok(versions::report().into()), "Another name for test.versions_report.").inner("versions_report"),
         Function::new("sleep", sleep, "Sleeps for so many seconds, then answers true.").args(&[req("length")]),
         Function::new("rand_sleep", rand_sleep, "Sleeps for a random number of seconds up to max, then answers true.")
             .args(&[opt("max", Lit::Int(60))]),
@@ -306,41 +306,4 @@ fn assertion(call: &mut Call<'_>) -> Result {
         return Ok(Value::Nil);
     }
     Err(Fault::raised("AssertionError", ""))
-}
-
-fn versions() -> Map {
-    map! {
-        "Salt Version" => map! {"Salt" => COMPAT_VERSION},
-        "Halite Version" => map! {"halite" => env!("CARGO_PKG_VERSION")},
-        "System Versions" => system(),
-    }
-}
-
-fn system() -> Map {
-    let uname = |name: &str| {
-        std::fs::read_to_string(format!("/proc/sys/kernel/{name}"))
-            .map(|s| s.trim().to_owned())
-            .unwrap_or_default()
-    };
-    map! {
-        "machine" => std::env::consts::ARCH,
-        "release" => uname("osrelease"),
-        "system" => uname("ostype"),
-    }
-}
-
-fn report() -> String {
-    let mut lines = Vec::new();
-    for (title, parts) in versions().iter() {
-        lines.push(format!("{}:", python::str(title)));
-        for (name, version) in parts.as_map().into_iter().flat_map(Map::iter) {
-            lines.push(format!(
-                "{:>14}: {}",
-                python::str(name),
-                python::str(version)
-            ));
-        }
-        lines.push(" ".to_owned());
-    }
-    lines.join("\n")
 }

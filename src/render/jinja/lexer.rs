@@ -82,7 +82,7 @@ enum Begin {
 
 /// Python's white space.
 fn is_space(c: char) -> bool {
-    crate::target::pytext::is_space(c)
+    crate::wire::pytext::is_space(c)
 }
 
 fn is_word(c: char) -> bool {
@@ -131,7 +131,8 @@ pub fn tokenize(source: &str, name: &Rc<str>, options: &Options) -> Result<Vec<T
         out: Vec::new(),
     };
     lexer.root()?;
-    let line = lexer.line;
+    // The end stands where the last token began, as in Jinja.
+    let line = lexer.out.last().map_or(1, |token| token.line);
     lexer.out.push(Token {
         kind: Tok::Eof,
         line,

@@ -2,13 +2,14 @@
 
 use super::cx::Cx;
 use super::error::Error;
+use super::methods;
 use super::run::bound_method;
 use super::value::{Obj, Range, What, quote};
 
 type Result<T> = std::result::Result<T, Error>;
 
 /// Attributes that every Python object has and that templates may not touch.
-const PRIVATE: [&str; 16] = [
+const PRIVATE: [&str; 20] = [
     "__class__",
     "__dict__",
     "__doc__",
@@ -25,6 +26,10 @@ const PRIVATE: [&str; 16] = [
     "__module__",
     "__subclasshook__",
     "__reduce__",
+    "__len__",
+    "__getitem__",
+    "__iter__",
+    "__contains__",
 ];
 
 fn forbidden(cx: &Cx, value: &Obj, name: &str) -> Option<Obj> {
@@ -46,6 +51,9 @@ fn attribute(cx: &mut Cx, value: &Obj, name: &str) -> Result<Option<Obj>> {
     }
     if let Some(method) = bound_method(value, name) {
         return Ok(Some(method));
+    }
+    if let Some(found) = methods::attribute(value, name) {
+        return Ok(Some(found));
     }
     Ok(forbidden(cx, value, name))
 }

@@ -17,40 +17,72 @@ const TABLE: &[(&str, TestFn)] = &[
     ("==", |_, v, a| equal(v, a, "eq")),
     (">", |_, v, a| compared(v, a, "gt", CmpOp::Gt)),
     (">=", |_, v, a| compared(v, a, "ge", CmpOp::Ge)),
-    ("boolean", |_, v, a| none(a, "test_boolean", matches!(v, Obj::Bool(_)))),
+    ("boolean", |_, v, a| {
+        none(a, "test_boolean", matches!(v, Obj::Bool(_)))
+    }),
     ("callable", callable),
-    ("defined", |_, v, a| none(a, "test_defined", !v.is_undefined())),
+    ("defined", |_, v, a| {
+        none(a, "test_defined", !v.is_undefined())
+    }),
     ("divisibleby", divisibleby),
     ("eq", |_, v, a| equal(v, a, "eq")),
     ("equalto", |_, v, a| equal(v, a, "test_equalto")),
-    ("escaped", |_, v, a| none(a, "test_escaped", matches!(v, Obj::Markup(_)))),
+    ("escaped", |_, v, a| {
+        none(a, "test_escaped", matches!(v, Obj::Markup(_)))
+    }),
     ("even", |_, v, a| parity(v, a, "test_even", false)),
-    ("false", |_, v, a| none(a, "test_false", matches!(v, Obj::Bool(false)))),
-    ("filter", |_, v, a| known(v, a, "test_filter", |name| filters::find(name).is_some())),
-    ("float", |_, v, a| none(a, "test_float", matches!(v, Obj::Float(_)))),
+    ("false", |_, v, a| {
+        none(a, "test_false", matches!(v, Obj::Bool(false)))
+    }),
+    ("filter", |_, v, a| {
+        known(v, a, "test_filter", |name| filters::find(name).is_some())
+    }),
+    ("float", |_, v, a| {
+        none(a, "test_float", matches!(v, Obj::Float(_)))
+    }),
     ("ge", |_, v, a| compared(v, a, "ge", CmpOp::Ge)),
     ("greaterthan", |_, v, a| compared(v, a, "gt", CmpOp::Gt)),
     ("gt", |_, v, a| compared(v, a, "gt", CmpOp::Gt)),
     ("in", in_),
-    ("integer", |_, v, a| none(a, "test_integer", matches!(v, Obj::Int(_) | Obj::Big(_)))),
+    ("integer", |_, v, a| {
+        none(a, "test_integer", matches!(v, Obj::Int(_) | Obj::Big(_)))
+    }),
     ("iterable", iterable),
     ("le", |_, v, a| compared(v, a, "le", CmpOp::Le)),
     ("lessthan", |_, v, a| compared(v, a, "lt", CmpOp::Lt)),
-    ("list", |_, v, a| none(a, "is_list", matches!(v, Obj::List(_)))),
+    ("list", |_, v, a| {
+        none(a, "is_list", matches!(v, Obj::List(_)))
+    }),
     ("lower", methods::test_lower),
     ("lt", |_, v, a| compared(v, a, "lt", CmpOp::Lt)),
-    ("mapping", |_, v, a| none(a, "test_mapping", matches!(v, Obj::Dict(_)) || is_native_map(v))),
+    ("mapping", |_, v, a| {
+        none(
+            a,
+            "test_mapping",
+            matches!(v, Obj::Dict(_)) || is_native_map(v),
+        )
+    }),
     ("match", match_),
     ("ne", |_, v, a| equal(v, a, "ne").map(|equal| !equal)),
     ("none", |_, v, a| none(a, "test_none", v.is_none())),
-    ("number", |_, v, a| none(a, "test_number", v.as_float().is_some())),
+    ("number", |_, v, a| {
+        none(a, "test_number", v.as_float().is_some())
+    }),
     ("odd", |_, v, a| parity(v, a, "test_odd", true)),
     ("sameas", |_, v, a| Ok(v.same(&one(a, "test_sameas")?))),
     ("sequence", sequence),
-    ("string", |_, v, a| none(a, "test_string", v.as_str().is_some())),
-    ("test", |_, v, a| known(v, a, "test_test", |name| find(name).is_some())),
-    ("true", |_, v, a| none(a, "test_true", matches!(v, Obj::Bool(true)))),
-    ("undefined", |_, v, a| none(a, "test_undefined", v.is_undefined())),
+    ("string", |_, v, a| {
+        none(a, "test_string", v.as_str().is_some())
+    }),
+    ("test", |_, v, a| {
+        known(v, a, "test_test", |name| find(name).is_some())
+    }),
+    ("true", |_, v, a| {
+        none(a, "test_true", matches!(v, Obj::Bool(true)))
+    }),
+    ("undefined", |_, v, a| {
+        none(a, "test_undefined", v.is_undefined())
+    }),
     ("upper", methods::test_upper),
 ];
 
@@ -60,6 +92,11 @@ static BY_NAME: LazyLock<HashMap<&'static str, TestFn>> =
 /// The test of a name.
 pub fn find(name: &str) -> Option<TestFn> {
     BY_NAME.get(name).copied()
+}
+
+/// The names of all tests.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    TABLE.iter().map(|(name, _)| *name)
 }
 
 /// The answer of a test that takes no arguments.

@@ -56,12 +56,14 @@ pub fn parse_kwarg(arg: &str) -> Option<(&str, &str)> {
 }
 
 /// Positional and keyword arguments of a function call given on the command line
-/// (`salt/utils/args.py parse_input` with `condition=False`).
-pub fn parse_input(args: &[String]) -> (Vec<Value>, Map) {
+/// (`salt/utils/args.py parse_input` with `condition=False`). The values of the keyword arguments in
+/// `verbatim` (its `no_parse`) stay text.
+pub fn parse_input(args: &[String], verbatim: &[&str]) -> (Vec<Value>, Map) {
     let mut positional = Vec::new();
     let mut keyword = Map::new();
     for arg in args {
         match parse_kwarg(arg) {
+            Some((name, value)) if verbatim.contains(&name) => keyword.set(name, value),
             Some((name, value)) => keyword.set(name, yamlify_arg(value)),
             None => positional.push(yamlify_arg(arg)),
         }

@@ -91,7 +91,7 @@ fn keyword_arguments_are_split_as_salt_splits_them() {
     let mut failures = Vec::new();
     for case in cases("input") {
         let args: Vec<String> = serde_json::from_value(case[0].clone()).unwrap();
-        let (positional, keyword) = parse_input(&args);
+        let (positional, keyword) = parse_input(&args, &[]);
         let got = Value::Array(vec![positional.into(), keyword.into()]);
         if !same(&got, &decode(&case[1])) {
             failures.push(format!("{args:?}: {got:?}, Salt: {}", case[1]));

@@ -7,6 +7,44 @@ const YES: Lit = Lit::Bool(true);
 const NO: Lit = Lit::Bool(false);
 const DEBUG: Lit = Lit::Str("debug");
 
+/// The arguments of a function but those of these names.
+const fn without<const N: usize>(all: &[Arg], names: &[&str]) -> [Arg; N] {
+    assert!(
+        all.len() == N + names.len(),
+        "a name is not among the arguments"
+    );
+    let mut left = [req(""); N];
+    let (mut from, mut to) = (0, 0);
+    while from < all.len() {
+        if !is_one_of(all[from].name, names) {
+            left[to] = all[from];
+            to += 1;
+        }
+        from += 1;
+    }
+    left
+}
+
+const fn is_one_of(name: &str, names: &[&str]) -> bool {
+    let mut i = 0;
+    while i < names.len() {
+        if is(name.as_bytes(), names[i].as_bytes()) {
+            return true;
+        }
+        i += 1;
+    }
+    false
+}
+
+/// `==`, which constants cannot use yet.
+const fn is(a: &[u8], b: &[u8]) -> bool {
+    let mut i = 0;
+    while i < a.len() && i < b.len() && a[i] == b[i] {
+        i += 1;
+    }
+    i == a.len() && i == b.len()
+}
+
 /// `cmd.run`.
 pub(super) const RUN: &[Arg] = &[
     req("cmd"),
@@ -42,94 +80,22 @@ pub(super) const RUN: &[Arg] = &[
 ];
 
 /// `cmd.shell`.
-pub(super) const SHELL: &[Arg] = &[
-    req("cmd"),
-    opt("cwd", NIL),
-    opt("stdin", NIL),
-    opt("runas", NIL),
-    opt("group", NIL),
-    opt("shell", Lit::Shell),
-    opt("env", NIL),
-    opt("clean_env", NO),
-    opt("template", NIL),
-    opt("rstrip", YES),
-    opt("umask", NIL),
-    opt("output_encoding", NIL),
-    opt("output_loglevel", DEBUG),
-    opt("log_callback", NIL),
-    opt("hide_output", NO),
-    opt("timeout", NIL),
-    opt("reset_system_locale", YES),
-    opt("ignore_retcode", NO),
-    opt("saltenv", NIL),
-    opt("use_vt", NO),
-    opt("bg", NO),
-    opt("password", NIL),
-    opt("prepend_path", NIL),
-    opt("success_retcodes", NIL),
-    opt("success_stdout", NIL),
-    opt("success_stderr", NIL),
-];
+pub(super) const SHELL: &[Arg] = &without::<26>(
+    RUN,
+    &[
+        "python_shell",
+        "redirect_stderr",
+        "encoded_cmd",
+        "raise_err",
+    ],
+);
 
 /// `cmd.run_stdout`.
-pub(super) const RUN_STDOUT: &[Arg] = &[
-    req("cmd"),
-    opt("cwd", NIL),
-    opt("stdin", NIL),
-    opt("runas", NIL),
-    opt("group", NIL),
-    opt("shell", Lit::Shell),
-    opt("python_shell", NIL),
-    opt("env", NIL),
-    opt("clean_env", NO),
-    opt("template", NIL),
-    opt("rstrip", YES),
-    opt("umask", NIL),
-    opt("output_encoding", NIL),
-    opt("output_loglevel", DEBUG),
-    opt("log_callback", NIL),
-    opt("hide_output", NO),
-    opt("timeout", NIL),
-    opt("reset_system_locale", YES),
-    opt("ignore_retcode", NO),
-    opt("saltenv", NIL),
-    opt("use_vt", NO),
-    opt("password", NIL),
-    opt("prepend_path", NIL),
-    opt("success_retcodes", NIL),
-    opt("success_stdout", NIL),
-    opt("success_stderr", NIL),
-];
+pub(super) const RUN_STDOUT: &[Arg] =
+    &without::<26>(RUN, &["redirect_stderr", "bg", "encoded_cmd", "raise_err"]);
 
 /// `cmd.run_stderr`.
-pub(super) const RUN_STDERR: &[Arg] = &[
-    req("cmd"),
-    opt("cwd", NIL),
-    opt("stdin", NIL),
-    opt("runas", NIL),
-    opt("group", NIL),
-    opt("shell", Lit::Shell),
-    opt("python_shell", NIL),
-    opt("env", NIL),
-    opt("clean_env", NO),
-    opt("template", NIL),
-    opt("rstrip", YES),
-    opt("umask", NIL),
-    opt("output_encoding", NIL),
-    opt("output_loglevel", DEBUG),
-    opt("log_callback", NIL),
-    opt("hide_output", NO),
-    opt("timeout", NIL),
-    opt("reset_system_locale", YES),
-    opt("ignore_retcode", NO),
-    opt("saltenv", NIL),
-    opt("use_vt", NO),
-    opt("password", NIL),
-    opt("prepend_path", NIL),
-    opt("success_retcodes", NIL),
-    opt("success_stdout", NIL),
-    opt("success_stderr", NIL),
-];
+pub(super) const RUN_STDERR: &[Arg] = RUN_STDOUT;
 
 /// `cmd.run_all`.
 pub(super) const RUN_ALL: &[Arg] = &[
@@ -190,31 +156,8 @@ pub(super) const RUN_BG: &[Arg] = &[
 ];
 
 /// `cmd.retcode`.
-pub(super) const RETCODE: &[Arg] = &[
-    req("cmd"),
-    opt("cwd", NIL),
-    opt("stdin", NIL),
-    opt("runas", NIL),
-    opt("group", NIL),
-    opt("shell", Lit::Shell),
-    opt("python_shell", NIL),
-    opt("env", NIL),
-    opt("clean_env", NO),
-    opt("template", NIL),
-    opt("umask", NIL),
-    opt("output_encoding", NIL),
-    opt("output_loglevel", DEBUG),
-    opt("log_callback", NIL),
-    opt("timeout", NIL),
-    opt("reset_system_locale", YES),
-    opt("ignore_retcode", NO),
-    opt("saltenv", NIL),
-    opt("use_vt", NO),
-    opt("password", NIL),
-    opt("success_retcodes", NIL),
-    opt("success_stdout", NIL),
-    opt("success_stderr", NIL),
-];
+pub(super) const RETCODE: &[Arg] =
+    &without::<23>(RUN_STDOUT, &["rstrip", "hide_output", "prepend_path"]);
 
 /// `cmd.script`.
 pub(super) const SCRIPT: &[Arg] = &[

@@ -17,9 +17,15 @@ pub(super) const TABLE: &[(&str, FilterFn)] = &[
     ("hmac", hmac_signature),
     ("hmac_compute", hmac_compute),
     ("md5", |_, v, a| digest(v, a, "md5_digest", HashType::Md5)),
-    ("sha1", |_, v, a| digest(v, a, "sha1_digest", HashType::Sha1)),
-    ("sha256", |_, v, a| digest(v, a, "sha256_digest", HashType::Sha256)),
-    ("sha512", |_, v, a| digest(v, a, "sha512_digest", HashType::Sha512)),
+    ("sha1", |_, v, a| {
+        digest(v, a, "sha1_digest", HashType::Sha1)
+    }),
+    ("sha256", |_, v, a| {
+        digest(v, a, "sha256_digest", HashType::Sha256)
+    }),
+    ("sha512", |_, v, a| {
+        digest(v, a, "sha512_digest", HashType::Sha512)
+    }),
     ("uuid", uuid),
 ];
 
@@ -97,10 +103,8 @@ fn hmac_signature(_: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
     let names = ["shared_secret", "challenge_hmac"];
     let bound = args.bind_required("hmac_signature", &names, 2)?;
     let valid = STANDARD.encode(mac(value, &must(&bound[0]))?);
-    let same = subtle::ConstantTimeEq::ct_eq(
-        valid.as_bytes(),
-        bytes_of(&must(&bound[1]))?.as_slice(),
-    );
+    let same =
+        subtle::ConstantTimeEq::ct_eq(valid.as_bytes(), bytes_of(&must(&bound[1]))?.as_slice());
     Ok(Obj::Bool(same.into()))
 }
 
@@ -124,6 +128,12 @@ fn uuid(_: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
     id[6] = (id[6] & 0x0f) | 0x50;
     id[8] = (id[8] & 0x3f) | 0x80;
     let text = hex(&id);
-    let parts = [&text[..8], &text[8..12], &text[12..16], &text[16..20], &text[20..]];
+    let parts = [
+        &text[..8],
+        &text[8..12],
+        &text[12..16],
+        &text[16..20],
+        &text[20..],
+    ];
     Ok(parts.join("-").into())
 }

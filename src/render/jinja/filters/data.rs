@@ -72,8 +72,15 @@ fn in_list(cx: &mut Cx, items: &[Obj], key: &Obj) -> Result<Option<Obj>, Error> 
     let Some(index) = number.and_then(|number| number.as_int()) else {
         return Ok(None);
     };
-    let index = if index < 0 { index + items.len() as i64 } else { index };
-    Ok(usize::try_from(index).ok().and_then(|n| items.get(n)).cloned())
+    let index = if index < 0 {
+        index + items.len() as i64
+    } else {
+        index
+    };
+    Ok(usize::try_from(index)
+        .ok()
+        .and_then(|n| items.get(n))
+        .cloned())
 }
 
 fn in_other(value: &Obj, key: &Obj) -> Result<Option<Obj>, Error> {
@@ -81,8 +88,15 @@ fn in_other(value: &Obj, key: &Obj) -> Result<Option<Obj>, Error> {
         return match (value, key.as_int()) {
             (Obj::Undefined(missing), _) => Err(missing.error()),
             (Obj::Tuple(items), Some(index)) => {
-                let index = if index < 0 { index + items.len() as i64 } else { index };
-                Ok(usize::try_from(index).ok().and_then(|n| items.get(n)).cloned())
+                let index = if index < 0 {
+                    index + items.len() as i64
+                } else {
+                    index
+                };
+                Ok(usize::try_from(index)
+                    .ok()
+                    .and_then(|n| items.get(n))
+                    .cloned())
             }
             _ => Ok(None),
         };
@@ -141,9 +155,9 @@ fn from_entries(cx: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
         };
         let entry = entry.borrow();
         let named = |wanted: &str| {
-            let mut found = entry.iter().filter(|(key, _)| {
-                key.as_str().is_some_and(|key| key.to_lowercase() == wanted)
-            });
+            let mut found = entry
+                .iter()
+                .filter(|(key, _)| key.as_str().is_some_and(|key| key.to_lowercase() == wanted));
             found.next_back().map(|(_, value)| value.clone())
         };
         for name in ["key", "name"] {
@@ -207,7 +221,7 @@ fn compare_lists(cx: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
     for (name, these, others) in [("new", &new, value), ("old", value, &new)] {
         let mut only = Vec::new();
         for item in cx.iterate(these)? {
-            cx.charge(1)?;
+            cx.charge(others.length().unwrap_or(1))?;
             if !cx.contains(others, &item)? {
                 only.push(item);
             }
@@ -232,7 +246,7 @@ fn mysql_to_dict(cx: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
         }
         let cells: Vec<&str> = line
             .split('|')
-            .map(|cell| cell.trim_matches(crate::target::pytext::is_space))
+            .map(|cell| cell.trim_matches(crate::wire::pytext::is_space))
             .collect();
         if headers.len() < 2 {
             headers = cells.into_iter().map(str::to_owned).collect();
@@ -255,7 +269,8 @@ fn mysql_to_dict(cx: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
 
 /// Texts become bytes, tuples lists (`salt/utils/data.py encode_dict`, under names that say
 /// otherwise).
-fn encoded(value: &Obj, depth: usize) -> Result<Obj, Error> {
+fn encoded(cx: &mut Cx, value: &Obj, depth: usize) -> Result<Obj, Error> {
+    cx.charge(4)?;
     if depth > 100 {
         return Err(Error::limit("containers are nested too deeply"));
     }
@@ -264,17 +279,17 @@ fn encoded(value: &Obj, depth: usize) -> Result<Obj, Error> {
         Obj::Str(text) | Obj::Markup(text) => Obj::Bytes(text.as_bytes().into()),
         Obj::List(list) => {
             let list = list.borrow();
-            let items = list.iter().map(|item| encoded(item, depth + 1));
+            let items = list.iter().map(|item| encoded(cx, item, depth + 1));
             Obj::list(items.collect::<Result<_, _>>()?)
         }
         Obj::Tuple(items) => {
-            let items = items.iter().map(|item| encoded(item, depth + 1));
+            let items = items.iter().map(|item| encoded(cx, item, depth + 1));
             Obj::list(items.collect::<Result<_, _>>()?)
         }
         Obj::Dict(dict) => {
             let mut out = Dict::new();
             for (key, item) in dict.borrow().iter() {
-                out.insert(encoded(key, depth + 1)?, encoded(item, depth + 1)?)?;
+                out.insert(encoded(cx, key, depth + 1)?, encoded(cx, item, depth + 1)?)?;
             }
             out.into()
         }
@@ -282,18 +297,30 @@ fn encoded(value: &Obj, depth: usize) -> Result<Obj, Error> {
     })
 }
 
-fn encode_dict(_: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
-    let names = ["encoding", "errors", "keep", "preserve_dict_class", "preserve_tuples"];
+fn encode_dict(cx: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
+    let names = [
+        "encoding",
+        "errors",
+        "keep",
+        "preserve_dict_class",
+        "preserve_tuples",
+    ];
     flag(&args.bind("encode_dict", &names)?[2], false)?;
     match value {
-        Obj::Dict(_) => encoded(value, 0),
+        Obj::Dict(_) => encoded(cx, value, 0),
         other => Err(super::no_attribute(other, "items")),
     }
 }
 
 fn encode_list(cx: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
-    let names = ["encoding", "errors", "keep", "preserve_dict_class", "preserve_tuples"];
+    let names = [
+        "encoding",
+        "errors",
+        "keep",
+        "preserve_dict_class",
+        "preserve_tuples",
+    ];
     args.bind("encode_list", &names)?;
     let items = Obj::list(cx.iterate(value)?);
-    encoded(&items, 0)
+    encoded(cx, &items, 0)
 }

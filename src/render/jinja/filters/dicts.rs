@@ -83,24 +83,38 @@ impl Place {
 }
 
 fn empty(ordered: bool) -> Dict {
-    if ordered { Dict::ordered() } else { Dict::new() }
+    if ordered {
+        Dict::ordered()
+    } else {
+        Dict::new()
+    }
 }
 
 fn class(value: &Obj) -> String {
-    let module = if value.type_name() == "OrderedDict" { "collections." } else { "" };
+    let module = if value.type_name() == "OrderedDict" {
+        "collections."
+    } else {
+        ""
+    };
     format!("<class '{module}{}'>", value.type_name())
 }
 
 fn wrong_kind(value: &Obj, verb: &str) -> Error {
     Error::new(
         ErrorKind::Function,
-        format!("The last key contains a {}, which cannot {verb}.", class(value)),
+        format!(
+            "The last key contains a {}, which cannot {verb}.",
+            class(value)
+        ),
     )
 }
 
 fn set(_: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
     let place = Place::of(value, args, "set_dict_key_value")?;
-    place.dict.borrow_mut().set_str(&place.key, place.value.clone());
+    place
+        .dict
+        .borrow_mut()
+        .set_str(&place.key, place.value.clone());
     Ok(value.clone())
 }
 
@@ -114,7 +128,11 @@ fn update(cx: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
     methods::call(cx, &current, "update", &args).map_err(|_| {
         Error::new(
             ErrorKind::Function,
-            format!("Cannot update {} with a {}.", class(&current), class(&place.value)),
+            format!(
+                "Cannot update {} with a {}.",
+                class(&current),
+                class(&place.value)
+            ),
         )
     })?;
     Ok(value.clone())
@@ -141,7 +159,11 @@ fn extend(cx: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
     methods::call(cx, &current, "extend", &args).map_err(|_| {
         Error::new(
             ErrorKind::Function,
-            format!("Cannot extend {} with a {}.", class(&current), class(&place.value)),
+            format!(
+                "Cannot extend {} with a {}.",
+                class(&current),
+                class(&place.value)
+            ),
         )
     })?;
     Ok(value.clone())

@@ -52,6 +52,7 @@ fn picked(cx: &mut Cx, value: &Obj, args: &Args, name: &'static str) -> Result<O
     }
     let r = size(&bound[0], 0)?;
     let items = cx.iterate(value)?;
+    cx.check_size(r)?;
     let n = items.len();
     let again = name != "combinations";
     if (r > n && !again) || (n == 0 && r > 0) {
@@ -105,13 +106,7 @@ fn permutations(cx: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
     Ok(Obj::generator("permutations", out))
 }
 
-fn permute(
-    items: &[Obj],
-    r: usize,
-    at: &mut Vec<usize>,
-    used: &mut Vec<bool>,
-    out: &mut Vec<Obj>,
-) {
+fn permute(items: &[Obj], r: usize, at: &mut Vec<usize>, used: &mut Vec<bool>, out: &mut Vec<Obj>) {
     // As deep as `r`, and `pay` lets no long permutation through.
     if at.len() == r {
         out.push(Obj::tuple(at.iter().map(|i| items[*i].clone()).collect()));
@@ -147,18 +142,21 @@ fn product(cx: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
         count.saturating_mul(pool.len() as u128)
     });
     pay(cx, count, pools.len())?;
-    let mut rows: Vec<Vec<Obj>> = vec![Vec::new()];
-    for pool in pools {
-        let longer = rows.iter().flat_map(|row| {
-            pool.iter().map(move |item| {
-                let mut row = row.clone();
-                row.push(item.clone());
-                row
-            })
-        });
-        rows = longer.collect();
+    let mut rows = Vec::new();
+    let mut at = vec![0; pools.len()];
+    let mut more = pools.iter().all(|pool| !pool.is_empty());
+    while more {
+        let row = pools.iter().zip(&at).map(|(pool, i)| pool[*i].clone());
+        rows.push(Obj::tuple(row.collect()));
+        let last = (0..pools.len())
+            .rev()
+            .find(|i| at[*i] + 1 < pools[*i].len());
+        more = last.is_some();
+        if let Some(last) = last {
+            at[last] += 1;
+            at[last + 1..].fill(0);
+        }
     }
-    let rows = rows.into_iter().map(Obj::tuple).collect();
     Ok(Obj::generator("product", rows))
 }
 
@@ -194,7 +192,9 @@ fn zip(cx: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
     let lists = lists(cx, value, &rest)?;
     let length = lists.iter().map(Vec::len).min().unwrap_or(0);
     if super::flag(&strict, false)? && lists.iter().any(|list| list.len() != length) {
-        return Err(Error::value_error("zip() argument 2 is shorter than argument 1"));
+        return Err(Error::value_error(
+            "zip() argument 2 is shorter than argument 1",
+        ));
     }
     let rows = zipped(&lists, length, &Obj::None);
     Ok(Obj::generator("zip", rows))

@@ -76,8 +76,14 @@ pub fn escaped_args(cx: &mut Cx, args: &Args, method: &str) -> Result<Args, Erro
         }
         return Ok(result);
     }
-    result.positional.iter_mut().for_each(|item| *item = one(item));
-    result.keyword.iter_mut().for_each(|(_, item)| *item = one(item));
+    result
+        .positional
+        .iter_mut()
+        .for_each(|item| *item = one(item));
+    result
+        .keyword
+        .iter_mut()
+        .for_each(|(_, item)| *item = one(item));
     Ok(result)
 }
 
@@ -103,7 +109,7 @@ fn striptags(_: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
     let text = value.to_str()?;
     let text = without(&text, "<!--", "-->");
     let text = without(&text, "<", ">");
-    let words: Vec<&str> = crate::target::pytext::words(&text).collect();
+    let words: Vec<&str> = crate::wire::pytext::words(&text).collect();
     Ok(unescape(&words.join(" ")).into())
 }
 

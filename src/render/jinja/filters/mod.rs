@@ -20,6 +20,7 @@ mod numbers;
 mod parse;
 mod paths;
 pub mod pprint;
+mod query;
 mod random;
 mod refused;
 mod regex;
@@ -40,9 +41,9 @@ mod yaml_text;
 pub use json::JsonStyle;
 pub(super) use regex::matches;
 
+use super::FilterFn;
 use super::error::{Error, ErrorKind};
 use super::value::Obj;
-use super::FilterFn;
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
@@ -59,6 +60,7 @@ const TABLES: &[Table] = &[
     net::TABLE,
     numbers::TABLE,
     paths::TABLE,
+    query::TABLE,
     random::TABLE,
     refused::TABLE,
     regex::TABLE,
@@ -75,12 +77,23 @@ const TABLES: &[Table] = &[
     yaml_text::TABLE,
 ];
 
-static BY_NAME: LazyLock<HashMap<&'static str, FilterFn>> =
-    LazyLock::new(|| TABLES.iter().flat_map(|table| table.iter().copied()).collect());
+static BY_NAME: LazyLock<HashMap<&'static str, FilterFn>> = LazyLock::new(|| {
+    TABLES
+        .iter()
+        .flat_map(|table| table.iter().copied())
+        .collect()
+});
 
 /// The filter of a name.
 pub fn find(name: &str) -> Option<FilterFn> {
     BY_NAME.get(name).copied()
+}
+
+/// The names of all filters.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    TABLES
+        .iter()
+        .flat_map(|table| table.iter().map(|(name, _)| *name))
 }
 
 /// Text, where Python's own function takes nothing else.

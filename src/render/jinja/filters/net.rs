@@ -15,8 +15,12 @@ pub(super) const TABLE: &[(&str, FilterFn)] = &[
     ("ipv6", |cx, v, a| addresses(cx, v, a, "ipv6", Some(6))),
     ("ipwrap", ipwrap),
     ("is_ip", |_, v, a| is_address(v, a, "is_ip_filter", None)),
-    ("is_ipv4", |_, v, a| is_address(v, a, "is_ipv4_filter", Some(4))),
-    ("is_ipv6", |_, v, a| is_address(v, a, "is_ipv6_filter", Some(6))),
+    ("is_ipv4", |_, v, a| {
+        is_address(v, a, "is_ipv4_filter", Some(4))
+    }),
+    ("is_ipv6", |_, v, a| {
+        is_address(v, a, "is_ipv6_filter", Some(6))
+    }),
     ("mac_str_to_bytes", mac_str_to_bytes),
     ("network_hosts", network_hosts),
     ("network_size", network_size),
@@ -158,7 +162,9 @@ fn accepted(value: &Obj, version: i64, options: &[String]) -> Option<String> {
         other => Interface::parse(other.as_str()?)?,
     };
     let fits = found.version() == version
-        && options.iter().all(|option| net_kinds::has(found.address, option).unwrap_or(true));
+        && options
+            .iter()
+            .all(|option| net_kinds::has(found.address, option).unwrap_or(true));
     fits.then(|| found.text())
 }
 
@@ -212,7 +218,9 @@ fn filtered(
             let items = cx.iterate(value)?;
             let mut out = Vec::new();
             for version in versions {
-                let accepted = items.iter().filter_map(|item| accepted(item, version, options));
+                let accepted = items
+                    .iter()
+                    .filter_map(|item| accepted(item, version, options));
                 out.extend(accepted.map(Obj::from));
             }
             Ok(Obj::list(out))
@@ -254,7 +262,9 @@ fn ip_host(cx: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
 }
 
 fn network_size(cx: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
-    over(cx, value, args, "network_size", |_, one| Ok(Obj::big(one.size())))
+    over(cx, value, args, "network_size", |_, one| {
+        Ok(Obj::big(one.size()))
+    })
 }
 
 /// The hosts of a network: without its own address and that of broadcasts, unless it is that small.
@@ -266,7 +276,9 @@ fn network_hosts(cx: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
             from += 1;
             to -= u128::from(one.address.is_ipv4());
         }
-        let count = usize::try_from(to - from).unwrap_or(usize::MAX).saturating_add(1);
+        let count = usize::try_from(to - from)
+            .unwrap_or(usize::MAX)
+            .saturating_add(1);
         cx.check_size(count)?;
         cx.charge(count)?;
         let hosts = (from..=to).map(|n| Obj::from(shown(address(n, one.address))));

@@ -129,7 +129,10 @@ fn as_float(value: &Obj) -> Result<f64, Error> {
     }
     if let Some(text) = value.as_str() {
         return parse::float(text).ok_or_else(|| {
-            Error::value_error(format!("could not convert string to float: {}", quote(text)))
+            Error::value_error(format!(
+                "could not convert string to float: {}",
+                quote(text)
+            ))
         });
     }
     value.as_float().ok_or_else(|| {
@@ -159,10 +162,7 @@ fn round(_: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
     }
     let Some(f) = value.as_float() else {
         return Err(Error::type_error(match ceil {
-            None => format!(
-                "type {} doesn't define __round__ method",
-                value.type_name()
-            ),
+            None => format!("type {} doesn't define __round__ method", value.type_name()),
             Some(_) => format!("must be real number, not {}", value.type_name()),
         }));
     };
@@ -274,10 +274,12 @@ fn human_to_bytes(_: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
     let default = bound[0].clone().unwrap_or_else(|| "B".into());
     let metric = flag(&bound[1], false)?;
     let text = value.to_str()?;
-    let text = text.trim_matches(crate::target::pytext::is_space);
+    let text = text.trim_matches(crate::wire::pytext::is_space);
     let digits = text.find(|c: char| !matches!(c, '0'..='9' | '.'));
     let (number, unit) = text.split_at(digits.unwrap_or(text.len()));
-    let unit = unit.trim_start_matches(crate::target::pytext::is_space).to_lowercase();
+    let unit = unit
+        .trim_start_matches(crate::wire::pytext::is_space)
+        .to_lowercase();
     let unit = match unit.is_empty() {
         true => text_of(&default)?.to_lowercase(),
         false => unit,

@@ -1,6 +1,6 @@
 //! Texts as Python's `int()` and `float()` read them.
 
-use crate::target::pytext::is_space;
+use crate::wire::pytext::is_space;
 use num_bigint::BigInt;
 
 /// Digits without the underscores that may stand between two of them.
@@ -27,7 +27,10 @@ pub fn int(text: &str, base: i64) -> Option<BigInt> {
     };
     let (radix, digits) = match base {
         0 if prefixed != 0 => (prefixed, &lower[2..]),
-        0 if lower.len() > 1 && lower.starts_with('0') && lower.trim_matches(['0', '_']) != "" => {
+        0 if lower.len() > 1
+            && lower.starts_with('0')
+            && !lower.trim_matches(['0', '_']).is_empty() =>
+        {
             return None;
         }
         0 => (10, lower.as_str()),
@@ -59,7 +62,8 @@ pub fn float(text: &str) -> Option<f64> {
     let bytes = text.as_bytes();
     for (at, _) in text.match_indices('_') {
         let digit = |at: Option<usize>| {
-            at.and_then(|at| bytes.get(at)).is_some_and(u8::is_ascii_digit)
+            at.and_then(|at| bytes.get(at))
+                .is_some_and(u8::is_ascii_digit)
         };
         if !digit(at.checked_sub(1)) || !digit(Some(at + 1)) {
             return None;

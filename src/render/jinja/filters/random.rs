@@ -103,7 +103,10 @@ impl Source {
 
 /// `random.Random.sample`.
 fn sample(cx: &mut Cx, value: &Obj, size: i64, seed: &Option<Obj>) -> Result<Obj, Error> {
-    if !matches!(value, Obj::List(_) | Obj::Tuple(_) | Obj::Range(_) | Obj::Str(_)) {
+    if !matches!(
+        value,
+        Obj::List(_) | Obj::Tuple(_) | Obj::Range(_) | Obj::Str(_)
+    ) {
         if let Obj::Undefined(missing) = value {
             return Err(missing.error());
         }

@@ -4,13 +4,17 @@ use super::super::cx::Cx;
 use super::super::error::{Error, ErrorKind};
 use super::super::value::{Args, Obj};
 use super::{FilterFn, flag, must, text_of};
-use crate::target::PyRegex;
+use crate::target::{PyRegex, RegexMode};
 
 pub(super) const TABLE: &[(&str, FilterFn)] = &[
     ("regex_escape", regex_escape),
-    ("regex_match", |cx, v, a| groups(cx, v, a, "regex_match", true)),
+    ("regex_match", |cx, v, a| {
+        groups(cx, v, a, "regex_match", true)
+    }),
     ("regex_replace", regex_replace),
-    ("regex_search", |cx, v, a| groups(cx, v, a, "regex_search", false)),
+    ("regex_search", |cx, v, a| {
+        groups(cx, v, a, "regex_search", false)
+    }),
 ];
 
 /// Compiles a pattern with the flags of the filters.
@@ -23,8 +27,13 @@ fn compiled(
     multiline: bool,
     anchored: bool,
 ) -> Result<PyRegex, Error> {
-    PyRegex::with_flags(text_of(pattern)?, ignore_case, multiline, anchored)
-        .map_err(|why| Error::new(ErrorKind::Other, why))
+    let mode = RegexMode {
+        ignore_case,
+        multiline,
+        anchored,
+        exact: true,
+    };
+    PyRegex::with_mode(text_of(pattern)?, mode).map_err(|why| Error::new(ErrorKind::Other, why))
 }
 
 /// Whether a pattern matches at the start of a text.
@@ -67,7 +76,11 @@ fn groups(_: &mut Cx, value: &Obj, args: &Args, name: &str, anchored: bool) -> R
         None => Obj::None,
     };
     // Without groups the match itself is the only one.
-    let groups = if found.len() > 1 { &found[1..] } else { &found[..] };
+    let groups = if found.len() > 1 {
+        &found[1..]
+    } else {
+        &found[..]
+    };
     Ok(Obj::tuple(groups.iter().map(part).collect()))
 }
 
@@ -103,7 +116,7 @@ fn regex_replace(cx: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
             }
         }
         cx.check_size(out.len())?;
-        cx.charge(1)?;
+        cx.charge(10)?;
         copied = end;
         at = match end > start {
             true => end,
@@ -137,7 +150,10 @@ fn pieces(template: &str, regex: &PyRegex) -> Result<Vec<Piece>, Error> {
             continue;
         }
         let Some(&kind) = chars.get(at) else {
-            return fail(format!("bad escape (end of pattern) at position {}", at - 1));
+            return fail(format!(
+                "bad escape (end of pattern) at position {}",
+                at - 1
+            ));
         };
         at += 1;
         let group = match kind {
@@ -158,7 +174,11 @@ fn pieces(template: &str, regex: &PyRegex) -> Result<Vec<Piece>, Error> {
                 number
             }
             '0' => {
-                let digits: String = chars[at..].iter().take(2).take_while(|c| c.is_digit(8)).collect();
+                let digits: String = chars[at..]
+                    .iter()
+                    .take(2)
+                    .take_while(|c| c.is_digit(8))
+                    .collect();
                 at += digits.len();
                 let code = u32::from_str_radix(&format!("0{digits}"), 8).unwrap_or(0);
                 text.extend(char::from_u32(code));

@@ -33,7 +33,10 @@ fn batch(cx: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
     let items = cx.iterate(value)?;
     if count == 0 {
         // As Jinja: the first line is full before anything is in it.
-        let mut lines: Vec<Obj> = items.into_iter().map(|item| Obj::list(vec![item])).collect();
+        let mut lines: Vec<Obj> = items
+            .into_iter()
+            .map(|item| Obj::list(vec![item]))
+            .collect();
         if !lines.is_empty() {
             lines.insert(0, Obj::list(Vec::new()));
         }
@@ -152,9 +155,7 @@ fn items(_: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
         Obj::Undefined(_) => return Ok(Obj::generator("generator", Vec::new())),
         Obj::Dict(dict) => dict,
         _ => {
-            return Err(Error::type_error(
-                "Can only get item pairs from a mapping.",
-            ));
+            return Err(Error::type_error("Can only get item pairs from a mapping."));
         }
     };
     let dict = dict.borrow();
@@ -235,9 +236,14 @@ fn dictsort(cx: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
         let dict = dict.borrow();
         dict.iter().map(|(k, v)| [k.clone(), v.clone()]).collect()
     };
-    let keys = pairs.iter().map(|pair| folded(pair[at].clone(), case_sensitive));
+    let keys = pairs
+        .iter()
+        .map(|pair| folded(pair[at].clone(), case_sensitive));
     let keys = keys.collect();
-    let items = pairs.into_iter().map(|pair| Obj::tuple(pair.to_vec())).collect();
+    let items = pairs
+        .into_iter()
+        .map(|pair| Obj::tuple(pair.to_vec()))
+        .collect();
     sorted(cx, items, keys, reverse).map(Obj::list)
 }
 

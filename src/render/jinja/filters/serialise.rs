@@ -6,7 +6,7 @@ use super::super::error::{Error, ErrorKind};
 use super::super::value::{Args, Dict, Obj};
 use super::json::{JsonStyle, dumps, loads};
 use super::{FilterFn, flag, pprint, xml};
-use crate::wire::yaml;
+use crate::wire::{Map, Value, yaml};
 
 pub(super) const TABLE: &[(&str, FilterFn)] = &[
     ("dict_to_sls_yaml_params", dict_to_sls_yaml_params),
@@ -69,7 +69,9 @@ fn indent(argument: &Option<Obj>) -> Result<Option<String>, Error> {
             Some(text) => Ok(Some(text.to_owned())),
             None => {
                 let blanks = super::integer(argument, 0)?;
-                Ok(Some(" ".repeat(usize::try_from(blanks).unwrap_or(0).min(1000))))
+                Ok(Some(
+                    " ".repeat(usize::try_from(blanks).unwrap_or(0).min(1000)),
+                ))
             }
         },
     }
@@ -124,8 +126,10 @@ fn yaml_text(value: &Obj, flow: bool) -> Result<Obj, Error> {
         true => yaml::emit_flow_lines(&value),
         false => yaml::emit(&value, true),
     };
-    let text = text.trim_matches(crate::target::pytext::is_space);
-    Ok(Obj::Markup(text.strip_suffix("\n...").unwrap_or(text).into()))
+    let text = text.trim_matches(crate::wire::pytext::is_space);
+    Ok(Obj::Markup(
+        text.strip_suffix("\n...").unwrap_or(text).into(),
+    ))
 }
 
 fn yaml_(cx: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
@@ -158,15 +162,15 @@ fn python(cx: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
         return Ok(undefined);
     }
     args.bind("format_python", &[])?;
-    let text = pprint::pformat(value)?;
+    let text = pprint::pformat(cx, value)?;
     Ok(Obj::Markup(
-        text.trim_matches(crate::target::pytext::is_space).into(),
+        text.trim_matches(crate::wire::pytext::is_space).into(),
     ))
 }
 
-fn pprint_(_: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
+fn pprint_(cx: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
     args.bind("do_pprint", &[])?;
-    Ok(pprint::pformat(value)?.into())
+    Ok(pprint::pformat(cx, value)?.into())
 }
 
 fn xml_(cx: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
@@ -174,7 +178,7 @@ fn xml_(cx: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
         return Ok(undefined);
     }
     args.bind("format_xml", &[])?;
-    Ok(Obj::Markup(xml::document(value)?.into()))
+    Ok(Obj::Markup(xml::document(cx, value)?.into()))
 }
 
 /// Text to be read; the module of an import is the text it rendered to.
@@ -197,11 +201,29 @@ fn load_yaml(cx: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
     };
     cx.charge(text.len() / 10)?;
     match yaml::parse(&text) {
-        Ok(value) => Ok(Obj::from(&value)),
+        Ok(value) => Ok(Obj::from(&decoded(value))),
         Err(error) => Err(Error::runtime(format!(
             "Encountered error loading yaml: {}\n  in \"<unicode string>\", line {}, column {}",
             error.message, error.line, error.column
         ))),
+    }
+}
+
+/// Bytes that are UTF-8 become text (`salt/utils/data.py decode`).
+fn decoded(value: Value) -> Value {
+    match value {
+        Value::Bytes(bytes) => match String::from_utf8(bytes) {
+            Ok(text) => text.into(),
+            Err(error) => Value::Bytes(error.into_bytes()),
+        },
+        Value::Array(items) => Value::Array(items.into_iter().map(decoded).collect()),
+        Value::Map(map) => {
+            let entries = map.0.into_iter();
+            Value::Map(Map(entries
+                .map(|(k, v)| (decoded(k), decoded(v)))
+                .collect()))
+        }
+        other => other,
     }
 }
 
@@ -215,7 +237,10 @@ fn load_json(cx: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
     let loaded = text.as_deref().and_then(loads);
     loaded.ok_or_else(|| {
         let shown = text.or_else(|| value.to_str().ok()).unwrap_or_default();
-        Error::new(ErrorKind::Runtime, format!("Unable to load json from {shown}"))
+        Error::new(
+            ErrorKind::Runtime,
+            format!("Unable to load json from {shown}"),
+        )
     })
 }
 

@@ -19,7 +19,10 @@ pub(super) const TABLE: &[(&str, FilterFn)] = &[
 
 /// What Python's `Hashable` says of a class: everything but lists, dicts and sets.
 pub(super) fn hashable(value: &Obj) -> bool {
-    !matches!(value, Obj::List(_) | Obj::Dict(_) | Obj::Set(_) | Obj::View(_))
+    !matches!(
+        value,
+        Obj::List(_) | Obj::Dict(_) | Obj::Set(_) | Obj::View(_)
+    )
 }
 
 fn other(args: &Args, name: &str) -> Result<Obj, Error> {
@@ -47,7 +50,7 @@ fn union(cx: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
 fn within(cx: &mut Cx, a: &Obj, b: &Obj, keep: bool) -> Result<Vec<Obj>, Error> {
     let mut out = Vec::new();
     for item in cx.iterate(a)? {
-        cx.charge(1)?;
+        cx.charge(b.length().unwrap_or(1))?;
         if cx.contains(b, &item)? == keep {
             out.push(item);
         }
@@ -103,7 +106,9 @@ fn flatten_into(
     depth: usize,
 ) -> Result<(), Error> {
     if depth > 100 {
-        return Err(Error::limit("the list is nested too deeply, or holds itself"));
+        return Err(Error::limit(
+            "the list is nested too deeply, or holds itself",
+        ));
     }
     for item in cx.iterate(value)? {
         let null = item.is_none() || matches!(item.as_str(), Some("None" | "null"));

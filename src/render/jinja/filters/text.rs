@@ -6,23 +6,29 @@ use super::super::format;
 use super::super::methods::{capitalize, split_lines};
 use super::super::value::{Args, Obj};
 use super::{FilterFn, flag, integer, must, text_of};
-use crate::target::pytext::is_space;
+use crate::wire::pytext::is_space;
 use std::rc::Rc;
 
 pub(super) const TABLE: &[(&str, FilterFn)] = &[
-    ("capitalize", |_, v, a| changed("do_capitalize", v, a, capitalize)),
+    ("capitalize", |_, v, a| {
+        changed("do_capitalize", v, a, capitalize)
+    }),
     ("center", center),
     ("d", default),
     ("default", default),
     ("format", format_),
     ("indent", indent),
-    ("lower", |_, v, a| changed("do_lower", v, a, str::to_lowercase)),
+    ("lower", |_, v, a| {
+        changed("do_lower", v, a, str::to_lowercase)
+    }),
     ("replace", replace),
     ("string", string),
     ("title", |_, v, a| changed("do_title", v, a, title)),
     ("trim", trim),
     ("truncate", truncate),
-    ("upper", |_, v, a| changed("do_upper", v, a, str::to_uppercase)),
+    ("upper", |_, v, a| {
+        changed("do_upper", v, a, str::to_uppercase)
+    }),
     ("urlencode", urlencode),
     ("wordcount", wordcount),
 ];
@@ -43,12 +49,7 @@ fn like(value: &Obj, text: String) -> Obj {
     }
 }
 
-fn changed(
-    name: &str,
-    value: &Obj,
-    args: &Args,
-    change: fn(&str) -> String,
-) -> Result<Obj, Error> {
+fn changed(name: &str, value: &Obj, args: &Args, change: fn(&str) -> String) -> Result<Obj, Error> {
     args.bind(name, &[])?;
     Ok(like(value, change(&soft(value)?)))
 }
@@ -125,7 +126,11 @@ fn indent(cx: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
     let bound = args.bind("do_indent", &["width", "first", "blank"])?;
     let indention = match bound[0].as_ref().and_then(Obj::as_str) {
         Some(text) => text.to_owned(),
-        None => " ".repeat(usize::try_from(integer(&bound[0], 4)?).unwrap_or(0)),
+        None => {
+            let width = usize::try_from(integer(&bound[0], 4)?).unwrap_or(0);
+            cx.check_size(width)?;
+            " ".repeat(width)
+        }
     };
     let (first, blank) = (flag(&bound[1], false)?, flag(&bound[2], false)?);
     if let Obj::Undefined(missing) = value {
@@ -176,7 +181,11 @@ fn replace(cx: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
             }
             _ => soft(value)?.into(),
         };
-        return cx.call_method(&text, "replace", &Args::positional([old, new, Obj::Int(count)]));
+        return cx.call_method(
+            &text,
+            "replace",
+            &Args::positional([old, new, Obj::Int(count)]),
+        );
     }
     let text = soft(value)?;
     let args = Args::positional([soft(&old)?.into(), soft(&new)?.into(), Obj::Int(count)]);
@@ -224,7 +233,9 @@ fn truncate(_: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
     let kept: String = text.chars().take(kept).collect();
     let kept = match kill {
         true => kept.as_str(),
-        false => kept.rsplit_once(' ').map_or(kept.as_str(), |(words, _)| words),
+        false => kept
+            .rsplit_once(' ')
+            .map_or(kept.as_str(), |(words, _)| words),
     };
     Ok(like(value, format!("{kept}{}", text_of(&end)?)))
 }
@@ -261,7 +272,9 @@ fn urlencode(cx: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
     let pairs = match value {
         Obj::Dict(dict) => {
             let dict = dict.borrow();
-            let pairs = dict.iter().map(|(k, v)| Obj::tuple(vec![k.clone(), v.clone()]));
+            let pairs = dict
+                .iter()
+                .map(|(k, v)| Obj::tuple(vec![k.clone(), v.clone()]));
             pairs.collect()
         }
         Obj::Str(_) | Obj::Markup(_) | Obj::Undefined(_) => return Ok(quoted(value, false)?.into()),

@@ -121,11 +121,27 @@ fn conversion(time: &Zoned, code: char, flag: Option<char>) -> String {
 
 fn text_conversion(time: &Zoned, code: char, flag: Option<char>) -> String {
     const DAYS: [&str; 7] = [
-        "Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday",
+        "Sunday",
+        "Monday",
+        "Tuesday",
+        "Wednesday",
+        "Thursday",
+        "Friday",
+        "Saturday",
     ];
     const MONTHS: [&str; 12] = [
-        "January", "February", "March", "April", "May", "June", "July", "August", "September",
-        "October", "November", "December",
+        "January",
+        "February",
+        "March",
+        "April",
+        "May",
+        "June",
+        "July",
+        "August",
+        "September",
+        "October",
+        "November",
+        "December",
     ];
     let at = |n: i8| usize::try_from(n).unwrap_or(0);
     let day = DAYS[at(time.weekday().to_sunday_zero_offset()) % 7];

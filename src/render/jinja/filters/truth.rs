@@ -4,8 +4,8 @@ use super::super::cx::Cx;
 use super::super::error::Error;
 use super::super::value::{Args, Obj};
 use super::{FilterFn, flag, integer, must, text_of};
-use crate::target::pytext::is_space;
 use crate::target::{PyRegex, fnmatch};
+use crate::wire::pytext::is_space;
 
 pub(super) const TABLE: &[(&str, FilterFn)] = &[
     ("check_whitelist_blacklist", check_whitelist_blacklist),
@@ -87,7 +87,11 @@ fn exactly_one_true(cx: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error>
 
 fn exactly_n_true(cx: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
     let bound = args.bind("exactly_n", &["amount"])?;
-    exactly(cx, value, usize::try_from(integer(&bound[0], 1)?).unwrap_or(0))
+    exactly(
+        cx,
+        value,
+        usize::try_from(integer(&bound[0], 1)?).unwrap_or(0),
+    )
 }
 
 fn substring_in_list(cx: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {

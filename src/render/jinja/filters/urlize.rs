@@ -21,8 +21,7 @@ static HTTP: LazyLock<Option<Regex>> = LazyLock::new(|| {
     )
     .ok()
 });
-static EMAIL: LazyLock<Option<Regex>> =
-    LazyLock::new(|| Regex::new(r"^\S+@\w[\w.-]*\.\w+$").ok());
+static EMAIL: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"^\S+@\w[\w.-]*\.\w+$").ok());
 static SCHEME: LazyLock<Option<Regex>> =
     LazyLock::new(|| Regex::new(r"^(?:[\w.+-]{2,}:/{0,2})$").ok());
 
@@ -37,7 +36,13 @@ struct Linker {
 }
 
 fn urlize(cx: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
-    let names = ["trim_url_limit", "nofollow", "target", "rel", "extra_schemes"];
+    let names = [
+        "trim_url_limit",
+        "nofollow",
+        "target",
+        "rel",
+        "extra_schemes",
+    ];
     let bound = args.bind("do_urlize", &names)?;
     let given = |n: usize| bound[n].clone().filter(|value| !value.is_none());
     let limit = given(0).and_then(|limit| limit.as_int());
@@ -154,7 +159,10 @@ impl Linker {
 /// Opening brackets, the word, punctuation behind it.
 fn parts(word: &str) -> (&str, String, String) {
     let mut start = word;
-    while let Some(rest) = ["(", "<", "&lt;"].iter().find_map(|open| start.strip_prefix(open)) {
+    while let Some(rest) = ["(", "<", "&lt;"]
+        .iter()
+        .find_map(|open| start.strip_prefix(open))
+    {
         start = rest;
     }
     let head = &word[..word.len() - start.len()];

@@ -40,7 +40,10 @@ fn wordwrap(cx: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
         break_hyphens: flag(&bound[3], true)?,
     };
     cx.charge(text.len())?;
-    let wrapped: Vec<String> = lines.iter().map(|line| wrapper.wrap(line).join(between)).collect();
+    let wrapped: Vec<String> = lines
+        .iter()
+        .map(|line| wrapper.wrap(line).join(between))
+        .collect();
     Ok(wrapped.join(between).into())
 }
 
@@ -82,7 +85,13 @@ impl Wrapper {
     }
 
     /// A word longer than a line: cut behind its last hyphen that fits, else where the line is full.
-    fn long_word(&self, mut word: Chunk, used: usize, line: &mut Vec<Chunk>, rest: &mut Vec<Chunk>) {
+    fn long_word(
+        &self,
+        mut word: Chunk,
+        used: usize,
+        line: &mut Vec<Chunk>,
+        rest: &mut Vec<Chunk>,
+    ) {
         if !self.break_words {
             match line.is_empty() {
                 true => line.push(word),
@@ -116,7 +125,9 @@ impl Wrapper {
     fn chunk_end(&self, text: &[char], start: usize) -> usize {
         let blank = is_wrap_space(text[start]);
         if blank || !self.break_hyphens {
-            let run = text[start..].iter().take_while(|c| is_wrap_space(**c) == blank);
+            let run = text[start..]
+                .iter()
+                .take_while(|c| is_wrap_space(**c) == blank);
             return start + run.count();
         }
         if start > 0
@@ -130,7 +141,7 @@ impl Wrapper {
 }
 
 fn is_blank(chunk: &Chunk) -> bool {
-    chunk.iter().all(|c| crate::target::pytext::is_space(*c))
+    chunk.iter().all(|c| crate::wire::pytext::is_space(*c))
 }
 
 fn is_wrap_space(c: char) -> bool {

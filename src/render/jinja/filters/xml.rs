@@ -1,5 +1,6 @@
 //! `xml`: nested data as elements (`salt/utils/jinja.py format_xml`), written as `minidom` does.
 
+use super::super::cx::Cx;
 use super::super::error::{Error, ErrorKind};
 use super::super::value::Obj;
 
@@ -14,20 +15,23 @@ struct Element {
 ///
 /// # Errors
 /// The value has another shape.
-pub fn document(value: &Obj) -> Result<String, Error> {
+pub fn document(cx: &mut Cx, value: &Obj) -> Result<String, Error> {
     let mut top: Vec<Element> = Vec::new();
     for (tag, item) in entries(value)? {
-        if let Obj::List(list) = &item {
-            for item in list.borrow().iter() {
-                build(&tag, item, &mut top, 0)?;
-            }
-            continue;
-        }
-        build(&tag, &item, &mut top, 0)?;
+        // A list at the top leads to no root, though what it holds must fit.
+        let mut lost = Vec::new();
+        let into = match item {
+            Obj::List(_) => &mut lost,
+            _ => &mut top,
+        };
+        build(cx, &tag, &item, into, 0)?;
     }
     // As in Salt, the last element that is no list of elements is the root.
     let root = top.pop().ok_or_else(|| {
-        Error::new(ErrorKind::Attribute, "'NoneType' object has no attribute 'iter'")
+        Error::new(
+            ErrorKind::Attribute,
+            "'NoneType' object has no attribute 'iter'",
+        )
     })?;
     let mut out = String::from("<?xml version=\"1.0\" ?>\n");
     write(&root, 0, &mut out);
@@ -63,19 +67,21 @@ fn entries(value: &Obj) -> Result<Vec<(String, Obj)>, Error> {
 }
 
 fn build(
+    cx: &mut Cx,
     tag: &str,
     value: &Obj,
     into: &mut Vec<Element>,
     depth: usize,
 ) -> Result<(), Error> {
+    cx.charge(4)?;
     if depth > 100 {
         return Err(Error::limit("containers are nested too deeply"));
     }
     if let Obj::List(list) = value {
         for item in list.borrow().iter() {
-            build(tag, item, into, depth + 1)?;
+            build(cx, tag, item, into, depth + 1)?;
         }
-        return Ok(());
+        return check_texts(&list.borrow());
     }
     let mut element = Element {
         tag: tag.to_owned(),
@@ -94,7 +100,7 @@ fn build(
     for (name, item) in entries(value)? {
         match item {
             Obj::Dict(_) | Obj::List(_) => {
-                build(&name, &item, &mut element.children, depth + 1)?;
+                build(cx, &name, &item, &mut element.children, depth + 1)?;
             }
             other => element.attributes.push((name, other.to_str()?)),
         }
@@ -103,8 +109,28 @@ fn build(
     Ok(())
 }
 
+/// Salt takes the elements of a list of texts for pairs, and looks at their second half.
+fn check_texts(items: &[Obj]) -> Result<(), Error> {
+    let index = |what: &str| Error::new(ErrorKind::Index, format!("{what} index out of range"));
+    match items.first() {
+        None => Err(index("list")),
+        Some(first) if first.as_str().is_none() => Ok(()),
+        Some(_) => match items
+            .iter()
+            .filter_map(Obj::as_str)
+            .any(|t| t.chars().count() < 2)
+        {
+            true => Err(index("string")),
+            false => Ok(()),
+        },
+    }
+}
+
 fn escaped(text: &str, quoted: bool) -> String {
-    let text = text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
+    let text = text
+        .replace('&', "&amp;")
+        .replace('<', "&lt;")
+        .replace('>', "&gt;");
     match quoted {
         true => text.replace('"', "&quot;"),
         false => text,

@@ -7,12 +7,22 @@ use super::{Table, positional};
 
 pub(super) const TABLE: Table = &[
     ("decode", decode),
-    ("endswith", |_, v, a| edge("endswith", v, a, |own, part| own.ends_with(part))),
+    ("endswith", |_, v, a| {
+        edge("endswith", v, a, |own, part| own.ends_with(part))
+    }),
     ("hex", hex),
-    ("lower", |_, v, a| changed("bytes.lower", v, a, |own| own.to_ascii_lowercase())),
-    ("startswith", |_, v, a| edge("startswith", v, a, |own, part| own.starts_with(part))),
-    ("strip", |_, v, a| changed("bytes.strip", v, a, |own| own.trim_ascii().to_vec())),
-    ("upper", |_, v, a| changed("bytes.upper", v, a, |own| own.to_ascii_uppercase())),
+    ("lower", |_, v, a| {
+        changed("bytes.lower", v, a, |own| own.to_ascii_lowercase())
+    }),
+    ("startswith", |_, v, a| {
+        edge("startswith", v, a, |own, part| own.starts_with(part))
+    }),
+    ("strip", |_, v, a| {
+        changed("bytes.strip", v, a, |own| own.trim_ascii().to_vec())
+    }),
+    ("upper", |_, v, a| {
+        changed("bytes.upper", v, a, |own| own.to_ascii_uppercase())
+    }),
 ];
 
 fn own(value: &Obj) -> &[u8] {
@@ -32,12 +42,7 @@ fn changed(
     Ok(Obj::Bytes(change(own(value)).into()))
 }
 
-fn edge(
-    name: &str,
-    value: &Obj,
-    args: &Args,
-    at: fn(&[u8], &[u8]) -> bool,
-) -> Result<Obj, Error> {
+fn edge(name: &str, value: &Obj, args: &Args, at: fn(&[u8], &[u8]) -> bool) -> Result<Obj, Error> {
     let args = positional(name, args, 1, 1)?;
     match &args[0] {
         Obj::Bytes(part) => Ok(Obj::Bool(at(own(value), part))),

@@ -51,18 +51,24 @@ pub(super) const SET: Table = &[
         let copy = set(v)?.borrow().clone();
         Ok(Obj::set(copy))
     }),
-    ("difference", |cx, v, a| combined(cx, v, a, Combine::Difference)),
+    ("difference", |cx, v, a| {
+        combined(cx, v, a, Combine::Difference)
+    }),
     ("discard", |_, v, a| {
         let args = positional("set.discard", a, 1, 1)?;
         set(v)?.borrow_mut().remove(&args[0])?;
         Ok(Obj::None)
     }),
-    ("intersection", |cx, v, a| combined(cx, v, a, Combine::Intersection)),
-    ("isdisjoint", |cx, v, a| related(cx, v, a, |own, other| {
-        none_in(other, own)
-    })),
-    ("issubset", |cx, v, a| related(cx, v, a, |own, other| all_in(own, other))),
-    ("issuperset", |cx, v, a| related(cx, v, a, |own, other| all_in(other, own))),
+    ("intersection", |cx, v, a| {
+        combined(cx, v, a, Combine::Intersection)
+    }),
+    ("isdisjoint", |cx, v, a| {
+        related(cx, v, a, |own, other| none_in(other, own))
+    }),
+    ("issubset", |cx, v, a| related(cx, v, a, all_in)),
+    ("issuperset", |cx, v, a| {
+        related(cx, v, a, |own, other| all_in(other, own))
+    }),
     ("pop", |_, v, a| {
         positional("set.pop", a, 0, 0)?;
         let set = set(v)?;
@@ -80,7 +86,9 @@ pub(super) const SET: Table = &[
             false => Err(Error::new(ErrorKind::Key, args[0].repr()?)),
         }
     }),
-    ("symmetric_difference", |cx, v, a| combined(cx, v, a, Combine::Symmetric)),
+    ("symmetric_difference", |cx, v, a| {
+        combined(cx, v, a, Combine::Symmetric)
+    }),
     ("union", |cx, v, a| combined(cx, v, a, Combine::Union)),
     ("update", |cx, v, a| {
         let Obj::Set(all) = combined(cx, v, a, Combine::Union)? else {
@@ -242,7 +250,10 @@ fn combined(cx: &mut Cx, value: &Obj, args: &Args, how: Combine) -> Result<Obj, 
             Combine::Intersection => chosen(&result, &other, true)?,
             Combine::Difference => chosen(&result, &other, false)?,
             Combine::Symmetric => {
-                let (a, b) = (chosen(&result, &other, false)?, chosen(&other, &result, false)?);
+                let (a, b) = (
+                    chosen(&result, &other, false)?,
+                    chosen(&other, &result, false)?,
+                );
                 Set::of(a.iter().chain(b.iter()).cloned())?
             }
         };

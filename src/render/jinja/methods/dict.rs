@@ -25,7 +25,9 @@ pub(super) const TABLE: Table = &[
     ("popitem", popitem),
     ("setdefault", setdefault),
     ("update", update),
-    ("values", |_, v, a| view("dict.values", v, a, ViewKind::Values)),
+    ("values", |_, v, a| {
+        view("dict.values", v, a, ViewKind::Values)
+    }),
 ];
 
 fn own(value: &Obj) -> Result<&PyDict, Error> {
@@ -61,9 +63,7 @@ fn setdefault(_: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
 fn pop(_: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
     let bound = args.bind("pop", &["key", "default"])?;
     let Some(key) = &bound[0] else {
-        return Err(Error::type_error(
-            "pop expected at least 1 argument, got 0",
-        ));
+        return Err(Error::type_error("pop expected at least 1 argument, got 0"));
     };
     let taken = own(value)?.borrow_mut().remove(key)?;
     match taken.or_else(|| bound[1].clone()) {

@@ -44,6 +44,12 @@ fn find(value: &Obj, name: &str) -> Option<Method> {
     })
 }
 
+/// The names of the methods of a value.
+pub fn names(value: &Obj) -> impl Iterator<Item = &'static str> {
+    let tables = tables(value).iter();
+    tables.flat_map(|table| table.iter().map(|(name, _)| *name))
+}
+
 /// Whether values of this kind have a method of that name.
 pub fn has(value: &Obj, name: &str) -> bool {
     find(value, name).is_some()
@@ -84,7 +90,11 @@ fn positional<'a>(
 ) -> Result<&'a [Obj], Error> {
     if !args.keyword.is_empty() {
         let short = name.rsplit('.').next().unwrap_or(name);
-        let shown = if name.starts_with("str.") { name } else { short };
+        let shown = if name.starts_with("str.") {
+            name
+        } else {
+            short
+        };
         return Err(Error::type_error(format!(
             "{shown}() takes no keyword arguments"
         )));

@@ -5,7 +5,7 @@ use super::super::error::{Error, ErrorKind};
 use super::super::format;
 use super::super::value::{Args, Dict, Obj};
 use super::{Table, bounds, integer, own, positional, size};
-use crate::target::pytext::is_space;
+use crate::wire::pytext::{is_printable, is_space};
 use std::rc::Rc;
 
 pub(super) const TABLE: Table = &[
@@ -18,13 +18,21 @@ pub(super) const TABLE: Table = &[
     ("format", format_),
     ("format_map", format_map),
     ("index", index),
-    ("isalnum", |_, v, a| question("isalnum", v, a, char::is_alphanumeric)),
-    ("isalpha", |_, v, a| question("isalpha", v, a, char::is_alphabetic)),
+    ("isalnum", |_, v, a| {
+        question("isalnum", v, a, char::is_alphanumeric)
+    }),
+    ("isalpha", |_, v, a| {
+        question("isalpha", v, a, char::is_alphabetic)
+    }),
     ("isascii", isascii),
-    ("isdecimal", |_, v, a| question("isdecimal", v, a, is_decimal)),
+    ("isdecimal", |_, v, a| {
+        question("isdecimal", v, a, is_decimal)
+    }),
     ("isdigit", |_, v, a| question("isdigit", v, a, is_digit)),
     ("isidentifier", isidentifier),
-    ("isnumeric", |_, v, a| question("isnumeric", v, a, char::is_numeric)),
+    ("isnumeric", |_, v, a| {
+        question("isnumeric", v, a, char::is_numeric)
+    }),
     ("isprintable", isprintable),
     ("isspace", |_, v, a| question("isspace", v, a, is_space)),
     ("ljust", ljust),
@@ -73,9 +81,8 @@ pub fn split_lines(text: &str, keep_ends: bool) -> Vec<&str> {
 }
 
 fn text_argument(obj: &Obj) -> Result<&str, Error> {
-    obj.as_str().ok_or_else(|| {
-        Error::type_error(format!("must be str, not {}", obj.type_name()))
-    })
+    obj.as_str()
+        .ok_or_else(|| Error::type_error(format!("must be str, not {}", obj.type_name())))
 }
 
 /// The part of the text from `start` to `end` in characters, and the characters before it.
@@ -169,7 +176,9 @@ fn edge(name: &str, value: &Obj, args: &Args, at: fn(&str, &str) -> bool) -> Res
 }
 
 fn startswith(_: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
-    edge("startswith", value, args, |text, start| text.starts_with(start))
+    edge("startswith", value, args, |text, start| {
+        text.starts_with(start)
+    })
 }
 
 fn endswith(_: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
@@ -245,13 +254,22 @@ fn strip(name: &str, value: &Obj, args: &Args, left: bool, right: bool) -> Resul
     let text = own(value);
     let chars = match args.first() {
         None | Some(Obj::None) => None,
-        Some(obj) => Some(obj.as_str().ok_or_else(|| {
-            Error::type_error(format!("{name} arg must be None or str"))
-        })?),
+        Some(obj) => Some(
+            obj.as_str()
+                .ok_or_else(|| Error::type_error(format!("{name} arg must be None or str")))?,
+        ),
     };
     let drop = |c: char| chars.map_or_else(|| is_space(c), |chars| chars.contains(c));
-    let text = if left { text.trim_start_matches(drop) } else { text };
-    let text = if right { text.trim_end_matches(drop) } else { text };
+    let text = if left {
+        text.trim_start_matches(drop)
+    } else {
+        text
+    };
+    let text = if right {
+        text.trim_end_matches(drop)
+    } else {
+        text
+    };
     Ok(text.into())
 }
 
@@ -291,13 +309,19 @@ pub fn replaced(
 fn removeprefix(_: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
     let args = positional("str.removeprefix", args, 1, 1)?;
     let text = own(value);
-    Ok(text.strip_prefix(text_argument(&args[0])?).unwrap_or(text).into())
+    Ok(text
+        .strip_prefix(text_argument(&args[0])?)
+        .unwrap_or(text)
+        .into())
 }
 
 fn removesuffix(_: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
     let args = positional("str.removesuffix", args, 1, 1)?;
     let text = own(value);
-    Ok(text.strip_suffix(text_argument(&args[0])?).unwrap_or(text).into())
+    Ok(text
+        .strip_suffix(text_argument(&args[0])?)
+        .unwrap_or(text)
+        .into())
 }
 
 fn expandtabs(cx: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
@@ -315,7 +339,11 @@ fn expandtabs(cx: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
             '\t' => {}
             c => {
                 out.push(c);
-                column = if matches!(c, '\n' | '\r') { 0 } else { column + 1 };
+                column = if matches!(c, '\n' | '\r') {
+                    0
+                } else {
+                    column + 1
+                };
             }
         }
     }
@@ -354,8 +382,7 @@ fn isascii(_: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
 
 fn isprintable(_: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
     positional("str.isprintable", args, 0, 0)?;
-    let printable = |c: char| c == ' ' || !(c.is_control() || c.is_whitespace());
-    Ok(Obj::Bool(own(value).chars().all(printable)))
+    Ok(Obj::Bool(own(value).chars().all(is_printable)))
 }
 
 fn isidentifier(_: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
@@ -465,7 +492,12 @@ fn maketrans(_: &mut Cx, _: &Obj, args: &Args) -> Result<Obj, Error> {
     for (a, b) in from.chars().zip(to.chars()) {
         table.insert(code(a), code(b))?;
     }
-    for c in args.get(2).and_then(Obj::as_str).unwrap_or_default().chars() {
+    for c in args
+        .get(2)
+        .and_then(Obj::as_str)
+        .unwrap_or_default()
+        .chars()
+    {
         table.insert(code(c), Obj::None)?;
     }
     Ok(table.into())

@@ -6,7 +6,9 @@ use super::super::value::{Args, Obj};
 use super::{Table, own, positional};
 
 pub(super) const TABLE: Table = &[
-    ("capitalize", |_, v, a| changed("capitalize", v, a, capitalize)),
+    ("capitalize", |_, v, a| {
+        changed("capitalize", v, a, capitalize)
+    }),
     ("casefold", |_, v, a| changed("casefold", v, a, casefold)),
     ("islower", |_, v, a| cased("islower", v, a, is_lower)),
     ("istitle", |_, v, a| cased("istitle", v, a, is_title)),
@@ -17,12 +19,7 @@ pub(super) const TABLE: Table = &[
     ("upper", |_, v, a| changed("upper", v, a, str::to_uppercase)),
 ];
 
-fn changed(
-    name: &str,
-    value: &Obj,
-    args: &Args,
-    change: fn(&str) -> String,
-) -> Result<Obj, Error> {
+fn changed(name: &str, value: &Obj, args: &Args, change: fn(&str) -> String) -> Result<Obj, Error> {
     positional(&format!("str.{name}"), args, 0, 0)?;
     Ok(change(own(value)).into())
 }
@@ -93,19 +90,19 @@ fn swapcase(text: &str) -> String {
 /// Lower case, with the few letters that only folding changes.
 fn casefold(text: &str) -> String {
     let text = text.to_lowercase();
-    text.replace(['ß', 'ẞ'], "ss").replace('ς', "σ").replace('ſ', "s")
+    text.replace(['ß', 'ẞ'], "ss")
+        .replace('ς', "σ")
+        .replace('ſ', "s")
 }
 
 /// Whether some letters have a case and all of these are lower (`str.islower`).
 pub(super) fn is_lower(text: &str) -> bool {
-    text.chars().any(char::is_lowercase)
-        && !text.chars().any(|c| is_cased(c) && !c.is_lowercase())
+    text.chars().any(char::is_lowercase) && !text.chars().any(|c| is_cased(c) && !c.is_lowercase())
 }
 
 /// Whether some letters have a case and all of these are upper (`str.isupper`).
 pub(super) fn is_upper(text: &str) -> bool {
-    text.chars().any(char::is_uppercase)
-        && !text.chars().any(|c| is_cased(c) && !c.is_uppercase())
+    text.chars().any(char::is_uppercase) && !text.chars().any(|c| is_cased(c) && !c.is_uppercase())
 }
 
 fn is_title(text: &str) -> bool {

@@ -4,7 +4,7 @@ use super::super::cx::Cx;
 use super::super::error::Error;
 use super::super::value::{Args, Obj};
 use super::{Table, integer, own, positional, split_lines};
-use crate::target::pytext::is_space;
+use crate::wire::pytext::is_space;
 
 pub(super) const TABLE: Table = &[
     ("join", join),

@@ -368,7 +368,7 @@ impl Parser {
         let body = body?;
         let blank = |stmt: &Stmt| {
             matches!(stmt, Stmt::Data(text)
-                if text.chars().all(crate::target::pytext::is_space))
+                if text.chars().all(crate::wire::pytext::is_space))
         };
         if required && !body.iter().all(blank) {
             return self.fail("Required blocks can only contain comments or whitespace");

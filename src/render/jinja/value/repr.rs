@@ -3,7 +3,7 @@
 use super::compare::Budget;
 use super::{DictKind, Obj};
 use crate::render::jinja::error::Error;
-use crate::target::pytext;
+use crate::wire::pytext;
 use crate::wire::yaml;
 
 /// Longest text that printing a value makes, in octets.
@@ -11,9 +11,7 @@ pub const LONGEST: usize = 64 << 20;
 
 /// `repr()` of a text.
 pub fn quote(text: &str) -> String {
-    let mut out = String::with_capacity(text.len() + 2);
-    pytext::quote(&mut out, text);
-    out
+    pytext::str_repr(text)
 }
 
 /// `ascii()` of a `repr()`: what is not ASCII, escaped.
@@ -34,7 +32,7 @@ pub fn ascii(repr: &str) -> String {
 
 /// `repr()` of a float.
 pub fn float_repr(f: f64) -> String {
-    pytext::float(f)
+    pytext::float_repr(f)
 }
 
 /// For whom a value is printed.
@@ -135,14 +133,14 @@ impl Printer {
             Obj::Bool(b) => self.out.push_str(if *b { "True" } else { "False" }),
             Obj::Int(i) => self.out.push_str(&i.to_string()),
             Obj::Big(big) => self.out.push_str(&big.to_string()),
-            Obj::Float(f) => self.out.push_str(&pytext::float(*f)),
-            Obj::Str(text) => pytext::quote(&mut self.out, text),
+            Obj::Float(f) => self.out.push_str(&pytext::float_repr(*f)),
+            Obj::Str(text) => self.out.push_str(&pytext::str_repr(text)),
             Obj::Markup(text) => {
                 self.out.push_str("Markup(");
-                pytext::quote(&mut self.out, text);
+                self.out.push_str(&pytext::str_repr(text));
                 self.out.push(')');
             }
-            Obj::Bytes(bytes) => pytext::quote_bytes(&mut self.out, bytes),
+            Obj::Bytes(bytes) => self.out.push_str(&pytext::bytes_repr(bytes)),
             Obj::List(list) => self.sequence("[", &list.borrow(), "]")?,
             Obj::Tuple(items) if items.len() == 1 => self.sequence("(", items, ",)")?,
             Obj::Tuple(items) => self.sequence("(", items, ")")?,

@@ -1,0 +1,70 @@
+//! What the two daemons have in common.
+
+use super::common::fail;
+use crate::sys::daemon::{in_background, start_in_background};
+use crate::sys::process::arguments;
+use crate::wire::{Map, Value, yaml};
+use std::path::PathBuf;
+
+/// Options of a daemon.
+#[derive(clap::Args, Clone, Debug)]
+pub(super) struct DaemonOptions {
+    /// Run in the background; returns when the daemon is ready, or has said why it is not
+    #[arg(short = 'd', long)]
+    daemon: bool,
+
+    /// Account to run as; overrides the option `user`
+    #[arg(short = 'u', long, value_name = "USER")]
+    user: Option<String>,
+
+    /// Pid file; overrides the option `pidfile`
+    #[arg(long, value_name = "FILE")]
+    pid_file: Option<PathBuf>,
+
+    /// Accepted for the sake of scripts; a daemon never starts itself again
+    #[arg(long)]
+    disable_keepalive: bool,
+
+    /// Print the configuration in effect as YAML, and end
+    #[arg(long)]
+    pub config_dump: bool,
+
+    /// Print a commented configuration file with every option, and end
+    #[arg(long)]
+    pub sample_config: bool,
+}
+
+impl DaemonOptions {
+    /// Whether this process is to start the daemon and not to be it.
+    pub fn starts_another(&self) -> bool {
+        self.daemon && !in_background()
+    }
+
+    /// Lays the options over what the configuration says.
+    pub fn overlay(&self, user: &mut String, pidfile: &mut PathBuf) {
+        if let Some(own) = &self.user {
+            user.clone_from(own);
+        }
+        if let Some(own) = &self.pid_file {
+            pidfile.clone_from(own);
+        }
+    }
+}
+
+/// Starts the daemon in the background and waits until it is ready. Returns the exit status.
+pub(super) fn background() -> i32 {
+    let kept = arguments()
+        .into_iter()
+        .filter(|a| a != "-d" && a != "--daemon");
+    match start_in_background(kept) {
+        Ok(Ok(())) => 0,
+        Ok(Err(why)) => fail(why, 1),
+        Err(e) => fail(e, 1),
+    }
+}
+
+/// Prints a configuration as YAML. Returns the exit status.
+pub(super) fn dump(values: Map) -> i32 {
+    print!("{}", yaml::emit(&Value::Map(values), true));
+    0
+}

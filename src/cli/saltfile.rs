@@ -1,0 +1,162 @@
+//! `Saltfile`: defaults of command line options, by command (`salt/utils/parsers.py SaltfileMixIn`).
+//!
+//! A default becomes a word in front of those of the command line, so it is checked as they
+//! are. An option that the command line names is not looked up; what stands in the Saltfile
+//! and is no option of the command is passed over, as in stock.
+
+use crate::wire::{Map, Value, yaml};
+use clap::parser::ValueSource;
+use clap::{Arg, ArgAction, ArgMatches, Command};
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+const VARIABLE: &str = "SALT_SALTFILE";
+const NAME: &str = "Saltfile";
+/// More than any list of defaults.
+const LONGEST: u64 = 1 << 20;
+
+/// Names in a Saltfile that are not the option's own (its `dest` in stock): command, or all; name; option.
+const RENAMED: &[(&str, &str, &str)] = &[
+    ("", "cli_summary", "summary"),
+    ("", "eauth", "auth"),
+    ("", "key_logfile", "log-file"),
+    ("", "list_hosts", "hosts"),
+    ("", "log_level_logfile", "log-file-level"),
+    ("", "mktoken", "make-token"),
+    ("", "pidfile", "pid-file"),
+    ("", "pillar_target", "pillar"),
+    ("", "state_output_diff", "output-diff"),
+    ("halite-call", "grains_run", "grains"),
+    ("halite-call", "metadata", "set-metadata"),
+    ("halite-call", "print_metadata", "metadata"),
+];
+
+/// Switches that turn off what the Saltfile names.
+const INVERTED: &[(&str, &str)] = &[("show_timeout", "hide-timeout")];
+
+/// What a Saltfile adds to a command line.
+#[derive(Debug, Default)]
+pub(super) struct Defaults {
+    /// The Saltfile.
+    pub path: PathBuf,
+    /// `--name=value` and `--name`.
+    pub words: Vec<OsString>,
+}
+
+/// The defaults for the options that the command line does not name. A Saltfile that was
+/// named must exist; whatever is wrong with it is the error text.
+pub(super) fn defaults(command: &Command, matches: &ArgMatches) -> Result<Defaults, String> {
+    let Some(path) = find(matches.get_one::<OsString>("saltfile")) else {
+        return Ok(Defaults::default());
+    };
+    if !path.is_file() {
+        return Err(format!("'{}' file does not exist.", path.display()));
+    }
+    let content = read(&path)?;
+    let mut words = Vec::new();
+    for (key, value) in section(&content, command.get_name())?.iter() {
+        let Some(key) = key.as_str() else { continue };
+        let Some((arg, inverted)) = option(command, key) else {
+            continue;
+        };
+        let given = matches.value_source(arg.get_id().as_str());
+        if given != Some(ValueSource::CommandLine) {
+            words.extend(word(arg, value, inverted));
+        }
+    }
+    Ok(Defaults { path, words })
+}
+
+/// The Saltfile of the option, of the environment, of the working directory or of the home
+/// directory. An empty name means none.
+fn find(named: Option<&OsString>) -> Option<PathBuf> {
+    if let Some(path) = named.cloned().or_else(|| std::env::var_os(VARIABLE)) {
+        return Some(PathBuf::from(path)).filter(|p| !p.as_os_str().is_empty());
+    }
+    let here = std::env::current_dir().ok().map(|dir| dir.join(NAME));
+    let home = std::env::var_os("HOME").map(|home| Path::new(&home).join(".salt").join(NAME));
+    [here, home].into_iter().flatten().find(|p| p.is_file())
+}
+
+fn read(path: &Path) -> Result<Map, String> {
+    let wrong = |why: &str| {
+        format!(
+            "Error parsing configuration file: {} - {why}",
+            path.display()
+        )
+    };
+    let size = std::fs::metadata(path).map_err(|e| wrong(&e.to_string()))?;
+    if size.len() > LONGEST {
+        return Err(wrong("it is longer than a mebibyte"));
+    }
+    let text = std::fs::read_to_string(path).map_err(|e| wrong(&e.to_string()))?;
+    match yaml::parse(&text).map_err(|e| wrong(&e.to_string()))? {
+        Value::Map(map) => Ok(map),
+        value if !value.truthy() => Ok(Map::new()),
+        value => Err(wrong(&format!(
+            "conf should be a document, not {}",
+            yaml::emit_flow(&value)
+        ))),
+    }
+}
+
+/// What stands for a command: under its own name, and under that of stock.
+fn section(content: &Map, command: &str) -> Result<Map, String> {
+    let mut section = Map::new();
+    for name in [&command.replacen("halite", "salt", 1), command] {
+        match content.get(name) {
+            None | Some(Value::Nil) => {}
+            Some(Value::Map(map)) => {
+                for (key, value) in map.iter().filter_map(|(k, v)| Some((k.as_str()?, v))) {
+                    section.set(key, value.clone());
+                }
+            }
+            Some(other) => {
+                return Err(format!(
+                    "the Saltfile has {} for {name}; write option: value pairs",
+                    yaml::emit_flow(other)
+                ));
+            }
+        }
+    }
+    Ok(section)
+}
+
+/// The option that a name in a Saltfile means, and whether it says the opposite.
+fn option<'a>(command: &'a Command, key: &str) -> Option<(&'a Arg, bool)> {
+    let own = command.get_name();
+    let renamed = RENAMED
+        .iter()
+        .find(|(of, name, _)| *name == key && (of.is_empty() || *of == own))
+        .map(|(_, _, long)| *long);
+    let inverted = INVERTED.iter().find(|(name, _)| *name == key);
+    let long = match (inverted, renamed) {
+        (Some((_, long)), _) => (*long).to_owned(),
+        (None, Some(long)) => long.to_owned(),
+        (None, None) => key.replace('_', "-"),
+    };
+    let arg = command.get_arguments().find(|arg| {
+        let names = arg.get_long_and_visible_aliases().into_iter().flatten();
+        let hidden = arg.get_all_aliases().into_iter().flatten();
+        names.chain(hidden).any(|name| name == long || name == key)
+    })?;
+    let action = arg.get_action();
+    let usable =
+        matches!(action, ArgAction::Set | ArgAction::SetTrue) && arg.get_id() != "saltfile";
+    usable.then_some((arg, inverted.is_some()))
+}
+
+fn word(arg: &Arg, value: &Value, inverted: bool) -> Option<OsString> {
+    let long = arg.get_long()?;
+    if matches!(arg.get_action(), ArgAction::SetTrue) {
+        let on = value.truthy() != inverted && arg.get_id() != "versions_report";
+        return on.then(|| format!("--{long}").into());
+    }
+    let text = match value {
+        Value::Nil => return None,
+        Value::Str(text) => text.clone(),
+        Value::Bool(on) => if *on { "True" } else { "False" }.into(),
+        other => yaml::emit_flow(other),
+    };
+    Some(format!("--{long}={text}").into())
+}

@@ -1,0 +1,90 @@
+//! The beginning of every command: its words, the Saltfile's, and what ends it at once.
+
+use super::common::{Common, EXIT_USAGE};
+use super::saltfile;
+use crate::minion::versions;
+use clap::error::ErrorKind;
+use clap::{ArgMatches, Command, FromArgMatches, Parser};
+use std::ffi::OsString;
+
+/// The command of a parser. `-V` is the report of versions, as in Salt, so clap's own does not stand.
+pub(super) fn command<T: Parser>() -> Command {
+    T::command().disable_version_flag(true)
+}
+
+/// Reads the command line of a command with [`Common`] options, and the Saltfile's defaults for it.
+///
+/// # Errors
+/// The exit status, when there is nothing more to do: all has been printed then. It is 0
+/// after `--help`, `--version` and `--versions-report`, and 64 for what cannot be.
+pub(super) fn start<T: Parser>() -> Result<T, i32> {
+    start_as(command::<T>(), |_| Ok(()))
+}
+
+/// As [`start`] for a command that was changed after [`command`] made it, with a check of
+/// options against each other.
+pub(super) fn start_as<T: Parser>(
+    mut command: Command,
+    check: impl FnOnce(&T) -> Result<(), &'static str>,
+) -> Result<T, i32> {
+    let (name, words) = words();
+    let mut matches = read(&mut command, &name, &[], &words)?;
+    if matches.get_flag("versions_report") {
+        println!("{}", versions::report());
+        return Err(0);
+    }
+    let found = saltfile::defaults(&command, &matches);
+    let defaults = found.map_err(|e| usage(&mut command, e))?;
+    if !defaults.words.is_empty() {
+        matches = read(&mut command, &name, &defaults.words, &words).inspect_err(|status| {
+            if *status != 0 {
+                eprintln!(
+                    "The Saltfile {} adds: {:?}",
+                    defaults.path.display(),
+                    defaults.words
+                );
+            }
+        })?;
+    }
+    let options = T::from_arg_matches(&matches).map_err(|e| failed(&e))?;
+    check(&options).map_err(|why| usage(&mut command, why))?;
+    Common::from_arg_matches(&matches)
+        .map_err(|e| failed(&e))?
+        .check_dir()?;
+    Ok(options)
+}
+
+/// Reads the command line of a command without [`Common`] options.
+pub(super) fn parse<T: Parser>() -> Result<T, i32> {
+    let (name, words) = words();
+    let matches = read(&mut T::command(), &name, &[], &words)?;
+    T::from_arg_matches(&matches).map_err(|e| failed(&e))
+}
+
+fn words() -> (OsString, Vec<OsString>) {
+    let name = std::env::args_os().next().unwrap_or_default();
+    (name, crate::sys::process::arguments())
+}
+
+fn read(
+    command: &mut Command,
+    name: &OsString,
+    defaults: &[OsString],
+    words: &[OsString],
+) -> Result<ArgMatches, i32> {
+    let all = std::iter::once(name).chain(defaults).chain(words);
+    command
+        .try_get_matches_from_mut(all)
+        .map_err(|e| failed(&e))
+}
+
+fn usage(command: &mut Command, why: impl std::fmt::Display) -> i32 {
+    failed(&command.error(ErrorKind::ArgumentConflict, why))
+}
+
+/// Help and version go to standard output with status 0, what is wrong to standard error.
+fn failed(e: &clap::Error) -> i32 {
+    // A closed standard output is no reason to fail.
+    let _ = e.print();
+    if e.use_stderr() { EXIT_USAGE } else { 0 }
+}

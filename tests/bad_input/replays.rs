@@ -1,0 +1,59 @@
+//! A request counts once.
+
+use super::*;
+
+#[test]
+fn a_request_counts_once() {
+    let mut target = Target::start();
+    let peer = Peer::sign_in(&target, "m1");
+    let mut events = target.listen();
+    let load =
+        peer.load(map! {"cmd" => "_minion_event", "tag" => "my/event", "data" => Map::new()});
+    let request = peer.session.seal_raw("m1", &load);
+    assert_eq!(
+        peer.session.open(NONCE, &target.ask(&request)),
+        Ok(Value::Nil)
+    );
+    for _ in 0..3 {
+        assert_eq!(
+            msgpack::decode(&target.ask(&request)).unwrap(),
+            "bad load".into()
+        );
+    }
+    let seen = events_until_marker(&peer, &mut events);
+    assert_eq!(seen.iter().filter(|e| e.tag == "my/event").count(), 1);
+    drop(peer);
+    target.is_fine("replays");
+}
+
+#[test]
+fn a_request_sent_many_times_at_once_counts_once() {
+    let mut target = Target::start();
+    let peer = Peer::sign_in(&target, "m1");
+    let mut events = target.listen();
+    let context = zmq::Context::new();
+    for round in 0..20 {
+        let load = peer.load(
+            map! {"cmd" => "_minion_event", "tag" => "my/event", "data" => map! {"round" => round}},
+        );
+        let request = peer.session.seal_raw("m1", &load);
+        let sockets: Vec<zmq::Socket> = (0..8).map(|_| context.socket(zmq::REQ).unwrap()).collect();
+        for socket in &sockets {
+            socket.set_linger(0).unwrap();
+            socket.set_rcvtimeo(LIMIT.as_millis() as i32).unwrap();
+            socket
+                .connect(&tcp_url("127.0.0.1", target.master.ret_port))
+                .unwrap();
+        }
+        sockets.iter().for_each(|s| s.send(&request, 0).unwrap());
+        let accepted = sockets
+            .iter()
+            .filter(|s| peer.session.open(NONCE, &s.recv_bytes(0).unwrap()).is_ok())
+            .count();
+        assert_eq!(accepted, 1, "round {round}");
+    }
+    let seen = events_until_marker(&peer, &mut events);
+    assert_eq!(seen.iter().filter(|e| e.tag == "my/event").count(), 20);
+    drop(peer);
+    target.is_fine("parallel replays");
+}
