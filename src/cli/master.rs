@@ -131,7 +131,8 @@ fn serve(options: &Options, mut config: MasterConfig, role: &str) -> i32 {
     settle(role.strip_prefix("MWorker").map_or(role, |_| "MWorker"));
     start_log(&options.common, &config);
     if role != ROLE_MAIN {
-        return match master::run_role(role, config) {
+        let engine = crate::engine::run_role(role, &config);
+        return match engine.unwrap_or_else(|| master::run_role(role, config)) {
             Ok(()) => 0,
             Err(e) => {
                 log::error!("{role}: {e}");
