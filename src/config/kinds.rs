@@ -178,3 +178,20 @@ impl OptionValue for TokenOverride {
         }
     }
 }
+
+/// The entries of `ext_pillar`. Anything but a list of maps is kept as it is: the error
+/// stands in each pillar, as with Salt, and does not keep the master from starting.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ExtPillars(pub Value);
+
+impl OptionValue for ExtPillars {
+    const TYPE: &'static str = "a list of maps of one name to its arguments";
+
+    fn from_value(value: &Value) -> Option<Converted<Self>> {
+        plain(ExtPillars(value.clone()))
+    }
+
+    fn to_value(&self) -> Value {
+        self.0.clone()
+    }
+}

@@ -1,6 +1,8 @@
 //! Options of the master.
 
-use super::kinds::{BusFraming, Items, JobCacheCompat, Roots, SaltSeries, TokenOverride};
+use super::kinds::{
+    BusFraming, ExtPillars, Items, JobCacheCompat, Roots, SaltSeries, TokenOverride,
+};
 use super::paths::{self, below, log_below};
 use super::table::options;
 use super::{ConfigError, Flavour, Role, finish};
@@ -336,6 +338,54 @@ options! {
         default_top: String = "base";
         /// How state and pillar files are rendered.
         renderer: String = "jinja|yaml";
+        /// Renderers that are not used.
+        renderer_blacklist: Vec<String> = "[]";
+        /// The only renderers that are used; empty allows all.
+        renderer_whitelist: Vec<String> = "[]";
+        /// Directories of the pillar, per environment; the environment `__env__` stands for any other.
+        pillar_roots: Roots = "{base: [/srv/pillar, /srv/spm/pillar]}";
+        /// The one environment of the pillar that counts. Empty: all.
+        pillarenv: Option<String> = "null";
+        /// Take the environment of the pillar from the minion's `saltenv`.
+        pillarenv_from_saltenv: bool = "false";
+        /// Put the options of the master into the pillar, under `master`.
+        pillar_opts: bool = "false";
+        /// Say only in the log why a pillar file could not be rendered.
+        pillar_safe_render_error: bool = "true";
+        /// How pillar data of several sources are merged: `smart`, `aggregate`, `recurse`, `overwrite`, `list` or `none`.
+        pillar_source_merging_strategy: String = "smart";
+        /// Join lists of several sources instead of taking the last.
+        pillar_merge_lists: bool = "false";
+        /// Let included pillar files win over the file that includes them.
+        pillar_includes_override_sls: bool = "false";
+        /// External pillars: a list of maps of one name to its arguments.
+        ext_pillar: ExtPillars = "[]";
+        /// Ask the external pillars before the files of `pillar_roots` are rendered.
+        ext_pillar_first: bool = "false";
+        /// External pillars of which a minion may ask more than `ext_pillar` says.
+        on_demand_ext_pillar: Vec<String> = "[libvirt, virtkey]";
+        /// Keep compiled pillars.
+        pillar_cache: bool = "false";
+        /// Seconds that a compiled pillar is kept.
+        pillar_cache_ttl: u64 = "3600";
+        /// Where it is kept: `disk`, or `memory` of each worker.
+        pillar_cache_backend: String = "disk";
+        /// Branch of the external pillar `git` that is the environment `base`.
+        git_pillar_base: String = "master";
+        /// Branch of repositories that are named without one.
+        git_pillar_branch: String = "master";
+        /// Environment of all these branches. Empty: the name of the branch.
+        git_pillar_env: String = "''";
+        /// Directory of the repository that is the root of the pillar.
+        git_pillar_root: String = "''";
+        /// Let pillar files include those of other repositories of the same environment.
+        git_pillar_includes: bool = "true";
+        /// Seconds between fetches of one repository.
+        git_pillar_update_interval: u64 = "60";
+        /// Check the certificates of git servers.
+        git_pillar_ssl_verify: bool = "true";
+        /// Protocol of pillar answers; 1 is for minions older than those that are supported.
+        pillar_version: u32 = "2";
         /// Stop at the first state that fails.
         failhard: bool = "false";
         /// Name of the top file.
@@ -421,7 +471,8 @@ impl MasterConfig {
     fn from_source(mut source: super::source::Source) -> Result<Self, ConfigError> {
         finish::log_dir(&mut source, "master")?;
         finish::exactly_true(&mut source, &["open_mode", "auto_accept"]);
-        finish::roots(&mut source);
+        finish::roots(&mut source, "file_roots", "/srv/salt");
+        finish::roots(&mut source, "pillar_roots", "/srv/pillar");
         let origin = source.origin.clone();
         let mut c = Self::read(source)?;
         c.warnings

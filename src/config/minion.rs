@@ -213,7 +213,7 @@ impl MinionConfig {
 
     fn from_source(mut source: super::source::Source) -> Result<Self, ConfigError> {
         finish::log_dir(&mut source, "minion")?;
-        finish::roots(&mut source);
+        finish::roots(&mut source, "file_roots", "/srv/salt");
         let origin = source.origin.clone();
         let mut c = Self::read(source)?;
         c.warnings

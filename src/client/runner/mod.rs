@@ -15,6 +15,7 @@ mod fileserver;
 mod jobs;
 mod launch;
 mod manage;
+mod pillar;
 pub mod process;
 mod queue;
 mod salt;
@@ -208,6 +209,7 @@ pub fn functions() -> impl Iterator<Item = &'static Function> {
         fileserver::FUNCTIONS,
         jobs::FUNCTIONS,
         manage::FUNCTIONS,
+        pillar::FUNCTIONS,
         queue::FUNCTIONS,
         salt::FUNCTIONS,
         survey::FUNCTIONS,

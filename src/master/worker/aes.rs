@@ -6,8 +6,9 @@
 
 use super::context::Context;
 use super::files;
+use super::pillar::{self, Reply};
 use super::{Answer, HANDLER_FAILED, now};
-use crate::crypto::{Crypticle, Encryption, KeyString, Signing};
+use crate::crypto::{Crypticle, Signing};
 use crate::master::roles::RoleError;
 use crate::wire::envelope::{Refusal, check_id};
 use crate::wire::ids::{Jid, MinionId, Tag};
@@ -74,8 +75,9 @@ pub(super) fn request(worker: &mut Context, sealed: &Sealed, peer: &str) -> Answ
         return reply(&crypticle, &Value::Map(Map::new()), &nonce);
     };
     if command == Command::Pillar {
-        return match pillar(worker, &id, &load, sealed, &nonce) {
-            Ok(value) => proven(msgpack::encode(&value, Profile::Wire)),
+        return match pillar::request(worker, &id, load, sealed, &nonce) {
+            Ok(Reply::Private(value)) => proven(msgpack::encode(&value, Profile::Wire)),
+            Ok(Reply::Plain(value)) => reply(&crypticle, &value, &nonce),
             Err(e) => failed(&cmd, &id, &e),
         };
     }
@@ -299,52 +301,6 @@ fn may_fire(id: &MinionId, tag: &str) -> bool {
         (Some(bare), None) => bare != "key" && bare.parse::<Jid>().is_err(),
         _ => true,
     }
-}
-
-/// `_pillar`: an empty pillar in the form of reference 6.4; the grains are kept for targeting.
-fn pillar(
-    worker: &mut Context,
-    id: &MinionId,
-    load: &Map,
-    sealed: &Sealed,
-    nonce: &str,
-) -> Result<Value, RoleError> {
-    let failed = |e: &dyn std::fmt::Display| RoleError::new(1, e.to_string());
-    let enc: Encryption = sealed
-        .enc_algo
-        .unwrap_or("OAEP-SHA1")
-        .parse()
-        .map_err(|e| failed(&e))?;
-    let sig: Signing = sealed
-        .sig_algo
-        .unwrap_or("PKCS1v15-SHA1")
-        .parse()
-        .map_err(|e| failed(&e))?;
-    let key = worker
-        .accepted_key(id)
-        .ok_or_else(|| RoleError::new(1, "its key is no longer accepted"))?;
-    let pillar = Map::new();
-    if let Some(grains) = load.get("grains").and_then(Value::as_map)
-        && worker.config.minion_data_cache
-    {
-        worker.minions.store(id, grains, &pillar)?;
-        if worker.config.minion_data_cache_events {
-            let data = crate::map! {"Minion data cache refresh" => id.as_str()};
-            worker.bus.fire(&format!("minion/refresh/{id}"), data);
-        }
-    }
-    let once = KeyString::generate();
-    let wrapped = key.encrypt(enc, once.as_bytes()).map_err(|e| failed(&e))?;
-    let data = msgpack::encode_map(
-        &crate::map! {"key" => wrapped.clone(), "pillar" => pillar, "nonce" => nonce},
-        Profile::Wire,
-    );
-    let signature = worker.master.sign(sig, &data);
-    let inner = Value::Map(crate::map! {"data" => data, "sig" => signature});
-    let sealed = Crypticle::new(&once).dumps(&inner, None);
-    Ok(Value::Map(
-        crate::map! {"key" => wrapped, "pillar" => sealed},
-    ))
 }
 
 /// `_master_opts`: what a minion's state system wants to know (reference 8.2).

@@ -7,6 +7,7 @@ use crate::master::access::Access;
 use crate::master::events::Bus;
 use crate::master::functions::Lent;
 use crate::master::roles::RoleError;
+use crate::render::pillar::PillarMaster;
 use crate::store::files::FileServer;
 use crate::store::jobs::JobStore;
 use crate::store::keys::{KeyState, KeyStore};
@@ -18,6 +19,7 @@ use crate::transport::sockets::ipc_url;
 use crate::wire::ids::{Jid, JidClock, MinionId};
 use std::collections::HashMap;
 use std::os::unix::fs::MetadataExt;
+use std::rc::Rc;
 
 /// Peers whose parsed keys are held; beyond this the table is emptied and fills again.
 const PEERS_HELD: usize = 50_000;
@@ -47,6 +49,7 @@ pub(crate) struct Context {
     aes: Option<AesKey>,
     peers: HashMap<MinionId, Peer>,
     unknown: HashMap<String, u64>,
+    pillar: Option<Rc<PillarMaster>>,
 }
 
 /// The AES key of publications with the signature of its digest, made once per key.
@@ -97,6 +100,7 @@ impl Context {
             aes: None,
             peers: HashMap::new(),
             unknown: HashMap::new(),
+            pillar: None,
             master,
             master_pub,
             signing,
@@ -112,6 +116,14 @@ impl Context {
             true => jid.with_pid(std::process::id()),
             false => jid,
         }
+    }
+
+    /// The compiler of pillars; made when it is first needed.
+    pub fn pillar(&mut self) -> Rc<PillarMaster> {
+        let config = &self.config;
+        self.pillar
+            .get_or_insert_with(|| Rc::new(PillarMaster::new(config)))
+            .clone()
     }
 
     /// The AES key in force.

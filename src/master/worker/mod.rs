@@ -16,6 +16,7 @@ mod clear;
 mod context;
 mod files;
 mod functions;
+mod pillar;
 mod publish;
 
 use super::functions::Lent;
