@@ -138,6 +138,14 @@ options! {
         drop_messages_signature_fail: bool = "false";
         /// Let minions ask for the removal of their own key.
         allow_minion_key_revoke: bool = "true";
+        /// Functions that minions may have run on other minions: patterns of ids, each with a list of patterns
+        /// of functions, or of maps from a target to such a list.
+        peer: Map = "{}";
+        /// Runner functions that minions may call: patterns of ids, each with a list of patterns of functions.
+        peer_run: Map = "{}";
+        /// Mine functions that minions may read: patterns of ids, each with a list of patterns of functions.
+        /// Empty: all may read everything that its owner has not restricted.
+        mine_get: Option<Map> = "null";
     }
 
     Jobs {
@@ -177,6 +185,8 @@ options! {
         minion_data_cache: bool = "true";
         /// Fire an event when they change.
         minion_data_cache_events: bool = "true";
+        /// Keep the mine even where `minion_data_cache` is off.
+        enforce_mine_cache: bool = "false";
         /// Fire an event for every sign-in.
         auth_events: bool = "true";
     }
@@ -212,6 +222,8 @@ options! {
         jinja_lstrip_blocks: bool = "false";
         /// Strip the line end after a Jinja block.
         jinja_trim_blocks: bool = "false";
+        /// Where the states of a minion are named besides the top file. `ext_nodes` is a command that gets the id.
+        master_tops: Map = "{}";
         /// Digest of files, fingerprints and socket names: md5, sha1, sha224, sha256, sha384 or sha512.
         hash_type: String = "sha256";
     }

@@ -21,7 +21,6 @@ pub mod publication;
 pub mod request;
 pub mod session;
 mod setup;
-mod shlex;
 pub mod signin;
 pub mod spool;
 

@@ -2,6 +2,7 @@
 
 pub mod jobs;
 pub mod keys;
+pub mod mine;
 pub mod minions;
 pub mod open;
 pub mod sessions;

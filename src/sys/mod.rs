@@ -2,6 +2,7 @@
 //!
 //! The only room where `unsafe` may stand.
 
+pub mod command;
 pub mod daemon;
 pub mod logging;
 pub mod net;

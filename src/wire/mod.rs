@@ -3,6 +3,7 @@
 pub mod envelope;
 pub mod ids;
 pub mod msgpack;
+pub mod shlex;
 mod value;
 pub mod yaml;
 

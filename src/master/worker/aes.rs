@@ -5,7 +5,7 @@
 //! key made its token. Ids inside loads are compared with it, never believed.
 
 use super::context::Context;
-use super::{Answer, HANDLER_FAILED, now};
+use super::{Answer, HANDLER_FAILED, mine, now, peer, tops};
 use crate::crypto::{Crypticle, Encryption, KeyString, Signing};
 use crate::master::roles::RoleError;
 use crate::wire::envelope::{Refusal, check_id};
@@ -27,8 +27,16 @@ enum Command {
     FileEnvs,
     MasterOpts,
     MasterTops,
+    Mine,
+    MineDelete,
+    MineFlush,
+    MineGet,
     MinionEvent,
+    MinionPub,
+    MinionPublish,
+    MinionRunner,
     Pillar,
+    PubRet,
     RegisterResources,
     Return,
     RevokeAuth,
@@ -40,7 +48,15 @@ impl Command {
             "_file_envs" => Command::FileEnvs,
             "_master_opts" => Command::MasterOpts,
             "_master_tops" => Command::MasterTops,
+            "_mine" => Command::Mine,
+            "_mine_delete" => Command::MineDelete,
+            "_mine_flush" => Command::MineFlush,
+            "_mine_get" => Command::MineGet,
             "_minion_event" => Command::MinionEvent,
+            "minion_pub" => Command::MinionPub,
+            "minion_publish" => Command::MinionPublish,
+            "minion_runner" => Command::MinionRunner,
+            "pub_ret" => Command::PubRet,
             "_pillar" => Command::Pillar,
             "_register_resources" => Command::RegisterResources,
             "_return" => Command::Return,
@@ -81,7 +97,15 @@ pub(super) fn request(worker: &mut Context, sealed: &Sealed, peer: &str) -> Answ
         Command::MinionEvent => minion_event(worker, &id, load),
         Command::FileEnvs => Ok(file_envs(worker)),
         Command::MasterOpts => Ok(master_opts(worker, &load)),
-        Command::MasterTops => Ok(Value::Map(Map::new())),
+        Command::MasterTops => Ok(tops::request(worker, &id)),
+        Command::Mine => mine::put(worker, &id, load),
+        Command::MineDelete => mine::delete(worker, &id, &load),
+        Command::MineFlush => mine::flush(worker, &id),
+        Command::MineGet => mine::get(worker, &id, &load),
+        Command::MinionPub => peer::publish(worker, &id, &load),
+        Command::MinionPublish => peer::publish_and_wait(worker, &id, &load),
+        Command::MinionRunner => peer::runner(worker, &id, &load),
+        Command::PubRet => peer::fetch(worker, &id, &load),
         Command::RegisterResources => Ok(true.into()),
         Command::RevokeAuth => {
             load.remove("cmd");

@@ -6,6 +6,7 @@ use crate::master::events::Bus;
 use crate::master::roles::RoleError;
 use crate::store::jobs::JobStore;
 use crate::store::keys::{KeyState, KeyStore};
+use crate::store::mine::MineStore;
 use crate::store::minions::MinionCache;
 use crate::store::open;
 use crate::store::sessions::SessionStore;
@@ -25,6 +26,7 @@ pub(crate) struct Context {
     pub sessions: SessionStore,
     pub jobs: Box<dyn JobStore>,
     pub minions: MinionCache,
+    pub mine: MineStore,
     pub master: PrivateKey,
     /// The master's public key in clean form, as it goes into sign-in replies.
     pub master_pub: String,
@@ -73,6 +75,7 @@ impl Context {
             sessions: open::session_store(&config),
             jobs: Box::new(open::job_store(&config)),
             minions: open::minion_cache(&config),
+            mine: open::mine_store(&config),
             bus: Bus::new(&config),
             shared: SharedSecret::inherited()?,
             jids: JidClock::default(),

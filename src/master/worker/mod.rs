@@ -14,7 +14,12 @@ mod auth;
 mod clear;
 mod context;
 mod local;
+mod mine;
+mod peer;
+mod peer_run;
 mod publish;
+mod rules;
+mod tops;
 
 use super::roles::{RoleError, Roles};
 use crate::config::MasterConfig;

@@ -40,7 +40,16 @@ pub(super) fn request(worker: &mut Context, load: Map) -> Result<Value, RoleErro
             "Authentication error occurred.",
         ));
     }
-    let target = match parse_target(&load, &kwargs) {
+    admitted(worker, load, &kwargs)
+}
+
+/// Publishes the job of somebody who has been found to be allowed to; the reply is a client's.
+pub(super) fn admitted(
+    worker: &mut Context,
+    load: Map,
+    kwargs: &Map,
+) -> Result<Value, RoleError> {
+    let target = match parse_target(&load, kwargs) {
         Ok(target) => target,
         Err(why) => return Ok(no_match(&load, &why)),
     };
@@ -66,7 +75,7 @@ pub(super) fn request(worker: &mut Context, load: Map) -> Result<Value, RoleErro
             }
         },
     };
-    let job = job_load(&load, &kwargs, &jid);
+    let job = job_load(&load, kwargs, &jid);
     announce(worker, &load, &job, &jid, &minions, &missing);
     if !kwargs.get("nocache").is_some_and(Value::truthy) {
         let mut kept = load.clone();
@@ -75,7 +84,8 @@ pub(super) fn request(worker: &mut Context, load: Map) -> Result<Value, RoleErro
     }
     send(worker, &target, &job, &minions)?;
     log::info!(
-        "user {user} published {} to {} minions, jid {jid}",
+        "user {} published {} to {} minions, jid {jid}",
+        load.str("user").unwrap_or_default(),
         shown(&job),
         minions.len()
     );
@@ -157,7 +167,8 @@ fn job_load(load: &Map, kwargs: &Map, jid: &Jid) -> Map {
     if let Some(delimiter) = kwargs.str("delimiter").filter(|d| *d != ":") {
         job.set("delimiter", delimiter);
     }
-    if let Some(id) = load.get("id") {
+    // The minion that asked for the job.
+    if let Some(id) = kwargs.get("id") {
         job.set("id", id.clone());
     }
     if let Some(kind) = load.get("tgt_type") {

@@ -5,7 +5,7 @@
 use super::super::{Call, Fault, python};
 use super::exec::{OUTPUT_LIMIT, Spec};
 use super::user::{Identity, identity};
-use crate::minion::shlex;
+use crate::wire::shlex;
 use crate::target::fnmatch;
 use crate::wire::{Map, Value};
 use nix::unistd::{AccessFlags, access};
