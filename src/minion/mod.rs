@@ -15,6 +15,8 @@ pub mod grains;
 pub mod job;
 pub mod jobs;
 pub mod keys;
+pub mod link;
+pub mod mining;
 pub mod modules;
 mod net;
 pub mod publication;

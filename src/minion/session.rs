@@ -33,6 +33,23 @@ pub struct Credentials {
     pub request_url: String,
 }
 
+impl Credentials {
+    /// Keys that another process of this minion got, as [`hand_over`](super::link::hand_over) packs them.
+    pub fn unpack(packed: &Map) -> Option<Credentials> {
+        let key = |name| KeyString::from_text(packed.str(name)?).ok();
+        let session = key("session")?;
+        Some(Credentials {
+            generation: 1,
+            aes: key("aes")?,
+            crypticle: Crypticle::new(&session),
+            session,
+            master: MasterKey::parse(packed.str("master")?)?,
+            publish_url: packed.str("publish_url")?.to_owned(),
+            request_url: packed.str("request_url")?.to_owned(),
+        })
+    }
+}
+
 /// One address out of the option `master`.
 #[derive(Clone, Debug, PartialEq)]
 struct Address {
@@ -89,6 +106,11 @@ impl Session {
     /// The present keys, if there has been a sign-in.
     pub fn present(&self) -> Option<Arc<Credentials>> {
         lock(&self.present).clone()
+    }
+
+    /// Goes on with keys from a sign-in of another process.
+    pub fn resume(&self, credentials: Credentials) {
+        *lock(&self.present) = Some(Arc::new(credentials));
     }
 
     /// The configuration.

@@ -3,7 +3,6 @@
 use crate::config::MasterConfig;
 use crate::master::roles::RoleError;
 use crate::sys::command::{self, Limits};
-use crate::sys::process::program;
 use crate::wire::{Map, Value};
 use std::time::Duration;
 
@@ -29,7 +28,7 @@ fn command_line(config: &MasterConfig, fun: &str, args: &[Value]) -> Result<Vec<
     let text = |path: &std::path::Path| path.to_string_lossy().into_owned();
     let dir = config.conf_file.parent().unwrap_or(std::path::Path::new("."));
     let mut words = vec![
-        text(&program()?.with_file_name("halite-run")),
+        text(&std::env::current_exe()?.with_file_name("halite-run")),
         "-c".to_owned(),
         text(dir),
         "--out=json".to_owned(),
