@@ -3,12 +3,14 @@
 //! One file per command with its options; [`output`] shows results. Mains in `src/bin` only
 //! call a `run` here and exit with what it returns.
 
+mod auth;
 pub mod call;
 mod common;
 pub mod key;
 pub mod master;
 pub mod minion;
 pub mod output;
+mod remote;
 pub mod run;
 pub mod salt;
 pub mod swarm;

@@ -111,3 +111,50 @@ impl OptionValue for Roots {
         )
     }
 }
+
+/// Who may choose how long his token lives (`token_expire_user_override`).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TokenOverride {
+    /// Nobody or everybody.
+    All(bool),
+    /// Users, per system of external authentication.
+    Users(Vec<(String, Vec<String>)>),
+}
+
+impl TokenOverride {
+    /// Whether this user of this system may.
+    pub fn allows(&self, system: &str, user: &str) -> bool {
+        match self {
+            TokenOverride::All(all) => *all,
+            TokenOverride::Users(systems) => systems
+                .iter()
+                .any(|(name, users)| name == system && users.iter().any(|u| u == user)),
+        }
+    }
+}
+
+impl OptionValue for TokenOverride {
+    const TYPE: &'static str = "true, false or a map of systems to lists of users";
+
+    fn from_value(value: &Value) -> Option<Converted<Self>> {
+        if let Some(all) = value.as_bool() {
+            return plain(TokenOverride::All(all));
+        }
+        let mut systems = Vec::new();
+        for (system, users) in value.as_map()?.iter() {
+            let users = users.as_array()?.iter().map(text).collect::<Option<_>>()?;
+            systems.push((text(system)?, users));
+        }
+        plain(TokenOverride::Users(systems))
+    }
+
+    fn to_value(&self) -> Value {
+        match self {
+            TokenOverride::All(all) => (*all).into(),
+            TokenOverride::Users(systems) => {
+                let pairs = systems.iter();
+                Value::Map(pairs.map(|(s, users)| (s.as_str(), users.clone())).collect())
+            }
+        }
+    }
+}

@@ -1,6 +1,6 @@
 //! Options of the master.
 
-use super::kinds::{BusFraming, JobCacheCompat, Roots, SaltSeries};
+use super::kinds::{BusFraming, JobCacheCompat, Roots, SaltSeries, TokenOverride};
 use super::paths::{self, below, log_below};
 use super::table::options;
 use super::{ConfigError, Flavour, Role, finish};
@@ -146,6 +146,76 @@ options! {
         /// Mine functions that minions may read: patterns of ids, each with a list of patterns of functions.
         /// Empty: all may read everything that its owner has not restricted.
         mine_get: Option<Map> = "null";
+        /// Local users (or patterns of names) and what they may publish.
+        publisher_acl: Map = "{}";
+        /// `users` who may do nothing and `modules` (patterns of functions) that nobody may call by publishing.
+        publisher_acl_blacklist: Map = "{}";
+        /// Apply `publisher_acl` to users behind sudo as well.
+        sudo_acl: bool = "false";
+        /// Make key files only for users of `publisher_acl` who have an account, patterns expanded.
+        client_acl_verify: bool = "true";
+        /// Systems of external authentication (`pam`, `ldap`, `file`), their users and groups, and what these may do.
+        external_auth: Map = "{}";
+        /// Grant nothing by `'*'` in `external_auth`, as stock Salt does with this.
+        permissive_acl: bool = "false";
+        /// Module that would grant permissions; not supported: unless empty, external authentication is refused.
+        eauth_acl_module: String = "''";
+        /// Seconds for which a token is good.
+        token_expire: u64 = "43200";
+        /// File in which a command keeps its token. Empty: `salt_token` in `~/.config/salt` or in the home directory.
+        token_file: String = "''";
+        /// Who may choose another time: true is everybody, or a map of systems to lists of users.
+        token_expire_user_override: TokenOverride = "false";
+        /// Keep the permissions of the time at which a token is made.
+        keep_acl_in_token: bool = "false";
+        /// File of decisions on who may do what, a line of JSON each. Empty: none is written.
+        audit_log: String = "/var/log/{product}/audit";
+        /// Service of PAM that users are checked with.
+        auth_pam_service @ "auth.pam.service": String = "login";
+        /// LDAP servers as URLs, separated by blanks; goes before `server` and `port`.
+        auth_ldap_uri @ "auth.ldap.uri": String = "''";
+        /// LDAP server.
+        auth_ldap_server @ "auth.ldap.server": String = "localhost";
+        /// Port of the LDAP server.
+        auth_ldap_port @ "auth.ldap.port": u16 = "389";
+        /// Turn TLS on within a plain LDAP connection.
+        auth_ldap_starttls @ "auth.ldap.starttls": bool = "false";
+        /// Connect to LDAP by TLS.
+        auth_ldap_tls @ "auth.ldap.tls": bool = "false";
+        /// Do not check the certificate of the LDAP server.
+        auth_ldap_no_verify @ "auth.ldap.no_verify": bool = "false";
+        /// Not supported: users would get in without proof.
+        auth_ldap_anonymous @ "auth.ldap.anonymous": bool = "false";
+        /// Not supported: users would get in without proof.
+        auth_ldap_by_group @ "auth.ldap.auth_by_group_membership_only": bool = "false";
+        /// Where LDAP searches begin.
+        auth_ldap_basedn @ "auth.ldap.basedn": String = "''";
+        /// Name to bind as: the user's with `{{ username }}`, or, with `bindpw`, that of an account for searching.
+        auth_ldap_binddn @ "auth.ldap.binddn": String = "''";
+        /// Password of the account for searching.
+        auth_ldap_bindpw @ "auth.ldap.bindpw": String = "''";
+        /// Filter that finds the entry of the user, with `{{ username }}`.
+        auth_ldap_filter @ "auth.ldap.filter": String = "''";
+        /// Depth of that search: 0 the base alone, 1 below it, 2 everything.
+        auth_ldap_scope @ "auth.ldap.scope": u32 = "2";
+        /// Unit of the directory that holds groups.
+        auth_ldap_groupou @ "auth.ldap.groupou": String = "Groups";
+        /// Object class of groups.
+        auth_ldap_groupclass @ "auth.ldap.groupclass": String = "posixGroup";
+        /// Attribute that names users, in groups and in Active Directory.
+        auth_ldap_account @ "auth.ldap.accountattributename": String = "memberUid";
+        /// Attribute of a user that names groups.
+        auth_ldap_groupattribute @ "auth.ldap.groupattribute": String = "memberOf";
+        /// Object class of users in Active Directory.
+        auth_ldap_persontype @ "auth.ldap.persontype": String = "person";
+        /// The server is an Active Directory.
+        auth_ldap_ad @ "auth.ldap.activedirectory": bool = "false";
+        /// The server is a FreeIPA.
+        auth_ldap_freeipa @ "auth.ldap.freeipa": bool = "false";
+        /// Where FreeIPA has its groups.
+        auth_ldap_group_basedn @ "auth.ldap.group_basedn": String = "''";
+        /// Filter of groups in FreeIPA, with `{{ username }}`.
+        auth_ldap_group_filter @ "auth.ldap.group_filter": String = "''";
     }
 
     Jobs {
@@ -179,6 +249,14 @@ options! {
         job_cache_compat: JobCacheCompat = "load";
         /// Add the process id to job ids.
         unique_jid: bool = "false";
+        /// Runners started through the master that run at once; further ones wait.
+        runner_processes: u32 = "20";
+        /// Runners that may wait; further ones are refused.
+        runner_queue_limit: u32 = "100";
+        /// Directory of the queues of `queue.*`.
+        sqlite_queue_dir: PathBuf = "/var/cache/{product}/master/queues";
+        /// Queue of `queue.insert_runner` and `queue.process_runner`: a map with `queue` and `backend`.
+        runner_queue: Map = "{}";
         /// Keep results of runners.
         runner_returns: bool = "true";
         /// Keep grains and pillar of the minions; targeting by them needs it.
@@ -299,6 +377,7 @@ impl MasterConfig {
         checks.signing("publish_signing_algorithm", &c.publish_signing_algorithm)?;
         checks.signing("signing_algorithm", &c.signing_algorithm)?;
         checks.positive("worker_threads", c.worker_threads.into())?;
+        checks.positive("runner_processes", c.runner_processes.into())?;
         checks.positive("max_request_size", c.max_request_size)?;
         checks.positive("max_event_size", c.max_event_size)?;
         finish::levels(&mut c.log_level, &mut c.log_level_logfile, &mut c.warnings);
@@ -328,6 +407,7 @@ impl MasterConfig {
             &mut self.cachedir,
             &mut self.pidfile,
             &mut self.sock_dir,
+            &mut self.sqlite_queue_dir,
         ] {
             *path = below(&root, path);
         }
@@ -339,7 +419,14 @@ impl MasterConfig {
         for path in optional.into_iter().flatten() {
             *path = below(&root, path);
         }
-        for log in [&mut self.log_file, &mut self.key_logfile] {
+        for log in [
+            &mut self.log_file,
+            &mut self.key_logfile,
+            &mut self.audit_log,
+        ]
+        .into_iter()
+        .filter(|log| !log.is_empty())
+        {
             *log = log_below(&root, log);
         }
         if self.id.is_empty() {

@@ -1,7 +1,7 @@
 //! Maintenance.
 //!
 //! Owns what happens by the clock: rotation of the AES key (asked for by `halite-key` through
-//! the file `cachedir/.dfn`, and every `publish_session` seconds), the end of old jobs. Binds
+//! the file `cachedir/.dfn`, and every `publish_session` seconds), the end of old jobs and tokens. Binds
 //! nothing; fires events on `master_event_pull.ipc` and publishes through `publish_pull.ipc`.
 //!
 //! When it fails: nothing is lost, its successor goes on where the clock stands.
@@ -12,6 +12,7 @@ use crate::config::MasterConfig;
 use crate::crypto::KeyString;
 use crate::store::jobs::JobStore;
 use crate::store::open;
+use crate::store::tokens::TokenStore;
 use crate::sys::shared::SharedSecret;
 use crate::sys::signals::StopFlag;
 use crate::transport::sockets::ipc_url;
@@ -28,6 +29,7 @@ const WATCH: Duration = Duration::from_secs(1);
 pub fn run(config: &MasterConfig, roles: &Roles, stop: &StopFlag) -> Result<(), RoleError> {
     let shared = SharedSecret::inherited()?;
     let jobs = open::job_store(config);
+    let tokens = TokenStore::new(&config.cachedir, open::hash_type(config));
     let mut bus = Bus::new(config);
     let dropfile = config.cachedir.join(".dfn");
     let mut rotated = Instant::now();
@@ -46,6 +48,7 @@ pub fn run(config: &MasterConfig, roles: &Roles, stop: &StopFlag) -> Result<(), 
         if looped.is_none_or(|at| at.elapsed() >= interval) {
             looped = Some(Instant::now());
             expire(&jobs, config.keep_jobs_seconds);
+            expire_tokens(&tokens);
         }
         pause(stop);
     }
@@ -115,6 +118,17 @@ fn expire(jobs: &dyn JobStore, keep: u64) {
         Ok(0) => {}
         Ok(n) => log::info!("{n} jobs older than {keep} seconds were removed"),
         Err(e) => log::error!("old jobs could not be removed: {e}"),
+    }
+}
+
+fn expire_tokens(tokens: &TokenStore) {
+    let now = SystemTime::now()
+        .duration_since(SystemTime::UNIX_EPOCH)
+        .map_or(0.0, |d| d.as_secs_f64());
+    match tokens.expire(now) {
+        Ok(0) => {}
+        Ok(n) => log::info!("{n} tokens have ended and were removed"),
+        Err(e) => log::error!("ended tokens could not be removed: {e}"),
     }
 }
 

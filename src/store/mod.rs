@@ -1,8 +1,11 @@
 //! What the master keeps: keys, session keys, jobs, minion data.
 
+pub mod audit;
 pub mod jobs;
 pub mod keys;
 pub mod mine;
 pub mod minions;
 pub mod open;
+pub mod presence;
 pub mod sessions;
+pub mod tokens;

@@ -1,5 +1,6 @@
 //! Options of `halite-key`.
 
+use crate::cli::auth::AuthOptions;
 use crate::cli::common::{Common, EXIT_USAGE};
 use crate::client::keys::FingerForm;
 use crate::crypto::MAX_BITS;
@@ -256,6 +257,9 @@ pub(super) struct Options {
     #[arg(long, alias = "force-colour", help_heading = "Output")]
     pub force_color: bool,
 
+    #[command(flatten)]
+    pub auth: AuthOptions,
+
     // Options that all commands of Salt take and that mean nothing for keys.
     #[arg(long, alias = "state_output", value_name = "MODE", hide = true)]
     state_output: Option<String>,
@@ -339,9 +343,11 @@ impl Options {
     }
 }
 
-/// The command with its options; `-l` is --list here, not --log-level.
+/// The command with its options; `-l` is --list here, not --log-level, and `-a` is --accept.
 pub(in crate::cli) fn command() -> clap::Command {
-    Options::command().mut_arg("log_level", |arg| arg.short(None))
+    Options::command()
+        .mut_arg("log_level", |arg| arg.short(None))
+        .mut_arg("eauth", |arg| arg.short(None))
 }
 
 /// Reads the command line; what is wrong is printed, the status is 64 then.

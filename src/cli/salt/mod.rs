@@ -4,6 +4,7 @@ mod batch;
 mod run;
 mod show;
 
+use super::auth::AuthOptions;
 use super::common::{Common, LogSettings, OutputConfig, OutputOptions, fail, parse};
 use crate::config::{MasterConfig, load_master};
 use clap::{CommandFactory, Parser};
@@ -148,6 +149,9 @@ pub(crate) struct Options {
 
     #[command(flatten)]
     target_options: TargetOptions,
+
+    #[command(flatten)]
+    auth: AuthOptions,
 
     #[command(flatten)]
     output: OutputOptions,

@@ -245,7 +245,10 @@ impl Command {
             .options
             .batch_safe_size
             .unwrap_or(config.batch_safe_size);
-        let mut client = LocalClient::new(config);
+        let mut client = match self.options.auth.client(config) {
+            Ok(client) => client,
+            Err(why) => return Ok(fail(why, EXIT_NOTHING)),
+        };
         let mut events = client.listen()?;
         if let Some(count) = self.options.subset {
             pick_subset(&mut client, &mut events, &jobs, patience, &mut job, count)?;

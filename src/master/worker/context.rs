@@ -2,7 +2,10 @@
 
 use crate::config::MasterConfig;
 use crate::crypto::{Crypticle, KeyString, PrivateKey, PublicKey};
+use super::functions::Runners;
+use crate::master::access::Access;
 use crate::master::events::Bus;
+use crate::master::functions::Lent;
 use crate::master::roles::RoleError;
 use crate::store::jobs::JobStore;
 use crate::store::keys::{KeyState, KeyStore};
@@ -12,7 +15,7 @@ use crate::store::open;
 use crate::store::sessions::SessionStore;
 use crate::sys::shared::SharedSecret;
 use crate::transport::sockets::ipc_url;
-use crate::wire::ids::{JidClock, MinionId};
+use crate::wire::ids::{Jid, JidClock, MinionId};
 use std::collections::HashMap;
 use std::os::unix::fs::MetadataExt;
 
@@ -22,6 +25,7 @@ const PEERS_HELD: usize = 50_000;
 /// Stores, keys and sockets of one worker.
 pub(crate) struct Context {
     pub config: MasterConfig,
+    pub access: Access,
     pub keys: KeyStore,
     pub sessions: SessionStore,
     pub jobs: Box<dyn JobStore>,
@@ -35,6 +39,10 @@ pub(crate) struct Context {
     pub bus: Bus,
     pub publish: zmq::Socket,
     pub jids: JidClock,
+    /// Functions of a higher layer.
+    pub lent: Lent,
+    /// Runners that were started here.
+    pub runners: Runners,
     shared: SharedSecret,
     aes: Option<AesKey>,
     peers: HashMap<MinionId, Peer>,
@@ -60,7 +68,11 @@ struct Peer {
 }
 
 impl Context {
-    pub fn new(config: MasterConfig, context: &zmq::Context) -> Result<Context, RoleError> {
+    pub fn new(
+        config: MasterConfig,
+        lent: Lent,
+        context: &zmq::Context,
+    ) -> Result<Context, RoleError> {
         let publish = context.socket(zmq::PUSH)?;
         publish.set_linger(1000)?;
         publish.set_reconnect_ivl(20)?;
@@ -71,6 +83,7 @@ impl Context {
         let master_pub = crate::crypto::clean_key(&master.public().to_pem());
         let signing = super::auth::PubkeySignature::load(&config)?;
         Ok(Context {
+            access: Access::new(&config),
             keys: open::key_store(&config),
             sessions: open::session_store(&config),
             jobs: Box::new(open::job_store(&config)),
@@ -79,6 +92,8 @@ impl Context {
             bus: Bus::new(&config),
             shared: SharedSecret::inherited()?,
             jids: JidClock::default(),
+            lent,
+            runners: Runners::default(),
             aes: None,
             peers: HashMap::new(),
             unknown: HashMap::new(),
@@ -88,6 +103,15 @@ impl Context {
             publish,
             config,
         })
+    }
+
+    /// A job id that no other job has.
+    pub fn new_jid(&mut self) -> Jid {
+        let jid = self.jids.next();
+        match self.config.unique_jid {
+            true => jid.with_pid(std::process::id()),
+            false => jid,
+        }
     }
 
     /// The AES key in force.

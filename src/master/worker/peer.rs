@@ -5,14 +5,16 @@
 //! the channel's.
 
 use super::context::Context;
-use super::rules::{self, Wanted};
-use super::{peer_run, publish};
+use super::publish::{self, Meant, Permission};
+use super::peer_run;
+use crate::master::access::rules::{AuthList, Call, Reach};
+use crate::master::access::scope;
 use crate::master::roles::RoleError;
 use crate::store::jobs::StoredReturn;
-use crate::store::keys::KeyState;
-use crate::store::minions::Known;
 use crate::sys::daemon::{make_dir, write_atomic};
-use crate::target::{Inventory, MinionId, Target, expand_compound, expand_nodegroup};
+use crate::target::{
+    Inventory, Kind, MinionId, PyRegex, Target, expand_compound, expand_nodegroup,
+};
 use crate::wire::ids::Jid;
 use crate::wire::yaml::wire_input;
 use crate::wire::{Map, Value};
@@ -109,52 +111,84 @@ fn patience(worker: &Context, load: &Map) -> Option<Duration> {
     Some(Duration::from_secs(seconds))
 }
 
-/// Checks a request against `peer` (`AESFuncs.__verify_minion_publish`).
-fn admitted(worker: &Context, id: &MinionId, load: &Map) -> Result<Option<Request>, RoleError> {
-    let rules = rules::of_id(&worker.config.peer, id.as_str());
-    let Some(request) = read(load).filter(|_| !rules.is_empty()) else {
-        return Ok(None);
-    };
-    let Some(request) = grouped(worker, request) else {
-        return Ok(None);
-    };
-    let ids = worker.keys.list(KeyState::Accepted)?;
-    let fleet = Known {
-        ids,
-        cache: &worker.minions,
-        caches_data: worker.config.minion_data_cache,
-    };
-    let Some(meant) = meant(worker, &fleet, &request) else {
-        log::warn!("{id} may not choose minions by patterns of their pillar; refused");
-        return Ok(None);
-    };
-    let mut within = |whom: &str| {
-        let Ok(target) = Target::parse(&whom.into(), "compound", None) else {
-            return false;
-        };
-        let all = target.expected(&fleet, &worker.config.nodegroups).minions;
-        let all: HashSet<_> = all.into_iter().collect();
-        meant.iter().all(|id| all.contains(id))
-    };
-    let mut may = |fun: &str, args: &[Value]| {
-        // A job that starts jobs could go round in circles.
-        !fun.starts_with("publish.") && rules::allow(&rules, Wanted { fun, args }, &mut within)
-    };
-    // Stock is content when one of several functions is allowed.
-    let good = match &request.fun {
-        Value::Str(fun) => may(fun, &request.arg),
-        list => list.str_list().iter().enumerate().all(|(at, fun)| {
-            let args = request.arg.get(at).and_then(Value::as_array);
-            may(fun, args.unwrap_or_default())
-        }),
-    };
-    if !good {
-        log::warn!(
-            "{id} may not run {} there (option peer); refused",
-            crate::target::python_str(&request.fun)
-        );
+/// What stands, as a list, under each pattern that matches the id.
+fn rules(rules: &Map, id: &MinionId) -> AuthList {
+    let mut all = AuthList::default();
+    for (ids, list) in rules.iter() {
+        let matches = |ids: &str| PyRegex::new(ids).is_ok_and(|p| p.matches(id.as_str()));
+        if list.as_array().is_some() && ids.as_str().is_some_and(matches) {
+            all.extend(AuthList::parse(list));
+        }
     }
-    Ok(good.then_some(request))
+    all
+}
+
+/// A job that may be published.
+struct Admitted {
+    load: Map,
+    kwargs: Map,
+    meant: Meant,
+    permission: Permission,
+}
+
+/// Checks a request against `peer` (`AESFuncs.__verify_minion_publish`).
+fn admitted(worker: &Context, id: &MinionId, load: &Map) -> Result<Option<Admitted>, RoleError> {
+    let rules = rules(&worker.config.peer, id);
+    let request = read(load).and_then(|request| grouped(worker, request));
+    let Some(request) = request.filter(|_| !rules.is_empty()) else {
+        return Ok(None);
+    };
+    let kwargs = crate::map! {"id" => id.as_str()};
+    let mut job = crate::map! {
+        "cmd" => "publish", "tgt" => request.tgt.clone(), "fun" => request.fun.clone(),
+        "arg" => request.arg.clone(), "tgt_type" => request.tgt_type.as_str(),
+        "ret" => request.ret, "jid" => "", "kwargs" => kwargs.clone(),
+        "user" => worker.config.user.as_str(),
+    };
+    if worker.config.order_masters {
+        job.set("to", worker.config.timeout);
+    }
+    let who = (id.as_str(), "peer");
+    let refuse = |why: &str| publish::audit(worker, &job, who, id.as_str(), Err(why));
+    let Ok(target) = Target::parse(&request.tgt, &request.tgt_type, None) else {
+        return Ok(None);
+    };
+    let (minions, missing) = publish::resolve(worker, &target)?;
+    let fleet = publish::fleet(worker)?;
+    if guesses(worker, &fleet, &request.tgt, &target, &minions) {
+        refuse("patterns on the pillar of minions");
+        return Ok(None);
+    }
+    let calls = Call::of_publication(&request.fun, &Value::Array(request.arg)).unwrap_or_default();
+    // A job that starts jobs could go round in circles.
+    if calls.iter().any(|call| call.fun.starts_with("publish.")) {
+        refuse("a job may not publish");
+        return Ok(None);
+    }
+    // With lower masters nobody here knows whom an empty list means there (CVE-2022-22941).
+    let unknown = minions.is_empty() && worker.config.order_masters;
+    let mut covers = |scope: &str| {
+        !unknown && scope::covers(scope, &minions, &fleet, &worker.config.nodegroups)
+    };
+    // All functions must be allowed; stock is content when one of several is.
+    let reach = rules.publication(&calls, &[], &mut covers);
+    if reach == Reach::Nobody {
+        refuse("no permission in the option peer");
+        return Ok(None);
+    }
+    Ok(Some(Admitted {
+        permission: Permission {
+            reach,
+            auth_list: worker.config.order_masters.then(|| rules.to_value()),
+        },
+        meant: Meant {
+            target,
+            minions,
+            missing,
+        },
+        load: job,
+        kwargs,
+    }))
 }
 
 /// The fields of a load; several functions come with commas between them and an argument text each.
@@ -202,27 +236,26 @@ fn grouped(worker: &Context, mut request: Request) -> Option<Request> {
     Some(request)
 }
 
-/// Who would run it; `None` if patterns on pillar find more than equality does: whoever may
-/// guess learns the pillar of others bit by bit.
-fn meant(worker: &Context, fleet: &dyn Inventory, request: &Request) -> Option<Vec<MinionId>> {
-    let exact = match request.tgt_type.as_str() {
-        "pillar" | "pillar_pcre" => "pillar_exact",
-        "compound" => "compound_pillar_exact",
-        other => other,
+/// Whether patterns on the pillar find more minions than equality does: whoever may guess learns
+/// the pillar of others bit by bit (`auth_check` with `publish_validate`).
+fn guesses(
+    worker: &Context,
+    fleet: &dyn Inventory,
+    tgt: &Value,
+    target: &Target,
+    found: &[String],
+) -> bool {
+    let exact = match target.kind() {
+        Kind::Pillar | Kind::PillarPcre => "pillar_exact",
+        Kind::Compound => "compound_pillar_exact",
+        _ => return false,
     };
-    let find = |kind: &str| -> Vec<MinionId> {
-        Target::parse(&request.tgt, kind, None)
-            .map(|target| target.expected(fleet, &worker.config.nodegroups).minions)
-            .unwrap_or_default()
+    let Ok(exact) = Target::parse(tgt, exact, None) else {
+        return true;
     };
-    let found = find(&request.tgt_type);
-    if exact != request.tgt_type {
-        let exactly: HashSet<_> = find(exact).into_iter().collect();
-        if !found.iter().all(|id| exactly.contains(id)) {
-            return None;
-        }
-    }
-    Some(found)
+    let exactly = exact.expected(fleet, &worker.config.nodegroups).minions;
+    let exactly: HashSet<&str> = exactly.iter().map(MinionId::as_str).collect();
+    !found.iter().all(|id| exactly.contains(id.as_str()))
 }
 
 struct Started {
@@ -230,38 +263,25 @@ struct Started {
     minions: Vec<String>,
 }
 
-fn start(worker: &mut Context, id: &MinionId, request: Request) -> Result<Started, RoleError> {
-    let kwargs = crate::map! {"id" => id.as_str()};
-    let mut load = crate::map! {
-        "cmd" => "publish", "tgt" => request.tgt, "fun" => request.fun, "arg" => request.arg,
-        "tgt_type" => request.tgt_type, "ret" => request.ret, "jid" => "",
-        "kwargs" => kwargs.clone(), "user" => worker.config.user.as_str(),
-    };
-    if worker.config.order_masters {
-        load.set("to", worker.config.timeout);
-    }
-    let reply = publish::admitted(worker, load, &kwargs)?;
-    let load = reply
-        .as_map()
-        .and_then(|m| m.get("load"))
-        .and_then(Value::as_map);
-    let jid = load
-        .and_then(|l| l.str("jid"))
-        .and_then(|j| j.parse::<Jid>().ok());
+fn start(worker: &mut Context, id: &MinionId, admitted: Admitted) -> Result<Started, RoleError> {
+    let Admitted {
+        mut load,
+        kwargs,
+        meant,
+        permission,
+    } = admitted;
+    let minions = meant.minions.clone();
+    publish::send_out(worker, &mut load, &kwargs, meant, permission)?;
+    let jid = load.str("jid").and_then(|j| j.parse::<Jid>().ok());
     if let Some(jid) = &jid {
         let path = owner_path(worker, jid);
         if let Some(dir) = path.parent() {
             make_dir(dir, 0o700)?;
         }
         write_atomic(&path, id.as_str().as_bytes(), 0o600)?;
+        publish::audit(worker, &load, (id.as_str(), "peer"), id.as_str(), Ok(()));
     }
-    Ok(Started {
-        jid,
-        minions: load
-            .and_then(|l| l.get("minions"))
-            .map(Value::str_list)
-            .unwrap_or_default(),
-    })
+    Ok(Started { jid, minions })
 }
 
 fn owner_path(worker: &Context, jid: &Jid) -> PathBuf {
@@ -319,11 +339,10 @@ pub(super) fn runner(worker: &Context, id: &MinionId, load: &Map) -> Result<Valu
     else {
         return Ok(nothing());
     };
-    let rules = rules::of_id(&worker.config.peer_run, id.as_str());
-    let good = rules
-        .iter()
-        .filter_map(|rule| rule.as_str())
-        .any(|pattern| rules::matches(pattern, fun));
+    let calls = [Call::of_job(fun, arg)];
+    let rules = rules(&worker.config.peer_run, id);
+    // Only patterns of functions count here; there are no minions that a target could mean.
+    let good = rules.publication(&calls, &[], &mut |_| false) == Reach::Everybody;
     if !good {
         log::warn!("{id} may not call the runner {fun:.80} (option peer_run); refused");
         return Ok(nothing());

@@ -14,6 +14,11 @@ const MOST_OUTPUT: usize = 64 << 20;
 /// # Errors
 /// The program is missing, or the function fails or takes longer than a request may.
 pub(super) fn run(config: &MasterConfig, fun: &str, args: Vec<Value>) -> Result<Value, RoleError> {
+    // Nothing that the command line would take for an option.
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_');
+    if !fun.starts_with(|c: char| c.is_ascii_alphabetic()) || !fun.chars().all(plain) {
+        return Err(RoleError::new(1, format!("{fun:.80?} is no name of a function")));
+    }
     let words = command_line(config, fun, &args)?;
     let limits = Limits {
         time: Duration::from_secs(config.request_timeout.saturating_sub(2).max(1)),
@@ -32,7 +37,6 @@ fn command_line(config: &MasterConfig, fun: &str, args: &[Value]) -> Result<Vec<
         "-c".to_owned(),
         text(dir),
         "--out=json".to_owned(),
-        "--".to_owned(),
         fun.to_owned(),
     ];
     for arg in args {
