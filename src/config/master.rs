@@ -265,6 +265,8 @@ options! {
         minion_data_cache_events: bool = "true";
         /// Keep the mine even where `minion_data_cache` is off.
         enforce_mine_cache: bool = "false";
+        /// Fire events about who is connected, every `loop_interval`.
+        presence_events: bool = "false";
         /// Fire an event for every sign-in.
         auth_events: bool = "true";
     }
