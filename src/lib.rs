@@ -10,6 +10,7 @@ pub mod crypto;
 pub mod master;
 pub mod minion;
 pub mod store;
+pub mod syndic;
 pub mod sys;
 pub mod target;
 pub mod transport;

@@ -81,6 +81,18 @@ options! {
         ipc_write_buffer: u64 = "0";
         /// Bytes of the largest event.
         max_event_size: u64 = "1048576";
+        /// Masters that the syndic on this host serves, the first that answers.
+        syndic_master: Vec<String> = "masterofmasters";
+        /// Port of such a master for requests. 0: the `master_port` of the minion's configuration.
+        syndic_master_port: u16 = "0";
+        /// Account that the syndic runs as. Empty: `user`.
+        syndic_user: Option<String> = "null";
+        /// File with the process id of the syndic.
+        syndic_pidfile: PathBuf = "/var/run/{product}-syndic.pid";
+        /// Seconds between the syndic's messages to its master; returns that came meanwhile go together.
+        syndic_event_forward_timeout: String = "0.5";
+        /// Jobs of which the syndic remembers that their load has been forwarded.
+        syndic_jid_forward_cache_hwm: u32 = "100";
         /// Id of the master itself. Empty: the host name with `_master`.
         id: String = "''";
         /// Files read after this one, in the order of their names; a later value replaces an earlier one.
@@ -239,6 +251,8 @@ options! {
         nodegroups: Map = "{}";
         /// This master serves lower masters.
         order_masters: bool = "false";
+        /// Seconds that `salt` waits for lower masters to say whom they expect to return.
+        syndic_wait: u64 = "5";
         /// Hours for which jobs are kept. Old name; `keep_jobs_seconds` wins.
         keep_jobs: u64 = "24";
         /// Seconds for which jobs are kept; 0 is for ever.
@@ -323,6 +337,8 @@ options! {
         log_level_logfile: Option<String> = "null";
         /// Log file, or an address such as `udp://host:514` or `file:///dev/log`.
         log_file: String = "/var/log/{product}/master";
+        /// Log file of the syndic.
+        syndic_log_file: String = "/var/log/{product}/syndic";
         /// Log file of `halite-key`.
         key_logfile: String = "/var/log/{product}/key";
         /// Form of messages on the console.
@@ -408,6 +424,7 @@ impl MasterConfig {
             &mut self.pki_dir,
             &mut self.cachedir,
             &mut self.pidfile,
+            &mut self.syndic_pidfile,
             &mut self.sock_dir,
             &mut self.sqlite_queue_dir,
         ] {

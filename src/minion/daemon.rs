@@ -79,7 +79,7 @@ pub fn run(config: MinionConfig, start: Start, report: &mut Report) -> Result<()
         return Ok(());
     };
     // Hear publications before anything else is asked: none is missed meanwhile.
-    let subscriber = subscribe(&config, &context, &credentials.publish_url)?;
+    let subscriber = subscribe(&config, &context, &credentials.publish_url, false)?;
     let mut channel = Channel::new(&session, stop.clone())?;
     let Some(pillar) = pillar(&mut channel, &grains, &stop)? else {
         return Ok(());
@@ -387,7 +387,7 @@ impl Minion {
             self.fruitless = (!news).then(Instant::now);
             if present.publish_url != self.publish_url {
                 self.subscriber =
-                    subscribe(&self.config, self.session.context(), &present.publish_url)?;
+                    subscribe(&self.config, self.session.context(), &present.publish_url, false)?;
                 self.publish_url = present.publish_url.clone();
             }
             for (_, frames) in std::mem::take(&mut self.held) {

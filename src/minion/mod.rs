@@ -22,7 +22,7 @@ mod net;
 pub mod publication;
 pub mod request;
 pub mod session;
-mod setup;
+pub(crate) mod setup;
 pub mod signin;
 pub mod spool;
 

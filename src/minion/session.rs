@@ -11,6 +11,7 @@ use crate::config::MinionConfig;
 use crate::crypto::{Crypticle, KeyString, clean_key, fill_random, nonce};
 use crate::transport::sockets::tcp_url;
 use crate::wire::{Map, Value};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -61,6 +62,7 @@ struct Address {
 pub struct Session {
     config: Arc<MinionConfig>,
     terms: Terms,
+    master_file: PathBuf,
     masters: Vec<Address>,
     context: zmq::Context,
     once: bool,
@@ -81,6 +83,22 @@ impl Session {
         context: &zmq::Context,
         once: bool,
     ) -> Result<Session, MinionError> {
+        let file = keys::master_file(&config.pki_dir);
+        Session::pinned_in(file, config, grains, context, once)
+    }
+
+    /// As [`Session::new`], with another file for the master's key: a syndic shares its directory of keys
+    /// with a minion that may have another master.
+    ///
+    /// # Errors
+    /// As [`Session::new`].
+    pub fn pinned_in(
+        master_file: PathBuf,
+        config: Arc<MinionConfig>,
+        grains: &Map,
+        context: &zmq::Context,
+        once: bool,
+    ) -> Result<Session, MinionError> {
         let masters = config
             .master
             .iter()
@@ -90,8 +108,9 @@ impl Session {
             return Err(MinionError::new(1, "the option `master` names no master"));
         };
         let asker = Asker::new(context, &config, &tcp_url(&first.host, first.port));
-        keys::pinned(&config.pki_dir)?;
+        keys::pinned(&master_file)?;
         Ok(Session {
+            master_file,
             terms: terms(&config, grains)?,
             masters,
             context: context.clone(),
@@ -170,7 +189,7 @@ impl Session {
             let master = &self.masters[at];
             let url = tcp_url(&master.host, master.port);
             asker.turn_to(&url);
-            let pinned = keys::pinned(&self.config.pki_dir)?;
+            let pinned = keys::pinned(&self.master_file)?;
             let request = Request::new(&self.terms, pinned.as_ref(), &nonce());
             let verdict = match asker.ask(&request.body, rounds.timeout(), stop, None)? {
                 Answer::Bytes(bytes) => judge(&self.terms, pinned.as_ref(), &request, &bytes),
@@ -185,7 +204,7 @@ impl Session {
                 Step::Done(accepted) => {
                     asker.close();
                     if accepted.pin {
-                        keys::pin(&self.config.pki_dir, &accepted.master)?;
+                        keys::pin(&self.master_file, &accepted.master)?;
                     }
                     let port = self.publish_port(accepted.publish_port);
                     log::info!("signed in at {url}");
