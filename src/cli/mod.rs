@@ -14,6 +14,7 @@ mod remote;
 pub mod run;
 pub mod salt;
 pub mod swarm;
+pub mod syndic;
 
 /// Every command with its options, for the manual pages and whatever else is made from them.
 pub fn commands() -> Vec<clap::Command> {
@@ -25,5 +26,6 @@ pub fn commands() -> Vec<clap::Command> {
         run::command(),
         salt::command(),
         swarm::command(),
+        syndic::command(),
     ]
 }

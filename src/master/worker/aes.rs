@@ -5,7 +5,7 @@
 //! key made its token. Ids inside loads are compared with it, never believed.
 
 use super::context::Context;
-use super::{Answer, HANDLER_FAILED, mine, now, peer, tops};
+use super::{Answer, HANDLER_FAILED, mine, now, peer, syndic, tops};
 use crate::crypto::{Crypticle, Encryption, KeyString, Signing};
 use crate::master::roles::RoleError;
 use crate::wire::envelope::{Refusal, check_id};
@@ -40,6 +40,7 @@ enum Command {
     RegisterResources,
     Return,
     RevokeAuth,
+    SyndicReturn,
 }
 
 impl Command {
@@ -61,6 +62,7 @@ impl Command {
             "_register_resources" => Command::RegisterResources,
             "_return" => Command::Return,
             "revoke_auth" => Command::RevokeAuth,
+            "_syndic_return" => Command::SyndicReturn,
             _ => return None,
         })
     }
@@ -94,6 +96,7 @@ pub(super) fn request(worker: &mut Context, sealed: &Sealed, peer: &str) -> Answ
     }
     let result = match command {
         Command::Return => returned(worker, &id, load),
+        Command::SyndicReturn => syndic::returns(worker, &id, load),
         Command::MinionEvent => minion_event(worker, &id, load),
         Command::FileEnvs => Ok(file_envs(worker)),
         Command::MasterOpts => Ok(master_opts(worker, &load)),
@@ -115,7 +118,7 @@ pub(super) fn request(worker: &mut Context, sealed: &Sealed, peer: &str) -> Answ
     };
     match result {
         Ok(value) => reply(&crypticle, &value, &nonce),
-        Err(e) if command == Command::Return => {
+        Err(e) if matches!(command, Command::Return | Command::SyndicReturn) => {
             log::error!(
                 "a return of {id} could not be kept ({e}); it is not acknowledged, so that it comes again"
             );
@@ -263,6 +266,7 @@ fn signature_good(worker: &mut Context, id: &MinionId, load: &mut Map) -> bool {
 /// `_minion_event`: one event, or a list of them.
 fn minion_event(worker: &mut Context, id: &MinionId, load: Map) -> Result<Value, RoleError> {
     let pretag = load.str("pretag").map(str::to_owned);
+    let below = worker.config.order_masters && pretag == Some(format!("syndic/{id}"));
     if let Some(events) = load.get("events").and_then(Value::as_array) {
         for event in events.iter().filter_map(Value::as_map) {
             let Some(tag) = event.str("tag") else {
@@ -273,6 +277,14 @@ fn minion_event(worker: &mut Context, id: &MinionId, load: Map) -> Result<Value,
                 Some(other) => crate::map! {"data" => other.clone()},
                 None => Map::new(),
             };
+            if below {
+                syndic::event(worker, id, tag, data.clone())?;
+                // Under its own name only what every minion may say; the rest would speak for others.
+                if may_fire(id, tag) {
+                    fire(worker, id, tag, data);
+                }
+                continue;
+            }
             fire(worker, id, tag, data.clone());
             if let Some(pretag) = &pretag {
                 fire(worker, id, &format!("{pretag}/{tag}"), data);
@@ -281,6 +293,10 @@ fn minion_event(worker: &mut Context, id: &MinionId, load: Map) -> Result<Value,
         return Ok(Value::Nil);
     }
     if let Some(tag) = load.str("tag").map(str::to_owned) {
+        if worker.config.order_masters && tag == format!("syndic/{id}/start") {
+            worker.bus.fire(&tag, load);
+            return Ok(Value::Nil);
+        }
         fire(worker, id, &tag, load);
     }
     Ok(Value::Nil)

@@ -19,6 +19,7 @@ mod mine;
 mod peer;
 mod peer_run;
 mod publish;
+mod syndic;
 mod tops;
 
 use super::functions::Lent;

@@ -358,7 +358,7 @@ mod tests {
         let functions = map! {
             "test.ping" => Vec::<Value>::new(),
             "alias" => vec![
-                map! {"mine_function" => "test.arg"}.into(), 1.into(), map! {"k" => "v"}.into(),
+                Value::from(map! {"mine_function" => "test.arg"}), 1.into(), map! {"k" => "v"}.into(),
                 map! {"allow_tgt" => "web*"}.into(),
             ],
             "no.such" => Value::Nil,
@@ -385,7 +385,7 @@ mod tests {
         assert_eq!(run(&ctx, "mine.update", &[]), true.into());
         assert_eq!(get("test.ping"), map! {"m1" => true}.into());
         assert_eq!(get("test.true"), map! {"m1" => true}.into());
-        let value = map! {"args" => vec![1.into()] as Vec<Value>, "kwargs" => map! {"k" => "v"}};
+        let value = map! {"args" => vec![Value::from(1)], "kwargs" => map! {"k" => "v"}};
         assert_eq!(get("alias"), map! {"m1" => value}.into());
         let sent = run(
             &ctx,
@@ -413,7 +413,7 @@ mod tests {
         let valid = run(&ctx, "mine.valid", &[]);
         let want = map! {
             "test.true" => map! {}, "test.ping" => Vec::<Value>::new(),
-            "alias" => map! {"test.arg" => vec![1.into(), map! {"k" => "v"}.into()] as Vec<Value>},
+            "alias" => map! {"test.arg" => vec![Value::from(1), map! {"k" => "v"}.into()]},
         };
         assert_eq!(valid, want.into());
         let rule = definition(&map! {"allow_tgt" => "a", "x" => 1, "allow_tgt_type" => ""}.into());
