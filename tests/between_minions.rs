@@ -28,9 +28,7 @@ impl<'a> Peer<'a> {
     fn sign_in(master: &'a Master, id: &str) -> Peer<'a> {
         let keys = keys("minion");
         let (sign_in, request) = SignIn::begin(id, &keys, None).unwrap();
-        let session = sign_in
-            .finish(&keys, None, &ask(master, &request))
-            .unwrap();
+        let session = sign_in.finish(&keys, None, &ask(master, &request)).unwrap();
         Peer {
             master,
             id: id.to_owned(),
@@ -131,7 +129,12 @@ fn jobs_of_minions_need_a_rule_and_their_returns_are_the_owners() {
         (&a, "b", "test.ping,cmd.run", vec!["".into(), "id".into()]),
         (&a, "b", "cmd.run,test.ping", vec!["id".into(), "".into()]),
         (&a, "b", "publish.publish", vec![]),
-        (&a, "b", "test.ping,publish.publish", vec!["".into(), "".into()]),
+        (
+            &a,
+            "b",
+            "test.ping,publish.publish",
+            vec!["".into(), "".into()],
+        ),
         (&a, "b", "", vec![]),
     ] {
         assert_eq!(who.publish(tgt, fun, arg), Map::new(), "{} {fun}", who.id);
@@ -146,7 +149,13 @@ fn jobs_of_minions_need_a_rule_and_their_returns_are_the_owners() {
 fn who_asks_is_the_channels_id() {
     let master = Master::start(PEER);
     let [_a, b] = ["a", "b"].map(|id| Peer::sign_in(&master, id));
-    for cmd in ["_mine", "_mine_get", "minion_pub", "pub_ret", "_syndic_return"] {
+    for cmd in [
+        "_mine",
+        "_mine_get",
+        "minion_pub",
+        "pub_ret",
+        "_syndic_return",
+    ] {
         let load = map! {
             "id" => "a", "cmd" => cmd, "data" => map! {"x" => 1}, "tgt" => "*", "fun" => "test.ping",
             "arg" => Vec::<Value>::new(), "ret" => "", "jid" => "20261121120000000001",
@@ -194,7 +203,10 @@ fn returns_of_others_come_through_syndics_only() {
     let returns = kept(&upper);
     assert_eq!(returns.len(), 1);
     let load = &returns[0].load;
-    assert_eq!((load.str("id"), load.str("jid")), (Some("below"), Some(jid)));
+    assert_eq!(
+        (load.str("id"), load.str("jid")),
+        (Some("below"), Some(jid))
+    );
     assert_eq!(load.str("return"), Some("forged"));
     // The syndic's own id makes the file, not what the load says (CVE-2024-22231).
     let names: Vec<_> = std::fs::read_dir(cache(&upper, "syndics"))

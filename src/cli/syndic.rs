@@ -2,9 +2,9 @@
 
 use super::common::{Common, LogSettings, fail, parse};
 use crate::config::{MasterConfig, MinionConfig, load_master, load_minion};
+use crate::syndic;
 use crate::sys::daemon::{Report, start_in_background};
 use crate::sys::process::arguments;
-use crate::syndic;
 use clap::{CommandFactory, Parser};
 use std::path::PathBuf;
 

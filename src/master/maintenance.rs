@@ -205,8 +205,12 @@ mod tests {
             let data = crate::map! {"new" => list(new), "lost" => list(lost)};
             ("salt/presence/change", data)
         };
-        let present =
-            |ids: &[&str]| ("salt/presence/present", crate::map! {"present" => list(ids)});
+        let present = |ids: &[&str]| {
+            (
+                "salt/presence/present",
+                crate::map! {"present" => list(ids)},
+            )
+        };
         let mut p = Presence::default();
         assert_eq!(p.events(set(&[])), [present(&[])]);
         let first = p.events(set(&["a", "b"]));

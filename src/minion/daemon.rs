@@ -11,11 +11,11 @@ use super::courier::{Courier, Outbox};
 use super::jobs::{Finished, Jobs};
 use super::link::hand_over;
 use super::mining::{Fate, Mining};
+use super::modules::{Context, mine_functions};
 use super::publication::{Received, Receiver};
 use super::session::{Credentials, Session, chance};
 use super::setup::{STACK, prepare, serve_bus, subscribe};
 use super::spool::Spool;
-use super::modules::{Context, mine_functions};
 use super::{Alarm, Me, MinionError, all_grains};
 use crate::config::MinionConfig;
 use crate::crypto::PublicKey;
@@ -386,8 +386,12 @@ impl Minion {
                 .rekey(&present.aes, verifier(&self.config, &present));
             self.fruitless = (!news).then(Instant::now);
             if present.publish_url != self.publish_url {
-                self.subscriber =
-                    subscribe(&self.config, self.session.context(), &present.publish_url, false)?;
+                self.subscriber = subscribe(
+                    &self.config,
+                    self.session.context(),
+                    &present.publish_url,
+                    false,
+                )?;
                 self.publish_url = present.publish_url.clone();
             }
             for (_, frames) in std::mem::take(&mut self.held) {

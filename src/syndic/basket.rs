@@ -152,7 +152,10 @@ mod tests {
         let first = basket.take_returns();
         assert_eq!(first.len(), 1);
         assert_eq!(first[0].1.by_id.len(), 500);
-        assert_eq!(first[0].1.by_id.get("m1"), Some(&map! {"return" => 1}.into()));
+        assert_eq!(
+            first[0].1.by_id.get("m1"),
+            Some(&map! {"return" => 1}.into())
+        );
         let second = basket.take_returns();
         assert_eq!(second.len(), 2);
         assert_eq!(second[1].1.master_id, Some("top".into()));

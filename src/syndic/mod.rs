@@ -221,7 +221,9 @@ fn heard(shared: &Shared, event: &halite_ipc::Event) {
         return lock(&shared.basket).add_event(&event.tag, data);
     };
     lock(&shared.begun).push(jid.clone());
-    let trimmed = data.get("return").is_some_and(|r| r.is_str("VALUE_TRIMMED"));
+    let trimmed = data
+        .get("return")
+        .is_some_and(|r| r.is_str("VALUE_TRIMMED"));
     if trimmed {
         // The job cache has it whole.
         return shared.behind.store(true, Ordering::Relaxed);
@@ -325,7 +327,10 @@ impl Syndic {
         match self.jobs.try_send(job) {
             Ok(()) => {}
             Err(TrySendError::Full(job)) => {
-                log::error!("job {} is dropped: {MOST_JOBS} wait for the master below", job.jid)
+                log::error!(
+                    "job {} is dropped: {MOST_JOBS} wait for the master below",
+                    job.jid
+                )
             }
             Err(TrySendError::Disconnected(job)) => {
                 log::error!("job {} is dropped: nobody publishes it", job.jid)

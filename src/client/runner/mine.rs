@@ -40,7 +40,12 @@ fn get(context: &mut RunContext, args: &Args) -> Result<Ran, RunError> {
         tgt_type: &kind(args, 2).to_lowercase(),
         fun: &part(1, "fun"),
     };
-    let found = query::get(config, &open::mine_store(config), &fleet.inventory(), &question);
+    let found = query::get(
+        config,
+        &open::mine_store(config),
+        &fleet.inventory(),
+        &question,
+    );
     Ok(Value::from(found).into())
 }
 

@@ -5,8 +5,8 @@
 //! the channel's.
 
 use super::context::Context;
-use super::publish::{self, Meant, Permission};
 use super::peer_run;
+use super::publish::{self, Meant, Permission};
 use crate::master::access::rules::{AuthList, Call, Reach};
 use crate::master::access::scope;
 use crate::master::roles::RoleError;
@@ -167,9 +167,8 @@ fn admitted(worker: &Context, id: &MinionId, load: &Map) -> Result<Option<Admitt
     }
     // With lower masters nobody here knows whom an empty list means there (CVE-2022-22941).
     let unknown = minions.is_empty() && worker.config.order_masters;
-    let mut covers = |scope: &str| {
-        !unknown && scope::covers(scope, &minions, &fleet, &worker.config.nodegroups)
-    };
+    let mut covers =
+        |scope: &str| !unknown && scope::covers(scope, &minions, &fleet, &worker.config.nodegroups);
     // All functions must be allowed; stock is content when one of several is.
     let reach = rules.publication(&calls, &[], &mut covers);
     if reach == Reach::Nobody {

@@ -17,7 +17,10 @@ pub(super) fn run(config: &MasterConfig, fun: &str, args: Vec<Value>) -> Result<
     // Nothing that the command line would take for an option.
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_');
     if !fun.starts_with(|c: char| c.is_ascii_alphabetic()) || !fun.chars().all(plain) {
-        return Err(RoleError::new(1, format!("{fun:.80?} is no name of a function")));
+        return Err(RoleError::new(
+            1,
+            format!("{fun:.80?} is no name of a function"),
+        ));
     }
     let words = command_line(config, fun, &args)?;
     let limits = Limits {
@@ -29,9 +32,16 @@ pub(super) fn run(config: &MasterConfig, fun: &str, args: Vec<Value>) -> Result<
         .map_err(|e| RoleError::new(1, format!("the runner {fun} returned no JSON: {e}")))
 }
 
-fn command_line(config: &MasterConfig, fun: &str, args: &[Value]) -> Result<Vec<String>, RoleError> {
+fn command_line(
+    config: &MasterConfig,
+    fun: &str,
+    args: &[Value],
+) -> Result<Vec<String>, RoleError> {
     let text = |path: &std::path::Path| path.to_string_lossy().into_owned();
-    let dir = config.conf_file.parent().unwrap_or(std::path::Path::new("."));
+    let dir = config
+        .conf_file
+        .parent()
+        .unwrap_or(std::path::Path::new("."));
     let mut words = vec![
         text(&std::env::current_exe()?.with_file_name("halite-run")),
         "-c".to_owned(),

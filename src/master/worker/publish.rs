@@ -27,11 +27,7 @@ const EXTRAS: [&str; 5] = [
 const SECRETS: [&str; 3] = ["key", "token", "password"];
 
 /// Handles one publish request.
-pub(super) fn request(
-    worker: &mut Context,
-    mut load: Map,
-    peer: &str,
-) -> Result<Value, RoleError> {
+pub(super) fn request(worker: &mut Context, mut load: Map, peer: &str) -> Result<Value, RoleError> {
     let kwargs = load
         .get("kwargs")
         .and_then(Value::as_map)
@@ -119,7 +115,12 @@ pub(super) fn send_out(
     // A minion decides by its own grains whether it is meant. Where the permission is for
     // certain minions, it is these that are meant and no other.
     if permission.reach == Reach::TheseMinions && !by_id(&target) {
-        target = Target::list(&minions.iter().filter_map(|id| id.parse().ok()).collect::<Vec<_>>());
+        target = Target::list(
+            &minions
+                .iter()
+                .filter_map(|id| id.parse().ok())
+                .collect::<Vec<_>>(),
+        );
         load.set("tgt", minions.clone());
         load.set("tgt_type", target.kind().name());
     }
@@ -189,9 +190,8 @@ fn authorize(
     let fleet = fleet(worker)?;
     // With lower masters, nobody here knows whom an empty list means there (CVE-2022-22941).
     let unknown = minions.is_empty() && worker.config.order_masters;
-    let mut covers = |scope: &str| {
-        !unknown && scope::covers(scope, minions, &fleet, &worker.config.nodegroups)
-    };
+    let mut covers =
+        |scope: &str| !unknown && scope::covers(scope, minions, &fleet, &worker.config.nodegroups);
     let part = |key: &str| load.get(key).cloned().unwrap_or_default();
     Ok(caller.may_publish(&part("fun"), &part("arg"), &mut covers))
 }
@@ -235,7 +235,10 @@ pub(super) fn fleet(worker: &Context) -> Result<Known<'_>, RoleError> {
 }
 
 /// Ids expected to answer, and listed ids without an accepted key.
-pub(super) fn resolve(worker: &Context, target: &Target) -> Result<(Vec<String>, Vec<String>), RoleError> {
+pub(super) fn resolve(
+    worker: &Context,
+    target: &Target,
+) -> Result<(Vec<String>, Vec<String>), RoleError> {
     let fleet = fleet(worker)?;
     let expected = target.expected(&fleet, &worker.config.nodegroups);
     if let Some(why) = expected.error {

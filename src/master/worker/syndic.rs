@@ -23,7 +23,9 @@ pub(super) fn returns(
     mut load: Map,
 ) -> Result<Value, RoleError> {
     if !worker.config.order_masters {
-        log::warn!("{syndic} brought returns of other minions, which only a syndic may (order_masters); refused");
+        log::warn!(
+            "{syndic} brought returns of other minions, which only a syndic may (order_masters); refused"
+        );
         return Ok(Value::Nil);
     }
     // Old syndics send one job, newer ones a list.
@@ -38,9 +40,14 @@ pub(super) fn returns(
     register(worker, syndic)?;
     let mut count = 0;
     for job in jobs.into_iter().filter_map(Value::into_map) {
-        count += job.get("return").and_then(Value::as_map).map_or(0, Map::len);
+        count += job
+            .get("return")
+            .and_then(Value::as_map)
+            .map_or(0, Map::len);
         if count > MOST_RETURNS {
-            log::error!("{syndic} brought more than {MOST_RETURNS} returns at once; the rest is refused");
+            log::error!(
+                "{syndic} brought more than {MOST_RETURNS} returns at once; the rest is refused"
+            );
             break;
         }
         one_job(worker, syndic, job)?;
@@ -55,7 +62,10 @@ fn one_job(worker: &mut Context, syndic: &MinionId, mut job: Map) -> Result<(), 
     };
     if let Some(Value::Map(load)) = job.remove("load")
         && !load.is_empty()
-        && worker.jobs.get(&jid)?.is_none_or(|known| known.load.is_empty())
+        && worker
+            .jobs
+            .get(&jid)?
+            .is_none_or(|known| known.load.is_empty())
     {
         worker.jobs.save_load(&jid, &load, &[], &[])?;
     }
@@ -64,7 +74,11 @@ fn one_job(worker: &mut Context, syndic: &MinionId, mut job: Map) -> Result<(), 
     };
     let shared: Map = ["master_id", "fun", "fun_args", "out"]
         .into_iter()
-        .filter_map(|key| job.get(key).filter(|v| !v.is_nil()).map(|v| (key, v.clone())))
+        .filter_map(|key| {
+            job.get(key)
+                .filter(|v| !v.is_nil())
+                .map(|v| (key, v.clone()))
+        })
         .collect();
     for (id, part) in returns.0 {
         let Some(Ok(id)) = id.as_str().map(str::parse::<MinionId>) else {

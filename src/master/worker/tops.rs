@@ -91,14 +91,22 @@ mod tests {
         let list = crate::map! {"base" => vec!["a".to_owned(), "b".to_owned()]};
         assert_eq!(run("printf 'classes: [a, b]\\n#%s'", "m1").unwrap(), list);
         assert_eq!(
-            run("printf 'classes: {a: , b: {x: 1}}\\nenvironment: base #%s'", "m1").unwrap(),
+            run(
+                "printf 'classes: {a: , b: {x: 1}}\\nenvironment: base #%s'",
+                "m1"
+            )
+            .unwrap(),
             list
         );
         assert_eq!(
             run("printf 'classes: [%s]\\nenvironment: dev'", "m1").unwrap(),
             crate::map! {"dev" => vec!["m1".to_owned()]}
         );
-        for nothing in ["printf '#%s'", "printf 'x: 1 #%s'", "printf 'classes: 1 #%s'"] {
+        for nothing in [
+            "printf '#%s'",
+            "printf 'x: 1 #%s'",
+            "printf 'classes: 1 #%s'",
+        ] {
             assert_eq!(run(nothing, "m1").unwrap(), Map::new(), "{nothing}");
         }
     }
@@ -111,7 +119,14 @@ mod tests {
 
     #[test]
     fn failures_are_told() {
-        for bad in ["", "false", "/no/such/program", "printf '[%s'", "printf 'a %s'", "x 'y"] {
+        for bad in [
+            "",
+            "false",
+            "/no/such/program",
+            "printf '[%s'",
+            "printf 'a %s'",
+            "x 'y",
+        ] {
             assert!(run(bad, "m1").is_err(), "{bad}");
         }
         let slow = ext_nodes(

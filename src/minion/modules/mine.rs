@@ -366,7 +366,8 @@ mod tests {
         Context {
             id: "m1".into(),
             opts: map! {"file_client" => "local", "mine_functions" => functions},
-            pillar: map! {"mine_functions" => map! {"test.true" => map! {}, "test.ping" => "x"}}.into(),
+            pillar: map! {"mine_functions" => map! {"test.true" => map! {}, "test.ping" => "x"}}
+                .into(),
             cachedir: dir.path().into(),
             ..Context::default()
         }
@@ -417,13 +418,19 @@ mod tests {
         };
         assert_eq!(valid, want.into());
         let rule = definition(&map! {"allow_tgt" => "a", "x" => 1, "allow_tgt_type" => ""}.into());
-        assert_eq!((rule.kwargs, rule.acl), (map! {"x" => 1}, map! {"allow_tgt" => "a"}));
+        assert_eq!(
+            (rule.kwargs, rule.acl),
+            (map! {"x" => 1}, map! {"allow_tgt" => "a"})
+        );
         assert_eq!(definition(&Value::Nil), Definition::default());
     }
 
     #[test]
     fn rules_go_along_only_with_a_target() {
-        assert_eq!(wrapped(1.into(), map! {"allow_tgt_type" => "grain"}), 1.into());
+        assert_eq!(
+            wrapped(1.into(), map! {"allow_tgt_type" => "grain"}),
+            1.into()
+        );
         let entry = wrapped(1.into(), map! {"allow_tgt" => "a"});
         assert_eq!(entry, map! {DATA => 1, ACL => 1, "allow_tgt" => "a"}.into());
     }

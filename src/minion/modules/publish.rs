@@ -191,7 +191,8 @@ mod tests {
 
     #[test]
     fn returns_without_their_frames() {
-        let returns = crate::map! {"a" => crate::map! {"ret" => 1, "out" => "x"}, "b" => crate::map! {}};
+        let returns =
+            crate::map! {"a" => crate::map! {"ret" => 1, "out" => "x"}, "b" => crate::map! {}};
         assert_eq!(
             clean(returns),
             crate::map! {"a" => 1, "b" => Value::Nil}.into()

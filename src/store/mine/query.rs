@@ -282,7 +282,10 @@ mod tests {
     #[test]
     fn shapes_of_answers() {
         let w = world(Map::new());
-        assert_eq!(w.ask("db1", "web1", "glob", "open"), map! {"web1" => "web1"});
+        assert_eq!(
+            w.ask("db1", "web1", "glob", "open"),
+            map! {"web1" => "web1"}
+        );
         let two = w.ask("db1", "web1", "glob", "open,plain");
         assert_eq!(
             two,
@@ -332,7 +335,10 @@ mod tests {
             }
         }
         assert!(w.ask("stranger", "*", "glob", "webs").is_empty());
-        assert!(w.ask("web3", "*", "glob", "webs").is_empty(), "no accepted key");
+        assert!(
+            w.ask("web3", "*", "glob", "webs").is_empty(),
+            "no accepted key"
+        );
     }
 
     #[test]
