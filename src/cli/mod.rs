@@ -18,6 +18,7 @@ pub mod salt;
 mod saltfile;
 mod start;
 pub mod swarm;
+pub mod syndic;
 
 /// Every command with its options, for the manual pages and whatever else is made from them.
 pub fn commands() -> Vec<clap::Command> {
@@ -30,5 +31,6 @@ pub fn commands() -> Vec<clap::Command> {
         run::command(),
         salt::command(),
         swarm::command(),
+        syndic::command(),
     ]
 }

@@ -230,7 +230,12 @@ impl LocalClient {
         if self.config.order_masters {
             load.set("to", self.config.timeout);
         }
-        published(&self.send(load)?)
+        let mut published = published(&self.send(load)?)?;
+        if self.config.order_masters {
+            // A lower master may know the ids that this one does not.
+            published.missing.clear();
+        }
+        Ok(published)
     }
 
     fn ask(&mut self, load: Map) -> Result<Value, ClientError> {

@@ -83,6 +83,18 @@ options! {
         ipc_write_buffer: u64 = "0";
         /// Bytes of the largest event.
         max_event_size: u64 = "1048576";
+        /// Masters that the syndic on this host serves, the first that answers.
+        syndic_master: Vec<String> = "masterofmasters";
+        /// Port of such a master for requests. 0: the `master_port` of the minion's configuration.
+        syndic_master_port: u16 = "0";
+        /// Account that the syndic runs as. Empty: `user`.
+        syndic_user: Option<String> = "null";
+        /// File with the process id of the syndic.
+        syndic_pidfile: PathBuf = "/var/run/{product}-syndic.pid";
+        /// Seconds between the syndic's messages to its master; returns that came meanwhile go together.
+        syndic_event_forward_timeout: String = "0.5";
+        /// Jobs of which the syndic remembers that their load has been forwarded.
+        syndic_jid_forward_cache_hwm: u32 = "100";
         /// Id of the master itself. Empty: the host name with `_master`.
         id: String = "''";
         /// Files read after this one, in the order of their names; a later value replaces an earlier one.
@@ -140,6 +152,14 @@ options! {
         drop_messages_signature_fail: bool = "false";
         /// Let minions ask for the removal of their own key.
         allow_minion_key_revoke: bool = "true";
+        /// Functions that minions may have run on other minions: patterns of ids, each with a list of patterns
+        /// of functions, or of maps from a target to such a list.
+        peer: Map = "{}";
+        /// Runner functions that minions may call: patterns of ids, each with a list of patterns of functions.
+        peer_run: Map = "{}";
+        /// Mine functions that minions may read: patterns of ids, each with a list of patterns of functions.
+        /// Empty: all may read everything that its owner has not restricted.
+        mine_get: Option<Map> = "null";
         /// Local users (or patterns of names) and what they may publish.
         publisher_acl: Map = "{}";
         /// `users` who may do nothing and `modules` (patterns of functions) that nobody may call by publishing.
@@ -233,6 +253,8 @@ options! {
         nodegroups: Map = "{}";
         /// This master serves lower masters.
         order_masters: bool = "false";
+        /// Seconds that `salt` waits for lower masters to say whom they expect to return.
+        syndic_wait: u64 = "5";
         /// Hours for which jobs are kept. Old name; `keep_jobs_seconds` wins.
         keep_jobs: u64 = "24";
         /// Seconds for which jobs are kept; 0 is for ever.
@@ -257,6 +279,10 @@ options! {
         minion_data_cache: bool = "true";
         /// Fire an event when they change.
         minion_data_cache_events: bool = "true";
+        /// Keep the mine even where `minion_data_cache` is off.
+        enforce_mine_cache: bool = "false";
+        /// Fire events about who is connected, every `loop_interval`.
+        presence_events: bool = "false";
         /// Fire an event for every sign-in.
         auth_events: bool = "true";
     }
@@ -406,6 +432,8 @@ options! {
         jinja_lstrip_blocks: bool = "false";
         /// Strip the line end after a Jinja block.
         jinja_trim_blocks: bool = "false";
+        /// Where the states of a minion are named besides the top file. `ext_nodes` is a command that gets the id.
+        master_tops: Map = "{}";
         /// Digest of files, fingerprints and socket names: md5, sha1, sha224, sha256, sha384 or sha512.
         hash_type: String = "sha256";
     }
@@ -425,6 +453,8 @@ options! {
         log_level_logfile: Option<String> = "null";
         /// Log file, or an address such as `udp://host:514` or `file:///dev/log`.
         log_file: String = "/var/log/{product}/master";
+        /// Log file of the syndic.
+        syndic_log_file: String = "/var/log/{product}/syndic";
         /// Log file of `halite-key`.
         key_logfile: String = "/var/log/{product}/key";
         /// Form of messages on the console.
@@ -513,6 +543,7 @@ impl MasterConfig {
             &mut self.pki_dir,
             &mut self.cachedir,
             &mut self.pidfile,
+            &mut self.syndic_pidfile,
             &mut self.sock_dir,
             &mut self.sqlite_queue_dir,
         ] {

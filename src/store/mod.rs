@@ -4,6 +4,7 @@ pub mod audit;
 pub mod files;
 pub mod jobs;
 pub mod keys;
+pub mod mine;
 pub mod minions;
 pub mod open;
 pub mod presence;

@@ -211,6 +211,34 @@ fn read(which: usize, mut pipe: impl Read + Send + 'static, sender: Sender<Event
     });
 }
 
+/// Bounds of [`output`].
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// How long the program may take.
+    pub time: Duration,
+    /// Octets that it may print.
+    pub output: usize,
+}
+
+/// What a program prints that ends well.
+///
+/// # Errors
+/// It cannot be started, fails, takes too long or prints too much.
+pub fn output(words: &[String], limits: Limits) -> Result<Vec<u8>, String> {
+    let program = words.first().ok_or("there is no program to run")?;
+    let done = Helper::new(words.iter().cloned())
+        .run(limits.time)
+        .map_err(|e| e.to_string())?;
+    if done.code != 0 {
+        let said = String::from_utf8_lossy(&done.stderr);
+        return Err(format!("{program} ended with {}: {}", done.code, said.trim_end()));
+    }
+    if done.stdout.len() > limits.output {
+        return Err(format!("{program} printed more than {} octets", limits.output));
+    }
+    Ok(done.stdout)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

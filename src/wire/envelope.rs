@@ -202,7 +202,7 @@ impl Class {
     pub fn of(cmd: &str) -> Class {
         match cmd {
             "_auth" => Class::Auth,
-            "publish" | "minion_pub" | "minion_publish" => Class::Publish,
+            "publish" | "minion_pub" => Class::Publish,
             "_return" | "_syndic_return" | "_minion_event" | "pub_ret" => Class::Return,
             "_file_list"
             | "_file_list_emptydirs"

@@ -15,6 +15,7 @@ mod fileserver;
 mod jobs;
 mod launch;
 mod manage;
+mod mine;
 mod pillar;
 pub mod process;
 mod queue;
@@ -209,6 +210,7 @@ pub fn functions() -> impl Iterator<Item = &'static Function> {
         fileserver::FUNCTIONS,
         jobs::FUNCTIONS,
         manage::FUNCTIONS,
+        mine::FUNCTIONS,
         pillar::FUNCTIONS,
         queue::FUNCTIONS,
         salt::FUNCTIONS,

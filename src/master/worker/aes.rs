@@ -7,7 +7,7 @@
 use super::context::Context;
 use super::files;
 use super::pillar::{self, Reply};
-use super::{Answer, HANDLER_FAILED, now};
+use super::{Answer, HANDLER_FAILED, mine, now, peer, syndic, tops};
 use crate::crypto::{Crypticle, Signing};
 use crate::master::roles::RoleError;
 use crate::wire::envelope::{Refusal, check_id};
@@ -29,11 +29,20 @@ enum Command {
     File(files::Command),
     MasterOpts,
     MasterTops,
+    Mine,
+    MineDelete,
+    MineFlush,
+    MineGet,
     MinionEvent,
+    MinionPub,
+    MinionPublish,
+    MinionRunner,
     Pillar,
+    PubRet,
     RegisterResources,
     Return,
     RevokeAuth,
+    SyndicReturn,
 }
 
 impl Command {
@@ -44,11 +53,20 @@ impl Command {
         Some(match cmd {
             "_master_opts" => Command::MasterOpts,
             "_master_tops" => Command::MasterTops,
+            "_mine" => Command::Mine,
+            "_mine_delete" => Command::MineDelete,
+            "_mine_flush" => Command::MineFlush,
+            "_mine_get" => Command::MineGet,
             "_minion_event" => Command::MinionEvent,
+            "minion_pub" => Command::MinionPub,
+            "minion_publish" => Command::MinionPublish,
+            "minion_runner" => Command::MinionRunner,
+            "pub_ret" => Command::PubRet,
             "_pillar" => Command::Pillar,
             "_register_resources" => Command::RegisterResources,
             "_return" => Command::Return,
             "revoke_auth" => Command::RevokeAuth,
+            "_syndic_return" => Command::SyndicReturn,
             _ => return None,
         })
     }
@@ -83,10 +101,19 @@ pub(super) fn request(worker: &mut Context, sealed: &Sealed, peer: &str) -> Answ
     }
     let result = match command {
         Command::Return => returned(worker, &id, load),
+        Command::SyndicReturn => syndic::returns(worker, &id, load),
         Command::MinionEvent => minion_event(worker, &id, load),
         Command::File(command) => files::request(worker, &id, command, &load),
         Command::MasterOpts => Ok(master_opts(worker, &load)),
-        Command::MasterTops => Ok(Value::Map(Map::new())),
+        Command::MasterTops => Ok(tops::request(worker, &id)),
+        Command::Mine => mine::put(worker, &id, load),
+        Command::MineDelete => mine::delete(worker, &id, &load),
+        Command::MineFlush => mine::flush(worker, &id),
+        Command::MineGet => mine::get(worker, &id, &load),
+        Command::MinionPub => peer::publish(worker, &id, &load),
+        Command::MinionPublish => peer::publish_and_wait(worker, &id, &load),
+        Command::MinionRunner => peer::runner(worker, &id, &load),
+        Command::PubRet => peer::fetch(worker, &id, &load),
         Command::RegisterResources => Ok(true.into()),
         Command::RevokeAuth => {
             load.remove("cmd");
@@ -96,7 +123,7 @@ pub(super) fn request(worker: &mut Context, sealed: &Sealed, peer: &str) -> Answ
     };
     match result {
         Ok(value) => reply(&crypticle, &value, &nonce),
-        Err(e) if command == Command::Return => {
+        Err(e) if matches!(command, Command::Return | Command::SyndicReturn) => {
             log::error!(
                 "a return of {id} could not be kept ({e}); it is not acknowledged, so that it comes again"
             );
@@ -244,6 +271,7 @@ fn signature_good(worker: &mut Context, id: &MinionId, load: &mut Map) -> bool {
 /// `_minion_event`: one event, or a list of them.
 fn minion_event(worker: &mut Context, id: &MinionId, load: Map) -> Result<Value, RoleError> {
     let pretag = load.str("pretag").map(str::to_owned);
+    let below = worker.config.order_masters && pretag == Some(format!("syndic/{id}"));
     if let Some(events) = load.get("events").and_then(Value::as_array) {
         for event in events.iter().filter_map(Value::as_map) {
             let Some(tag) = event.str("tag") else {
@@ -254,6 +282,14 @@ fn minion_event(worker: &mut Context, id: &MinionId, load: Map) -> Result<Value,
                 Some(other) => crate::map! {"data" => other.clone()},
                 None => Map::new(),
             };
+            if below {
+                syndic::event(worker, id, tag, data.clone())?;
+                // Under its own name only what every minion may say; the rest would speak for others.
+                if may_fire(id, tag) {
+                    fire(worker, id, tag, data);
+                }
+                continue;
+            }
             fire(worker, id, tag, data.clone());
             if let Some(pretag) = &pretag {
                 fire(worker, id, &format!("{pretag}/{tag}"), data);
@@ -262,6 +298,10 @@ fn minion_event(worker: &mut Context, id: &MinionId, load: Map) -> Result<Value,
         return Ok(Value::Nil);
     }
     if let Some(tag) = load.str("tag").map(str::to_owned) {
+        if worker.config.order_masters && tag == format!("syndic/{id}/start") {
+            worker.bus.fire(&tag, load);
+            return Ok(Value::Nil);
+        }
         fire(worker, id, &tag, load);
     }
     Ok(Value::Nil)

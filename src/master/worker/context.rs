@@ -11,6 +11,7 @@ use crate::render::pillar::PillarMaster;
 use crate::store::files::FileServer;
 use crate::store::jobs::JobStore;
 use crate::store::keys::{KeyState, KeyStore};
+use crate::store::mine::MineStore;
 use crate::store::minions::MinionCache;
 use crate::store::open;
 use crate::store::sessions::SessionStore;
@@ -33,6 +34,7 @@ pub(crate) struct Context {
     pub jobs: Box<dyn JobStore>,
     pub minions: MinionCache,
     pub files: FileServer,
+    pub mine: MineStore,
     pub master: PrivateKey,
     /// The master's public key in clean form, as it goes into sign-in replies.
     pub master_pub: String,
@@ -92,6 +94,7 @@ impl Context {
             jobs: Box::new(open::job_store(&config)),
             minions: open::minion_cache(&config),
             files: FileServer::new(&config),
+            mine: open::mine_store(&config),
             bus: Bus::new(&config),
             shared: SharedSecret::inherited()?,
             jids: JidClock::default(),

@@ -16,8 +16,13 @@ mod clear;
 mod context;
 mod files;
 mod functions;
+mod mine;
+mod peer;
+mod peer_run;
 mod pillar;
 mod publish;
+mod syndic;
+mod tops;
 
 use super::functions::Lent;
 use super::roles::{RoleError, Roles};

@@ -53,7 +53,7 @@ pub(super) fn request(worker: &mut Context, mut load: Map, peer: &str) -> Result
     load.set("user", caller.user());
     // None of this may reach a job cache, a listener or a minion.
     strip_secrets(&mut load);
-    let mut target = match parse_target(&load, &kwargs) {
+    let target = match parse_target(&load, &kwargs) {
         Ok(target) => target,
         Err(why) => return Ok(no_match(&load, &why)),
     };
@@ -64,12 +64,57 @@ pub(super) fn request(worker: &mut Context, mut load: Map, peer: &str) -> Result
         audit(worker, &load, who, peer, Err("no permission"));
         return Ok(refused(worker, load, "AuthorizationError"));
     }
+    let permission = Permission {
+        reach,
+        auth_list: worker.config.order_masters.then(|| caller.auth_list()),
+    };
+    let meant = Meant {
+        target,
+        minions,
+        missing,
+    };
+    let reply = send_out(worker, &mut load, &kwargs, meant, permission)?;
+    if load.str("jid").is_some_and(|jid| !jid.is_empty()) {
+        audit(worker, &load, who, peer, Ok(()));
+    }
+    Ok(reply)
+}
+
+/// Whom a job is for.
+pub(super) struct Meant {
+    pub target: Target,
+    /// Ids expected to answer.
+    pub minions: Vec<String>,
+    /// Listed ids without an accepted key.
+    pub missing: Vec<String>,
+}
+
+/// What the job's owner was found to be allowed to.
+pub(super) struct Permission {
+    pub reach: Reach,
+    /// For lower masters, which decide about their minions themselves.
+    pub auth_list: Option<Value>,
+}
+
+/// Publishes the job of somebody who may do so; the reply is a client's. The load gets the jid.
+pub(super) fn send_out(
+    worker: &mut Context,
+    load: &mut Map,
+    kwargs: &Map,
+    meant: Meant,
+    permission: Permission,
+) -> Result<Value, RoleError> {
+    let Meant {
+        mut target,
+        minions,
+        missing,
+    } = meant;
     if minions.is_empty() && !worker.config.order_masters {
-        return Ok(no_match(&load, ""));
+        return Ok(no_match(load, ""));
     }
     // A minion decides by its own grains whether it is meant. Where the permission is for
     // certain minions, it is these that are meant and no other.
-    if reach == Reach::TheseMinions && !by_id(&target) {
+    if permission.reach == Reach::TheseMinions && !by_id(&target) {
         target = Target::list(
             &minions
                 .iter()
@@ -90,11 +135,11 @@ pub(super) fn request(worker: &mut Context, mut load: Map, peer: &str) -> Result
             }
         },
     };
-    let mut job = job_load(&load, &kwargs, &jid);
-    if worker.config.order_masters {
-        job.set("auth_list", caller.auth_list());
+    let mut job = job_load(load, kwargs, &jid);
+    if let Some(list) = permission.auth_list {
+        job.set("auth_list", list);
     }
-    announce(worker, &load, &job, &jid, &minions, &missing);
+    announce(worker, load, &job, &jid, &minions, &missing);
     if !kwargs.get("nocache").is_some_and(Value::truthy) {
         let mut kept = load.clone();
         kept.set("jid", jid.as_str());
@@ -102,10 +147,9 @@ pub(super) fn request(worker: &mut Context, mut load: Map, peer: &str) -> Result
     }
     send(worker, &target, &job, &minions)?;
     load.set("jid", jid.as_str());
-    audit(worker, &load, who, peer, Ok(()));
     log::info!(
         "user {} published {} to {} minions, jid {jid}",
-        caller.user(),
+        load.str("user").unwrap_or_default(),
         shown(&job),
         minions.len()
     );
@@ -152,7 +196,7 @@ fn authorize(
     Ok(caller.may_publish(&part("fun"), &part("arg"), &mut covers))
 }
 
-fn audit(
+pub(super) fn audit(
     worker: &Context,
     load: &Map,
     (user, method): (&str, &str),
@@ -189,7 +233,7 @@ fn parse_target(load: &Map, kwargs: &Map) -> Result<Target, String> {
     Target::parse(tgt, kind, kwargs.str("delimiter")).map_err(|e| e.to_string())
 }
 
-fn fleet(worker: &Context) -> Result<Known<'_>, RoleError> {
+pub(super) fn fleet(worker: &Context) -> Result<Known<'_>, RoleError> {
     Ok(Known {
         ids: worker.keys.list(KeyState::Accepted)?,
         cache: &worker.minions,
@@ -198,7 +242,10 @@ fn fleet(worker: &Context) -> Result<Known<'_>, RoleError> {
 }
 
 /// Ids expected to answer, and listed ids without an accepted key.
-fn resolve(worker: &Context, target: &Target) -> Result<(Vec<String>, Vec<String>), RoleError> {
+pub(super) fn resolve(
+    worker: &Context,
+    target: &Target,
+) -> Result<(Vec<String>, Vec<String>), RoleError> {
     let fleet = fleet(worker)?;
     let expected = target.expected(&fleet, &worker.config.nodegroups);
     if let Some(why) = expected.error {
@@ -259,7 +306,8 @@ fn job_load(load: &Map, kwargs: &Map, jid: &Jid) -> Map {
     if let Some(delimiter) = kwargs.str("delimiter").filter(|d| *d != ":") {
         job.set("delimiter", delimiter);
     }
-    if let Some(id) = load.get("id") {
+    // The minion that asked for the job.
+    if let Some(id) = kwargs.get("id") {
         job.set("id", id.clone());
     }
     if let Some(kind) = load.get("tgt_type") {
