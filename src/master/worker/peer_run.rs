@@ -27,7 +27,7 @@ pub(super) fn run(config: &MasterConfig, fun: &str, args: Vec<Value>) -> Result<
         time: Duration::from_secs(config.request_timeout.saturating_sub(2).max(1)),
         output: MOST_OUTPUT,
     };
-    let out = command::output(&words, limits)?;
+    let out = command::output(&words, limits).map_err(|e| RoleError::new(1, e))?;
     serde_json::from_slice(&out)
         .map_err(|e| RoleError::new(1, format!("the runner {fun} returned no JSON: {e}")))
 }
