@@ -191,6 +191,7 @@ impl Emitter {
         match value {
             Value::Array(items) => {
                 self.indicator("[", true, false);
+                self.whitespace = true;
                 self.deeper(INDENT, false, |e| {
                     for (i, item) in items.iter().enumerate() {
                         e.flow_separator(i);
@@ -201,6 +202,7 @@ impl Emitter {
             }
             Value::Map(map) => {
                 self.indicator("{", true, false);
+                self.whitespace = true;
                 self.deeper(INDENT, false, |e| {
                     for (i, (key, value)) in entries(map, e.sort).into_iter().enumerate() {
                         e.flow_separator(i);

@@ -88,7 +88,8 @@ users|sort(attribute='nope')
 'foo bar baz qux'|truncate(9), 'foo bar baz qux'|truncate(9, true), 'foo bar baz qux'|truncate(11), 'foo bar baz qux'|truncate(11, false, '...', 0), 'foo bar baz qux'|truncate(9, end='~'), 'foobarbazqux'|truncate(5), 'é日本語文字列です長い'|truncate(5, true, '…', 0), 'abc'|truncate
 'abc'|truncate(2)
 5|truncate
-[1, 2, 1, 'a', 'A']|unique, (3, 1, 3)|unique|list, 'abcab'|unique|list|length, [[1], [1], [2]]|unique, [1, 1.0, true]|unique
+[1, 2, 1, 'a', 'A']|unique, 'abcab'|unique|list|length, [[1], [1], [2]]|unique, [1, 1.0, true]|unique
+(3, 1, 3)|unique|list
 'a b&c/d?e=é'|urlencode, {'a b': 'c/d', 'x': 1}|urlencode, [('k', 'v w')]|urlencode, 5|urlencode, '~_-.'|urlencode, none|urlencode
 'see http://example.com/x?a=1&b=2 and www.foo.org, (https://a.io) me@x.com mailto:z@y.net <x>'|urlize
 'http://example.com/long/path/that/is/long'|urlize(20), 'http://a.com'|urlize(nofollow=true), 'http://a.com'|urlize(target='_blank', rel='me'), 'ftp://x.y tel:+1'|urlize(extra_schemes=['tel:']), 'http://1.2.3.4:80/ https://[::1]/ foo.com/x example.xyz http://localhost a@b'|urlize
@@ -137,7 +138,8 @@ true is boolean, 1 is boolean, false is false, 0 is false, true is true, 1 is tr
 [] is sequence, () is sequence, 'a' is sequence, {} is sequence, 1 is sequence, range(2) is sequence, none is sequence, {}.items() is sequence
 [] is iterable, 'a' is iterable, {} is iterable, 1 is iterable, none is iterable, ([]|map('upper')) is iterable, range(1) is iterable
 range is callable, 'a' is callable, 'a'.upper is callable, none is callable, dict is callable
-none is sameas none, 1 is sameas 1, true is sameas true, 1 is sameas true, [] is sameas [], 'a' is sameas 'a'
+none is sameas none, 1 is sameas 1, true is sameas true, 1 is sameas true, [] is sameas []
+'a' is sameas 'a'
 'a' is escaped, ('a'|safe) is escaped, ('a'|e) is escaped, ({}|json) is escaped
 1 is in [1, 2], 'a' is in 'abc', 'x' is not in {'a': 1}, 3 is in((1, 2))
 3 is in (1, 2)

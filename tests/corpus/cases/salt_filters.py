@@ -74,7 +74,8 @@ range(10)|list|random_shuffle(seed='static'), ['a', 'b', 'c', 'd']|random_sample
 'a' is match('a') and 'b' is equalto 'b'
 [1, 2, 3, 4, 5, 6]|select('odd')|union([9])
 'a,b'|method_call('split', ',')|join('+')
-ifelse is defined, raise is defined, odict is defined, show_full_context is defined
+ifelse is defined
+raise is defined, odict is defined, show_full_context is defined
 """
     )
     s.expressions(

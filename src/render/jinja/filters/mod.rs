@@ -20,6 +20,7 @@ mod numbers;
 mod parse;
 mod paths;
 pub mod pprint;
+mod query;
 mod random;
 mod refused;
 mod regex;
@@ -59,6 +60,7 @@ const TABLES: &[Table] = &[
     net::TABLE,
     numbers::TABLE,
     paths::TABLE,
+    query::TABLE,
     random::TABLE,
     refused::TABLE,
     regex::TABLE,

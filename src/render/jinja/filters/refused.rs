@@ -13,7 +13,6 @@ pub(super) const TABLE: &[(&str, FilterFn)] = &[
     ("is_bin_file", |cx, v, a| refuse(cx, v, a, "is_bin_file")),
     ("is_empty", |cx, v, a| refuse(cx, v, a, "is_empty")),
     ("is_text_file", |cx, v, a| refuse(cx, v, a, "is_text_file")),
-    ("json_query", |cx, v, a| refuse(cx, v, a, "json_query")),
     ("list_files", |cx, v, a| refuse(cx, v, a, "list_files")),
     ("which", |cx, v, a| refuse(cx, v, a, "which")),
 ];

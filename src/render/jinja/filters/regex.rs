@@ -4,7 +4,7 @@ use super::super::cx::Cx;
 use super::super::error::{Error, ErrorKind};
 use super::super::value::{Args, Obj};
 use super::{FilterFn, flag, must, text_of};
-use crate::target::PyRegex;
+use crate::target::{PyRegex, RegexMode};
 
 pub(super) const TABLE: &[(&str, FilterFn)] = &[
     ("regex_escape", regex_escape),
@@ -27,8 +27,13 @@ fn compiled(
     multiline: bool,
     anchored: bool,
 ) -> Result<PyRegex, Error> {
-    PyRegex::with_flags(text_of(pattern)?, ignore_case, multiline, anchored)
-        .map_err(|why| Error::new(ErrorKind::Other, why))
+    let mode = RegexMode {
+        ignore_case,
+        multiline,
+        anchored,
+        exact: true,
+    };
+    PyRegex::with_mode(text_of(pattern)?, mode).map_err(|why| Error::new(ErrorKind::Other, why))
 }
 
 /// Whether a pattern matches at the start of a text.

@@ -6,7 +6,7 @@ use super::super::error::{Error, ErrorKind};
 use super::super::value::{Args, Dict, Obj};
 use super::json::{JsonStyle, dumps, loads};
 use super::{FilterFn, flag, pprint, xml};
-use crate::wire::yaml;
+use crate::wire::{Map, Value, yaml};
 
 pub(super) const TABLE: &[(&str, FilterFn)] = &[
     ("dict_to_sls_yaml_params", dict_to_sls_yaml_params),
@@ -201,11 +201,29 @@ fn load_yaml(cx: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
     };
     cx.charge(text.len() / 10)?;
     match yaml::parse(&text) {
-        Ok(value) => Ok(Obj::from(&value)),
+        Ok(value) => Ok(Obj::from(&decoded(value))),
         Err(error) => Err(Error::runtime(format!(
             "Encountered error loading yaml: {}\n  in \"<unicode string>\", line {}, column {}",
             error.message, error.line, error.column
         ))),
+    }
+}
+
+/// Bytes that are UTF-8 become text (`salt/utils/data.py decode`).
+fn decoded(value: Value) -> Value {
+    match value {
+        Value::Bytes(bytes) => match String::from_utf8(bytes) {
+            Ok(text) => text.into(),
+            Err(error) => Value::Bytes(error.into_bytes()),
+        },
+        Value::Array(items) => Value::Array(items.into_iter().map(decoded).collect()),
+        Value::Map(map) => {
+            let entries = map.0.into_iter();
+            Value::Map(Map(entries
+                .map(|(k, v)| (decoded(k), decoded(v)))
+                .collect()))
+        }
+        other => other,
     }
 }
 

@@ -17,13 +17,13 @@ struct Element {
 pub fn document(value: &Obj) -> Result<String, Error> {
     let mut top: Vec<Element> = Vec::new();
     for (tag, item) in entries(value)? {
-        if let Obj::List(list) = &item {
-            for item in list.borrow().iter() {
-                build(&tag, item, &mut top, 0)?;
-            }
-            continue;
-        }
-        build(&tag, &item, &mut top, 0)?;
+        // A list at the top leads to no root, though what it holds must fit.
+        let mut lost = Vec::new();
+        let into = match item {
+            Obj::List(_) => &mut lost,
+            _ => &mut top,
+        };
+        build(&tag, &item, into, 0)?;
     }
     // As in Salt, the last element that is no list of elements is the root.
     let root = top.pop().ok_or_else(|| {
@@ -73,7 +73,7 @@ fn build(tag: &str, value: &Obj, into: &mut Vec<Element>, depth: usize) -> Resul
         for item in list.borrow().iter() {
             build(tag, item, into, depth + 1)?;
         }
-        return Ok(());
+        return check_texts(&list.borrow());
     }
     let mut element = Element {
         tag: tag.to_owned(),
@@ -99,6 +99,23 @@ fn build(tag: &str, value: &Obj, into: &mut Vec<Element>, depth: usize) -> Resul
     }
     into.push(element);
     Ok(())
+}
+
+/// Salt takes the elements of a list of texts for pairs, and looks at their second half.
+fn check_texts(items: &[Obj]) -> Result<(), Error> {
+    let index = |what: &str| Error::new(ErrorKind::Index, format!("{what} index out of range"));
+    match items.first() {
+        None => Err(index("list")),
+        Some(first) if first.as_str().is_none() => Ok(()),
+        Some(_) => match items
+            .iter()
+            .filter_map(Obj::as_str)
+            .any(|t| t.chars().count() < 2)
+        {
+            true => Err(index("string")),
+            false => Ok(()),
+        },
+    }
 }
 
 fn escaped(text: &str, quoted: bool) -> String {

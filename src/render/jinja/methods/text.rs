@@ -5,7 +5,7 @@ use super::super::error::{Error, ErrorKind};
 use super::super::format;
 use super::super::value::{Args, Dict, Obj};
 use super::{Table, bounds, integer, own, positional, size};
-use crate::wire::pytext::is_space;
+use crate::wire::pytext::{is_printable, is_space};
 use std::rc::Rc;
 
 pub(super) const TABLE: Table = &[
@@ -382,8 +382,7 @@ fn isascii(_: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
 
 fn isprintable(_: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
     positional("str.isprintable", args, 0, 0)?;
-    let printable = |c: char| c == ' ' || !(c.is_control() || c.is_whitespace());
-    Ok(Obj::Bool(own(value).chars().all(printable)))
+    Ok(Obj::Bool(own(value).chars().all(is_printable)))
 }
 
 fn isidentifier(_: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
