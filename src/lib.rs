@@ -9,6 +9,7 @@ pub mod config;
 pub mod crypto;
 pub mod master;
 pub mod minion;
+pub mod render;
 pub mod store;
 pub mod sys;
 pub mod target;

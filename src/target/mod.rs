@@ -12,7 +12,7 @@ mod glob;
 mod ip;
 mod nodegroup;
 mod pyre;
-mod pytext;
+pub(crate) mod pytext;
 
 pub use crate::wire::ids::{InvalidName, Jid, JidClock, MinionId, Tag};
 pub use data::{Compare, DataExpr, subdict_match};

@@ -74,7 +74,7 @@ fn write_repr(out: &mut String, value: &Value) {
 }
 
 /// Python's shortest form: an exponent below 1e-4 and from 1e16 on, else at least one decimal.
-fn float(f: f64) -> String {
+pub(crate) fn float(f: f64) -> String {
     if f.is_nan() {
         return "nan".to_owned();
     }
@@ -96,7 +96,7 @@ fn float(f: f64) -> String {
     }
 }
 
-fn quote(out: &mut String, text: &str) {
+pub(crate) fn quote(out: &mut String, text: &str) {
     let mark = mark_for(text.contains('\''), text.contains('"'));
     out.push(mark);
     for c in text.chars() {
@@ -113,7 +113,7 @@ fn quote(out: &mut String, text: &str) {
     out.push(mark);
 }
 
-fn quote_bytes(out: &mut String, bytes: &[u8]) {
+pub(crate) fn quote_bytes(out: &mut String, bytes: &[u8]) {
     let mark = mark_for(bytes.contains(&b'\''), bytes.contains(&b'"'));
     out.push('b');
     out.push(mark);
