@@ -2,3 +2,4 @@
 //! around it.
 
 pub mod jinja;
+pub mod state;

@@ -205,7 +205,9 @@ impl Graph {
         let (asking, asked) = (self.nodes[node].chunk, self.nodes[target].chunk);
         self.chunks[asking].set("__prerequiring__", true);
         self.chunks[asked].set("__prereq__", true);
-        let known = self.by_name.contains_key(&trial_name(&self.nodes[target].name));
+        let known = self
+            .by_name
+            .contains_key(&trial_name(&self.nodes[target].name));
         let trial = self.trial_of(target);
         if !known {
             for (from, kind) in self.nodes[target].into.clone() {
@@ -264,12 +266,7 @@ impl Graph {
         cap as f64
     }
 
-    fn enqueue(
-        &mut self,
-        at: usize,
-        cap: f64,
-        ready: &mut BTreeSet<(Key, String, String, usize)>,
-    ) {
+    fn enqueue(&mut self, at: usize, cap: f64, ready: &mut BTreeSet<(Key, String, String, usize)>) {
         let key = self.key(at, cap);
         let chunk = &self.chunks[self.nodes[at].chunk];
         let text = |key: &str| chunk.str(key).unwrap_or_default();
@@ -425,8 +422,6 @@ impl PartialOrd for Key {
 
 impl Ord for Key {
     fn cmp(&self, other: &Key) -> std::cmp::Ordering {
-        self.0
-            .total_cmp(&other.0)
-            .then(self.1.total_cmp(&other.1))
+        self.0.total_cmp(&other.0).then(self.1.total_cmp(&other.1))
     }
 }

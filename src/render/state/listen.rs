@@ -35,7 +35,9 @@ impl Run<'_, '_> {
                 }
                 let changed = sources.iter().any(|source| {
                     let result = self.result(&tag(source));
-                    result.and_then(|r| r.get("changes")).is_some_and(Value::truthy)
+                    result
+                        .and_then(|r| r.get("changes"))
+                        .is_some_and(Value::truthy)
                 });
                 if !changed {
                     continue;
@@ -107,7 +109,10 @@ fn heard(to: &Value, chunks: &[Map]) -> Option<(String, String)> {
         Value::Str(name) => {
             let named = |c: &&Map| c.str("__id__") == Some(name) || c.str("name") == Some(name);
             let chunk = chunks.iter().rfind(named)?;
-            Some((chunk.str("state")?.to_owned(), chunk.str("__id__")?.to_owned()))
+            Some((
+                chunk.str("state")?.to_owned(),
+                chunk.str("__id__")?.to_owned(),
+            ))
         }
         _ => None,
     }

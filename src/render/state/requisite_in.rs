@@ -213,9 +213,8 @@ impl Extensions {
             return;
         };
         for arg in source {
-            let wanted = first_key(arg).is_some_and(|key| {
-                !has(key) && !NOT_USED.contains(&key) && !KEYS.contains(&key)
-            });
+            let wanted = first_key(arg)
+                .is_some_and(|key| !has(key) && !NOT_USED.contains(&key) && !KEYS.contains(&key));
             if wanted {
                 list.push(Value::Map(arg.clone()));
             }

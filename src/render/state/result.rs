@@ -26,8 +26,7 @@ pub fn is_state_return(value: &Value) -> bool {
     value.as_map().is_some_and(|m: &Map| {
         !m.is_empty()
             && m.iter().all(|(tag, body)| {
-                tag.as_str().is_some_and(|t| t.split("_|-").count() == 4)
-                    && body.as_map().is_some()
+                tag.as_str().is_some_and(|t| t.split("_|-").count() == 4) && body.as_map().is_some()
             })
     })
 }

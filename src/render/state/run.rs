@@ -3,10 +3,10 @@
 //!
 //! Calls go to a [`Functions`]; those marked `parallel` run in threads of their own.
 
+pub use super::call::Functions;
 use super::call::{attempts, once, time_of_day};
 use super::compile::Compiled;
 use super::graph::flag;
-pub use super::call::Functions;
 use super::{Requisite, tag};
 use crate::wire::{Map, Value};
 use std::collections::BTreeSet;
@@ -226,7 +226,8 @@ impl<'s, 'e> Run<'s, 'e> {
             ),
         }
         if let Some(result) = self.results.get(&name) {
-            self.functions.finished(&low, result, self.results.list.len());
+            self.functions
+                .finished(&low, result, self.results.list.len());
         }
         Step::Done
     }
@@ -446,7 +447,10 @@ impl<'s, 'e> Run<'s, 'e> {
                 _ => continue,
             });
         }
-        if matches!(kind, Onfail | OnfailAny | RequireAny | OnchangesAny | WatchAny) {
+        if matches!(
+            kind,
+            Onfail | OnfailAny | RequireAny | OnchangesAny | WatchAny
+        ) {
             if found.contains(&Found::Met) || found.contains(&Found::Change) {
                 found.remove(&Found::Fail);
             }
@@ -476,7 +480,11 @@ impl<'s, 'e> Run<'s, 'e> {
                 continue;
             }
             self.start_queued();
-            let over = wait || self.started[at].handle.as_ref().is_some_and(|h| h.is_finished());
+            let over = wait
+                || self.started[at]
+                    .handle
+                    .as_ref()
+                    .is_some_and(|h| h.is_finished());
             if !over {
                 none_left = false;
                 at += 1;
@@ -495,7 +503,10 @@ impl<'s, 'e> Run<'s, 'e> {
     fn collect(&mut self, at: usize) {
         let done = self.started.remove(at);
         let Some(handle) = done.handle else { return };
-        let number = self.results.get(&done.tag).and_then(|r| r.int("__run_num__"));
+        let number = self
+            .results
+            .get(&done.tag)
+            .and_then(|r| r.int("__run_num__"));
         let mut result = handle.join().unwrap_or_else(|_| {
             crate::map! {
                 "name" => done.low.get("name").cloned(), "changes" => Map::new(), "result" => false,

@@ -19,7 +19,10 @@ impl Tree {
         let env = self.0.get(saltenv)?.as_map()?;
         let path = sls.replace('.', "/");
         let plain = env.str(&format!("{path}.sls")).map(|text| (text, false));
-        plain.or_else(|| env.str(&format!("{path}/init.sls")).map(|text| (text, true)))
+        plain.or_else(|| {
+            env.str(&format!("{path}/init.sls"))
+                .map(|text| (text, true))
+        })
     }
 }
 
@@ -64,9 +67,11 @@ impl Functions for TestStates {
         let given = |key: &str, default: bool| low.get(key).map_or(default, Value::truthy);
         let (result, changed, text): (Value, bool, &str) = match low.str("fun").unwrap() {
             "nop" | "succeed_without_changes" => (true.into(), false, "Success!"),
-            "fail_without_changes" if test => {
-                (false.into(), false, "If we weren't testing, this would be a failure!")
-            }
+            "fail_without_changes" if test => (
+                false.into(),
+                false,
+                "If we weren't testing, this would be a failure!",
+            ),
             "fail_without_changes" => (false.into(), false, "Failure!"),
             "succeed_with_changes" if test => (
                 Value::Nil,
@@ -161,7 +166,12 @@ fn state_trees_come_to_what_salt_makes_of_them() {
             (ours, _) => wrong.push(format!("{name}: {ours:?}\n  stock: {want:?}")),
         }
     }
-    assert!(wrong.is_empty(), "{} differ:\n{}", wrong.len(), wrong.join("\n"));
+    assert!(
+        wrong.is_empty(),
+        "{} differ:\n{}",
+        wrong.len(),
+        wrong.join("\n")
+    );
 }
 
 fn compare(name: &str, results: &Map, want: &Map, wrong: &mut Vec<String>) {
@@ -184,7 +194,10 @@ fn compare(name: &str, results: &Map, want: &Map, wrong: &mut Vec<String>) {
             // What mod_watch changed is its own affair.
             let same = ours.get(key) == Some(value) || key == "changes" && watch;
             if !same {
-                wrong.push(format!("{name}: {tag} {key}: {:?}, stock {value:?}", ours.get(key)));
+                wrong.push(format!(
+                    "{name}: {tag} {key}: {:?}, stock {value:?}",
+                    ours.get(key)
+                ));
             }
         }
     }
@@ -218,7 +231,11 @@ fn parallel_states_run_at_once_and_are_waited_for() {
     let text = "a:\n  t.x:\n    - parallel: True\nb:\n  t.x:\n    - parallel: True\n\
                 c:\n  t.x:\n    - require:\n      - t: a\n";
     let tree = crate::map! {"base" => crate::map! {"main.sls" => text}};
-    let gathered = gather(&mut Tree(tree), &[("base".into(), vec!["main".into()])], true);
+    let gathered = gather(
+        &mut Tree(tree),
+        &[("base".into(), vec!["main".into()])],
+        true,
+    );
     let mut high = gathered.high;
     resolve(&mut high, &Rules::default()).unwrap();
     let compiled = compile(&high, &Rules::default()).unwrap();
@@ -238,10 +255,18 @@ fn a_run_is_good_if_nothing_in_it_is_false() {
     assert!(result::good(&run(true.into()), false));
     assert!(result::good(&run(Value::Nil), false));
     assert!(!result::good(&run(false.into()), false));
-    assert!(result::good(&Value::Map(crate::map! {"m" => run(true.into())}), false));
-    assert!(!result::good(&Value::Map(crate::map! {"m" => run(false.into())}), false));
+    assert!(result::good(
+        &Value::Map(crate::map! {"m" => run(true.into())}),
+        false
+    ));
+    assert!(!result::good(
+        &Value::Map(crate::map! {"m" => run(false.into())}),
+        false
+    ));
     assert!(!result::good(&Value::Array(vec!["an error".into()]), false));
     assert!(!result::good(&Value::Map(Map::new()), false));
     assert!(result::is_state_return(&run(true.into())));
-    assert!(!result::is_state_return(&Value::Map(crate::map! {"a" => 1})));
+    assert!(!result::is_state_return(&Value::Map(
+        crate::map! {"a" => 1}
+    )));
 }
