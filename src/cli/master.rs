@@ -1,8 +1,10 @@
 //! `halite-master`.
 
 use super::common::{Common, LogSettings, fail, parse};
+use crate::client::{runner, wheel};
 use crate::config::{MasterConfig, load_master};
 use crate::master;
+use crate::master::functions::{Lent, RUNNER_ROLE};
 use crate::sys::daemon::{Report, private_umask, start_in_background};
 use crate::sys::process::{RoleSpec, arguments, role, settle};
 use clap::{CommandFactory, Parser};
@@ -167,8 +169,14 @@ fn serve(options: &Options, mut config: MasterConfig, role: &str) -> i32 {
     private_umask();
     settle(role.strip_prefix("MWorker").map_or(role, |_| "MWorker"));
     start_log(&options.common, &config);
+    if role == RUNNER_ROLE {
+        return runner::process::run(config);
+    }
     if role != ROLE_MAIN {
-        return match master::run_role(role, config) {
+        let lent = Lent {
+            wheel: wheel::answer,
+        };
+        return match master::run_role(role, config, lent) {
             Ok(()) => 0,
             Err(e) => {
                 log::error!("{role}: {e}");

@@ -9,3 +9,4 @@ pub mod local;
 pub mod orchestrate;
 pub mod runner;
 pub mod swarm;
+pub mod wheel;
