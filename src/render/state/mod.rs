@@ -15,6 +15,7 @@ pub mod gather;
 pub mod graph;
 mod listen;
 mod requisite_in;
+pub mod reaction;
 pub mod result;
 pub mod run;
 mod verify;
