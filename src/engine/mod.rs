@@ -4,6 +4,7 @@
 //! ([`crate::master::roles::RoleInfo::wanted`]).
 
 pub mod reactor;
+pub mod scheduler;
 
 use crate::config::MasterConfig;
 use crate::master::roles::{RoleError, Roles};
@@ -13,6 +14,7 @@ use crate::sys::signals::StopFlag;
 pub fn run_role(role: &str, config: &MasterConfig) -> Option<Result<(), RoleError>> {
     let run: fn(&MasterConfig, &Roles, &StopFlag) -> Result<(), RoleError> = match role {
         "reactor" => reactor::run,
+        "scheduler" => scheduler::run,
         _ => return None,
     };
     Some(StopFlag::install().map_err(RoleError::from).and_then(|stop| {
