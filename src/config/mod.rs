@@ -24,7 +24,7 @@ mod tests;
 pub use doc::{options_markdown, sample_config};
 pub use error::ConfigError;
 pub use kinds::{
-    BusFraming, ExtPillars, Items, JobCacheCompat, Roots, SaltSeries, TokenOverride,
+    BusFraming, ExtPillars, Items, JobCacheCompat, Reactions, Roots, SaltSeries, TokenOverride,
 };
 pub use master::{MASTER_OPTIONS, MasterConfig, WorkerPool};
 pub use minion::{MINION_OPTIONS, MinionConfig};

@@ -231,10 +231,17 @@ pub fn output(words: &[String], limits: Limits) -> Result<Vec<u8>, String> {
         .map_err(|e| e.to_string())?;
     if done.code != 0 {
         let said = String::from_utf8_lossy(&done.stderr);
-        return Err(format!("{program} ended with {}: {}", done.code, said.trim_end()));
+        return Err(format!(
+            "{program} ended with {}: {}",
+            done.code,
+            said.trim_end()
+        ));
     }
     if done.stdout.len() > limits.output {
-        return Err(format!("{program} printed more than {} octets", limits.output));
+        return Err(format!(
+            "{program} printed more than {} octets",
+            limits.output
+        ));
     }
     Ok(done.stdout)
 }
