@@ -90,11 +90,11 @@ mod tests {
             crate::map! {"k" => "v # w"}.into(),
         ];
         let words: Vec<String> = values.iter().map(literal).collect();
-        assert_eq!(parse_input(&words), (values, Map::new()));
+        assert_eq!(parse_input(&words, &[]), (values, Map::new()));
         let keywords = crate::map! {"__kwarg__" => true, "tgt" => "1", "n" => 2};
         let words: Vec<String> = keyword_words(&keywords).collect();
         assert_eq!(
-            parse_input(&words),
+            parse_input(&words, &[]),
             (vec![], crate::map! {"tgt" => "1", "n" => 2})
         );
     }
