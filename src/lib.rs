@@ -12,6 +12,7 @@ pub mod master;
 pub mod minion;
 pub mod render;
 pub mod store;
+pub mod syndic;
 pub mod sys;
 pub mod target;
 pub mod transport;

@@ -67,7 +67,7 @@ fn job(options: &Options, config: &MasterConfig) -> Result<Job, String> {
             "which function? For example: halite '{target}' test.ping"
         ));
     }
-    let (tgt, tgt_type) = resolve_target(options, config, target)?;
+    let (tgt, tgt_type) = resolve_target(options.target_options.kind(), config, target)?;
     let (fun, arg) = functions(
         &fun,
         &words,
@@ -86,12 +86,11 @@ fn job(options: &Options, config: &MasterConfig) -> Result<Job, String> {
 }
 
 /// Node groups are expanded here: minions never see them.
-fn resolve_target(
-    options: &Options,
+pub(crate) fn resolve_target(
+    kind: &str,
     config: &MasterConfig,
     target: String,
 ) -> Result<(Value, String), String> {
-    let kind = options.target_options.kind();
     match kind {
         "nodegroup" => {
             let expanded =
@@ -230,7 +229,7 @@ fn preview(job: &Job, config: &MasterConfig, mut screen: Screen) -> i32 {
 }
 
 /// Set by SIGINT or SIGTERM: the wait is broken off, the job goes on.
-pub(super) fn interruption() -> StopFlag {
+pub(crate) fn interruption() -> StopFlag {
     StopFlag::install().unwrap_or_default()
 }
 
@@ -258,7 +257,10 @@ impl Command {
             .options
             .batch_safe_size
             .unwrap_or(config.batch_safe_size);
-        let mut client = LocalClient::new(config);
+        let mut client = match self.options.auth.client(config) {
+            Ok(client) => client,
+            Err(why) => return Ok(fail(why, EXIT_NOTHING)),
+        };
         let mut events = client.listen()?;
         if let Some(count) = self.options.subset {
             pick_subset(&mut client, &mut events, &jobs, patience, &mut job, count)?;

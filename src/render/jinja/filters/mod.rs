@@ -13,7 +13,7 @@ mod group;
 mod itertools;
 mod json;
 pub mod markup;
-mod mersenne;
+pub(in crate::render) mod mersenne;
 mod net;
 mod net_kinds;
 mod numbers;

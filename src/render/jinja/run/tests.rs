@@ -1,7 +1,7 @@
 //! The engine as callers see it. What templates mean is the matter of `tests/corpus.rs`, where stock
 //! Salt has said it.
 
-use super::*;
+use super::super::*;
 use crate::wire::Value;
 use std::cell::RefCell;
 use std::rc::Rc;
