@@ -11,6 +11,7 @@ pub mod engine;
 pub mod master;
 pub mod minion;
 pub mod render;
+pub mod schedule;
 pub mod store;
 pub mod syndic;
 pub mod sys;

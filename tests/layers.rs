@@ -11,7 +11,7 @@ const LAYERS: &[&[&str]] = &[
     &["config"],
     &["target"],
     &["store"],
-    &["render"],
+    &["render", "schedule"],
     &["transport"],
     &["master", "minion"],
     &["client"],

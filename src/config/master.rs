@@ -281,6 +281,14 @@ options! {
         minion_data_cache_events: bool = "true";
         /// Keep the mine even where `minion_data_cache` is off.
         enforce_mine_cache: bool = "false";
+        /// Reactions: a list of `tag glob: [SLS files]`, or the path of a YAML file with such a list.
+        reactor: Value = "[]";
+        /// Reactions that may wait for a worker; further ones are dropped, with an error in the log.
+        reactor_worker_hwm: u32 = "10000";
+        /// Runners and wheel functions of reactions that run at once.
+        reactor_worker_threads: u32 = "10";
+        /// Runner functions by the clock: a map of names to `function`, `seconds`, `cron`, `when`, ...
+        schedule: Map = "{}";
         /// Fire events about who is connected, every `loop_interval`.
         presence_events: bool = "false";
         /// Fire an event for every sign-in.

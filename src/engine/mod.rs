@@ -3,6 +3,9 @@
 //! The supervisor starts them like all roles, each only where the configuration asks for it
 //! ([`crate::master::roles::RoleInfo::wanted`]).
 
+mod reactor;
+mod scheduler;
+
 use crate::config::MasterConfig;
 use crate::master::roles::{RoleError, Roles};
 use crate::sys::signals::StopFlag;
@@ -11,7 +14,7 @@ use crate::sys::signals::StopFlag;
 type Run = fn(&MasterConfig, &Roles, &StopFlag) -> Result<(), RoleError>;
 
 /// The engines by role name.
-const ENGINES: &[(&str, Run)] = &[];
+const ENGINES: &[(&str, Run)] = &[("reactor", reactor::run), ("scheduler", scheduler::run)];
 
 /// Runs an engine's role; `None` if `role` is none.
 pub fn run_role(role: &str, config: &MasterConfig) -> Option<Result<(), RoleError>> {

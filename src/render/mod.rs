@@ -8,6 +8,7 @@ pub mod jinja;
 pub mod merge;
 pub mod pillar;
 pub mod pipeline;
+pub mod state;
 pub mod template;
 
 pub use error::RenderError;

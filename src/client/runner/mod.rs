@@ -16,6 +16,7 @@ mod jobs;
 mod launch;
 mod manage;
 mod mine;
+mod orchestrate;
 mod pillar;
 pub mod process;
 mod queue;
@@ -211,6 +212,7 @@ pub fn functions() -> impl Iterator<Item = &'static Function> {
         jobs::FUNCTIONS,
         manage::FUNCTIONS,
         mine::FUNCTIONS,
+        orchestrate::FUNCTIONS,
         pillar::FUNCTIONS,
         queue::FUNCTIONS,
         salt::FUNCTIONS,

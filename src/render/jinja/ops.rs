@@ -2,6 +2,7 @@
 
 use super::cx::Cx;
 use super::error::Error;
+use super::methods;
 use super::run::bound_method;
 use super::value::{Obj, Range, What, quote};
 

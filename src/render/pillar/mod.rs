@@ -8,6 +8,7 @@
 
 mod cache;
 mod ext;
+mod local;
 mod sls;
 mod top;
 mod variables;
@@ -30,6 +31,7 @@ use std::fmt;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
+pub use local::LocalSls;
 use top::Matches;
 pub use top::Top;
 use variables::{Shared, Variables};
