@@ -169,6 +169,9 @@ fn set_option(options: &mut Options, name: &str, value: &Json) {
         "trim_blocks" => options.trim_blocks = flag,
         "lstrip_blocks" => options.lstrip_blocks = flag,
         "keep_trailing_newline" => options.keep_trailing_newline = flag,
+        // Salt passes on only what has a default in `jinja2.defaults`.
+        "autoescape" => {}
+        "newline_sequence" => options.newline_sequence = text,
         "block_start_string" => options.block_start = text,
         "block_end_string" => options.block_end = text,
         "variable_start_string" => options.variable_start = text,
