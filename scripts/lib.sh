@@ -25,6 +25,11 @@ missing_for_build() {
 missing_for_tests() {
     python3 -c 'import venv, ensurepip' >/dev/null 2>&1 || echo python3-venv
     has ip || echo iproute2
+    # External authentication: an LDAP server of the tests' own, and PAM.
+    [ -x /usr/sbin/slapd ] || printf '%s\n' slapd ldap-utils
+    [ -e /etc/pam.d ] || printf '%s\n' libpam0g libpam-modules
+    has useradd || echo passwd
+    has pgrep || echo procps
 }
 
 # Installs Debian packages, or says what to install.

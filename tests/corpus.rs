@@ -5,7 +5,8 @@
 //! `HALITE_CORPUS=text` in the environment shows the cases whose names hold that text.
 
 use halite::render::jinja::{
-    Args, Cx, Dict, Environment, Error, ErrorKind, Loaded, Loader, Obj, Object, Options,
+    Args, Cx, Dict, Environment, Error, ErrorKind, Loaded, Loader, Obj, Object, Options, filters,
+    methods, tests,
 };
 use halite::wire::{Map, Value, yaml};
 use serde_json::Value as Json;
@@ -168,6 +169,9 @@ fn set_option(options: &mut Options, name: &str, value: &Json) {
         "trim_blocks" => options.trim_blocks = flag,
         "lstrip_blocks" => options.lstrip_blocks = flag,
         "keep_trailing_newline" => options.keep_trailing_newline = flag,
+        // Salt passes on only what has a default in `jinja2.defaults`.
+        "autoescape" => {}
+        "newline_sequence" => options.newline_sequence = text,
         "block_start_string" => options.block_start = text,
         "block_end_string" => options.block_end = text,
         "variable_start_string" => options.variable_start = text,
@@ -414,4 +418,74 @@ fn as_stock_salt() {
         failures.join("\n")
     );
     assert!(wanted.is_some() || count > 800, "only {count} cases");
+}
+
+/// Values that filters, tests and methods may be given in any place.
+const ANYTHING: [&str; 18] = [
+    "none",
+    "true",
+    "0",
+    "-7",
+    "10 ** 30",
+    "1.5",
+    "inf",
+    "''",
+    "'%(a)s {0[b]} \\\\1 é日😀 10.0.0.1/8'",
+    "'(a*)*[$'",
+    "[]",
+    "[3, 'a', none, 1.5]",
+    "{}",
+    "{'a': [1], 2: 'x', (1,): none, ('a',): 1}",
+    "(1, 2)",
+    "range(3)",
+    "'é'.encode('latin-1')",
+    "missing",
+];
+
+/// Whatever a template gives to whatever there is: an answer or an error, soon.
+#[test]
+fn nothing_panics() {
+    let options = Options {
+        fuel: 200_000,
+        max_size: 100_000,
+        strict_undefined: false,
+        ..Options::default()
+    };
+    let environment = Environment::new(options);
+    let try_all = |call: &str| {
+        let context = vec![("inf".to_owned(), Obj::Float(f64::INFINITY))];
+        // Both outcomes are fine; what counts is that there is one.
+        let _ = environment.render(call, "anything", context);
+    };
+    let arguments: Vec<String> = std::iter::once(String::new())
+        .chain(ANYTHING.iter().map(|one| (*one).to_owned()))
+        .chain(["1, 2", "'a', 'b', 3", "'a', 10 ** 9", "-1, -1, -1"].map(str::to_owned))
+        .collect();
+    for value in ANYTHING {
+        for given in &arguments {
+            let filters = filters::names().map(|name| format!("({value}|{name}({given}))"));
+            let tests = tests::names()
+                .filter(|name| name.starts_with(|c: char| c.is_alphabetic()))
+                .map(|name| format!("({value} is {name}({given}))"));
+            for call in filters.chain(tests) {
+                try_all(&format!("{{{{ {call}|pprint }}}}"));
+            }
+        }
+    }
+    for (value, kind) in [
+        ("'aé %s'", Obj::from("")),
+        ("7", Obj::Int(7)),
+        ("2.5", Obj::Float(2.5)),
+        ("[1, 'a']", Obj::list(Vec::new())),
+        ("(1, 'a')", Obj::tuple(Vec::new())),
+        ("{'a': 1}", Dict::new().into()),
+        ("(1, 2)|unique", Obj::set(Default::default())),
+        ("'é'.encode()", Obj::Bytes([].into())),
+    ] {
+        for name in methods::names(&kind) {
+            for given in &arguments {
+                try_all(&format!("{{{{ ({value}).{name}({given})|pprint }}}}"));
+            }
+        }
+    }
 }

@@ -3,8 +3,10 @@
 use super::common::{Common, LogSettings, fail};
 use super::daemon::{DaemonOptions, background, dump};
 use super::start::{self, start};
+use crate::client::{runner, wheel};
 use crate::config::{MasterConfig, load_master};
 use crate::master;
+use crate::master::functions::{Lent, RUNNER_ROLE};
 use crate::sys::daemon::{Report, private_umask};
 use crate::sys::process::{RoleSpec, role, settle};
 use clap::Parser;
@@ -42,6 +44,9 @@ pub(super) fn command() -> clap::Command {
 
 /// Runs the command and returns its exit status.
 pub fn run() -> i32 {
+    if role().as_deref() == Some(master::access::eauth::child::ROLE) {
+        return master::access::eauth::child::run();
+    }
     let options: Options = match start() {
         Ok(options) => options,
         Err(status) => return status,
@@ -90,6 +95,9 @@ fn check(config: &MasterConfig) -> i32 {
     for warning in &config.warnings {
         println!("warning: {warning}");
     }
+    for denial in master::check::denials(config) {
+        println!("warning: {denial}");
+    }
     for fault in &faults {
         println!("error: {fault}");
     }
@@ -130,8 +138,15 @@ fn serve(options: &Options, mut config: MasterConfig, role: &str) -> i32 {
     private_umask();
     settle(role.strip_prefix("MWorker").map_or(role, |_| "MWorker"));
     start_log(&options.common, &config);
+    if role == RUNNER_ROLE {
+        return runner::process::run(config);
+    }
     if role != ROLE_MAIN {
-        return match master::run_role(role, config) {
+        let lent = Lent {
+            wheel: wheel::answer,
+        };
+        let engine = crate::engine::run_role(role, &config);
+        return match engine.unwrap_or_else(|| master::run_role(role, config, lent)) {
             Ok(()) => 0,
             Err(e) => {
                 log::error!("{role}: {e}");
@@ -141,6 +156,9 @@ fn serve(options: &Options, mut config: MasterConfig, role: &str) -> i32 {
     }
     for warning in std::mem::take(&mut config.warnings) {
         log::warn!("{warning}");
+    }
+    for denial in master::check::denials(&config) {
+        log::error!("{denial}");
     }
     let mut report = Report::inherited();
     if report.wanted() {

@@ -1,5 +1,6 @@
 //! The processes of the master: one table, and what they have in common.
 
+use crate::config::MasterConfig;
 use crate::sys::process::take_inherited;
 use std::fmt;
 use std::io::Write;
@@ -20,6 +21,13 @@ pub struct RoleInfo {
     pub connects: &'static str,
     /// What it owns.
     pub owns: &'static str,
+    /// Whether a configuration asks for it.
+    pub wanted: fn(&MasterConfig) -> bool,
+}
+
+/// Of the roles that every master has.
+fn always(_: &MasterConfig) -> bool {
+    true
 }
 
 /// The process table, in order of start.
@@ -30,6 +38,7 @@ pub const TOPOLOGY: &[RoleInfo] = &[
         binds: "",
         connects: "",
         owns: "the children, pid file, signals",
+        wanted: always,
     },
     RoleInfo {
         name: "event",
@@ -37,6 +46,7 @@ pub const TOPOLOGY: &[RoleInfo] = &[
         binds: "master_event_pull.ipc, master_event_pub.ipc",
         connects: "",
         owns: "fan-out of events, a bounded queue per listener, drop counters",
+        wanted: always,
     },
     RoleInfo {
         name: "publish",
@@ -44,6 +54,7 @@ pub const TOPOLOGY: &[RoleInfo] = &[
         binds: "tcp publish_port, publish_pull.ipc",
         connects: "",
         owns: "serial, encryption and signing of publications",
+        wanted: always,
     },
     RoleInfo {
         name: "maintenance",
@@ -51,6 +62,23 @@ pub const TOPOLOGY: &[RoleInfo] = &[
         binds: "",
         connects: "publish_pull.ipc, master_event_pull.ipc",
         owns: "key rotation, the end of old jobs",
+        wanted: always,
+    },
+    RoleInfo {
+        name: "reactor",
+        title: "Reactor",
+        binds: "",
+        connects: "master_event_pub.ipc, master_event_pull.ipc, ret_port",
+        owns: "reactions to events; where `reactor` is set",
+        wanted: |config| config.reactor.truthy(),
+    },
+    RoleInfo {
+        name: "scheduler",
+        title: "Scheduler",
+        binds: "",
+        connects: "master_event_pull.ipc",
+        owns: "runners by the clock; where `schedule` is set",
+        wanted: |config| !config.schedule.is_empty(),
     },
     RoleInfo {
         name: "request",
@@ -58,6 +86,7 @@ pub const TOPOLOGY: &[RoleInfo] = &[
         binds: "tcp ret_port, workers.ipc",
         connects: "",
         owns: "queues per command class, deadlines, refusal of replays",
+        wanted: always,
     },
     RoleInfo {
         name: "worker",
@@ -65,6 +94,7 @@ pub const TOPOLOGY: &[RoleInfo] = &[
         binds: "",
         connects: "workers.ipc, publish_pull.ipc, master_event_pull.ipc",
         owns: "ClearFuncs and AESFuncs",
+        wanted: always,
     },
 ];
 

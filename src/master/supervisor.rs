@@ -10,9 +10,9 @@
 //! ends; what is left after three seconds is killed.
 
 use super::reqserver::{EXIT_BIND, Pools};
-use super::roles::{READY_FD, RoleError, TOPOLOGY};
+use super::roles::{READY_FD, RoleError, RoleInfo, TOPOLOGY};
 
-use crate::config::MasterConfig;
+use crate::config::{MasterConfig, SaltSeries};
 use crate::crypto::KeyString;
 use crate::store::open;
 use crate::sys::daemon::{InstanceLock, PidFile, Report, make_dir};
@@ -70,7 +70,7 @@ pub fn supervise(
             ),
         ));
     };
-    super::worker::create_key_files(config)?;
+    super::access::local::create_key_files(config)?;
     super::load_or_create_key(&config.pki_dir.join("master.pem"), config.keysize as usize)?;
     let shared = SharedSecret::create()?;
     shared.store_key(KeyString::generate().as_str())?;
@@ -93,6 +93,11 @@ fn prepare(config: &MasterConfig) -> Result<(), RoleError> {
     // Stock runners keep their state here (`salt/client/mixins.py`), and expect the directory.
     let proc = config.cachedir.join("proc");
     make_dir(&proc, 0o755).map_err(|e| named("cachedir", &proc, e))?;
+    if config.salt_series != SaltSeries::S3008 {
+        // Stock's `queue.*`, which 3008 no longer has, expects its directory as well.
+        let queues = &config.sqlite_queue_dir;
+        make_dir(queues, 0o755).map_err(|e| named("sqlite_queue_dir", queues, e))?;
+    }
     make_dir(&config.sock_dir, 0o755).map_err(|e| named("sock_dir", &config.sock_dir, e))?;
     let keys = open::key_store(config);
     keys.create_dirs()
@@ -113,6 +118,7 @@ fn prepare(config: &MasterConfig) -> Result<(), RoleError> {
 /// The ports are above 1024, so nothing needs root from here on.
 fn become_user(config: &MasterConfig) -> Result<(), RoleError> {
     if user_name() == config.user {
+        super::access::local::create_publisher_keys(config)?;
         return Ok(());
     }
     if nix::unistd::geteuid().is_root() {
@@ -143,12 +149,14 @@ fn become_user(config: &MasterConfig) -> Result<(), RoleError> {
             hand_over(path, &config.user, &[])?;
         }
     }
+    super::access::local::create_publisher_keys(config)?;
     drop_privileges(&config.user).map_err(|e| RoleError::new(EXIT_NO_USER, e.to_string()))
 }
 
 fn table(config: &MasterConfig, command: &str, shared: &SharedSecret) -> Vec<Role> {
     let mut out = Vec::new();
-    for info in TOPOLOGY.iter().filter(|r| r.name != "main") {
+    let wanted = |r: &&RoleInfo| r.name != "main" && (r.wanted)(config);
+    for info in TOPOLOGY.iter().filter(wanted) {
         if info.name == "worker" {
             for name in Pools::new(config).worker_names() {
                 let title = format!("{command} ReqServer {name}");

@@ -1,4 +1,14 @@
-//! Rendering of SLS files, pillar and managed files: the template engine of Salt and what stands
-//! around it.
+//! From sources to data: YAML, JSON and Jinja through Salt's render pipeline, and the pillar
+//! that is made with it.
 
+pub mod error;
+pub mod files;
+pub mod functions;
 pub mod jinja;
+pub mod merge;
+pub mod pillar;
+pub mod pipeline;
+pub mod state;
+pub mod template;
+
+pub use error::RenderError;

@@ -2,6 +2,7 @@
 
 use super::jobs::{StockLayout, joblog::JobLog};
 use super::keys::KeyStore;
+use super::mine::MineStore;
 use super::minions::{Layout, MinionCache};
 use super::sessions::SessionStore;
 use crate::config::{JobCacheCompat, MasterConfig, SaltSeries};
@@ -31,14 +32,23 @@ pub fn job_store(config: &MasterConfig) -> JobLog {
     let returns = config.job_cache_compat == JobCacheCompat::Full;
     let stock = (config.job_cache_compat != JobCacheCompat::None)
         .then(|| StockLayout::new(&config.cachedir, hash_type(config), returns));
-    JobLog::new(&config.cachedir, config.keep_jobs_seconds, stock)
+    let before = StockLayout::new(&config.cachedir, hash_type(config), false);
+    JobLog::new(&config.cachedir, config.keep_jobs_seconds, stock).with_jobs_before(before)
 }
 
 /// The minion data cache that a configuration names.
 pub fn minion_cache(config: &MasterConfig) -> MinionCache {
-    let layout = match config.salt_series {
+    MinionCache::new(&config.cachedir, layout(config))
+}
+
+/// The mines that a configuration names.
+pub fn mine_store(config: &MasterConfig) -> MineStore {
+    MineStore::new(&config.cachedir, layout(config))
+}
+
+fn layout(config: &MasterConfig) -> Layout {
+    match config.salt_series {
         SaltSeries::S3006 | SaltSeries::S3007 => Layout::Combined,
         SaltSeries::S3008 => Layout::Split,
-    };
-    MinionCache::new(&config.cachedir, layout)
+    }
 }

@@ -1,19 +1,26 @@
 //! What a worker holds between requests.
 
+use super::functions::Runners;
 use crate::config::MasterConfig;
 use crate::crypto::{Crypticle, KeyString, PrivateKey, PublicKey};
+use crate::master::access::Access;
 use crate::master::events::Bus;
+use crate::master::functions::Lent;
 use crate::master::roles::RoleError;
+use crate::render::pillar::PillarMaster;
+use crate::store::files::FileServer;
 use crate::store::jobs::JobStore;
 use crate::store::keys::{KeyState, KeyStore};
+use crate::store::mine::MineStore;
 use crate::store::minions::MinionCache;
 use crate::store::open;
 use crate::store::sessions::SessionStore;
 use crate::sys::shared::SharedSecret;
 use crate::transport::sockets::ipc_url;
-use crate::wire::ids::{JidClock, MinionId};
+use crate::wire::ids::{Jid, JidClock, MinionId};
 use std::collections::HashMap;
 use std::os::unix::fs::MetadataExt;
+use std::rc::Rc;
 
 /// Peers whose parsed keys are held; beyond this the table is emptied and fills again.
 const PEERS_HELD: usize = 50_000;
@@ -21,10 +28,13 @@ const PEERS_HELD: usize = 50_000;
 /// Stores, keys and sockets of one worker.
 pub(crate) struct Context {
     pub config: MasterConfig,
+    pub access: Access,
     pub keys: KeyStore,
     pub sessions: SessionStore,
     pub jobs: Box<dyn JobStore>,
     pub minions: MinionCache,
+    pub files: FileServer,
+    pub mine: MineStore,
     pub master: PrivateKey,
     /// The master's public key in clean form, as it goes into sign-in replies.
     pub master_pub: String,
@@ -33,10 +43,15 @@ pub(crate) struct Context {
     pub bus: Bus,
     pub publish: zmq::Socket,
     pub jids: JidClock,
+    /// Functions of a higher layer.
+    pub lent: Lent,
+    /// Runners that were started here.
+    pub runners: Runners,
     shared: SharedSecret,
     aes: Option<AesKey>,
     peers: HashMap<MinionId, Peer>,
     unknown: HashMap<String, u64>,
+    pillar: Option<Rc<PillarMaster>>,
 }
 
 /// The AES key of publications with the signature of its digest, made once per key.
@@ -58,7 +73,11 @@ struct Peer {
 }
 
 impl Context {
-    pub fn new(config: MasterConfig, context: &zmq::Context) -> Result<Context, RoleError> {
+    pub fn new(
+        config: MasterConfig,
+        lent: Lent,
+        context: &zmq::Context,
+    ) -> Result<Context, RoleError> {
         let publish = context.socket(zmq::PUSH)?;
         publish.set_linger(1000)?;
         publish.set_reconnect_ivl(20)?;
@@ -69,22 +88,45 @@ impl Context {
         let master_pub = crate::crypto::clean_key(&master.public().to_pem());
         let signing = super::auth::PubkeySignature::load(&config)?;
         Ok(Context {
+            access: Access::new(&config),
             keys: open::key_store(&config),
             sessions: open::session_store(&config),
             jobs: Box::new(open::job_store(&config)),
             minions: open::minion_cache(&config),
+            files: FileServer::new(&config),
+            mine: open::mine_store(&config),
             bus: Bus::new(&config),
             shared: SharedSecret::inherited()?,
             jids: JidClock::default(),
+            lent,
+            runners: Runners::default(),
             aes: None,
             peers: HashMap::new(),
             unknown: HashMap::new(),
+            pillar: None,
             master,
             master_pub,
             signing,
             publish,
             config,
         })
+    }
+
+    /// A job id that no other job has.
+    pub fn new_jid(&mut self) -> Jid {
+        let jid = self.jids.next();
+        match self.config.unique_jid {
+            true => jid.with_pid(std::process::id()),
+            false => jid,
+        }
+    }
+
+    /// The compiler of pillars; made when it is first needed.
+    pub fn pillar(&mut self) -> Rc<PillarMaster> {
+        let config = &self.config;
+        self.pillar
+            .get_or_insert_with(|| Rc::new(PillarMaster::new(config)))
+            .clone()
     }
 
     /// The AES key in force.

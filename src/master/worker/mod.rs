@@ -11,11 +11,20 @@
 
 mod aes;
 mod auth;
+mod caller;
 mod clear;
 mod context;
-mod local;
+mod files;
+mod functions;
+mod mine;
+mod peer;
+mod peer_run;
+mod pillar;
 mod publish;
+mod syndic;
+mod tops;
 
+use super::functions::Lent;
 use super::roles::{RoleError, Roles};
 use crate::config::MasterConfig;
 use crate::sys::signals::StopFlag;
@@ -24,7 +33,6 @@ use crate::wire::envelope::{Body, Envelope, Refusal, clear_load};
 use crate::wire::msgpack::{self, Profile};
 use crate::wire::{Map, Value};
 use context::Context;
-pub(crate) use local::create_key_files;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime};
@@ -57,6 +65,7 @@ impl Answer {
 pub fn run(
     config: MasterConfig,
     name: &str,
+    lent: Lent,
     roles: &Roles,
     stop: &StopFlag,
 ) -> Result<(), RoleError> {
@@ -68,7 +77,7 @@ pub fn run(
     socket.set_reconnect_ivl_max(200)?;
     socket.connect(&ipc_url(&config.sock_dir.join("workers.ipc")))?;
     let watchdog = Watchdog::start(Duration::from_secs(config.request_timeout + 5));
-    let mut worker = Context::new(config, &context)?;
+    let mut worker = Context::new(config, lent, &context)?;
     roles.ready();
     let pid = std::process::id().to_be_bytes();
     let report = || socket.send_multipart([b"R".as_slice(), &pid], zmq::DONTWAIT);
@@ -78,6 +87,7 @@ pub fn run(
             // A full queue means that the request server is away; the next report tries again.
             let _ = report();
             reported = Some(Instant::now());
+            worker.runners.reap();
         }
         match socket.poll(zmq::POLLIN, 250) {
             Ok(0) | Err(zmq::Error::EINTR) => continue,
@@ -162,7 +172,11 @@ fn clear_request(worker: &mut Context, load: Map, peer: &str) -> Answer {
     let reply = match command {
         clear::Command::Auth => auth::request(worker, &load, peer),
         clear::Command::Ping => Ok(Value::Map(load)),
-        clear::Command::Publish => publish::request(worker, load),
+        clear::Command::Publish => publish::request(worker, load, peer),
+        clear::Command::MkToken => Ok(worker.access.mk_token(&load, peer)),
+        clear::Command::GetToken => Ok(worker.access.get_token(&load)),
+        clear::Command::Runner => functions::request(worker, caller::Kind::Runner, load, peer),
+        clear::Command::Wheel => functions::request(worker, caller::Kind::Wheel, load, peer),
     };
     match reply {
         Ok(reply) => Answer::clear(&reply),

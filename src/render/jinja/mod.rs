@@ -6,8 +6,6 @@ mod args;
 mod arith;
 mod ast;
 mod cx;
-#[cfg(test)]
-mod engine_tests;
 mod env;
 pub mod error;
 pub mod filters;

@@ -2,7 +2,6 @@
 
 use super::cx::Cx;
 use super::error::Error;
-use super::methods;
 use super::run::bound_method;
 use super::value::{Obj, Range, What, quote};
 
@@ -52,6 +51,20 @@ fn forbidden(cx: &Cx, value: &Obj, name: &str) -> Option<Obj> {
     })
 }
 
+/// The attributes of a number that are no methods.
+fn number_part(value: &Obj, name: &str) -> Option<Obj> {
+    match (value, name) {
+        (Obj::Bool(_), "real" | "numerator") => value.as_int().map(Obj::Int),
+        (Obj::Int(_) | Obj::Big(_), "real" | "numerator") | (Obj::Float(_), "real") => {
+            Some(value.clone())
+        }
+        (Obj::Bool(_) | Obj::Int(_) | Obj::Big(_), "imag") => Some(Obj::Int(0)),
+        (Obj::Bool(_) | Obj::Int(_) | Obj::Big(_), "denominator") => Some(Obj::Int(1)),
+        (Obj::Float(_), "imag") => Some(Obj::Float(0.0)),
+        _ => None,
+    }
+}
+
 /// `getattr(value, name)` of Python.
 fn attribute(cx: &mut Cx, value: &Obj, name: &str) -> Result<Option<Obj>> {
     if let Obj::Native(object) = value
@@ -62,8 +75,8 @@ fn attribute(cx: &mut Cx, value: &Obj, name: &str) -> Result<Option<Obj>> {
     if let Some(method) = bound_method(value, name) {
         return Ok(Some(method));
     }
-    if let Some(found) = methods::attribute(value, name) {
-        return Ok(Some(found));
+    if let Some(part) = number_part(value, name) {
+        return Ok(Some(part));
     }
     Ok(forbidden(cx, value, name))
 }

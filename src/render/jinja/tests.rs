@@ -94,6 +94,11 @@ pub fn find(name: &str) -> Option<TestFn> {
     BY_NAME.get(name).copied()
 }
 
+/// The names of all tests.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    TABLE.iter().map(|(name, _)| *name)
+}
+
 /// The answer of a test that takes no arguments.
 fn none(args: &Args, name: &str, answer: bool) -> Result<bool, Error> {
     takes(args, name, 0)?;

@@ -18,7 +18,7 @@ mod style;
 #[cfg(test)]
 mod tests;
 
-pub use args::{parse_input, parse_kwarg, yamlify_arg};
+pub use args::{parse_input, parse_kwarg, wire_input, yamlify_arg};
 pub use emit::{emit, emit_flow, emit_flow_lines, emit_scalar};
 pub use style::escape;
 

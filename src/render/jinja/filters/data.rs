@@ -221,7 +221,7 @@ fn compare_lists(cx: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
     for (name, these, others) in [("new", &new, value), ("old", value, &new)] {
         let mut only = Vec::new();
         for item in cx.iterate(these)? {
-            cx.charge(1)?;
+            cx.charge(others.length().unwrap_or(1))?;
             if !cx.contains(others, &item)? {
                 only.push(item);
             }
@@ -269,7 +269,8 @@ fn mysql_to_dict(cx: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
 
 /// Texts become bytes, tuples lists (`salt/utils/data.py encode_dict`, under names that say
 /// otherwise).
-fn encoded(value: &Obj, depth: usize) -> Result<Obj, Error> {
+fn encoded(cx: &mut Cx, value: &Obj, depth: usize) -> Result<Obj, Error> {
+    cx.charge(4)?;
     if depth > 100 {
         return Err(Error::limit("containers are nested too deeply"));
     }
@@ -278,17 +279,17 @@ fn encoded(value: &Obj, depth: usize) -> Result<Obj, Error> {
         Obj::Str(text) | Obj::Markup(text) => Obj::Bytes(text.as_bytes().into()),
         Obj::List(list) => {
             let list = list.borrow();
-            let items = list.iter().map(|item| encoded(item, depth + 1));
+            let items = list.iter().map(|item| encoded(cx, item, depth + 1));
             Obj::list(items.collect::<Result<_, _>>()?)
         }
         Obj::Tuple(items) => {
-            let items = items.iter().map(|item| encoded(item, depth + 1));
+            let items = items.iter().map(|item| encoded(cx, item, depth + 1));
             Obj::list(items.collect::<Result<_, _>>()?)
         }
         Obj::Dict(dict) => {
             let mut out = Dict::new();
             for (key, item) in dict.borrow().iter() {
-                out.insert(encoded(key, depth + 1)?, encoded(item, depth + 1)?)?;
+                out.insert(encoded(cx, key, depth + 1)?, encoded(cx, item, depth + 1)?)?;
             }
             out.into()
         }
@@ -296,7 +297,7 @@ fn encoded(value: &Obj, depth: usize) -> Result<Obj, Error> {
     })
 }
 
-fn encode_dict(_: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
+fn encode_dict(cx: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
     let names = [
         "encoding",
         "errors",
@@ -306,7 +307,7 @@ fn encode_dict(_: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
     ];
     flag(&args.bind("encode_dict", &names)?[2], false)?;
     match value {
-        Obj::Dict(_) => encoded(value, 0),
+        Obj::Dict(_) => encoded(cx, value, 0),
         other => Err(super::no_attribute(other, "items")),
     }
 }
@@ -321,5 +322,5 @@ fn encode_list(cx: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
     ];
     args.bind("encode_list", &names)?;
     let items = Obj::list(cx.iterate(value)?);
-    encoded(&items, 0)
+    encoded(cx, &items, 0)
 }

@@ -52,6 +52,7 @@ fn picked(cx: &mut Cx, value: &Obj, args: &Args, name: &'static str) -> Result<O
     }
     let r = size(&bound[0], 0)?;
     let items = cx.iterate(value)?;
+    cx.check_size(r)?;
     let n = items.len();
     let again = name != "combinations";
     if (r > n && !again) || (n == 0 && r > 0) {
@@ -141,18 +142,21 @@ fn product(cx: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
         count.saturating_mul(pool.len() as u128)
     });
     pay(cx, count, pools.len())?;
-    let mut rows: Vec<Vec<Obj>> = vec![Vec::new()];
-    for pool in pools {
-        let longer = rows.iter().flat_map(|row| {
-            pool.iter().map(move |item| {
-                let mut row = row.clone();
-                row.push(item.clone());
-                row
-            })
-        });
-        rows = longer.collect();
+    let mut rows = Vec::new();
+    let mut at = vec![0; pools.len()];
+    let mut more = pools.iter().all(|pool| !pool.is_empty());
+    while more {
+        let row = pools.iter().zip(&at).map(|(pool, i)| pool[*i].clone());
+        rows.push(Obj::tuple(row.collect()));
+        let last = (0..pools.len())
+            .rev()
+            .find(|i| at[*i] + 1 < pools[*i].len());
+        more = last.is_some();
+        if let Some(last) = last {
+            at[last] += 1;
+            at[last + 1..].fill(0);
+        }
     }
-    let rows = rows.into_iter().map(Obj::tuple).collect();
     Ok(Obj::generator("product", rows))
 }
 

@@ -13,7 +13,7 @@ mod group;
 mod itertools;
 mod json;
 pub mod markup;
-mod mersenne;
+pub(in crate::render) mod mersenne;
 mod net;
 mod net_kinds;
 mod numbers;
@@ -87,6 +87,13 @@ static BY_NAME: LazyLock<HashMap<&'static str, FilterFn>> = LazyLock::new(|| {
 /// The filter of a name.
 pub fn find(name: &str) -> Option<FilterFn> {
     BY_NAME.get(name).copied()
+}
+
+/// The names of all filters.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    TABLES
+        .iter()
+        .flat_map(|table| table.iter().map(|(name, _)| *name))
 }
 
 /// Text, where Python's own function takes nothing else.

@@ -27,7 +27,10 @@ pub fn int(text: &str, base: i64) -> Option<BigInt> {
     };
     let (radix, digits) = match base {
         0 if prefixed != 0 => (prefixed, &lower[2..]),
-        0 if lower.len() > 1 && lower.starts_with('0') && lower.trim_matches(['0', '_']) != "" => {
+        0 if lower.len() > 1
+            && lower.starts_with('0')
+            && !lower.trim_matches(['0', '_']).is_empty() =>
+        {
             return None;
         }
         0 => (10, lower.as_str()),

@@ -1,9 +1,13 @@
 //! Python's `pprint.pformat`, width 80, indent 1.
 
+use super::super::cx::Cx;
 use super::super::error::Error;
 use super::super::methods::split_lines;
 use super::super::value::{Dict, Obj, quote};
+use super::sort::merge_sort;
 use crate::wire::pytext::is_space;
+use std::cmp::Ordering;
+use std::convert::Infallible;
 
 const WIDTH: i64 = 80;
 
@@ -11,13 +15,17 @@ const WIDTH: i64 = 80;
 ///
 /// # Errors
 /// Endless nesting.
-pub fn pformat(value: &Obj) -> Result<String, Error> {
-    let mut printer = Printer { out: String::new() };
+pub fn pformat(cx: &mut Cx, value: &Obj) -> Result<String, Error> {
+    let mut printer = Printer {
+        cx,
+        out: String::new(),
+    };
     printer.format(value, 0, 0, 0)?;
     Ok(printer.out)
 }
 
-struct Printer {
+struct Printer<'a> {
+    cx: &'a mut Cx,
     out: String,
 }
 
@@ -31,24 +39,30 @@ fn spaces(count: i64) -> String {
 
 /// Keys in order where they have one, else by the name of their class (`pprint._safe_key`).
 fn entries(dict: &Dict) -> Vec<(Obj, Obj)> {
-    let mut entries: Vec<(Obj, Obj)> = dict.iter().map(|(k, v)| (k.clone(), v.clone())).collect();
-    entries.sort_by(
-        |a, b| match (a.0.order(&b.0), a.0.as_float().zip(b.0.as_float())) {
-            (Ok(order), None) => order,
-            (Ok(order), Some((a, b))) if !a.is_nan() && !b.is_nan() => order,
-            _ => a.0.type_name().cmp(b.0.type_name()),
-        },
-    );
-    entries
+    let entries: Vec<(Obj, Obj)> = dict.iter().map(|(k, v)| (k.clone(), v.clone())).collect();
+    let less = |a: &(Obj, Obj), b: &(Obj, Obj)| -> Result<bool, Infallible> {
+        Ok(match a.0.order(&b.0) {
+            Ok(order) => order == Ordering::Less,
+            Err(_) => a.0.type_name() < b.0.type_name(),
+        })
+    };
+    match merge_sort(entries, less) {
+        Ok(entries) => entries,
+        Err(never) => match never {},
+    }
 }
 
 /// `repr()` with every dict in the order of its keys.
-fn sorted_repr(value: &Obj, depth: usize) -> Result<String, Error> {
+fn sorted_repr(cx: &mut Cx, value: &Obj, depth: usize) -> Result<String, Error> {
+    cx.charge(1)?;
     if depth > 100 {
         return Err(Error::limit("containers are nested too deeply"));
     }
-    let all = |items: &[Obj]| -> Result<String, Error> {
-        let parts: Result<Vec<_>, _> = items.iter().map(|i| sorted_repr(i, depth + 1)).collect();
+    let mut all = |items: &[Obj]| -> Result<String, Error> {
+        let parts: Result<Vec<_>, _> = items
+            .iter()
+            .map(|i| sorted_repr(cx, i, depth + 1))
+            .collect();
         Ok(parts?.join(", "))
     };
     match value {
@@ -60,8 +74,8 @@ fn sorted_repr(value: &Obj, depth: usize) -> Result<String, Error> {
             for (key, item) in entries(&dict.borrow()) {
                 parts.push(format!(
                     "{}: {}",
-                    sorted_repr(&key, depth + 1)?,
-                    sorted_repr(&item, depth + 1)?
+                    sorted_repr(cx, &key, depth + 1)?,
+                    sorted_repr(cx, &item, depth + 1)?
                 ));
             }
             Ok(format!("{{{}}}", parts.join(", ")))
@@ -70,7 +84,7 @@ fn sorted_repr(value: &Obj, depth: usize) -> Result<String, Error> {
     }
 }
 
-impl Printer {
+impl Printer<'_> {
     /// `allowance`: columns that the closing brackets behind this value need.
     fn format(
         &mut self,
@@ -79,7 +93,8 @@ impl Printer {
         allowance: i64,
         level: usize,
     ) -> Result<(), Error> {
-        let repr = sorted_repr(value, 0)?;
+        let repr = sorted_repr(self.cx, value, 0)?;
+        self.cx.check_size(self.out.len() + repr.len())?;
         if length(&repr) <= WIDTH - indent - allowance {
             self.out.push_str(&repr);
             return Ok(());
@@ -122,7 +137,7 @@ impl Printer {
                 self.out.push_str(",\n");
                 self.out.push_str(&spaces(indent + 1));
             }
-            let key = sorted_repr(key, 0)?;
+            let key = sorted_repr(self.cx, key, 0)?;
             self.out.push_str(&key);
             self.out.push_str(": ");
             let last = i + 1 == entries.len();

@@ -116,7 +116,7 @@ fn regex_replace(cx: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
             }
         }
         cx.check_size(out.len())?;
-        cx.charge(1)?;
+        cx.charge(10)?;
         copied = end;
         at = match end > start {
             true => end,

@@ -162,15 +162,15 @@ fn python(cx: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
         return Ok(undefined);
     }
     args.bind("format_python", &[])?;
-    let text = pprint::pformat(value)?;
+    let text = pprint::pformat(cx, value)?;
     Ok(Obj::Markup(
         text.trim_matches(crate::wire::pytext::is_space).into(),
     ))
 }
 
-fn pprint_(_: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
+fn pprint_(cx: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
     args.bind("do_pprint", &[])?;
-    Ok(pprint::pformat(value)?.into())
+    Ok(pprint::pformat(cx, value)?.into())
 }
 
 fn xml_(cx: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
@@ -178,7 +178,7 @@ fn xml_(cx: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
         return Ok(undefined);
     }
     args.bind("format_xml", &[])?;
-    Ok(Obj::Markup(xml::document(value)?.into()))
+    Ok(Obj::Markup(xml::document(cx, value)?.into()))
 }
 
 /// Text to be read; the module of an import is the text it rendered to.

@@ -50,7 +50,7 @@ fn union(cx: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
 fn within(cx: &mut Cx, a: &Obj, b: &Obj, keep: bool) -> Result<Vec<Obj>, Error> {
     let mut out = Vec::new();
     for item in cx.iterate(a)? {
-        cx.charge(1)?;
+        cx.charge(b.length().unwrap_or(1))?;
         if cx.contains(b, &item)? == keep {
             out.push(item);
         }

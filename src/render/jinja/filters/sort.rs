@@ -23,37 +23,42 @@ pub fn sorted(
     if reverse {
         pairs.reverse();
     }
-    let mut width = 1;
-    while width < pairs.len() {
-        let mut merged = Vec::with_capacity(pairs.len());
-        for part in pairs.chunks(width * 2) {
-            let middle = width.min(part.len());
-            merge(&part[..middle], &part[middle..], &mut merged)?;
-        }
-        pairs = merged;
-        width *= 2;
-    }
+    let less = |a: &(Obj, Obj), b: &(Obj, Obj)| Ok(a.0.order(&b.0)? == Ordering::Less);
+    let mut pairs = merge_sort(pairs, less)?;
     if reverse {
         pairs.reverse();
     }
     Ok(pairs.into_iter().map(|(_, item)| item).collect())
 }
 
-fn merge(
-    mut left: &[(Obj, Obj)],
-    mut right: &[(Obj, Obj)],
-    out: &mut Vec<(Obj, Obj)>,
-) -> Result<(), Error> {
-    while let ([first, rest_left @ ..], [second, rest_right @ ..]) = (left, right) {
-        if second.0.order(&first.0)? == Ordering::Less {
-            out.push(second.clone());
-            right = rest_right;
-        } else {
-            out.push(first.clone());
-            left = rest_left;
+/// A stable sort that bears a comparison without a total order, which the standard library may
+/// answer with a panic.
+///
+/// # Errors
+/// The first that a comparison gives.
+pub fn merge_sort<T: Clone, E>(
+    mut items: Vec<T>,
+    mut less: impl FnMut(&T, &T) -> Result<bool, E>,
+) -> Result<Vec<T>, E> {
+    let mut width = 1;
+    while width < items.len() {
+        let mut merged = Vec::with_capacity(items.len());
+        for part in items.chunks(width * 2) {
+            let (mut left, mut right) = part.split_at(width.min(part.len()));
+            while let ([first, rest_left @ ..], [second, rest_right @ ..]) = (left, right) {
+                if less(second, first)? {
+                    merged.push(second.clone());
+                    right = rest_right;
+                } else {
+                    merged.push(first.clone());
+                    left = rest_left;
+                }
+            }
+            merged.extend_from_slice(left);
+            merged.extend_from_slice(right);
         }
+        items = merged;
+        width *= 2;
     }
-    out.extend_from_slice(left);
-    out.extend_from_slice(right);
-    Ok(())
+    Ok(items)
 }

@@ -126,7 +126,11 @@ fn indent(cx: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
     let bound = args.bind("do_indent", &["width", "first", "blank"])?;
     let indention = match bound[0].as_ref().and_then(Obj::as_str) {
         Some(text) => text.to_owned(),
-        None => " ".repeat(usize::try_from(integer(&bound[0], 4)?).unwrap_or(0)),
+        None => {
+            let width = usize::try_from(integer(&bound[0], 4)?).unwrap_or(0);
+            cx.check_size(width)?;
+            " ".repeat(width)
+        }
     };
     let (first, blank) = (flag(&bound[1], false)?, flag(&bound[2], false)?);
     if let Obj::Undefined(missing) = value {

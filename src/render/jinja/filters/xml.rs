@@ -1,5 +1,6 @@
 //! `xml`: nested data as elements (`salt/utils/jinja.py format_xml`), written as `minidom` does.
 
+use super::super::cx::Cx;
 use super::super::error::{Error, ErrorKind};
 use super::super::value::Obj;
 
@@ -14,7 +15,7 @@ struct Element {
 ///
 /// # Errors
 /// The value has another shape.
-pub fn document(value: &Obj) -> Result<String, Error> {
+pub fn document(cx: &mut Cx, value: &Obj) -> Result<String, Error> {
     let mut top: Vec<Element> = Vec::new();
     for (tag, item) in entries(value)? {
         // A list at the top leads to no root, though what it holds must fit.
@@ -23,7 +24,7 @@ pub fn document(value: &Obj) -> Result<String, Error> {
             Obj::List(_) => &mut lost,
             _ => &mut top,
         };
-        build(&tag, &item, into, 0)?;
+        build(cx, &tag, &item, into, 0)?;
     }
     // As in Salt, the last element that is no list of elements is the root.
     let root = top.pop().ok_or_else(|| {
@@ -65,13 +66,20 @@ fn entries(value: &Obj) -> Result<Vec<(String, Obj)>, Error> {
     }
 }
 
-fn build(tag: &str, value: &Obj, into: &mut Vec<Element>, depth: usize) -> Result<(), Error> {
+fn build(
+    cx: &mut Cx,
+    tag: &str,
+    value: &Obj,
+    into: &mut Vec<Element>,
+    depth: usize,
+) -> Result<(), Error> {
+    cx.charge(4)?;
     if depth > 100 {
         return Err(Error::limit("containers are nested too deeply"));
     }
     if let Obj::List(list) = value {
         for item in list.borrow().iter() {
-            build(tag, item, into, depth + 1)?;
+            build(cx, tag, item, into, depth + 1)?;
         }
         return check_texts(&list.borrow());
     }
@@ -92,7 +100,7 @@ fn build(tag: &str, value: &Obj, into: &mut Vec<Element>, depth: usize) -> Resul
     for (name, item) in entries(value)? {
         match item {
             Obj::Dict(_) | Obj::List(_) => {
-                build(&name, &item, &mut element.children, depth + 1)?;
+                build(cx, &name, &item, &mut element.children, depth + 1)?;
             }
             other => element.attributes.push((name, other.to_str()?)),
         }

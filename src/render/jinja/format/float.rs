@@ -1,11 +1,20 @@
 //! Floats as text in the three styles of C's `printf`.
 
+/// Digits behind the point that a float has at most, and more than the formatting of Rust refuses.
+const DIGITS: usize = 1100;
+
+/// The digits beyond [`DIGITS`].
+fn zeros(precision: usize) -> String {
+    "0".repeat(precision.saturating_sub(DIGITS))
+}
+
 /// `%f`: digits behind the point, no exponent.
 pub fn fixed(f: f64, precision: usize, alternate: bool) -> String {
     if !f.is_finite() {
         return special(f);
     }
-    let mut out = format!("{f:.precision$}");
+    let mut out = format!("{f:.*}", precision.min(DIGITS));
+    out.push_str(&zeros(precision));
     if alternate && precision == 0 {
         out.push('.');
     }
@@ -17,8 +26,9 @@ pub fn exponent(f: f64, precision: usize, alternate: bool) -> String {
     if !f.is_finite() {
         return special(f);
     }
-    let text = format!("{f:.precision$e}");
+    let text = format!("{f:.*e}", precision.min(DIGITS));
     let (digits, exponent) = text.split_once('e').unwrap_or((&text, "0"));
+    let digits = format!("{digits}{}", zeros(precision));
     let exponent: i32 = exponent.parse().unwrap_or(0);
     let point = if alternate && precision == 0 { "." } else { "" };
     format!("{digits}{point}{}", exponent_text(exponent))
@@ -35,7 +45,7 @@ pub fn general(f: f64, precision: usize, alternate: bool, always_float: bool) ->
     if !f.is_finite() {
         return special(f);
     }
-    let precision = precision.max(1);
+    let precision = precision.clamp(1, DIGITS);
     let text = format!("{f:.*e}", precision - 1);
     let (digits, exp) = text.split_once('e').unwrap_or((&text, "0"));
     let exp: i32 = exp.parse().unwrap_or(0);

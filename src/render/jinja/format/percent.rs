@@ -264,7 +264,8 @@ impl Flags {
             Some(digits) => (true, digits),
             None => (false, text.as_str()),
         };
-        let digits = format!("{digits:0>width$}", width = self.precision.unwrap_or(0));
+        let least = self.precision.unwrap_or(0);
+        let digits = "0".repeat(least.saturating_sub(digits.len())) + digits;
         let mut sign = self.sign(negative).to_owned();
         if self.alternate {
             sign.push_str(prefix);

@@ -221,14 +221,17 @@ impl Spec {
     fn number(&self, sign: &str, digits: &str, rest: &str, every: usize) -> String {
         let zeros = self.zero && self.align.is_none_or(|align| align == '=');
         let room = self.width.saturating_sub(sign.len() + rest.chars().count());
-        let mut grouped = self.grouped(digits, every);
-        if zeros {
-            let mut padded = digits.to_owned();
-            while grouped.len() < room {
-                padded.insert(0, '0');
-                grouped = self.grouped(&padded, every);
-            }
+        let mut length = digits.len().max(1);
+        let marks = |length: usize| match self.grouping {
+            Some(_) => (length - 1) / every,
+            None => 0,
+        };
+        while zeros && length + marks(length) < room {
+            length += 1;
         }
+        let missing = "0".repeat(length.saturating_sub(digits.len()));
+        let missing = if zeros { missing } else { String::new() };
+        let grouped = self.grouped(&(missing + digits), every);
         self.padded(sign, &format!("{grouped}{rest}"), '>')
     }
 

@@ -65,9 +65,7 @@ pub(super) const SET: Table = &[
     ("isdisjoint", |cx, v, a| {
         related(cx, v, a, |own, other| none_in(other, own))
     }),
-    ("issubset", |cx, v, a| {
-        related(cx, v, a, |own, other| all_in(own, other))
-    }),
+    ("issubset", |cx, v, a| related(cx, v, a, all_in)),
     ("issuperset", |cx, v, a| {
         related(cx, v, a, |own, other| all_in(other, own))
     }),

@@ -44,14 +44,15 @@ fn find(value: &Obj, name: &str) -> Option<Method> {
     })
 }
 
+/// The names of the methods of a value.
+pub fn names(value: &Obj) -> impl Iterator<Item = &'static str> {
+    let tables = tables(value).iter();
+    tables.flat_map(|table| table.iter().map(|(name, _)| *name))
+}
+
 /// Whether values of this kind have a method of that name.
 pub fn has(value: &Obj, name: &str) -> bool {
     find(value, name).is_some()
-}
-
-/// An attribute of a value that is no method: `5 .real`.
-pub fn attribute(value: &Obj, name: &str) -> Option<Obj> {
-    number::attribute(value, name)
 }
 
 /// `value.name(*args)`.

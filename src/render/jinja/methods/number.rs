@@ -1,4 +1,4 @@
-//! Methods and attributes of numbers.
+//! Methods of numbers.
 
 use super::super::error::{Error, ErrorKind};
 use super::super::value::Obj;
@@ -89,18 +89,6 @@ fn whole(value: &Obj) -> Obj {
 
 fn float(value: &Obj) -> f64 {
     value.as_float().unwrap_or(f64::NAN)
-}
-
-/// Attributes of numbers that are no methods.
-pub(super) fn attribute(value: &Obj, name: &str) -> Option<Obj> {
-    match (value, name) {
-        (Obj::Bool(_) | Obj::Int(_) | Obj::Big(_), "real" | "numerator") => Some(whole(value)),
-        (Obj::Bool(_) | Obj::Int(_) | Obj::Big(_), "imag") => Some(Obj::Int(0)),
-        (Obj::Bool(_) | Obj::Int(_) | Obj::Big(_), "denominator") => Some(Obj::Int(1)),
-        (Obj::Float(_), "real") => Some(value.clone()),
-        (Obj::Float(_), "imag") => Some(Obj::Float(0.0)),
-        _ => None,
-    }
 }
 
 /// Mantissa and exponent of two, for finite floats.

@@ -6,6 +6,8 @@ mod exec;
 mod loops;
 mod objects;
 mod templates;
+#[cfg(test)]
+mod tests;
 
 pub use objects::Namespace;
 pub(super) use objects::{ModuleObject, ShowFullContext, bound_method};

@@ -193,7 +193,7 @@ impl Parser<'_> {
         there
     }
 
-    fn expect(&mut self, mark: &str) -> Result<(), Error> {
+    fn want(&mut self, mark: &str) -> Result<(), Error> {
         match self.take(mark) {
             true => Ok(()),
             false => Err(self.unexpected()),
@@ -242,7 +242,7 @@ impl Parser<'_> {
             Tok::Mark("{") => self.map()?,
             Tok::Mark("(") => {
                 let inner = self.expression(0)?;
-                self.expect(")")?;
+                self.want(")")?;
                 inner
             }
             Tok::Mark("[]") => {
@@ -332,7 +332,7 @@ impl Parser<'_> {
 
     fn filter(&mut self, left: Node) -> Result<Node, Error> {
         let condition = self.expression(0)?;
-        self.expect("]")?;
+        self.want("]")?;
         let right = match self.peek() {
             Tok::Mark("[]") => Node::Current,
             _ => self.projection(21)?,
@@ -387,7 +387,7 @@ impl Parser<'_> {
             if self.take("]") {
                 return Ok(Node::List(items));
             }
-            self.expect(",")?;
+            self.want(",")?;
         }
     }
 
@@ -398,12 +398,12 @@ impl Parser<'_> {
                 self.at -= 1;
                 return Err(self.unexpected());
             };
-            self.expect(":")?;
+            self.want(":")?;
             entries.push((name, self.expression(0)?));
             if self.take("}") {
                 return Ok(Node::Map(entries));
             }
-            self.expect(",")?;
+            self.want(",")?;
         }
     }
 
@@ -412,7 +412,7 @@ impl Parser<'_> {
         while !self.take(")") {
             args.push(self.expression(0)?);
             if !self.take(",") {
-                self.expect(")")?;
+                self.want(")")?;
                 break;
             }
         }
