@@ -16,6 +16,7 @@ use crate::wire::ids::Jid;
 use crate::wire::yaml::parse_input;
 use clap::Parser;
 use std::cell::RefCell;
+use std::io::Read;
 use std::io::Write;
 use std::rc::Rc;
 

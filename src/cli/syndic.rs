@@ -1,11 +1,12 @@
 //! `halite-syndic`.
 
-use super::common::{Common, LogSettings, fail, parse};
+use super::common::{Common, LogSettings, fail};
+use super::daemon::background;
+use super::start::{self, start};
 use crate::config::{MasterConfig, MinionConfig, load_master, load_minion};
 use crate::syndic;
-use crate::sys::daemon::{Report, start_in_background};
-use crate::sys::process::arguments;
-use clap::{CommandFactory, Parser};
+use crate::sys::daemon::{Report, in_background};
+use clap::Parser;
 use std::path::PathBuf;
 
 /// The halite syndic: lets a Salt or halite master of masters reach the minions of the master on this host.
@@ -39,18 +40,15 @@ struct Options {
 
 /// The command with its options.
 pub(super) fn command() -> clap::Command {
-    Options::command()
+    start::command::<Options>()
 }
 
 /// Runs the command and returns its exit status.
 pub fn run() -> i32 {
-    let options: Options = match parse() {
+    let options: Options = match start() {
         Ok(options) => options,
         Err(status) => return status,
     };
-    if let Err(status) = options.common.check_dir() {
-        return status;
-    }
     let (master, upper) = match load(&options) {
         Ok(both) => both,
         Err(e) => {
@@ -58,7 +56,7 @@ pub fn run() -> i32 {
             return fail(e, 1);
         }
     };
-    if options.daemon {
+    if options.daemon && !in_background() {
         return background();
     }
     serve(&options, master, upper)
@@ -76,17 +74,6 @@ fn load(options: &Options) -> Result<(MasterConfig, MinionConfig), String> {
         upper.pidfile = path.clone();
     }
     Ok((master, upper))
-}
-
-fn background() -> i32 {
-    let kept = arguments()
-        .into_iter()
-        .filter(|a| a != "-d" && a != "--daemon");
-    match start_in_background(kept) {
-        Ok(Ok(())) => 0,
-        Ok(Err(why)) => fail(why, 1),
-        Err(e) => fail(e, 1),
-    }
 }
 
 fn serve(options: &Options, mut master: MasterConfig, upper: MinionConfig) -> i32 {

@@ -179,6 +179,26 @@ impl OptionValue for TokenOverride {
     }
 }
 
+/// The map of reactions: a list of one-entry maps, or the path of a file with such a list.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Reactions(pub Value);
+
+impl OptionValue for Reactions {
+    const TYPE: &'static str = "a list of maps of one tag to its files, or a path";
+
+    fn from_value(value: &Value) -> Option<Converted<Self>> {
+        match value {
+            Value::Nil => plain(Reactions(Value::Array(Vec::new()))),
+            Value::Array(_) | Value::Str(_) => plain(Reactions(value.clone())),
+            _ => None,
+        }
+    }
+
+    fn to_value(&self) -> Value {
+        self.0.clone()
+    }
+}
+
 /// The entries of `ext_pillar`. Anything but a list of maps is kept as it is: the error
 /// stands in each pillar, as with Salt, and does not keep the master from starting.
 #[derive(Clone, Debug, PartialEq)]

@@ -1,7 +1,7 @@
 //! Options of the master.
 
 use super::kinds::{
-    BusFraming, ExtPillars, Items, JobCacheCompat, Roots, SaltSeries, TokenOverride,
+    BusFraming, ExtPillars, Items, JobCacheCompat, Reactions, Roots, SaltSeries, TokenOverride,
 };
 use super::paths::{self, below, log_below};
 use super::table::options;
@@ -282,7 +282,7 @@ options! {
         /// Keep the mine even where `minion_data_cache` is off.
         enforce_mine_cache: bool = "false";
         /// Reactions: a list of `tag glob: [SLS files]`, or the path of a YAML file with such a list.
-        reactor: Value = "[]";
+        reactor: Reactions = "[]";
         /// Reactions that may wait for a worker; further ones are dropped, with an error in the log.
         reactor_worker_hwm: u32 = "10000";
         /// Runners and wheel functions of reactions that run at once.

@@ -23,7 +23,9 @@ mod tests;
 
 pub use doc::{options_markdown, sample_config};
 pub use error::ConfigError;
-pub use kinds::{BusFraming, ExtPillars, Items, JobCacheCompat, Roots, SaltSeries, TokenOverride};
+pub use kinds::{
+    BusFraming, ExtPillars, Items, JobCacheCompat, Reactions, Roots, SaltSeries, TokenOverride,
+};
 pub use master::{MASTER_OPTIONS, MasterConfig, WorkerPool};
 pub use minion::{MINION_OPTIONS, MinionConfig};
 pub use paths::{Flavour, MAX_SOCKET_PATH, default_dir};

@@ -3,6 +3,7 @@
 //! The supervisor starts them like all roles, each only where the configuration asks for it
 //! ([`crate::master::roles::RoleInfo::wanted`]).
 
+mod listen;
 mod reactor;
 mod scheduler;
 

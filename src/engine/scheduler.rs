@@ -35,7 +35,10 @@ pub fn run(config: &MasterConfig, roles: &Roles, stop: &StopFlag) -> Result<(), 
         while !stop.is_set() {
             for spec in schedule.due(jiff::Zoned::now().datetime()) {
                 if !begin(&running, &spec) {
-                    log::info!("the scheduled job {} still runs; not started again", spec.name);
+                    log::info!(
+                        "the scheduled job {} still runs; not started again",
+                        spec.name
+                    );
                     continue;
                 }
                 let running = &running;
@@ -89,7 +92,10 @@ fn execute(config: &MasterConfig, stop: &StopFlag, spec: &Spec) {
         wheel::answer(config, &call);
         return;
     }
-    let name = spec.function.strip_prefix("runner.").unwrap_or(&spec.function);
+    let name = spec
+        .function
+        .strip_prefix("runner.")
+        .unwrap_or(&spec.function);
     let mut quiet = |_: &str, _: &Value, _: bool| {};
     let mut context = RunContext::new(config.clone(), stop.clone(), &mut quiet);
     let mut launch = Launch::own(config);

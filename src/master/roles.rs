@@ -70,7 +70,7 @@ pub const TOPOLOGY: &[RoleInfo] = &[
         binds: "",
         connects: "master_event_pub.ipc, master_event_pull.ipc, ret_port",
         owns: "reactions to events; where `reactor` is set",
-        wanted: |config| config.reactor.truthy(),
+        wanted: |config| config.reactor.0.truthy(),
     },
     RoleInfo {
         name: "scheduler",

@@ -54,8 +54,12 @@ impl Schedule {
                     fire: None,
                     started: false,
                 }),
-                Some(Err(why)) => errors.push(format!("the scheduled job {name} is left out: {why}")),
-                None => errors.push(format!("the scheduled job {name} is left out: it is no map")),
+                Some(Err(why)) => {
+                    errors.push(format!("the scheduled job {name} is left out: {why}"))
+                }
+                None => errors.push(format!(
+                    "the scheduled job {name} is left out: it is no map"
+                )),
             }
         }
         let enabled = option.get("enabled").is_none_or(|v| v.truthy());
@@ -104,7 +108,11 @@ impl Entry {
                 let step = SignedDuration::from_secs(*seconds);
                 let from = last.unwrap_or(now).saturating_add(step);
                 // What was missed while the host slept is run once, not many times.
-                Some(if from > now { from } else { now.saturating_add(step) })
+                Some(if from > now {
+                    from
+                } else {
+                    now.saturating_add(step)
+                })
             }
             Trigger::Once(at) => (*at > now).then_some(*at),
             Trigger::When(moments) => moments.iter().filter_map(|m| m.after(now)).min(),

@@ -21,11 +21,8 @@ impl Moment {
     /// # Errors
     /// None of these; the message lists them.
     pub fn parse(text: &str) -> Result<Moment, String> {
-        let bad = || {
-            format!(
-                "{text:?} is no time; write `5:00pm`, `Monday 17:00` or `2026-11-21 17:00`"
-            )
-        };
+        let bad =
+            || format!("{text:?} is no time; write `5:00pm`, `Monday 17:00` or `2026-11-21 17:00`");
         if let Ok(at) = text.trim().parse::<DateTime>() {
             return Ok(Moment::At(at));
         }
@@ -48,9 +45,9 @@ impl Moment {
         let at = time.unwrap_or(Time::midnight());
         match (before, time) {
             ([], Some(time)) => Ok(Moment::Daily(time)),
-            ([day], Some(time)) if weekday(day).is_some() => {
-                weekday(day).map(|day| Moment::Weekly(day, time)).ok_or_else(bad)
-            }
+            ([day], Some(time)) if weekday(day).is_some() => weekday(day)
+                .map(|day| Moment::Weekly(day, time))
+                .ok_or_else(bad),
             (words, _) => date(words)
                 .map(|date| Moment::At(date.to_datetime(at)))
                 .ok_or_else(bad),
@@ -70,7 +67,10 @@ impl Moment {
             }
             Moment::Weekly(day, time) => {
                 let ahead = now.date().weekday().until(day);
-                let this = now.date().saturating_add(i64::from(ahead).days()).to_datetime(time);
+                let this = now
+                    .date()
+                    .saturating_add(i64::from(ahead).days())
+                    .to_datetime(time);
                 if this > now {
                     return Some(this);
                 }
@@ -86,7 +86,9 @@ impl Moment {
             Moment::Daily(time) => now.date().to_datetime(time),
             Moment::Weekly(day, time) => {
                 let ahead = now.date().weekday().until(day);
-                now.date().saturating_add(i64::from(ahead).days()).to_datetime(time)
+                now.date()
+                    .saturating_add(i64::from(ahead).days())
+                    .to_datetime(time)
             }
         }
     }
@@ -132,13 +134,25 @@ fn weekday(word: &str) -> Option<Weekday> {
     ];
     let word = word.to_ascii_lowercase();
     let named = |name: &str| word.len() >= 3 && name.starts_with(&word);
-    DAYS.iter().find(|(name, _)| named(name)).map(|(_, day)| *day)
+    DAYS.iter()
+        .find(|(name, _)| named(name))
+        .map(|(_, day)| *day)
 }
 
 fn month(word: &str) -> Option<i8> {
     const MONTHS: [&str; 12] = [
-        "january", "february", "march", "april", "may", "june", "july", "august", "september",
-        "october", "november", "december",
+        "january",
+        "february",
+        "march",
+        "april",
+        "may",
+        "june",
+        "july",
+        "august",
+        "september",
+        "october",
+        "november",
+        "december",
     ];
     let word = word.to_ascii_lowercase();
     let at = MONTHS

@@ -130,7 +130,12 @@ impl Spec {
 
 fn trigger(data: &Map) -> Result<Trigger, String> {
     let mut found = Vec::new();
-    let units = [("seconds", 1), ("minutes", 60), ("hours", 3600), ("days", 86_400)];
+    let units = [
+        ("seconds", 1),
+        ("minutes", 60),
+        ("hours", 3600),
+        ("days", 86_400),
+    ];
     if units.iter().any(|(unit, _)| data.contains(unit)) {
         let mut total: i64 = 0;
         for (unit, seconds) in units {
@@ -164,10 +169,12 @@ fn trigger(data: &Map) -> Result<Trigger, String> {
         }
     }
     if let Some(cron) = data.get("cron") {
-        let text = cron.as_str().ok_or("`cron` is a text such as `*/15 * * * *`")?;
+        let text = cron
+            .as_str()
+            .ok_or("`cron` is a text such as `*/15 * * * *`")?;
         let expression = format!("{} UTC", text.trim());
-        let cron = cronexpr::parse_crontab(&expression)
-            .map_err(|e| format!("`cron: {text}`: {e}"))?;
+        let cron =
+            cronexpr::parse_crontab(&expression).map_err(|e| format!("`cron: {text}`: {e}"))?;
         found.push(Trigger::Cron(Box::new(cron)));
     }
     let count = found.len();
@@ -213,7 +220,11 @@ fn range(value: Option<&Value>) -> Result<Option<Range>, String> {
         Some(Value::Map(map)) => map,
         Some(_) => return Err("a range has `start` and `end`".to_owned()),
     };
-    let end = |key: &str| map.get(key).ok_or(format!("a range needs `{key}`")).and_then(moment);
+    let end = |key: &str| {
+        map.get(key)
+            .ok_or(format!("a range needs `{key}`"))
+            .and_then(moment)
+    };
     Ok(Some(Range {
         start: end("start")?,
         end: end("end")?,

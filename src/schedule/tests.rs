@@ -12,7 +12,12 @@ fn schedule(text: &str) -> Schedule {
 fn runs(schedule: &mut Schedule, start: DateTime, seconds: i64) -> Vec<i64> {
     let mut ran = Vec::new();
     for at in 0..seconds {
-        ran.extend(schedule.due(start.saturating_add(at.seconds())).iter().map(|_| at));
+        ran.extend(
+            schedule
+                .due(start.saturating_add(at.seconds()))
+                .iter()
+                .map(|_| at),
+        );
     }
     ran
 }
@@ -39,7 +44,11 @@ fn a_host_that_slept_runs_an_interval_once() {
     assert_eq!(plain.due(start.saturating_add(1001.seconds())).len(), 0);
     let mut daily = schedule("a: {function: f, when: '12:01'}");
     daily.due(start);
-    assert_eq!(daily.due(start.saturating_add(1000.seconds())).len(), 0, "too late");
+    assert_eq!(
+        daily.due(start.saturating_add(1000.seconds())).len(),
+        0,
+        "too late"
+    );
 }
 
 #[test]
@@ -50,7 +59,10 @@ fn times_of_day_and_of_the_week() {
     assert_eq!(runs(&mut daily, start, 30), [10, 15]);
     let monday = Moment::parse("Monday 5:00pm").unwrap();
     assert_eq!(monday, Moment::Weekly(Weekday::Monday, time(17, 0, 0, 0)));
-    assert_eq!(monday.after(start), Some(date(2026, 11, 23).at(17, 0, 0, 0)));
+    assert_eq!(
+        monday.after(start),
+        Some(date(2026, 11, 23).at(17, 0, 0, 0))
+    );
 }
 
 #[test]
@@ -87,9 +99,13 @@ fn ranges_and_ends() {
     let text = |more: &str| format!("a: {{function: f, seconds: 10, {more}}}");
     let mut within = schedule(&text("range: {start: '12:00:15', end: '12:00:35'}"));
     assert_eq!(runs(&mut within, start, 60), [20, 30]);
-    let mut outside = schedule(&text("range: {start: '12:00:15', end: '12:00:35', invert: true}"));
+    let mut outside = schedule(&text(
+        "range: {start: '12:00:15', end: '12:00:35', invert: true}",
+    ));
     assert_eq!(runs(&mut outside, start, 60), [10, 40, 50]);
-    let mut skipped = schedule(&text("skip_during_range: {start: '12:00:15', end: '12:00:35'}"));
+    let mut skipped = schedule(&text(
+        "skip_during_range: {start: '12:00:15', end: '12:00:35'}",
+    ));
     assert_eq!(runs(&mut skipped, start, 60), [10, 40, 50]);
     let mut until = schedule(&text("until: '2026-11-21T12:00:25'"));
     assert_eq!(runs(&mut until, start, 60), [10, 20]);

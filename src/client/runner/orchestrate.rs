@@ -99,7 +99,9 @@ fn wanted(args: &Args) -> Result<Vec<String>, RunError> {
     };
     match names.iter().all(|name| !name.is_empty()) && !names.is_empty() {
         true => Ok(names),
-        false => Err(invalid("mods names SLS files: a text such as `web.deploy,web.check`, or a list")),
+        false => Err(invalid(
+            "mods names SLS files: a text such as `web.deploy,web.check`, or a list",
+        )),
     }
 }
 
@@ -128,14 +130,13 @@ fn orchestrate(context: &mut RunContext, args: &Args) -> Result<Ran, RunError> {
 }
 
 /// High data of the files, or what is wrong with them.
-fn gathered(
-    context: &mut RunContext,
-    args: &Args,
-) -> Result<Result<Map, Vec<String>>, RunError> {
+fn gathered(context: &mut RunContext, args: &Args) -> Result<Result<Map, Vec<String>>, RunError> {
     let saltenv = args.text(1, "saltenv").unwrap_or_else(|| "base".into());
     let pillarenv = args.text(5, "pillarenv");
     if args.get(6, "pillar_enc").is_some() {
-        return Err(invalid("pillar_enc: encrypted pillar data is not supported"));
+        return Err(invalid(
+            "pillar_enc: encrypted pillar data is not supported",
+        ));
     }
     let mut source = sls::of_master(&context.config, pillar(args, 4)?, pillarenv.as_deref())
         .map_err(RunError::Unknown)?;
@@ -181,7 +182,16 @@ fn run_high(
 fn execute(context: &mut RunContext, compiled: Compiled, test: bool, jid: String) -> Ran {
     let (config, stop, user) = (&context.config, &context.stop, context.run.user.as_str());
     let runner = |name: &str, positional: Vec<Value>, keyword: Map| {
-        call_runner(config, stop, user, name, Args { positional, keyword })
+        call_runner(
+            config,
+            stop,
+            user,
+            name,
+            Args {
+                positional,
+                keyword,
+            },
+        )
     };
     let wheel = |name: &str, positional: Vec<Value>, keyword: Map| {
         let jid = JidClock::default().next();
@@ -216,13 +226,7 @@ fn execute(context: &mut RunContext, compiled: Compiled, test: bool, jid: String
 }
 
 /// Runs a runner function inside this process, with events and a record of its own.
-fn call_runner(
-    config: &MasterConfig,
-    stop: &StopFlag,
-    user: &str,
-    name: &str,
-    args: Args,
-) -> Map {
+fn call_runner(config: &MasterConfig, stop: &StopFlag, user: &str, name: &str, args: Args) -> Map {
     let mut quiet = |_: &str, _: &Value, _: bool| {};
     let mut context = RunContext::new(config.clone(), stop.clone(), &mut quiet);
     let mut launch = Launch::own(config);
@@ -255,7 +259,10 @@ fn single(context: &mut RunContext, args: &Args) -> Result<Ran, RunError> {
     let mut declaration = vec![Value::Map(crate::map! {"name" => name.as_str()})];
     for (key, value) in args.keyword.iter() {
         let own = ["fun", "name", "test", "queue", "pillar"];
-        if key.as_str().is_some_and(|k| !own.contains(&k) && !k.starts_with("__")) {
+        if key
+            .as_str()
+            .is_some_and(|k| !own.contains(&k) && !k.starts_with("__"))
+        {
             declaration.push(Value::Map(Map(vec![(key.clone(), value.clone())])));
         }
     }

@@ -18,7 +18,9 @@ use std::time::Duration;
 
 const NAP: Duration = Duration::from_millis(250);
 /// Keys of a call that are no arguments (`REACTOR_INTERNAL_KEYWORDS`).
-const OWN: [&str; 8] = ["__id__", "__sls__", "name", "order", "fun", "key", "state", "__env__"];
+const OWN: [&str; 8] = [
+    "__id__", "__sls__", "name", "order", "fun", "key", "state", "__env__",
+];
 
 enum Task {
     Job(Box<Job>),
@@ -92,7 +94,9 @@ impl Hands {
             Err(TrySendError::Full(_)) => log::error!(
                 "the reaction {shown} is dropped: the queue is full; raise reactor_worker_threads or reactor_worker_hwm"
             ),
-            Err(TrySendError::Disconnected(_)) => log::error!("the reaction {shown} is dropped: no worker is left"),
+            Err(TrySendError::Disconnected(_)) => {
+                log::error!("the reaction {shown} is dropped: no worker is left")
+            }
         }
     }
 }
@@ -253,7 +257,10 @@ mod tests {
     #[test]
     fn what_is_no_reaction_is_refused() {
         assert!(task(&low("{state: engine, fun: x}")).is_err());
-        assert!(task(&low("{state: local, fun: test.ping}")).is_err(), "no target");
+        assert!(
+            task(&low("{state: local, fun: test.ping}")).is_err(),
+            "no target"
+        );
         assert!(task(&low("{state: cmd, fun: test.ping, tgt: '*'}")).is_ok());
     }
 }

@@ -80,9 +80,10 @@ impl ReactionMap {
 
     /// As the option holds it.
     pub fn to_value(&self) -> Value {
-        let entries = self.entries.iter().map(|(tag, files)| {
-            Value::Map(crate::map! {tag.as_str() => files.clone()})
-        });
+        let entries = self
+            .entries
+            .iter()
+            .map(|(tag, files)| Value::Map(crate::map! {tag.as_str() => files.clone()}));
         Value::Array(entries.collect())
     }
 }
@@ -101,9 +102,16 @@ fn files_of(value: &Value) -> Vec<String> {
 /// The files that a path means; its last part may be a glob.
 pub(super) fn paths(entry: &str) -> Vec<PathBuf> {
     let path = Path::new(entry);
-    let name = path.file_name().and_then(|n| n.to_str()).unwrap_or_default();
+    let name = path
+        .file_name()
+        .and_then(|n| n.to_str())
+        .unwrap_or_default();
     if !name.contains(['*', '?', '[']) {
-        return path.is_file().then(|| path.to_owned()).into_iter().collect();
+        return path
+            .is_file()
+            .then(|| path.to_owned())
+            .into_iter()
+            .collect();
     }
     let dir = path.parent().unwrap_or(Path::new("/"));
     let Ok(entries) = std::fs::read_dir(dir) else {
@@ -130,10 +138,16 @@ mod tests {
         )
         .unwrap();
         let mut map = ReactionMap::new(&option);
-        assert_eq!(map.files("salt/minion/m/start"), ["/a.sls", "/b.sls", "/c.sls"]);
+        assert_eq!(
+            map.files("salt/minion/m/start"),
+            ["/a.sls", "/b.sls", "/c.sls"]
+        );
         assert_eq!(map.files("other"), ["/d.sls"]);
         assert!(!map.has("none"));
-        assert_eq!(map.add(Some("other"), None).get("status"), Some(&false.into()));
+        assert_eq!(
+            map.add(Some("other"), None).get("status"),
+            Some(&false.into())
+        );
         assert_eq!(
             map.add(Some("new"), Some(&"/n.sls".into())).get("status"),
             Some(&true.into())

@@ -10,6 +10,7 @@
 mod act;
 mod map;
 
+use super::listen::listen;
 use crate::client::sls::{self, MasterSls};
 use crate::config::MasterConfig;
 use crate::master::roles::{RoleError, Roles};
@@ -17,40 +18,28 @@ use crate::render::state::reaction::{compile_reactions, pad_reactions};
 use crate::sys::signals::StopFlag;
 use crate::wire::{Map, Value, msgpack};
 use act::Hands;
-use halite_ipc::{Event, Subscriber};
+use halite_ipc::Event;
 use map::ReactionMap;
 use std::path::PathBuf;
-use std::time::Duration;
 
 /// Under whose name reactions run; events of this user are not reacted to.
 const USER: &str = "Reactor";
-const NAP: Duration = Duration::from_millis(250);
 
 /// Runs the role until it is told to stop.
 pub fn run(config: &MasterConfig, roles: &Roles, stop: &StopFlag) -> Result<(), RoleError> {
-    let mut events = Subscriber::reconnecting(config.sock_dir.join("master_event_pub.ipc"));
     let failed = |why: String| RoleError::new(1, why);
     let mut reactor = Reactor {
-        map: ReactionMap::new(&config.reactor),
+        map: ReactionMap::new(&config.reactor.0),
         source: sls::of_master(config, Map::new(), None).map_err(failed)?,
         leader: true,
         config,
     };
     std::thread::scope(|scope| {
         let mut hands = Hands::start(scope, config, stop);
-        let mut ready = false;
-        while !stop.is_set() {
-            match events.next(Some(NAP)) {
-                Ok(Some(event)) => reactor.react(&event, &mut hands),
-                Ok(None) => {}
-                Err(e) => log::debug!("the event bus is away: {e}"),
-            }
-            if !ready {
-                // The first turn has connected to the bus.
-                roles.ready();
-                ready = true;
-            }
-        }
+        let path = config.sock_dir.join("master_event_pub.ipc");
+        listen(path, stop, &mut || roles.ready(), &mut |event| {
+            reactor.react(&event, &mut hands)
+        });
     });
     Ok(())
 }

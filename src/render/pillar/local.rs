@@ -57,7 +57,9 @@ impl LocalSls {
     pub fn render_file(&self, path: &Path, context: &Map) -> Result<Value, String> {
         let (dir, name) = (path.parent(), path.file_name().and_then(|n| n.to_str()));
         let root = dir.and_then(Path::to_str).map(|dir| vec![dir.to_owned()]);
-        let found = root.zip(name).and_then(|(root, name)| self.shared.files.find(&root, name));
+        let found = root
+            .zip(name)
+            .and_then(|(root, name)| self.shared.files.find(&root, name));
         let file = found.ok_or("the file cannot be read")?;
         self.compile(&Source {
             text: &file.text,

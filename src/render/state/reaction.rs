@@ -76,7 +76,14 @@ mod tests {
             .iter()
             .map(|c| format!("{} {}", c.str("state").unwrap(), c.str("fun").unwrap()))
             .collect();
-        assert_eq!(shown, ["cmd test.ping", "runner jobs.list_jobs", "local state.apply"]);
+        assert_eq!(
+            shown,
+            [
+                "cmd test.ping",
+                "runner jobs.list_jobs",
+                "local state.apply"
+            ]
+        );
         assert_eq!(low[2].str("tgt"), Some("web*"));
         assert_eq!(low[2].str("__sls__"), Some("/srv/reactor/a.sls"));
     }
