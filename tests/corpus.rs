@@ -180,8 +180,6 @@ fn set_option(options: &mut Options, name: &str, value: &Json) {
         "comment_end_string" => options.comment_end = text,
         "line_statement_prefix" => options.line_statement_prefix = Some(text),
         "line_comment_prefix" => options.line_comment_prefix = Some(text),
-        // Salt passes on only what `jinja2.defaults` names.
-        "autoescape" => {}
         other => panic!("no option {other}"),
     }
 }

@@ -251,12 +251,15 @@ pub struct For {
     pub uses_loop: bool,
 }
 
+/// A parameter of a macro and its default.
+pub type Param = (Rc<str>, Option<Expr>);
+
 /// A macro, or the body of a call block.
 pub struct Macro {
     /// Its name; a call block has none.
     pub name: Option<Rc<str>>,
     /// Parameters with their defaults.
-    pub params: Vec<(Rc<str>, Option<Expr>)>,
+    pub params: Vec<Param>,
     /// The body.
     pub body: Body,
     /// Whether it takes further arguments by position, by name, and a caller.

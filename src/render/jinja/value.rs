@@ -129,6 +129,8 @@ impl Missing {
 /// An object of this program inside a template.
 ///
 /// Every method has the default of an object that has nothing.
+// Whether it is empty is a question of its truth.
+#[allow(clippy::len_without_is_empty)]
 pub trait Object: Any {
     /// The name of its class, as in `'namespace object'`.
     fn type_name(&self) -> &str;

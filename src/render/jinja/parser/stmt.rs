@@ -1,7 +1,7 @@
 //! Statements.
 
 use super::Parser;
-use crate::render::jinja::ast::{Body, Expr, ExprKind, For, Macro, Stmt, Target, Uses};
+use crate::render::jinja::ast::{Body, Expr, ExprKind, For, Macro, Param, Stmt, Target, Uses};
 use crate::render::jinja::error::Error;
 use crate::render::jinja::lexer::Tok;
 use crate::render::jinja::value::quote;
@@ -94,7 +94,7 @@ impl Parser {
             "print" => self.print_stmt(body)?,
             "macro" => body.push(self.macro_stmt()?),
             "include" => body.push(self.include_stmt()?),
-            "from" => body.push(self.from_stmt()?),
+            "from" => body.push(self.import_names_stmt()?),
             "import" => body.push(self.import_stmt(None)?),
             "set" => body.push(self.set_stmt()?),
             "with" => body.push(self.with_stmt()?),
@@ -347,9 +347,9 @@ impl Parser {
         Ok(Stmt::Autoescape(value, body))
     }
 
-    fn signature(&mut self) -> Result<Vec<(Rc<str>, Option<Expr>)>, Error> {
+    fn signature(&mut self) -> Result<Vec<Param>, Error> {
         self.expect_op("(")?;
-        let mut params: Vec<(Rc<str>, Option<Expr>)> = Vec::new();
+        let mut params: Vec<Param> = Vec::new();
         while !self.is_op(")") {
             if !params.is_empty() {
                 self.expect_op(",")?;
@@ -377,7 +377,7 @@ impl Parser {
     fn macro_body(
         &mut self,
         name: Option<Rc<str>>,
-        params: Vec<(Rc<str>, Option<Expr>)>,
+        params: Vec<Param>,
         end: &'static [&'static str],
         line: usize,
     ) -> Result<Macro, Error> {

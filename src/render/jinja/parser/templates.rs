@@ -139,7 +139,7 @@ impl Parser {
         self.expr(ExprKind::Filter(Box::new(filter)), line, 1)
     }
 
-    pub(super) fn from_stmt(&mut self) -> Result<Stmt, Error> {
+    pub(super) fn import_names_stmt(&mut self) -> Result<Stmt, Error> {
         let line = self.next();
         let mut template = self.expression(true)?;
         template.line = line;

@@ -167,7 +167,7 @@ impl Cx {
                 self.located(scope, node.line, result)
             }
             Stmt::FromImport(template, names, with_context, line) => {
-                let result = self.from_import(scope, template, names, *with_context, *line);
+                let result = self.import_names(scope, template, names, *with_context, *line);
                 self.located(scope, *line, result)
             }
             Stmt::Extends(template) => {

@@ -257,7 +257,7 @@ impl Cx {
         Ok(())
     }
 
-    pub(super) fn from_import(
+    pub(super) fn import_names(
         &mut self,
         scope: &Scope,
         template: &Expr,

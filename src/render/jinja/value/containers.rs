@@ -31,11 +31,10 @@ pub(in crate::render::jinja) fn drop_all(mut items: Vec<Obj>) {
     }
     DROPPING.set(depth + 1);
     drop(items);
-    while depth == 0 {
-        let Some(next) = WAITING.with(|waiting| waiting.borrow_mut().pop()) else {
-            break;
-        };
-        drop(next);
+    if depth == 0 {
+        while let Some(next) = WAITING.with(|waiting| waiting.borrow_mut().pop()) {
+            drop(next);
+        }
     }
     DROPPING.set(depth);
 }
