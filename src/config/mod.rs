@@ -14,6 +14,7 @@ mod kinds;
 mod master;
 mod minion;
 mod paths;
+mod pools;
 mod source;
 mod table;
 mod value;
@@ -26,9 +27,10 @@ pub use error::ConfigError;
 pub use kinds::{
     BusFraming, ExtPillars, Items, JobCacheCompat, Reactions, Roots, SaltSeries, TokenOverride,
 };
-pub use master::{MASTER_OPTIONS, MasterConfig, WorkerPool};
+pub use master::{MASTER_OPTIONS, MasterConfig};
 pub use minion::{MINION_OPTIONS, MinionConfig};
 pub use paths::{Flavour, MAX_SOCKET_PATH, default_dir};
+pub use pools::WorkerPool;
 pub use table::{OptionGroup, OptionInfo, Role};
 pub use value::{Converted, OptionValue};
 

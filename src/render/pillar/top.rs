@@ -34,6 +34,11 @@ pub(super) type Matches = Vec<(String, Vec<String>)>;
 /// Something in a top file has a form that cannot be merged; no top file counts then.
 struct Malformed;
 
+/// The top files of each environment.
+type Tops = Vec<(String, Vec<Map>)>;
+/// Targets of one environment with their order and entries.
+type Targets = Vec<(Value, i64, Entries)>;
+
 impl Compile<'_> {
     /// The merged top files of the environments that count, and what went wrong.
     pub(super) fn top(&self) -> Result<(Top, Vec<String>), PillarError> {
@@ -63,9 +68,9 @@ impl Compile<'_> {
     }
 
     /// The top files and those that they include.
-    fn tops(&self) -> Result<(Vec<(String, Vec<Map>)>, Vec<String>), PillarError> {
+    fn tops(&self) -> Result<(Tops, Vec<String>), PillarError> {
         let mut errors = Vec::new();
-        let mut tops: Vec<(String, Vec<Map>)> = Vec::new();
+        let mut tops: Tops = Vec::new();
         let name = self.config().state_top.trim_start_matches("salt://");
         for env in self.top_envs() {
             let roots = self.settings.roots_of(&env).unwrap_or_default();
@@ -149,7 +154,7 @@ impl Compile<'_> {
     }
 
     fn merge_tops(&self, tops: &[(String, Vec<Map>)]) -> Result<Top, Malformed> {
-        let mut merged: Vec<(String, Vec<(Value, i64, Entries)>)> = Vec::new();
+        let mut merged: Vec<(String, Targets)> = Vec::new();
         for top in tops.iter().flat_map(|(_, tops)| tops) {
             for (env, targets) in top.iter() {
                 if env.is_str("include") {
@@ -319,11 +324,11 @@ impl Subject for About<'_> {
 impl About<'_> {
     /// `salt/matchers/confirm_top.py`: the last `match` counts, compound without one.
     fn meant(&self, target: &Value, entries: &[Value]) -> Result<bool, PillarError> {
-        let kinds = entries
+        let mut kinds = entries
             .iter()
             .filter_map(|entry| entry.as_map()?.get("match"));
         let kind = kinds
-            .last()
+            .next_back()
             .map_or(Some("compound"), Value::as_str)
             .unwrap_or("?");
         // Masters hold no such data of minions.

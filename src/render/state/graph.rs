@@ -125,8 +125,9 @@ impl Graph {
                 low.str("name").unwrap_or_default(),
                 low.str("__sls__").unwrap_or("None")
             );
-            for item in list.to_vec() {
-                let Some((key, value)) = reference(&item) else {
+            let list = list.to_vec();
+            for item in &list {
+                let Some((key, value)) = reference(item) else {
                     continue;
                 };
                 let key = key.split('.').next().unwrap_or(&key).to_owned();
@@ -234,10 +235,9 @@ impl Graph {
         let cap = self.cap();
         let mut waiting: Vec<usize> = self.nodes.iter().map(|n| n.into.len()).collect();
         let mut ready: BTreeSet<(Key, String, String, usize)> = BTreeSet::new();
-        for at in 0..self.nodes.len() {
-            if waiting[at] == 0 {
-                self.enqueue(at, cap, &mut ready);
-            }
+        let free = waiting.iter().enumerate().filter(|(_, count)| **count == 0);
+        for at in free.map(|(at, _)| at).collect::<Vec<_>>() {
+            self.enqueue(at, cap, &mut ready);
         }
         let mut ordered = Vec::with_capacity(self.nodes.len());
         while let Some((_, _, _, at)) = ready.pop_first() {

@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn reactions_are_calls_in_the_order_of_the_file() {
+    fn reactions_are_calls_in_salts_order() {
         let low = calls(
             "b:\n  local.state.apply:\n    - tgt: web*\n    - args:\n      - mods: apache\n\
              a:\n  runner.jobs.list_jobs: []\nz:\n  cmd.test.ping:\n    - tgt: '*'\n    - order: first\n",
@@ -76,16 +76,17 @@ mod tests {
             .iter()
             .map(|c| format!("{} {}", c.str("state").unwrap(), c.str("fun").unwrap()))
             .collect();
+        // Without an order the client, then the id decide, as in Salt.
         assert_eq!(
             shown,
             [
                 "cmd test.ping",
-                "runner jobs.list_jobs",
-                "local state.apply"
+                "local state.apply",
+                "runner jobs.list_jobs"
             ]
         );
-        assert_eq!(low[2].str("tgt"), Some("web*"));
-        assert_eq!(low[2].str("__sls__"), Some("/srv/reactor/a.sls"));
+        assert_eq!(low[1].str("tgt"), Some("web*"));
+        assert_eq!(low[1].str("__sls__"), Some("/srv/reactor/a.sls"));
     }
 
     #[test]

@@ -523,14 +523,12 @@ impl<'s, 'e> Run<'s, 'e> {
             0 => usize::MAX,
             most => most,
         };
-        let mut running = self.started.iter().filter(|s| s.handle.is_some()).count();
-        for started in self.started.iter_mut().filter(|s| s.handle.is_none()) {
-            if running >= most {
-                return;
-            }
+        let running = self.started.iter().filter(|s| s.handle.is_some()).count();
+        let places = most.saturating_sub(running);
+        let queued = self.started.iter_mut().filter(|s| s.handle.is_none());
+        for started in queued.take(places) {
             let (functions, low, test) = (self.functions, started.low.clone(), self.options.test);
             started.handle = Some(self.scope.spawn(move || attempts(functions, &low, test).0));
-            running += 1;
         }
     }
 
