@@ -90,11 +90,14 @@ fn start(dir: &Path) -> Master {
          - my/salt: salt://calls.sls\n  - my/broken: ['{place}/broken.sls', '{place}/next.sls']\n  \
          - my/next: ['{place}/nex?.sls']\n  - my/none: ['{place}/none.sls']\n  - 'salt/run/*/new': ['{place}/next.sls']\n"
     ));
-    // A request to the reactor is answered once it listens.
-    wait_until("the reactor answers", || {
-        master.halite_cli().runner(&["reactor.is_leader"]).status == Some(0)
+    wait_until("the reactor listens", || {
+        log(&master).contains("all roles serve")
     });
     master
+}
+
+fn log(master: &Master) -> String {
+    std::fs::read_to_string(master.home.log()).unwrap_or_default()
 }
 
 fn next(what: &str) -> String {
@@ -123,12 +126,9 @@ fn reactions_call_jobs_runners_and_wheel_functions() {
         let mut calls = listen(&master);
         fire(&master, tag, map! {"data" => map! {"who" => "m"}});
         let old = job(&mut calls, "test.echo");
-        let keyword = map! {"__kwarg__" => true, "k" => "v"};
-        assert_eq!(
-            old.get("arg"),
-            Some(&Value::Array(vec!["x".into(), keyword.into()])),
-            "{tag}"
-        );
+        let keyword = map! {"k" => "v", "__kwarg__" => true};
+        let arg: Value = vec![Value::from("x"), keyword.into()].into();
+        assert_eq!(old.get("arg"), Some(&arg), "{tag}");
         assert_eq!(old.str("tgt_type"), Some("list"));
         // The client is written out first, so jobs keep their order.
         let new = job(&mut calls, "test.arg");
@@ -136,7 +136,11 @@ fn reactions_call_jobs_runners_and_wheel_functions() {
         let arg = new.get("arg").and_then(Value::as_array).unwrap();
         assert_eq!(arg.len(), 1, "{new:?}");
         let found = arg[0].as_map().unwrap();
-        assert!(keyword.iter().all(|(k, v)| found.get(k.as_str().unwrap()) == Some(v)));
+        assert!(
+            keyword
+                .iter()
+                .all(|(k, v)| found.get(k.as_str().unwrap()) == Some(v))
+        );
     }
     // Runners and wheel functions run side by side, in no order.
     for (fun, args) in [
@@ -155,9 +159,15 @@ fn reactions_call_jobs_runners_and_wheel_functions() {
     fire(&master, "my/none", map! {});
     fire(&master, "my/broken", map! {});
     let fun = "runner.test.metasyntactic";
-    assert_eq!(run(&mut calls, "Reactor", fun), [map! {"locality" => "us"}.into()]);
-    let log = std::fs::read_to_string(master.home.log()).unwrap();
-    assert!(log.contains("broken.sls: the reaction to my/broken cannot be rendered"), "{log}");
+    assert_eq!(
+        run(&mut calls, "Reactor", fun),
+        [map! {"locality" => "us"}.into()]
+    );
+    let log = log(&master);
+    assert!(
+        log.contains("broken.sls: the reaction to my/broken cannot be rendered"),
+        "{log}"
+    );
     assert!(log.contains("there is no reaction file"), "{log}");
 
     // A file is read again when it changes.
@@ -169,7 +179,11 @@ fn reactions_call_jobs_runners_and_wheel_functions() {
 
     // The runs of reactions, which `salt/run/*/new` would match, begin nothing: the next thing
     // that happens is what was asked for.
-    fire(&master, "my/calls/3", map! {"data" => map! {"who" => "nobody"}});
+    fire(
+        &master,
+        "my/calls/3",
+        map! {"data" => map! {"who" => "nobody"}},
+    );
     let first = event(&mut calls, "any run", |tag, data| {
         tag.ends_with("/new") && data.str("user") == Some("Reactor")
     });
@@ -242,7 +256,7 @@ fn the_schedule_runs_functions() {
         tag.ends_with("/ret") && data.str("fun") == Some("wheel.key.list_all")
     });
     wait_until("wrong jobs are named", || {
-        let log = std::fs::read_to_string(master.home.log()).unwrap();
+        let log = log(&master);
         log.contains("the scheduled job wrong: 'no.such' is not available")
             && log.contains("the scheduled job bad is left out")
     });

@@ -6,6 +6,7 @@
 
 mod job;
 mod local;
+pub mod pause;
 mod wait;
 
 use crate::config::MasterConfig;
@@ -174,8 +175,12 @@ impl Functions for MasterStates<'_> {
         std::path::Path::new(path).exists()
     }
 
-    fn may_go_on(&self, _: &Map) -> bool {
-        !self.stop.is_set()
+    fn may_go_on(&self, low: &Map) -> bool {
+        let id = low.str("__id__").unwrap_or_default();
+        match self.jid.parse() {
+            Ok(jid) => pause::may_go_on(self.config, &jid, id, self.stop),
+            Err(_) => !self.stop.is_set(),
+        }
     }
 
     fn sleep(&self, time: Duration) {

@@ -17,6 +17,7 @@ mod launch;
 mod manage;
 mod mine;
 mod orchestrate;
+mod pause;
 mod pillar;
 pub mod process;
 mod queue;
@@ -216,6 +217,7 @@ pub fn functions() -> impl Iterator<Item = &'static Function> {
         manage::FUNCTIONS,
         mine::FUNCTIONS,
         orchestrate::FUNCTIONS,
+        pause::FUNCTIONS,
         pillar::FUNCTIONS,
         queue::FUNCTIONS,
         reactor::FUNCTIONS,
