@@ -191,6 +191,14 @@ impl Functions for MasterStates<'_> {
     }
 }
 
+impl Drop for MasterStates<'_> {
+    fn drop(&mut self) {
+        if let Ok(jid) = self.jid.parse() {
+            pause::forget(self.config, &jid);
+        }
+    }
+}
+
 impl MasterStates<'_> {
     /// Tells the bus with which arguments something is about to be called
     /// (`salt/utils/event.py fire_args`).

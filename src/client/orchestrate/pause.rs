@@ -26,7 +26,7 @@ fn read(config: &MasterConfig, jid: &Jid) -> Option<Map> {
     let file = std::fs::File::open(path(config, jid)).ok()?;
     let mut bytes = Vec::new();
     file.take(LARGEST).read_to_end(&mut bytes).ok()?;
-    msgpack::decode(&bytes).ok()?.into_map().ok()
+    msgpack::decode(&bytes).ok()?.into_map()
 }
 
 fn write(config: &MasterConfig, jid: &Jid, data: &Map) -> io::Result<()> {
@@ -71,6 +71,12 @@ pub fn resume(config: &MasterConfig, jid: &Jid, id: Option<&str>) -> io::Result<
     write(config, jid, &data)
 }
 
+/// Takes the file of a run that is over away.
+pub(super) fn forget(config: &MasterConfig, jid: &Jid) {
+    // Nearly always there is none.
+    let _ = std::fs::remove_file(path(config, jid));
+}
+
 /// Waits while the state `id` of the run is paused. `false`: the run is to end before it.
 pub(super) fn may_go_on(config: &MasterConfig, jid: &Jid, id: &str, stop: &StopFlag) -> bool {
     let began = Instant::now();
@@ -101,10 +107,8 @@ mod tests {
     #[test]
     fn a_pause_holds_its_state_until_it_is_resumed() {
         let dir = tempfile::tempdir().unwrap();
-        let config = MasterConfig {
-            cachedir: dir.path().to_owned(),
-            ..MasterConfig::default()
-        };
+        let options = crate::map! {"root_dir" => dir.path().to_string_lossy().into_owned()};
+        let config = MasterConfig::from_map(options, dir.path()).unwrap();
         let jid: Jid = "20261121120000000001".parse().unwrap();
         let stop = StopFlag::default();
         let go = |id| may_go_on(&config, &jid, id, &stop);
