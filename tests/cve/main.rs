@@ -166,7 +166,13 @@ fn no_command_by_reflection() {
         }
     }
     peer.fire("end", Map::new());
-    for (tag, _) in events_until(&mut events, "end") {
+    for (tag, data) in events_until(&mut events, "end") {
+        // As in Salt, a refused job with a jid is told to whoever waits for it; without proofs.
+        if tag.starts_with("salt/job/") && tag.ends_with("/error") {
+            let proofs = ["key", "token", "eauth", "password"];
+            assert!(proofs.iter().all(|p| !data.contains(p)), "{data:?}");
+            continue;
+        }
         let forbidden = ["salt/job/", "salt/run/", "salt/wheel/"];
         assert!(!forbidden.iter().any(|f| tag.starts_with(f)), "{tag}");
     }
@@ -246,7 +252,7 @@ fn words_of_minions_are_no_templates() {
     let path = |name: &str| dir.path().join(name).display().to_string();
     let write = |name: &str, text: &str| std::fs::write(dir.path().join(name), text).unwrap();
     write("react.sls", REACTION);
-    write("top.sls", "base: {'*': [a]}");
+    write("top.sls", "base: {m1: [a]}");
     write("a.sls", "said: {{ grains['said'] | json }}\n");
     let master = Master::start(&format!(
         "reactor:\n  - 'ask/*': [{}]\npillar_roots: {{base: ['{}']}}",
