@@ -8,6 +8,12 @@ use crate::wire::{Map, Value};
 /// What a top file says of one target, in order: maps such as `match: grain`, then SLS names.
 type Entries = Vec<Value>;
 
+/// Per environment its top file and those that it includes.
+type Tops = Vec<(String, Vec<Map>)>;
+
+/// A target, its `order` and its entries.
+type Ordered = (Value, i64, Entries);
+
 /// The merged top files: per environment its targets with their entries.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Top(pub Vec<(String, Vec<(Value, Entries)>)>);
@@ -63,9 +69,9 @@ impl Compile<'_> {
     }
 
     /// The top files and those that they include.
-    fn tops(&self) -> Result<(Vec<(String, Vec<Map>)>, Vec<String>), PillarError> {
+    fn tops(&self) -> Result<(Tops, Vec<String>), PillarError> {
         let mut errors = Vec::new();
-        let mut tops: Vec<(String, Vec<Map>)> = Vec::new();
+        let mut tops = Tops::new();
         let name = self.config().state_top.trim_start_matches("salt://");
         for env in self.top_envs() {
             let roots = self.settings.roots_of(&env).unwrap_or_default();
@@ -148,8 +154,8 @@ impl Compile<'_> {
         Ok(())
     }
 
-    fn merge_tops(&self, tops: &[(String, Vec<Map>)]) -> Result<Top, Malformed> {
-        let mut merged: Vec<(String, Vec<(Value, i64, Entries)>)> = Vec::new();
+    fn merge_tops(&self, tops: &Tops) -> Result<Top, Malformed> {
+        let mut merged: Vec<(String, Vec<Ordered>)> = Vec::new();
         for top in tops.iter().flat_map(|(_, tops)| tops) {
             for (env, targets) in top.iter() {
                 if env.is_str("include") {
@@ -319,11 +325,9 @@ impl Subject for About<'_> {
 impl About<'_> {
     /// `salt/matchers/confirm_top.py`: the last `match` counts, compound without one.
     fn meant(&self, target: &Value, entries: &[Value]) -> Result<bool, PillarError> {
-        let kinds = entries
-            .iter()
-            .filter_map(|entry| entry.as_map()?.get("match"));
-        let kind = kinds
-            .last()
+        let mut newest = entries.iter().rev();
+        let kind = newest
+            .find_map(|entry| entry.as_map()?.get("match"))
             .map_or(Some("compound"), Value::as_str)
             .unwrap_or("?");
         // Masters hold no such data of minions.
