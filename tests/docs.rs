@@ -1,5 +1,6 @@
 //! What the documents name exists.
 
+use halite::master::roles::TOPOLOGY;
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -139,4 +140,29 @@ fn links_of_documents_lead_somewhere() {
         }
     }
     assert!(dead.is_empty(), "dead links: {}", dead.join(", "));
+}
+
+/// The table of processes, which `halite-master --topology` prints.
+#[test]
+fn every_process_is_explained() {
+    let text = read("ARCHITECTURE.md");
+    for role in TOPOLOGY {
+        let row = text
+            .lines()
+            .find(|l| l.starts_with(&format!("| {} |", role.title)));
+        let row = row.unwrap_or_else(|| panic!("no row for {}", role.title));
+        for name in role.binds.split(", ").filter(|name| !name.is_empty()) {
+            let name = name.trim_start_matches("tcp ");
+            assert!(
+                row.contains(&format!("`{name}`")),
+                "{} binds {name}",
+                role.title
+            );
+        }
+    }
+    for entry in fs::read_dir(top().join("src")).unwrap().flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let known = name == "lib.rs" || text.contains(&format!("`src/{name}`"));
+        assert!(known, "the room src/{name} is not explained");
+    }
 }
