@@ -7,6 +7,7 @@ pub mod cli;
 pub mod client;
 pub mod config;
 pub mod crypto;
+pub mod engine;
 pub mod master;
 pub mod minion;
 pub mod store;

@@ -128,10 +128,19 @@ impl LocalClient {
         let load = crate::map! {
             "cmd" => "publish", "tgt" => job.tgt.clone(), "fun" => job.fun.clone(),
             "arg" => job.arg.clone(), "key" => self.read_key()?, "tgt_type" => job.tgt_type.as_str(),
-            "ret" => job.ret.as_str(), "jid" => job.jid.as_str(), "kwargs" => job.kwargs.clone(),
+            "ret" => self.returners(&job.ret), "jid" => job.jid.as_str(), "kwargs" => job.kwargs.clone(),
             "user" => self.user.as_str(),
         };
         self.send(load)
+    }
+
+    /// Returners of a job, `ext_job_cache` among them (`salt/client/__init__.py _prep_pub`).
+    fn returners(&self, asked: &str) -> String {
+        match (asked, self.config.ext_job_cache.as_str()) {
+            (asked, "") => asked.to_owned(),
+            ("", cache) => cache.to_owned(),
+            (asked, cache) => format!("{asked},{cache}"),
+        }
     }
 
     fn send(&mut self, mut load: Map) -> Result<Published, ClientError> {

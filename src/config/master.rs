@@ -171,6 +171,21 @@ options! {
         job_cache_compat: JobCacheCompat = "load";
         /// Add the process id to job ids.
         unique_jid: bool = "false";
+        /// Database that gets a copy of every job and return: `local_cache` (none; the job log only), `pgjsonb`,
+        /// `postgres`, `redis` or `sqlite3`.
+        master_job_cache: String = "local_cache";
+        /// Returner that minions use for every job of the local clients; the master gives it the loads.
+        ext_job_cache: String = "''";
+        /// Returners that get the events of the bus: `pgjsonb`, `postgres` or `rawfile_json`.
+        event_return: Vec<String> = "[]";
+        /// Events that are collected before they are written; 0 writes at once.
+        event_return_queue: u32 = "0";
+        /// Seconds after which collected events are written in any case; 0 waits until there are enough.
+        event_return_queue_max_seconds: u64 = "0";
+        /// Globs of tags; only such events are written. Empty: all.
+        event_return_whitelist: Vec<String> = "[]";
+        /// Globs of tags of events that are not written.
+        event_return_blacklist: Vec<String> = "[]";
         /// Keep results of runners.
         runner_returns: bool = "true";
         /// Keep grains and pillar of the minions; targeting by them needs it.
@@ -295,6 +310,9 @@ impl MasterConfig {
             let text = "the option 'keep_jobs' is an old name; set 'keep_jobs_seconds'";
             c.warnings.push(text.to_owned());
         }
+        c.event_return.retain(|name| !name.is_empty());
+        let unusable = super::returners::unusable(&c);
+        c.warnings.extend(unusable);
         c.place();
         let pools = c.read_pools(&checks)?;
         let longest = pools.iter().map(|p| p.name.len() + "workers-.ipc".len());

@@ -14,6 +14,7 @@ mod kinds;
 mod master;
 mod minion;
 mod paths;
+mod returners;
 mod source;
 mod table;
 mod value;
@@ -27,6 +28,7 @@ pub use kinds::{BusFraming, JobCacheCompat, Roots, SaltSeries};
 pub use master::{MASTER_OPTIONS, MasterConfig, WorkerPool};
 pub use minion::{MINION_OPTIONS, MinionConfig};
 pub use paths::{Flavour, MAX_SOCKET_PATH, default_dir};
+pub use returners::{Returner, Settings};
 pub use table::{OptionGroup, OptionInfo, Role};
 pub use value::{Converted, OptionValue};
 

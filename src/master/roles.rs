@@ -1,5 +1,6 @@
 //! The processes of the master: one table, and what they have in common.
 
+use crate::config::MasterConfig;
 use crate::sys::process::take_inherited;
 use std::fmt;
 use std::io::Write;
@@ -20,7 +21,14 @@ pub struct RoleInfo {
     pub connects: &'static str,
     /// What it owns.
     pub owns: &'static str,
+    /// Options without which it is not started; empty for a role that every master has.
+    pub when: &'static str,
+    /// Whether a configuration asks for it.
+    pub wanted: fn(&MasterConfig) -> bool,
 }
+
+/// Of roles that every master has.
+const ALWAYS: fn(&MasterConfig) -> bool = |_| true;
 
 /// The process table, in order of start.
 pub const TOPOLOGY: &[RoleInfo] = &[
@@ -30,6 +38,8 @@ pub const TOPOLOGY: &[RoleInfo] = &[
         binds: "",
         connects: "",
         owns: "the children, pid file, signals",
+        when: "",
+        wanted: ALWAYS,
     },
     RoleInfo {
         name: "event",
@@ -37,6 +47,8 @@ pub const TOPOLOGY: &[RoleInfo] = &[
         binds: "master_event_pull.ipc, master_event_pub.ipc",
         connects: "",
         owns: "fan-out of events, a bounded queue per listener, drop counters",
+        when: "",
+        wanted: ALWAYS,
     },
     RoleInfo {
         name: "publish",
@@ -44,6 +56,8 @@ pub const TOPOLOGY: &[RoleInfo] = &[
         binds: "tcp publish_port, publish_pull.ipc",
         connects: "",
         owns: "serial, encryption and signing of publications",
+        when: "",
+        wanted: ALWAYS,
     },
     RoleInfo {
         name: "maintenance",
@@ -51,6 +65,8 @@ pub const TOPOLOGY: &[RoleInfo] = &[
         binds: "",
         connects: "publish_pull.ipc, master_event_pull.ipc",
         owns: "key rotation, the end of old jobs",
+        when: "",
+        wanted: ALWAYS,
     },
     RoleInfo {
         name: "request",
@@ -58,6 +74,8 @@ pub const TOPOLOGY: &[RoleInfo] = &[
         binds: "tcp ret_port, workers.ipc",
         connects: "",
         owns: "queues per command class, deadlines, refusal of replays",
+        when: "",
+        wanted: ALWAYS,
     },
     RoleInfo {
         name: "worker",
@@ -65,6 +83,17 @@ pub const TOPOLOGY: &[RoleInfo] = &[
         binds: "",
         connects: "workers.ipc, publish_pull.ipc, master_event_pull.ipc",
         owns: "ClearFuncs and AESFuncs",
+        when: "",
+        wanted: ALWAYS,
+    },
+    RoleInfo {
+        name: "returner",
+        title: "Returner",
+        binds: "",
+        connects: "master_event_pub.ipc, databases",
+        owns: "copies of jobs and events in databases and files",
+        when: "master_job_cache, ext_job_cache, event_return",
+        wanted: |config| !config.job_returners().is_empty() || !config.event_returners().is_empty(),
     },
 ];
 

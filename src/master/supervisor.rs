@@ -10,7 +10,7 @@
 //! ends; what is left after three seconds is killed.
 
 use super::reqserver::{EXIT_BIND, Pools};
-use super::roles::{READY_FD, RoleError, TOPOLOGY};
+use super::roles::{READY_FD, RoleError, RoleInfo, TOPOLOGY};
 
 use crate::config::MasterConfig;
 use crate::crypto::KeyString;
@@ -148,7 +148,8 @@ fn become_user(config: &MasterConfig) -> Result<(), RoleError> {
 
 fn table(config: &MasterConfig, command: &str, shared: &SharedSecret) -> Vec<Role> {
     let mut out = Vec::new();
-    for info in TOPOLOGY.iter().filter(|r| r.name != "main") {
+    let wanted = |r: &&RoleInfo| r.name != "main" && (r.wanted)(config);
+    for info in TOPOLOGY.iter().filter(wanted) {
         if info.name == "worker" {
             for name in Pools::new(config).worker_names() {
                 let title = format!("{command} ReqServer {name}");
