@@ -4,7 +4,6 @@ use super::common::{Common, LogSettings, fail};
 use super::daemon::{DaemonOptions, background, dump};
 use super::start::{self, start};
 use crate::config::{MasterConfig, load_master};
-use crate::engine;
 use crate::master;
 use crate::sys::daemon::{Report, private_umask};
 use crate::sys::process::{RoleSpec, role, settle};
@@ -132,11 +131,8 @@ fn serve(options: &Options, mut config: MasterConfig, role: &str) -> i32 {
     settle(role.strip_prefix("MWorker").map_or(role, |_| "MWorker"));
     start_log(&options.common, &config);
     if role != ROLE_MAIN {
-        let ran = match engine::is_engine(role) {
-            true => engine::run(role, &config),
-            false => master::run_role(role, config),
-        };
-        return match ran {
+        let engine = crate::engine::run_role(role, &config);
+        return match engine.unwrap_or_else(|| master::run_role(role, config)) {
             Ok(()) => 0,
             Err(e) => {
                 log::error!("{role}: {e}");

@@ -1,28 +1,24 @@
-//! Roles that listen to the event bus and are clients of the master: the supervisor starts
-//! them like the others, and nothing that serves minions waits for them.
+//! Role processes that listen to the event bus and act as clients of their own master.
+//!
+//! The supervisor starts them like all roles, each only where the configuration asks for it
+//! ([`crate::master::roles::RoleInfo::wanted`]).
 
+pub mod metrics;
 pub mod returner;
 
 use crate::config::MasterConfig;
 use crate::master::roles::{RoleError, Roles};
 use crate::sys::signals::StopFlag;
 
-/// What an engine does until it is told to stop.
+/// What an engine's role runs.
 type Run = fn(&MasterConfig, &Roles, &StopFlag) -> Result<(), RoleError>;
 
-const ENGINES: &[(&str, Run)] = &[("returner", returner::run)];
+/// The engines by role name.
+const ENGINES: &[(&str, Run)] = &[("metrics", metrics::run), ("returner", returner::run)];
 
-/// Whether the role is one of these.
-pub fn is_engine(role: &str) -> bool {
-    ENGINES.iter().any(|(name, _)| *name == role)
-}
-
-/// Runs the engine of that name.
-pub fn run(role: &str, config: &MasterConfig) -> Result<(), RoleError> {
-    let stop = StopFlag::install()?;
-    let inherited = Roles::inherited();
-    match ENGINES.iter().find(|(name, _)| *name == role) {
-        Some((_, run)) => run(config, &inherited, &stop),
-        None => Err(RoleError::new(64, format!("there is no engine {role:?}"))),
-    }
+/// Runs an engine's role; `None` if `role` is none.
+pub fn run_role(role: &str, config: &MasterConfig) -> Option<Result<(), RoleError>> {
+    let (_, run) = ENGINES.iter().find(|(name, _)| *name == role)?;
+    let stop = StopFlag::install().map_err(RoleError::from);
+    Some(stop.and_then(|stop| run(config, &Roles::inherited(), &stop)))
 }

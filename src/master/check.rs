@@ -13,7 +13,6 @@ pub fn topology() -> String {
             ("binds", role.binds),
             ("connects", role.connects),
             ("owns", role.owns),
-            ("with", role.when),
         ] {
             if !text.is_empty() {
                 let _ = writeln!(out, "    {what:<9} {text}");

@@ -21,14 +21,14 @@ pub struct RoleInfo {
     pub connects: &'static str,
     /// What it owns.
     pub owns: &'static str,
-    /// Options without which it is not started; empty for a role that every master has.
-    pub when: &'static str,
     /// Whether a configuration asks for it.
     pub wanted: fn(&MasterConfig) -> bool,
 }
 
-/// Of roles that every master has.
-const ALWAYS: fn(&MasterConfig) -> bool = |_| true;
+/// Of the roles that every master has.
+fn always(_: &MasterConfig) -> bool {
+    true
+}
 
 /// The process table, in order of start.
 pub const TOPOLOGY: &[RoleInfo] = &[
@@ -38,8 +38,7 @@ pub const TOPOLOGY: &[RoleInfo] = &[
         binds: "",
         connects: "",
         owns: "the children, pid file, signals",
-        when: "",
-        wanted: ALWAYS,
+        wanted: always,
     },
     RoleInfo {
         name: "event",
@@ -47,8 +46,7 @@ pub const TOPOLOGY: &[RoleInfo] = &[
         binds: "master_event_pull.ipc, master_event_pub.ipc",
         connects: "",
         owns: "fan-out of events, a bounded queue per listener, drop counters",
-        when: "",
-        wanted: ALWAYS,
+        wanted: always,
     },
     RoleInfo {
         name: "publish",
@@ -56,8 +54,7 @@ pub const TOPOLOGY: &[RoleInfo] = &[
         binds: "tcp publish_port, publish_pull.ipc",
         connects: "",
         owns: "serial, encryption and signing of publications",
-        when: "",
-        wanted: ALWAYS,
+        wanted: always,
     },
     RoleInfo {
         name: "maintenance",
@@ -65,8 +62,7 @@ pub const TOPOLOGY: &[RoleInfo] = &[
         binds: "",
         connects: "publish_pull.ipc, master_event_pull.ipc",
         owns: "key rotation, the end of old jobs",
-        when: "",
-        wanted: ALWAYS,
+        wanted: always,
     },
     RoleInfo {
         name: "request",
@@ -74,8 +70,7 @@ pub const TOPOLOGY: &[RoleInfo] = &[
         binds: "tcp ret_port, workers.ipc",
         connects: "",
         owns: "queues per command class, deadlines, refusal of replays",
-        when: "",
-        wanted: ALWAYS,
+        wanted: always,
     },
     RoleInfo {
         name: "worker",
@@ -83,17 +78,25 @@ pub const TOPOLOGY: &[RoleInfo] = &[
         binds: "",
         connects: "workers.ipc, publish_pull.ipc, master_event_pull.ipc",
         owns: "ClearFuncs and AESFuncs",
-        when: "",
-        wanted: ALWAYS,
+        wanted: always,
     },
     RoleInfo {
         name: "returner",
         title: "Returner",
         binds: "",
         connects: "master_event_pub.ipc, databases",
-        owns: "copies of jobs and events in databases and files",
-        when: "master_job_cache, ext_job_cache, event_return",
-        wanted: |config| !config.job_returners().is_empty() || !config.event_returners().is_empty(),
+        owns: "copies of jobs and events (with master_job_cache, ext_job_cache or event_return)",
+        wanted: |config| {
+            !config.job_returners().is_empty() || !config.event_returners().is_empty()
+        },
+    },
+    RoleInfo {
+        name: "metrics",
+        title: "Metrics",
+        binds: "master_status.ipc, tcp metrics_address",
+        connects: "",
+        owns: "what the scoreboard says, for Prometheus and fleet.status",
+        wanted: always,
     },
 ];
 
