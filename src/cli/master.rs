@@ -3,8 +3,10 @@
 use super::common::{Common, LogSettings, fail};
 use super::daemon::{DaemonOptions, background, dump};
 use super::start::{self, start};
+use crate::client::{runner, wheel};
 use crate::config::{MasterConfig, load_master};
 use crate::master;
+use crate::master::functions::{Lent, RUNNER_ROLE};
 use crate::sys::daemon::{Report, private_umask};
 use crate::sys::process::{RoleSpec, role, settle};
 use clap::Parser;
@@ -130,9 +132,15 @@ fn serve(options: &Options, mut config: MasterConfig, role: &str) -> i32 {
     private_umask();
     settle(role.strip_prefix("MWorker").map_or(role, |_| "MWorker"));
     start_log(&options.common, &config);
+    if role == RUNNER_ROLE {
+        return runner::process::run(config);
+    }
     if role != ROLE_MAIN {
         let engine = crate::engine::run_role(role, &config);
-        return match engine.unwrap_or_else(|| master::run_role(role, config)) {
+        let lent = Lent {
+            wheel: wheel::answer,
+        };
+        return match engine.unwrap_or_else(|| master::run_role(role, config, lent)) {
             Ok(()) => 0,
             Err(e) => {
                 log::error!("{role}: {e}");

@@ -4,13 +4,22 @@ use super::common::{Accepted, ArgumentOptions, Common, EXIT_USAGE, OutputOptions
 use super::output::{Outputter, render};
 use super::salt::{output_config, start_log};
 use super::start::{self, start};
-use crate::client::runner::{self, Args, RunContext};
-use crate::config::load_master;
+use crate::client::runner::{self, Args, Function, Launch, RunContext};
+use crate::config::{MasterConfig, load_master};
+use crate::master::functions::{Call, RUNNER_ROLE};
+use crate::sys::daemon::private_umask;
+use crate::sys::process::{drop_privileges, role};
 use crate::sys::signals::StopFlag;
 use crate::wire::Value;
+use crate::wire::ids::Jid;
 use crate::wire::yaml::parse_input;
 use clap::Parser;
+use std::cell::RefCell;
 use std::io::Write;
+use std::rc::Rc;
+
+/// Exit status when the account of the option `user` cannot be taken on, as Salt's.
+const EXIT_NO_USER: i32 = 67;
 
 /// Run a function on the master: look at jobs, see who is up, watch events.
 #[derive(Parser, Debug)]
@@ -35,9 +44,29 @@ struct Options {
     #[arg(short = 'd', long = "doc", visible_alias = "documentation")]
     doc: bool,
 
+    /// Start the function in a process of its own and return; the result goes to the bus and the job cache
+    #[arg(long = "async")]
+    detach: bool,
+
     /// Seconds to wait for minions; overrides the option `timeout`
     #[arg(short = 't', long, value_name = "SECONDS")]
     timeout: Option<u64>,
+
+    /// Do not show the result
+    #[arg(long)]
+    quiet: bool,
+
+    /// Job id to use
+    #[arg(long, value_name = "JID")]
+    jid: Option<Jid>,
+
+    /// Print the job id
+    #[arg(long)]
+    show_jid: bool,
+
+    /// Accepted for the sake of scripts: runners need no grains
+    #[arg(long)]
+    skip_grains: bool,
 
     #[command(flatten)]
     arguments: ArgumentOptions,
@@ -63,20 +92,26 @@ pub fn run() -> i32 {
     if options.doc {
         return document(options.fun.as_deref().unwrap_or_default());
     }
-    let Some(name) = &options.fun else {
-        return fail("which function? `halite-run -d` lists them", EXIT_USAGE);
-    };
     let mut config = match load_master(&options.common.config_dir) {
         Ok(config) => config,
         Err(e) => return fail(e, 1),
     };
+    // The account of the master owns its files, so root takes it on (`salt/utils/verify.py check_user`).
+    if nix::unistd::geteuid().is_root()
+        && let Err(e) = drop_privileges(&config.user)
+    {
+        return fail(e, EXIT_NO_USER);
+    }
     if let Some(timeout) = options.timeout {
         config.timeout = timeout;
     }
     start_log(&options.common, &config);
-    let mut screen = match options.output.open(&output_config(&config)) {
-        Ok(screen) => screen,
-        Err(e) => return fail(e, 1),
+    if role().as_deref() == Some(RUNNER_ROLE) {
+        private_umask();
+        return runner::process::run(config);
+    }
+    let Some(name) = &options.fun else {
+        return fail("which function? `halite-run -d` lists them", EXIT_USAGE);
     };
     let Some(function) = runner::find(name) else {
         return fail(
@@ -85,7 +120,55 @@ pub fn run() -> i32 {
         );
     };
     let (positional, keyword) = parse_input(&options.args, &options.arguments.verbatim());
-    let mut style = screen.style.clone();
+    let args = Args {
+        positional,
+        keyword,
+    };
+    let mut launch = Launch::own(&config);
+    if let Some(jid) = &options.jid {
+        launch.jid = jid.clone();
+    }
+    if options.show_jid {
+        println!("jid: {}", launch.jid);
+    }
+    match options.detach {
+        true => detach(function, args, launch),
+        false => execute(&options, config, function, args, &launch),
+    }
+}
+
+fn detach(function: &Function, args: Args, launch: Launch) -> i32 {
+    let tag = format!("salt/run/{}", launch.jid);
+    let call = Call {
+        fun: function.name.to_owned(),
+        low: crate::map! {"arg" => args.positional, "kwarg" => args.keyword},
+        jid: launch.jid,
+        user: launch.user,
+    };
+    match runner::process::start(&call) {
+        Ok(()) => {
+            eprintln!(
+                "The runner goes on by itself; its result comes as the event {tag}/ret, and `halite-run jobs.lookup_jid {}` shows it.",
+                call.jid
+            );
+            0
+        }
+        Err(e) => fail(format!("the runner cannot be started: {e}"), 1),
+    }
+}
+
+fn execute(
+    options: &Options,
+    config: MasterConfig,
+    function: &Function,
+    args: Args,
+    launch: &Launch,
+) -> i32 {
+    let screen = match options.output.open(&output_config(&config)) {
+        Ok(screen) => Rc::new(RefCell::new(screen)),
+        Err(e) => return fail(e, 1),
+    };
+    let mut style = screen.borrow().style.clone();
     let mut show = |tag: &str, data: &Value, pretty: bool| {
         style.indent = Some(if pretty { 4 } else { -1 });
         let text = render(Outputter::Json, data, &style);
@@ -97,33 +180,39 @@ pub fn run() -> i32 {
             std::process::exit(0);
         }
     };
-    let mut context = RunContext {
-        jobs: crate::store::open::job_store(&config),
-        config,
-        stop: StopFlag::install().unwrap_or_default(),
-        show: &mut show,
-    };
-    match runner::run(
-        &mut context,
-        function,
-        Args {
-            positional,
-            keyword,
-        },
-    ) {
-        Ok(ran) => {
-            if !ran.value.is_nil() {
-                let name = screen
-                    .out
-                    .clone()
-                    .or(ran.out)
-                    .unwrap_or_else(|| "nested".into());
-                screen.show(&name, &ran.value);
-            }
-            0
+    let stop = StopFlag::install().unwrap_or_default();
+    let mut context = RunContext::new(config, stop, &mut show);
+    let quiet = options.quiet;
+    let progress = screen.clone();
+    context.run.printer = Some(Box::new(move |value| {
+        if !quiet {
+            let mut screen = progress.borrow_mut();
+            let name = screen.out.clone().unwrap_or_else(|| "nested".into());
+            screen.show(&name, value);
         }
-        Err(e) => fail(e, 1),
+    }));
+    let ran = runner::run_as(
+        &mut context,
+        function.name,
+        Some(function),
+        Ok(args),
+        launch,
+    );
+    let ran = match ran {
+        Ok(ran) => ran,
+        Err(e) => return fail(e, 1),
+    };
+    let own = ran.value.as_map().and_then(|m| m.int("retcode"));
+    if !quiet && !ran.value.is_nil() {
+        let mut screen = screen.borrow_mut();
+        let name = screen.out.clone().or(ran.out);
+        screen.show(&name.unwrap_or_else(|| "nested".into()), &ran.value);
     }
+    let status = match context.run.retcode {
+        0 => own.unwrap_or(0),
+        status => status,
+    };
+    i32::try_from(status).unwrap_or(1)
 }
 
 fn document(wanted: &str) -> i32 {

@@ -154,6 +154,15 @@ impl<'a> Keys<'a> {
         Ok(out)
     }
 
+    /// Names of the `.pem` and `.pub` files of `pki_dir`, as `key.list_all` shows them.
+    ///
+    /// # Errors
+    /// The directory cannot be read.
+    pub fn local_names(&self) -> io::Result<Vec<String>> {
+        let texts = self.local_texts(&Globs::new("*"))?;
+        Ok(texts.into_iter().map(|(name, _)| name).collect())
+    }
+
     /// The `.pem` and `.pub` files of `pki_dir`. 3008 leaves its links `master.pem` and
     /// `master.pub` out (`salt/cache/localfs_key.py list_`).
     fn local_texts(&self, globs: &Globs) -> io::Result<Vec<(String, String)>> {

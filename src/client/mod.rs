@@ -6,3 +6,4 @@ pub mod keys;
 pub mod local;
 pub mod runner;
 pub mod swarm;
+pub mod wheel;

@@ -186,6 +186,14 @@ options! {
         event_return_whitelist: Vec<String> = "[]";
         /// Globs of tags of events that are not written.
         event_return_blacklist: Vec<String> = "[]";
+        /// Runners started through the master that run at once; further ones wait.
+        runner_processes: u32 = "20";
+        /// Runners that may wait; further ones are refused.
+        runner_queue_limit: u32 = "100";
+        /// Directory of the queues of `queue.*`.
+        sqlite_queue_dir: PathBuf = "/var/cache/{product}/master/queues";
+        /// Queue of `queue.insert_runner` and `queue.process_runner`: a map with `queue` and `backend`.
+        runner_queue: Map = "{}";
         /// Keep results of runners.
         runner_returns: bool = "true";
         /// Keep grains and pillar of the minions; targeting by them needs it.
@@ -302,6 +310,7 @@ impl MasterConfig {
         checks.signing("publish_signing_algorithm", &c.publish_signing_algorithm)?;
         checks.signing("signing_algorithm", &c.signing_algorithm)?;
         checks.positive("worker_threads", c.worker_threads.into())?;
+        checks.positive("runner_processes", c.runner_processes.into())?;
         checks.positive("max_request_size", c.max_request_size)?;
         checks.positive("max_event_size", c.max_event_size)?;
         finish::levels(&mut c.log_level, &mut c.log_level_logfile, &mut c.warnings);
@@ -334,6 +343,7 @@ impl MasterConfig {
             &mut self.cachedir,
             &mut self.pidfile,
             &mut self.sock_dir,
+            &mut self.sqlite_queue_dir,
         ] {
             *path = below(&root, path);
         }

@@ -73,7 +73,7 @@ impl Bus {
 
 /// Encodes an event; where it is larger than `limit` octets, its largest values are replaced
 /// by `VALUE_TRIMMED` until it fits (`salt/utils/dicttrim.py trim_dict`).
-fn trimmed(mut data: Map, limit: usize) -> Vec<u8> {
+pub(crate) fn trimmed(mut data: Map, limit: usize) -> Vec<u8> {
     loop {
         let payload = msgpack::encode_map(&data, Profile::Local);
         if payload.len() <= limit {

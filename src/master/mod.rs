@@ -7,6 +7,7 @@ pub mod check;
 pub mod dispatch;
 mod eventpublisher;
 pub mod events;
+pub mod functions;
 mod maintenance;
 mod publisher;
 mod reqserver;
@@ -47,7 +48,7 @@ pub(crate) fn load_or_create_key(path: &Path, bits: usize) -> Result<PrivateKey,
 }
 
 /// Runs one role other than the supervisor, by the name in its environment.
-pub fn run_role(role: &str, config: MasterConfig) -> Result<(), RoleError> {
+pub fn run_role(role: &str, config: MasterConfig, lent: functions::Lent) -> Result<(), RoleError> {
     let stop = StopFlag::install()?;
     let inherited = Roles::inherited();
     match role {
@@ -55,7 +56,9 @@ pub fn run_role(role: &str, config: MasterConfig) -> Result<(), RoleError> {
         "publish" => publisher::run(&config, &inherited, &stop),
         "maintenance" => maintenance::run(&config, &inherited, &stop),
         "request" => reqserver::run(&config, &inherited, &stop),
-        worker if worker.starts_with("MWorker-") => worker::run(config, worker, &inherited, &stop),
+        worker if worker.starts_with("MWorker-") => {
+            worker::run(config, worker, lent, &inherited, &stop)
+        }
         other => Err(RoleError::new(64, format!("there is no role {other:?}"))),
     }
 }

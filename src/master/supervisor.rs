@@ -12,7 +12,7 @@
 use super::reqserver::{EXIT_BIND, Pools};
 use super::roles::{READY_FD, RoleError, RoleInfo, TOPOLOGY};
 
-use crate::config::MasterConfig;
+use crate::config::{MasterConfig, SaltSeries};
 use crate::crypto::KeyString;
 use crate::store::open;
 use crate::sys::daemon::{InstanceLock, PidFile, Report, make_dir};
@@ -93,6 +93,11 @@ fn prepare(config: &MasterConfig) -> Result<(), RoleError> {
     // Stock runners keep their state here (`salt/client/mixins.py`), and expect the directory.
     let proc = config.cachedir.join("proc");
     make_dir(&proc, 0o755).map_err(|e| named("cachedir", &proc, e))?;
+    if config.salt_series != SaltSeries::S3008 {
+        // Stock's `queue.*`, which 3008 no longer has, expects its directory as well.
+        let queues = &config.sqlite_queue_dir;
+        make_dir(queues, 0o755).map_err(|e| named("sqlite_queue_dir", queues, e))?;
+    }
     make_dir(&config.sock_dir, 0o755).map_err(|e| named("sock_dir", &config.sock_dir, e))?;
     let keys = open::key_store(config);
     keys.create_dirs()

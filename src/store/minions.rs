@@ -119,6 +119,34 @@ impl MinionCache {
         })
     }
 
+    /// Minions of which something is cached, sorted.
+    ///
+    /// # Errors
+    /// The directory cannot be read; a missing one is empty.
+    pub fn ids(&self) -> io::Result<Vec<MinionId>> {
+        let bank = match self.layout {
+            Layout::Combined => "minions",
+            Layout::Split => "grains",
+        };
+        let entries = match std::fs::read_dir(self.cachedir.join(bank)) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            entries => entries?,
+        };
+        let mut ids = Vec::new();
+        for entry in entries {
+            let Ok(name) = entry?.file_name().into_string() else {
+                continue;
+            };
+            let name = match self.layout {
+                Layout::Combined => Some(name.as_str()),
+                Layout::Split => name.strip_suffix(".p"),
+            };
+            ids.extend(name.and_then(|n| n.parse().ok()));
+        }
+        ids.sort_unstable();
+        Ok(ids)
+    }
+
     /// Forgets everything about `id`, the stock tools' banks included.
     pub fn remove(&self, id: &MinionId) -> io::Result<()> {
         if let Ok(mut memory) = self.memory.lock() {

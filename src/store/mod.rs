@@ -4,4 +4,5 @@ pub mod jobs;
 pub mod keys;
 pub mod minions;
 pub mod open;
+pub mod presence;
 pub mod sessions;

@@ -31,7 +31,8 @@ pub fn job_store(config: &MasterConfig) -> JobLog {
     let returns = config.job_cache_compat == JobCacheCompat::Full;
     let stock = (config.job_cache_compat != JobCacheCompat::None)
         .then(|| StockLayout::new(&config.cachedir, hash_type(config), returns));
-    JobLog::new(&config.cachedir, config.keep_jobs_seconds, stock)
+    let before = StockLayout::new(&config.cachedir, hash_type(config), false);
+    JobLog::new(&config.cachedir, config.keep_jobs_seconds, stock).with_jobs_before(before)
 }
 
 /// The minion data cache that a configuration names.

@@ -8,3 +8,4 @@ pub mod net;
 pub mod process;
 pub mod shared;
 pub mod signals;
+pub mod slots;

@@ -53,6 +53,22 @@ impl RoleSpec {
             .spawn()
     }
 
+    /// Starts a role that does a piece of work of its own and may outlive who asked for it.
+    /// `order` is what it reads from its standard input, from an anonymous memory file.
+    pub fn spawn_detached(&self, order: &[u8]) -> io::Result<Child> {
+        use nix::sys::memfd::{MFdFlags, memfd_create};
+        use std::io::{Seek, Write};
+        let mut file = std::fs::File::from(memfd_create(c"halite-order", MFdFlags::MFD_CLOEXEC)?);
+        file.write_all(order)?;
+        file.rewind()?;
+        self.command()?
+            .env_remove(PARENT)
+            .env_remove(crate::sys::shared::SHARED_FD)
+            .process_group(0)
+            .stdin(file)
+            .spawn()
+    }
+
     /// Becomes the role, keeping the process id. Returns only on failure.
     pub fn exec(&self) -> io::Error {
         match self.command() {

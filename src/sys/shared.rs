@@ -34,11 +34,13 @@ impl SharedSecret {
         Ok(SharedSecret { file })
     }
 
-    /// Opens the file that the supervisor handed down.
+    /// Opens the file that the supervisor handed down; once in a process, since the descriptor
+    /// that was handed down is closed.
     pub fn inherited() -> io::Result<SharedSecret> {
-        let fd: u32 = std::env::var(SHARED_FD)
+        let fd: i32 = std::env::var(SHARED_FD)
             .ok()
             .and_then(|n| n.parse().ok())
+            .filter(|fd| *fd > 2)
             .ok_or_else(|| {
                 io::Error::other(
                     "this role can only be started by its supervisor (no shared memory)",
@@ -48,6 +50,8 @@ impl SharedSecret {
             .read(true)
             .write(true)
             .open(format!("/proc/self/fd/{fd}"))?;
+        // Children of this role shall not have the key; already closed is as good.
+        let _ = nix::unistd::close(fd);
         Ok(SharedSecret { file })
     }
 

@@ -1,10 +1,26 @@
-//! Arguments of runner functions.
+//! Arguments of runner and wheel functions.
 
 use crate::wire::{Map, Value};
 use std::fmt;
 
+/// What a client adds for itself, which no function sees unless it declares it
+/// (`salt/client/mixins.py CLIENT_INTERNAL_KEYWORDS`).
+const INTERNAL: &[&str] = &[
+    "client",
+    "cmd",
+    "eauth",
+    "fun",
+    "kwarg",
+    "match",
+    "token",
+    "username",
+    "password",
+    "full_return",
+    "print_event",
+];
+
 /// Positional and keyword arguments.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Args {
     /// By position.
     pub positional: Vec<Value>,
@@ -14,40 +30,120 @@ pub struct Args {
 
 /// Arguments that do not fit the function.
 #[derive(Clone, Debug, PartialEq)]
-pub struct BadArgs(String);
+pub struct BadArgs {
+    class: &'static str,
+    text: String,
+}
+
+impl BadArgs {
+    /// The exception that stock Salt raises there.
+    pub fn class(&self) -> &'static str {
+        self.class
+    }
+}
 
 impl fmt::Display for BadArgs {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        f.write_str(&self.0)
+        f.write_str(&self.text)
     }
 }
 
 impl std::error::Error for BadArgs {}
 
 impl Args {
-    /// Checks number and names against a function's declaration.
-    pub(super) fn check(&self, function: &str, declared: &[&str]) -> Result<(), BadArgs> {
-        let usage = || format!("usage: {function} {}", usage(declared));
-        if self.positional.len() > declared.len() {
-            return Err(BadArgs(format!(
-                "{function} takes at most {} arguments; {}",
-                declared.len(),
-                usage()
-            )));
+    /// The arguments of a call over the network: `arg` and `kwarg`, or, where these are
+    /// missing, every key as a keyword (`salt/client/mixins.py SyncClientMixin.low`).
+    ///
+    /// # Errors
+    /// `arg` is no list or `kwarg` no map.
+    pub fn from_low(mut low: Map, declared: &[&str]) -> Result<Args, BadArgs> {
+        let takes = |name: &str| declared.iter().any(|d| bare(d) == name);
+        let bad = |what: &str| BadArgs {
+            class: "SaltInvocationError",
+            text: format!(
+                "{what} of the request is not what it must be: arg is a list, kwarg a map"
+            ),
+        };
+        let positional = match low.get("arg") {
+            Some(Value::Array(items)) if !takes("arg") => items.clone(),
+            Some(Value::Nil) if !takes("arg") => Vec::new(),
+            Some(_) if !takes("arg") => return Err(bad("arg")),
+            _ => Vec::new(),
+        };
+        let mut args = Args {
+            positional: Vec::with_capacity(positional.len()),
+            keyword: Map::new(),
+        };
+        for value in positional {
+            args.add(value);
         }
-        for (key, _) in self.keyword.iter() {
+        if !takes("arg") {
+            low.remove("arg");
+        }
+        match low.get("kwarg") {
+            Some(Value::Map(keyword)) if !takes("kwarg") => {
+                args.keyword.0.extend(keyword.0.clone());
+                return Ok(args);
+            }
+            Some(Value::Nil) | None => {}
+            Some(_) if takes("kwarg") => {}
+            Some(_) => return Err(bad("kwarg")),
+        }
+        let named = low.0.into_iter().filter(|(key, _)| {
             let name = key.as_str().unwrap_or_default();
-            if !declared.iter().any(|d| bare(d) == name) {
-                return Err(BadArgs(format!(
-                    "{function} has no argument {name:?}; {}",
-                    usage()
-                )));
+            takes(name) || !(INTERNAL.contains(&name) || name.starts_with("__"))
+        });
+        args.keyword.0.extend(named);
+        Ok(args)
+    }
+
+    /// A map with a true `__kwarg__` carries keywords (reference `salt-protocol.md` 5.3).
+    fn add(&mut self, value: Value) {
+        let marked = |m: &Map| m.get("__kwarg__").and_then(Value::as_bool) == Some(true);
+        match value {
+            Value::Map(mut map) if marked(&map) => {
+                map.remove("__kwarg__");
+                self.keyword.0.extend(map.0);
+            }
+            other => self.positional.push(other),
+        }
+    }
+
+    /// Checks number and names against a function's declaration.
+    pub(in crate::client) fn check(
+        &self,
+        function: &str,
+        declared: &[&str],
+    ) -> Result<(), BadArgs> {
+        let usage = || format!("usage: {function} {}", usage(declared));
+        let bad = |class: &'static str, text: String| {
+            let text = format!("{text}; {}", usage());
+            Err(BadArgs { class, text })
+        };
+        let named: Vec<&str> = declared
+            .iter()
+            .copied()
+            .filter(|d| !d.starts_with('*'))
+            .collect();
+        let further = declared
+            .iter()
+            .any(|d| d.starts_with('*') && !d.starts_with("**"));
+        if self.positional.len() > named.len() && !further {
+            let text = format!("{function} takes at most {} arguments", named.len());
+            return bad("TypeError", text);
+        }
+        let open = declared.iter().any(|d| d.starts_with("**"));
+        for (key, _) in self.keyword.iter().filter(|_| !open) {
+            let name = key.as_str().unwrap_or_default();
+            if !named.iter().any(|d| bare(d) == name) {
+                let text = format!("{function} has no argument {name:?}");
+                return bad("SaltInvocationError", text);
             }
         }
-        for (at, declared) in declared.iter().enumerate() {
+        for (at, declared) in named.iter().enumerate() {
             let given = at < self.positional.len() || self.keyword.contains(bare(declared));
             if !declared.starts_with('?') && !given {
-                return Err(BadArgs(format!("{function} needs {declared}; {}", usage())));
+                return bad("TypeError", format!("{function} needs {declared}"));
             }
         }
         Ok(())
@@ -63,12 +159,7 @@ impl Args {
 
     /// The same as text; numbers (a jid looks like one) become text.
     pub fn text(&self, at: usize, name: &str) -> Option<String> {
-        match self.get(at, name)? {
-            Value::Str(s) => Some(s.clone()),
-            Value::Int(n) => Some(n.to_string()),
-            Value::UInt(n) => Some(n.to_string()),
-            _ => None,
-        }
+        self.get(at, name).and_then(as_text)
     }
 
     /// The same as an integer.
@@ -81,8 +172,25 @@ impl Args {
         self.get(at, name).is_some_and(Value::truthy)
     }
 
+    /// A truth value that is true unless said otherwise.
+    pub fn flag_or_true(&self, at: usize, name: &str) -> bool {
+        self.get(at, name).is_none_or(Value::truthy)
+    }
+
+    /// A list of texts, also from one text with commas
+    /// (`salt/utils/args.py split_input`); `None` if not given.
+    pub fn list(&self, at: usize, name: &str) -> Option<Vec<String>> {
+        match self.get(at, name)? {
+            Value::Array(items) => Some(items.iter().filter_map(as_text).collect()),
+            other => {
+                let text = as_text(other)?;
+                Some(text.split(',').map(|t| t.trim().to_owned()).collect())
+            }
+        }
+    }
+
     /// As `fun_args` carries them: positions, then one map if there are keywords.
-    pub(super) fn to_value(&self) -> Value {
+    pub(in crate::client) fn to_value(&self) -> Value {
         let mut all = self.positional.clone();
         if !self.keyword.is_empty() {
             all.push(self.keyword.clone().into());
@@ -91,19 +199,69 @@ impl Args {
     }
 }
 
+/// Text as it is, numbers in digits.
+pub(in crate::client) fn as_text(value: &Value) -> Option<String> {
+    match value {
+        Value::Str(s) => Some(s.clone()),
+        Value::Int(n) => Some(n.to_string()),
+        Value::UInt(n) => Some(n.to_string()),
+        _ => None,
+    }
+}
+
 fn bare(declared: &str) -> &str {
-    declared.trim_start_matches('?')
+    declared.trim_start_matches(['?', '*'])
 }
 
 /// Declared arguments as shown to a user.
-pub(super) fn usage(declared: &[&str]) -> String {
+pub(in crate::client) fn usage(declared: &[&str]) -> String {
     let all: Vec<String> = declared.iter().map(|a| shown(a)).collect();
     all.join(" ")
 }
 
 fn shown(declared: &str) -> String {
-    match declared.strip_prefix('?') {
-        Some(name) => format!("[{name}]"),
-        None => format!("<{declared}>"),
+    if declared.starts_with("**") {
+        return "[name=value ...]".to_owned();
+    }
+    match (declared.strip_prefix('?'), declared.strip_prefix('*')) {
+        (Some(name), _) => format!("[{name}]"),
+        (_, Some(name)) => format!("[{name} ...]"),
+        _ => format!("<{declared}>"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn calls_of_the_network_have_two_forms() {
+        let new = crate::map! {"arg" => vec![Value::Int(1)], "kwarg" => crate::map! {"x" => 2}};
+        let args = Args::from_low(new, &["?a", "?x"]).unwrap();
+        assert_eq!((args.int(0, "a"), args.int(1, "x")), (Some(1), Some(2)));
+        let old = crate::map! {"match" => "web*", "print_event" => true, "__jid__" => "1"};
+        let args = Args::from_low(old, &["match"]).unwrap();
+        assert_eq!(args.keyword.len(), 1);
+        assert_eq!(args.text(0, "match").as_deref(), Some("web*"));
+        let marked = crate::map! {"__kwarg__" => true, "x" => 3};
+        let low = crate::map! {"arg" => vec![Value::Map(marked)]};
+        assert_eq!(Args::from_low(low, &["?x"]).unwrap().int(0, "x"), Some(3));
+        assert!(Args::from_low(crate::map! {"arg" => 3}, &[]).is_err());
+    }
+
+    #[test]
+    fn declarations_are_checked() {
+        let args = |n: usize| Args {
+            positional: vec![Value::Int(1); n],
+            keyword: Map::new(),
+        };
+        assert!(args(2).check("f", &["a"]).is_err());
+        assert!(args(2).check("f", &["a", "*args"]).is_ok());
+        assert!(args(0).check("f", &["a", "**kwargs"]).is_err());
+        let mut open = args(1);
+        open.keyword.set("z", 1);
+        assert!(open.check("f", &["a", "**kwargs"]).is_ok());
+        let refused = open.check("f", &["a"]).unwrap_err();
+        assert_eq!(refused.class(), "SaltInvocationError");
     }
 }

@@ -1,6 +1,7 @@
 //! `state.event` and `event.send`: the bus from the command line.
 
 use super::{Args, Function, Ran, RunContext, RunError};
+use crate::config::MasterConfig;
 use crate::target::fnmatch;
 use crate::wire::msgpack::{self, Profile};
 use crate::wire::{Map, Value};
@@ -66,7 +67,7 @@ fn send(context: &mut RunContext, args: &Args) -> Result<Ran, RunError> {
     if let Err(e) = tag.parse::<crate::wire::ids::Tag>() {
         return Err(RunError::Unknown(e.to_string()));
     }
-    let mut data = match args.get(1, "data") {
+    let data = match args.get(1, "data") {
         None => Map::new(),
         Some(Value::Map(data)) => data.clone(),
         Some(_) => {
@@ -75,19 +76,19 @@ fn send(context: &mut RunContext, args: &Args) -> Result<Ran, RunError> {
             ));
         }
     };
+    fire(&context.config, tag, data)?;
+    Ok(Value::Bool(true).into())
+}
+
+/// Fires an event with a time stamp on the master's bus.
+pub(super) fn fire(config: &MasterConfig, tag: String, mut data: Map) -> Result<(), RunError> {
     data.set(
         "_stamp",
-        halite_ipc::stamp_now(context.config.salt_series.stamp_style()),
+        halite_ipc::stamp_now(config.salt_series.stamp_style()),
     );
-    let path = context.config.sock_dir.join("master_event_pull.ipc");
+    let path = config.sock_dir.join("master_event_pull.ipc");
     let payload = msgpack::encode_map(&data, Profile::Local);
-    let fired = Publisher::connect(&path, Framing::Prefixed)
-        .and_then(|mut p| p.fire(&Event { tag, payload }));
-    match fired {
-        Ok(()) => Ok(Value::Bool(true).into()),
-        Err(e) => Err(RunError::Unknown(format!(
-            "{}: {e}; does the master run?",
-            path.display()
-        ))),
-    }
+    Publisher::connect(&path, Framing::Prefixed)
+        .and_then(|mut p| p.fire(&Event { tag, payload }))
+        .map_err(|e| RunError::Unknown(format!("{}: {e}; does the master run?", path.display())))
 }

@@ -1,61 +1,104 @@
 //! `jobs.*`: what runs, what ran, what came back (`salt/runners/jobs.py`).
 
+use super::ask::{Patient, ask};
 use super::{Args, Function, Ran, RunContext, RunError};
-use crate::client::gather::{Gather, Outcome, Patience};
+use crate::client::gather::Outcome;
 use crate::client::local::Job;
-use crate::store::jobs::{JobStore, StoredJob, stored_part};
+use crate::store::jobs::{JobStore, StoredJob, StoredReturn, stored_part};
 use crate::target::fnmatch;
 use crate::wire::ids::Jid;
-use crate::wire::{Map, Value};
+use crate::wire::{Map, Value, msgpack};
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 pub(super) const FUNCTIONS: &[Function] = &[
     Function {
         name: "jobs.active",
-        args: &[],
+        args: &["?display_progress"],
         doc: "Jobs that minions run right now, with the process id on each minion.",
         run: active,
     },
     Function {
+        name: "jobs.master",
+        args: &[],
+        doc: "Runners that this master executes right now.",
+        run: master,
+    },
+    Function {
         name: "jobs.list_jobs",
-        args: &["?search_function", "?search_target"],
-        doc: "All jobs that are kept; the arguments are globs on function and target.",
+        args: &[
+            "?ext_source",
+            "?outputter",
+            "?search_metadata",
+            "?search_function",
+            "?search_target",
+            "?start_time",
+            "?end_time",
+            "?display_progress",
+        ],
+        doc: "All jobs that are kept. Function and target are globs or lists of globs, metadata a map of which one pair must fit; times are such as '2026, Mar 16 19:00' or 2026-03-16, in UTC.",
         run: list_jobs,
     },
     Function {
+        name: "jobs.list_jobs_filter",
+        args: &[
+            "count",
+            "?filter_find_job",
+            "?ext_source",
+            "?outputter",
+            "?display_progress",
+        ],
+        doc: "The newest jobs, as many as count; saltutil.find_job is left out unless filter_find_job=False.",
+        run: list_jobs_filter,
+    },
+    Function {
         name: "jobs.lookup_jid",
-        args: &["jid", "?missing"],
+        args: &[
+            "jid",
+            "?ext_source",
+            "?returned",
+            "?missing",
+            "?display_progress",
+        ],
         doc: "The returns of a job; with missing=True also who has not returned.",
         run: lookup_jid,
     },
     Function {
         name: "jobs.list_job",
-        args: &["jid"],
+        args: &["jid", "?ext_source", "?display_progress"],
         doc: "Everything that is known of a job.",
         run: list_job,
     },
     Function {
         name: "jobs.print_job",
-        args: &["jid"],
+        args: &["jid", "?ext_source"],
         doc: "As jobs.list_job, under its jid.",
         run: print_job,
     },
     Function {
         name: "jobs.exit_success",
-        args: &["jid"],
+        args: &["jid", "?ext_source"],
         doc: "For each minion of a job whether it succeeded.",
         run: exit_success,
     },
     Function {
         name: "jobs.last_run",
-        args: &["?function", "?target"],
-        doc: "The newest job, optionally of a function and a target (globs).",
+        args: &[
+            "?ext_source",
+            "?outputter",
+            "?metadata",
+            "?function",
+            "?target",
+            "?display_progress",
+        ],
+        doc: "The newest job, optionally of a function and a target (globs) and metadata.",
         run: last_run,
     },
 ];
 
-/// The fields by which Salt describes a job (`jobs.py _format_job_instance`).
+/// What stock says of a jid that it does not know.
+const NO_JOB: &str = "Cannot contact returner or no job with this jid";
+
+/// The fields by which Salt describes a job (`salt/utils/jid.py format_job_instance`).
 fn describe(jid: &Jid, load: &Map) -> Map {
     let pick = |key: &str, other: &str| load.get(key).cloned().unwrap_or_else(|| other.into());
     let mut out = crate::map! {
@@ -65,178 +108,351 @@ fn describe(jid: &Jid, load: &Map) -> Map {
         "Target-type" => pick("tgt_type", "list"),
         "User" => pick("user", "root"),
     };
-    let metadata = load.get("metadata").or_else(|| {
-        load.get("kwargs")
-            .and_then(Value::as_map)
-            .and_then(|k| k.get("metadata"))
-    });
-    if let Some(metadata) = metadata {
+    if let Some(metadata) = metadata(load) {
         out.set("Metadata", metadata.clone());
     }
     out.set("StartTime", jid.time_text());
     out
 }
 
+/// Metadata of a job: beside the load, in its `kwargs`, or among the function's keywords.
+fn metadata(load: &Map) -> Option<&Value> {
+    let inner = |key: &str| load.get(key).and_then(Value::as_map);
+    let keywords = || {
+        let args = load.get("arg").and_then(Value::as_array)?;
+        args.iter()
+            .filter_map(Value::as_map)
+            .filter(|m| m.get("__kwarg__").and_then(Value::as_bool) == Some(true))
+            .find_map(|m| m.get("metadata"))
+    };
+    load.get("metadata")
+        .or_else(|| inner("kwargs").and_then(|k| k.get("metadata")))
+        .or_else(keywords)
+}
+
+/// `Minions`, sorted as stock shows them.
+fn minions(job: &StoredJob) -> Option<Value> {
+    let mut ids = job.minions.clone();
+    ids.sort_unstable();
+    ids.dedup();
+    (!ids.is_empty()).then(|| ids.into())
+}
+
+/// A job with its `Minions` and `Result`, in stock's order of keys.
 fn full(jid: &Jid, job: &StoredJob) -> Map {
     let mut out = describe(jid, &job.load);
-    out.set("Minions", job.minions.clone());
+    let start = out.remove("StartTime");
+    if let Some(minions) = minions(job) {
+        out.set("Minions", minions);
+    }
+    out.set("StartTime", start);
     let result: Map = job
         .returns
         .iter()
-        .map(|r| (r.id.as_str(), Value::Map(stored_part(&r.load))))
+        .map(|r| (r.id.as_str(), Value::Map(result_of(r))))
         .collect();
     out.set("Result", result);
     out
 }
 
-fn parse_jid(args: &Args) -> Result<Jid, RunError> {
-    let text = args.text(0, "jid").unwrap_or_default();
-    text.parse().map_err(|e| RunError::Unknown(format!("{e}")))
+fn result_of(stored: &StoredReturn) -> Map {
+    let mut out = stored_part(&stored.load);
+    if let Some(name) = stored.load.get("out").filter(|o| !o.is_nil()) {
+        out.set("out", name.clone());
+    }
+    out
 }
 
-fn job(context: &RunContext, args: &Args) -> Result<(Jid, StoredJob), RunError> {
-    let jid = parse_jid(args)?;
-    match context.jobs.get(&jid)? {
-        Some(job) => Ok((jid, job)),
-        None => Err(RunError::Unknown(format!(
-            "there is no job {jid}; jobs are kept for {} seconds (keep_jobs_seconds), see halite-run jobs.list_jobs",
-            context.config.keep_jobs_seconds
+fn invalid(why: impl Into<String>) -> RunError {
+    RunError::Raised("SaltInvocationError".into(), why.into())
+}
+
+fn jid_of(args: &Args) -> Result<Jid, RunError> {
+    let text = args.text(0, "jid").unwrap_or_default();
+    text.parse().map_err(|e| invalid(format!("{e}")))
+}
+
+/// Jobs come from the master's own cache; an external one has its own tools.
+fn own_source(args: &Args, at: usize) -> Result<(), RunError> {
+    match args.text(at, "ext_source") {
+        Some(source) if source != "local_cache" => Err(invalid(format!(
+            "jobs are read from the master's job cache only, not from {source:?}"
         ))),
+        _ => Ok(()),
+    }
+}
+
+/// A job; the exit status tells of one that is not kept.
+fn job(context: &mut RunContext, jid: &Jid) -> Result<Option<StoredJob>, RunError> {
+    let job = context.jobs.get(jid)?;
+    if job.is_none() {
+        context.run.retcode = 1;
+        log::warn!(
+            "there is no job {jid}; jobs are kept for {} seconds (keep_jobs_seconds)",
+            context.config.keep_jobs_seconds
+        );
+    }
+    Ok(job)
+}
+
+fn full_or_error(jid: &Jid, job: Option<&StoredJob>) -> Map {
+    match job {
+        Some(job) => full(jid, job),
+        None => crate::map! {
+            "Error" => NO_JOB, "StartTime" => jid.time_text(), "Result" => Map::new(),
+        },
     }
 }
 
 fn list_job(context: &mut RunContext, args: &Args) -> Result<Ran, RunError> {
-    let (jid, job) = job(context, args)?;
+    own_source(args, 1)?;
+    let jid = jid_of(args)?;
+    if args.flag(2, "display_progress") {
+        context.progress(crate::map! {"message" => "Querying returner: local_cache"});
+    }
+    let job = job(context, &jid)?;
     let mut out = crate::map! {"jid" => &jid};
-    out.0.extend(full(&jid, &job).0);
+    out.0.extend(full_or_error(&jid, job.as_ref()).0);
     Ok(Value::Map(out).into())
 }
 
 fn print_job(context: &mut RunContext, args: &Args) -> Result<Ran, RunError> {
-    let (jid, job) = job(context, args)?;
-    Ok(Value::Map(crate::map! {&jid => full(&jid, &job)}).into())
+    own_source(args, 1)?;
+    let jid = jid_of(args)?;
+    let job = job(context, &jid)?;
+    Ok(Value::Map(crate::map! {&jid => full_or_error(&jid, job.as_ref())}).into())
 }
 
 fn lookup_jid(context: &mut RunContext, args: &Args) -> Result<Ran, RunError> {
-    let (_, job) = job(context, args)?;
+    own_source(args, 1)?;
+    let job = job(context, &jid_of(args)?)?.unwrap_or_default();
     let mut out = Map::new();
-    let mut outputter = None;
-    for stored in &job.returns {
-        outputter = stored.load.str("out").map(str::to_owned).or(outputter);
-        out.set(stored.id.as_str(), stored.load.get("return").cloned());
-    }
-    if args.flag(1, "missing") {
-        for id in job
-            .minions
-            .iter()
-            .filter(|id| !out.contains(id))
-            .cloned()
-            .collect::<Vec<_>>()
-        {
-            out.set(id, "Minion did not return");
+    let progress = args.flag(4, "display_progress");
+    if args.flag_or_true(2, "returned") {
+        for stored in &job.returns {
+            if progress {
+                context.progress(crate::map! {"message" => stored.id.as_str()});
+            }
+            out.set(stored.id.as_str(), stored.load.get("return").cloned());
         }
     }
+    if args.flag(3, "missing") {
+        let came = |id: &str| job.returns.iter().any(|r| r.id == id);
+        for id in job.minions.iter().filter(|id| !came(id)) {
+            out.set(id.as_str(), "Minion did not return");
+        }
+    }
+    let first = job.returns.first();
     Ok(Ran {
         value: out.into(),
-        out: outputter,
+        out: first.and_then(|r| r.load.str("out")).map(str::to_owned),
     })
 }
 
 fn exit_success(context: &mut RunContext, args: &Args) -> Result<Ran, RunError> {
-    let (_, job) = job(context, args)?;
+    own_source(args, 1)?;
+    let job = job(context, &jid_of(args)?)?.unwrap_or_default();
     let mut out = Map::new();
+    for id in &job.minions {
+        out.set(id.as_str(), false);
+    }
     for stored in &job.returns {
         let good = stored.load.int("retcode").unwrap_or(0) == 0
             && stored.load.get("success").is_none_or(Value::truthy);
         out.set(stored.id.as_str(), good);
     }
-    for id in &job.minions {
-        if !out.contains(id) {
-            out.set(id.as_str(), false);
-        }
-    }
     Ok(Value::Map(out).into())
 }
 
-fn matches(load: &Map, function: Option<&str>, target: Option<&str>) -> bool {
-    let fits = |key: &str, glob: Option<&str>| {
-        glob.is_none_or(|glob| match load.get(key) {
-            Some(Value::Str(text)) => fnmatch(text, glob),
-            Some(Value::Array(items)) => items
-                .iter()
-                .filter_map(Value::as_str)
-                .any(|t| fnmatch(t, glob)),
-            _ => false,
-        })
+/// What jobs are looked for.
+#[derive(Default)]
+struct Search {
+    metadata: Option<Map>,
+    functions: Option<Vec<String>>,
+    targets: Option<Vec<String>>,
+    start: Option<String>,
+    end: Option<String>,
+}
+
+impl Search {
+    fn fits(&self, jid: &Jid, load: &Map) -> bool {
+        let digits = &jid.as_str()[..20];
+        any_fits(load.get("fun"), self.functions.as_deref())
+            && any_fits(load.get("tgt"), self.targets.as_deref())
+            && self.start.as_deref().is_none_or(|start| digits >= start)
+            && self.end.as_deref().is_none_or(|end| digits <= end)
+            && self.metadata.as_ref().is_none_or(|wanted| {
+                let Some(has) = metadata(load).and_then(Value::as_map) else {
+                    return false;
+                };
+                wanted
+                    .iter()
+                    .any(|(k, v)| k.as_str().and_then(|k| has.get(k)) == Some(v))
+            })
+    }
+}
+
+fn any_fits(value: Option<&Value>, globs: Option<&[String]>) -> bool {
+    let Some(globs) = globs else { return true };
+    let fits = |text: &str| globs.iter().any(|glob| fnmatch(text, glob));
+    match value {
+        Some(Value::Str(text)) => fits(text),
+        Some(Value::Array(items)) => items.iter().filter_map(Value::as_str).any(fits),
+        _ => false,
+    }
+}
+
+fn map_arg(args: &Args, at: usize, name: &str) -> Result<Option<Map>, RunError> {
+    match args.get(at, name) {
+        None => Ok(None),
+        Some(Value::Map(map)) => Ok(Some(map.clone())),
+        Some(_) => Err(invalid(format!(
+            "{name} must be a map, such as '{{\"foo\": \"bar\"}}'"
+        ))),
+    }
+}
+
+/// A time as the first digits of a jid.
+fn moment(args: &Args, at: usize, name: &str) -> Result<Option<String>, RunError> {
+    const FORMATS: &[&str] = &[
+        "%Y, %b %d %H:%M:%S%.f",
+        "%Y, %b %d %H:%M",
+        "%Y-%m-%d %H:%M:%S%.f",
+        "%Y-%m-%dT%H:%M:%S%.f",
+        "%Y-%m-%d %H:%M",
+        "%Y-%m-%dT%H:%M",
+        "%Y%m%d%H%M%S",
+    ];
+    const DAYS: &[&str] = &["%Y, %b %d", "%Y-%m-%d", "%Y%m%d", "%b %d %Y", "%d %b %Y"];
+    let Some(text) = args.text(at, name) else {
+        return Ok(None);
     };
-    fits("fun", function) && fits("tgt", target)
+    if text.parse::<Jid>().is_ok() {
+        return Ok(Some(text));
+    }
+    let time = |format: &&str| jiff::civil::DateTime::strptime(format, &text).ok();
+    let day = |format: &&str| jiff::civil::Date::strptime(format, &text).ok();
+    let at = FORMATS
+        .iter()
+        .find_map(time)
+        .or_else(|| DAYS.iter().find_map(day).map(|d| d.at(0, 0, 0, 0)));
+    let at = at.ok_or_else(|| {
+        invalid(format!(
+            "{name} {text:?} is no time; write it as '2026, Mar 16 19:00' or 2026-03-16"
+        ))
+    })?;
+    Ok(Some(at.strftime("%Y%m%d%H%M%S%6f").to_string()))
+}
+
+fn tell_query(context: &mut RunContext, args: &Args, at: usize) {
+    if args.flag(at, "display_progress") {
+        context.progress(crate::map! {"message" => "Querying returner local_cache for jobs."});
+    }
 }
 
 fn list_jobs(context: &mut RunContext, args: &Args) -> Result<Ran, RunError> {
-    let (function, target) = (
-        args.text(0, "search_function"),
-        args.text(1, "search_target"),
-    );
+    own_source(args, 0)?;
+    let search = Search {
+        metadata: map_arg(args, 2, "search_metadata")?,
+        functions: args.list(3, "search_function"),
+        targets: args.list(4, "search_target"),
+        start: moment(args, 5, "start_time")?,
+        end: moment(args, 6, "end_time")?,
+    };
+    tell_query(context, args, 7);
     let out: Map = context
         .jobs
         .list()?
         .iter()
-        .filter(|(_, job)| matches(&job.load, function.as_deref(), target.as_deref()))
+        .filter(|(jid, job)| search.fits(jid, &job.load))
         .map(|(jid, job)| (jid, describe(jid, &job.load)))
         .collect();
-    Ok(Value::Map(out).into())
+    Ok(Ran {
+        value: out.into(),
+        out: args.text(1, "outputter"),
+    })
+}
+
+fn list_jobs_filter(context: &mut RunContext, args: &Args) -> Result<Ran, RunError> {
+    own_source(args, 2)?;
+    let count = args.int(0, "count").and_then(|n| usize::try_from(n).ok());
+    let count = count.ok_or_else(|| invalid("count is a number of jobs"))?;
+    let without = args.flag_or_true(1, "filter_find_job");
+    tell_query(context, args, 4);
+    let mut newest: Vec<Value> = context
+        .jobs
+        .list()?
+        .iter()
+        .rev()
+        .filter(|(_, job)| !(without && job.load.str("fun") == Some("saltutil.find_job")))
+        .take(count)
+        .map(|(jid, job)| {
+            let mut out = describe(jid, &job.load);
+            let start = out.remove("StartTime");
+            out.set("JID", jid);
+            out.set("StartTime", start);
+            Value::Map(out)
+        })
+        .collect();
+    newest.reverse();
+    Ok(Ran {
+        value: newest.into(),
+        out: args.text(3, "outputter"),
+    })
 }
 
 fn last_run(context: &mut RunContext, args: &Args) -> Result<Ran, RunError> {
-    let (function, target) = (args.text(0, "function"), args.text(1, "target"));
+    own_source(args, 0)?;
+    let search = Search {
+        metadata: map_arg(args, 2, "metadata")?,
+        functions: args.list(3, "function"),
+        targets: args.list(4, "target"),
+        ..Search::default()
+    };
+    tell_query(context, args, 5);
     let jobs = context.jobs.list()?;
     let newest = jobs
         .iter()
         .rev()
-        .find(|(_, job)| matches(&job.load, function.as_deref(), target.as_deref()));
+        .find(|(jid, job)| search.fits(jid, &job.load));
     let Some((jid, _)) = newest else {
         return Ok(Value::Bool(false).into());
     };
     let job = context.jobs.get(jid)?.unwrap_or_default();
-    Ok(Value::Map(crate::map! {jid => full(jid, &job)}).into())
+    Ok(Ran {
+        value: Value::Map(crate::map! {jid => full(jid, &job)}),
+        out: args.text(1, "outputter"),
+    })
 }
 
-fn active(context: &mut RunContext, _: &Args) -> Result<Ran, RunError> {
-    let mut client = context.client();
-    let mut events = client.listen()?;
-    let published = client.publish(&Job {
+fn active(context: &mut RunContext, args: &Args) -> Result<Ran, RunError> {
+    let job = Job {
         fun: "saltutil.running".into(),
         tgt: "*".into(),
         tgt_type: "glob".into(),
-        kwargs: crate::map! {"delimiter" => ":"},
         ..Job::default()
-    })?;
-    let patience = Patience {
-        timeout: Duration::from_secs(context.config.timeout),
-        find_job: Duration::from_secs(context.config.gather_job_timeout),
-        together: true,
     };
+    let answers = ask(context, job, Patient::default())?;
+    if args.flag(0, "display_progress") {
+        let ids: Vec<&str> = answers.iter().map(|(id, _)| id.as_str()).collect();
+        let message = format!("Attempting to contact minions: {}", ids.join(", "));
+        context.progress(crate::map! {"message" => message});
+    }
     let mut running: BTreeMap<String, (Map, Vec<Value>)> = BTreeMap::new();
-    let stop = context.stop.clone();
-    let mut gather = Gather::new(&mut client, &mut events, Some(&context.jobs), patience);
-    gather.watch(&published);
-    gather.run(&|| stop.is_set(), &mut |id, outcome| {
+    for (id, outcome) in answers {
         let Outcome::Returned(load) = outcome else {
-            return;
+            continue;
         };
-        let Some(jobs) = load.get("return").and_then(Value::as_array) else {
-            return;
-        };
-        for job in jobs.iter().filter_map(Value::as_map) {
+        let jobs = load.get("return").and_then(Value::as_array);
+        for job in jobs.into_iter().flatten().filter_map(Value::as_map) {
             let Some(jid) = job.str("jid") else { continue };
             let entry = running
                 .entry(jid.to_owned())
                 .or_insert_with(|| (job.clone(), Vec::new()));
-            entry
-                .1
-                .push(Value::Map(crate::map! {id => job.get("pid").cloned()}));
+            let pid = crate::map! {id.as_str() => job.get("pid").cloned()};
+            entry.1.push(Value::Map(pid));
         }
-    })?;
+    }
     let mut out = Map::new();
     for (text, (load, pids)) in running {
         let Ok(jid) = text.parse::<Jid>() else {
@@ -255,17 +471,108 @@ fn active(context: &mut RunContext, _: &Args) -> Result<Ran, RunError> {
     Ok(Value::Map(out).into())
 }
 
+/// What lies below `cachedir/proc` of processes that live (`salt/utils/master.py get_running_jobs`).
+fn master(context: &mut RunContext, _: &Args) -> Result<Ran, RunError> {
+    let entries = match std::fs::read_dir(context.config.cachedir.join("proc")) {
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::<Value>::new().into()),
+        entries => entries?,
+    };
+    let mut out = Vec::new();
+    for entry in entries.flatten() {
+        let path = entry.path();
+        if !entry.file_type().is_ok_and(|t| t.is_file()) {
+            continue;
+        }
+        // It may be gone by now, and that is all right.
+        let Ok(bytes) = std::fs::read(&path) else {
+            continue;
+        };
+        let Some(data) = msgpack::decode(&bytes).ok().and_then(Value::into_map) else {
+            continue;
+        };
+        let pid = data.int("pid").and_then(|pid| i32::try_from(pid).ok());
+        let lives = pid.is_some_and(|pid| {
+            nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), None).is_ok()
+        });
+        if lives {
+            out.push((entry.file_name(), Value::Map(data)));
+        }
+    }
+    out.sort_by(|a, b| a.0.cmp(&b.0));
+    let out: Vec<Value> = out.into_iter().map(|(_, data)| data).collect();
+    Ok(Value::from(out).into())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn jid() -> Jid {
+        "20261121092637195592".parse().unwrap()
+    }
+
+    fn fits(search: Search) -> bool {
+        let keywords = crate::map! {"__kwarg__" => true, "metadata" => crate::map! {"a" => 1}};
+        let load = crate::map! {
+            "fun" => "test.ping", "tgt" => vec![Value::from("web1"), "db1".into()],
+            "arg" => vec![Value::Map(keywords)],
+        };
+        search.fits(&jid(), &load)
+    }
+
+    fn globs(text: &str) -> Option<Vec<String>> {
+        Some(text.split(',').map(str::to_owned).collect())
+    }
+
     #[test]
-    fn jobs_are_found_by_globs() {
-        let load =
-            crate::map! {"fun" => "test.ping", "tgt" => vec![Value::from("web1"), "db1".into()]};
-        assert!(matches(&load, None, None));
-        assert!(matches(&load, Some("test.*"), Some("db?")));
-        assert!(!matches(&load, Some("*.pong"), None));
-        assert!(!matches(&load, Some("test.ping"), Some("mail*")));
+    fn jobs_are_found() {
+        assert!(fits(Search::default()));
+        let both = |f: &str, t: &str| Search {
+            functions: globs(f),
+            targets: globs(t),
+            ..Search::default()
+        };
+        assert!(fits(both("test.*", "db?")));
+        assert!(fits(both("state.*,test.ping", "*")));
+        assert!(!fits(both("*.pong", "*")));
+        assert!(!fits(both("test.ping", "mail*")));
+        let meta = |m: Map| Search {
+            metadata: Some(m),
+            ..Search::default()
+        };
+        assert!(fits(meta(crate::map! {"b" => 2, "a" => 1})));
+        assert!(!fits(meta(crate::map! {"a" => 2})));
+    }
+
+    #[test]
+    fn times_have_many_forms() {
+        let parse = |text: &str| {
+            let args = Args {
+                positional: vec![text.into()],
+                ..Args::default()
+            };
+            moment(&args, 0, "start_time").map(Option::unwrap)
+        };
+        let midnight = "20260316000000000000";
+        for same in [
+            "2026, Mar 16",
+            "2026-03-16",
+            "Mar 16 2026",
+            "2026-03-16 00:00",
+            "20260316",
+        ] {
+            assert_eq!(parse(same).unwrap(), midnight, "{same}");
+        }
+        assert_eq!(
+            parse("2026, Mar 16 19:00:01.5").unwrap(),
+            "20260316190001500000"
+        );
+        assert!(parse("yesterday").is_err());
+    }
+
+    #[test]
+    fn an_unknown_job_is_described_as_stock_does() {
+        let out = full_or_error(&jid(), None);
+        assert_eq!(out.str("Error"), Some(NO_JOB));
     }
 }

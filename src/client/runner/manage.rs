@@ -1,36 +1,73 @@
-//! `manage.*`: who answers (`salt/runners/manage.py`).
+//! `manage.*`: who answers, who is connected, which release they run (`salt/runners/manage.py`).
 
+use super::ask::{Patient, ask};
 use super::{Args, Function, Ran, RunContext, RunError};
-use crate::client::gather::{Gather, Outcome, Patience};
+use crate::client::gather::Outcome;
 use crate::client::local::Job;
-use crate::wire::Value;
-use std::time::Duration;
+use crate::store::keys::KeyState;
+use crate::store::presence::connected_ids;
+use crate::wire::ids::MinionId;
+use crate::wire::{Map, Value};
+use std::cmp::Ordering;
 
-const ARGS: &[&str] = &["?tgt", "?tgt_type", "?timeout", "?gather_job_timeout"];
+const PING: &[&str] = &["?tgt", "?tgt_type", "?timeout", "?gather_job_timeout"];
+const PRESENCE: &[&str] = &["?subset", "?show_ip"];
 
-pub(super) const FUNCTIONS: &[Function] = &[
-    Function {
-        name: "manage.up",
-        args: ARGS,
-        doc: "Minions that answer a ping.",
-        run: |context, args| Ok(ask(context, args)?.0.into()),
-    },
-    Function {
-        name: "manage.down",
-        args: ARGS,
-        doc: "Minions with an accepted key that do not answer a ping.",
-        run: |context, args| Ok(ask(context, args)?.1.into()),
-    },
-    Function {
-        name: "manage.status",
-        args: ARGS,
-        doc: "Both: who answers a ping and who does not.",
-        run: |context, args| {
-            let (up, down) = ask(context, args)?;
-            Ok(Value::Map(crate::map! {"up" => up, "down" => down}).into())
+/// Functions of Salt that all say who is connected: ZeroMQ knows no other state.
+macro_rules! presence {
+    ($(($is:literal, $is_not:literal),)*) => {&[
+        $(
+            Function {
+                name: concat!("manage.", $is),
+                args: PRESENCE,
+                doc: "Minions that hold a connection; nothing is sent. With show_ip, with the address of each.",
+                run: present,
+            },
+            Function {
+                name: concat!("manage.", $is_not),
+                args: PRESENCE,
+                doc: "Minions with an accepted key that hold no connection; nothing is sent.",
+                run: not_present,
+            },
+        )*
+        Function {
+            name: "manage.up",
+            args: PING,
+            doc: "Minions that answer a ping.",
+            run: |context, args| Ok(ping(context, args, 0)?.0.into()),
         },
-    },
-];
+        Function {
+            name: "manage.down",
+            args: &["?removekeys", "?tgt", "?tgt_type", "?timeout", "?gather_job_timeout"],
+            doc: "Minions with an accepted key that do not answer a ping. removekeys=True deletes their keys.",
+            run: down,
+        },
+        Function {
+            name: "manage.status",
+            args: &["?output", "?tgt", "?tgt_type", "?timeout", "?gather_job_timeout"],
+            doc: "Both: who answers a ping and who does not.",
+            run: |context, args| {
+                let (up, down) = ping(context, args, 1)?;
+                Ok(Value::Map(crate::map! {"up" => up, "down" => down}).into())
+            },
+        },
+        Function {
+            name: "manage.versions",
+            args: &[],
+            doc: "Releases of the minions that answer, in comparison with the series that this master speaks.",
+            run: versions,
+        },
+    ]};
+}
+
+pub(super) const FUNCTIONS: &[Function] = presence! {
+    ("present", "not_present"),
+    ("joined", "not_joined"),
+    ("allowed", "not_allowed"),
+    ("alived", "not_alived"),
+    ("reaped", "not_reaped"),
+    ("list_state", "list_not_state"),
+};
 
 impl From<Vec<String>> for Ran {
     fn from(ids: Vec<String>) -> Ran {
@@ -38,34 +75,150 @@ impl From<Vec<String>> for Ran {
     }
 }
 
-fn ask(context: &mut RunContext, args: &Args) -> Result<(Vec<String>, Vec<String>), RunError> {
-    let mut client = context.client();
-    let mut events = client.listen()?;
-    let seconds = |at, name, default| {
+impl From<Vec<Value>> for Ran {
+    fn from(values: Vec<Value>) -> Ran {
+        Value::from(values).into()
+    }
+}
+
+/// Who answers a ping and who does not; `at` is the position of `tgt`.
+fn ping(
+    context: &mut RunContext,
+    args: &Args,
+    at: usize,
+) -> Result<(Vec<String>, Vec<String>), RunError> {
+    let seconds = |at, name| {
         let given = args.int(at, name).and_then(|n| u64::try_from(n).ok());
-        Duration::from_secs(given.unwrap_or(default))
+        given.filter(|n| *n > 0)
     };
-    let patience = Patience {
-        timeout: seconds(2, "timeout", context.config.timeout),
-        find_job: seconds(3, "gather_job_timeout", context.config.gather_job_timeout),
-        together: true,
+    let times = Patient {
+        timeout: seconds(at + 2, "timeout"),
+        gather_job_timeout: seconds(at + 3, "gather_job_timeout"),
     };
-    let published = client.publish(&Job {
+    let job = Job {
         fun: "test.ping".into(),
-        tgt: args.text(0, "tgt").unwrap_or_else(|| "*".into()).into(),
-        tgt_type: args.text(1, "tgt_type").unwrap_or_else(|| "glob".into()),
-        kwargs: crate::map! {"delimiter" => ":"},
+        tgt: args.get(at, "tgt").cloned().unwrap_or_else(|| "*".into()),
+        tgt_type: args
+            .text(at + 1, "tgt_type")
+            .unwrap_or_else(|| "glob".into()),
         ..Job::default()
-    })?;
-    let (mut up, mut down) = (Vec::new(), published.missing.clone());
-    let stop = context.stop.clone();
-    let mut gather = Gather::new(&mut client, &mut events, Some(&context.jobs), patience);
-    gather.watch(&published);
-    gather.run(&|| stop.is_set(), &mut |id, outcome| match outcome {
-        Outcome::Returned(_) => up.push(id.to_owned()),
-        _ => down.push(id.to_owned()),
-    })?;
-    up.sort_unstable();
-    down.sort_unstable();
+    };
+    let (mut up, mut down) = (Vec::new(), Vec::new());
+    for (id, outcome) in ask(context, job, times)? {
+        match outcome {
+            Outcome::Returned(_) => up.push(id),
+            Outcome::NoKey => {}
+            _ => down.push(id),
+        }
+    }
     Ok((up, down))
+}
+
+fn down(context: &mut RunContext, args: &Args) -> Result<Ran, RunError> {
+    let (_, down) = ping(context, args, 1)?;
+    if args.flag(0, "removekeys") && !down.is_empty() {
+        let chosen = crate::map! {KeyState::Accepted.dir() => down.clone()};
+        let args = Args {
+            positional: vec![chosen.into()],
+            ..Args::default()
+        };
+        crate::client::wheel::run(&context.config, "key.delete_dict", &args)?;
+    }
+    Ok(down.into())
+}
+
+fn subset(args: &Args) -> Option<Vec<MinionId>> {
+    let ids = args.list(0, "subset")?;
+    Some(ids.iter().filter_map(|id| id.parse().ok()).collect())
+}
+
+fn present(context: &mut RunContext, args: &Args) -> Result<Ran, RunError> {
+    let connected = connected_ids(&context.config, subset(args).as_deref())?;
+    if args.flag(1, "show_ip") {
+        let out: Map = connected
+            .iter()
+            .map(|(id, ip)| (id, Value::from(ip.to_string())))
+            .collect();
+        return Ok(Value::Map(out).into());
+    }
+    Ok(connected.keys().map(Value::from).collect::<Vec<_>>().into())
+}
+
+fn not_present(context: &mut RunContext, args: &Args) -> Result<Ran, RunError> {
+    let connected = connected_ids(&context.config, None)?;
+    let subset = subset(args);
+    let accepted = crate::client::keys::Keys::new(&context.config).list(KeyState::Accepted)?;
+    let out: Vec<Value> = accepted
+        .iter()
+        .filter(|id| !connected.contains_key(*id))
+        .filter(|id| subset.as_ref().is_none_or(|subset| subset.contains(id)))
+        .map(Value::from)
+        .collect();
+    Ok(out.into())
+}
+
+/// Salt's groups, in the order in which it shows them.
+const LABELS: [&str; 4] = [
+    "Minion offline",
+    "Minion requires update",
+    "Up to date",
+    "Minion newer than master",
+];
+
+fn versions(context: &mut RunContext, _: &Args) -> Result<Ran, RunError> {
+    let job = Job {
+        fun: "test.version".into(),
+        tgt: "*".into(),
+        tgt_type: "glob".into(),
+        ..Job::default()
+    };
+    let answers = ask(context, job, Patient::default())?;
+    let own = crate::config::OptionValue::to_value(&context.config.salt_series);
+    let own = own.as_str().unwrap_or_default().to_owned();
+    let mut groups: [Map; 4] = Default::default();
+    for (id, outcome) in answers {
+        let version = match &outcome {
+            Outcome::Returned(load) if load.int("retcode").unwrap_or(0) == 0 => load.str("return"),
+            _ => None,
+        };
+        let group = match version.map(|v| compare(v, &own)) {
+            None => 0,
+            Some(Ordering::Less) => 1,
+            Some(Ordering::Equal) => 2,
+            Some(Ordering::Greater) => 3,
+        };
+        let shown = version.map_or(Value::Bool(false), Value::from);
+        groups[group].set(id, shown);
+    }
+    let mut out = crate::map! {
+        "Master" => format!("{own} (halite {})", env!("CARGO_PKG_VERSION")),
+    };
+    for (label, group) in LABELS.iter().zip(groups) {
+        if !group.is_empty() {
+            out.set(*label, group);
+        }
+    }
+    Ok(Value::Map(out).into())
+}
+
+/// Compares a release with the series that the master speaks: only the first number counts,
+/// since halite has no point release of Salt.
+fn compare(version: &str, series: &str) -> Ordering {
+    let first = |text: &str| {
+        let digits: String = text.chars().take_while(char::is_ascii_digit).collect();
+        digits.parse::<u64>().unwrap_or(0)
+    };
+    first(version).cmp(&first(series))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_series_decides() {
+        assert_eq!(compare("3006.28", "3008"), Ordering::Less);
+        assert_eq!(compare("3008.3+12.g1", "3008"), Ordering::Equal);
+        assert_eq!(compare("3008.3", "3007"), Ordering::Greater);
+    }
 }

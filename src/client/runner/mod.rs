@@ -1,25 +1,36 @@
-//! Runners: functions that `halite-run` executes on the master's host, in its own process.
+//! Runners: functions that run on the master's host, by `halite-run` in its own process or
+//! through the master in a process for each ([`process`]).
 //!
 //! One table of functions; a name that is not in it does not exist. Each run fires
 //! `salt/run/<jid>/new` and `ret` and is kept in the job cache, as Salt's are
 //! (reference `salt-local.md` 2.4, 10.1).
 
 mod args;
+mod ask;
+mod cache;
+mod config;
+mod doc;
 mod event;
 mod jobs;
+mod launch;
 mod manage;
+pub mod process;
+mod queue;
+mod salt;
+mod survey;
+mod test;
 
 pub use args::{Args, BadArgs};
+pub(in crate::client) use args::{as_text, usage};
+pub use launch::{Launch, Run, run, run_as};
+pub(in crate::client) use launch::{RunBus, keep};
 
 use super::local::{ClientError, LocalClient};
 use crate::config::MasterConfig;
-use crate::store::jobs::{JobStore, joblog::JobLog};
+use crate::store::jobs::joblog::JobLog;
 use crate::sys::signals::StopFlag;
-use crate::wire::ids::{Jid, JidClock};
 use crate::wire::{Map, Value};
-use halite_ipc::{Event, Framing, Publisher, StampStyle};
 use std::fmt;
-use std::time::Duration;
 
 /// What a runner returns.
 #[derive(Debug, PartialEq)]
@@ -36,6 +47,18 @@ impl From<Value> for Ran {
     }
 }
 
+impl Ran {
+    /// As an event and the job cache carry it: with an outputter, a map of both.
+    pub fn to_value(&self) -> Value {
+        match &self.out {
+            None => self.value.clone(),
+            Some(out) => Value::Map(crate::map! {
+                "outputter" => out.as_str(), "data" => self.value.clone(),
+            }),
+        }
+    }
+}
+
 /// Why a runner failed.
 #[derive(Debug)]
 pub enum RunError {
@@ -47,6 +70,30 @@ pub enum RunError {
     Io(std::io::Error),
     /// What was asked for does not exist.
     Unknown(String),
+    /// Anything else, by the name of Salt's exception.
+    Raised(String, String),
+}
+
+impl RunError {
+    /// The Python exception that stands for it in events.
+    pub fn class(&self) -> &str {
+        match self {
+            RunError::Args(e) => e.class(),
+            RunError::Client(_) => "SaltClientError",
+            RunError::Io(_) => "OSError",
+            RunError::Unknown(_) => "CommandExecutionError",
+            RunError::Raised(class, _) => class,
+        }
+    }
+
+    /// What an event carries in `return`: the first and the last line of stock's traceback
+    /// (`salt/client/mixins.py SyncClientMixin.low`).
+    pub fn event_text(&self, client: &str, function: &str) -> String {
+        format!(
+            "Exception occurred in {client} {function}: Traceback (most recent call last):\n{}: {self}\n",
+            self.class()
+        )
+    }
 }
 
 impl fmt::Display for RunError {
@@ -56,6 +103,7 @@ impl fmt::Display for RunError {
             RunError::Client(e) => e.fmt(f),
             RunError::Io(e) => e.fmt(f),
             RunError::Unknown(what) => f.write_str(what),
+            RunError::Raised(_, message) => f.write_str(message),
         }
     }
 }
@@ -90,12 +138,43 @@ pub struct RunContext<'a> {
     pub stop: StopFlag,
     /// Shows tag and data of an event at once, pretty or on one line.
     pub show: &'a mut dyn FnMut(&str, &Value, bool),
+    /// The run at hand: its jid, its events, its exit status.
+    pub run: Run,
 }
 
-impl RunContext<'_> {
+impl<'a> RunContext<'a> {
+    /// For the master that `config` describes. Nothing is printed but by `show`;
+    /// a command line sets [`Run::printer`].
+    pub fn new(
+        config: MasterConfig,
+        stop: StopFlag,
+        show: &'a mut dyn FnMut(&str, &Value, bool),
+    ) -> RunContext<'a> {
+        RunContext {
+            jobs: crate::store::open::job_store(&config),
+            config,
+            stop,
+            show,
+            run: Run::default(),
+        }
+    }
+
     /// A client of the master.
     pub fn client(&self) -> LocalClient {
         LocalClient::new(self.config.clone())
+    }
+
+    /// Fires `salt/run/<jid>/progress`; at a command line it is shown as well.
+    pub fn progress(&mut self, data: Map) {
+        let data = self.run.fire("progress", data);
+        let shown = crate::map! {"suffix" => "progress", "event" => data};
+        self.run.print(&Value::Map(shown));
+    }
+
+    /// Prints a text and a line end, at a command line only: what a function of Salt prints
+    /// beside what it returns.
+    pub fn text(&mut self, text: &str) {
+        self.run.text(text);
     }
 }
 
@@ -103,7 +182,8 @@ impl RunContext<'_> {
 pub struct Function {
     /// `module.function`.
     pub name: &'static str,
-    /// Arguments as shown to the user; a leading `?` marks one with a default.
+    /// Arguments as shown to the user; a leading `?` marks one with a default, `*` further
+    /// positional ones, `**` any keyword.
     pub args: &'static [&'static str],
     /// What it does.
     pub doc: &'static str,
@@ -119,9 +199,20 @@ impl Function {
 
 /// Every runner function.
 pub fn functions() -> impl Iterator<Item = &'static Function> {
-    [jobs::FUNCTIONS, manage::FUNCTIONS, event::FUNCTIONS]
-        .into_iter()
-        .flatten()
+    [
+        cache::FUNCTIONS,
+        config::FUNCTIONS,
+        doc::FUNCTIONS,
+        event::FUNCTIONS,
+        jobs::FUNCTIONS,
+        manage::FUNCTIONS,
+        queue::FUNCTIONS,
+        salt::FUNCTIONS,
+        survey::FUNCTIONS,
+        test::FUNCTIONS,
+    ]
+    .into_iter()
+    .flatten()
 }
 
 /// Finds a function by name.
@@ -129,84 +220,7 @@ pub fn find(name: &str) -> Option<&'static Function> {
     functions().find(|f| f.name == name)
 }
 
-/// Runs a function with its events and its record in the job cache.
-pub fn run(context: &mut RunContext, function: &Function, args: Args) -> Result<Ran, RunError> {
-    args.check(function.name, function.args)?;
-    let jid = JidClock::default().next();
-    let mut bus = Announce::new(&context.config, &jid, function, &args);
-    bus.fire("new", Map::new());
-    let result = (function.run)(context, &args);
-    let outcome = match &result {
-        Ok(ran) => crate::map! {"return" => ran.value.clone(), "success" => true},
-        Err(e) => crate::map! {"return" => e.to_string(), "success" => false, "retcode" => 1},
-    };
-    let record = bus.fire("ret", outcome);
-    if context.config.runner_returns {
-        keep(context, &jid, record);
-    }
-    result
-}
-
-/// The events of one run.
-struct Announce {
-    publisher: Option<Publisher>,
-    base: Map,
-    jid: Jid,
-    stamp: StampStyle,
-}
-
-impl Announce {
-    fn new(config: &MasterConfig, jid: &Jid, function: &Function, args: &Args) -> Announce {
-        let path = config.sock_dir.join("master_event_pull.ipc");
-        let stamp = config.salt_series.stamp_style();
-        Announce {
-            // Without a master the run goes on silently, as stock's does.
-            publisher: Publisher::connect(path, Framing::Prefixed)
-                .ok()
-                .map(|p| p.with_timeout(Duration::from_secs(2))),
-            base: crate::map! {
-                "fun" => format!("runner.{}", function.name), "jid" => jid,
-                "user" => crate::sys::process::user_name(), "fun_args" => args.to_value(),
-            },
-            jid: jid.clone(),
-            stamp,
-        }
-    }
-
-    fn fire(&mut self, what: &str, more: Map) -> Map {
-        let mut data = self.base.clone();
-        data.0.extend(more.0);
-        data.set("_stamp", halite_ipc::stamp_now(self.stamp));
-        if let Some(publisher) = &mut self.publisher {
-            let payload =
-                crate::wire::msgpack::encode_map(&data, crate::wire::msgpack::Profile::Local);
-            let tag = format!("salt/run/{}/{what}", self.jid);
-            if let Err(e) = publisher.fire(&Event { tag, payload }) {
-                log::debug!("no event bus: {e}");
-            }
-        }
-        data
-    }
-}
-
-/// Keeps a run in the job cache under the master's id.
-fn keep(context: &RunContext, jid: &Jid, record: Map) {
-    let Ok(id) = context.config.id.parse() else {
-        return;
-    };
-    let load = crate::map! {
-        "fun" => record.get("fun").cloned(), "arg" => record.get("fun_args").cloned(),
-        "tgt" => context.config.id.as_str(), "tgt_type" => "list", "jid" => jid,
-        "user" => record.get("user").cloned(),
-    };
-    let mut kept = crate::map! {"id" => context.config.id.as_str()};
-    kept.set("return", record);
-    let minions = [context.config.id.clone()];
-    let saved = context
-        .jobs
-        .save_load(jid, &load, &minions, &[])
-        .and_then(|()| context.jobs.save_return(jid, &id, &kept));
-    if let Err(e) = saved {
-        log::warn!("this run could not be kept in the job cache: {e}");
-    }
+/// What stands for a name that is not in the table (`salt/utils/lazy.py verify_fun`).
+pub fn not_available(name: &str) -> RunError {
+    RunError::Unknown(format!("'{name}' is not available."))
 }

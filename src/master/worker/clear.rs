@@ -10,6 +10,10 @@ pub(crate) enum Command {
     Ping,
     /// A job; a local user who proves it by the key file.
     Publish,
+    /// A function of the master in a process of its own; whoever [`super::caller`] lets.
+    Runner,
+    /// A function of the master, answered with its result; whoever [`super::caller`] lets.
+    Wheel,
 }
 
 impl Command {
@@ -19,6 +23,8 @@ impl Command {
             "_auth" => Command::Auth,
             "ping" => Command::Ping,
             "publish" => Command::Publish,
+            "runner" => Command::Runner,
+            "wheel" => Command::Wheel,
             _ => return None,
         })
     }
@@ -29,6 +35,8 @@ impl Command {
             Command::Auth => "_auth",
             Command::Ping => "ping",
             Command::Publish => "publish",
+            Command::Runner => "runner",
+            Command::Wheel => "wheel",
         }
     }
 }

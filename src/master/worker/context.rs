@@ -1,8 +1,10 @@
 //! What a worker holds between requests.
 
+use super::functions::Runners;
 use crate::config::MasterConfig;
 use crate::crypto::{Crypticle, KeyString, PrivateKey, PublicKey};
 use crate::master::events::Bus;
+use crate::master::functions::Lent;
 use crate::master::roles::RoleError;
 use crate::store::jobs::JobStore;
 use crate::store::keys::{KeyState, KeyStore};
@@ -11,7 +13,7 @@ use crate::store::open;
 use crate::store::sessions::SessionStore;
 use crate::sys::shared::SharedSecret;
 use crate::transport::sockets::ipc_url;
-use crate::wire::ids::{JidClock, MinionId};
+use crate::wire::ids::{Jid, JidClock, MinionId};
 use std::collections::HashMap;
 use std::os::unix::fs::MetadataExt;
 
@@ -33,6 +35,10 @@ pub(crate) struct Context {
     pub bus: Bus,
     pub publish: zmq::Socket,
     pub jids: JidClock,
+    /// Functions of a higher layer.
+    pub lent: Lent,
+    /// Runners that were started here.
+    pub runners: Runners,
     shared: SharedSecret,
     aes: Option<AesKey>,
     peers: HashMap<MinionId, Peer>,
@@ -58,7 +64,11 @@ struct Peer {
 }
 
 impl Context {
-    pub fn new(config: MasterConfig, context: &zmq::Context) -> Result<Context, RoleError> {
+    pub fn new(
+        config: MasterConfig,
+        lent: Lent,
+        context: &zmq::Context,
+    ) -> Result<Context, RoleError> {
         let publish = context.socket(zmq::PUSH)?;
         publish.set_linger(1000)?;
         publish.set_reconnect_ivl(20)?;
@@ -76,6 +86,8 @@ impl Context {
             bus: Bus::new(&config),
             shared: SharedSecret::inherited()?,
             jids: JidClock::default(),
+            lent,
+            runners: Runners::default(),
             aes: None,
             peers: HashMap::new(),
             unknown: HashMap::new(),
@@ -85,6 +97,15 @@ impl Context {
             publish,
             config,
         })
+    }
+
+    /// A job id that no other job has.
+    pub fn new_jid(&mut self) -> Jid {
+        let jid = self.jids.next();
+        match self.config.unique_jid {
+            true => jid.with_pid(std::process::id()),
+            false => jid,
+        }
     }
 
     /// The AES key in force.

@@ -11,11 +11,14 @@
 
 mod aes;
 mod auth;
+mod caller;
 mod clear;
 mod context;
+mod functions;
 mod local;
 mod publish;
 
+use super::functions::Lent;
 use super::roles::{RoleError, Roles};
 use crate::config::MasterConfig;
 use crate::sys::signals::StopFlag;
@@ -57,6 +60,7 @@ impl Answer {
 pub fn run(
     config: MasterConfig,
     name: &str,
+    lent: Lent,
     roles: &Roles,
     stop: &StopFlag,
 ) -> Result<(), RoleError> {
@@ -68,7 +72,7 @@ pub fn run(
     socket.set_reconnect_ivl_max(200)?;
     socket.connect(&ipc_url(&config.sock_dir.join("workers.ipc")))?;
     let watchdog = Watchdog::start(Duration::from_secs(config.request_timeout + 5));
-    let mut worker = Context::new(config, &context)?;
+    let mut worker = Context::new(config, lent, &context)?;
     roles.ready();
     let pid = std::process::id().to_be_bytes();
     let report = || socket.send_multipart([b"R".as_slice(), &pid], zmq::DONTWAIT);
@@ -78,6 +82,7 @@ pub fn run(
             // A full queue means that the request server is away; the next report tries again.
             let _ = report();
             reported = Some(Instant::now());
+            worker.runners.reap();
         }
         match socket.poll(zmq::POLLIN, 250) {
             Ok(0) | Err(zmq::Error::EINTR) => continue,
@@ -163,6 +168,8 @@ fn clear_request(worker: &mut Context, load: Map, peer: &str) -> Answer {
         clear::Command::Auth => auth::request(worker, &load, peer),
         clear::Command::Ping => Ok(Value::Map(load)),
         clear::Command::Publish => publish::request(worker, load),
+        clear::Command::Runner => functions::request(worker, caller::Kind::Runner, load),
+        clear::Command::Wheel => functions::request(worker, caller::Kind::Wheel, load),
     };
     match reply {
         Ok(reply) => Answer::clear(&reply),

@@ -49,14 +49,7 @@ pub(super) fn request(worker: &mut Context, load: Map) -> Result<Value, RoleErro
         return Ok(no_match(&load, ""));
     }
     let jid = match load.str("jid").unwrap_or_default() {
-        "" => {
-            let jid = worker.jids.next();
-            if worker.config.unique_jid {
-                jid.with_pid(std::process::id())
-            } else {
-                jid
-            }
-        }
+        "" => worker.new_jid(),
         text => match text.parse::<Jid>() {
             Ok(jid) => jid,
             Err(e) => {

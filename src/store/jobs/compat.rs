@@ -1,7 +1,7 @@
 //! The files of stock Salt's `local_cache` that its own tools read from disk: the `salt`
 //! CLI stops waiting when it does not find `.load.p` (reference `salt-local.md` 3.3, 5.1).
 
-use super::{id_list, stored_part};
+use super::{StoredJob, StoredReturn, id_list, stored_part};
 use crate::crypto::HashType;
 use crate::sys::daemon::{make_dir, write_atomic};
 use crate::wire::ids::{Jid, MinionId};
@@ -64,6 +64,63 @@ impl StockLayout {
         }
     }
 
+    /// A job that stock Salt kept (`local_cache get_load`, `get_jid`); `None` if it kept none.
+    pub(super) fn get(&self, jid: &Jid) -> io::Result<Option<StoredJob>> {
+        read_job(&self.path(jid))
+    }
+
+    /// Jobs that stock Salt kept, loads only, but for those that `known` has. Damaged
+    /// directories are left out.
+    pub(super) fn list(&self, known: &dyn Fn(&Jid) -> bool) -> io::Result<Vec<(Jid, StoredJob)>> {
+        let mut out = Vec::new();
+        for (jid, dir) in self.jobs()? {
+            if known(&jid) {
+                continue;
+            }
+            if let Some(load) = read_map(&dir.join(".load.p")) {
+                let load = without_key(load);
+                out.push((
+                    jid,
+                    StoredJob {
+                        load,
+                        ..StoredJob::default()
+                    },
+                ));
+            }
+        }
+        Ok(out)
+    }
+
+    /// Every directory with a `jid` file.
+    fn jobs(&self) -> io::Result<Vec<(Jid, PathBuf)>> {
+        let mut out = Vec::new();
+        for top in entries(&self.dir)? {
+            for dir in entries(&top)? {
+                let jid = std::fs::read_to_string(dir.join("jid")).unwrap_or_default();
+                if let Ok(jid) = jid.trim_end().parse() {
+                    out.push((jid, dir));
+                }
+            }
+        }
+        Ok(out)
+    }
+
+    /// Removes jobs older than `oldest`, the jid of a moment, that only stock Salt knew.
+    pub(super) fn expire(&self, oldest: &Jid, known: &dyn Fn(&Jid) -> bool) -> io::Result<u64> {
+        let mut removed = 0;
+        for (jid, dir) in self.jobs()? {
+            if jid.as_str() < oldest.as_str() && !known(&jid) {
+                std::fs::remove_dir_all(&dir)?;
+                removed += 1;
+                if let Some(top) = dir.parent() {
+                    // Still in use most of the time.
+                    let _ = std::fs::remove_dir(top);
+                }
+            }
+        }
+        Ok(removed)
+    }
+
     pub(super) fn remove(&self, jid: &Jid) -> io::Result<()> {
         match std::fs::remove_dir_all(self.path(jid)) {
             Err(e) if e.kind() != io::ErrorKind::NotFound => Err(e),
@@ -74,4 +131,129 @@ impl StockLayout {
 
 fn put(path: &Path, value: &Value) -> io::Result<()> {
     write_atomic(path, &msgpack::encode(value, Profile::Local), 0o644)
+}
+
+/// Directories in a directory; none if it does not exist.
+fn entries(dir: &Path) -> io::Result<Vec<PathBuf>> {
+    let entries = match std::fs::read_dir(dir) {
+        Err(e)
+            if matches!(
+                e.kind(),
+                io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
+            ) =>
+        {
+            return Ok(Vec::new());
+        }
+        entries => entries?,
+    };
+    let mut out = Vec::new();
+    for entry in entries {
+        let entry = entry?;
+        if entry.file_type().is_ok_and(|t| t.is_dir()) {
+            out.push(entry.path());
+        }
+    }
+    Ok(out)
+}
+
+fn read(path: &Path) -> Option<Value> {
+    std::fs::symlink_metadata(path)
+        .ok()
+        .filter(|m| m.is_file())?;
+    msgpack::decode(&std::fs::read(path).ok()?).ok()
+}
+
+fn read_map(path: &Path) -> Option<Map> {
+    read(path)?.into_map()
+}
+
+fn without_key(mut load: Map) -> Map {
+    load.remove("key");
+    load
+}
+
+fn read_job(dir: &Path) -> io::Result<Option<StoredJob>> {
+    let load = read_map(&dir.join(".load.p"));
+    if load.is_none() && !dir.is_dir() {
+        return Ok(None);
+    }
+    let mut job = StoredJob {
+        load: without_key(load.unwrap_or_default()),
+        ..StoredJob::default()
+    };
+    let mut names: Vec<_> = std::fs::read_dir(dir)?.flatten().collect();
+    names.sort_by_key(std::fs::DirEntry::file_name);
+    for entry in names {
+        let Ok(name) = entry.file_name().into_string() else {
+            continue;
+        };
+        // `.minions.p`, and `.minions.<syndic>.p` of lower masters.
+        if name.starts_with(".minions.") && name.ends_with(".p") {
+            job.minions
+                .extend(read(&entry.path()).unwrap_or_default().str_list());
+        }
+        if let Some(load) = name
+            .parse::<MinionId>()
+            .ok()
+            .and_then(|id| read_return(dir, &id))
+        {
+            job.returns.push(StoredReturn { id: name, load });
+        }
+    }
+    job.minions.sort_unstable();
+    job.minions.dedup();
+    let empty = job.load.is_empty() && job.returns.is_empty();
+    Ok((!empty).then_some(job))
+}
+
+/// `return.p`, in its older form the bare return, and `out.p`.
+fn read_return(job: &Path, id: &MinionId) -> Option<Map> {
+    let dir = job.join(id.as_str());
+    let mut load = match read(&dir.join("return.p"))? {
+        Value::Map(map) if map.contains("return") => map,
+        bare => crate::map! {"return" => bare},
+    };
+    load.set("id", id.as_str());
+    if let Some(out) = read(&dir.join("out.p")) {
+        load.set("out", out);
+    }
+    Some(load)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn jobs_of_a_stock_master_are_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let layout = StockLayout::new(dir.path(), HashType::Sha256, true);
+        let jid: Jid = "20261121092637195592".parse().unwrap();
+        assert!(layout.get(&jid).unwrap().is_none());
+        assert!(layout.list(&|_| false).unwrap().is_empty());
+        let load = crate::map! {"fun" => "test.ping", "tgt" => "*", "key" => "secret"};
+        layout
+            .save_load(&jid, &load, &["b".into(), "a".into()])
+            .unwrap();
+        let ret = crate::map! {"return" => true, "retcode" => 0, "success" => true, "out" => "nested", "cmd" => "_return"};
+        layout
+            .save_return(&jid, &"a".parse().unwrap(), &ret)
+            .unwrap();
+        let old = layout.path(&jid).join("b");
+        make_dir(&old, 0o755).unwrap();
+        put(&old.join("return.p"), &Value::Int(5)).unwrap();
+        let job = layout.get(&jid).unwrap().unwrap();
+        assert_eq!(job.minions, ["a", "b"]);
+        assert_eq!(job.load.str("fun"), Some("test.ping"));
+        assert!(!job.load.contains("key"));
+        assert_eq!(job.returns[0].load.str("out"), Some("nested"));
+        assert_eq!(job.returns[1].load.int("return"), Some(5));
+        assert_eq!(layout.list(&|_| false).unwrap().len(), 1);
+        assert!(layout.list(&|j| *j == jid).unwrap().is_empty());
+        let later: Jid = "20261122000000000000".parse().unwrap();
+        assert_eq!(layout.expire(&later, &|_| true).unwrap(), 0);
+        assert_eq!(layout.expire(&jid, &|_| false).unwrap(), 0);
+        assert_eq!(layout.expire(&later, &|_| false).unwrap(), 1);
+        assert!(layout.get(&jid).unwrap().is_none());
+    }
 }

@@ -30,7 +30,13 @@ pub struct JobLog {
     pub(super) dir: PathBuf,
     keep: u64,
     stock: Option<StockLayout>,
+    /// Jobs that a stock master kept before.
+    before: Option<StockLayout>,
+    swept: std::sync::atomic::AtomicI64,
 }
+
+/// Seconds between looks for old jobs of a stock master: each reads its whole tree.
+const SWEEP: i64 = 3600;
 
 impl JobLog {
     /// Jobs below `cachedir`, kept for `keep` seconds. With `stock`, what stock tools read
@@ -40,7 +46,16 @@ impl JobLog {
             dir: cachedir.join("joblog"),
             keep,
             stock,
+            before: None,
+            swept: std::sync::atomic::AtomicI64::new(0),
         }
+    }
+
+    /// Reads jobs of a stock master as well, and removes them when they are old.
+    #[must_use]
+    pub fn with_jobs_before(mut self, layout: StockLayout) -> JobLog {
+        self.before = Some(layout);
+        self
     }
 
     fn slice(&self, jid: &Jid) -> PathBuf {
@@ -197,7 +212,10 @@ impl JobStore for JobLog {
     fn get(&self, jid: &Jid) -> io::Result<Option<StoredJob>> {
         match std::fs::read(self.path(jid)) {
             Ok(bytes) => Ok(Some(assemble(&bytes))),
-            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => match &self.before {
+                Some(before) => before.get(jid),
+                None => Ok(None),
+            },
             Err(e) => Err(e),
         }
     }
@@ -214,6 +232,15 @@ impl JobStore for JobLog {
                 }
             }
         }
+        let Some(before) = &self.before else {
+            return Ok(out);
+        };
+        let own: HashSet<Jid> = out.iter().map(|(jid, _)| jid.clone()).collect();
+        let more = before.list(&|jid| own.contains(jid))?;
+        if !more.is_empty() {
+            out.extend(more);
+            out.sort_by(|a, b| a.0.cmp(&b.0));
+        }
         Ok(out)
     }
 
@@ -222,8 +249,8 @@ impl JobStore for JobLog {
             return Ok(0);
         };
         // The newest jid of a slice is a whole slice older than the slice of the limit.
-        let limit = Jid::from_time(now.saturating_sub(keep).max(0), 0);
-        let limit = &limit.as_str()[..SLICE_DIGITS];
+        let oldest = Jid::from_time(now.saturating_sub(keep).max(0), 0);
+        let limit = &oldest.as_str()[..SLICE_DIGITS];
         let mut removed = 0;
         for slice in names(&self.dir)? {
             if slice.as_str() >= limit {
@@ -238,11 +265,24 @@ impl JobStore for JobLog {
             }
             std::fs::remove_dir_all(dir)?;
         }
-        Ok(removed)
+        Ok(removed + self.sweep(now, &oldest)?)
     }
 }
 
 impl JobLog {
+    /// Removes old jobs of a stock master, once in a while.
+    fn sweep(&self, now: i64, oldest: &Jid) -> io::Result<u64> {
+        use std::sync::atomic::Ordering::Relaxed;
+        let Some(before) = &self.before else {
+            return Ok(0);
+        };
+        if now - self.swept.load(Relaxed) < SWEEP {
+            return Ok(0);
+        }
+        self.swept.store(now, Relaxed);
+        before.expire(oldest, &|jid| self.path(jid).exists())
+    }
+
     /// Whether a return for a job that was not published here may begin a file: its jid
     /// must lie in the time that is kept, or it would be there for ever.
     fn check_unknown(&self, jid: &Jid) -> io::Result<()> {

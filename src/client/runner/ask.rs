@@ -1,0 +1,57 @@
+//! Asking minions from a runner: publish, wait, give every expected minion's outcome.
+
+use super::{RunContext, RunError};
+use crate::client::gather::{Gather, Outcome, Patience};
+use crate::client::local::{Job, Published};
+use std::time::Duration;
+
+/// Times of one question, in seconds; without one the configuration's.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Patient {
+    /// Silence after which minions are asked whether they still run it.
+    pub timeout: Option<u64>,
+    /// Wait for the answer to that.
+    pub gather_job_timeout: Option<u64>,
+}
+
+/// Publishes a job and waits for it. Outcomes come in the order of ids; listed ids without an
+/// accepted key are among them.
+pub(super) fn ask(
+    context: &mut RunContext,
+    mut job: Job,
+    times: Patient,
+) -> Result<Vec<(String, Outcome)>, RunError> {
+    if !job.kwargs.contains("delimiter") {
+        job.kwargs.set("delimiter", ":");
+    }
+    let mut client = context.client();
+    let mut events = client.listen()?;
+    let published = client.publish(&job)?;
+    let config = &context.config;
+    let patience = Patience {
+        timeout: Duration::from_secs(times.timeout.unwrap_or(config.timeout)),
+        find_job: Duration::from_secs(
+            times
+                .gather_job_timeout
+                .unwrap_or(config.gather_job_timeout),
+        ),
+        together: true,
+    };
+    let mut out = no_keys(&published);
+    let stop = context.stop.clone();
+    let mut gather = Gather::new(&mut client, &mut events, Some(&context.jobs), patience);
+    gather.watch(&published);
+    gather.run(&|| stop.is_set(), &mut |id, outcome| {
+        out.push((id.to_owned(), outcome));
+    })?;
+    out.sort_by(|a, b| a.0.cmp(&b.0));
+    Ok(out)
+}
+
+fn no_keys(published: &Published) -> Vec<(String, Outcome)> {
+    published
+        .missing
+        .iter()
+        .map(|id| (id.clone(), Outcome::NoKey))
+        .collect()
+}

@@ -1,0 +1,297 @@
+//! One run: its events, its file below `proc/`, its record in the job cache
+//! (`salt/client/mixins.py SyncClientMixin.low`).
+
+use super::{Args, Function, Ran, RunContext, RunError};
+use crate::client::local::calling_user;
+use crate::config::MasterConfig;
+use crate::master::events::trimmed;
+use crate::store::jobs::JobStore;
+use crate::sys::daemon::write_atomic;
+use crate::wire::ids::{Jid, JidClock};
+use crate::wire::msgpack::{self, Profile};
+use crate::wire::{Map, Value};
+use halite_ipc::{Event, Framing, Publisher, StampStyle};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// How long an event waits for a bus that does not take it.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Under what a function runs.
+#[derive(Clone, Debug)]
+pub struct Launch {
+    /// The job id.
+    pub jid: Jid,
+    /// Who asks.
+    pub user: String,
+    /// Whether the result is kept in the job cache.
+    pub keep: bool,
+}
+
+impl Launch {
+    /// A run of the account that calls, with a new jid.
+    pub fn own(config: &MasterConfig) -> Launch {
+        let jid = JidClock::default().next();
+        Launch {
+            jid: match config.unique_jid {
+                true => jid.with_pid(std::process::id()),
+                false => jid,
+            },
+            user: calling_user(),
+            keep: config.runner_returns,
+        }
+    }
+}
+
+/// What a command line does with a value that is shown before the end.
+pub type Printer = Box<dyn FnMut(&Value)>;
+
+/// The run at hand.
+#[derive(Default)]
+pub struct Run {
+    /// Its jid; `None` before the first run.
+    pub jid: Option<Jid>,
+    /// Who asks.
+    pub user: String,
+    /// Salt's `__context__["retcode"]`: anything but 0 makes the run a failure.
+    pub retcode: i64,
+    /// Shows a value at once, at a command line.
+    pub printer: Option<Printer>,
+    bus: Option<RunBus>,
+}
+
+impl Run {
+    /// Fires `salt/run/<jid>/<what>` with a time stamp and gives the data as it was fired.
+    /// Without a master the run goes on silently, as stock's does.
+    pub fn fire(&mut self, what: &str, mut data: Map) -> Map {
+        let Some(bus) = &mut self.bus else {
+            return data;
+        };
+        data.set("_stamp", halite_ipc::stamp_now(bus.stamp));
+        bus.fire(what, &data);
+        data
+    }
+
+    pub(super) fn print(&mut self, value: &Value) {
+        if let Some(printer) = &mut self.printer {
+            printer(value);
+        }
+    }
+
+    pub(super) fn text(&mut self, text: &str) {
+        if self.printer.is_some() {
+            println!("{text}");
+        }
+    }
+}
+
+/// The bus of one run.
+pub(in crate::client) struct RunBus {
+    publisher: Option<Publisher>,
+    tag: String,
+    stamp: StampStyle,
+    largest: usize,
+}
+
+impl RunBus {
+    /// Events below `salt/<prefix>/<jid>`.
+    pub fn open(config: &MasterConfig, prefix: &str, jid: &Jid) -> RunBus {
+        let path = config.sock_dir.join("master_event_pull.ipc");
+        RunBus {
+            publisher: Publisher::connect(path, Framing::Prefixed)
+                .ok()
+                .map(|p| p.with_timeout(PATIENCE)),
+            tag: format!("salt/{prefix}/{jid}"),
+            stamp: config.salt_series.stamp_style(),
+            largest: usize::try_from(config.max_event_size).unwrap_or(usize::MAX),
+        }
+    }
+
+    /// How times are written.
+    pub fn stamp(&self) -> StampStyle {
+        self.stamp
+    }
+
+    /// Fires `data`; values that are too large for the bus give way.
+    pub fn fire(&mut self, what: &str, data: &Map) {
+        let Some(publisher) = &mut self.publisher else {
+            return;
+        };
+        let payload = trimmed(data.clone(), self.largest);
+        let tag = format!("{}/{what}", self.tag);
+        if let Err(e) = publisher.fire(&Event { tag, payload }) {
+            log::debug!("no event bus: {e}");
+        }
+    }
+}
+
+/// Runs a function of the account that calls, with its events and its record.
+///
+/// # Errors
+/// Whatever the function fails with.
+pub fn run(context: &mut RunContext, function: &Function, args: Args) -> Result<Ran, RunError> {
+    let launch = Launch::own(&context.config);
+    run_as(context, function.name, Some(function), Ok(args), &launch)
+}
+
+/// Runs `function` under a jid and a name that the caller chose. A function that does not
+/// exist and arguments that do not fit have a `ret` event and a record like any failure.
+///
+/// # Errors
+/// Whatever the function fails with.
+pub fn run_as(
+    context: &mut RunContext,
+    name: &str,
+    function: Option<&Function>,
+    args: Result<Args, RunError>,
+    launch: &Launch,
+) -> Result<Ran, RunError> {
+    let fresh = Run {
+        jid: Some(launch.jid.clone()),
+        user: launch.user.clone(),
+        retcode: 0,
+        printer: context.run.printer.take(),
+        bus: Some(RunBus::open(&context.config, "run", &launch.jid)),
+    };
+    // A runner may run another one; what the outer one has comes back afterwards.
+    let outer = std::mem::replace(&mut context.run, fresh);
+    let mut data = crate::map! {
+        "fun" => format!("runner.{name}"), "jid" => &launch.jid, "user" => launch.user.as_str(),
+    };
+    let result = execute(context, name, function, args, &mut data);
+    match &result {
+        Ok(ran) => {
+            let value = ran.to_value();
+            data.set(
+                "success",
+                context.run.retcode == 0 && looks_successful(&value),
+            );
+            data.set("return", value);
+        }
+        Err(e) => {
+            data.set("return", e.event_text("runner", name));
+            data.set("success", false);
+            data.set("retcode", 1);
+        }
+    }
+    let data = context.run.fire("ret", data);
+    if launch.keep {
+        keep(&context.config, &context.jobs, &launch.jid, data);
+    }
+    let inner = std::mem::replace(&mut context.run, outer);
+    context.run.printer = inner.printer;
+    context.run.retcode = inner.retcode;
+    result
+}
+
+fn execute(
+    context: &mut RunContext,
+    name: &str,
+    function: Option<&Function>,
+    args: Result<Args, RunError>,
+    data: &mut Map,
+) -> Result<Ran, RunError> {
+    let function = function.ok_or_else(|| super::not_available(name))?;
+    let args = args?;
+    args.check(function.name, function.args)?;
+    data.set("fun_args", args.to_value());
+    *data = context.run.fire("new", std::mem::take(data));
+    let _listed = Listed::new(&context.config, data);
+    (function.run)(context, &args)
+}
+
+/// A map with states below `data` succeeds if they do (`salt/utils/state.py check_result`).
+fn looks_successful(value: &Value) -> bool {
+    match value.as_map().and_then(|m| m.get("data")) {
+        Some(data) => states_succeed(data, false),
+        None => true,
+    }
+}
+
+fn states_succeed(value: &Value, inside: bool) -> bool {
+    let Some(map) = value.as_map().filter(|m| !m.is_empty()) else {
+        return false;
+    };
+    map.iter().all(|(_, state)| match state {
+        Value::Map(state) => match state.get("result") {
+            Some(result) => result.as_bool() != Some(false),
+            None => states_succeed(&Value::Map(state.clone()), true),
+        },
+        _ => inside,
+    })
+}
+
+/// The file `cachedir/proc/<jid>` while a run lasts: what `jobs.master` reads.
+struct Listed(PathBuf);
+
+impl Listed {
+    fn new(config: &MasterConfig, data: &Map) -> Option<Listed> {
+        let path = config.cachedir.join("proc").join(data.str("jid")?);
+        let mut data = data.clone();
+        data.set("pid", i64::from(std::process::id()));
+        let bytes = msgpack::encode_map(&data, Profile::Local);
+        write_atomic(&path, &bytes, 0o600)
+            .inspect_err(|e| log::debug!("{}: {e}", path.display()))
+            .ok()?;
+        Some(Listed(path))
+    }
+}
+
+impl Drop for Listed {
+    fn drop(&mut self) {
+        if let Err(e) = std::fs::remove_file(&self.0) {
+            log::debug!("{}: {e}", self.0.display());
+        }
+    }
+}
+
+/// Keeps what a runner or wheel function did in the job cache, under the master's id
+/// (`salt/utils/job.py store_job`).
+pub(in crate::client) fn keep(config: &MasterConfig, jobs: &dyn JobStore, jid: &Jid, record: Map) {
+    if !config.job_cache {
+        return;
+    }
+    let Ok(id) = config.id.parse() else {
+        return;
+    };
+    let load = crate::map! {
+        "fun" => record.get("fun").cloned(), "arg" => record.get("fun_args").cloned().unwrap_or(Value::Array(Vec::new())),
+        "tgt" => config.id.as_str(), "tgt_type" => "list", "jid" => jid,
+        "user" => record.get("user").cloned(),
+    };
+    let mut kept = crate::map! {"id" => config.id.as_str()};
+    kept.set("return", record);
+    let minions = [config.id.clone()];
+    let saved = jobs
+        .save_load(jid, &load, &minions, &[])
+        .and_then(|()| jobs.save_return(jid, &id, &kept));
+    if let Err(e) = saved {
+        log::warn!("this run could not be kept in the job cache: {e}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn states_below_data_decide() {
+        let state = |result: Value| crate::map! {"result" => result};
+        let of = |states: Map| {
+            looks_successful(&Value::Map(
+                crate::map! {"outputter" => "highstate", "data" => states},
+            ))
+        };
+        assert!(of(
+            crate::map! {"m" => crate::map! {"a" => state(true.into())}}
+        ));
+        assert!(of(
+            crate::map! {"m" => crate::map! {"a" => state(Value::Nil)}}
+        ));
+        assert!(!of(
+            crate::map! {"m" => crate::map! {"a" => state(false.into())}}
+        ));
+        assert!(!of(crate::map! {"m" => "no state"}));
+        assert!(looks_successful(&Value::Bool(false)));
+    }
+}

@@ -1,0 +1,71 @@
+//! The process of one runner that a client started through the master, or `halite-run` with
+//! `--async`: the order comes by standard input, the result goes to the bus and the job cache.
+
+use super::{Args, Launch, RunContext, RunError, run_as};
+use crate::config::MasterConfig;
+use crate::master::functions::{Call, RUNNER_ROLE, RUNNING};
+use crate::sys::process::RoleSpec;
+use crate::sys::signals::StopFlag;
+use crate::sys::slots::Slots;
+use std::io::{self, Read};
+
+/// Most octets of an order; the request that it came by is smaller.
+const LARGEST: u64 = 256 << 20;
+
+/// Runs the role and gives the exit status. It waits while as many runners as
+/// `runner_processes` allows execute.
+pub fn run(config: MasterConfig) -> i32 {
+    let mut order = Vec::new();
+    let read = io::stdin().lock().take(LARGEST).read_to_end(&mut order);
+    let call = match read.map(|_| Call::from_bytes(&order)) {
+        Ok(Some(call)) => call,
+        _ => {
+            log::error!("a runner's process got no order; only the master starts this role");
+            return 64;
+        }
+    };
+    let stop = StopFlag::install().unwrap_or_default();
+    let slots = Slots::new(config.sock_dir.join(RUNNING), config.runner_processes);
+    let slot = slots.wait(&|| stop.is_set());
+    if let Err(e) = &slot {
+        log::warn!("runners that execute cannot be counted: {e}");
+    }
+    let in_time = !matches!(slot, Ok(None));
+    let mut show = |_: &str, _: &crate::wire::Value, _: bool| {};
+    let mut context = RunContext::new(config, stop, &mut show);
+    let function = super::find(&call.fun);
+    let declared = function.map_or(&[][..], |f| f.args);
+    let launch = Launch {
+        jid: call.jid,
+        user: call.user,
+        keep: true,
+    };
+    let args = match in_time {
+        true => Args::from_low(call.low, declared).map_err(Into::into),
+        false => Err(RunError::Raised(
+            "SystemExit".into(),
+            "the runner was ended before its turn came".into(),
+        )),
+    };
+    match run_as(&mut context, &call.fun, function, args, &launch) {
+        Ok(_) => 0,
+        Err(e) => {
+            log::error!("runner {}, jid {}: {e}", call.fun, launch.jid);
+            1
+        }
+    }
+}
+
+/// Starts such a process from a command line.
+///
+/// # Errors
+/// The program cannot be started.
+pub fn start(call: &Call) -> io::Result<()> {
+    RoleSpec {
+        role: RUNNER_ROLE.to_owned(),
+        title: format!("halite-run {} {}", call.fun, call.jid),
+        env: Vec::new(),
+    }
+    .spawn_detached(&call.to_bytes())
+    .map(drop)
+}

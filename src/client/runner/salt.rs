@@ -1,0 +1,149 @@
+//! `salt.*`: execution functions, here on the master or on minions (`salt/runners/salt.py`).
+
+use super::ask::{Patient, ask};
+use super::{Args, Function, Ran, RunContext, RunError};
+use crate::client::gather::Outcome;
+use crate::client::local::Job;
+use crate::minion::modules::{Context, Fault};
+use crate::minion::{grains, job};
+use crate::wire::{Map, Value};
+use std::sync::Arc;
+
+pub(super) const FUNCTIONS: &[Function] = &[
+    Function {
+        name: "salt.cmd",
+        args: &["fun", "*args", "**kwargs"],
+        doc: "Runs an execution function on the master's host.",
+        run: cmd,
+    },
+    Function {
+        name: "salt.execute",
+        args: &[
+            "tgt",
+            "fun",
+            "?arg",
+            "?timeout",
+            "?tgt_type",
+            "?ret",
+            "?jid",
+            "?kwarg",
+            "**kwargs",
+        ],
+        doc: "Runs an execution function on minions and gives what each returned.",
+        run: execute,
+    },
+];
+
+fn invalid(why: impl Into<String>) -> RunError {
+    RunError::Raised("SaltInvocationError".into(), why.into())
+}
+
+/// Keywords in the form in which jobs carry them.
+fn keywords(mut map: Map) -> Option<Value> {
+    if map.is_empty() {
+        return None;
+    }
+    map.set("__kwarg__", true);
+    Some(map.into())
+}
+
+fn cmd(context: &mut RunContext, args: &Args) -> Result<Ran, RunError> {
+    let mut keyword = args.keyword.clone();
+    let named = keyword.remove("fun");
+    let fun = args.positional.first().or(named.as_ref());
+    let fun = fun.and_then(Value::as_str);
+    let fun = fun.ok_or_else(|| invalid("fun is the name of a function"))?;
+    if keyword.remove("with_pillar").is_some_and(|v| v.truthy()) {
+        return Err(invalid(
+            "with_pillar: pillar of the master itself is not made",
+        ));
+    }
+    keyword
+        .0
+        .retain(|(k, _)| k.as_str().is_some_and(|k| !k.starts_with("__")));
+    let mut arg: Vec<Value> = args.positional.iter().skip(1).cloned().collect();
+    arg.extend(keywords(keyword));
+    let config = &context.config;
+    let mut own = grains::collect(&Map::new());
+    own.set("id", config.id.as_str());
+    let ctx = Context {
+        id: config.id.clone(),
+        grains: Arc::new(own),
+        pillar: Arc::default(),
+        opts: config.as_map(),
+        cachedir: config.cachedir.clone(),
+        job: None,
+    };
+    let outcome = job::guarded(&ctx, fun, &arg, &[]);
+    match outcome.fault {
+        // Stock returns this sentence, and is content.
+        Some(Fault::Missing(_)) => {
+            context.run.retcode = 1;
+            Ok(Value::from(format!("'{fun}' is not available.")).into())
+        }
+        Some(fault) => Err(RunError::Raised(
+            class(&fault).into(),
+            fault.message().into(),
+        )),
+        None => {
+            context.run.retcode = outcome.retcode;
+            Ok(outcome.ret.into())
+        }
+    }
+}
+
+fn class(fault: &Fault) -> &str {
+    match fault {
+        Fault::Missing(_) | Fault::Command(_) => "CommandExecutionError",
+        Fault::CommandNotFound(_) => "CommandNotFoundError",
+        Fault::Invocation(_) => "SaltInvocationError",
+        Fault::Type(_) => "TypeError",
+        Fault::Raised(class, _) => class,
+    }
+}
+
+fn execute(context: &mut RunContext, args: &Args) -> Result<Ran, RunError> {
+    let mut arg = match args.get(2, "arg") {
+        None => Vec::new(),
+        Some(Value::Array(items)) => items.clone(),
+        Some(other) => vec![other.clone()],
+    };
+    match args.get(7, "kwarg") {
+        None => {}
+        Some(Value::Map(map)) => arg.extend(keywords(map.clone())),
+        Some(_) => return Err(invalid("kwarg is a map")),
+    }
+    let text = |at, name| args.text(at, name).unwrap_or_default();
+    let job = Job {
+        fun: args.get(1, "fun").cloned().unwrap_or_default(),
+        arg,
+        tgt: args.get(0, "tgt").cloned().unwrap_or_default(),
+        tgt_type: args.text(4, "tgt_type").unwrap_or_else(|| "glob".into()),
+        ret: text(5, "ret"),
+        jid: text(6, "jid"),
+        kwargs: beyond(args),
+    };
+    let times = Patient {
+        timeout: args.int(3, "timeout").and_then(|n| u64::try_from(n).ok()),
+        gather_job_timeout: None,
+    };
+    let mut out = Map::new();
+    for (id, outcome) in ask(context, job, times)? {
+        if let Outcome::Returned(load) = outcome {
+            out.set(id, load.get("return").cloned());
+        }
+    }
+    Ok(Value::Map(out).into())
+}
+
+/// Keywords that go to the master with the job: `delimiter`, `metadata`, `ret_config`, ...
+fn beyond(args: &Args) -> Map {
+    const OWN: &[&str] = &[
+        "tgt", "fun", "arg", "timeout", "tgt_type", "ret", "jid", "kwarg",
+    ];
+    args.keyword
+        .iter()
+        .filter(|(k, _)| k.as_str().is_some_and(|k| !OWN.contains(&k)))
+        .cloned()
+        .collect()
+}

@@ -1,0 +1,421 @@
+//! `key.*`: the keys of the minions and of the master (`salt/wheel/key.py`).
+
+use super::{Function, WheelContext};
+use crate::client::keys::{
+    FingerForm, Keys, Selection, SignatureOptions, Texts, generate_pair, make_signature,
+};
+use crate::client::runner::{Args, RunError, as_text};
+use crate::config::MasterConfig;
+use crate::crypto::{HashType, PrivateKey, finger};
+use crate::store::keys::{KeyState, KeyStore, plain_text};
+use crate::wire::ids::MinionId;
+use crate::wire::{Map, Value};
+use std::path::PathBuf;
+
+/// Fewest bits of a new key pair, and most: each doubling takes eight times as long.
+const KEYSIZE: std::ops::RangeInclusive<i64> = 2048..=8192;
+
+pub(super) const FUNCTIONS: &[Function] = &[
+    Function {
+        name: "key.list",
+        args: &["match"],
+        doc: "Ids of one state: acc, pre or un, rej, den, or all.",
+        run: list,
+    },
+    Function {
+        name: "key.list_all",
+        args: &[],
+        doc: "Ids of all states and the master's own key files.",
+        run: |context, _| Ok(Value::Map(all(&Keys::new(context.config))?)),
+    },
+    Function {
+        name: "key.name_match",
+        args: &["match"],
+        doc: "Ids that match a glob or a comma list of globs, by state.",
+        run: name_match,
+    },
+    Function {
+        name: "key.glob_match",
+        args: &["match"],
+        doc: "As key.name_match.",
+        run: name_match,
+    },
+    Function {
+        name: "key.accept",
+        args: &["match", "?include_rejected", "?include_denied"],
+        doc: "Accepts the keys that match.",
+        run: |context, args| change(context, args, Change::Accept, Named::Glob),
+    },
+    Function {
+        name: "key.accept_dict",
+        args: &["match", "?include_rejected", "?include_denied"],
+        doc: "Accepts the keys of a map of state and ids.",
+        run: |context, args| change(context, args, Change::Accept, Named::Map),
+    },
+    Function {
+        name: "key.reject",
+        args: &["match", "?include_accepted", "?include_denied"],
+        doc: "Rejects the keys that match.",
+        run: |context, args| change(context, args, Change::Reject, Named::Glob),
+    },
+    Function {
+        name: "key.reject_dict",
+        args: &["match", "?include_accepted", "?include_denied"],
+        doc: "Rejects the keys of a map of state and ids.",
+        run: |context, args| change(context, args, Change::Reject, Named::Map),
+    },
+    Function {
+        name: "key.delete",
+        args: &["match"],
+        doc: "Deletes the keys that match, in every state.",
+        run: |context, args| change(context, args, Change::Delete, Named::Glob),
+    },
+    Function {
+        name: "key.delete_dict",
+        args: &["match"],
+        doc: "Deletes the keys of a map of state and ids.",
+        run: |context, args| change(context, args, Change::Delete, Named::Map),
+    },
+    Function {
+        name: "key.print",
+        args: &["match"],
+        doc: "The texts of the keys that match.",
+        run: |context, args| {
+            let keys = Keys::new(context.config);
+            Ok(texts(keys.texts(&keys.select(&globs(args)?)?)?))
+        },
+    },
+    Function {
+        name: "key.finger",
+        args: &["match", "?hash_type"],
+        doc: "The fingerprints of the keys that match, the master's own among them.",
+        run: fingers,
+    },
+    Function {
+        name: "key.finger_master",
+        args: &["?hash_type"],
+        doc: "The fingerprint of the master's public key: what minions take as master_finger.",
+        run: finger_master,
+    },
+    Function {
+        name: "key.master_key_str",
+        args: &[],
+        doc: "The text of the master's public key.",
+        run: |context, _| {
+            let text = master_pub(context.config)?;
+            Ok(local(text))
+        },
+    },
+    Function {
+        name: "key.gen",
+        args: &["?id_", "?keysize"],
+        doc: "A new key pair, which is kept nowhere.",
+        run: |_, args| Ok(Value::Map(pair(args.int(1, "keysize"))?)),
+    },
+    Function {
+        name: "key.gen_accept",
+        args: &["id_", "?keysize", "?force"],
+        doc: "A new key pair whose public key is accepted under that id; nothing if the id has a key, unless force.",
+        run: gen_accept,
+    },
+    Function {
+        name: "key.gen_keys",
+        args: &["?keydir", "?keyname", "?keysize", "?user"],
+        doc: "Makes a key pair below pki_dir and gives its fingerprint.",
+        run: gen_keys,
+    },
+    Function {
+        name: "key.gen_signature",
+        args: &["priv", "pub", "signature_path", "?auto_create", "?keysize"],
+        doc: "Signs the master's public key; the paths lie below pki_dir.",
+        run: gen_signature,
+    },
+];
+
+fn invalid(why: impl Into<String>) -> RunError {
+    RunError::Raised("SaltInvocationError".into(), why.into())
+}
+
+/// `match`: a glob, a comma list of globs, or a list.
+fn globs(args: &Args) -> Result<String, RunError> {
+    match args.get(0, "match") {
+        Some(Value::Array(items)) => {
+            let all: Vec<String> = items.iter().filter_map(as_text).collect();
+            Ok(all.join(","))
+        }
+        Some(other) => as_text(other).ok_or_else(|| invalid("match is a text or a list")),
+        None => Err(invalid("match is a text or a list")),
+    }
+}
+
+fn ids(selection: &Selection) -> Map {
+    selection
+        .iter()
+        .map(|(state, ids)| {
+            let ids: Vec<Value> = ids.iter().map(Value::from).collect();
+            (state.dir(), Value::from(ids))
+        })
+        .collect()
+}
+
+fn all(keys: &Keys) -> Result<Map, RunError> {
+    let mut out = ids(&keys.list_all()?);
+    out.set("local", keys.local_names()?);
+    Ok(out)
+}
+
+fn list(context: &WheelContext, args: &Args) -> Result<Value, RunError> {
+    let keys = Keys::new(context.config);
+    let word = globs(args)?;
+    let starts = |prefix: &str| word.starts_with(prefix);
+    let state = match () {
+        () if starts("acc") => KeyState::Accepted,
+        () if starts("pre") || starts("un") => KeyState::Pending,
+        () if starts("rej") => KeyState::Rejected,
+        () if starts("den") => KeyState::Denied,
+        () if starts("all") => return Ok(Value::Map(all(&keys)?)),
+        () => return Ok(Value::Map(Map::new())),
+    };
+    Ok(Value::Map(ids(&vec![(state, keys.list(state)?)])))
+}
+
+fn name_match(context: &WheelContext, args: &Args) -> Result<Value, RunError> {
+    let keys = Keys::new(context.config);
+    Ok(Value::Map(ids(&keys.select(&globs(args)?)?)))
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Change {
+    Accept,
+    Reject,
+    Delete,
+}
+
+/// How `match` names keys.
+#[derive(Clone, Copy, PartialEq)]
+enum Named {
+    Glob,
+    Map,
+}
+
+fn change(
+    context: &WheelContext,
+    args: &Args,
+    change: Change,
+    named: Named,
+) -> Result<Value, RunError> {
+    let mut keys = Keys::new(context.config);
+    let chosen = match named {
+        Named::Glob => keys.select(&globs(args)?)?,
+        Named::Map => from_map(args)?,
+    };
+    let (second, third) = (args.get(1, ""), args.get(2, "include_denied"));
+    let also = |name: &str| args.keyword.get(name).or(second).is_some_and(Value::truthy);
+    let takes = |state: KeyState| match (change, state) {
+        (Change::Delete, _) => true,
+        (_, KeyState::Pending) => true,
+        (Change::Accept, KeyState::Rejected) => also("include_rejected"),
+        (Change::Reject, KeyState::Accepted) => also("include_accepted"),
+        (_, KeyState::Denied) => third.is_some_and(Value::truthy),
+        _ => false,
+    };
+    let selection: Selection = chosen
+        .iter()
+        .filter(|(state, _)| takes(*state))
+        .cloned()
+        .collect();
+    let changed = match change {
+        Change::Accept => keys.accept(&selection)?,
+        Change::Reject => keys.reject(&selection)?,
+        Change::Delete => keys.delete(&selection)?,
+    };
+    for (id, why) in &changed.invalid {
+        log::error!("Unable to accept invalid key for {id}: {why}");
+    }
+    if let Some((id, e)) = changed.failed.into_iter().next() {
+        return Err(RunError::Raised("OSError".into(), format!("{id}: {e}")));
+    }
+    if change != Change::Accept {
+        keys.forget_vanished(
+            &crate::client::keys::Changed {
+                done: changed.done,
+                ..Default::default()
+            },
+            &[],
+        )?;
+        if context.config.rotate_aes_key {
+            keys.request_rotation()?;
+        }
+    }
+    match named {
+        Named::Glob => Ok(Value::Map(ids(&keys.select(&globs(args)?)?))),
+        Named::Map => Ok(Value::Map(dict_match(&keys, &chosen)?)),
+    }
+}
+
+/// Where the ids of a map are now (`salt/key.py Key.dict_match`).
+fn dict_match(keys: &Keys, chosen: &Selection) -> Result<Map, RunError> {
+    let now = keys.list_all()?;
+    let mut out: Selection = Vec::new();
+    for id in chosen.iter().flat_map(|(_, ids)| ids) {
+        for state in [
+            KeyState::Accepted,
+            KeyState::Pending,
+            KeyState::Rejected,
+            KeyState::Denied,
+        ] {
+            if !now.iter().any(|(s, ids)| *s == state && ids.contains(id)) {
+                continue;
+            }
+            match out.iter_mut().find(|(s, _)| *s == state) {
+                Some((_, ids)) => ids.push(id.clone()),
+                None => out.push((state, vec![id.clone()])),
+            }
+        }
+    }
+    Ok(ids(&out))
+}
+
+fn from_map(args: &Args) -> Result<Selection, RunError> {
+    let Some(Value::Map(map)) = args.get(0, "match") else {
+        return Err(invalid(
+            "match is a map of state and ids, such as {minions_pre: [web1]}",
+        ));
+    };
+    let mut out = Selection::new();
+    for (state, listed) in map.iter() {
+        let state = KeyState::ALL.into_iter().find(|s| state.is_str(s.dir()));
+        let state = state.ok_or_else(|| {
+            invalid("a state is one of minions, minions_pre, minions_rejected, minions_denied")
+        })?;
+        let ids: Result<Vec<MinionId>, _> = listed.str_list().iter().map(|id| id.parse()).collect();
+        out.push((state, ids.map_err(|e| invalid(e.to_string()))?));
+    }
+    Ok(out)
+}
+
+fn texts(groups: Texts) -> Value {
+    let out: Map = groups
+        .into_iter()
+        .map(|(group, keys)| {
+            let keys: Map = keys.into_iter().collect();
+            (group, Value::Map(keys))
+        })
+        .collect();
+    Value::Map(out)
+}
+
+fn local(text: String) -> Value {
+    Value::Map(crate::map! {"local" => crate::map! {"master.pub" => text}})
+}
+
+fn hash(config: &MasterConfig, args: &Args, at: usize) -> Result<HashType, RunError> {
+    let name = args.text(at, "hash_type");
+    let name = name.as_deref().unwrap_or(&config.hash_type);
+    name.parse()
+        .map_err(|_| invalid(format!("{name:?} is no digest: use sha256 or sha512")))
+}
+
+fn fingers(context: &WheelContext, args: &Args) -> Result<Value, RunError> {
+    let mut config = context.config.clone();
+    config.hash_type = hash(context.config, args, 1)?.name().to_owned();
+    let groups = Keys::new(&config).fingers(&globs(args)?, FingerForm::Body)?;
+    Ok(texts(groups))
+}
+
+fn master_pub(config: &MasterConfig) -> Result<String, RunError> {
+    Ok(plain_text(&std::fs::read(
+        config.pki_dir.join("master.pub"),
+    )?))
+}
+
+fn finger_master(context: &WheelContext, args: &Args) -> Result<Value, RunError> {
+    let hash = hash(context.config, args, 0)?;
+    Ok(local(finger(&master_pub(context.config)?, hash)))
+}
+
+fn bits(wanted: Option<i64>) -> Result<u32, RunError> {
+    let wanted = wanted.unwrap_or(2048).max(*KEYSIZE.start());
+    u32::try_from(wanted)
+        .ok()
+        .filter(|_| KEYSIZE.contains(&wanted))
+        .ok_or_else(|| invalid(format!("keysize is at most {}", KEYSIZE.end())))
+}
+
+fn pair(keysize: Option<i64>) -> Result<Map, RunError> {
+    let key = PrivateKey::generate(bits(keysize)? as usize)
+        .map_err(|e| RunError::Unknown(e.to_string()))?;
+    Ok(crate::map! {"priv" => key.to_pem().as_str(), "pub" => key.public().to_pem()})
+}
+
+fn gen_accept(context: &WheelContext, args: &Args) -> Result<Value, RunError> {
+    let id: MinionId = args
+        .text(0, "id_")
+        .unwrap_or_default()
+        .parse()
+        .map_err(|e| invalid(format!("{e}")))?;
+    let store = KeyStore::new(&context.config.pki_dir);
+    if store.get(KeyState::Accepted, &id)?.is_some() && !args.flag(2, "force") {
+        return Ok(Value::Map(Map::new()));
+    }
+    let pair = pair(args.int(1, "keysize"))?;
+    store.create_dir(KeyState::Accepted)?;
+    store.put(KeyState::Accepted, &id, pair.str("pub").unwrap_or_default())?;
+    Ok(Value::Map(pair))
+}
+
+/// A path from the wire: below `pki_dir`, and no link on the way that leads out.
+fn below_pki(config: &MasterConfig, text: &str) -> Result<PathBuf, RunError> {
+    let pki = &config.pki_dir;
+    let path = pki.join(text);
+    let inside = path.strip_prefix(pki).is_ok_and(|rest| {
+        rest.components()
+            .all(|c| matches!(c, std::path::Component::Normal(_)))
+    });
+    let parent = path.ancestors().find(|a| a.exists());
+    let real = |p: &std::path::Path| p.canonicalize().ok();
+    let stays = match (parent.and_then(real), real(pki)) {
+        (Some(parent), Some(pki)) => parent.starts_with(pki),
+        _ => false,
+    };
+    match inside && stays {
+        true => Ok(path),
+        false => Err(invalid(format!(
+            "{text:?} is not below pki_dir; use halite-key on the master's host for other directories"
+        ))),
+    }
+}
+
+fn gen_keys(context: &WheelContext, args: &Args) -> Result<Value, RunError> {
+    let config = context.config;
+    let dir = match args.text(0, "keydir") {
+        Some(dir) => below_pki(config, &dir)?,
+        None => config.pki_dir.clone(),
+    };
+    let name = args.text(1, "keyname").unwrap_or_else(|| "minion".into());
+    let size = args.int(2, "keysize").unwrap_or(config.keysize.into());
+    generate_pair(config, &dir, &name, bits(Some(size))?)
+        .map(Value::from)
+        .map_err(|e| RunError::Unknown(e.to_string()))
+}
+
+fn gen_signature(context: &WheelContext, args: &Args) -> Result<Value, RunError> {
+    let config = context.config;
+    let path = |at, name| match args.text(at, name).filter(|t| !t.is_empty()) {
+        None => Ok(String::new()),
+        Some(text) => below_pki(config, &text).map(|p| p.to_string_lossy().into_owned()),
+    };
+    let size = args.int(4, "keysize").unwrap_or(config.keysize.into());
+    let options = SignatureOptions {
+        private: path(0, "priv")?,
+        public: path(1, "pub")?,
+        directory: path(2, "signature_path")?,
+        create: args.flag(3, "auto_create"),
+        bits: bits(Some(size))?,
+    };
+    match make_signature(config, &options) {
+        Ok(made) => Ok(made.into()),
+        Err(crate::client::keys::KeyPairError::Missing(text)) => Ok(text.into()),
+        Err(e) => Err(RunError::Unknown(e.to_string())),
+    }
+}

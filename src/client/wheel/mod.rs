@@ -1,0 +1,116 @@
+//! Wheel functions: keys, configuration and files of the master, for clients that ask through
+//! the master (`salt/wheel/`; reference `salt-local.md` 10.2).
+//!
+//! One table of functions; a name that is not in it does not exist. A worker of the master
+//! runs them itself, so that the result is the answer.
+
+mod config;
+mod files;
+mod key;
+mod other;
+mod roots;
+
+use super::runner::{Args, RunError};
+use super::runner::{RunBus, keep};
+use crate::config::{MasterConfig, SaltSeries};
+use crate::master::functions::Call;
+use crate::wire::{Map, Value};
+
+/// What wheel functions work with.
+pub struct WheelContext<'a> {
+    /// The master's configuration.
+    pub config: &'a MasterConfig,
+}
+
+/// A wheel function.
+pub struct Function {
+    /// `module.function`.
+    pub name: &'static str,
+    /// Arguments, in the form of [`super::runner::Function::args`].
+    pub args: &'static [&'static str],
+    /// What it does.
+    pub doc: &'static str,
+    run: fn(&WheelContext, &Args) -> Result<Value, RunError>,
+}
+
+impl Function {
+    /// The arguments as shown to a user.
+    pub fn usage(&self) -> String {
+        super::runner::usage(self.args)
+    }
+}
+
+/// Every wheel function.
+pub fn functions() -> impl Iterator<Item = &'static Function> {
+    [
+        config::FUNCTIONS,
+        other::FUNCTIONS,
+        files::FUNCTIONS,
+        key::FUNCTIONS,
+    ]
+    .into_iter()
+    .flatten()
+}
+
+/// Finds a function by name.
+pub fn find(name: &str) -> Option<&'static Function> {
+    functions().find(|f| f.name == name)
+}
+
+/// Runs a function by name.
+///
+/// # Errors
+/// There is none of that name, the arguments do not fit, or it fails.
+pub fn run(config: &MasterConfig, name: &str, args: &Args) -> Result<Value, RunError> {
+    let function = find(name).ok_or_else(|| super::runner::not_available(name))?;
+    args.check(function.name, function.args)?;
+    (function.run)(&WheelContext { config }, args)
+}
+
+/// Runs a call with its events `salt/wheel/<jid>/new` and `ret` and its record in the job cache;
+/// gives what the client is answered under `data` beside the names of the call.
+///
+/// The fields of events differ: 3008 fires them where the function runs, older series where the
+/// request is handled (`salt/client/mixins.py SyncClientMixin.low`, `salt/master.py ClearFuncs.wheel`).
+pub fn answer(config: &MasterConfig, call: &Call) -> Map {
+    let mut bus = RunBus::open(config, "wheel", &call.jid);
+    let newer = config.salt_series == SaltSeries::S3008;
+    let mut data = crate::map! {"fun" => format!("wheel.{}", call.fun), "jid" => &call.jid};
+    if !newer {
+        data.set("tag", format!("salt/wheel/{}", call.jid));
+    }
+    data.set("user", call.user.as_str());
+    let declared = find(&call.fun).map_or(&[][..], |f| f.args);
+    let mut fire = |what: &str, data: &mut Map| {
+        data.set("_stamp", halite_ipc::stamp_now(bus.stamp()));
+        bus.fire(what, data);
+    };
+    let result = match Args::from_low(call.low.clone(), declared) {
+        Err(e) => Err(RunError::from(e)),
+        Ok(args) => {
+            if newer {
+                data.set("fun_args", args.to_value());
+            }
+            fire("new", &mut data);
+            run(config, &call.fun, &args)
+        }
+    };
+    let success = result.is_ok();
+    let value = result.unwrap_or_else(|e| {
+        log::info!("the wheel function {:?} failed: {e}", call.fun);
+        e.event_text("wheel", &call.fun).into()
+    });
+    data.set("return", value.clone());
+    data.set("success", success);
+    fire("ret", &mut data);
+    let mut answer = crate::map! {"return" => value, "success" => success};
+    if !newer {
+        answer.set("_stamp", data.get("_stamp").cloned());
+    }
+    let jobs = crate::store::open::job_store(config);
+    keep(config, &jobs, &call.jid, data);
+    answer
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,145 @@
+//! Wheel functions on a directory of their own.
+
+use super::*;
+use std::path::Path;
+
+fn config(dir: &Path, more: Map) -> MasterConfig {
+    let mut options = crate::map! {
+        "root_dir" => dir.to_string_lossy().into_owned(), "log_file" => "/log",
+    };
+    options.0.extend(more.0);
+    let conf = dir.join("etc/halite");
+    std::fs::create_dir_all(&conf).unwrap();
+    MasterConfig::from_map(options, &conf).unwrap()
+}
+
+fn call(config: &MasterConfig, name: &str, args: Vec<Value>) -> Result<Value, RunError> {
+    let args = Args {
+        positional: args,
+        keyword: Map::new(),
+    };
+    run(config, name, &args)
+}
+
+#[test]
+fn names_are_unique_and_have_docs() {
+    let names: Vec<_> = functions().map(|f| f.name).collect();
+    let mut unique = names.clone();
+    unique.sort_unstable();
+    unique.dedup();
+    assert_eq!(unique.len(), names.len());
+    assert!(functions().all(|f| f.doc.ends_with('.') && f.name.contains('.')));
+}
+
+#[test]
+fn an_unknown_function_is_an_answer() {
+    let dir = tempfile::tempdir().unwrap();
+    let config = config(dir.path(), Map::new());
+    let call = Call {
+        fun: "no.such".into(),
+        low: Map::new(),
+        jid: "20261121092637195592".parse().unwrap(),
+        user: "root".into(),
+    };
+    let answer = answer(&config, &call);
+    assert_eq!(answer.get("success"), Some(&Value::Bool(false)));
+    let text = answer.str("return").unwrap();
+    assert!(text.contains("'no.such' is not available."), "{text}");
+}
+
+#[test]
+fn pillar_is_written_below_its_root_only() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path().join("pillar");
+    let roots = crate::map! {"base" => vec![root.to_string_lossy().into_owned()]};
+    let config = config(dir.path(), crate::map! {"pillar_roots" => roots});
+    let write = |path: &str| {
+        let args = vec!["x: 1\n".into(), path.into()];
+        call(&config, "pillar_roots.write", args)
+    };
+    let wrote = write("a/b.sls").unwrap();
+    let full = root.join("a/b.sls");
+    assert!(wrote.is_str(&format!("Wrote data to file {}", full.display())));
+    assert_eq!(std::fs::read(&full).unwrap(), b"x: 1\n");
+    assert!(write("../evil").unwrap().is_str("Invalid path: ../evil"));
+    let outside = dir.path().join("evil");
+    let absolute = write(&outside.to_string_lossy()).unwrap();
+    assert!(absolute.as_str().unwrap().contains("is not relative"));
+    std::os::unix::fs::symlink(dir.path(), root.join("out")).unwrap();
+    assert!(write("out/evil").is_err());
+    assert!(!outside.exists());
+    let read = call(&config, "pillar_roots.read", vec!["a/b.sls".into()]).unwrap();
+    let expected = crate::map! {full.to_string_lossy().into_owned() => "x: 1\n"};
+    assert_eq!(read, Value::from(vec![Value::Map(expected)]));
+    let read = call(&config, "pillar_roots.read", vec!["../log".into()]).unwrap();
+    assert_eq!(read, Value::from(Vec::<Value>::new()));
+}
+
+#[test]
+fn configuration_files_have_plain_names() {
+    let dir = tempfile::tempdir().unwrap();
+    let config = config(dir.path(), Map::new());
+    let write = |name: &str| {
+        let content = Value::Map(crate::map! {"timeout" => 7});
+        call(&config, "config.update_config", vec![name.into(), content]).unwrap()
+    };
+    assert!(write("web").is_str("Wrote web.conf"));
+    let path = dir.path().join("etc/halite/master.d/web.conf");
+    assert_eq!(std::fs::read_to_string(path).unwrap(), "timeout: 7\n");
+    for bad in ["../x", "/etc/x", "a/b", "", ".x"] {
+        assert!(write(bad).is_str("Invalid path"), "{bad:?}");
+    }
+    let set = |key: &str, value: Value| call(&config, "config.apply", vec![key.into(), value]);
+    set("timeout", 9.into()).unwrap();
+    assert!(set("worker_threads", 0.into()).is_err());
+    let text = std::fs::read_to_string(dir.path().join("etc/halite/master")).unwrap();
+    assert_eq!(text, "timeout: 9\n");
+}
+
+#[test]
+fn keys_change_their_state() {
+    let dir = tempfile::tempdir().unwrap();
+    let config = config(dir.path(), crate::map! {"salt_series" => "3006"});
+    let pair = call(&config, "key.gen_accept", vec!["web1".into()]).unwrap();
+    assert!(
+        pair.as_map()
+            .unwrap()
+            .str("pub")
+            .unwrap()
+            .contains("PUBLIC KEY")
+    );
+    let again = call(&config, "key.gen_accept", vec!["web1".into()]).unwrap();
+    assert_eq!(again, Value::Map(Map::new()), "a key that is there stays");
+    let ids = |ids: &[&str]| Value::from(ids.iter().map(|i| (*i).into()).collect::<Vec<Value>>());
+    let listed = call(&config, "key.list", vec!["acc".into()]).unwrap();
+    assert_eq!(
+        listed,
+        Value::Map(crate::map! {"minions" => ids(&["web1"])})
+    );
+    let args = |positional: Vec<Value>| Args {
+        positional,
+        keyword: Map::new(),
+    };
+    let none = run(&config, "key.reject", &args(vec!["web*".into()])).unwrap();
+    assert_eq!(none, Value::Map(crate::map! {"minions" => ids(&["web1"])}));
+    let gone = run(
+        &config,
+        "key.reject",
+        &args(vec!["web*".into(), true.into()]),
+    )
+    .unwrap();
+    assert_eq!(
+        gone,
+        Value::Map(crate::map! {"minions_rejected" => ids(&["web1"])})
+    );
+    let chosen = Value::Map(crate::map! {"minions_rejected" => ids(&["web1"])});
+    let back = args(vec![chosen.clone(), true.into()]);
+    let back = run(&config, "key.accept_dict", &back).unwrap();
+    assert_eq!(back, Value::Map(crate::map! {"minions" => ids(&["web1"])}));
+    let gone = run(&config, "key.delete", &args(vec!["*".into()])).unwrap();
+    assert_eq!(gone, Value::Map(Map::new()));
+    for bad in ["/tmp", "../.."] {
+        let made = call(&config, "key.gen_keys", vec![bad.into()]);
+        assert!(made.unwrap_err().to_string().contains("not below pki_dir"));
+    }
+}

@@ -1,0 +1,124 @@
+//! `runner` and `wheel`: functions of the master for a client that proves who it is
+//! (`salt/master.py ClearFuncs.runner`, `wheel`; reference `salt-protocol.md` 7.3).
+//!
+//! A runner gets a process of its own and the answer goes out at once; a wheel function runs
+//! here and its result is the answer.
+
+use super::caller::{self, Kind};
+use super::context::Context;
+use crate::master::functions::{Call, RUNNER_ROLE};
+use crate::master::roles::RoleError;
+use crate::sys::process::RoleSpec;
+use crate::sys::slots::{Slot, Slots};
+use crate::wire::{Map, Value};
+use std::process::Child;
+
+/// Directory below `sock_dir` with the slots of runners that were started.
+const STARTED: &str = ".runner-tickets";
+/// Longest name of a function; the longest of Salt's has 40 letters.
+const LONGEST_NAME: usize = 100;
+
+/// The processes of runners that this worker started.
+#[derive(Default)]
+pub(super) struct Runners(Vec<(Child, Slot)>);
+
+impl Runners {
+    /// Forgets those that have ended, so that no zombie stays.
+    pub fn reap(&mut self) {
+        self.0
+            .retain_mut(|(child, _)| matches!(child.try_wait(), Ok(None)));
+    }
+}
+
+/// Handles one request of either kind.
+pub(super) fn request(worker: &mut Context, kind: Kind, mut load: Map) -> Result<Value, RoleError> {
+    let caller = match caller::prove(worker, kind, &mut load) {
+        Ok(caller) => caller,
+        Err(error) => return Ok(refusal(error)),
+    };
+    let fun = load.str("fun").unwrap_or_default().to_owned();
+    if fun.is_empty() || fun.len() > LONGEST_NAME {
+        let why = "the request names no function";
+        return Ok(refusal(caller::error("SaltInvocationError", why)));
+    }
+    let low = match kind {
+        Kind::Runner => match load.remove("kwarg") {
+            Some(Value::Map(low)) => low,
+            _ => Map::new(),
+        },
+        Kind::Wheel => load,
+    };
+    let call = Call {
+        fun,
+        low,
+        jid: worker.new_jid(),
+        user: caller.user,
+    };
+    match kind {
+        Kind::Runner => start(worker, &call),
+        Kind::Wheel => Ok(wheel(worker, &call)),
+    }
+}
+
+fn refusal(error: Map) -> Value {
+    Value::Map(crate::map! {"error" => error})
+}
+
+/// Starts the process of a runner; what it does is told by its events.
+fn start(worker: &mut Context, call: &Call) -> Result<Value, RoleError> {
+    worker.runners.reap();
+    let config = &worker.config;
+    let most = config
+        .runner_processes
+        .saturating_add(config.runner_queue_limit);
+    let Some(ticket) = Slots::new(config.sock_dir.join(STARTED), most).take()? else {
+        log::error!(
+            "the runner {:?} was refused: {most} are under way",
+            call.fun
+        );
+        let why = format!(
+            "{most} runners are under way, which is the most that runner_processes and runner_queue_limit allow; try again later"
+        );
+        return Ok(refusal(caller::error("SaltClientError", &why)));
+    };
+    let child = RoleSpec {
+        role: RUNNER_ROLE.to_owned(),
+        title: format!("halite-master Runner {} {}", plain(&call.fun), call.jid),
+        env: Vec::new(),
+    }
+    .spawn_detached(&call.to_bytes())?;
+    log::info!(
+        "user {} runs the runner {}, jid {}, process {}",
+        call.user,
+        plain(&call.fun),
+        call.jid,
+        child.id()
+    );
+    worker.runners.0.push((child, ticket));
+    Ok(Value::Map(crate::map! {
+        "tag" => format!("salt/run/{}", call.jid), "jid" => &call.jid,
+    }))
+}
+
+fn wheel(worker: &mut Context, call: &Call) -> Value {
+    let tag = format!("salt/wheel/{}", call.jid);
+    let mut data = crate::map! {
+        "fun" => format!("wheel.{}", call.fun), "jid" => &call.jid, "tag" => tag.as_str(),
+        "user" => call.user.as_str(),
+    };
+    let done = (worker.lent.wheel)(&worker.config, call);
+    log::info!(
+        "user {} ran the wheel function {}",
+        call.user,
+        plain(&call.fun)
+    );
+    data.0.extend(done.0);
+    Value::Map(crate::map! {"tag" => tag, "data" => data})
+}
+
+/// A name from the wire for the log and the process list.
+fn plain(fun: &str) -> String {
+    fun.chars()
+        .filter(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '_'))
+        .collect()
+}

@@ -1,0 +1,88 @@
+//! Who is connected: minions of which grains are cached and one of whose addresses has an
+//! established connection to the publish port (`salt/utils/minions.py CkMinions.connected_ids`).
+//!
+//! As in Salt, minions behind one address cannot be told apart, and a minion whose grains are
+//! not cached is never seen.
+
+use super::minions::MinionCache;
+use crate::config::MasterConfig;
+use crate::sys::net;
+use crate::wire::Value;
+use crate::wire::ids::MinionId;
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::net::IpAddr;
+
+/// Connected ids with the address each connects from, of all cached ones or of `subset`.
+///
+/// # Errors
+/// The cache cannot be listed.
+pub fn connected_ids(
+    config: &MasterConfig,
+    subset: Option<&[MinionId]>,
+) -> io::Result<BTreeMap<MinionId, IpAddr>> {
+    if !config.minion_data_cache {
+        return Ok(BTreeMap::new());
+    }
+    let cache = super::open::minion_cache(config);
+    let mut peers = net::peers(config.publish_port);
+    if peers.iter().any(IpAddr::is_loopback) {
+        // A minion on this host: its grains name the host's other addresses.
+        peers.retain(|address| !address.is_loopback());
+        peers.extend(net::own_addresses());
+    }
+    if peers.is_empty() {
+        return Ok(BTreeMap::new());
+    }
+    let ids = match subset {
+        Some(ids) => ids.to_vec(),
+        None => cache.ids()?,
+    };
+    Ok(among(&cache, ids, &peers))
+}
+
+fn among(
+    cache: &MinionCache,
+    ids: Vec<MinionId>,
+    peers: &BTreeSet<IpAddr>,
+) -> BTreeMap<MinionId, IpAddr> {
+    ids.into_iter()
+        .filter_map(|id| {
+            let data = cache.get(&id)?;
+            let address = ["ipv4", "ipv6"]
+                .iter()
+                .filter_map(|grain| data.grains.get(grain))
+                .flat_map(Value::str_list)
+                .filter_map(|text| text.parse::<IpAddr>().ok())
+                .find(|address| peers.contains(address))?;
+            Some((id, address))
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::minions::Layout;
+
+    #[test]
+    fn an_address_of_the_grains_counts() {
+        let dir = tempfile::tempdir().unwrap();
+        let cache = MinionCache::new(dir.path(), Layout::Split);
+        let list = |a: &str| Value::from(vec!["127.0.0.1".to_owned(), a.to_owned()]);
+        for (id, grains) in [
+            ("a", crate::map! {"ipv4" => list("10.0.0.2")}),
+            ("b", crate::map! {"ipv4" => list("10.0.0.3")}),
+            ("c", crate::map! {"ipv6" => list("fd00::7")}),
+            ("d", crate::map! {"ipv4" => "none of it"}),
+        ] {
+            cache
+                .store(&id.parse().unwrap(), &grains, &crate::wire::Map::new())
+                .unwrap();
+        }
+        let peers = ["10.0.0.2", "fd00::7"].map(|a| a.parse().unwrap());
+        let found = among(&cache, cache.ids().unwrap(), &BTreeSet::from(peers));
+        let ids: Vec<_> = found.keys().map(MinionId::as_str).collect();
+        assert_eq!(ids, ["a", "c"]);
+    }
+}

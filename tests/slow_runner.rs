@@ -1,0 +1,6 @@
+//! Runner and wheel functions beside stock Salt: every command starts a Python program.
+
+mod common;
+
+#[path = "runner/stock.rs"]
+mod stock;
