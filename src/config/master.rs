@@ -81,6 +81,9 @@ options! {
         ipc_write_buffer: u64 = "0";
         /// Bytes of the largest event.
         max_event_size: u64 = "1048576";
+        /// Address and port that tell Prometheus what this master does, at `/metrics` and `/healthz`; whoever can
+        /// connect can read. Empty: none.
+        metrics_address: String = "127.0.0.1:4507";
         /// Id of the master itself. Empty: the host name with `_master`.
         id: String = "''";
         /// Files read after this one, in the order of their names; a later value replaces an earlier one.

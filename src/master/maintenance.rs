@@ -8,6 +8,7 @@
 
 use super::events::Bus;
 use super::roles::{RoleError, Roles};
+use super::score::{self, Score};
 use crate::config::MasterConfig;
 use crate::crypto::KeyString;
 use crate::store::jobs::JobStore;
@@ -31,6 +32,8 @@ pub fn run(config: &MasterConfig, roles: &Roles, stop: &StopFlag) -> Result<(), 
     let mut bus = Bus::new(config);
     let dropfile = config.cachedir.join(".dfn");
     let mut rotated = Instant::now();
+    let mut score = Score::inherited("maintenance");
+    let (mut rotations, mut last) = (0u64, 0u64);
     let mut looped: Option<Instant> = None;
     roles.ready();
     while !stop.is_set() {
@@ -38,6 +41,7 @@ pub fn run(config: &MasterConfig, roles: &Roles, stop: &StopFlag) -> Result<(), 
         if take_dropfile(&dropfile, &config.id) || aged {
             rotate(&shared, &mut bus)?;
             rotated = Instant::now();
+            (rotations, last) = (rotations + 1, score::unix_now());
             if config.ping_on_rotate {
                 ping(config)?;
             }
@@ -47,6 +51,7 @@ pub fn run(config: &MasterConfig, roles: &Roles, stop: &StopFlag) -> Result<(), 
             looped = Some(Instant::now());
             expire(&jobs, config.keep_jobs_seconds);
         }
+        score.tick(|| crate::map! {"rotations" => rotations, "rotated" => last});
         pause(stop);
     }
     Ok(())

@@ -86,9 +86,7 @@ pub const TOPOLOGY: &[RoleInfo] = &[
         binds: "",
         connects: "master_event_pub.ipc, databases",
         owns: "copies of jobs and events (with master_job_cache, ext_job_cache or event_return)",
-        wanted: |config| {
-            !config.job_returners().is_empty() || !config.event_returners().is_empty()
-        },
+        wanted: |config| !config.job_returners().is_empty() || !config.event_returners().is_empty(),
     },
     RoleInfo {
         name: "metrics",

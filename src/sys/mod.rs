@@ -6,6 +6,7 @@ pub mod daemon;
 pub mod logging;
 pub mod net;
 pub mod process;
+pub mod scoreboard;
 pub mod shared;
 pub mod signals;
 pub mod slots;

@@ -11,6 +11,7 @@ mod cache;
 mod config;
 mod doc;
 mod event;
+mod fleet;
 mod jobs;
 mod launch;
 mod manage;
@@ -204,6 +205,7 @@ pub fn functions() -> impl Iterator<Item = &'static Function> {
         config::FUNCTIONS,
         doc::FUNCTIONS,
         event::FUNCTIONS,
+        fleet::FUNCTIONS,
         jobs::FUNCTIONS,
         manage::FUNCTIONS,
         queue::FUNCTIONS,

@@ -127,6 +127,12 @@ impl EventQueue {
         }
     }
 
+    /// Events that wait, and events that were lost.
+    pub fn state(&self) -> (usize, u64) {
+        let waiting = self.lock();
+        (waiting.events.len(), waiting.lost)
+    }
+
     /// Waits a moment for a write that is due; its events, or none.
     fn take(&self, ending: bool) -> Vec<Arc<Event>> {
         let mut waiting = self.lock();

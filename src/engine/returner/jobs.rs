@@ -8,7 +8,7 @@ use crate::store::open;
 use crate::sys::daemon::{make_dir, write_atomic};
 use crate::sys::signals::StopFlag;
 use crate::wire::ids::Jid;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::io;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -29,19 +29,27 @@ const NOTE: Duration = Duration::from_secs(5);
 /// and clocks are not exact.
 const MARGIN: Duration = Duration::from_secs(60);
 
-/// The job that an event is about (`salt/job/<jid>/new`, `salt/job/<jid>/ret/<id>`).
-pub fn jid_of(tag: &str) -> Option<Jid> {
-    let rest = tag.strip_prefix("salt/job/")?;
-    let (jid, kind) = rest.split_once('/')?;
-    if kind != "new" && !kind.starts_with("ret/") {
-        return None;
-    }
-    jid.parse().ok()
+/// A run of a runner or wheel function is kept so much later, at most, than its event is fired.
+const LATE: Duration = Duration::from_secs(2);
+
+/// The job that an event is about (`salt/job/<jid>/new`, `salt/job/<jid>/ret/<id>`,
+/// `salt/run/<jid>/ret`, `salt/wheel/<jid>/ret`), and whether the log may not know it yet.
+pub fn news_of(tag: &str) -> Option<(Jid, bool)> {
+    let (kind, rest) = tag.strip_prefix("salt/")?.split_once('/')?;
+    let (jid, what) = rest.split_once('/')?;
+    let late = match kind {
+        "job" if what == "new" || what.starts_with("ret/") => false,
+        "run" | "wheel" if what == "ret" => true,
+        _ => return None,
+    };
+    Some((jid.parse().ok()?, late))
 }
 
 #[derive(Default)]
 struct Pending {
     jobs: BTreeSet<Jid>,
+    /// To be looked at from that time on.
+    late: VecDeque<(Instant, Jid)>,
     /// Something may have been missed.
     look: bool,
 }
@@ -58,14 +66,24 @@ impl JobQueue {
         self.pending.lock().unwrap_or_else(|e| e.into_inner())
     }
 
-    /// There is something new about a job.
-    pub fn add(&self, jid: &Jid) {
+    /// There is something new about a job; if `late`, in a moment.
+    pub fn add(&self, jid: &Jid, late: bool) {
         let mut pending = self.lock();
-        if pending.jobs.len() >= MOST_JOBS {
+        if pending.jobs.len() + pending.late.len() >= MOST_JOBS {
             pending.jobs.clear();
+            pending.late.clear();
             pending.look = true;
         }
-        pending.jobs.insert(jid.clone());
+        match late {
+            false => drop(pending.jobs.insert(jid.clone())),
+            true => pending.late.push_back((Instant::now() + LATE, jid.clone())),
+        }
+    }
+
+    /// Jobs that wait.
+    pub fn len(&self) -> usize {
+        let pending = self.lock();
+        pending.jobs.len() + pending.late.len()
     }
 
     /// Events may have been missed.
@@ -74,7 +92,16 @@ impl JobQueue {
     }
 
     fn take(&self) -> Pending {
-        std::mem::take(&mut *self.lock())
+        let mut pending = self.lock();
+        let now = Instant::now();
+        while let Some((_, jid)) = pending.late.pop_front_if(|(due, _)| *due <= now) {
+            pending.jobs.insert(jid);
+        }
+        Pending {
+            jobs: std::mem::take(&mut pending.jobs),
+            late: VecDeque::new(),
+            look: std::mem::take(&mut pending.look),
+        }
     }
 }
 
@@ -247,14 +274,16 @@ mod tests {
 
     #[test]
     fn loads_and_returns_are_news() {
-        assert!(jid_of("salt/job/20261121092637195592/new").is_some());
-        assert!(jid_of("salt/job/20261121092637195592/ret/m").is_some());
+        let late = |tag: &str| news_of(tag).map(|(_, late)| late);
+        assert_eq!(late("salt/job/20261121092637195592/new"), Some(false));
+        assert_eq!(late("salt/job/20261121092637195592/ret/m"), Some(false));
+        assert_eq!(late("salt/run/20261121092637195592/ret"), Some(true));
         for other in [
             "salt/job/20261121092637195592/prog/m/1",
             "salt/job/x/new",
             "minion_start",
         ] {
-            assert!(jid_of(other).is_none(), "{other}");
+            assert!(late(other).is_none(), "{other}");
         }
     }
 
@@ -289,7 +318,7 @@ mod tests {
     fn too_many_jobs_mean_a_look_at_the_log() {
         let queue = JobQueue::default();
         for n in 0..MOST_JOBS as u32 + 1 {
-            queue.add(&Jid::from_time(1_800_000_000, n));
+            queue.add(&Jid::from_time(1_800_000_000, n), false);
         }
         let pending = queue.take();
         assert!(pending.look && pending.jobs.len() == 1);

@@ -23,7 +23,9 @@ mod sqlite;
 
 use crate::config::{MasterConfig, Returner};
 use crate::master::roles::{RoleError, Roles};
+use crate::master::score::Score;
 use crate::sys::signals::StopFlag;
+use crate::wire::Map;
 use events::EventQueue;
 use halite_ipc::Subscriber;
 use jobs::JobQueue;
@@ -57,11 +59,12 @@ pub fn run(config: &MasterConfig, roles: &Roles, stop: &StopFlag) -> Result<(), 
     roles.ready();
     let path = config.sock_dir.join("master_event_pub.ipc");
     let mut warned = false;
+    let mut score = Score::inherited("returner");
     while !stop.is_set() {
         match Subscriber::connect(&path) {
             Ok(bus) => {
                 warned = false;
-                writers.listen(bus, stop);
+                writers.listen(bus, &mut score, stop);
             }
             Err(e) if !warned => {
                 warned = true;
@@ -87,10 +90,11 @@ struct Writers {
 
 impl Writers {
     /// Hands on what the bus says until it goes away.
-    fn listen(&self, mut bus: Subscriber, stop: &StopFlag) {
+    fn listen(&self, mut bus: Subscriber, score: &mut Score, stop: &StopFlag) {
         // Whatever happened while nobody listened is found in the log.
         self.jobs.iter().for_each(|queue| queue.look_again());
         while !stop.is_set() {
+            score.tick(|| self.counters());
             let event = match bus.next(Some(Duration::from_millis(250))) {
                 Ok(Some(event)) => event,
                 Ok(None) => continue,
@@ -106,12 +110,23 @@ impl Writers {
             if event.tag == DROPPED {
                 self.jobs.iter().for_each(|queue| queue.look_again());
             }
-            if let Some(jid) = jobs::jid_of(&event.tag) {
-                self.jobs.iter().for_each(|queue| queue.add(&jid));
+            if let Some((jid, late)) = jobs::news_of(&event.tag) {
+                self.jobs.iter().for_each(|queue| queue.add(&jid, late));
             }
             let event = Arc::new(event);
             self.events.iter().for_each(|queue| queue.add(&event));
         }
+    }
+
+    fn counters(&self) -> Map {
+        let jobs: usize = self.jobs.iter().map(|queue| queue.len()).sum();
+        let (mut waiting, mut dropped) = (0, 0);
+        for queue in &self.events {
+            let (now, lost) = queue.state();
+            waiting += now;
+            dropped += lost;
+        }
+        crate::map! {"jobs" => jobs, "events" => waiting, "dropped" => dropped}
     }
 
     fn end(self) {
