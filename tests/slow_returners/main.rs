@@ -223,6 +223,10 @@ fn postgres_holds_jobs_and_events() {
         };
         eventually("lines of events", || lines() == 4);
 
+        if module == "pgjsonb" {
+            old_rows_go(&pg, &master);
+        }
+
         // Copied again from the beginning, nothing stands there twice.
         let reached = master
             .dir
@@ -262,4 +266,21 @@ fn postgres_holds_jobs_and_events() {
             }
         }
     }
+}
+
+/// What is old goes when the role begins; a job stays for its last return.
+fn old_rows_go(pg: &Postgres, master: &Master) {
+    pg.psql("INSERT INTO jids VALUES ('old', '{}'), ('half', '{}')");
+    pg.psql(
+        "INSERT INTO salt_returns SELECT 'f', j, '1', i, 'true', '{}', now() - a::interval \
+         FROM (VALUES ('old', 'a', '2 days'), ('half', 'a', '2 days'), ('half', 'b', '1 hour')) AS v (j, i, a)",
+    );
+    let role = master.role(" Returner").unwrap();
+    harness::send(role.pid, Signal::SIGKILL);
+    eventually("old rows are removed", || {
+        pg.count("SELECT count(*) FROM salt_returns WHERE fun = 'f'") == Some(1)
+    });
+    assert_eq!(pg.psql("SELECT jid FROM jids WHERE load = '{}'"), "half");
+    pg.psql("DELETE FROM jids WHERE jid = 'half'");
+    pg.psql("DELETE FROM salt_returns WHERE jid = 'half'");
 }

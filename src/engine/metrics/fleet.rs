@@ -11,12 +11,12 @@ use crate::wire::Value;
 use crate::wire::ids::{Jid, MinionId};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::IpAddr;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 /// How long figures are good: stores are not read for every scrape.
 const GOOD_FOR: Duration = Duration::from_secs(5);
-/// Jobs that were written to in this time are looked at.
-const RECENT: Duration = Duration::from_secs(600);
+/// Seconds: jobs that began since then are looked at.
+const RECENT: i64 = 600;
 
 /// The figures.
 #[derive(Debug, Default, PartialEq)]
@@ -132,8 +132,8 @@ impl FleetView {
     }
 
     fn waiting_jobs(&mut self) -> usize {
-        let since = SystemTime::now() - RECENT;
-        let recent = self.jobs.changed_since(since).unwrap_or_default();
+        let since = jiff::Timestamp::now().as_second() - RECENT;
+        let recent = self.jobs.begun_since(since).unwrap_or_default();
         let mut complete = BTreeSet::new();
         let mut waiting = 0;
         for jid in recent {

@@ -254,7 +254,7 @@ fn fleet(text: &mut Text, fleet: &Figures) {
     for (version, count) in &fleet.versions {
         text.sample(&[("version", version)], *count as f64);
     }
-    let help = "Jobs that were written to in the last ten minutes and miss returns.";
+    let help = "Jobs that began in the last ten minutes and miss returns.";
     text.one(
         "halite_jobs_waiting",
         Gauge,

@@ -7,6 +7,7 @@ use crate::store::jobs::{News, joblog::JobLog};
 use crate::store::open;
 use crate::sys::daemon::{make_dir, write_atomic};
 use crate::sys::signals::StopFlag;
+use crate::wire::Value;
 use crate::wire::ids::Jid;
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::io;
@@ -19,8 +20,14 @@ use std::time::{Duration, Instant, SystemTime};
 const MOST_JOBS: usize = 50_000;
 /// Jobs of which the place in the file is remembered; another is read from its beginning.
 const PLACES: usize = 20_000;
-/// Returns in one write.
+/// Returns, and octets of them, in one write.
 const BATCH: usize = 1000;
+const BATCH_OCTETS: u64 = 8 << 20;
+/// How often the log is looked through although no event was missed that one knows of: one that
+/// could not be fired is missed by nobody.
+const LOOK: Duration = Duration::from_secs(30);
+/// How often old rows are removed, where the database does not do so itself.
+const SWEEP: Duration = Duration::from_secs(3600);
 /// How often the queue is looked at: what came in meanwhile goes out together.
 const ROUND: Duration = Duration::from_millis(200);
 /// How often the point that all copies have reached is written down.
@@ -94,9 +101,9 @@ impl JobQueue {
     fn take(&self) -> Pending {
         let mut pending = self.lock();
         let now = Instant::now();
-        while let Some((_, jid)) = pending.late.pop_front_if(|(due, _)| *due <= now) {
-            pending.jobs.insert(jid);
-        }
+        let due = pending.late.partition_point(|(due, _)| *due <= now);
+        let late: Vec<Jid> = pending.late.drain(..due).map(|(_, jid)| jid).collect();
+        pending.jobs.extend(late);
         Pending {
             jobs: std::mem::take(&mut pending.jobs),
             late: VecDeque::new(),
@@ -114,6 +121,8 @@ pub fn start(
 ) -> (Arc<JobQueue>, JoinHandle<()>) {
     let queue = Arc::new(JobQueue::default());
     let dir = config.cachedir.join("returner");
+    // Rows that somebody wants moved elsewhere must not be removed here.
+    let archived = config.extra.get("archive_jobs").is_some_and(Value::truthy);
     let mut copier = Copier {
         queue: queue.clone(),
         log: open::job_store(config),
@@ -121,6 +130,13 @@ pub fn start(
         sink,
         returns,
         places: HashMap::new(),
+        looked: Instant::now(),
+        keep: if archived {
+            0
+        } else {
+            config.keep_jobs_seconds
+        },
+        swept: None,
         stop: stop.clone(),
     };
     let thread = std::thread::spawn(move || copier.run());
@@ -135,6 +151,10 @@ struct Copier {
     /// Octets of each job's file that are copied.
     places: HashMap<Jid, u64>,
     reached: Point,
+    looked: Instant,
+    /// Seconds for which jobs are kept; 0 is for ever.
+    keep: u64,
+    swept: Option<Instant>,
     stop: StopFlag,
 }
 
@@ -143,6 +163,9 @@ impl Copier {
         loop {
             let ending = self.stop.is_set();
             let began = SystemTime::now();
+            if self.looked.elapsed() >= LOOK {
+                self.queue.look_again();
+            }
             let pending = self.queue.take();
             let again = pending.look;
             match self.round(pending) {
@@ -158,31 +181,44 @@ impl Copier {
             if ending {
                 return;
             }
+            self.sweep();
             let pause = if again { Duration::ZERO } else { ROUND };
             nap(pause, &self.stop);
         }
+    }
+
+    /// Removes old rows, once in a while.
+    fn sweep(&mut self) {
+        let due = self.swept.is_none_or(|at| at.elapsed() >= SWEEP);
+        if !self.returns || self.keep == 0 || !due {
+            return;
+        }
+        self.swept = Some(Instant::now());
+        self.sink.expire(self.keep);
     }
 
     /// Copies what is new; whether all of it is written.
     fn round(&mut self, pending: Pending) -> io::Result<bool> {
         let mut jobs = pending.jobs;
         if pending.look {
+            self.looked = Instant::now();
             jobs.extend(self.log.changed_since(self.reached.search_from())?);
         }
         let mut batch: Vec<News> = Vec::new();
-        let mut rows = 0;
+        let (mut rows, mut octets) = (0, 0);
         for jid in jobs {
             let from = self.places.get(&jid).copied().unwrap_or(0);
             let Some(news) = self.log.news(&jid, from)? else {
                 continue;
             };
             rows += news.returns.len() + 1;
+            octets += news.end.saturating_sub(from);
             batch.push(news);
-            if rows >= BATCH {
+            if rows >= BATCH || octets >= BATCH_OCTETS {
                 if !self.write(std::mem::take(&mut batch)) {
                     return Ok(false);
                 }
-                rows = 0;
+                (rows, octets) = (0, 0);
             }
         }
         Ok(self.write(batch))

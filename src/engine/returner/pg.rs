@@ -168,7 +168,28 @@ impl Store for Pg {
             Ok(())
         })
     }
+
+    /// As `clean_old_jobs` of `pgjsonb` does, whose other half `postgres` does not have.
+    fn expire(&mut self, keep: u64) -> Result<(), SinkError> {
+        if self.schema == Schema::Text {
+            return Ok(());
+        }
+        let keep = keep as f64;
+        self.commit(|transaction| {
+            PURGE
+                .iter()
+                .try_for_each(|sql| transaction.execute(*sql, &[&keep]).map(drop))
+        })
+    }
 }
+
+/// Jobs go when the last of their returns is old, so that none is left without its load.
+const PURGE: [&str; 3] = [
+    "DELETE FROM jids j WHERE EXISTS (SELECT 1 FROM salt_returns r WHERE r.jid = j.jid) AND NOT EXISTS \
+     (SELECT 1 FROM salt_returns r WHERE r.jid = j.jid AND r.alter_time >= now() - make_interval(secs => $1))",
+    "DELETE FROM salt_returns WHERE alter_time < now() - make_interval(secs => $1)",
+    "DELETE FROM salt_events WHERE alter_time < now() - make_interval(secs => $1)",
+];
 
 /// Columns of returns.
 #[derive(Default)]

@@ -40,6 +40,11 @@ pub trait Store: Send {
 
     /// Keeps events.
     fn events(&mut self, events: &[Arc<Event>]) -> Result<(), SinkError>;
+
+    /// Removes what is older than so many seconds, where Salt's own module does.
+    fn expire(&mut self, _keep: u64) -> Result<(), SinkError> {
+        Ok(())
+    }
 }
 
 /// A store with the patience to write to it.
@@ -119,6 +124,13 @@ impl Sink {
                 self.attempt(right, store)
             }
             other => other,
+        }
+    }
+
+    /// Removes what is older than `keep` seconds; if that fails, the next time is soon enough.
+    pub fn expire(&mut self, keep: u64) {
+        if let Err(e) = self.store.expire(keep) {
+            self.say(&format!("old rows could not be removed: {e}"));
         }
     }
 

@@ -43,6 +43,19 @@ impl JobLog {
         Ok(out)
     }
 
+    /// Jobs that began at `since` (Unix seconds) or later, oldest first.
+    pub fn begun_since(&self, since: i64) -> io::Result<Vec<Jid>> {
+        let first = Jid::from_time(since.max(0), 0);
+        let slice = self.slice_name(&first);
+        let mut out = Vec::new();
+        for name in names(&self.dir)?.iter().filter(|n| n.as_str() >= slice) {
+            let jobs = names(&self.dir.join(name))?;
+            out.extend(jobs.iter().filter_map(|jid| jid.parse::<Jid>().ok()));
+        }
+        out.retain(|jid| *jid >= first);
+        Ok(out)
+    }
+
     /// What stands behind octet `from` of a job's file; `None` if the job is not there (any
     /// more). A record that is still being written is left for the next time.
     pub fn news(&self, jid: &Jid, from: u64) -> io::Result<Option<News>> {
@@ -133,7 +146,10 @@ mod tests {
         log.save_load(&jid, &Map::new(), &[], &[]).unwrap();
         let now = SystemTime::now();
         let past = now - Duration::from_secs(60);
-        assert_eq!(log.changed_since(past).unwrap(), [jid]);
+        assert_eq!(log.changed_since(past).unwrap(), vec![jid.clone()]);
+        let seconds = jiff::Timestamp::now().as_second();
+        assert_eq!(log.begun_since(seconds - 60).unwrap(), [jid]);
+        assert!(log.begun_since(seconds + 60).unwrap().is_empty());
         let future = now + Duration::from_secs(60);
         assert!(log.changed_since(future).unwrap().is_empty());
     }

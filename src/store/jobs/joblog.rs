@@ -58,8 +58,12 @@ impl JobLog {
         self
     }
 
+    pub(super) fn slice_name<'a>(&self, jid: &'a Jid) -> &'a str {
+        &jid.as_str()[..SLICE_DIGITS]
+    }
+
     fn slice(&self, jid: &Jid) -> PathBuf {
-        self.dir.join(&jid.as_str()[..SLICE_DIGITS])
+        self.dir.join(self.slice_name(jid))
     }
 
     pub(super) fn path(&self, jid: &Jid) -> PathBuf {
