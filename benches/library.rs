@@ -3,6 +3,7 @@
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
 use halite::crypto::{Backend, Crypticle, Encryption, KeyString, RsaPrivate, Signing};
+use halite::render::jinja::{Environment, Obj, Options};
 use halite::target::{Inventory, Target};
 use halite::wire::ids::MinionId;
 use halite::wire::msgpack::{self, Profile};
@@ -178,5 +179,29 @@ fn targets(c: &mut Criterion) {
     }
 }
 
-criterion_group!(benches, codec, crypticle, rsa, targets);
+/// A pillar of fifty items.
+fn templates(c: &mut Criterion) {
+    const SOURCE: &str = "{% macro item(n, o) %}\n  item{{ n }}:\n    port: {{ 8000 + n }}\n    \
+        {% if o.on %}on: true{% else %}on: false{% endif %}\n    hosts:\n    \
+        {%- for h in o.hosts %}\n      - {{ h }}.{{ domain }}{{ ',' if not loop.last }}\n    \
+        {%- endfor %}\n{% endmacro %}items:\n\
+        {% for i in items %}{{ item(loop.index, i) }}{% endfor %}";
+    let item = |n: i64| {
+        let hosts = vec![Value::from("web1"), Value::from("web2"), Value::from("db")];
+        Value::Map(halite::map! {"name" => format!("n{n}"), "on" => n % 2 == 0, "hosts" => hosts})
+    };
+    let items = Value::Array((0..50).map(item).collect());
+    let environment = Environment::new(Options::default());
+    let variables = || {
+        vec![
+            ("items".to_owned(), Obj::from(&items)),
+            ("domain".to_owned(), Obj::from("example.org")),
+        ]
+    };
+    c.bench_function("jinja 50 items", |b| {
+        b.iter(|| environment.render(black_box(SOURCE), "top.sls", variables()))
+    });
+}
+
+criterion_group!(benches, codec, crypticle, rsa, targets, templates);
 criterion_main!(benches);

@@ -28,6 +28,11 @@ missing_for_tests() {
     has redis-server || echo redis-server
     has setpriv || echo util-linux
     ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || has initdb || echo postgresql
+    # External authentication: an LDAP server of the tests' own, and PAM.
+    [ -x /usr/sbin/slapd ] || printf '%s\n' slapd ldap-utils
+    [ -e /etc/pam.d ] || printf '%s\n' libpam0g libpam-modules
+    has useradd || echo passwd
+    has pgrep || echo procps
 }
 
 # Installs Debian packages, or says what to install.

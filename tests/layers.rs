@@ -11,11 +11,11 @@ const LAYERS: &[&[&str]] = &[
     &["config"],
     &["target"],
     &["store"],
-    &["render"],
+    &["render", "schedule"],
     &["transport"],
     &["master", "minion"],
     &["client"],
-    &["engine", "gateway"],
+    &["engine", "gateway", "syndic"],
     &["cli"],
 ];
 

@@ -4,6 +4,7 @@
 //! decoder has an inverse, the round trip is checked as well.
 
 use halite::crypto::{Crypticle, KeyString};
+use halite::render::jinja::{Environment, Loaded, Loader, Obj, Options};
 use halite::target::{Kind, Subject, Target};
 use halite::wire::envelope::{Body, Envelope, check_id, clear_load, envelope_id, peek_cmd};
 use halite::wire::ids::{Jid, Tag};
@@ -25,6 +26,7 @@ pub const ALL: &[Entry] = &[
     ("target_compound", target_compound),
     ("parse_input", parse_input),
     ("return_load", return_load),
+    ("jinja", jinja),
 ];
 
 /// Key of the test vectors.
@@ -175,5 +177,53 @@ pub fn return_load(data: &[u8]) {
             key.as_str().is_none() || load.0[..n].iter().all(|(k, _)| k != key),
             "{key:?} twice"
         );
+    }
+}
+
+/// Templates of the fuzz target: those after the first zero octet, by number.
+struct Parts(Vec<String>);
+
+impl Loader for Parts {
+    fn load(&self, name: &str, _from: Option<&str>) -> Result<Option<Loaded>, String> {
+        let index: usize = name.parse().unwrap_or(usize::MAX);
+        Ok(self.0.get(index).map(|source| Loaded {
+            source: source.clone(),
+            ..Loaded::default()
+        }))
+    }
+}
+
+/// A template that may load others, run with little fuel and small limits.
+pub fn jinja(data: &[u8]) {
+    let text = String::from_utf8_lossy(data);
+    let parts: Vec<String> = text.split('\0').map(str::to_owned).collect();
+    let source = parts[0].clone();
+    let value = halite::map! {"a" => 1, "b" => "text", "c" => vec![Value::from("x"), Value::Nil]};
+    let variables = || -> Vec<(String, Obj)> {
+        vec![
+            ("d".to_owned(), Obj::from(&value)),
+            ("n".to_owned(), Obj::from(3)),
+            ("s".to_owned(), Obj::from("some text")),
+        ]
+    };
+    for strict in [true, false] {
+        let options = Options {
+            strict_undefined: strict,
+            trim_blocks: !strict,
+            lstrip_blocks: !strict,
+            autoescape: !strict,
+            line_statement_prefix: (!strict).then(|| "%".to_owned()),
+            line_comment_prefix: (!strict).then(|| "##".to_owned()),
+            fuel: 4000,
+            max_output: 1 << 16,
+            max_size: 1 << 14,
+            ..Options::default()
+        };
+        let loader = std::rc::Rc::new(Parts(parts.clone()));
+        let environment = Environment::new(options).with_loader(loader);
+        match environment.render(&source, "fuzz", variables()) {
+            Ok(output) => assert!(output.len() <= 1 << 16),
+            Err(error) => assert!(!error.salt_text().is_empty()),
+        }
     }
 }

@@ -7,6 +7,7 @@ use super::start::{self, start};
 use crate::config::{MinionConfig, load_minion};
 use crate::minion::ask::Stop;
 use crate::minion::channel::{Channel, Reply};
+use crate::minion::link::Link;
 use crate::minion::modules::{Context, Fault, Outcome, functions, proc};
 use crate::minion::session::Session;
 use crate::minion::{MinionError, all_grains, job};
@@ -151,6 +152,10 @@ fn call(options: &Options) -> Result<i32, MinionError> {
         opts: config.as_map(),
         cachedir: config.cachedir.clone(),
         job: Some(load.clone()),
+        master: match &master {
+            Some(connection) => connection.link()?,
+            None => Link::default(),
+        },
     };
     // Where the directory cannot be written, find_job does not see this call, and that is all.
     let noted =
@@ -307,6 +312,8 @@ fn show(
 
 /// The way to the master.
 struct Connection {
+    session: Arc<Session>,
+    stop: Stop,
     channel: Channel,
 }
 
@@ -325,8 +332,15 @@ impl Connection {
             return Err(interrupted());
         }
         Ok(Connection {
-            channel: Channel::new(&session, stop)?,
+            channel: Channel::new(&session, stop.clone())?,
+            session,
+            stop,
         })
+    }
+
+    /// A way for the function that is called.
+    fn link(&self) -> Result<Link, MinionError> {
+        Ok(Link::over(Channel::new(&self.session, self.stop.clone())?))
     }
 
     fn pillar(&mut self, grains: &Map) -> Result<Map, MinionError> {

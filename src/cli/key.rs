@@ -1,19 +1,25 @@
 //! `halite-key`: manages the keys of minions, as `salt-key` does (reference `salt-local.md` 6).
 
 mod options;
+mod remote;
 mod show;
 
 use super::common::{LogSettings, fail};
 use crate::client::keys::{
     Changed, KeyPairError, Keys, Selection, SignatureOptions, generate_pair, make_signature,
 };
+use crate::client::local::calling_user;
 use crate::config::{MasterConfig, load_master};
+use crate::store::audit::{AuditLog, Decision};
 use crate::store::keys::KeyState;
 use crate::sys::process::{drop_privileges, user_name};
+use crate::wire::Value;
 pub(super) use options::command;
 use options::{Action, Options};
+use remote::Store;
 use show::Screen;
 use std::io::{self, BufRead};
+use std::path::Path;
 
 /// Exit status when the account of `--user` does not exist, as Salt's.
 const EXIT_NO_USER: i32 = 67;
@@ -28,13 +34,16 @@ pub fn run() -> i32 {
         Ok(config) => config,
         Err(e) => return fail(e, 1),
     };
-    if let Err((why, status)) = become_user(&options, &config) {
+    if !options.auth.wanted()
+        && let Err((why, status)) = become_user(&options, &config)
+    {
         return fail(why, status);
     }
     options.common.start_log(&LogSettings {
         level: &config.log_level,
         file_level: config.log_level_logfile.as_deref(),
-        file: Some(&config.key_logfile),
+        // The log file belongs to the master's account.
+        file: (!options.auth.wanted()).then_some(config.key_logfile.as_str()),
         console: (&config.log_fmt_console, &config.log_datefmt),
         logfile: (&config.log_fmt_logfile, &config.log_datefmt_logfile),
     });
@@ -45,10 +54,17 @@ pub fn run() -> i32 {
         Ok(screen) => screen,
         Err(why) => return fail(why, super::common::EXIT_USAGE),
     };
+    let keys = match options.auth.wanted() {
+        false => Store::Here(Box::new(Keys::new(&config))),
+        true => match options.auth.client(config.clone()) {
+            Ok(client) => Store::There(Box::new(client)),
+            Err(why) => return fail(why, 1),
+        },
+    };
     let done = Command {
         options: &options,
         config: &config,
-        keys: Keys::new(&config),
+        keys,
         screen: &mut screen,
     }
     .run();
@@ -106,7 +122,7 @@ impl From<io::Error> for Failure {
 struct Command<'a> {
     options: &'a Options,
     config: &'a MasterConfig,
-    keys: Keys<'a>,
+    keys: Store<'a>,
     screen: &'a mut Screen,
 }
 
@@ -119,6 +135,14 @@ enum Change {
 }
 
 impl Change {
+    fn verb(self) -> &'static str {
+        match self {
+            Change::Accept => "accept",
+            Change::Reject => "reject",
+            Change::Delete => "delete",
+        }
+    }
+
     fn past(self) -> &'static str {
         match self {
             Change::Accept => "accepted",
@@ -135,8 +159,7 @@ impl Command<'_> {
             Action::GenSignature => self.gen_signature(),
             Action::List(word) => self.list(word),
             Action::Print(globs) => {
-                let selection = self.keys.select(globs)?;
-                let texts = self.keys.texts(&selection)?;
+                let texts = self.keys.print(globs)?;
                 self.screen.texts(&texts)?;
                 Ok(0)
             }
@@ -208,16 +231,34 @@ impl Command<'_> {
         if !self.options.yes && !self.ask(change)? {
             return Ok(0);
         }
-        let changed = match change {
-            Change::Accept => self.keys.accept(&selection)?,
-            Change::Reject => self.keys.reject(&selection)?,
-            Change::Delete => self.keys.delete(&selection)?,
-        };
+        let changed = self.keys.change(change.verb(), &selection);
+        self.audit(change, &selection, changed.as_ref().err());
+        let changed = changed?;
         self.tell(change, &changed)?;
         if change != Change::Accept {
             self.clean_up(&selection, &changed)?;
         }
         Ok(if changed.failed.is_empty() { 0 } else { 1 })
+    }
+
+    /// A line in the audit log; through the master, the master writes its own.
+    fn audit(&self, change: Change, selection: &Selection, error: Option<&io::Error>) {
+        if matches!(self.keys, Store::There(_)) {
+            return;
+        }
+        let ids = selection.iter().flat_map(|(_, ids)| ids);
+        let ids: Vec<Value> = ids.map(Value::from).collect();
+        let why = error.map(io::Error::to_string).unwrap_or_default();
+        AuditLog::new(Path::new(&self.config.audit_log)).write(&Decision {
+            what: "key",
+            user: &calling_user(),
+            method: "account",
+            target: Some(&ids.into()),
+            function: Some(&format!("key.{}", change.verb()).into()),
+            allowed: error.is_none(),
+            reason: &why,
+            ..Decision::default()
+        });
     }
 
     /// The answer at the terminal: an empty line is yes, but no where keys would be deleted.
@@ -256,6 +297,10 @@ impl Command<'_> {
     }
 
     fn clean_up(&mut self, selection: &Selection, changed: &Changed) -> io::Result<()> {
+        // Elsewhere the master does so itself.
+        let Store::Here(keys) = &mut self.keys else {
+            return Ok(());
+        };
         let accepted = selection
             .iter()
             .find(|(state, _)| *state == KeyState::Accepted);
@@ -263,13 +308,13 @@ impl Command<'_> {
             Some((_, ids)) if self.options.preserve_minions == Some(true) => ids.as_slice(),
             _ => &[],
         };
-        self.keys.forget_vanished(changed, preserved)?;
+        keys.forget_vanished(changed, preserved)?;
         if self
             .options
             .rotate_aes_key
             .unwrap_or(self.config.rotate_aes_key)
         {
-            self.keys.request_rotation()?;
+            keys.request_rotation()?;
         }
         Ok(())
     }

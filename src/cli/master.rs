@@ -44,6 +44,9 @@ pub(super) fn command() -> clap::Command {
 
 /// Runs the command and returns its exit status.
 pub fn run() -> i32 {
+    if role().as_deref() == Some(master::access::eauth::child::ROLE) {
+        return master::access::eauth::child::run();
+    }
     let options: Options = match start() {
         Ok(options) => options,
         Err(status) => return status,
@@ -92,6 +95,9 @@ fn check(config: &MasterConfig) -> i32 {
     for warning in &config.warnings {
         println!("warning: {warning}");
     }
+    for denial in master::check::denials(config) {
+        println!("warning: {denial}");
+    }
     for fault in &faults {
         println!("error: {fault}");
     }
@@ -136,10 +142,10 @@ fn serve(options: &Options, mut config: MasterConfig, role: &str) -> i32 {
         return runner::process::run(config);
     }
     if role != ROLE_MAIN {
-        let engine = crate::engine::run_role(role, &config);
         let lent = Lent {
             wheel: wheel::answer,
         };
+        let engine = crate::engine::run_role(role, &config);
         return match engine.unwrap_or_else(|| master::run_role(role, config, lent)) {
             Ok(()) => 0,
             Err(e) => {
@@ -150,6 +156,9 @@ fn serve(options: &Options, mut config: MasterConfig, role: &str) -> i32 {
     }
     for warning in std::mem::take(&mut config.warnings) {
         log::warn!("{warning}");
+    }
+    for denial in master::check::denials(&config) {
+        log::error!("{denial}");
     }
     let mut report = Report::inherited();
     if report.wanted() {

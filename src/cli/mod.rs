@@ -3,28 +3,34 @@
 //! One file per command with its options; [`output`] shows results. Mains in `src/bin` only
 //! call a `run` here and exit with what it returns.
 
+mod auth;
 pub mod call;
 mod common;
+pub mod cp;
 mod daemon;
 pub mod key;
 pub mod master;
 pub mod minion;
 pub mod output;
+mod remote;
 pub mod run;
 pub mod salt;
 mod saltfile;
 mod start;
 pub mod swarm;
+pub mod syndic;
 
 /// Every command with its options, for the manual pages and whatever else is made from them.
 pub fn commands() -> Vec<clap::Command> {
     vec![
         call::command(),
+        cp::command(),
         key::command(),
         master::command(),
         minion::command(),
         run::command(),
         salt::command(),
         swarm::command(),
+        syndic::command(),
     ]
 }

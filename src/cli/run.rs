@@ -1,5 +1,6 @@
 //! `halite-run`: runners on the master's host.
 
+use super::auth::AuthOptions;
 use super::common::{Accepted, ArgumentOptions, Common, EXIT_USAGE, OutputOptions, fail};
 use super::output::{Outputter, render};
 use super::salt::{output_config, start_log};
@@ -15,6 +16,7 @@ use crate::wire::ids::Jid;
 use crate::wire::yaml::parse_input;
 use clap::Parser;
 use std::cell::RefCell;
+use std::io::Read;
 use std::io::Write;
 use std::rc::Rc;
 
@@ -56,6 +58,10 @@ struct Options {
     #[arg(long)]
     quiet: bool,
 
+    /// Read further arguments from standard input, one on a line
+    #[arg(long)]
+    args_stdin: bool,
+
     /// Job id to use
     #[arg(long, value_name = "JID")]
     jid: Option<Jid>,
@@ -67,6 +73,9 @@ struct Options {
     /// Accepted for the sake of scripts: runners need no grains
     #[arg(long)]
     skip_grains: bool,
+
+    #[command(flatten)]
+    auth: AuthOptions,
 
     #[command(flatten)]
     arguments: ArgumentOptions,
@@ -98,6 +107,7 @@ pub fn run() -> i32 {
     };
     // The account of the master owns its files, so root takes it on (`salt/utils/verify.py check_user`).
     if nix::unistd::geteuid().is_root()
+        && !options.auth.wanted()
         && let Err(e) = drop_privileges(&config.user)
     {
         return fail(e, EXIT_NO_USER);
@@ -113,16 +123,18 @@ pub fn run() -> i32 {
     let Some(name) = &options.fun else {
         return fail("which function? `halite-run -d` lists them", EXIT_USAGE);
     };
+    if options.auth.wanted() {
+        return remote(&options, name, config);
+    }
     let Some(function) = runner::find(name) else {
         return fail(
             format!("'{name}' is not available; `halite-run -d` lists what is"),
             1,
         );
     };
-    let (positional, keyword) = parse_input(&options.args, &options.arguments.verbatim());
-    let args = Args {
-        positional,
-        keyword,
+    let args = match options.arguments() {
+        Ok(args) => args,
+        Err(e) => return fail(e, 1),
     };
     let mut launch = Launch::own(&config);
     if let Some(jid) = &options.jid {
@@ -134,6 +146,23 @@ pub fn run() -> i32 {
     match options.detach {
         true => detach(function, args, launch),
         false => execute(&options, config, function, args, &launch),
+    }
+}
+
+impl Options {
+    fn arguments(&self) -> Result<Args, String> {
+        let mut words = self.args.clone();
+        if self.args_stdin {
+            let mut text = String::new();
+            let read = std::io::stdin().read_to_string(&mut text);
+            read.map_err(|e| format!("standard input: {e}"))?;
+            words.extend(text.lines().map(str::to_owned));
+        }
+        let (positional, keyword) = parse_input(&words, &self.arguments.verbatim());
+        Ok(Args {
+            positional,
+            keyword,
+        })
     }
 }
 
@@ -213,6 +242,31 @@ fn execute(
         status => status,
     };
     i32::try_from(status).unwrap_or(1)
+}
+
+/// Through the master, which decides what this user may do.
+fn remote(options: &Options, name: &str, config: MasterConfig) -> i32 {
+    let mut screen = match options.output.open(&output_config(&config)) {
+        Ok(screen) => screen,
+        Err(e) => return fail(e, 1),
+    };
+    let mut client = match options.auth.client(config) {
+        Ok(client) => client,
+        Err(why) => return fail(why, 1),
+    };
+    let args = match options.arguments() {
+        Ok(args) => args,
+        Err(e) => return fail(e, 1),
+    };
+    let patience = options.timeout.unwrap_or(super::remote::PATIENCE);
+    match super::remote::runner(&mut client, name, args.positional, args.keyword, patience) {
+        Ok(answer) => {
+            let out = screen.out.clone().or(answer.out);
+            screen.show(&out.unwrap_or_else(|| "nested".into()), &answer.value);
+            0
+        }
+        Err(e) => fail(e, 1),
+    }
 }
 
 fn document(wanted: &str) -> i32 {

@@ -2,9 +2,9 @@
 
 use crate::config::MasterConfig;
 use crate::store::keys::{IdList, KeyState};
-use crate::store::minions::MinionCache;
+use crate::store::minions::{Known, MinionCache};
 use crate::store::open;
-use crate::target::{Inventory, MinionId};
+use crate::target::MinionId;
 use crate::wire::Map;
 use std::io;
 use std::sync::Arc;
@@ -27,8 +27,8 @@ impl Fleet {
     }
 
     /// The view that targets are evaluated on.
-    pub fn inventory(&self) -> impl Inventory + '_ {
-        crate::store::minions::Known {
+    pub fn inventory(&self) -> Known<'_> {
+        Known {
             ids: self.ids.clone(),
             cache: &self.cache,
             caches_data: self.caches_data,

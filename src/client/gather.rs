@@ -80,6 +80,16 @@ pub struct Gather<'a> {
     entries: BTreeMap<String, Entry>,
     questions: BTreeMap<String, BTreeSet<String>>,
     last_return: Instant,
+    below: Option<Below>,
+}
+
+/// What is to be heard from lower masters (option `order_masters`): until `until` they may say whom
+/// they expect to return.
+struct Below {
+    jids: BTreeSet<String>,
+    /// Minions that were heard of, with those that have returned already.
+    known: BTreeSet<(String, String)>,
+    until: Instant,
 }
 
 impl<'a> Gather<'a> {
@@ -98,13 +108,36 @@ impl<'a> Gather<'a> {
             entries: BTreeMap::new(),
             questions: BTreeMap::new(),
             last_return: Instant::now(),
+            below: None,
         }
     }
 
     /// Adds a job's minions to those waited for.
     pub fn watch(&mut self, published: &Published) {
         let state = State::Since(Instant::now());
+        let config = self.client.config().clone();
+        if config.order_masters && !published.jid.is_empty() {
+            let until = Instant::now() + Duration::from_secs(config.syndic_wait);
+            let below = self.below.get_or_insert(Below {
+                jids: BTreeSet::new(),
+                known: BTreeSet::new(),
+                until,
+            });
+            below.until = until;
+            below.jids.insert(published.jid.clone());
+            for id in &published.minions {
+                below.known.insert((published.jid.clone(), id.clone()));
+            }
+        }
+        let syndics = config.cachedir.join("syndics");
         for id in &published.minions {
+            // A syndic is no minion; if one of the same name below it returns, it is heard then.
+            if config.order_masters && syndics.join(id).exists() {
+                if let Some(below) = &mut self.below {
+                    below.known.remove(&(published.jid.clone(), id.clone()));
+                }
+                continue;
+            }
             let jid = published.jid.clone();
             self.entries.insert(id.clone(), Entry { jid, state });
         }
@@ -117,11 +150,39 @@ impl<'a> Gather<'a> {
 
     /// Waits until every minion is accounted for, or `stop` says so.
     pub fn run(&mut self, stop: &dyn Fn() -> bool, each: Each) -> Result<(), ClientError> {
-        while !self.entries.is_empty() && !stop() {
+        while (!self.entries.is_empty() || self.awaits_masters()) && !stop() {
             self.step(NAP, each)?;
         }
         self.break_off(each);
         Ok(())
+    }
+
+    /// Whether lower masters may still tell of minions.
+    fn awaits_masters(&self) -> bool {
+        let below = self.below.as_ref();
+        below.is_some_and(|b| Instant::now() < b.until)
+    }
+
+    /// Minions below of which a lower master tells (`syndic/<id>/salt/job/<jid>/new`).
+    fn heard_of(&mut self, event: &Event) {
+        let Some(below) = &mut self.below else { return };
+        let tag = event.tag.strip_suffix("/new").unwrap_or_default();
+        let Some((_, jid)) = tag.rsplit_once("/job/") else {
+            return;
+        };
+        if !event.tag.starts_with("syndic/") || !below.jids.contains(jid) {
+            return;
+        }
+        let ids = load_of(event).get("minions").map(Value::str_list);
+        for id in ids.unwrap_or_default() {
+            if below.known.insert((jid.to_owned(), id.clone())) {
+                let entry = Entry {
+                    jid: jid.to_owned(),
+                    state: State::Since(Instant::now()),
+                };
+                self.entries.insert(id, entry);
+            }
+        }
     }
 
     /// Ends the wait: whoever is left was not done.
@@ -155,8 +216,9 @@ impl<'a> Gather<'a> {
             return self.look_up(each);
         }
         let Some((jid, id)) = return_of(&event.tag) else {
-            return;
+            return self.heard_of(event);
         };
+        self.heard_from(jid, id);
         let ours = self.entries.get(id).is_some_and(|e| e.jid == jid);
         if ours {
             let load = self.whole(id, load_of(event));
@@ -177,6 +239,18 @@ impl<'a> Gather<'a> {
                 true => State::Since(Instant::now()),
                 false => State::Idle(Instant::now() + GRACE),
             };
+        }
+    }
+
+    /// A minion below may return before its master has told of it.
+    fn heard_from(&mut self, jid: &str, id: &str) {
+        let Some(below) = &mut self.below else { return };
+        if below.jids.contains(jid) && below.known.insert((jid.to_owned(), id.to_owned())) {
+            let entry = Entry {
+                jid: jid.to_owned(),
+                state: State::Since(Instant::now()),
+            };
+            self.entries.insert(id.to_owned(), entry);
         }
     }
 

@@ -76,11 +76,56 @@ impl fmt::Display for ClientError {
 
 impl std::error::Error for ClientError {}
 
+/// What proves who is asking, where it is not the key file of the account.
+#[derive(Clone)]
+pub enum Credentials {
+    /// A token of the master.
+    Token(String),
+    /// A password that a system of external authentication knows.
+    Login {
+        /// `pam`, `ldap`, `file`.
+        system: String,
+        /// The user.
+        username: String,
+        /// His password.
+        password: String,
+    },
+}
+
+impl fmt::Debug for Credentials {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        match self {
+            Credentials::Token(_) => f.write_str("Token(***)"),
+            Credentials::Login {
+                system, username, ..
+            } => write!(f, "Login({system}, {username}, ***)"),
+        }
+    }
+}
+
+impl Credentials {
+    fn put_into(&self, fields: &mut Map) {
+        match self {
+            Credentials::Token(token) => fields.set("token", token.as_str()),
+            Credentials::Login {
+                system,
+                username,
+                password,
+            } => {
+                fields.set("eauth", system.as_str());
+                fields.set("username", username.as_str());
+                fields.set("password", password.as_str());
+            }
+        }
+    }
+}
+
 /// A client of the master that a configuration describes.
 pub struct LocalClient {
     config: MasterConfig,
     requester: Requester,
     user: String,
+    credentials: Option<Credentials>,
 }
 
 impl LocalClient {
@@ -101,9 +146,52 @@ impl LocalClient {
         let requester = Requester::new(&context, &tcp_url(host, config.ret_port), keepalive);
         LocalClient {
             user: calling_user(),
+            credentials: None,
             requester,
             config,
         }
+    }
+
+    /// Proves who is asking by this from now on, instead of the key file.
+    pub fn prove_by(&mut self, credentials: Credentials) {
+        self.credentials = Some(credentials);
+    }
+
+    /// Whether the key file of the account can be read.
+    pub fn has_key(&self) -> bool {
+        self.read_key().is_ok()
+    }
+
+    /// Has the master make a token.
+    pub fn make_token(&mut self, login: &Credentials) -> Result<String, ClientError> {
+        let mut load = crate::map! {"cmd" => "mk_token"};
+        login.put_into(&mut load);
+        let answer = self.ask(load)?;
+        let token = answer.as_map().and_then(|map| map.str("token"));
+        token.map(str::to_owned).ok_or_else(|| {
+            let why = "Authentication failed: the master made no token";
+            ClientError::Refused("EauthAuthenticationError".into(), why.into())
+        })
+    }
+
+    /// Asks for a runner or a wheel function (`cmd` of the load) and gives the answer.
+    pub fn special(&mut self, mut load: Map) -> Result<Value, ClientError> {
+        match &self.credentials {
+            Some(credentials) => credentials.put_into(&mut load),
+            None => {
+                load.set("key", self.read_key()?);
+                load.set("user", self.user.as_str());
+            }
+        }
+        let answer = self.ask(load)?;
+        if let Some(error) = answer.as_map().and_then(|map| map.get("error")) {
+            let part = |k| error.as_map().and_then(|e| e.str(k)).unwrap_or_default();
+            return Err(ClientError::Refused(
+                part("name").to_owned(),
+                part("message").to_owned(),
+            ));
+        }
+        Ok(answer)
     }
 
     /// The configuration in use.
@@ -125,13 +213,49 @@ impl LocalClient {
 
     /// Publishes a job.
     pub fn publish(&mut self, job: &Job) -> Result<Published, ClientError> {
-        let load = crate::map! {
+        let mut kwargs = job.kwargs.clone();
+        let key = match &self.credentials {
+            Some(credentials) => {
+                credentials.put_into(&mut kwargs);
+                String::new()
+            }
+            None => self.read_key()?,
+        };
+        let mut load = crate::map! {
             "cmd" => "publish", "tgt" => job.tgt.clone(), "fun" => job.fun.clone(),
-            "arg" => job.arg.clone(), "key" => self.read_key()?, "tgt_type" => job.tgt_type.as_str(),
-            "ret" => self.returners(&job.ret), "jid" => job.jid.as_str(), "kwargs" => job.kwargs.clone(),
+            "arg" => job.arg.clone(), "key" => key, "tgt_type" => job.tgt_type.as_str(),
+            "ret" => self.returners(&job.ret), "jid" => job.jid.as_str(), "kwargs" => kwargs,
             "user" => self.user.as_str(),
         };
-        self.send(load)
+        if self.config.order_masters {
+            load.set("to", self.config.timeout);
+        }
+        let mut published = published(&self.send(load)?)?;
+        if self.config.order_masters {
+            // A lower master may know the ids that this one does not.
+            published.missing.clear();
+        }
+        Ok(published)
+    }
+
+    fn ask(&mut self, load: Map) -> Result<Value, ClientError> {
+        let answer = self.send(load)?;
+        msgpack::decode(&answer).map_err(|e| ClientError::Protocol(e.to_string()))
+    }
+
+    fn send(&mut self, load: Map) -> Result<Vec<u8>, ClientError> {
+        let envelope = crate::map! {"enc" => "clear", "load" => load, "version" => 3};
+        let body = msgpack::encode_map(&envelope, Profile::Wire);
+        let timeout = Duration::from_secs(self.config.publish_timeout);
+        self.requester
+            .ask(&body, timeout)
+            .map_err(|e| ClientError::NoMaster(e.to_string()))?
+            .ok_or_else(|| {
+                ClientError::NoMaster(format!(
+                    "no answer on port {} within {} seconds",
+                    self.config.ret_port, self.config.publish_timeout
+                ))
+            })
     }
 
     /// Returners of a job, `ext_job_cache` among them (`salt/client/__init__.py _prep_pub`).
@@ -141,26 +265,6 @@ impl LocalClient {
             ("", cache) => cache.to_owned(),
             (asked, cache) => format!("{asked},{cache}"),
         }
-    }
-
-    fn send(&mut self, mut load: Map) -> Result<Published, ClientError> {
-        if self.config.order_masters {
-            load.set("to", self.config.timeout);
-        }
-        let envelope = crate::map! {"enc" => "clear", "load" => load, "version" => 3};
-        let body = msgpack::encode_map(&envelope, Profile::Wire);
-        let timeout = Duration::from_secs(self.config.publish_timeout);
-        let answer = self
-            .requester
-            .ask(&body, timeout)
-            .map_err(|e| ClientError::NoMaster(e.to_string()))?
-            .ok_or_else(|| {
-                ClientError::NoMaster(format!(
-                    "no answer on port {} within {} seconds",
-                    self.config.ret_port, self.config.publish_timeout
-                ))
-            })?;
-        published(&answer)
     }
 
     /// The text of the user's key file.

@@ -1,9 +1,14 @@
 //! Clients of a master on its own host.
 
+pub mod batch;
+pub mod command;
+pub mod copy;
 pub mod fleet;
 pub mod gather;
 pub mod keys;
 pub mod local;
+pub mod orchestrate;
 pub mod runner;
+pub mod sls;
 pub mod swarm;
 pub mod wheel;

@@ -42,10 +42,9 @@ pub(super) fn exactly_true(source: &mut Source, options: &[&str]) {
     }
 }
 
-/// `file_roots` that are no map give way to one directory, as with Salt
+/// `file_roots` or `pillar_roots` that are no map give way to one directory, as with Salt
 /// (`salt/config/__init__.py _validate_file_roots`).
-pub(super) fn roots(source: &mut Source) {
-    let (option, dir) = ("file_roots", "/srv/salt");
+pub(super) fn roots(source: &mut Source, option: &str, dir: &str) {
     let value = source.values.get(option);
     if let Some(Value::Map(envs)) = value {
         let single = envs.iter().find(|(_, dirs)| dirs.as_str().is_some());

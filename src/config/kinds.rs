@@ -86,6 +86,22 @@ impl Roots {
     }
 }
 
+/// A list of anything (`gitfs_remotes`).
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Items(pub Vec<Value>);
+
+impl OptionValue for Items {
+    const TYPE: &'static str = "a list";
+
+    fn from_value(value: &Value) -> Option<Converted<Self>> {
+        plain(Items(value.as_array()?.to_vec()))
+    }
+
+    fn to_value(&self) -> Value {
+        Value::Array(self.0.clone())
+    }
+}
+
 impl OptionValue for Roots {
     const TYPE: &'static str = "a map of environments to lists of directories";
 
@@ -109,5 +125,93 @@ impl OptionValue for Roots {
                 .map(|(env, dirs)| (env.as_str(), dirs.clone()))
                 .collect::<Map>(),
         )
+    }
+}
+
+/// Who may choose how long his token lives (`token_expire_user_override`).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TokenOverride {
+    /// Nobody or everybody.
+    All(bool),
+    /// Users, per system of external authentication.
+    Users(Vec<(String, Vec<String>)>),
+}
+
+impl TokenOverride {
+    /// Whether this user of this system may.
+    pub fn allows(&self, system: &str, user: &str) -> bool {
+        match self {
+            TokenOverride::All(all) => *all,
+            TokenOverride::Users(systems) => systems
+                .iter()
+                .any(|(name, users)| name == system && users.iter().any(|u| u == user)),
+        }
+    }
+}
+
+impl OptionValue for TokenOverride {
+    const TYPE: &'static str = "true, false or a map of systems to lists of users";
+
+    fn from_value(value: &Value) -> Option<Converted<Self>> {
+        if let Some(all) = value.as_bool() {
+            return plain(TokenOverride::All(all));
+        }
+        let mut systems = Vec::new();
+        for (system, users) in value.as_map()?.iter() {
+            let users = users.as_array()?.iter().map(text).collect::<Option<_>>()?;
+            systems.push((text(system)?, users));
+        }
+        plain(TokenOverride::Users(systems))
+    }
+
+    fn to_value(&self) -> Value {
+        match self {
+            TokenOverride::All(all) => (*all).into(),
+            TokenOverride::Users(systems) => {
+                let pairs = systems.iter();
+                Value::Map(
+                    pairs
+                        .map(|(s, users)| (s.as_str(), users.clone()))
+                        .collect(),
+                )
+            }
+        }
+    }
+}
+
+/// The map of reactions: a list of one-entry maps, or the path of a file with such a list.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Reactions(pub Value);
+
+impl OptionValue for Reactions {
+    const TYPE: &'static str = "a list of maps of one tag to its files, or a path";
+
+    fn from_value(value: &Value) -> Option<Converted<Self>> {
+        match value {
+            Value::Nil => plain(Reactions(Value::Array(Vec::new()))),
+            Value::Array(_) | Value::Str(_) => plain(Reactions(value.clone())),
+            _ => None,
+        }
+    }
+
+    fn to_value(&self) -> Value {
+        self.0.clone()
+    }
+}
+
+/// The entries of `ext_pillar`. Anything but a list of maps is kept as it is: the error
+/// stands in each pillar, as with Salt, and does not keep the master from starting.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ExtPillars(pub Value);
+
+impl OptionValue for ExtPillars {
+    const TYPE: &'static str = "a list of maps of one name to its arguments";
+
+    fn from_value(value: &Value) -> Option<Converted<Self>> {
+        plain(ExtPillars(value.clone()))
+    }
+
+    fn to_value(&self) -> Value {
+        self.0.clone()
     }
 }

@@ -1,10 +1,12 @@
 //! Options of the master.
 
-use super::kinds::{BusFraming, JobCacheCompat, Roots, SaltSeries};
+use super::kinds::{
+    BusFraming, ExtPillars, Items, JobCacheCompat, Reactions, Roots, SaltSeries, TokenOverride,
+};
 use super::paths::{self, below, log_below};
 use super::table::options;
 use super::{ConfigError, Flavour, Role, finish};
-use crate::wire::{Map, Value};
+use crate::wire::Map;
 use std::path::{Path, PathBuf};
 
 options! {
@@ -84,6 +86,18 @@ options! {
         /// Address and port that tell Prometheus what this master does, at `/metrics` and `/healthz`; whoever can
         /// connect can read. Empty: none.
         metrics_address: String = "127.0.0.1:4507";
+        /// Masters that the syndic on this host serves, the first that answers.
+        syndic_master: Vec<String> = "masterofmasters";
+        /// Port of such a master for requests. 0: the `master_port` of the minion's configuration.
+        syndic_master_port: u16 = "0";
+        /// Account that the syndic runs as. Empty: `user`.
+        syndic_user: Option<String> = "null";
+        /// File with the process id of the syndic.
+        syndic_pidfile: PathBuf = "/var/run/{product}-syndic.pid";
+        /// Seconds between the syndic's messages to its master; returns that came meanwhile go together.
+        syndic_event_forward_timeout: String = "0.5";
+        /// Jobs of which the syndic remembers that their load has been forwarded.
+        syndic_jid_forward_cache_hwm: u32 = "100";
         /// Id of the master itself. Empty: the host name with `_master`.
         id: String = "''";
         /// Files read after this one, in the order of their names; a later value replaces an earlier one.
@@ -141,6 +155,84 @@ options! {
         drop_messages_signature_fail: bool = "false";
         /// Let minions ask for the removal of their own key.
         allow_minion_key_revoke: bool = "true";
+        /// Functions that minions may have run on other minions: patterns of ids, each with a list of patterns
+        /// of functions, or of maps from a target to such a list.
+        peer: Map = "{}";
+        /// Runner functions that minions may call: patterns of ids, each with a list of patterns of functions.
+        peer_run: Map = "{}";
+        /// Mine functions that minions may read: patterns of ids, each with a list of patterns of functions.
+        /// Empty: all may read everything that its owner has not restricted.
+        mine_get: Option<Map> = "null";
+        /// Local users (or patterns of names) and what they may publish.
+        publisher_acl: Map = "{}";
+        /// `users` who may do nothing and `modules` (patterns of functions) that nobody may call by publishing.
+        publisher_acl_blacklist: Map = "{}";
+        /// Apply `publisher_acl` to users behind sudo as well.
+        sudo_acl: bool = "false";
+        /// Make key files only for users of `publisher_acl` who have an account, patterns expanded.
+        client_acl_verify: bool = "true";
+        /// Systems of external authentication (`pam`, `ldap`, `file`), their users and groups, and what these may do.
+        external_auth: Map = "{}";
+        /// Grant nothing by `'*'` in `external_auth`, as stock Salt does with this.
+        permissive_acl: bool = "false";
+        /// Module that would grant permissions; not supported: unless empty, external authentication is refused.
+        eauth_acl_module: String = "''";
+        /// Seconds for which a token is good.
+        token_expire: u64 = "43200";
+        /// File in which a command keeps its token. Empty: `salt_token` in `~/.config/salt` or in the home directory.
+        token_file: String = "''";
+        /// Who may choose another time: true is everybody, or a map of systems to lists of users.
+        token_expire_user_override: TokenOverride = "false";
+        /// Keep the permissions of the time at which a token is made.
+        keep_acl_in_token: bool = "false";
+        /// File of decisions on who may do what, a line of JSON each. Empty: none is written.
+        audit_log: String = "/var/log/{product}/audit";
+        /// Service of PAM that users are checked with.
+        auth_pam_service @ "auth.pam.service": String = "login";
+        /// LDAP servers as URLs, separated by blanks; goes before `server` and `port`.
+        auth_ldap_uri @ "auth.ldap.uri": String = "''";
+        /// LDAP server.
+        auth_ldap_server @ "auth.ldap.server": String = "localhost";
+        /// Port of the LDAP server.
+        auth_ldap_port @ "auth.ldap.port": u16 = "389";
+        /// Turn TLS on within a plain LDAP connection.
+        auth_ldap_starttls @ "auth.ldap.starttls": bool = "false";
+        /// Connect to LDAP by TLS.
+        auth_ldap_tls @ "auth.ldap.tls": bool = "false";
+        /// Do not check the certificate of the LDAP server.
+        auth_ldap_no_verify @ "auth.ldap.no_verify": bool = "false";
+        /// Not supported: users would get in without proof.
+        auth_ldap_anonymous @ "auth.ldap.anonymous": bool = "false";
+        /// Not supported: users would get in without proof.
+        auth_ldap_by_group @ "auth.ldap.auth_by_group_membership_only": bool = "false";
+        /// Where LDAP searches begin.
+        auth_ldap_basedn @ "auth.ldap.basedn": String = "''";
+        /// Name to bind as: the user's with `{{ username }}`, or, with `bindpw`, that of an account for searching.
+        auth_ldap_binddn @ "auth.ldap.binddn": String = "''";
+        /// Password of the account for searching.
+        auth_ldap_bindpw @ "auth.ldap.bindpw": String = "''";
+        /// Filter that finds the entry of the user, with `{{ username }}`.
+        auth_ldap_filter @ "auth.ldap.filter": String = "''";
+        /// Depth of that search: 0 the base alone, 1 below it, 2 everything.
+        auth_ldap_scope @ "auth.ldap.scope": u32 = "2";
+        /// Unit of the directory that holds groups.
+        auth_ldap_groupou @ "auth.ldap.groupou": String = "Groups";
+        /// Object class of groups.
+        auth_ldap_groupclass @ "auth.ldap.groupclass": String = "posixGroup";
+        /// Attribute that names users, in groups and in Active Directory.
+        auth_ldap_account @ "auth.ldap.accountattributename": String = "memberUid";
+        /// Attribute of a user that names groups.
+        auth_ldap_groupattribute @ "auth.ldap.groupattribute": String = "memberOf";
+        /// Object class of users in Active Directory.
+        auth_ldap_persontype @ "auth.ldap.persontype": String = "person";
+        /// The server is an Active Directory.
+        auth_ldap_ad @ "auth.ldap.activedirectory": bool = "false";
+        /// The server is a FreeIPA.
+        auth_ldap_freeipa @ "auth.ldap.freeipa": bool = "false";
+        /// Where FreeIPA has its groups.
+        auth_ldap_group_basedn @ "auth.ldap.group_basedn": String = "''";
+        /// Filter of groups in FreeIPA, with `{{ username }}`.
+        auth_ldap_group_filter @ "auth.ldap.group_filter": String = "''";
     }
 
     Jobs {
@@ -164,6 +256,8 @@ options! {
         nodegroups: Map = "{}";
         /// This master serves lower masters.
         order_masters: bool = "false";
+        /// Seconds that `salt` waits for lower masters to say whom they expect to return.
+        syndic_wait: u64 = "5";
         /// Hours for which jobs are kept. Old name; `keep_jobs_seconds` wins.
         keep_jobs: u64 = "24";
         /// Seconds for which jobs are kept; 0 is for ever.
@@ -180,7 +274,7 @@ options! {
         /// Returner that minions use for every job of the local clients; the master gives it the loads.
         ext_job_cache: String = "''";
         /// Returners that get the events of the bus: `pgjsonb`, `postgres` or `rawfile_json`.
-        event_return: Vec<String> = "[]";
+        event_return: Vec<String> = "''";
         /// Events that are collected before they are written; 0 writes at once.
         event_return_queue: u32 = "0";
         /// Seconds after which collected events are written in any case; 0 waits until there are enough.
@@ -203,6 +297,18 @@ options! {
         minion_data_cache: bool = "true";
         /// Fire an event when they change.
         minion_data_cache_events: bool = "true";
+        /// Keep the mine even where `minion_data_cache` is off.
+        enforce_mine_cache: bool = "false";
+        /// Reactions: a list of `tag glob: [SLS files]`, or the path of a YAML file with such a list.
+        reactor: Reactions = "[]";
+        /// Reactions that may wait for a worker; further ones are dropped, with an error in the log.
+        reactor_worker_hwm: u32 = "10000";
+        /// Runners and wheel functions of reactions that run at once.
+        reactor_worker_threads: u32 = "10";
+        /// Runner functions by the clock: a map of names to `function`, `seconds`, `cron`, `when`, ...
+        schedule: Map = "{}";
+        /// Fire events about who is connected, every `loop_interval`.
+        presence_events: bool = "false";
         /// Fire an event for every sign-in.
         auth_events: bool = "true";
     }
@@ -210,6 +316,72 @@ options! {
     Files {
         /// Directories of the file server, per environment.
         file_roots: Roots = "{base: [/srv/salt, /srv/spm/salt]}";
+        /// Where files come from, the first has precedence: `roots`, `gitfs` (or `git`), `minionfs` (or `minion`).
+        fileserver_backend: Vec<String> = "[roots]";
+        /// Regular expressions of files that are neither listed nor served.
+        file_ignore_regex: Vec<String> = "[]";
+        /// Globs of files that are neither listed nor served.
+        file_ignore_glob: Vec<String> = "[]";
+        /// Follow symbolic links in `file_roots`, out of them too. When false, only links that stay inside.
+        fileserver_followsymlinks: bool = "true";
+        /// Leave symbolic links out of lists of files.
+        fileserver_ignoresymlinks: bool = "false";
+        /// Seconds for which a list of files is kept.
+        fileserver_list_cache_time: u64 = "20";
+        /// Fire an event when the file server looks for changes.
+        fileserver_events: bool = "false";
+        /// Seconds between looks for changes in `file_roots`, for `fileserver_events`.
+        roots_update_interval: u64 = "60";
+        /// Bytes of one piece of a file on its way to a minion.
+        file_buffer_size: u64 = "1048576";
+        /// Let minions send files to the master (`cp.push`).
+        file_recv: bool = "false";
+        /// Megabytes of the largest file that a minion may send.
+        file_recv_max_size: u64 = "100";
+        /// Bytes of one piece of a file that `halite-cp --chunked` sends.
+        salt_cp_chunk_size: u64 = "98304";
+        /// Environment of files that minions have sent.
+        minionfs_env: String = "base";
+        /// Directory below which they appear.
+        minionfs_mountpoint: String = "''";
+        /// Globs of minions whose files are offered. Empty: of all.
+        minionfs_whitelist: Vec<String> = "[]";
+        /// Globs of minions whose files are not offered.
+        minionfs_blacklist: Vec<String> = "[]";
+        /// Repositories of the backend `gitfs`: URLs, or maps of a URL to a list of its options.
+        gitfs_remotes: Items = "[]";
+        /// Branch, tag or commit that is the environment `base`.
+        gitfs_base: String = "master";
+        /// Directory of the repositories that is served. Empty: all.
+        gitfs_root: String = "''";
+        /// Directory below which files of repositories appear.
+        gitfs_mountpoint: String = "''";
+        /// Environments with their `ref`, `root` and `mountpoint`.
+        gitfs_saltenv: Map = "{}";
+        /// What can be an environment: `branch`, `tag`, `sha`; looked for in this order.
+        gitfs_ref_types: Vec<String> = "[branch, tag, sha]";
+        /// Offer no environments but those of `gitfs_saltenv` and `base`.
+        gitfs_disable_saltenv_mapping: bool = "false";
+        /// Globs or expressions of environments to offer. Empty: all.
+        gitfs_saltenv_whitelist: Vec<String> = "[]";
+        /// Globs or expressions of environments not to offer.
+        gitfs_saltenv_blacklist: Vec<String> = "[]";
+        /// Branch or tag that stands in for environments that a repository does not have.
+        gitfs_fallback: String = "''";
+        /// What is fetched, and where to: below refs/remotes/origin/ or refs/tags/.
+        gitfs_refspecs: Vec<String> = "['+refs/heads/*:refs/remotes/origin/*', '+refs/tags/*:refs/tags/*']";
+        /// Seconds between fetches.
+        gitfs_update_interval: u64 = "60";
+        /// Check certificates of HTTPS.
+        gitfs_ssl_verify: bool = "true";
+        /// Name to authenticate with, over HTTP.
+        gitfs_user: String = "''";
+        /// Password to authenticate with, over HTTP.
+        gitfs_password: String = "''";
+        /// File with the key to authenticate with, over SSH.
+        gitfs_privkey: String = "''";
+        /// Proxy for HTTP.
+        gitfs_proxy: Option<String> = "null";
         /// How top files of several environments are merged: `merge`, `merge_all` or `same`.
         top_file_merging_strategy: String = "merge";
         /// Order of the environments when top files are merged.
@@ -218,6 +390,54 @@ options! {
         default_top: String = "base";
         /// How state and pillar files are rendered.
         renderer: String = "jinja|yaml";
+        /// Renderers that are not used.
+        renderer_blacklist: Vec<String> = "[]";
+        /// The only renderers that are used; empty allows all.
+        renderer_whitelist: Vec<String> = "[]";
+        /// Directories of the pillar, per environment; the environment `__env__` stands for any other.
+        pillar_roots: Roots = "{base: [/srv/pillar, /srv/spm/pillar]}";
+        /// The one environment of the pillar that counts. Empty: all.
+        pillarenv: Option<String> = "null";
+        /// Take the environment of the pillar from the minion's `saltenv`.
+        pillarenv_from_saltenv: bool = "false";
+        /// Put the options of the master into the pillar, under `master`.
+        pillar_opts: bool = "false";
+        /// Say only in the log why a pillar file could not be rendered.
+        pillar_safe_render_error: bool = "true";
+        /// How pillar data of several sources are merged: `smart`, `aggregate`, `recurse`, `overwrite`, `list` or `none`.
+        pillar_source_merging_strategy: String = "smart";
+        /// Join lists of several sources instead of taking the last.
+        pillar_merge_lists: bool = "false";
+        /// Let included pillar files win over the file that includes them.
+        pillar_includes_override_sls: bool = "false";
+        /// External pillars: a list of maps of one name to its arguments.
+        ext_pillar: ExtPillars = "[]";
+        /// Ask the external pillars before the files of `pillar_roots` are rendered.
+        ext_pillar_first: bool = "false";
+        /// External pillars of which a minion may ask more than `ext_pillar` says.
+        on_demand_ext_pillar: Vec<String> = "[libvirt, virtkey]";
+        /// Keep compiled pillars.
+        pillar_cache: bool = "false";
+        /// Seconds that a compiled pillar is kept.
+        pillar_cache_ttl: u64 = "3600";
+        /// Where it is kept: `disk`, or `memory` of each worker.
+        pillar_cache_backend: String = "disk";
+        /// Branch of the external pillar `git` that is the environment `base`.
+        git_pillar_base: String = "master";
+        /// Branch of repositories that are named without one.
+        git_pillar_branch: String = "master";
+        /// Environment of all these branches. Empty: the name of the branch.
+        git_pillar_env: String = "''";
+        /// Directory of the repository that is the root of the pillar.
+        git_pillar_root: String = "''";
+        /// Let pillar files include those of other repositories of the same environment.
+        git_pillar_includes: bool = "true";
+        /// Seconds between fetches of one repository.
+        git_pillar_update_interval: u64 = "60";
+        /// Check the certificates of git servers.
+        git_pillar_ssl_verify: bool = "true";
+        /// Protocol of pillar answers; 1 is for minions older than those that are supported.
+        pillar_version: u32 = "2";
         /// Stop at the first state that fails.
         failhard: bool = "false";
         /// Name of the top file.
@@ -238,6 +458,8 @@ options! {
         jinja_lstrip_blocks: bool = "false";
         /// Strip the line end after a Jinja block.
         jinja_trim_blocks: bool = "false";
+        /// Where the states of a minion are named besides the top file. `ext_nodes` is a command that gets the id.
+        master_tops: Map = "{}";
         /// Digest of files, fingerprints and socket names: md5, sha1, sha224, sha256, sha384 or sha512.
         hash_type: String = "sha256";
     }
@@ -257,6 +479,8 @@ options! {
         log_level_logfile: Option<String> = "null";
         /// Log file, or an address such as `udp://host:514` or `file:///dev/log`.
         log_file: String = "/var/log/{product}/master";
+        /// Log file of the syndic.
+        syndic_log_file: String = "/var/log/{product}/syndic";
         /// Log file of `halite-key`.
         key_logfile: String = "/var/log/{product}/key";
         /// Form of messages on the console.
@@ -268,17 +492,6 @@ options! {
         /// Form of the time in the log file.
         log_datefmt_logfile: String = "'%Y-%m-%d %H:%M:%S'";
     }
-}
-
-/// A pool of workers (`worker_pools`, `salt/config/worker_pools.py`).
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct WorkerPool {
-    /// Its name; part of the name of its socket.
-    pub name: String,
-    /// Its processes.
-    pub worker_count: u32,
-    /// Commands it answers; `*` is every command that no other pool names.
-    pub commands: Vec<String>,
 }
 
 impl MasterConfig {
@@ -303,7 +516,8 @@ impl MasterConfig {
     fn from_source(mut source: super::source::Source) -> Result<Self, ConfigError> {
         finish::log_dir(&mut source, "master")?;
         finish::exactly_true(&mut source, &["open_mode", "auto_accept"]);
-        finish::roots(&mut source);
+        finish::roots(&mut source, "file_roots", "/srv/salt");
+        finish::roots(&mut source, "pillar_roots", "/srv/pillar");
         let origin = source.origin.clone();
         let mut c = Self::read(source)?;
         c.warnings
@@ -316,6 +530,8 @@ impl MasterConfig {
         checks.positive("runner_processes", c.runner_processes.into())?;
         checks.positive("max_request_size", c.max_request_size)?;
         checks.positive("max_event_size", c.max_event_size)?;
+        checks.positive("file_buffer_size", c.file_buffer_size)?;
+        checks.positive("salt_cp_chunk_size", c.salt_cp_chunk_size)?;
         finish::levels(&mut c.log_level, &mut c.log_level_logfile, &mut c.warnings);
         if c.keep_jobs != 24 && c.keep_jobs_seconds == 86400 {
             c.keep_jobs_seconds = c.keep_jobs.saturating_mul(3600);
@@ -345,6 +561,7 @@ impl MasterConfig {
             &mut self.pki_dir,
             &mut self.cachedir,
             &mut self.pidfile,
+            &mut self.syndic_pidfile,
             &mut self.sock_dir,
             &mut self.sqlite_queue_dir,
         ] {
@@ -358,7 +575,14 @@ impl MasterConfig {
         for path in optional.into_iter().flatten() {
             *path = below(&root, path);
         }
-        for log in [&mut self.log_file, &mut self.key_logfile] {
+        for log in [
+            &mut self.log_file,
+            &mut self.key_logfile,
+            &mut self.audit_log,
+        ]
+        .into_iter()
+        .filter(|log| !log.is_empty())
+        {
             *log = log_below(&root, log);
         }
         if self.id.is_empty() {
@@ -382,45 +606,6 @@ impl MasterConfig {
         finish::prefixed(self.event_bus_framing, self.salt_series)
     }
 
-    /// The pools of workers in effect (`salt/config/worker_pools.py get_worker_pools_config`).
-    pub fn pools(&self) -> Vec<WorkerPool> {
-        // The pools were checked when the configuration was read.
-        let origin = Default::default();
-        self.read_pools(&finish::Checks::new(&origin))
-            .unwrap_or_default()
-    }
-
-    fn read_pools(&self, checks: &finish::Checks) -> Result<Vec<WorkerPool>, ConfigError> {
-        if !self.worker_pools_enabled || self.worker_pools.is_empty() {
-            return Ok(vec![WorkerPool {
-                name: "default".into(),
-                worker_count: self.worker_threads,
-                commands: vec!["*".into()],
-            }]);
-        }
-        let bad = |expected: &str| {
-            let found = Value::Map(self.worker_pools.clone());
-            checks.bad("worker_pools", &found, expected)
-        };
-        let mut pools: Vec<WorkerPool> = Vec::new();
-        for (name, pool) in self.worker_pools.iter() {
-            let pool = read_pool(name, pool).ok_or_else(|| {
-                bad("a map of pool names (without '/') to maps with a 'worker_count' from 1 and a list of 'commands'")
-            })?;
-            let taken = |c: &String| pools.iter().any(|p| p.commands.contains(c));
-            if let Some(command) = pool.commands.iter().find(|c| taken(c)) {
-                return Err(bad(&format!(
-                    "pools without a common command ('{command}' is in two)"
-                )));
-            }
-            pools.push(pool);
-        }
-        if !pools.iter().any(|p| p.commands.iter().any(|c| c == "*")) {
-            return Err(bad("pools of which one has the command '*'"));
-        }
-        Ok(pools)
-    }
-
     /// Every option in effect, what is no option here included.
     pub fn as_map(&self) -> Map {
         let mut map = self.typed_map();
@@ -429,21 +614,4 @@ impl MasterConfig {
         map.0.extend(self.extra.0.iter().cloned());
         map
     }
-}
-
-fn read_pool(name: &Value, pool: &Value) -> Option<WorkerPool> {
-    let name = name.as_str()?;
-    let pool = pool.as_map()?;
-    let worker_count = u32::try_from(pool.int("worker_count")?).ok()?;
-    let commands = pool.get("commands")?.as_array()?;
-    let texts: Vec<String> = commands
-        .iter()
-        .map(|c| c.as_str().map(str::to_owned))
-        .collect::<Option<_>>()?;
-    let named = !name.is_empty() && name != ".." && !name.contains(['/', '\\', '\0']);
-    (named && worker_count > 0 && !texts.is_empty()).then(|| WorkerPool {
-        name: name.to_owned(),
-        worker_count,
-        commands: texts,
-    })
 }

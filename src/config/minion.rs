@@ -146,6 +146,14 @@ options! {
         minion_jid_queue_hwm: u32 = "100";
         /// Send results to the master.
         pub_ret: bool = "true";
+        /// Functions whose values this minion leaves in the mine: names, each with its arguments.
+        mine_functions: Map = "{}";
+        /// Bring them to the master at the start and every `mine_interval`.
+        mine_enabled: bool = "true";
+        /// Minutes between these updates.
+        mine_interval: u64 = "60";
+        /// Send the result of such an update to the master.
+        mine_return_job: bool = "false";
     }
 
     Files {
@@ -213,7 +221,7 @@ impl MinionConfig {
 
     fn from_source(mut source: super::source::Source) -> Result<Self, ConfigError> {
         finish::log_dir(&mut source, "minion")?;
-        finish::roots(&mut source);
+        finish::roots(&mut source, "file_roots", "/srv/salt");
         let origin = source.origin.clone();
         let mut c = Self::read(source)?;
         c.warnings

@@ -14,6 +14,7 @@ mod kinds;
 mod master;
 mod minion;
 mod paths;
+mod pools;
 mod returners;
 mod source;
 mod table;
@@ -24,10 +25,13 @@ mod tests;
 
 pub use doc::{options_markdown, sample_config};
 pub use error::ConfigError;
-pub use kinds::{BusFraming, JobCacheCompat, Roots, SaltSeries};
-pub use master::{MASTER_OPTIONS, MasterConfig, WorkerPool};
+pub use kinds::{
+    BusFraming, ExtPillars, Items, JobCacheCompat, Reactions, Roots, SaltSeries, TokenOverride,
+};
+pub use master::{MASTER_OPTIONS, MasterConfig};
 pub use minion::{MINION_OPTIONS, MinionConfig};
 pub use paths::{Flavour, MAX_SOCKET_PATH, default_dir};
+pub use pools::WorkerPool;
 pub use returners::{Returner, Settings};
 pub use table::{OptionGroup, OptionInfo, Role};
 pub use value::{Converted, OptionValue};

@@ -71,13 +71,24 @@ pub struct OptionInfo {
     pub group: OptionGroup,
 }
 
+/// Name of an option in the file: that of the field, unless another is given behind `@`.
+macro_rules! key {
+    ($option:ident) => {
+        stringify!($option)
+    };
+    ($option:ident $key:literal) => {
+        $key
+    };
+}
+pub(super) use key;
+
 /// Writes a configuration struct, its table of options, its reader and its dump.
 macro_rules! options {
     (
         $(#[$meta:meta])*
         $name:ident, $(#[$table_meta:meta])* $table:ident;
         $($group:ident {
-            $($(#[doc = $help:literal])+ $option:ident: $type:ty = $default:literal;)*
+            $($(#[doc = $help:literal])+ $option:ident $(@ $key:literal)?: $type:ty = $default:literal;)*
         })*
     ) => {
         $(#[$meta])*
@@ -97,7 +108,7 @@ macro_rules! options {
         $(#[$table_meta])*
         pub static $table: &[$crate::config::OptionInfo] = &[
             $($($crate::config::OptionInfo {
-                name: stringify!($option),
+                name: $crate::config::table::key!($option $($key)?),
                 type_name: <$type as $crate::config::OptionValue>::TYPE,
                 default: $default,
                 help: concat!($($help),+),
@@ -107,7 +118,7 @@ macro_rules! options {
 
         impl $name {
             fn read(mut source: $crate::config::source::Source) -> Result<Self, $crate::config::ConfigError> {
-                $($(let $option: $type = source.take(stringify!($option), $default)?;)*)*
+                $($(let $option: $type = source.take($crate::config::table::key!($option $($key)?), $default)?;)*)*
                 Ok($name {
                     conf_file: source.conf_file,
                     flavour: source.flavour,
@@ -121,7 +132,7 @@ macro_rules! options {
             fn typed_map(&self) -> $crate::wire::Map {
                 let mut map = $crate::wire::Map::new();
                 $($(map.set(
-                    stringify!($option),
+                    $crate::config::table::key!($option $($key)?),
                     $crate::config::OptionValue::to_value(&self.$option),
                 );)*)*
                 map

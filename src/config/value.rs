@@ -196,4 +196,5 @@ optional! {
     String = "text or empty";
     PathBuf = "a path or empty";
     bool = "true, false or empty";
+    Map = "a map or empty";
 }

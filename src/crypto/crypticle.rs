@@ -1,20 +1,18 @@
 //! Salt's symmetric envelope: AES-192-CBC under HMAC-SHA256.
 
+use super::cbc::{BLOCK, Cbc};
 use super::key_string::AES_LEN;
 use super::{KeyString, constant_time_eq, rng};
 use crate::map;
 use crate::wire::Value;
 use crate::wire::msgpack::{self, DecodeError, Profile};
 use aes::cipher::generic_array::GenericArray;
-use aes::cipher::inout::InOutBuf;
-use aes::cipher::{BlockDecryptMut, BlockEncryptMut, InnerIvInit, KeyInit};
-use aes::{Aes192Dec, Aes192Enc};
+use hmac::digest::KeyInit;
 use hmac::{Hmac, Mac};
 use sha2::Sha256;
 use std::fmt;
 use zeroize::Zeroizing;
 
-const BLOCK: usize = 16;
 const MAC: usize = 32;
 /// Stands before every document; the name is history, nothing is pickled.
 const PREFIX: &[u8] = b"pickle::";
@@ -61,8 +59,7 @@ impl std::error::Error for CrypticleError {}
 /// in publications is left to the minion that keeps the last one.
 #[derive(Clone)]
 pub struct Crypticle {
-    enc: Aes192Enc,
-    dec: Aes192Dec,
+    cbc: Cbc,
     mac: Hmac<Sha256>,
 }
 
@@ -70,10 +67,8 @@ impl Crypticle {
     /// Prepares a key; keep the result rather than the text.
     pub fn new(key: &KeyString) -> Self {
         let (aes, hmac) = key.raw().split_at(AES_LEN);
-        let aes = GenericArray::from_slice(aes);
         Self {
-            enc: Aes192Enc::new(aes),
-            dec: Aes192Dec::new(aes),
+            cbc: Cbc::new(aes),
             mac: KeyInit::new(GenericArray::from_slice(block_key(hmac).as_slice())),
         }
     }
@@ -98,7 +93,7 @@ impl Crypticle {
         if text.is_empty() || !text.len().is_multiple_of(BLOCK) {
             return Err(CrypticleError::Padding);
         }
-        let mut plain = self.decrypt_blocks(iv, text);
+        let mut plain = self.cbc.decrypt(iv, text);
         let pad = usize::from(plain.last().copied().unwrap_or_default());
         if pad == 0 || pad > BLOCK {
             return Err(CrypticleError::Padding);
@@ -112,7 +107,7 @@ impl Crypticle {
     /// A `nonce` goes into replies to minions, never into requests and publications
     /// (reference 4.2); an empty one counts as none.
     pub fn dumps(&self, value: &Value, nonce: Option<&str>) -> Vec<u8> {
-        let mut out = start_document(256, nonce);
+        let mut out = start_document(msgpack::size_hint(value), nonce);
         msgpack::encode_into(&mut out, value, Profile::Wire);
         self.seal(out)
     }
@@ -154,7 +149,7 @@ impl Crypticle {
             return None;
         }
         let n = n.min(text.len()).next_multiple_of(BLOCK);
-        Some(self.decrypt_blocks(iv, &text[..n]))
+        Some(self.cbc.decrypt(iv, &text[..n]))
     }
 
     /// Pads and encrypts everything after the IV in place, then adds the HMAC.
@@ -162,9 +157,7 @@ impl Crypticle {
         let pad = BLOCK - out.len() % BLOCK;
         out.reserve_exact(pad + MAC);
         out.resize(out.len() + pad, pad as u8);
-        let (iv, text) = out.split_at_mut(BLOCK);
-        let mut cbc = cbc::Encryptor::inner_iv_init(self.enc.clone(), GenericArray::from_slice(iv));
-        cbc.encrypt_blocks_inout_mut(InOutBuf::from(text).into_chunks().0);
+        self.cbc.encrypt(&mut out);
         let mac = self.mac.clone().chain_update(&out).finalize();
         out.extend_from_slice(&mac.into_bytes());
         out
@@ -179,14 +172,6 @@ impl Crypticle {
         // Compares in constant time.
         expected.verify_slice(mac).map_err(|_| wrong)?;
         Ok(body)
-    }
-
-    /// Decrypts whole blocks.
-    fn decrypt_blocks(&self, iv: &[u8], text: &[u8]) -> Vec<u8> {
-        let mut plain = text.to_vec();
-        let mut cbc = cbc::Decryptor::inner_iv_init(self.dec.clone(), GenericArray::from_slice(iv));
-        cbc.decrypt_blocks_inout_mut(InOutBuf::from(&mut plain[..]).into_chunks().0);
-        plain
     }
 }
 

@@ -5,6 +5,7 @@
 //! `openssl`, else the portable `rsa` crate. Both back ends give the same bytes.
 
 mod algorithm;
+mod cbc;
 mod crypticle;
 mod error;
 mod hash;

@@ -3,8 +3,11 @@
 //! The supervisor starts them like all roles, each only where the configuration asks for it
 //! ([`crate::master::roles::RoleInfo::wanted`]).
 
+mod listen;
 pub mod metrics;
+mod reactor;
 pub mod returner;
+mod scheduler;
 
 use crate::config::MasterConfig;
 use crate::master::roles::{RoleError, Roles};
@@ -14,7 +17,12 @@ use crate::sys::signals::StopFlag;
 type Run = fn(&MasterConfig, &Roles, &StopFlag) -> Result<(), RoleError>;
 
 /// The engines by role name.
-const ENGINES: &[(&str, Run)] = &[("metrics", metrics::run), ("returner", returner::run)];
+const ENGINES: &[(&str, Run)] = &[
+    ("metrics", metrics::run),
+    ("reactor", reactor::run),
+    ("returner", returner::run),
+    ("scheduler", scheduler::run),
+];
 
 /// Runs an engine's role; `None` if `role` is none.
 pub fn run_role(role: &str, config: &MasterConfig) -> Option<Result<(), RoleError>> {

@@ -22,6 +22,11 @@ pub fn topology() -> String {
     out
 }
 
+/// What a configuration asks for and does not get; the master serves all the same.
+pub fn denials(config: &MasterConfig) -> Vec<String> {
+    super::access::faults(config)
+}
+
 /// Faults of a configuration that only show when it is used. Empty if it can serve.
 pub fn faults(config: &MasterConfig) -> Vec<String> {
     let mut out = Vec::new();

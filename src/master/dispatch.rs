@@ -2,7 +2,7 @@
 //!
 //! Pure bookkeeping, no sockets and no clock of its own, so that each rule can be tested.
 //!
-//! Slow classes (pillar, file, other) together never hold the last worker of a pool, and
+//! Slow classes (pillar, file, login, other) together never hold the last worker of a pool, and
 //! none of them alone more than all but two: sign-ins, jobs and returns always find one.
 //! Within these limits classes take turns.
 
@@ -44,8 +44,8 @@ struct Worker {
 struct Pool<P> {
     workers: usize,
     idle: Vec<WorkerName>,
-    queues: [VecDeque<Waiting<P>>; 6],
-    busy: [usize; 6],
+    queues: [VecDeque<Waiting<P>>; Class::COUNT],
+    busy: [usize; Class::COUNT],
     turn: usize,
 }
 
@@ -61,7 +61,7 @@ pub struct Counters {
     /// Requests given to a second worker because the first died.
     pub retried: u64,
     /// Requests taken in, per class.
-    pub taken: [u64; 6],
+    pub taken: [u64; Class::COUNT],
 }
 
 /// What became of a worker's earlier request when a new instance of it reports.
@@ -97,7 +97,7 @@ impl<P> Dispatcher<P> {
                     workers: (*workers).max(1),
                     idle: Vec::new(),
                     queues: Default::default(),
-                    busy: [0; 6],
+                    busy: [0; Class::COUNT],
                     turn: 0,
                 })
                 .collect(),
@@ -275,8 +275,8 @@ impl<P> Dispatcher<P> {
     }
 
     /// Requests that wait, per class over all pools.
-    pub fn depths(&self) -> [usize; 6] {
-        let mut out = [0; 6];
+    pub fn depths(&self) -> [usize; Class::COUNT] {
+        let mut out = [0; Class::COUNT];
         for pool in &self.pools {
             for (sum, queue) in out.iter_mut().zip(&pool.queues) {
                 *sum += queue.len();
@@ -288,7 +288,7 @@ impl<P> Dispatcher<P> {
 
 impl<P> Pool<P> {
     fn admits(&self, class: Class) -> bool {
-        let slow = [Class::Pillar, Class::File, Class::Other];
+        let slow = [Class::Pillar, Class::File, Class::Other, Class::Login];
         if self.workers == 1 || !slow.contains(&class) {
             return true;
         }
@@ -335,6 +335,23 @@ mod tests {
         assert!(take(&mut d).is_none());
         d.submit(now, 0, Class::Auth, 99).unwrap();
         assert_eq!(take(&mut d).unwrap().2, 99);
+    }
+
+    #[test]
+    fn logins_that_hang_do_not_take_all_workers() {
+        let (mut d, now) = dispatcher(3);
+        for i in 0..3 {
+            d.submit(now, 0, Class::Login, i).unwrap();
+        }
+        assert_eq!(take(&mut d).unwrap().2, 0);
+        assert!(
+            take(&mut d).is_none(),
+            "others wait, although workers are idle"
+        );
+        for class in [Class::Auth, Class::Publish] {
+            d.submit(now, 0, class, 99).unwrap();
+            assert_eq!(take(&mut d).unwrap().2, 99);
+        }
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! Maintenance.
 //!
 //! Owns what happens by the clock: rotation of the AES key (asked for by `halite-key` through
-//! the file `cachedir/.dfn`, and every `publish_session` seconds), the end of old jobs. Binds
+//! the file `cachedir/.dfn`, and every `publish_session` seconds), the end of old jobs and tokens, and,
+//! in a thread, what the file server fetches. Binds
 //! nothing; fires events on `master_event_pull.ipc` and publishes through `publish_pull.ipc`.
 //!
 //! When it fails: nothing is lost, its successor goes on where the clock stands.
@@ -13,11 +14,14 @@ use crate::config::MasterConfig;
 use crate::crypto::KeyString;
 use crate::store::jobs::JobStore;
 use crate::store::open;
+use crate::store::tokens::TokenStore;
 use crate::sys::shared::SharedSecret;
 use crate::sys::signals::StopFlag;
 use crate::transport::sockets::ipc_url;
 use crate::wire::ids::JidClock;
 use crate::wire::msgpack::{self, Profile};
+use crate::wire::{Map, Value};
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -29,12 +33,15 @@ const WATCH: Duration = Duration::from_secs(1);
 pub fn run(config: &MasterConfig, roles: &Roles, stop: &StopFlag) -> Result<(), RoleError> {
     let shared = SharedSecret::inherited()?;
     let jobs = open::job_store(config);
+    let tokens = TokenStore::new(&config.cachedir, open::hash_type(config));
     let mut bus = Bus::new(config);
     let dropfile = config.cachedir.join(".dfn");
+    let files = super::fileserver_update::start(config, stop)?;
     let mut rotated = Instant::now();
     let mut score = Score::inherited("maintenance");
     let (mut rotations, mut last) = (0u64, 0u64);
     let mut looped: Option<Instant> = None;
+    let mut presence = Presence::default();
     roles.ready();
     while !stop.is_set() {
         let aged = rotated.elapsed() >= Duration::from_secs(config.publish_session.max(1));
@@ -50,9 +57,20 @@ pub fn run(config: &MasterConfig, roles: &Roles, stop: &StopFlag) -> Result<(), 
         if looped.is_none_or(|at| at.elapsed() >= interval) {
             looped = Some(Instant::now());
             expire(&jobs, config.keep_jobs_seconds);
+            expire_owners(config);
+            if config.presence_events {
+                presence.look(config, &mut bus);
+            }
+            expire_tokens(&tokens);
         }
         score.tick(|| crate::map! {"rotations" => rotations, "rotated" => last});
         pause(stop);
+    }
+    if files.join().is_err() {
+        return Err(RoleError::new(
+            1,
+            "the thread of the file server has panicked",
+        ));
     }
     Ok(())
 }
@@ -101,7 +119,7 @@ fn ping(config: &MasterConfig) -> Result<(), RoleError> {
     socket.set_linger(1000)?;
     socket.connect(&ipc_url(&config.sock_dir.join("publish_pull.ipc")))?;
     let job = crate::map! {
-        "fun" => "test.ping", "arg" => Vec::<crate::wire::Value>::new(), "tgt" => "*",
+        "fun" => "test.ping", "arg" => Vec::<Value>::new(), "tgt" => "*",
         "jid" => JidClock::default().next().as_str(), "ret" => "", "tgt_type" => "glob",
         "user" => config.user.as_str(),
     };
@@ -123,10 +141,97 @@ fn expire(jobs: &dyn JobStore, keep: u64) {
     }
 }
 
+fn expire_tokens(tokens: &TokenStore) {
+    let now = SystemTime::now()
+        .duration_since(SystemTime::UNIX_EPOCH)
+        .map_or(0.0, |d| d.as_secs_f64());
+    match tokens.expire(now) {
+        Ok(0) => {}
+        Ok(n) => log::info!("{n} tokens have ended and were removed"),
+        Err(e) => log::error!("ended tokens could not be removed: {e}"),
+    }
+}
+
+/// Removes the notes about who started a job, of jobs that are gone
+/// (`salt/daemons/masterapi.py clean_pub_auth`).
+fn expire_owners(config: &MasterConfig) {
+    if config.keep_jobs_seconds == 0 {
+        return;
+    }
+    let keep = Duration::from_secs(config.keep_jobs_seconds);
+    let Ok(entries) = std::fs::read_dir(config.cachedir.join("publish_auth")) else {
+        return;
+    };
+    for entry in entries.flatten() {
+        let age = entry.metadata().and_then(|m| m.modified());
+        let old = age.is_ok_and(|at| at.elapsed().is_ok_and(|age| age > keep));
+        if old && let Err(e) = std::fs::remove_file(entry.path()) {
+            log::warn!("{}: {e}", entry.path().display());
+        }
+    }
+}
+
+/// Who was connected at the last look (`salt/master.py Maintenance.handle_presence`).
+#[derive(Default)]
+struct Presence(BTreeSet<String>);
+
+impl Presence {
+    fn look(&mut self, config: &MasterConfig, bus: &mut Bus) {
+        match crate::store::presence::connected_ids(config, None) {
+            Ok(found) => {
+                let ids = found.keys().map(ToString::to_string).collect();
+                for (tag, data) in self.events(ids) {
+                    bus.fire(tag, data);
+                }
+            }
+            Err(e) => log::error!("who is present is not known: {e}"),
+        }
+    }
+
+    /// The events of a look: who came and went, if anybody did, and who is there.
+    fn events(&mut self, present: BTreeSet<String>) -> Vec<(&'static str, Map)> {
+        let list = |ids: Vec<&String>| Value::Array(ids.into_iter().map(Value::from).collect());
+        let new: Vec<_> = present.difference(&self.0).collect();
+        let lost: Vec<_> = self.0.difference(&present).collect();
+        let mut events = Vec::new();
+        if !new.is_empty() || !lost.is_empty() {
+            let change = crate::map! {"new" => list(new), "lost" => list(lost)};
+            events.push(("salt/presence/change", change));
+        }
+        let all = crate::map! {"present" => list(present.iter().collect())};
+        events.push(("salt/presence/present", all));
+        self.0 = present;
+        events
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn presence_tells_who_came_and_went() {
+        let set = |ids: &[&str]| ids.iter().map(|id| (*id).to_owned()).collect();
+        let list = |ids: &[&str]| Value::Array(ids.iter().map(|id| (*id).into()).collect());
+        let change = |new: &[&str], lost: &[&str]| {
+            let data = crate::map! {"new" => list(new), "lost" => list(lost)};
+            ("salt/presence/change", data)
+        };
+        let present = |ids: &[&str]| {
+            (
+                "salt/presence/present",
+                crate::map! {"present" => list(ids)},
+            )
+        };
+        let mut p = Presence::default();
+        assert_eq!(p.events(set(&[])), [present(&[])]);
+        let first = p.events(set(&["a", "b"]));
+        assert_eq!(first, [change(&["a", "b"], &[]), present(&["a", "b"])]);
+        assert_eq!(p.events(set(&["a", "b"])), [present(&["a", "b"])]);
+        let second = p.events(set(&["b", "c"]));
+        assert_eq!(second, [change(&["c"], &["a"]), present(&["b", "c"])]);
+    }
 
     #[test]
     fn rotation_is_asked_for_by_mode_and_content() {

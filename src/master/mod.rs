@@ -3,10 +3,12 @@
 //! `halite-master` reads its configuration and becomes the supervisor ([`supervise`]), which
 //! starts every other role as a fresh execution of the same program ([`roles::TOPOLOGY`]).
 
+pub mod access;
 pub mod check;
 pub mod dispatch;
 mod eventpublisher;
 pub mod events;
+mod fileserver_update;
 pub mod functions;
 mod maintenance;
 mod publisher;

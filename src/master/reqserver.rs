@@ -22,7 +22,7 @@ use crate::store::sessions::SessionStore;
 use crate::sys::signals::StopFlag;
 use crate::transport::sockets::{KeepAlive, bind, bind_ipc, tcp_url};
 use crate::wire::Value;
-use crate::wire::envelope::{Body, Class, Envelope, Refusal, envelope_id, peek_cmd};
+use crate::wire::envelope::{Body, Class, Envelope, Refusal, envelope_id, peek_cmd, peek_login};
 use crate::wire::ids::MinionId;
 use crate::wire::msgpack::{self, Profile};
 use std::collections::{HashMap, HashSet};
@@ -213,7 +213,10 @@ impl Server {
             }
         };
         let cmd = cmd.unwrap_or_default();
-        let class = Class::of(&cmd);
+        let class = match &envelope.body {
+            Body::Clear { load } if peek_login(load) => Class::Login,
+            _ => Class::of(&cmd),
+        };
         // A minion repeats a pillar request unchanged (`AsyncReqChannel.crypted_transfer_decode_dictentry`).
         let seal = seal.filter(|_| class != Class::Pillar);
         Ok((self.pools.of(&cmd), class, seal))

@@ -65,6 +65,22 @@ pub const TOPOLOGY: &[RoleInfo] = &[
         wanted: always,
     },
     RoleInfo {
+        name: "reactor",
+        title: "Reactor",
+        binds: "",
+        connects: "master_event_pub.ipc, master_event_pull.ipc, ret_port",
+        owns: "reactions to events; where `reactor` is set",
+        wanted: |config| config.reactor.0.truthy(),
+    },
+    RoleInfo {
+        name: "scheduler",
+        title: "Scheduler",
+        binds: "",
+        connects: "master_event_pull.ipc",
+        owns: "runners by the clock; where `schedule` is set",
+        wanted: |config| !config.schedule.is_empty(),
+    },
+    RoleInfo {
         name: "request",
         title: "ReqServer MWorkerQueue",
         binds: "tcp ret_port, workers.ipc",

@@ -74,7 +74,7 @@ pub fn supervise(
             ),
         ));
     };
-    super::worker::create_key_files(config)?;
+    super::access::local::create_key_files(config)?;
     super::load_or_create_key(&config.pki_dir.join("master.pem"), config.keysize as usize)?;
     let shared = SharedSecret::create()?;
     shared.store_key(KeyString::generate().as_str())?;
@@ -124,6 +124,7 @@ fn prepare(config: &MasterConfig) -> Result<(), RoleError> {
 /// The ports are above 1024, so nothing needs root from here on.
 fn become_user(config: &MasterConfig) -> Result<(), RoleError> {
     if user_name() == config.user {
+        super::access::local::create_publisher_keys(config)?;
         return Ok(());
     }
     if nix::unistd::geteuid().is_root() {
@@ -154,6 +155,7 @@ fn become_user(config: &MasterConfig) -> Result<(), RoleError> {
             hand_over(path, &config.user, &[])?;
         }
     }
+    super::access::local::create_publisher_keys(config)?;
     drop_privileges(&config.user).map_err(|e| RoleError::new(EXIT_NO_USER, e.to_string()))
 }
 

@@ -24,6 +24,8 @@ const MAX_ANSWER: i64 = 512 << 20;
 pub struct Stop {
     flag: StopFlag,
     stream: Arc<UnixStream>,
+    /// Keeps the stream silent where no signal is watched.
+    _other_end: Option<Arc<UnixStream>>,
 }
 
 impl Stop {
@@ -35,6 +37,20 @@ impl Stop {
         Ok(Stop {
             flag: flag.clone(),
             stream: Arc::new(flag.descriptor()?),
+            _other_end: None,
+        })
+    }
+
+    /// Never stops a wait: signals keep their usual effect on the process.
+    ///
+    /// # Errors
+    /// No descriptors left.
+    pub fn never() -> io::Result<Stop> {
+        let (stream, other) = UnixStream::pair()?;
+        Ok(Stop {
+            flag: StopFlag::default(),
+            stream: Arc::new(stream),
+            _other_end: Some(Arc::new(other)),
         })
     }
 

@@ -9,6 +9,9 @@ use super::ask::{Stop, Wake};
 use super::channel::Channel;
 use super::courier::{Courier, Outbox};
 use super::jobs::{Finished, Jobs};
+use super::link::hand_over;
+use super::mining::{Fate, Mining};
+use super::modules::{Context, mine_functions};
 use super::publication::{Received, Receiver};
 use super::session::{Credentials, Session, chance};
 use super::setup::{STACK, prepare, serve_bus, subscribe};
@@ -76,7 +79,7 @@ pub fn run(config: MinionConfig, start: Start, report: &mut Report) -> Result<()
         return Ok(());
     };
     // Hear publications before anything else is asked: none is missed meanwhile.
-    let subscriber = subscribe(&config, &context, &credentials.publish_url)?;
+    let subscriber = subscribe(&config, &context, &credentials.publish_url, false)?;
     let mut channel = Channel::new(&session, stop.clone())?;
     let Some(pillar) = pillar(&mut channel, &grains, &stop)? else {
         return Ok(());
@@ -127,6 +130,7 @@ struct Minion {
     /// When a sign-in gave the same keys as before.
     fruitless: Option<Instant>,
     next_ping: Option<Instant>,
+    mining: Mining,
 }
 
 impl Minion {
@@ -142,6 +146,7 @@ impl Minion {
         let config = session.config().clone();
         let mut jobs = Jobs::new(&config, start.log, start.title, me.grains.clone());
         jobs.set_pillar(me.pillar.clone());
+        jobs.set_credentials(hand_over(credentials));
         let spool = match Spool::open(&config.cachedir) {
             Ok(spool) => Some(spool),
             Err(e) => {
@@ -171,6 +176,7 @@ impl Minion {
             publish_url: credentials.publish_url.clone(),
             generation: credentials.generation,
             next_ping: (!ping.is_zero()).then(|| Instant::now() + ping),
+            mining: Mining::new(&config, Instant::now()),
             renewing: Arc::default(),
             fruitless: None,
             held: VecDeque::new(),
@@ -193,6 +199,7 @@ impl Minion {
             self.deliver(orphan);
         }
         self.announce();
+        self.mine();
         let _ = sd_notify::notify(&[sd_notify::NotifyState::Status("ready")]);
         log::info!("minion {} is ready", self.config.id);
         let outcome = loop {
@@ -267,6 +274,7 @@ impl Minion {
             self.hear()?;
         }
         self.ping();
+        self.mine();
         Ok(())
     }
 
@@ -275,7 +283,12 @@ impl Minion {
         let now = Instant::now();
         let ping = self.next_ping.map(|at| at.saturating_duration_since(now));
         let held = (!self.held.is_empty()).then_some(Duration::from_secs(1));
-        match ping.into_iter().chain(held).min() {
+        match ping
+            .into_iter()
+            .chain(held)
+            .chain(self.mining.wait(now))
+            .min()
+        {
             Some(wait) => i64::try_from(wait.as_millis() + 1).unwrap_or(i64::MAX),
             None => -1,
         }
@@ -367,13 +380,18 @@ impl Minion {
             .filter(|c| c.generation > self.generation)
         {
             self.generation = present.generation;
+            self.jobs.set_credentials(hand_over(&present));
             let news = self
                 .receiver
                 .rekey(&present.aes, verifier(&self.config, &present));
             self.fruitless = (!news).then(Instant::now);
             if present.publish_url != self.publish_url {
-                self.subscriber =
-                    subscribe(&self.config, self.session.context(), &present.publish_url)?;
+                self.subscriber = subscribe(
+                    &self.config,
+                    self.session.context(),
+                    &present.publish_url,
+                    false,
+                )?;
                 self.publish_url = present.publish_url.clone();
             }
             for (_, frames) in std::mem::take(&mut self.held) {
@@ -420,7 +438,12 @@ impl Minion {
     }
 
     /// Sends a result, and shows it on the local bus.
-    fn deliver(&self, finished: Finished) {
+    fn deliver(&mut self, mut finished: Finished) {
+        match self.mining.finished(&finished.jid, &finished.load) {
+            Fate::NotOurs => {}
+            Fate::Dropped => return,
+            Fate::Sent(load) => finished.load = load,
+        }
         let tag = format!("salt/job/{}/ret/{}", finished.jid, self.config.id);
         match Event::from_payload(tag, finished.load.clone()) {
             Ok(event) => {
@@ -435,6 +458,23 @@ impl Minion {
         }
         if self.config.pub_ret {
             self.outbox.result(finished.jid.as_str(), finished.load);
+        }
+    }
+
+    /// Updates the mine when it is time.
+    fn mine(&mut self) {
+        let (config, me) = (&self.config, &self.me);
+        let wanted = || {
+            let ctx = Context {
+                opts: config.as_map(),
+                pillar: me.pillar.clone(),
+                ..Context::default()
+            };
+            mine_functions(&ctx).is_some()
+        };
+        if let Some(job) = self.mining.due(Instant::now(), &config.id, wanted) {
+            let finished = self.jobs.add(job);
+            finished.into_iter().for_each(|f| self.deliver(f));
         }
     }
 

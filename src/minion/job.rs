@@ -4,6 +4,7 @@
 //! a memory file on standard input and takes the finished `_return` load from standard
 //! output. Nothing travels in the environment, which the job's commands inherit.
 
+use super::link::{Handed, Link};
 use super::modules::{self, Context, Fault, Outcome};
 use crate::sys::logging::{self, LogOptions};
 use crate::wire::msgpack::{self, Profile};
@@ -40,6 +41,8 @@ pub struct Order {
     pub grains: Arc<Map>,
     /// The pillar.
     pub pillar: Arc<Map>,
+    /// Keys for asking the master, as [`hand_over`](super::link::hand_over) packs them, none without a sign-in.
+    pub credentials: Option<Handed>,
     /// Log levels of console and file that the command line asked for, else of the configuration.
     pub log: (String, String, String),
 }
@@ -48,7 +51,7 @@ impl Order {
     /// Packs it.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(16 * 1024);
-        msgpack::put_map_header(&mut out, 8);
+        msgpack::put_map_header(&mut out, 8 + usize::from(self.credentials.is_some()));
         let mut put = |key: &str, value: &dyn Fn(&mut Vec<u8>)| {
             msgpack::put_str(&mut out, key.as_bytes(), Profile::Local);
             value(&mut out);
@@ -62,6 +65,9 @@ impl Order {
         put("opts", &|out| map(&self.opts, out));
         put("grains", &|out| map(&self.grains, out));
         put("pillar", &|out| map(&self.pillar, out));
+        if let Some(credentials) = &self.credentials {
+            put("credentials", &|out| map(credentials.packed(), out));
+        }
         put("log_console", &|out| {
             msgpack::encode_into(out, &self.log.0.as_str().into(), local)
         });
@@ -83,6 +89,7 @@ impl Order {
             take("grains")?,
             take("pillar")?,
         );
+        let credentials = take("credentials").map(Handed::unpacked);
         let text = |key: &str| map.str(key).unwrap_or_default().to_owned();
         Some(Order {
             parent: map.int("parent").and_then(|p| u32::try_from(p).ok())?,
@@ -90,6 +97,7 @@ impl Order {
             opts,
             grains: Arc::new(grains),
             pillar: Arc::new(pillar),
+            credentials,
             log: (
                 text("log_console"),
                 text("log_file_level"),
@@ -172,6 +180,7 @@ fn perform(order: Order) -> Map {
         opts,
         grains,
         pillar,
+        credentials,
         ..
     } = order;
     let id = opts.str("id").unwrap_or_default().to_owned();
@@ -182,6 +191,7 @@ fn perform(order: Order) -> Map {
         .unwrap_or_default();
     let ctx = Context {
         id: id.clone(),
+        master: Link::of_job(&opts, &grains, credentials),
         grains,
         pillar,
         cachedir: PathBuf::from(opts.str("cachedir").unwrap_or_default()),

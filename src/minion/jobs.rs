@@ -4,6 +4,7 @@
 //! end other jobs: a minion that is full can still be asked and helped.
 
 use super::job::{self, FLAG, Order};
+use super::link::Handed;
 use super::modules::proc::{self, Process};
 use super::publication::Job;
 use crate::config::MinionConfig;
@@ -69,6 +70,7 @@ pub struct Jobs {
     log: (String, String, String),
     grains: Arc<Map>,
     pillar: Arc<Map>,
+    credentials: Option<Handed>,
     stamp: StampStyle,
     title: String,
     running: Vec<Running>,
@@ -93,6 +95,7 @@ impl Jobs {
             log,
             grains,
             pillar: Arc::new(Map::new()),
+            credentials: None,
             title,
             running: Vec::new(),
             waiting: VecDeque::new(),
@@ -103,6 +106,11 @@ impl Jobs {
     /// The pillar that jobs see from now on.
     pub fn set_pillar(&mut self, pillar: Arc<Map>) {
         self.pillar = pillar;
+    }
+
+    /// The keys that jobs get from now on, to ask the master under them.
+    pub fn set_credentials(&mut self, credentials: Handed) {
+        self.credentials = Some(credentials);
     }
 
     /// Takes a job in. `Some` if it can only fail.
@@ -166,6 +174,7 @@ impl Jobs {
             opts: self.opts.clone(),
             grains: self.grains.clone(),
             pillar: self.pillar.clone(),
+            credentials: self.credentials.clone(),
             log: self.log.clone(),
         };
         let mut input = File::from(memfd_create(c"halite-job", MFdFlags::MFD_CLOEXEC)?);

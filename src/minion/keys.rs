@@ -61,9 +61,8 @@ fn make(config: &MinionConfig, path: &Path) -> Result<PrivateKey, MinionError> {
 ///
 /// # Errors
 /// The file cannot be read, or holds no key: going on would trust anybody.
-pub fn pinned(pki_dir: &Path) -> Result<Option<MasterKey>, MinionError> {
-    let path = master_file(pki_dir);
-    let Some(text) = read(&path)? else {
+pub fn pinned(path: &Path) -> Result<Option<MasterKey>, MinionError> {
+    let Some(text) = read(path)? else {
         return Ok(None);
     };
     match MasterKey::parse(&text) {
@@ -82,14 +81,13 @@ pub fn pinned(pki_dir: &Path) -> Result<Option<MasterKey>, MinionError> {
 ///
 /// # Errors
 /// The directory cannot be written.
-pub fn pin(pki_dir: &Path, master: &MasterKey) -> Result<(), MinionError> {
-    let path = master_file(pki_dir);
+pub fn pin(path: &Path, master: &MasterKey) -> Result<(), MinionError> {
     log::info!(
         "trusting the master's key from now on, it is kept in {}",
         path.display()
     );
-    write_atomic(&path, master.pem.as_bytes(), 0o644)
-        .map_err(|e| MinionError::io("master's key", &path, &e))
+    write_atomic(path, master.pem.as_bytes(), 0o644)
+        .map_err(|e| MinionError::io("master's key", path, &e))
 }
 
 /// The key that verifies masters' keys (`master_sign_key_name`), if it is there.
@@ -163,8 +161,8 @@ mod tests {
     #[test]
     fn a_pinned_file_that_is_no_key_is_an_error() {
         let dir = tempfile::tempdir().unwrap();
-        assert_eq!(pinned(dir.path()).unwrap(), None);
+        assert_eq!(pinned(&master_file(dir.path())).unwrap(), None);
         std::fs::write(master_file(dir.path()), "").unwrap();
-        assert!(pinned(dir.path()).is_err());
+        assert!(pinned(&master_file(dir.path())).is_err());
     }
 }

@@ -9,6 +9,8 @@ use crate::wire::ids::Jid;
 use crate::wire::{Map, msgpack};
 use std::collections::VecDeque;
 
+/// Topic of publications for lower masters.
+pub const SYNDIC: &str = "syndic";
 /// Topic of messages for everybody when `zmq_filtering` is on.
 pub const BROADCAST: &str = "broadcast";
 
@@ -42,7 +44,8 @@ pub struct Receiver {
     aes: KeyString,
     crypticle: Crypticle,
     serial: i64,
-    topic: String,
+    /// Topics under which messages for us come, with `zmq_filtering`.
+    topics: Vec<String>,
     /// The master's key if publications must be signed (`sign_pub_messages`).
     verifier: Option<PublicKey>,
     seen: VecDeque<Jid>,
@@ -61,7 +64,7 @@ impl Receiver {
             aes: aes.clone(),
             crypticle: Crypticle::new(aes),
             serial: 0,
-            topic: topic(id),
+            topics: vec![BROADCAST.to_owned(), topic(id)],
             verifier,
             seen: VecDeque::new(),
             remember,
@@ -81,13 +84,26 @@ impl Receiver {
         true
     }
 
+    /// Takes messages under the topic of syndics too.
+    pub fn as_syndic(mut self) -> Receiver {
+        self.topics.push(SYNDIC.to_owned());
+        self
+    }
+
     /// Looks at one message.
     pub fn receive(&mut self, frames: &[Vec<u8>], me: &dyn Subject) -> Received {
+        self.take(frames, Some(me))
+    }
+
+    /// Looks at one message, whoever it is for: a syndic does not decide about the minions below it.
+    pub fn receive_any(&mut self, frames: &[Vec<u8>]) -> Received {
+        self.take(frames, None)
+    }
+
+    fn take(&mut self, frames: &[Vec<u8>], me: Option<&dyn Subject>) -> Received {
         let payload = match frames {
             [payload] => payload,
-            [topic, payload] if topic == BROADCAST.as_bytes() || topic == self.topic.as_bytes() => {
-                payload
-            }
+            [topic, payload] if self.topics.iter().any(|own| own.as_bytes() == topic) => payload,
             [_, _] => return Received::Ignored("it is for another minion"),
             _ => return Received::Ignored("it has neither one frame nor two"),
         };
@@ -135,7 +151,7 @@ impl Receiver {
         Ok(load)
     }
 
-    fn accept(&mut self, load: Map, me: &dyn Subject) -> Received {
+    fn accept(&mut self, load: Map, me: Option<&dyn Subject>) -> Received {
         let ignored = Received::Ignored;
         let (Some(tgt), Some(fun)) = (load.get("tgt"), load.get("fun")) else {
             return ignored("it lacks tgt or fun");
@@ -152,12 +168,11 @@ impl Receiver {
         let Some(jid) = load.str("jid").and_then(|j| j.parse::<Jid>().ok()) else {
             return ignored("it has no jid that can be used");
         };
-        let matches = Target::parse(
-            tgt,
-            load.str("tgt_type").unwrap_or_default(),
-            load.str("delimiter"),
-        )
-        .is_ok_and(|target| target.matches(me));
+        let matches = me.is_none_or(|me| {
+            let kind = load.str("tgt_type").unwrap_or_default();
+            let target = Target::parse(tgt, kind, load.str("delimiter"));
+            target.is_ok_and(|target| target.matches(me))
+        });
         if !matches {
             return ignored("it is for others");
         }

@@ -11,6 +11,7 @@ use crate::config::MinionConfig;
 use crate::crypto::{Crypticle, KeyString, clean_key, fill_random, nonce};
 use crate::transport::sockets::tcp_url;
 use crate::wire::{Map, Value};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -33,6 +34,23 @@ pub struct Credentials {
     pub request_url: String,
 }
 
+impl Credentials {
+    /// Keys that another process of this minion got, as [`hand_over`](super::link::hand_over) packs them.
+    pub fn unpack(packed: &Map) -> Option<Credentials> {
+        let key = |name| KeyString::from_text(packed.str(name)?).ok();
+        let session = key("session")?;
+        Some(Credentials {
+            generation: 1,
+            aes: key("aes")?,
+            crypticle: Crypticle::new(&session),
+            session,
+            master: MasterKey::parse(packed.str("master")?)?,
+            publish_url: packed.str("publish_url")?.to_owned(),
+            request_url: packed.str("request_url")?.to_owned(),
+        })
+    }
+}
+
 /// One address out of the option `master`.
 #[derive(Clone, Debug, PartialEq)]
 struct Address {
@@ -44,6 +62,7 @@ struct Address {
 pub struct Session {
     config: Arc<MinionConfig>,
     terms: Terms,
+    master_file: PathBuf,
     masters: Vec<Address>,
     context: zmq::Context,
     once: bool,
@@ -64,6 +83,22 @@ impl Session {
         context: &zmq::Context,
         once: bool,
     ) -> Result<Session, MinionError> {
+        let file = keys::master_file(&config.pki_dir);
+        Session::pinned_in(file, config, grains, context, once)
+    }
+
+    /// As [`Session::new`], with another file for the master's key: a syndic shares its directory of keys
+    /// with a minion that may have another master.
+    ///
+    /// # Errors
+    /// As [`Session::new`].
+    pub fn pinned_in(
+        master_file: PathBuf,
+        config: Arc<MinionConfig>,
+        grains: &Map,
+        context: &zmq::Context,
+        once: bool,
+    ) -> Result<Session, MinionError> {
         let masters = config
             .master
             .iter()
@@ -73,8 +108,9 @@ impl Session {
             return Err(MinionError::new(1, "the option `master` names no master"));
         };
         let asker = Asker::new(context, &config, &tcp_url(&first.host, first.port));
-        keys::pinned(&config.pki_dir)?;
+        keys::pinned(&master_file)?;
         Ok(Session {
+            master_file,
             terms: terms(&config, grains)?,
             masters,
             context: context.clone(),
@@ -89,6 +125,11 @@ impl Session {
     /// The present keys, if there has been a sign-in.
     pub fn present(&self) -> Option<Arc<Credentials>> {
         lock(&self.present).clone()
+    }
+
+    /// Goes on with keys from a sign-in of another process.
+    pub fn resume(&self, credentials: Credentials) {
+        *lock(&self.present) = Some(Arc::new(credentials));
     }
 
     /// The configuration.
@@ -148,7 +189,7 @@ impl Session {
             let master = &self.masters[at];
             let url = tcp_url(&master.host, master.port);
             asker.turn_to(&url);
-            let pinned = keys::pinned(&self.config.pki_dir)?;
+            let pinned = keys::pinned(&self.master_file)?;
             let request = Request::new(&self.terms, pinned.as_ref(), &nonce());
             let verdict = match asker.ask(&request.body, rounds.timeout(), stop, None)? {
                 Answer::Bytes(bytes) => judge(&self.terms, pinned.as_ref(), &request, &bytes),
@@ -163,7 +204,7 @@ impl Session {
                 Step::Done(accepted) => {
                     asker.close();
                     if accepted.pin {
-                        keys::pin(&self.config.pki_dir, &accepted.master)?;
+                        keys::pin(&self.master_file, &accepted.master)?;
                     }
                     let port = self.publish_port(accepted.publish_port);
                     log::info!("signed in at {url}");

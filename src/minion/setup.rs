@@ -3,7 +3,7 @@
 
 use super::MinionError;
 use super::ask::keepalive;
-use super::publication::{BROADCAST, topic};
+use super::publication::{BROADCAST, SYNDIC, topic};
 use super::session::chance;
 use crate::config::MinionConfig;
 use crate::crypto::HashType;
@@ -92,13 +92,14 @@ pub(super) fn serve_bus(config: &MinionConfig) -> Result<BusHandle, MinionError>
 }
 
 /// Stack of our threads.
-pub(super) const STACK: usize = 512 << 10;
+pub(crate) const STACK: usize = 512 << 10;
 
 /// Connects to the publications at `url`, with Salt's socket options (reference `salt-protocol.md` 1.2).
-pub(super) fn subscribe(
+pub(crate) fn subscribe(
     config: &MinionConfig,
     context: &zmq::Context,
     url: &str,
+    syndic: bool,
 ) -> Result<zmq::Socket, MinionError> {
     let socket = context.socket(zmq::SUB)?;
     socket.set_identity(config.id.as_bytes())?;
@@ -120,6 +121,9 @@ pub(super) fn subscribe(
     if config.zmq_filtering {
         socket.set_subscribe(BROADCAST.as_bytes())?;
         socket.set_subscribe(topic(&config.id).as_bytes())?;
+        if syndic {
+            socket.set_subscribe(SYNDIC.as_bytes())?;
+        }
     } else {
         socket.set_subscribe(b"")?;
     }

@@ -1,8 +1,12 @@
-//! What the master keeps: keys, session keys, jobs, minion data.
+//! What the master keeps: keys, session keys, jobs, minion data, files.
 
+pub mod audit;
+pub mod files;
 pub mod jobs;
 pub mod keys;
+pub mod mine;
 pub mod minions;
 pub mod open;
 pub mod presence;
 pub mod sessions;
+pub mod tokens;

@@ -2,6 +2,7 @@
 
 use super::jobs::{StockLayout, joblog::JobLog};
 use super::keys::KeyStore;
+use super::mine::MineStore;
 use super::minions::{Layout, MinionCache};
 use super::sessions::SessionStore;
 use crate::config::{JobCacheCompat, MasterConfig, SaltSeries};
@@ -37,9 +38,17 @@ pub fn job_store(config: &MasterConfig) -> JobLog {
 
 /// The minion data cache that a configuration names.
 pub fn minion_cache(config: &MasterConfig) -> MinionCache {
-    let layout = match config.salt_series {
+    MinionCache::new(&config.cachedir, layout(config))
+}
+
+/// The mines that a configuration names.
+pub fn mine_store(config: &MasterConfig) -> MineStore {
+    MineStore::new(&config.cachedir, layout(config))
+}
+
+fn layout(config: &MasterConfig) -> Layout {
+    match config.salt_series {
         SaltSeries::S3006 | SaltSeries::S3007 => Layout::Combined,
         SaltSeries::S3008 => Layout::Split,
-    };
-    MinionCache::new(&config.cachedir, layout)
+    }
 }

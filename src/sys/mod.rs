@@ -2,11 +2,14 @@
 //!
 //! The only room where `unsafe` may stand.
 
+pub mod command;
 pub mod daemon;
 pub mod logging;
 pub mod net;
+pub mod pam;
 pub mod process;
 pub mod scoreboard;
 pub mod shared;
 pub mod signals;
 pub mod slots;
+pub mod terminal;

@@ -21,7 +21,8 @@ pub use eval::{Expected, Inventory, Subject};
 pub use glob::{Glob, fnmatch};
 pub use ip::IpTest;
 pub use nodegroup::{expand_compound, expand_nodegroup};
-pub use pyre::PyRegex;
+pub use pyre::{Mode as RegexMode, PyRegex};
+pub use pytext::str as python_str;
 
 use crate::wire::Value;
 use std::fmt;

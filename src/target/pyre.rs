@@ -6,7 +6,11 @@
 
 mod translate;
 
+pub use translate::Mode;
+
 use regex::RegexBuilder;
+use std::collections::HashMap;
+use translate::Translated;
 
 /// Longest pattern in bytes.
 pub const MAX_REGEX: usize = 64 * 1024;
@@ -19,7 +23,7 @@ const BACKTRACK_LIMIT: usize = 100_000;
 
 /// A compiled pattern.
 #[derive(Clone, Debug)]
-pub struct PyRegex(Engine);
+pub struct PyRegex(Engine, HashMap<String, usize>);
 
 #[derive(Clone, Debug)]
 enum Engine {
@@ -28,20 +32,34 @@ enum Engine {
 }
 
 impl PyRegex {
-    /// Compiles a pattern; the error says why it cannot be used.
+    /// Compiles a pattern that must match at the start; the error says why it cannot be used.
     pub fn new(pattern: &str) -> Result<PyRegex, String> {
+        PyRegex::with_mode(
+            pattern,
+            Mode {
+                anchored: true,
+                ..Mode::default()
+            },
+        )
+    }
+
+    /// Compiles a pattern with flags.
+    ///
+    /// # Errors
+    /// Why it cannot be used.
+    pub fn with_mode(pattern: &str, mode: Mode) -> Result<PyRegex, String> {
         if pattern.len() > MAX_REGEX {
             return Err(format!("the pattern is longer than {MAX_REGEX} bytes"));
         }
-        let translated = translate::translate(pattern)?;
+        let translated = translate::translate(pattern, &mode)?;
         if translated.needs_backtracking {
-            return backtracking(&translated.pattern);
+            return backtracking(translated);
         }
         RegexBuilder::new(&translated.pattern)
             .size_limit(SIZE_LIMIT)
             .dfa_size_limit(DFA_LIMIT)
             .build()
-            .map(|regex| PyRegex(Engine::Linear(regex)))
+            .map(|regex| PyRegex(Engine::Linear(regex), translated.names))
             .map_err(|error| last_line(&error.to_string()))
     }
 
@@ -54,13 +72,52 @@ impl PyRegex {
     }
 }
 
-fn backtracking(pattern: &str) -> Result<PyRegex, String> {
-    fancy_regex::RegexBuilder::new(pattern)
+impl PyRegex {
+    /// The spans of the first match from an offset on, the whole and then its groups, in bytes.
+    pub fn captures(&self, text: &str, from: usize) -> Option<Vec<Option<(usize, usize)>>> {
+        match &self.0 {
+            Engine::Linear(regex) => {
+                let found = regex.captures_at(text, from)?;
+                Some(
+                    found
+                        .iter()
+                        .map(|m| m.map(|m| (m.start(), m.end())))
+                        .collect(),
+                )
+            }
+            Engine::Backtracking(regex) => {
+                let found = regex.captures_from_pos(text, from).ok().flatten()?;
+                Some(
+                    found
+                        .iter()
+                        .map(|m| m.map(|m| (m.start(), m.end())))
+                        .collect(),
+                )
+            }
+        }
+    }
+
+    /// The number of groups, the whole match included.
+    pub fn groups(&self) -> usize {
+        match &self.0 {
+            Engine::Linear(regex) => regex.captures_len(),
+            Engine::Backtracking(regex) => regex.captures_len(),
+        }
+    }
+
+    /// The number of a named group.
+    pub fn group(&self, name: &str) -> Option<usize> {
+        self.1.get(name).copied()
+    }
+}
+
+fn backtracking(translated: Translated) -> Result<PyRegex, String> {
+    fancy_regex::RegexBuilder::new(&translated.pattern)
         .backtrack_limit(BACKTRACK_LIMIT)
         .delegate_size_limit(SIZE_LIMIT)
         .delegate_dfa_size_limit(DFA_LIMIT)
         .build()
-        .map(|regex| PyRegex(Engine::Backtracking(Box::new(regex))))
+        .map(|regex| PyRegex(Engine::Backtracking(Box::new(regex)), translated.names))
         .map_err(|error| last_line(&error.to_string()))
 }
 

@@ -179,24 +179,30 @@ pub enum Class {
     Pillar,
     /// Everything else.
     Other,
+    /// Requests with a password that somebody else (PAM, LDAP) must check, which may take long.
+    Login,
 }
 
 impl Class {
+    /// Number of classes.
+    pub const COUNT: usize = 7;
+
     /// All classes.
-    pub const ALL: [Class; 6] = [
+    pub const ALL: [Class; Class::COUNT] = [
         Class::Auth,
         Class::Publish,
         Class::Return,
         Class::File,
         Class::Pillar,
         Class::Other,
+        Class::Login,
     ];
 
     /// The class of a command.
     pub fn of(cmd: &str) -> Class {
         match cmd {
             "_auth" => Class::Auth,
-            "publish" | "minion_pub" | "minion_publish" => Class::Publish,
+            "publish" | "minion_pub" => Class::Publish,
             "_return" | "_syndic_return" | "_minion_event" | "pub_ret" => Class::Return,
             "_file_list"
             | "_file_list_emptydirs"
@@ -209,6 +215,7 @@ impl Class {
             | "_file_recv"
             | "_file_envs" => Class::File,
             "_pillar" => Class::Pillar,
+            "mk_token" => Class::Login,
             _ => Class::Other,
         }
     }
@@ -222,6 +229,7 @@ impl Class {
             Class::File => "file",
             Class::Pillar => "pillar",
             Class::Other => "other",
+            Class::Login => "login",
         }
     }
 }
@@ -240,6 +248,32 @@ pub fn peek_cmd(load: &[u8]) -> Option<&str> {
         reader.skip().ok()?;
     }
     None
+}
+
+/// Whether a clear load holds a password for external authentication: `eauth` at its top
+/// (`runner`, `wheel`, `mk_token`) or in its `kwargs` (`publish`).
+pub fn peek_login(load: &[u8]) -> bool {
+    has_eauth(load, true).unwrap_or(false)
+}
+
+fn has_eauth(map: &[u8], inner: bool) -> Option<bool> {
+    let mut reader = Reader::new(map);
+    let Item::Map(pairs) = reader.item().ok()? else {
+        return None;
+    };
+    for _ in 0..pairs {
+        let key = text(item(&mut reader).ok()?);
+        let value = reader.skip().ok()?;
+        let found = match key {
+            Some("eauth") => true,
+            Some("kwargs") if inner => has_eauth(value, false).unwrap_or(false),
+            _ => false,
+        };
+        if found {
+            return Some(true);
+        }
+    }
+    Some(false)
 }
 
 /// The envelope's id as a parsed id.
@@ -309,5 +343,17 @@ mod tests {
         let bytes = encode_map(&load, Profile::Wire);
         assert_eq!(peek_cmd(&bytes[..60]), Some("_minion_event"));
         assert_eq!(peek_cmd(&bytes[..5]), None);
+    }
+
+    #[test]
+    fn logins_are_seen() {
+        let seen = |map: Map| peek_login(&encode_map(&map, Profile::Wire));
+        let inner = |key: &str| crate::map! {"cmd" => "publish", "arg" => vec!["eauth".to_owned()], "kwargs" => crate::map! {key => "pam"}};
+        assert!(seen(inner("eauth")));
+        assert!(!seen(inner("token")));
+        assert!(seen(crate::map! {"cmd" => "runner", "eauth" => "x"}));
+        let deep = crate::map! {"kwargs" => crate::map! {"kwargs" => crate::map! {"eauth" => "x"}}};
+        assert!(!seen(deep));
+        assert!(!peek_login(b"\x82\xa3cmd"));
     }
 }

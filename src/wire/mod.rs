@@ -4,6 +4,7 @@ pub mod envelope;
 pub mod ids;
 pub mod msgpack;
 pub mod pytext;
+pub mod shlex;
 mod value;
 pub mod yaml;
 

@@ -62,6 +62,20 @@ pub fn encode_map(map: &Map, profile: Profile) -> Vec<u8> {
     out
 }
 
+/// About as many bytes as a value takes, so that a buffer for a large one need not grow.
+pub fn size_hint(value: &Value) -> usize {
+    match value {
+        Value::Str(s) => s.len() + 5,
+        Value::Bytes(b) => b.len() + 5,
+        Value::Array(a) => a.iter().map(size_hint).sum::<usize>() + 5,
+        Value::Map(m) => {
+            let pairs = m.iter().map(|(k, v)| size_hint(k) + size_hint(v));
+            pairs.sum::<usize>() + 5
+        }
+        _ => 9,
+    }
+}
+
 /// Appends one encoded value.
 pub fn encode_into(out: &mut Vec<u8>, value: &Value, profile: Profile) {
     match value {

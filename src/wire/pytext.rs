@@ -123,7 +123,8 @@ fn shortest(f: f64) -> String {
 /// Categories that Python's `str.isprintable()` refuses, the plain space apart.
 static UNPRINTABLE: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"[\p{C}\p{Z}]").ok());
 
-fn is_printable(c: char) -> bool {
+/// `c.isprintable()`.
+pub fn is_printable(c: char) -> bool {
     if c.is_ascii() {
         return (' '..='~').contains(&c);
     }

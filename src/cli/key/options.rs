@@ -1,5 +1,6 @@
 //! Options of `halite-key`.
 
+use crate::cli::auth::AuthOptions;
 use crate::cli::common::{Accepted, Common, OutputOptions, truth};
 use crate::cli::start;
 use crate::client::keys::FingerForm;
@@ -217,6 +218,9 @@ pub(super) struct Options {
     pub output: OutputOptions,
 
     #[command(flatten)]
+    pub auth: AuthOptions,
+
+    #[command(flatten)]
     accepted: Accepted,
 
     // Ignored, as by `salt-key`, unless a change of all keys would then hit others than those named.
@@ -294,9 +298,11 @@ impl Options {
     }
 }
 
-/// The command with its options; `-l` is --list here, not --log-level.
+/// The command with its options; `-l` is --list here, not --log-level, and `-a` is --accept.
 pub(in crate::cli) fn command() -> clap::Command {
-    start::command::<Options>().mut_arg("log_level", |arg| arg.short(None))
+    start::command::<Options>()
+        .mut_arg("log_level", |arg| arg.short(None))
+        .mut_arg("eauth", |arg| arg.short(None))
 }
 
 /// Reads the command line; what is wrong is printed, the status is 64 then.

@@ -1,9 +1,10 @@
 //! `halite`: the `salt` command.
 
 mod batch;
-mod run;
+pub(super) mod run;
 mod show;
 
+use super::auth::AuthOptions;
 use super::common::{
     Accepted, ArgumentOptions, Common, LogSettings, OutputConfig, OutputOptions, fail,
 };
@@ -161,6 +162,9 @@ pub(crate) struct Options {
 
     #[command(flatten)]
     target_options: TargetOptions,
+
+    #[command(flatten)]
+    auth: AuthOptions,
 
     #[command(flatten)]
     output: OutputOptions,

@@ -1,15 +1,14 @@
 //! From options to a job, and the job's way to its end.
 
-use super::batch;
 use super::show::Results;
 use super::{Options, output_config};
 use crate::cli::common::{EXIT_USAGE, Screen, fail};
 use crate::cli::output::texts;
+use crate::client::batch::{self, Session};
 use crate::client::fleet::Fleet;
-use crate::client::gather::{Gather, Patience};
+use crate::client::gather::Patience;
 use crate::client::local::{ClientError, Job, LocalClient, Published};
 use crate::config::MasterConfig;
-use crate::store::jobs::JobStore;
 use crate::sys::signals::StopFlag;
 use crate::target::{Target, expand_compound, expand_nodegroup};
 use crate::wire::yaml::{parse_input, yamlify_arg};
@@ -67,7 +66,7 @@ fn job(options: &Options, config: &MasterConfig) -> Result<Job, String> {
             "which function? For example: halite '{target}' test.ping"
         ));
     }
-    let (tgt, tgt_type) = resolve_target(options, config, target)?;
+    let (tgt, tgt_type) = resolve_target(options.target_options.kind(), config, target)?;
     let (fun, arg) = functions(
         &fun,
         &words,
@@ -86,12 +85,11 @@ fn job(options: &Options, config: &MasterConfig) -> Result<Job, String> {
 }
 
 /// Node groups are expanded here: minions never see them.
-fn resolve_target(
-    options: &Options,
+pub(crate) fn resolve_target(
+    kind: &str,
     config: &MasterConfig,
     target: String,
 ) -> Result<(Value, String), String> {
-    let kind = options.target_options.kind();
     match kind {
         "nodegroup" => {
             let expanded =
@@ -230,7 +228,7 @@ fn preview(job: &Job, config: &MasterConfig, mut screen: Screen) -> i32 {
 }
 
 /// Set by SIGINT or SIGTERM: the wait is broken off, the job goes on.
-pub(super) fn interruption() -> StopFlag {
+pub(crate) fn interruption() -> StopFlag {
     StopFlag::install().unwrap_or_default()
 }
 
@@ -258,15 +256,26 @@ impl Command {
             .options
             .batch_safe_size
             .unwrap_or(config.batch_safe_size);
-        let mut client = LocalClient::new(config);
+        let mut client = match self.options.auth.client(config) {
+            Ok(client) => client,
+            Err(why) => return Ok(fail(why, EXIT_NOTHING)),
+        };
         let mut events = client.listen()?;
+        let stop = interruption();
+        let mut session = Session {
+            client: &mut client,
+            events: &mut events,
+            jobs: &jobs,
+            patience,
+            stop: &stop,
+        };
         if let Some(count) = self.options.subset {
-            pick_subset(&mut client, &mut events, &jobs, patience, &mut job, count)?;
+            batch::pick_subset(&mut session, &mut job, count)?;
         }
         let mut results = Results::new(self.screen, &self.options, hide_timeout);
         let size = match &self.options.batch {
             Some(size) => Some(size.clone()),
-            None if safe_limit > 0 && expected(&client, &job) >= safe_limit as usize => {
+            None if safe_limit > 0 && expected(session.client, &job) >= safe_limit as usize => {
                 results.screen.text(texts::SWITCH_TO_BATCH);
                 Some(safe_size.to_string())
             }
@@ -278,20 +287,16 @@ impl Command {
                 wait: Duration::from_secs_f64(self.options.batch_wait.clamp(0.0, 86_400.0)),
                 failhard: self.options.failhard,
             };
-            batch::run(
-                &mut client,
-                &mut events,
-                &jobs,
-                patience,
-                job,
-                &plan,
-                &mut results,
-            )?;
+            if batch::is_size(&plan.size) {
+                batch::run(&mut session, job, &plan, &mut results)?;
+            } else {
+                results.screen.text(&texts::invalid_batch(&plan.size));
+            }
             let worst = results.worst();
             let status = results.finish(summary, self.options.verbose);
             return Ok(status.max(worst.clamp(0, 255) as i32));
         }
-        let published = client.publish(&job)?;
+        let published = session.client.publish(&job)?;
         if published.jid.is_empty() {
             return Ok(nobody(&mut results, &published));
         }
@@ -305,10 +310,7 @@ impl Command {
             results.screen.text(&texts::show_jid(&published.jid));
         }
         results.expect(&published);
-        let stop = interruption();
-        let mut gather = Gather::new(&mut client, &mut events, Some(&jobs), patience);
-        gather.watch(&published);
-        gather.run(&|| stop.is_set(), &mut |id, outcome| {
+        batch::wait(&mut session, &published, &mut |id, outcome| {
             results.add(id, outcome)
         })?;
         if stop.is_set() {
@@ -340,46 +342,6 @@ fn expected(client: &LocalClient, job: &Job) -> usize {
         .expected(&fleet.inventory(), &client.config().nodegroups)
         .minions
         .len()
-}
-
-/// Replaces the target by some of its minions that have the function.
-fn pick_subset(
-    client: &mut LocalClient,
-    events: &mut halite_ipc::Subscriber,
-    jobs: &dyn JobStore,
-    patience: Patience,
-    job: &mut Job,
-    count: usize,
-) -> Result<(), ClientError> {
-    use rand::seq::SliceRandom;
-    let ask = Job {
-        fun: "sys.list_functions".into(),
-        arg: Vec::new(),
-        ..job.clone()
-    };
-    let published = client.publish(&ask)?;
-    let wanted = match &job.fun {
-        Value::Str(fun) => vec![fun.clone()],
-        other => other.str_list(),
-    };
-    let mut able = Vec::new();
-    let stop = interruption();
-    let mut gather = Gather::new(client, events, Some(jobs), patience);
-    gather.watch(&published);
-    gather.run(&|| stop.is_set(), &mut |id, outcome| {
-        if let crate::client::gather::Outcome::Returned(load) = outcome {
-            let has = load.get("return").map(Value::str_list).unwrap_or_default();
-            if wanted.iter().all(|f| has.contains(f)) {
-                able.push(id.to_owned());
-            }
-        }
-    })?;
-    able.shuffle(&mut rand::thread_rng());
-    able.truncate(count);
-    able.sort_unstable();
-    job.tgt = able.into();
-    job.tgt_type = "list".into();
-    Ok(())
 }
 
 #[cfg(test)]

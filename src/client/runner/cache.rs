@@ -15,7 +15,14 @@ use std::path::{Path, PathBuf};
 const TARGET: &[&str] = &["?tgt", "?tgt_type"];
 
 /// Directories of `cachedir` that are no banks: what is in them is secret, or not for editing.
-const PRIVATE: &[&str] = &["tokens", "sessions", "jobs", "joblog", "proc"];
+const PRIVATE: &[&str] = &[
+    "tokens",
+    "sessions",
+    "jobs",
+    "joblog",
+    "proc",
+    "publish_auth",
+];
 
 pub(super) const FUNCTIONS: &[Function] = &[
     Function {

@@ -11,10 +11,14 @@ mod cache;
 mod config;
 mod doc;
 mod event;
+mod fileserver;
 mod fleet;
 mod jobs;
 mod launch;
 mod manage;
+mod mine;
+mod orchestrate;
+mod pillar;
 pub mod process;
 mod queue;
 mod salt;
@@ -206,8 +210,12 @@ pub fn functions() -> impl Iterator<Item = &'static Function> {
         doc::FUNCTIONS,
         event::FUNCTIONS,
         fleet::FUNCTIONS,
+        fileserver::FUNCTIONS,
         jobs::FUNCTIONS,
         manage::FUNCTIONS,
+        mine::FUNCTIONS,
+        orchestrate::FUNCTIONS,
+        pillar::FUNCTIONS,
         queue::FUNCTIONS,
         salt::FUNCTIONS,
         survey::FUNCTIONS,

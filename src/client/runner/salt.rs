@@ -72,7 +72,7 @@ fn cmd(context: &mut RunContext, args: &Args) -> Result<Ran, RunError> {
         pillar: Arc::default(),
         opts: config.as_map(),
         cachedir: config.cachedir.clone(),
-        job: None,
+        ..Context::default()
     };
     let outcome = job::guarded(&ctx, fun, &arg, &[]);
     match outcome.fault {

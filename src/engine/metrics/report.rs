@@ -88,6 +88,7 @@ fn name(class: Class) -> &'static str {
         Class::File => "file",
         Class::Pillar => "pillar",
         Class::Other => "other",
+        Class::Login => "login",
     }
 }
 

@@ -5,8 +5,10 @@
 //! key made its token. Ids inside loads are compared with it, never believed.
 
 use super::context::Context;
-use super::{Answer, HANDLER_FAILED, now};
-use crate::crypto::{Crypticle, Encryption, KeyString, Signing};
+use super::files;
+use super::pillar::{self, Reply};
+use super::{Answer, HANDLER_FAILED, mine, now, peer, syndic, tops};
+use crate::crypto::{Crypticle, Signing};
 use crate::master::roles::RoleError;
 use crate::wire::envelope::{Refusal, check_id};
 use crate::wire::ids::{Jid, MinionId, Tag};
@@ -24,27 +26,47 @@ pub(super) struct Sealed<'a> {
 /// Commands of a minion with an accepted key. Unknown ones answer `{}`, as Salt does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Command {
-    FileEnvs,
+    File(files::Command),
     MasterOpts,
     MasterTops,
+    Mine,
+    MineDelete,
+    MineFlush,
+    MineGet,
     MinionEvent,
+    MinionPub,
+    MinionPublish,
+    MinionRunner,
     Pillar,
+    PubRet,
     RegisterResources,
     Return,
     RevokeAuth,
+    SyndicReturn,
 }
 
 impl Command {
     fn parse(cmd: &str) -> Option<Command> {
+        if let Some(command) = files::Command::parse(cmd) {
+            return Some(Command::File(command));
+        }
         Some(match cmd {
-            "_file_envs" => Command::FileEnvs,
             "_master_opts" => Command::MasterOpts,
             "_master_tops" => Command::MasterTops,
+            "_mine" => Command::Mine,
+            "_mine_delete" => Command::MineDelete,
+            "_mine_flush" => Command::MineFlush,
+            "_mine_get" => Command::MineGet,
             "_minion_event" => Command::MinionEvent,
+            "minion_pub" => Command::MinionPub,
+            "minion_publish" => Command::MinionPublish,
+            "minion_runner" => Command::MinionRunner,
+            "pub_ret" => Command::PubRet,
             "_pillar" => Command::Pillar,
             "_register_resources" => Command::RegisterResources,
             "_return" => Command::Return,
             "revoke_auth" => Command::RevokeAuth,
+            "_syndic_return" => Command::SyndicReturn,
             _ => return None,
         })
     }
@@ -77,17 +99,27 @@ pub(super) fn request(worker: &mut Context, sealed: &Sealed, peer: &str) -> Answ
         _ => {}
     }
     if command == Command::Pillar {
-        return match pillar(worker, &id, &load, sealed, &nonce) {
-            Ok(value) => proven(msgpack::encode(&value, Profile::Wire)),
+        return match pillar::request(worker, &id, load, sealed, &nonce) {
+            Ok(Reply::Private(value)) => proven(msgpack::encode(&value, Profile::Wire)),
+            Ok(Reply::Plain(value)) => reply(&crypticle, &value, &nonce),
             Err(e) => failed(&cmd, &id, &e),
         };
     }
     let result = match command {
         Command::Return => returned(worker, &id, load),
+        Command::SyndicReturn => syndic::returns(worker, &id, load),
         Command::MinionEvent => minion_event(worker, &id, load),
-        Command::FileEnvs => Ok(file_envs(worker)),
+        Command::File(command) => files::request(worker, &id, command, &load),
         Command::MasterOpts => Ok(master_opts(worker, &load)),
-        Command::MasterTops => Ok(Value::Map(Map::new())),
+        Command::MasterTops => Ok(tops::request(worker, &id)),
+        Command::Mine => mine::put(worker, &id, load),
+        Command::MineDelete => mine::delete(worker, &id, &load),
+        Command::MineFlush => mine::flush(worker, &id),
+        Command::MineGet => mine::get(worker, &id, &load),
+        Command::MinionPub => peer::publish(worker, &id, &load),
+        Command::MinionPublish => peer::publish_and_wait(worker, &id, &load),
+        Command::MinionRunner => peer::runner(worker, &id, &load),
+        Command::PubRet => peer::fetch(worker, &id, &load),
         Command::RegisterResources => Ok(true.into()),
         Command::RevokeAuth => {
             load.remove("cmd");
@@ -97,7 +129,7 @@ pub(super) fn request(worker: &mut Context, sealed: &Sealed, peer: &str) -> Answ
     };
     match result {
         Ok(value) => reply(&crypticle, &value, &nonce),
-        Err(e) if command == Command::Return => {
+        Err(e) if matches!(command, Command::Return | Command::SyndicReturn) => {
             log::error!(
                 "a return of {id} could not be kept ({e}); it is not acknowledged, so that it comes again"
             );
@@ -245,6 +277,7 @@ fn signature_good(worker: &mut Context, id: &MinionId, load: &mut Map) -> bool {
 /// `_minion_event`: one event, or a list of them.
 fn minion_event(worker: &mut Context, id: &MinionId, load: Map) -> Result<Value, RoleError> {
     let pretag = load.str("pretag").map(str::to_owned);
+    let below = worker.config.order_masters && pretag == Some(format!("syndic/{id}"));
     if let Some(events) = load.get("events").and_then(Value::as_array) {
         for event in events.iter().filter_map(Value::as_map) {
             let Some(tag) = event.str("tag") else {
@@ -255,6 +288,14 @@ fn minion_event(worker: &mut Context, id: &MinionId, load: Map) -> Result<Value,
                 Some(other) => crate::map! {"data" => other.clone()},
                 None => Map::new(),
             };
+            if below {
+                syndic::event(worker, id, tag, data.clone())?;
+                // Under its own name only what every minion may say; the rest would speak for others.
+                if may_fire(id, tag) {
+                    fire(worker, id, tag, data);
+                }
+                continue;
+            }
             fire(worker, id, tag, data.clone());
             if let Some(pretag) = &pretag {
                 fire(worker, id, &format!("{pretag}/{tag}"), data);
@@ -263,6 +304,10 @@ fn minion_event(worker: &mut Context, id: &MinionId, load: Map) -> Result<Value,
         return Ok(Value::Nil);
     }
     if let Some(tag) = load.str("tag").map(str::to_owned) {
+        if worker.config.order_masters && tag == format!("syndic/{id}/start") {
+            worker.bus.fire(&tag, load);
+            return Ok(Value::Nil);
+        }
         fire(worker, id, &tag, load);
     }
     Ok(Value::Nil)
@@ -304,72 +349,13 @@ fn may_fire(id: &MinionId, tag: &str) -> bool {
     }
 }
 
-/// `_pillar`: an empty pillar in the form of reference 6.4; the grains are kept for targeting.
-fn pillar(
-    worker: &mut Context,
-    id: &MinionId,
-    load: &Map,
-    sealed: &Sealed,
-    nonce: &str,
-) -> Result<Value, RoleError> {
-    let failed = |e: &dyn std::fmt::Display| RoleError::new(1, e.to_string());
-    let enc: Encryption = sealed
-        .enc_algo
-        .unwrap_or("OAEP-SHA1")
-        .parse()
-        .map_err(|e| failed(&e))?;
-    let sig: Signing = sealed
-        .sig_algo
-        .unwrap_or("PKCS1v15-SHA1")
-        .parse()
-        .map_err(|e| failed(&e))?;
-    let key = worker
-        .accepted_key(id)
-        .ok_or_else(|| RoleError::new(1, "its key is no longer accepted"))?;
-    let pillar = Map::new();
-    if let Some(grains) = load.get("grains").and_then(Value::as_map)
-        && worker.config.minion_data_cache
-    {
-        worker.minions.store(id, grains, &pillar)?;
-        if worker.config.minion_data_cache_events {
-            let data = crate::map! {"Minion data cache refresh" => id.as_str()};
-            worker.bus.fire(&format!("minion/refresh/{id}"), data);
-        }
-    }
-    let once = KeyString::generate();
-    let wrapped = key.encrypt(enc, once.as_bytes()).map_err(|e| failed(&e))?;
-    let data = msgpack::encode_map(
-        &crate::map! {"key" => wrapped.clone(), "pillar" => pillar, "nonce" => nonce},
-        Profile::Wire,
-    );
-    let signature = worker.master.sign(sig, &data);
-    let inner = Value::Map(crate::map! {"data" => data, "sig" => signature});
-    let sealed = Crypticle::new(&once).dumps(&inner, None);
-    Ok(Value::Map(
-        crate::map! {"key" => wrapped, "pillar" => sealed},
-    ))
-}
-
-fn file_envs(worker: &Context) -> Value {
-    let mut names: Vec<String> = worker
-        .config
-        .file_roots
-        .0
-        .iter()
-        .map(|(env, _)| env.clone())
-        .collect();
-    names.sort_unstable();
-    names.into()
-}
-
 /// `_master_opts`: what a minion's state system wants to know (reference 8.2).
-fn master_opts(worker: &Context, load: &Map) -> Value {
+fn master_opts(worker: &mut Context, load: &Map) -> Value {
+    let envs = worker.files.environments();
     let c = &worker.config;
-    let roots: Map = c
-        .file_roots
-        .0
+    let roots: Map = envs
         .iter()
-        .map(|(env, _)| (env.as_str(), Value::Array(Vec::new())))
+        .map(|env| (env.as_str(), Value::Array(Vec::new())))
         .collect();
     let mut opts = crate::map! {
         "file_roots" => roots,

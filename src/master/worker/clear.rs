@@ -8,11 +8,15 @@ pub(crate) enum Command {
     Auth,
     /// Echo; anyone.
     Ping,
-    /// A job; a local user who proves it by the key file.
+    /// A job; whom [`crate::master::access::Access`] lets.
     Publish,
-    /// A function of the master in a process of its own; whoever [`super::caller`] lets.
+    /// A token; who proves himself to a system of external authentication.
+    MkToken,
+    /// What a token stands for; who has it.
+    GetToken,
+    /// A function of the master in a process of its own; whoever [`crate::master::access::Access`] lets.
     Runner,
-    /// A function of the master, answered with its result; whoever [`super::caller`] lets.
+    /// A function of the master, answered with its result; whoever [`crate::master::access::Access`] lets.
     Wheel,
 }
 
@@ -23,6 +27,8 @@ impl Command {
             "_auth" => Command::Auth,
             "ping" => Command::Ping,
             "publish" => Command::Publish,
+            "mk_token" => Command::MkToken,
+            "get_token" => Command::GetToken,
             "runner" => Command::Runner,
             "wheel" => Command::Wheel,
             _ => return None,
@@ -35,6 +41,8 @@ impl Command {
             Command::Auth => "_auth",
             Command::Ping => "ping",
             Command::Publish => "publish",
+            Command::MkToken => "mk_token",
+            Command::GetToken => "get_token",
             Command::Runner => "runner",
             Command::Wheel => "wheel",
         }

@@ -3,11 +3,15 @@
 use super::functions::Runners;
 use crate::config::MasterConfig;
 use crate::crypto::{Crypticle, KeyString, PrivateKey, PublicKey};
+use crate::master::access::Access;
 use crate::master::events::Bus;
 use crate::master::functions::Lent;
 use crate::master::roles::RoleError;
+use crate::render::pillar::PillarMaster;
+use crate::store::files::FileServer;
 use crate::store::jobs::JobStore;
 use crate::store::keys::{KeyState, KeyStore};
+use crate::store::mine::MineStore;
 use crate::store::minions::MinionCache;
 use crate::store::open;
 use crate::store::sessions::SessionStore;
@@ -16,6 +20,7 @@ use crate::transport::sockets::ipc_url;
 use crate::wire::ids::{Jid, JidClock, MinionId};
 use std::collections::HashMap;
 use std::os::unix::fs::MetadataExt;
+use std::rc::Rc;
 
 /// Peers whose parsed keys are held; beyond this the table is emptied and fills again.
 const PEERS_HELD: usize = 50_000;
@@ -23,10 +28,13 @@ const PEERS_HELD: usize = 50_000;
 /// Stores, keys and sockets of one worker.
 pub(crate) struct Context {
     pub config: MasterConfig,
+    pub access: Access,
     pub keys: KeyStore,
     pub sessions: SessionStore,
     pub jobs: Box<dyn JobStore>,
     pub minions: MinionCache,
+    pub files: FileServer,
+    pub mine: MineStore,
     pub master: PrivateKey,
     /// The master's public key in clean form, as it goes into sign-in replies.
     pub master_pub: String,
@@ -43,6 +51,7 @@ pub(crate) struct Context {
     aes: Option<AesKey>,
     peers: HashMap<MinionId, Peer>,
     unknown: HashMap<String, u64>,
+    pillar: Option<Rc<PillarMaster>>,
     /// What this worker has done.
     pub stats: Stats,
 }
@@ -105,10 +114,13 @@ impl Context {
         let master_pub = crate::crypto::clean_key(&master.public().to_pem());
         let signing = super::auth::PubkeySignature::load(&config)?;
         Ok(Context {
+            access: Access::new(&config),
             keys: open::key_store(&config),
             sessions: open::session_store(&config),
             jobs: Box::new(open::job_store(&config)),
             minions: open::minion_cache(&config),
+            files: FileServer::new(&config),
+            mine: open::mine_store(&config),
             bus: Bus::new(&config),
             shared: SharedSecret::inherited()?,
             jids: JidClock::default(),
@@ -117,6 +129,7 @@ impl Context {
             aes: None,
             peers: HashMap::new(),
             unknown: HashMap::new(),
+            pillar: None,
             stats: Stats::default(),
             master,
             master_pub,
@@ -133,6 +146,14 @@ impl Context {
             true => jid.with_pid(std::process::id()),
             false => jid,
         }
+    }
+
+    /// The compiler of pillars; made when it is first needed.
+    pub fn pillar(&mut self) -> Rc<PillarMaster> {
+        let config = &self.config;
+        self.pillar
+            .get_or_insert_with(|| Rc::new(PillarMaster::new(config)))
+            .clone()
     }
 
     /// The AES key in force.

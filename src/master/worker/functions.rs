@@ -31,10 +31,16 @@ impl Runners {
 }
 
 /// Handles one request of either kind.
-pub(super) fn request(worker: &mut Context, kind: Kind, mut load: Map) -> Result<Value, RoleError> {
-    let caller = match caller::prove(worker, kind, &mut load) {
+pub(super) fn request(
+    worker: &mut Context,
+    kind: Kind,
+    mut load: Map,
+    peer: &str,
+) -> Result<Value, RoleError> {
+    let jid = worker.new_jid();
+    let caller = match caller::prove(worker, kind, &mut load, peer, &jid) {
         Ok(caller) => caller,
-        Err(error) => return Ok(refusal(error)),
+        Err(answer) => return Ok(answer),
     };
     let fun = load.str("fun").unwrap_or_default().to_owned();
     if fun.is_empty() || fun.len() > LONGEST_NAME {
@@ -51,7 +57,7 @@ pub(super) fn request(worker: &mut Context, kind: Kind, mut load: Map) -> Result
     let call = Call {
         fun,
         low,
-        jid: worker.new_jid(),
+        jid,
         user: caller.user,
     };
     match kind {

@@ -14,9 +14,15 @@ mod auth;
 mod caller;
 mod clear;
 mod context;
+mod files;
 mod functions;
-mod local;
+mod mine;
+mod peer;
+mod peer_run;
+mod pillar;
 mod publish;
+mod syndic;
+mod tops;
 
 use super::functions::Lent;
 use super::roles::{RoleError, Roles};
@@ -28,7 +34,6 @@ use crate::wire::envelope::{Body, Envelope, Refusal, clear_load};
 use crate::wire::msgpack::{self, Profile};
 use crate::wire::{Map, Value};
 use context::Context;
-pub(crate) use local::create_key_files;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime};
@@ -178,10 +183,12 @@ fn clear_request(worker: &mut Context, load: Map, peer: &str) -> Answer {
         clear::Command::Ping => Ok(Value::Map(load)),
         clear::Command::Publish => {
             worker.stats.published += 1;
-            publish::request(worker, load)
+            publish::request(worker, load, peer)
         }
-        clear::Command::Runner => functions::request(worker, caller::Kind::Runner, load),
-        clear::Command::Wheel => functions::request(worker, caller::Kind::Wheel, load),
+        clear::Command::MkToken => Ok(worker.access.mk_token(&load, peer)),
+        clear::Command::GetToken => Ok(worker.access.get_token(&load)),
+        clear::Command::Runner => functions::request(worker, caller::Kind::Runner, load, peer),
+        clear::Command::Wheel => functions::request(worker, caller::Kind::Wheel, load, peer),
     };
     match reply {
         Ok(reply) => Answer::clear(&reply),

@@ -2,9 +2,11 @@
 //! (`salt/master.py ClearFuncs.publish`, `_prep_pub`; reference `salt-protocol.md` 5.2, 7.2).
 
 use super::context::Context;
-use super::local;
 use crate::config::SaltSeries;
+use crate::master::access::rules::{Call, Reach};
+use crate::master::access::{Caller, scope};
 use crate::master::roles::RoleError;
+use crate::store::audit::Decision;
 use crate::store::keys::KeyState;
 use crate::store::minions::Known;
 use crate::target::{Kind, Target};
@@ -21,32 +23,106 @@ const EXTRAS: [&str; 5] = [
     "executor_opts",
 ];
 
+/// Keys of a request that prove who sends it; they are kept nowhere.
+const SECRETS: [&str; 3] = ["key", "token", "password"];
+
 /// Handles one publish request.
-pub(super) fn request(worker: &mut Context, load: Map) -> Result<Value, RoleError> {
+pub(super) fn request(worker: &mut Context, mut load: Map, peer: &str) -> Result<Value, RoleError> {
     let kwargs = load
         .get("kwargs")
         .and_then(Value::as_map)
         .cloned()
         .unwrap_or_default();
-    let user = load.str("user").unwrap_or_default();
-    let key = load.str("key").unwrap_or_default();
-    let foreign = ["token", "eauth"].into_iter().find(|k| kwargs.contains(k));
-    if foreign.is_some() || !local::authenticate(&worker.config, user, key) {
-        log::warn!("a publish request of user {user:?} was refused: authentication failed");
-        return Ok(refused(
-            worker,
-            load,
-            "AuthenticationError",
-            "Authentication error occurred.",
+    let fun = load.get("fun").cloned().unwrap_or_default();
+    let claimed = load.str("user").unwrap_or_default().to_owned();
+    if worker.access.blacklisted(&claimed, &fun) {
+        let who = (claimed.as_str(), "");
+        audit(worker, &load, who, peer, Err("publisher_acl_blacklist"));
+        return Ok(Value::Map(
+            crate::map! {"error" => error("AuthorizationError")},
         ));
     }
+    let caller = match worker.access.authenticate(&load, &kwargs, peer) {
+        Ok(caller) => caller,
+        Err(unproven) => {
+            let who = (unproven.user.as_str(), unproven.method.word());
+            audit(worker, &load, who, peer, Err(&unproven.why));
+            return Ok(refused(worker, load, "AuthenticationError"));
+        }
+    };
+    load.set("user", caller.user());
+    // None of this may reach a job cache, a listener or a minion.
+    strip_secrets(&mut load);
     let target = match parse_target(&load, &kwargs) {
         Ok(target) => target,
         Err(why) => return Ok(no_match(&load, &why)),
     };
     let (minions, missing) = resolve(worker, &target)?;
+    let reach = authorize(worker, &caller, &load, &minions)?;
+    let who = (caller.user(), caller.proof());
+    if reach == Reach::Nobody {
+        audit(worker, &load, who, peer, Err("no permission"));
+        return Ok(refused(worker, load, "AuthorizationError"));
+    }
+    let permission = Permission {
+        reach,
+        auth_list: worker.config.order_masters.then(|| caller.auth_list()),
+    };
+    let meant = Meant {
+        target,
+        minions,
+        missing,
+    };
+    let reply = send_out(worker, &mut load, &kwargs, meant, permission)?;
+    if load.str("jid").is_some_and(|jid| !jid.is_empty()) {
+        audit(worker, &load, who, peer, Ok(()));
+    }
+    Ok(reply)
+}
+
+/// Whom a job is for.
+pub(super) struct Meant {
+    pub target: Target,
+    /// Ids expected to answer.
+    pub minions: Vec<String>,
+    /// Listed ids without an accepted key.
+    pub missing: Vec<String>,
+}
+
+/// What the job's owner was found to be allowed to.
+pub(super) struct Permission {
+    pub reach: Reach,
+    /// For lower masters, which decide about their minions themselves.
+    pub auth_list: Option<Value>,
+}
+
+/// Publishes the job of somebody who may do so; the reply is a client's. The load gets the jid.
+pub(super) fn send_out(
+    worker: &mut Context,
+    load: &mut Map,
+    kwargs: &Map,
+    meant: Meant,
+    permission: Permission,
+) -> Result<Value, RoleError> {
+    let Meant {
+        mut target,
+        minions,
+        missing,
+    } = meant;
     if minions.is_empty() && !worker.config.order_masters {
-        return Ok(no_match(&load, ""));
+        return Ok(no_match(load, ""));
+    }
+    // A minion decides by its own grains whether it is meant. Where the permission is for
+    // certain minions, it is these that are meant and no other.
+    if permission.reach == Reach::TheseMinions && !by_id(&target) {
+        target = Target::list(
+            &minions
+                .iter()
+                .filter_map(|id| id.parse().ok())
+                .collect::<Vec<_>>(),
+        );
+        load.set("tgt", minions.clone());
+        load.set("tgt_type", target.kind().name());
     }
     let jid = match load.str("jid").unwrap_or_default() {
         "" => worker.new_jid(),
@@ -59,16 +135,21 @@ pub(super) fn request(worker: &mut Context, load: Map) -> Result<Value, RoleErro
             }
         },
     };
-    let job = job_load(&load, &kwargs, &jid);
-    announce(worker, &load, &job, &jid, &minions, &missing);
+    let mut job = job_load(load, kwargs, &jid);
+    if let Some(list) = permission.auth_list {
+        job.set("auth_list", list);
+    }
+    announce(worker, load, &job, &jid, &minions, &missing);
     if !kwargs.get("nocache").is_some_and(Value::truthy) {
         let mut kept = load.clone();
         kept.set("jid", jid.as_str());
         worker.jobs.save_load(&jid, &kept, &minions, &missing)?;
     }
     send(worker, &target, &job, &minions)?;
+    load.set("jid", jid.as_str());
     log::info!(
-        "user {user} published {} to {} minions, jid {jid}",
+        "user {} published {} to {} minions, jid {jid}",
+        load.str("user").unwrap_or_default(),
         shown(&job),
         minions.len()
     );
@@ -86,19 +167,86 @@ fn shown(job: &Map) -> String {
     }
 }
 
+fn by_id(target: &Target) -> bool {
+    matches!(target.kind(), Kind::Glob | Kind::Pcre | Kind::List)
+}
+
+fn strip_secrets(load: &mut Map) {
+    for secret in SECRETS {
+        load.remove(secret);
+        if let Some(Value::Map(kwargs)) = load.get_mut("kwargs") {
+            kwargs.remove(secret);
+        }
+    }
+}
+
+/// How far the caller's permissions reach for this job on these minions.
+fn authorize(
+    worker: &Context,
+    caller: &Caller,
+    load: &Map,
+    minions: &[String],
+) -> Result<Reach, RoleError> {
+    let fleet = fleet(worker)?;
+    // With lower masters, nobody here knows whom an empty list means there (CVE-2022-22941).
+    let unknown = minions.is_empty() && worker.config.order_masters;
+    let mut covers =
+        |scope: &str| !unknown && scope::covers(scope, minions, &fleet, &worker.config.nodegroups);
+    let part = |key: &str| load.get(key).cloned().unwrap_or_default();
+    Ok(caller.may_publish(&part("fun"), &part("arg"), &mut covers))
+}
+
+pub(super) fn audit(
+    worker: &Context,
+    load: &Map,
+    (user, method): (&str, &str),
+    from: &str,
+    verdict: Result<(), &str>,
+) {
+    if let Err(why) = verdict {
+        log::warn!("a publish request of user {user:?} from {from} was refused: {why}");
+    }
+    worker.access.note(&Decision {
+        what: "publish",
+        user,
+        method,
+        from,
+        target: load.get("tgt"),
+        function: load.get("fun"),
+        arguments: shape(load),
+        jid: load.str("jid").unwrap_or_default(),
+        allowed: verdict.is_ok(),
+        reason: verdict.err().unwrap_or_default(),
+    });
+}
+
+/// What the audit log tells of arguments: how many there are, never their values.
+fn shape(load: &Map) -> Option<String> {
+    let calls = Call::of_publication(load.get("fun")?, load.get("arg")?)?;
+    let shapes: Vec<String> = calls.iter().map(Call::shape).collect();
+    Some(shapes.join("; "))
+}
+
 fn parse_target(load: &Map, kwargs: &Map) -> Result<Target, String> {
     let tgt = load.get("tgt").ok_or("the request has no target")?;
     let kind = load.str("tgt_type").unwrap_or("glob");
     Target::parse(tgt, kind, kwargs.str("delimiter")).map_err(|e| e.to_string())
 }
 
-/// Ids expected to answer, and listed ids without an accepted key.
-fn resolve(worker: &Context, target: &Target) -> Result<(Vec<String>, Vec<String>), RoleError> {
-    let fleet = Known {
+pub(super) fn fleet(worker: &Context) -> Result<Known<'_>, RoleError> {
+    Ok(Known {
         ids: worker.keys.list(KeyState::Accepted)?,
         cache: &worker.minions,
         caches_data: worker.config.minion_data_cache,
-    };
+    })
+}
+
+/// Ids expected to answer, and listed ids without an accepted key.
+pub(super) fn resolve(
+    worker: &Context,
+    target: &Target,
+) -> Result<(Vec<String>, Vec<String>), RoleError> {
+    let fleet = fleet(worker)?;
     let expected = target.expected(&fleet, &worker.config.nodegroups);
     if let Some(why) = expected.error {
         log::warn!("a target matches nothing: {why}");
@@ -124,20 +272,28 @@ fn no_match(load: &Map, why: &str) -> Value {
     })
 }
 
-fn refused(worker: &mut Context, mut load: Map, name: &str, message: &str) -> Value {
-    let error = crate::map! {"name" => name, "message" => message};
+/// Salt's errors of this command.
+fn error(name: &str) -> Map {
+    let message = match name {
+        "AuthenticationError" => "Authentication error occurred.",
+        _ => "Authorization error occurred.",
+    };
+    crate::map! {"name" => name, "message" => message}
+}
+
+fn refused(worker: &mut Context, mut load: Map, name: &str) -> Value {
     // Only a client that chose its jid waits under that tag.
     if let Some(Ok(jid)) = load
         .str("jid")
         .filter(|j| !j.is_empty())
         .map(str::parse::<Jid>)
     {
-        load.remove("key");
+        strip_secrets(&mut load);
         load.remove("kwargs");
-        load.set("error", error.clone());
+        load.set("error", error(name));
         worker.bus.fire(&format!("salt/job/{jid}/error"), load);
     }
-    Value::Map(crate::map! {"error" => error})
+    Value::Map(crate::map! {"error" => error(name)})
 }
 
 /// The load that minions get, in Salt's order of keys; the publisher adds `serial`.
@@ -150,7 +306,8 @@ fn job_load(load: &Map, kwargs: &Map, jid: &Jid) -> Map {
     if let Some(delimiter) = kwargs.str("delimiter").filter(|d| *d != ":") {
         job.set("delimiter", delimiter);
     }
-    if let Some(id) = load.get("id") {
+    // The minion that asked for the job.
+    if let Some(id) = kwargs.get("id") {
         job.set("id", id.clone());
     }
     if let Some(kind) = load.get("tgt_type") {
@@ -200,8 +357,7 @@ fn announce(
 fn send(worker: &Context, target: &Target, job: &Map, minions: &[String]) -> Result<(), RoleError> {
     let mut parts = vec![msgpack::encode_map(job, Profile::Wire)];
     if worker.config.zmq_filtering {
-        let by_id = matches!(target.kind(), Kind::Glob | Kind::Pcre | Kind::List);
-        if by_id {
+        if by_id(target) {
             let sha1 = crate::crypto::HashType::Sha1;
             parts.extend(
                 minions

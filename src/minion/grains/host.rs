@@ -1,7 +1,8 @@
 //! Kernel, names of the host, machine id.
 
 use super::{put, read};
-use crate::minion::{net, shlex};
+use crate::minion::net;
+use crate::wire::shlex;
 use crate::wire::{Map, Value};
 use std::net::IpAddr;
 

@@ -34,6 +34,14 @@ pub(super) const MODULE: Module = Module {
                 opt("omit_all", NO),
                 opt("wildcard", NO),
             ]),
+        Function::new("merge", merge, "The values of a plain name from the configuration, the master's configuration in the pillar and the pillar, merged.")
+            .args(&[
+                req("value"),
+                opt("default", Lit::Str("")),
+                opt("omit_opts", NO),
+                opt("omit_master", NO),
+                opt("omit_pillar", NO),
+            ]),
         Function::new("dot_vals", dot_vals, "All configuration values whose names begin with the given word and a dot.")
             .args(&[req("value")]),
         Function::new("items", |c| Ok(c.ctx.opts.clone().into()), "The whole configuration."),
@@ -114,6 +122,51 @@ fn option(call: &mut Call<'_>) -> Result {
         default if out.is_empty() && !default.is_nil() => default.clone(),
         _ => out.into(),
     })
+}
+
+fn merge(call: &mut Call<'_>) -> Result {
+    let name = python::str(call.arg("value"));
+    let master = master(call);
+    let places = [
+        ("omit_opts", &call.ctx.opts),
+        ("omit_master", &master),
+        ("omit_pillar", &*call.ctx.pillar),
+    ];
+    let used = places.iter().filter(|(omit, _)| !call.flag(omit));
+    let found = merged(used.filter_map(|(_, data)| data.get(&name)));
+    let found = found.or_else(|| defaults().get(&name).cloned());
+    Ok(found.unwrap_or_else(|| call.arg("default").clone()))
+}
+
+/// Merges values from the strongest to the weakest as stock's `config.merge`: text ends the
+/// search, maps are joined (the stronger wins), lists are appended, and what does not fit the
+/// first value is left out.
+pub(super) fn merged<'a>(values: impl Iterator<Item = &'a Value>) -> Option<Value> {
+    let mut found: Option<Value> = None;
+    for value in values {
+        found = Some(match (found, value) {
+            (None, value) => value.clone(),
+            (Some(Value::Map(strong)), Value::Map(weak)) => {
+                let mut both = weak.clone();
+                for (key, value) in strong.0 {
+                    match both.0.iter_mut().find(|(k, _)| *k == key) {
+                        Some((_, slot)) => *slot = value,
+                        None => both.0.push((key, value)),
+                    }
+                }
+                both.into()
+            }
+            (Some(Value::Array(mut strong)), Value::Array(weak)) => {
+                strong.extend(weak.iter().cloned());
+                strong.into()
+            }
+            (Some(strong), _) => strong,
+        });
+        if matches!(found, Some(Value::Str(_))) {
+            break;
+        }
+    }
+    found.filter(|v| !v.is_nil())
 }
 
 fn dot_vals(call: &mut Call<'_>) -> Result {

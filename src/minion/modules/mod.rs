@@ -11,17 +11,21 @@ mod data;
 pub mod declare;
 mod grains;
 mod key;
+mod mine;
 mod network;
 mod pillar;
 pub mod proc;
+mod publish;
 pub mod python;
 mod saltutil;
 mod status;
 mod sys;
 mod test;
 
+use super::link::{Link, LinkError};
 use crate::wire::{Map, Value};
 pub(crate) use cmd::which;
+pub(crate) use mine::configured as mine_functions;
 
 use bind::Bound;
 use declare::{Function, Module};
@@ -34,8 +38,10 @@ const MODULES: &[Module] = &[
     config::MODULE,
     grains::MODULE,
     key::MODULE,
+    mine::MODULE,
     network::MODULE,
     pillar::MODULE,
+    publish::MODULE,
     saltutil::MODULE,
     status::MODULE,
     sys::MODULE,
@@ -60,6 +66,8 @@ pub struct Context {
     pub cachedir: PathBuf,
     /// The publish load when a job runs, for `__pub_*`.
     pub job: Option<Map>,
+    /// The way to the master.
+    pub master: Link,
 }
 
 /// What came of a call: the fields of a `_return` (reference `salt-protocol.md` 8.1).
@@ -109,6 +117,15 @@ impl Fault {
             | Fault::Invocation(m)
             | Fault::Type(m)
             | Fault::Raised(_, m) => m,
+        }
+    }
+}
+
+impl From<LinkError> for Fault {
+    fn from(e: LinkError) -> Fault {
+        match e {
+            LinkError::Silence => Fault::raised("SaltReqTimeoutError", e.to_string()),
+            other => Fault::raised("SaltClientError", other.to_string()),
         }
     }
 }

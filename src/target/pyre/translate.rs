@@ -6,11 +6,26 @@ use std::fmt::Write;
 /// Deepest nesting of groups.
 const MAX_GROUPS_DEEP: usize = 50;
 
-/// A rewritten pattern, anchored at the start.
+/// What a pattern is for, and the flags that hold for all of it.
+#[derive(Clone, Copy, Default)]
+pub struct Mode {
+    /// `re.I`.
+    pub ignore_case: bool,
+    /// `re.M`.
+    pub multiline: bool,
+    /// It must match at the start of the text.
+    pub anchored: bool,
+    /// Where a match ends counts, not only whether there is one.
+    pub exact: bool,
+}
+
+/// A rewritten pattern.
 pub struct Translated {
     pub pattern: String,
     /// Whether it holds something that needs `fancy-regex`.
     pub needs_backtracking: bool,
+    /// The numbers of named groups, which have no names in the pattern.
+    pub names: HashMap<String, usize>,
 }
 
 /// What stands before a quantifier.
@@ -42,6 +57,7 @@ struct Translator {
     at: usize,
     out: String,
     needs_backtracking: bool,
+    exact: bool,
     before: Before,
     flags: Flags,
     global: String,
@@ -53,15 +69,22 @@ struct Translator {
 type Done<T = ()> = Result<T, String>;
 
 /// Rewrites a pattern; the error is the reason why Python (or this) refuses it.
-pub fn translate(pattern: &str) -> Done<Translated> {
+pub fn translate(pattern: &str, how: &Mode) -> Done<Translated> {
     let mut t = Translator {
         chars: pattern.chars().collect(),
         at: 0,
         out: String::with_capacity(pattern.len() + 16),
         needs_backtracking: false,
         before: Before::Nothing,
-        flags: Flags::default(),
-        global: String::new(),
+        flags: Flags {
+            multiline: how.multiline,
+            ..Flags::default()
+        },
+        exact: how.exact,
+        global: [(how.ignore_case, 'i'), (how.multiline, 'm')]
+            .iter()
+            .filter_map(|(on, letter)| on.then_some(*letter))
+            .collect(),
         open: Vec::new(),
         groups: 0,
         names: HashMap::new(),
@@ -77,8 +100,13 @@ pub fn translate(pattern: &str) -> Done<Translated> {
         letters => format!("(?{letters})"),
     };
     Ok(Translated {
-        pattern: format!("{flags}\\A(?:{})", t.out),
+        pattern: format!(
+            "{flags}{}(?:{})",
+            if how.anchored { "\\A" } else { "" },
+            t.out
+        ),
         needs_backtracking: t.needs_backtracking,
+        names: t.names,
     })
 }
 
@@ -147,6 +175,10 @@ impl Translator {
             '^' => self.position("^"),
             '$' if self.flags.multiline => self.position("$"),
             // Python's `$` also matches before a line feed that ends the text.
+            '$' if self.exact => {
+                self.needs_backtracking = true;
+                self.position("(?=\\n?\\z)");
+            }
             '$' => self.position("(?:\\n?\\z)"),
             '.' => self.item("."),
             '*' | '+' | '?' => self.quantifier(&c.to_string())?,

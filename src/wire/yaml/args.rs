@@ -70,3 +70,37 @@ pub fn parse_input(args: &[String], verbatim: &[&str]) -> (Vec<Value>, Map) {
     }
     (positional, keyword)
 }
+
+/// Arguments of a load as a publisher sends them on: texts are read as on the command line, keywords
+/// come in one map at the end (`salt/utils/args.py parse_input`, `condition_input`). The values of
+/// keywords in `no_parse` stay text.
+pub fn wire_input(args: &[Value], no_parse: &[String]) -> Vec<Value> {
+    let mut positional = Vec::new();
+    let mut keyword = Map::new();
+    for arg in args {
+        match arg {
+            Value::Str(text) => match parse_kwarg(text) {
+                Some((name, value)) if no_parse.iter().any(|n| n == name) => {
+                    keyword.set(name, value)
+                }
+                Some((name, value)) => keyword.set(name, yamlify_arg(value)),
+                None => positional.push(yamlify_arg(text)),
+            },
+            Value::Map(map) if map.get("__kwarg__") == Some(&Value::Bool(true)) => {
+                for (name, value) in map.iter().filter(|(k, _)| !k.is_str("__kwarg__")) {
+                    match name {
+                        Value::Str(name) => keyword.set(name.as_str(), value.clone()),
+                        other => keyword.0.push((other.clone(), value.clone())),
+                    }
+                }
+            }
+            other => positional.push(other.clone()),
+        }
+    }
+    if !keyword.is_empty() {
+        let mut map = crate::map! {"__kwarg__" => true};
+        map.0.extend(keyword.0);
+        positional.push(map.into());
+    }
+    positional
+}

@@ -28,6 +28,14 @@ pub fn emit_flow(value: &Value) -> String {
     e.out
 }
 
+/// Flow style, folded at 80 columns, maps in the order of their keys where these can be compared
+/// (`safe_dump(value, default_flow_style=True)`).
+pub fn emit_flow_lines(value: &Value) -> String {
+    let mut e = Emitter::new(true);
+    e.flow_node(value, false);
+    e.out
+}
+
 /// A value that is no list or map as it stands in a file; text without quotes.
 pub fn emit_scalar(value: &Value) -> String {
     match value {
@@ -173,6 +181,68 @@ impl Emitter {
                 let scalar = represent(scalar);
                 self.scalar(&scalar, true, true);
             }
+        }
+    }
+
+    /// A value in flow style, broken behind a comma where the line is full
+    /// (libyaml `yaml_emitter_emit_flow_sequence_item`).
+    fn flow_node(&mut self, value: &Value, simple_key: bool) {
+        let within = self.indent >= 0;
+        match value {
+            Value::Array(items) => {
+                self.indicator("[", true, false);
+                self.whitespace = true;
+                self.deeper(INDENT, false, |e| {
+                    for (i, item) in items.iter().enumerate() {
+                        e.flow_separator(i);
+                        e.flow_node(item, false);
+                    }
+                });
+                self.indicator("]", false, false);
+            }
+            Value::Map(map) => {
+                self.indicator("{", true, false);
+                self.whitespace = true;
+                self.deeper(INDENT, false, |e| {
+                    for (i, (key, value)) in entries(map, e.sort).into_iter().enumerate() {
+                        e.flow_separator(i);
+                        if e.flow_key(key) {
+                            e.indicator(":", false, false);
+                        } else {
+                            e.indicator("?", true, false);
+                            e.flow_node(key, false);
+                            if e.column > e.width {
+                                e.write_indent();
+                            }
+                            e.indicator(":", true, false);
+                        }
+                        e.flow_node(value, false);
+                    }
+                });
+                self.indicator("}", false, false);
+            }
+            scalar => {
+                let scalar = represent(scalar);
+                self.scalar(&scalar, simple_key, within);
+            }
+        }
+    }
+
+    /// Writes a key that fits in front of a colon; says whether it does.
+    fn flow_key(&mut self, key: &Value) -> bool {
+        let simple = simple_key(key);
+        if simple {
+            self.flow_node(key, true);
+        }
+        simple
+    }
+
+    fn flow_separator(&mut self, i: usize) {
+        if i > 0 {
+            self.indicator(",", false, false);
+        }
+        if self.column > self.width {
+            self.write_indent();
         }
     }
 

@@ -18,8 +18,8 @@ mod style;
 #[cfg(test)]
 mod tests;
 
-pub use args::{parse_input, parse_kwarg, yamlify_arg};
-pub use emit::{emit, emit_flow, emit_scalar};
+pub use args::{parse_input, parse_kwarg, wire_input, yamlify_arg};
+pub use emit::{emit, emit_flow, emit_flow_lines, emit_scalar};
 pub use style::escape;
 
 use crate::wire::Value;

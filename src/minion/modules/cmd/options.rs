@@ -5,8 +5,8 @@
 use super::super::{Call, Fault, python};
 use super::exec::{OUTPUT_LIMIT, Spec};
 use super::user::{Identity, identity};
-use crate::minion::shlex;
 use crate::target::fnmatch;
+use crate::wire::shlex;
 use crate::wire::{Map, Value};
 use nix::unistd::{AccessFlags, access};
 use std::path::Path;

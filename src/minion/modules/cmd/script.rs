@@ -5,7 +5,7 @@ use super::super::{Call, Fault, python};
 use super::options::{Mode, get};
 use super::{Ran, execute};
 use crate::map;
-use crate::minion::shlex;
+use crate::wire::shlex;
 use crate::wire::{Map, Value};
 use rand::Rng;
 use rand::distributions::Alphanumeric;

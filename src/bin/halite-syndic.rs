@@ -1,0 +1,5 @@
+//! See `halite::cli::syndic`.
+
+fn main() {
+    std::process::exit(halite::cli::syndic::run());
+}

@@ -1,0 +1,155 @@
+//! Options of external authentication, and the file of a token
+//! (`salt/utils/parsers.py EAuthMixIn`, `salt/auth/__init__.py Resolver`, `salt/config client_config`).
+
+use crate::client::local::{Credentials, LocalClient};
+use crate::config::MasterConfig;
+use crate::sys::process::user_name;
+use crate::sys::terminal::{ask, ask_hidden};
+use std::io::Write;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+/// Options that say who is asking.
+#[derive(clap::Args, Clone, Debug, Default)]
+pub(crate) struct AuthOptions {
+    /// Prove who you are to this system: pam, ldap, file
+    #[arg(
+        short = 'a',
+        long = "auth",
+        visible_aliases = ["eauth", "external-auth"],
+        value_name = "SYSTEM",
+        help_heading = "Authentication options"
+    )]
+    pub(crate) eauth: Option<String>,
+
+    /// Keep a token, so that the next commands need no password
+    #[arg(short = 'T', long, help_heading = "Authentication options")]
+    pub(crate) make_token: bool,
+
+    /// User; asked for where it is missing
+    #[arg(long, value_name = "NAME", help_heading = "Authentication options")]
+    pub(crate) username: Option<String>,
+
+    /// Password; asked for where it is missing. Other users of this host can see it in the process list
+    #[arg(long, value_name = "TEXT", help_heading = "Authentication options")]
+    pub(crate) password: Option<String>,
+}
+
+impl AuthOptions {
+    /// Whether the master is to be asked with a password or a token.
+    pub(crate) fn wanted(&self) -> bool {
+        self.eauth.is_some()
+    }
+
+    /// A client that proves who is asking: by the system named, by a token kept before, or by the
+    /// key file of the account.
+    ///
+    /// With `-a` a token is used if there is one and neither `-T` nor `--username` are given.
+    /// Without `-a` it is used if the key file cannot be read.
+    ///
+    /// # Errors
+    /// What went wrong, for the user.
+    pub(crate) fn client(&self, config: MasterConfig) -> Result<LocalClient, String> {
+        let mut client = LocalClient::new(config);
+        let Some(system) = &self.eauth else {
+            if self.make_token {
+                return Err("--make-token needs --auth: which system shall know you?".into());
+            }
+            if client.has_key() {
+                return Ok(client);
+            }
+            if let Some(token) = kept_token(client.config()) {
+                client.prove_by(Credentials::Token(token));
+            }
+            return Ok(client);
+        };
+        let fresh = self.make_token || self.username.is_some();
+        if let Some(token) = kept_token(client.config()).filter(|_| !fresh) {
+            client.prove_by(Credentials::Token(token));
+            return Ok(client);
+        }
+        let nobody = |e: std::io::Error| format!("the question cannot be asked: {e}");
+        let username = match &self.username {
+            Some(name) => name.clone(),
+            None => ask("username: ").map_err(nobody)?,
+        };
+        let username = match username.is_empty() {
+            true => user_name(),
+            false => username,
+        };
+        let password = match &self.password {
+            Some(password) => password.clone(),
+            None => ask_hidden("password: ").map_err(nobody)?,
+        };
+        let login = Credentials::Login {
+            system: system.clone(),
+            username,
+            password,
+        };
+        if !self.make_token {
+            client.prove_by(login);
+            return Ok(client);
+        }
+        let token = client.make_token(&login).map_err(|e| e.to_string())?;
+        let path = token_file(client.config()).ok_or("there is no home directory for the token")?;
+        keep(&path, &token).map_err(|e| format!("{}: {e}", path.display()))?;
+        client.prove_by(Credentials::Token(token));
+        Ok(client)
+    }
+}
+
+/// Where a token is kept: `token_file`, else `salt_token` in `~/.config/salt` where that directory
+/// exists, else in the home directory.
+fn token_file(config: &MasterConfig) -> Option<PathBuf> {
+    let home = std::env::var_os("HOME").map(PathBuf::from);
+    if !config.token_file.is_empty() {
+        return match config.token_file.strip_prefix("~/") {
+            Some(below) => Some(home?.join(below)),
+            None => Some(PathBuf::from(&config.token_file)),
+        };
+    }
+    let home = home?;
+    let xdg = std::env::var_os("XDG_CONFIG_HOME").filter(|dir| !dir.is_empty());
+    let xdg = xdg
+        .map_or_else(|| home.join(".config"), PathBuf::from)
+        .join("salt");
+    let dir = if xdg.is_dir() { xdg } else { home };
+    Some(dir.join("salt_token"))
+}
+
+/// A token made not longer ago than tokens live, in a file that only its owner can read.
+fn kept_token(config: &MasterConfig) -> Option<String> {
+    let path = token_file(config)?;
+    let meta = std::fs::symlink_metadata(&path).ok()?;
+    if !meta.is_file() || meta.size() > 1024 {
+        return None;
+    }
+    if meta.mode() & 0o077 != 0 {
+        eprintln!(
+            "WARNING: {} can be read by others and is not used; remove it",
+            path.display()
+        );
+        return None;
+    }
+    let age = SystemTime::now().duration_since(meta.modified().ok()?);
+    if age.is_ok_and(|age| age >= Duration::from_secs(config.token_expire)) {
+        return None;
+    }
+    let text = std::fs::read_to_string(&path).ok()?;
+    Some(text.trim().to_owned()).filter(|token| !token.is_empty())
+}
+
+fn keep(path: &Path, token: &str) -> std::io::Result<()> {
+    // What stands there may be a link, or belong to a file with other permissions.
+    match std::fs::remove_file(path) {
+        Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(e),
+        _ => {}
+    }
+    std::fs::OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(path)?
+        .write_all(token.as_bytes())
+}

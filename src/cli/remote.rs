@@ -1,0 +1,90 @@
+//! Runner and wheel functions asked for through the master, with external authentication
+//! (`salt/client/mixins.py SyncClientMixin.cmd_sync`).
+
+use crate::client::local::{ClientError, LocalClient};
+use crate::wire::msgpack;
+use crate::wire::{Map, Value};
+use std::time::{Duration, Instant};
+
+/// Seconds to wait for a runner where nothing else is said, as Salt's.
+pub(crate) const PATIENCE: u64 = 300;
+
+/// What a function has returned.
+pub(crate) struct Answer {
+    /// The value.
+    pub value: Value,
+    /// The outputter it wants.
+    pub out: Option<String>,
+}
+
+/// Has the master run a runner and waits for its end.
+///
+/// # Errors
+/// The master refuses, the runner fails, or it takes too long.
+pub(crate) fn runner(
+    client: &mut LocalClient,
+    fun: &str,
+    arg: Vec<Value>,
+    kwarg: Map,
+    patience: u64,
+) -> Result<Answer, ClientError> {
+    let mut events = client.listen()?;
+    let inner = crate::map! {"arg" => arg, "kwarg" => kwarg};
+    let load = crate::map! {"cmd" => "runner", "fun" => fun, "kwarg" => inner};
+    let answer = client.special(load)?;
+    let tag = answer.as_map().and_then(|map| map.str("tag"));
+    let tag = tag.ok_or_else(|| ClientError::Protocol("it names no tag".into()))?;
+    let wanted = format!("{tag}/ret");
+    let end = Instant::now() + Duration::from_secs(patience);
+    let lost = |why: String| ClientError::NoMaster(why);
+    loop {
+        let left = end.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(lost(format!(
+                "the runner did not end within {patience} seconds; it goes on, see {wanted}"
+            )));
+        }
+        let event = events.next(Some(left)).map_err(|e| lost(e.to_string()))?;
+        let Some(event) = event.filter(|event| event.tag == wanted) else {
+            continue;
+        };
+        let data = msgpack::decode(&event.payload).ok();
+        return ended(data.and_then(Value::into_map).unwrap_or_default());
+    }
+}
+
+/// Has the master run a wheel function.
+///
+/// # Errors
+/// The master refuses, or the function fails.
+pub(crate) fn wheel(
+    client: &mut LocalClient,
+    fun: &str,
+    kwarg: Map,
+) -> Result<Answer, ClientError> {
+    let none = Vec::<Value>::new();
+    let load = crate::map! {"cmd" => "wheel", "fun" => fun, "arg" => none, "kwarg" => kwarg};
+    let answer = client.special(load)?.into_map().unwrap_or_default();
+    let data = answer.get("data").and_then(Value::as_map);
+    ended(data.cloned().unwrap_or_default())
+}
+
+fn ended(mut data: Map) -> Result<Answer, ClientError> {
+    let good = data.get("success").is_some_and(Value::truthy);
+    let value = data.remove("return").unwrap_or_default();
+    if !good {
+        let why = value.as_str().unwrap_or("the function failed").to_owned();
+        return Err(ClientError::Refused(String::new(), why));
+    }
+    Ok(match value {
+        Value::Map(mut map)
+            if map.len() == 2 && map.contains("data") && map.contains("outputter") =>
+        {
+            Answer {
+                out: map.str("outputter").map(str::to_owned),
+                value: map.remove("data").unwrap_or_default(),
+            }
+        }
+        value => Answer { value, out: None },
+    })
+}

@@ -1,0 +1,103 @@
+//! `halite-syndic`.
+
+use super::common::{Common, LogSettings, fail};
+use super::daemon::background;
+use super::start::{self, start};
+use crate::config::{MasterConfig, MinionConfig, load_master, load_minion};
+use crate::syndic;
+use crate::sys::daemon::{Report, in_background};
+use clap::Parser;
+use std::path::PathBuf;
+
+/// The halite syndic: lets a Salt or halite master of masters reach the minions of the master on this host.
+#[derive(Parser, Debug)]
+#[command(
+    name = "halite-syndic",
+    version,
+    after_help = "Reads the master's configuration (syndic_master, syndic_master_port, ...) and the minion's (id, pki_dir).\n\n\
+        Signals: TERM and INT end it; returns that the upper master lacks are brought after the next start.\n\n\
+        Exit status: 0 stopped, 1 cannot run, 64 wrong options, 77 the upper master rejected the key.\n\n\
+        Examples:\n  \
+        halite-syndic                     serve the syndic_master of /etc/halite/master\n  \
+        halite-syndic -d                  the same in the background"
+)]
+struct Options {
+    #[command(flatten)]
+    common: Common,
+
+    /// Run in the background; returns when the syndic has begun to look for its master
+    #[arg(short = 'd', long)]
+    daemon: bool,
+
+    /// Account to run as; overrides the option `syndic_user`
+    #[arg(short = 'u', long, value_name = "USER")]
+    user: Option<String>,
+
+    /// Pid file; overrides the option `syndic_pidfile`
+    #[arg(long, value_name = "FILE")]
+    pid_file: Option<PathBuf>,
+}
+
+/// The command with its options.
+pub(super) fn command() -> clap::Command {
+    start::command::<Options>()
+}
+
+/// Runs the command and returns its exit status.
+pub fn run() -> i32 {
+    let options: Options = match start() {
+        Ok(options) => options,
+        Err(status) => return status,
+    };
+    let (master, upper) = match load(&options) {
+        Ok(both) => both,
+        Err(e) => {
+            Report::inherited().failed(&e);
+            return fail(e, 1);
+        }
+    };
+    if options.daemon && !in_background() {
+        return background();
+    }
+    serve(&options, master, upper)
+}
+
+fn load(options: &Options) -> Result<(MasterConfig, MinionConfig), String> {
+    let dir = &options.common.config_dir;
+    let master = load_master(dir).map_err(|e| e.to_string())?;
+    let minion = load_minion(dir).map_err(|e| e.to_string())?;
+    let mut upper = syndic::upper(&master, &minion).map_err(|e| e.to_string())?;
+    if let Some(user) = &options.user {
+        upper.user = user.clone();
+    }
+    if let Some(path) = &options.pid_file {
+        upper.pidfile = path.clone();
+    }
+    Ok((master, upper))
+}
+
+fn serve(options: &Options, mut master: MasterConfig, upper: MinionConfig) -> i32 {
+    options.common.start_log(&LogSettings {
+        level: &master.log_level,
+        file_level: master.log_level_logfile.as_deref(),
+        file: Some(&upper.log_file),
+        console: (&master.log_fmt_console, &master.log_datefmt),
+        logfile: (&master.log_fmt_logfile, &master.log_datefmt_logfile),
+    });
+    for warning in std::mem::take(&mut master.warnings) {
+        log::warn!("{warning}");
+    }
+    let mut report = Report::inherited();
+    if report.wanted() {
+        // A background start: leave the terminal's session.
+        let _ = nix::unistd::setsid();
+    }
+    match syndic::run(master, upper, &mut report) {
+        Ok(()) => 0,
+        Err(e) => {
+            report.failed(&e.message);
+            log::error!("{e}");
+            e.status
+        }
+    }
+}

@@ -1,0 +1,213 @@
+//! Rolling batches: a window over the minions that answer a ping
+//! (`salt/cli/batch.py`; reference `salt-local.md` 3.5), and subsets.
+
+use super::gather::{Gather, Outcome, Patience};
+use super::local::{ClientError, Job, LocalClient, Published};
+use crate::store::jobs::JobStore;
+use crate::sys::signals::StopFlag;
+use crate::wire::Value;
+use halite_ipc::Subscriber;
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+/// How to batch.
+pub struct Plan {
+    /// A number, or a percentage of the minions that answer.
+    pub size: String,
+    /// Pause before a freed place is filled.
+    pub wait: Duration,
+    /// End at the first failure.
+    pub failhard: bool,
+}
+
+/// Hears how a batch run goes.
+pub trait Watcher {
+    /// Nobody matched the target.
+    fn nobody(&mut self);
+    /// A minion did not answer the ping and is left out.
+    fn down(&mut self, id: &str);
+    /// The next minions are about to get the job.
+    fn next(&mut self, ids: &[String]);
+    /// They have got it.
+    fn published(&mut self, published: &Published);
+    /// What became of the job on one minion.
+    fn outcome(&mut self, id: &str, outcome: Outcome);
+    /// Whether a minion failed or did not return.
+    fn failed(&self) -> bool;
+}
+
+/// A client with what it needs to wait for returns.
+pub struct Session<'a> {
+    /// Publishes.
+    pub client: &'a mut LocalClient,
+    /// The event bus, listened to since before the first job.
+    pub events: &'a mut Subscriber,
+    /// The job cache.
+    pub jobs: &'a dyn JobStore,
+    /// How long to wait for whom.
+    pub patience: Patience,
+    /// Breaks off the wait.
+    pub stop: &'a StopFlag,
+}
+
+/// Whether a batch size makes sense: a number, or a share such as `25%`.
+pub fn is_size(size: &str) -> bool {
+    window(size, 100).is_some()
+}
+
+/// Places in the window for `count` minions; `None` if the size makes no sense.
+fn window(size: &str, count: usize) -> Option<usize> {
+    let places = match size.strip_suffix('%').or_else(|| size.strip_prefix('%')) {
+        Some(percent) => {
+            let share: f64 = percent.parse().ok()?;
+            let exact = share / 100.0 * count as f64;
+            (share > 0.0).then(|| (exact as usize).max(1))?
+        }
+        None => size.parse().ok()?,
+    };
+    (places > 0).then_some(places)
+}
+
+/// Runs `job` in batches. A size that [`is_size`] refuses runs nothing.
+pub fn run(
+    session: &mut Session,
+    job: Job,
+    plan: &Plan,
+    watcher: &mut dyn Watcher,
+) -> Result<(), ClientError> {
+    let mut queue = VecDeque::from(who_is_up(session, &job, watcher)?);
+    let Some(places) = window(&plan.size, queue.len()) else {
+        return Ok(());
+    };
+    let patience = Patience {
+        together: false,
+        ..session.patience
+    };
+    let stop = session.stop;
+    let mut gather = Gather::new(session.client, session.events, Some(session.jobs), patience);
+    let mut free_at = vec![Instant::now(); places];
+    while (!queue.is_empty() || gather.waiting() > 0) && !stop.is_set() {
+        if plan.failhard && watcher.failed() {
+            queue.clear();
+        }
+        let now = Instant::now();
+        let mut next = Vec::new();
+        while gather.waiting() + next.len() < places && !queue.is_empty() {
+            let Some(slot) = free_at.iter().position(|at| *at <= now) else {
+                break;
+            };
+            free_at.swap_remove(slot);
+            next.extend(queue.pop_front());
+        }
+        if !next.is_empty() {
+            watcher.next(&next);
+            let published = gather.client.publish(&Job {
+                tgt: next.into(),
+                tgt_type: "list".into(),
+                ..job.clone()
+            })?;
+            watcher.published(&published);
+            gather.watch(&published);
+        }
+        let before = gather.waiting();
+        gather.step(Duration::from_millis(50), &mut |id, outcome| {
+            watcher.outcome(id, outcome)
+        })?;
+        let freed = before - gather.waiting();
+        free_at.extend(std::iter::repeat_n(Instant::now() + plan.wait, freed));
+    }
+    gather.break_off(&mut |id, outcome| watcher.outcome(id, outcome));
+    Ok(())
+}
+
+/// Pings the target first: only who answers is in the batch.
+fn who_is_up(
+    session: &mut Session,
+    job: &Job,
+    watcher: &mut dyn Watcher,
+) -> Result<Vec<String>, ClientError> {
+    let ping = Job {
+        fun: "test.ping".into(),
+        arg: Vec::new(),
+        ret: String::new(),
+        ..job.clone()
+    };
+    let published = session.client.publish(&ping)?;
+    if published.jid.is_empty() {
+        watcher.nobody();
+        return Ok(Vec::new());
+    }
+    let mut up = Vec::new();
+    let mut down = published.missing.clone();
+    wait(session, &published, &mut |id, outcome| match outcome {
+        Outcome::Returned(_) => up.push(id.to_owned()),
+        _ => down.push(id.to_owned()),
+    })?;
+    down.iter().for_each(|id| watcher.down(id));
+    up.sort_unstable();
+    Ok(up)
+}
+
+/// Waits for everybody's outcome of a job.
+pub fn wait(
+    session: &mut Session,
+    published: &Published,
+    each: &mut dyn FnMut(&str, Outcome),
+) -> Result<(), ClientError> {
+    let stop = session.stop;
+    let mut gather = Gather::new(
+        session.client,
+        session.events,
+        Some(session.jobs),
+        session.patience,
+    );
+    gather.watch(published);
+    gather.run(&|| stop.is_set(), each)
+}
+
+/// Replaces the target by `count` of its minions that have the function
+/// (`LocalClient.cmd_subset`).
+pub fn pick_subset(session: &mut Session, job: &mut Job, count: usize) -> Result<(), ClientError> {
+    use rand::seq::SliceRandom;
+    let ask = Job {
+        fun: "sys.list_functions".into(),
+        arg: Vec::new(),
+        ..job.clone()
+    };
+    let published = session.client.publish(&ask)?;
+    let wanted = match &job.fun {
+        Value::Str(fun) => vec![fun.clone()],
+        other => other.str_list(),
+    };
+    let mut able = Vec::new();
+    wait(session, &published, &mut |id, outcome| {
+        if let Outcome::Returned(load) = outcome {
+            let has = load.get("return").map(Value::str_list).unwrap_or_default();
+            if wanted.iter().all(|f| has.contains(f)) {
+                able.push(id.to_owned());
+            }
+        }
+    })?;
+    able.shuffle(&mut rand::thread_rng());
+    able.truncate(count);
+    able.sort_unstable();
+    job.tgt = able.into();
+    job.tgt_type = "list".into();
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::window;
+
+    #[test]
+    fn sizes_are_numbers_or_shares() {
+        assert_eq!(window("3", 10), Some(3));
+        assert_eq!(window("50%", 5), Some(2));
+        assert_eq!(window("%10", 20), Some(2));
+        assert_eq!(window("1%", 5), Some(1), "at least one");
+        for bad in ["0", "-1", "x", "%", "0%"] {
+            assert_eq!(window(bad, 5), None, "{bad}");
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! One job with its returns, as programs want them (`salt/modules/saltutil.py cmd`).
+
+use super::batch::{self, Plan, Session, Watcher};
+use super::gather::{Outcome, Patience};
+use super::local::{ClientError, Job, LocalClient, Published};
+use crate::config::MasterConfig;
+use crate::sys::signals::StopFlag;
+use crate::wire::{Map, Value};
+use std::time::Duration;
+
+/// A job and how to wait for it.
+#[derive(Clone, Debug, Default)]
+pub struct Command {
+    /// What to publish.
+    pub job: Job,
+    /// Silence in seconds after which minions are asked; the master's `timeout` if not given.
+    pub timeout: Option<u64>,
+    /// A batch size.
+    pub batch: Option<String>,
+    /// Only so many of the minions that have the function.
+    pub subset: Option<usize>,
+    /// End a batch at the first failure.
+    pub failhard: bool,
+    /// Whether minions that do not return count as failed; else they are left out.
+    pub expect_minions: bool,
+}
+
+/// What came of it.
+#[derive(Clone, Debug, Default)]
+pub struct Returns {
+    /// The jid; of a batch the last one.
+    pub jid: String,
+    /// By minion: `ret`, `out`, `retcode`, `jid`, or `failed: true`.
+    pub minions: Vec<(String, Map)>,
+}
+
+/// Publishes the job and waits for everybody's outcome.
+///
+/// # Errors
+/// If the master cannot be asked or refuses.
+pub fn run(
+    config: &MasterConfig,
+    command: Command,
+    stop: &StopFlag,
+) -> Result<Returns, ClientError> {
+    let jobs = crate::store::open::job_store(config);
+    let mut client = LocalClient::new(config.clone());
+    let mut events = client.listen()?;
+    let mut session = Session {
+        client: &mut client,
+        events: &mut events,
+        jobs: &jobs,
+        patience: Patience {
+            timeout: Duration::from_secs(command.timeout.unwrap_or(config.timeout)),
+            find_job: Duration::from_secs(config.gather_job_timeout),
+            together: true,
+        },
+        stop,
+    };
+    let mut job = command.job;
+    if let Some(count) = command.subset {
+        batch::pick_subset(&mut session, &mut job, count)?;
+    }
+    let mut collected = Collected {
+        returns: Returns::default(),
+        expect_minions: command.expect_minions,
+        failed: false,
+    };
+    if let Some(size) = command.batch {
+        let plan = Plan {
+            size,
+            wait: Duration::ZERO,
+            failhard: command.failhard,
+        };
+        batch::run(&mut session, job, &plan, &mut collected)?;
+    } else {
+        let published = session.client.publish(&job)?;
+        collected.published(&published);
+        if !published.jid.is_empty() {
+            batch::wait(&mut session, &published, &mut |id, outcome| {
+                collected.outcome(id, outcome)
+            })?;
+        }
+    }
+    collected.returns.minions.sort_by(|a, b| a.0.cmp(&b.0));
+    Ok(collected.returns)
+}
+
+struct Collected {
+    returns: Returns,
+    expect_minions: bool,
+    failed: bool,
+}
+
+impl Watcher for Collected {
+    fn nobody(&mut self) {}
+
+    fn down(&mut self, id: &str) {
+        self.outcome(id, Outcome::NotConnected);
+    }
+
+    fn next(&mut self, _: &[String]) {}
+
+    fn published(&mut self, published: &Published) {
+        self.returns.jid = published.jid.clone();
+    }
+
+    fn outcome(&mut self, id: &str, outcome: Outcome) {
+        let Outcome::Returned(load) = outcome else {
+            self.failed = true;
+            if self.expect_minions {
+                let failed = crate::map! {"failed" => true};
+                self.returns.minions.push((id.to_owned(), failed));
+            }
+            return;
+        };
+        let mut entry = crate::map! {"ret" => load.get("return").cloned()};
+        for key in ["out", "retcode", "jid"] {
+            if let Some(value) = load.get(key) {
+                entry.set(key, value.clone());
+            }
+        }
+        self.failed |= load.get("retcode").is_some_and(Value::truthy);
+        self.returns.minions.push((id.to_owned(), entry));
+    }
+
+    fn failed(&self) -> bool {
+        self.failed
+    }
+}
+
+/// Positional and keyword arguments as a job carries them (`salt/utils/args.py condition_input`).
+pub fn arguments(positional: Vec<Value>, keyword: Map) -> Vec<Value> {
+    let mut arg = positional;
+    if !keyword.is_empty() {
+        let mut keyword = keyword;
+        keyword.set("__kwarg__", true);
+        arg.push(Value::Map(keyword));
+    }
+    arg
+}

@@ -1,0 +1,215 @@
+//! States that run on the master: what `state.orchestrate` calls
+//! (`salt/states/saltmod.py`, and Salt's `test` states).
+//!
+//! One table of functions; a name that is not in it does not exist. State modules that would
+//! change the master's host itself (`file`, `pkg`, ...) are not part of it.
+
+mod job;
+mod local;
+mod wait;
+
+use crate::config::MasterConfig;
+use crate::render::state::run::Functions;
+use crate::sys::signals::StopFlag;
+use crate::wire::{Map, Value};
+use halite_ipc::{Event, Framing, Publisher};
+use std::time::Duration;
+
+/// What a runner or wheel function came to: `return`, `success`, `jid`.
+pub type Called = Map;
+
+/// Calls a runner or wheel function by name with positional and keyword arguments.
+pub type Call<'a> = &'a (dyn Fn(&str, Vec<Value>, Map) -> Called + Sync);
+
+/// The states of one orchestration.
+pub struct MasterStates<'a> {
+    /// The master's configuration.
+    pub config: &'a MasterConfig,
+    /// Breaks off waits.
+    pub stop: &'a StopFlag,
+    /// The jid of the orchestration, under which its events are fired.
+    pub jid: String,
+    /// `failhard` of the master.
+    pub failhard: bool,
+    /// Calls a runner function.
+    pub runner: Call<'a>,
+    /// Calls a wheel function.
+    pub wheel: Call<'a>,
+}
+
+struct Row {
+    name: &'static str,
+    needs: &'static [&'static str],
+    call: fn(&MasterStates, &Map, bool) -> Map,
+}
+
+const FUNCTIONS: &[Row] = &[
+    Row {
+        name: "salt.state",
+        needs: &["tgt"],
+        call: job::state,
+    },
+    Row {
+        name: "salt.function",
+        needs: &["tgt"],
+        call: job::function,
+    },
+    Row {
+        name: "salt.runner",
+        needs: &[],
+        call: local::runner,
+    },
+    Row {
+        name: "salt.parallel_runners",
+        needs: &["runners"],
+        call: local::parallel_runners,
+    },
+    Row {
+        name: "salt.wheel",
+        needs: &[],
+        call: local::wheel,
+    },
+    Row {
+        name: "salt.wait_for_event",
+        needs: &["id_list"],
+        call: wait::wait_for_event,
+    },
+    Row {
+        name: "test.nop",
+        needs: &[],
+        call: |_, low, _| local::tested(low, false, Some(true), "Success!"),
+    },
+    Row {
+        name: "test.succeed_without_changes",
+        needs: &[],
+        call: |_, low, _| local::tested(low, false, Some(true), "Success!"),
+    },
+    Row {
+        name: "test.succeed_with_changes",
+        needs: &[],
+        call: |_, low, test| match test {
+            true => local::tested(low, true, None, local::WOULD_SUCCEED),
+            false => local::tested(low, true, Some(true), "Success!"),
+        },
+    },
+    Row {
+        name: "test.fail_without_changes",
+        needs: &[],
+        call: |_, low, _| local::tested(low, false, Some(false), "Failure!"),
+    },
+    Row {
+        name: "test.fail_with_changes",
+        needs: &[],
+        call: |_, low, _| local::tested(low, true, Some(false), "Failure!"),
+    },
+    Row {
+        name: "test.configurable_test_state",
+        needs: &[],
+        call: local::configurable,
+    },
+    Row {
+        name: "test.show_notification",
+        needs: &["text"],
+        call: |_, low, _| result(low, true, low.str("text").unwrap_or_default()),
+    },
+    Row {
+        name: "test.mod_watch",
+        needs: &[],
+        call: |_, low, _| local::tested(low, true, Some(true), "Watch statement fired."),
+    },
+];
+
+/// The state modules that react to `watch`.
+pub const WATCHING: &[&str] = &["test"];
+
+/// The names of all functions.
+pub fn functions() -> impl Iterator<Item = &'static str> {
+    FUNCTIONS.iter().map(|row| row.name)
+}
+
+fn row(low: &Map) -> Option<&'static Row> {
+    let (module, function) = (low.str("state")?, low.str("fun")?);
+    FUNCTIONS
+        .iter()
+        .find(|row| row.name.split_once('.') == Some((module, function)))
+}
+
+impl Functions for MasterStates<'_> {
+    fn has(&self, function: &str) -> bool {
+        FUNCTIONS.iter().any(|row| row.name == function)
+    }
+
+    fn refuse(&self, low: &Map) -> Option<String> {
+        let row = row(low)?;
+        let missing = row.needs.iter().find(|name| !low.contains(name))?;
+        Some(format!(
+            "Missing parameter {missing} for state {}",
+            row.name
+        ))
+    }
+
+    fn call(&self, low: &Map, test: bool) -> Map {
+        match row(low) {
+            Some(row) => (row.call)(self, low, test),
+            None => result(low, false, "there is no such state function"),
+        }
+    }
+
+    /// Commands run on the master's host, as in Salt.
+    fn holds(&self, low: &Map, condition: &Value) -> bool {
+        match condition {
+            Value::Bool(yes) => *yes,
+            Value::Str(command) => local::succeeds(command),
+            _ => {
+                log::warn!(
+                    "{}: a condition of an orchestration is a command; {condition:?} counts as false",
+                    low.str("__id__").unwrap_or_default()
+                );
+                false
+            }
+        }
+    }
+
+    fn exists(&self, path: &str) -> bool {
+        std::path::Path::new(path).exists()
+    }
+
+    fn may_go_on(&self, _: &Map) -> bool {
+        !self.stop.is_set()
+    }
+
+    fn sleep(&self, time: Duration) {
+        let end = std::time::Instant::now() + time;
+        while std::time::Instant::now() < end && !self.stop.is_set() {
+            std::thread::sleep(Duration::from_millis(50).min(time));
+        }
+    }
+}
+
+impl MasterStates<'_> {
+    /// Tells the bus with which arguments something is about to be called
+    /// (`salt/utils/event.py fire_args`).
+    fn fire_args(&self, mut data: Map) {
+        data.set(
+            "_stamp",
+            halite_ipc::stamp_now(self.config.salt_series.stamp_style()),
+        );
+        let path = self.config.sock_dir.join("master_event_pull.ipc");
+        let payload = crate::wire::msgpack::encode_map(&data, crate::wire::msgpack::Profile::Local);
+        let tag = format!("salt/run/{}/args", self.jid);
+        let sent = Publisher::connect(path, Framing::Prefixed)
+            .map(|p| p.with_timeout(Duration::from_secs(2)))
+            .and_then(|mut p| p.fire(&Event { tag, payload }));
+        if let Err(e) = sent {
+            log::debug!("no event bus: {e}");
+        }
+    }
+}
+
+/// A result without changes.
+fn result(low: &Map, result: impl Into<Value>, comment: &str) -> Map {
+    crate::map! {
+        "name" => low.get("name").cloned(), "changes" => Map::new(), "result" => result.into(),
+        "comment" => comment,
+    }
+}

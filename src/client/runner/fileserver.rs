@@ -1,0 +1,211 @@
+//! `fileserver.*`: what the file server offers, and its caches (`salt/runners/fileserver.py`).
+
+use super::{Args, Function, Ran, RunContext, RunError};
+use crate::store::files::git::{self, GitFs};
+use crate::store::files::{FileServer, Form, backend_names, clear_lists};
+use crate::wire::{Map, Value};
+
+const LIST: &[&str] = &["?saltenv", "?backend"];
+
+pub(super) const FUNCTIONS: &[Function] = &[
+    Function {
+        name: "fileserver.envs",
+        args: &["?backend", "?sources"],
+        doc: "Environments of all backends or of some.",
+        run: |context, args| {
+            let load =
+                crate::map! {"back" => backend(args, 0), "sources" => args.flag(1, "sources")};
+            let envs = server(context).envs(&load);
+            // As stock: with sources only the names of the backends are left.
+            Ok(match envs {
+                Value::Map(map) => {
+                    let mut names = names(&map);
+                    names.sort_unstable();
+                    names.into()
+                }
+                other => other.into(),
+            })
+        },
+    },
+    Function {
+        name: "fileserver.file_list",
+        args: LIST,
+        doc: "Files of an environment.",
+        run: |context, args| Ok(server(context).list(&load(args), Form::Files).into()),
+    },
+    Function {
+        name: "fileserver.dir_list",
+        args: LIST,
+        doc: "Directories of an environment.",
+        run: |context, args| Ok(server(context).list(&load(args), Form::Dirs).into()),
+    },
+    Function {
+        name: "fileserver.empty_dir_list",
+        args: LIST,
+        doc: "Directories of an environment with nothing in them.",
+        // As in stock, picking backends has no effect here.
+        run: |context, args| Ok(server(context).list(&load(args), Form::EmptyDirs).into()),
+    },
+    Function {
+        name: "fileserver.symlink_list",
+        args: LIST,
+        doc: "Symbolic links of an environment and where they point.",
+        run: |context, args| Ok(server(context).symlinks(&load(args)).into()),
+    },
+    Function {
+        name: "fileserver.update",
+        args: &["?backend", "?remotes"],
+        doc: "Fetch the repositories now: all, or those whose URL or name is given.",
+        run: update,
+    },
+    Function {
+        name: "fileserver.clear_cache",
+        args: &["?backend"],
+        doc: "Remove the copies of repositories.",
+        run: clear_cache,
+    },
+    Function {
+        name: "fileserver.clear_file_list_cache",
+        args: &["?saltenv", "?backend"],
+        doc: "Remove kept lists of files, of all environments or of some.",
+        run: clear_file_list_cache,
+    },
+    Function {
+        name: "fileserver.lock",
+        args: &["?backend", "?remote"],
+        doc: "Keep repositories from being fetched; a glob of URLs picks some.",
+        run: |context, args| mark(context, args, true),
+    },
+    Function {
+        name: "fileserver.clear_lock",
+        args: &["?backend", "?remote"],
+        doc: "Let repositories be fetched again; a glob of URLs picks some.",
+        run: |context, args| mark(context, args, false),
+    },
+];
+
+/// A file server that looks itself: nothing is kept under the account of whoever runs this.
+fn server(context: &RunContext) -> FileServer {
+    let mut config = context.config.clone();
+    config.fileserver_list_cache_time = 0;
+    FileServer::new(&config)
+}
+
+fn backend(args: &Args, at: usize) -> Value {
+    args.get(at, "backend").cloned().unwrap_or_default()
+}
+
+fn load(args: &Args) -> Map {
+    let env = args
+        .get(0, "saltenv")
+        .cloned()
+        .unwrap_or_else(|| "base".into());
+    crate::map! {"saltenv" => env, "fsbackend" => backend(args, 1)}
+}
+
+/// Enabled backends out of an argument.
+fn picked(context: &RunContext, args: &Args, at: usize) -> Vec<String> {
+    let load = crate::map! {"back" => backend(args, at), "sources" => true};
+    match server(context).envs(&load) {
+        Value::Map(map) => names(&map),
+        _ => Vec::new(),
+    }
+}
+
+fn names(map: &Map) -> Vec<String> {
+    let names = map.iter().filter_map(|(name, _)| name.as_str());
+    names.map(str::to_owned).collect()
+}
+
+fn with_git(context: &RunContext, args: &Args) -> bool {
+    picked(context, args, 0).iter().any(|name| name == "gitfs")
+}
+
+fn update(context: &mut RunContext, args: &Args) -> Result<Ran, RunError> {
+    if with_git(context, args) {
+        let mut git = GitFs::new(&context.config);
+        let wanted = texts(args.get(1, "remotes"));
+        let which = git.select(&wanted);
+        git.update(&which, Some(&context.stop));
+        let dir = context.config.cachedir.join("gitfs");
+        if nix::unistd::geteuid().is_root() && dir.is_dir() {
+            crate::sys::process::hand_over(&dir, &context.config.user, &[])?;
+        }
+    }
+    Ok(Value::Bool(true).into())
+}
+
+fn clear_cache(context: &mut RunContext, args: &Args) -> Result<Ran, RunError> {
+    if !with_git(context, args) {
+        return Ok(Value::from("No cache was cleared").into());
+    }
+    let mut errors = git::clear_cache(&context.config);
+    if let Err(e) = clear_lists(&context.config.cachedir, &["gitfs".into()], None) {
+        errors.push(e.to_string());
+    }
+    let cleared = match errors.is_empty() {
+        true => vec!["The gitfs fileserver cache was successfully cleared".to_owned()],
+        false => Vec::new(),
+    };
+    Ok(report(cleared, errors, "No cache was cleared"))
+}
+
+fn clear_file_list_cache(context: &mut RunContext, args: &Args) -> Result<Ran, RunError> {
+    let backends = match args.get(1, "backend") {
+        Some(_) => picked(context, args, 1),
+        None => backend_names(&context.config)
+            .iter()
+            .map(|n| (*n).to_owned())
+            .collect(),
+    };
+    let envs = args.get(0, "saltenv").map(|v| texts(Some(v)));
+    let cleared = clear_lists(&context.config.cachedir, &backends, envs.as_deref())?;
+    let map: Map = cleared.into_iter().collect();
+    Ok(Value::Map(map).into())
+}
+
+fn mark(context: &mut RunContext, args: &Args, set: bool) -> Result<Ran, RunError> {
+    let (mut done, mut errors) = (Vec::new(), Vec::new());
+    if with_git(context, args) {
+        (done, errors) = GitFs::new(&context.config).mark(args.text(1, "remote").as_deref(), set);
+    }
+    let (key, nothing) = match set {
+        true => ("locked", "No locks were set"),
+        false => ("cleared", "No locks were removed"),
+    };
+    let Ran { value, .. } = report(done, errors, nothing);
+    Ok(match value {
+        Value::Map(map) => {
+            let rename =
+                |(k, v): (Value, Value)| (if k.is_str("cleared") { key.into() } else { k }, v);
+            Value::Map(Map(map.0.into_iter().map(rename).collect())).into()
+        }
+        other => other.into(),
+    })
+}
+
+/// What was done and what went wrong, or the sentence for neither.
+fn report(done: Vec<String>, errors: Vec<String>, nothing: &str) -> Ran {
+    let mut map = Map::new();
+    for (key, list) in [("cleared", done), ("errors", errors)] {
+        if !list.is_empty() {
+            map.set(key, list);
+        }
+    }
+    match map.is_empty() {
+        true => Value::from(nothing).into(),
+        false => Value::Map(map).into(),
+    }
+}
+
+/// A list, or a text with commas.
+fn texts(value: Option<&Value>) -> Vec<String> {
+    match value {
+        Some(Value::Array(_)) => value.map(Value::str_list).unwrap_or_default(),
+        Some(other) => {
+            let text = other.as_str().unwrap_or_default();
+            text.split(',').map(|t| t.trim().to_owned()).collect()
+        }
+        None => Vec::new(),
+    }
+}

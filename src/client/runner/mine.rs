@@ -1,0 +1,71 @@
+//! `mine.*`: the mine, read and updated from the master's host (`salt/runners/mine.py`).
+
+use super::ask::{Patient, ask};
+use super::{Args, Function, Ran, RunContext, RunError};
+use crate::client::fleet::Fleet;
+use crate::client::gather::Outcome;
+use crate::client::local::Job;
+use crate::store::mine::query::{self, Question};
+use crate::store::open;
+use crate::wire::{Map, Value};
+
+pub(super) const FUNCTIONS: &[Function] = &[
+    Function {
+        name: "mine.get",
+        args: &["tgt", "fun", "?tgt_type"],
+        doc: "Values of a function, or of several, from the mines of minions, as a minion gets them.",
+        run: get,
+    },
+    Function {
+        name: "mine.update",
+        args: &["tgt", "?tgt_type", "?clear", "?mine_functions"],
+        doc: "Lets minions bring their values to the mine.",
+        run: update,
+    },
+];
+
+fn kind(args: &Args, at: usize) -> String {
+    let kind = args.text(at, "tgt_type").filter(|kind| !kind.is_empty());
+    kind.unwrap_or_else(|| "glob".into())
+}
+
+/// The master asks under its own id: what a minion keeps for some minions, it does not get.
+fn get(context: &mut RunContext, args: &Args) -> Result<Ran, RunError> {
+    let config = &context.config;
+    let fleet = Fleet::open(config)?;
+    let part = |at, name| args.get(at, name).cloned().unwrap_or_default();
+    let question = Question {
+        asker: &config.id,
+        tgt: &part(0, "tgt"),
+        tgt_type: &kind(args, 2).to_lowercase(),
+        fun: &part(1, "fun"),
+    };
+    let found = query::get(
+        config,
+        &open::mine_store(config),
+        &fleet.inventory(),
+        &question,
+    );
+    Ok(Value::from(found).into())
+}
+
+fn update(context: &mut RunContext, args: &Args) -> Result<Ran, RunError> {
+    let keywords = crate::map! {
+        "__kwarg__" => true, "clear" => args.flag(2, "clear"),
+        "mine_functions" => args.get(3, "mine_functions").cloned(),
+    };
+    let job = Job {
+        fun: "mine.update".into(),
+        arg: vec![keywords.into()],
+        tgt: args.get(0, "tgt").cloned().unwrap_or_default(),
+        tgt_type: kind(args, 1),
+        ..Job::default()
+    };
+    let mut out = Map::new();
+    for (id, outcome) in ask(context, job, Patient::default())? {
+        if let Outcome::Returned(load) = outcome {
+            out.set(id, load.get("return").cloned().unwrap_or_default());
+        }
+    }
+    Ok(Value::from(out).into())
+}

@@ -1,0 +1,319 @@
+//! `state.orchestrate` and its kin: states that run on the master
+//! (`salt/runners/state.py`; which states there are: [`crate::client::orchestrate`]).
+
+use super::{Args, Function, Launch, Ran, RunContext, RunError};
+use crate::client::orchestrate::{MasterStates, WATCHING};
+use crate::client::sls;
+use crate::config::MasterConfig;
+use crate::master::functions::Call;
+use crate::render::state::compile::{Compiled, Rules, compile, resolve};
+use crate::render::state::gather::gather;
+use crate::render::state::{result, run};
+use crate::sys::signals::StopFlag;
+use crate::wire::ids::{Jid, JidClock};
+use crate::wire::{Map, Value};
+
+const ARGS: &[&str] = &[
+    "mods",
+    "?saltenv",
+    "?test",
+    "?exclude",
+    "?pillar",
+    "?pillarenv",
+    "?pillar_enc",
+    "?orchestration_jid",
+];
+const SHOW: &[&str] = &[
+    "mods",
+    "?saltenv",
+    "?test",
+    "?queue",
+    "?pillar",
+    "?pillarenv",
+    "?pillar_enc",
+];
+
+pub(super) const FUNCTIONS: &[Function] = &[
+    Function {
+        name: "state.orchestrate",
+        args: ARGS,
+        doc: "Runs SLS files on the master: jobs on minions, runners, waits, in the order of their requisites.",
+        run: orchestrate,
+    },
+    Function {
+        name: "state.orch",
+        args: ARGS,
+        doc: "The same as state.orchestrate.",
+        run: orchestrate,
+    },
+    Function {
+        name: "state.sls",
+        args: ARGS,
+        doc: "The same as state.orchestrate.",
+        run: orchestrate,
+    },
+    Function {
+        name: "state.orchestrate_single",
+        args: &["fun", "name", "?test", "?queue", "?pillar", "**kwargs"],
+        doc: "Runs one state on the master: fun=salt.function name=test.ping tgt='*'.",
+        run: single,
+    },
+    Function {
+        name: "state.orchestrate_high",
+        args: &["data", "?test", "?queue", "?pillar"],
+        doc: "Runs states given as data on the master.",
+        run: high,
+    },
+    Function {
+        name: "state.orchestrate_show_sls",
+        args: SHOW,
+        doc: "Shows what SLS files say after rendering on the master; nothing runs.",
+        run: show_sls,
+    },
+    Function {
+        name: "state.orch_show_sls",
+        args: SHOW,
+        doc: "The same as state.orchestrate_show_sls.",
+        run: show_sls,
+    },
+];
+
+fn invalid(why: &str) -> RunError {
+    RunError::Raised("SaltInvocationError".into(), why.into())
+}
+
+fn pillar(args: &Args, at: usize) -> Result<Map, RunError> {
+    match args.get(at, "pillar") {
+        None => Ok(Map::new()),
+        Some(Value::Map(map)) => Ok(map.clone()),
+        Some(_) => Err(invalid("Pillar data must be formatted as a dictionary")),
+    }
+}
+
+/// The SLS names of `mods`: a comma separated text or a list.
+fn wanted(args: &Args) -> Result<Vec<String>, RunError> {
+    let names: Vec<String> = match args.get(0, "mods") {
+        Some(Value::Str(text)) => text.split(',').map(|name| name.trim().to_owned()).collect(),
+        Some(list @ Value::Array(_)) => list.str_list(),
+        _ => Vec::new(),
+    };
+    match names.iter().all(|name| !name.is_empty()) && !names.is_empty() {
+        true => Ok(names),
+        false => Err(invalid(
+            "mods names SLS files: a text such as `web.deploy,web.check`, or a list",
+        )),
+    }
+}
+
+fn orchestrate(context: &mut RunContext, args: &Args) -> Result<Ran, RunError> {
+    let mut high = match gathered(context, args)? {
+        Ok(high) => high,
+        Err(errors) => return Ok(failed(context, errors)),
+    };
+    if let Some(exclude) = args.get(3, "exclude") {
+        let mut list = match high.remove("__exclude__") {
+            Some(Value::Array(list)) => list,
+            _ => Vec::new(),
+        };
+        match exclude {
+            Value::Str(names) => list.extend(names.split(',').map(Value::from)),
+            Value::Array(more) => list.extend(more.iter().cloned()),
+            _ => return Err(invalid("exclude is a text or a list")),
+        }
+        high.set("__exclude__", list);
+    }
+    let jid = args
+        .text(7, "orchestration_jid")
+        .or_else(|| context.run.jid.as_ref().map(Jid::to_string))
+        .unwrap_or_else(|| JidClock::default().next().to_string());
+    run_high(context, high, args.flag(2, "test"), jid)
+}
+
+/// High data of the files, or what is wrong with them.
+fn gathered(context: &mut RunContext, args: &Args) -> Result<Result<Map, Vec<String>>, RunError> {
+    let saltenv = args.text(1, "saltenv").unwrap_or_else(|| "base".into());
+    let pillarenv = args.text(5, "pillarenv");
+    if args.get(6, "pillar_enc").is_some() {
+        return Err(invalid(
+            "pillar_enc: encrypted pillar data is not supported",
+        ));
+    }
+    let mut source = sls::of_master(&context.config, pillar(args, 4)?, pillarenv.as_deref())
+        .map_err(RunError::Unknown)?;
+    let matches = [(saltenv, wanted(args)?)];
+    let found = gather(&mut source, &matches, context.config.state_auto_order);
+    Ok(match found.errors.is_empty() {
+        true => Ok(found.high),
+        false => Err(found.errors),
+    })
+}
+
+/// Errors stand where results would (`salt/modules/state.py sls`).
+fn failed(context: &mut RunContext, errors: Vec<String>) -> Ran {
+    context.run.retcode = 1;
+    shown(&context.config, Value::from(errors))
+}
+
+fn shown(config: &MasterConfig, value: Value) -> Ran {
+    Ran {
+        value: Value::Map(crate::map! {config.id.as_str() => value}),
+        out: Some("highstate".to_owned()),
+    }
+}
+
+fn run_high(
+    context: &mut RunContext,
+    mut high: Map,
+    test: bool,
+    jid: String,
+) -> Result<Ran, RunError> {
+    let rules = Rules {
+        disabled_requisites: Vec::new(),
+        watching: WATCHING.iter().map(|m| (*m).to_owned()).collect(),
+        orchestration_jid: Some(jid.clone()),
+    };
+    let compiled = resolve(&mut high, &rules).and_then(|()| compile(&high, &rules));
+    match compiled {
+        Ok(compiled) => Ok(execute(context, compiled, test, jid)),
+        Err(errors) => Ok(failed(context, errors)),
+    }
+}
+
+fn execute(context: &mut RunContext, compiled: Compiled, test: bool, jid: String) -> Ran {
+    let (config, stop, user) = (&context.config, &context.stop, context.run.user.as_str());
+    let runner = |name: &str, positional: Vec<Value>, keyword: Map| {
+        call_runner(
+            config,
+            stop,
+            user,
+            name,
+            Args {
+                positional,
+                keyword,
+            },
+        )
+    };
+    let wheel = |name: &str, positional: Vec<Value>, keyword: Map| {
+        let jid = JidClock::default().next();
+        let call = Call {
+            fun: name.to_owned(),
+            low: crate::map! {"arg" => positional, "kwarg" => keyword},
+            user: user.to_owned(),
+            jid: jid.clone(),
+        };
+        let mut done = crate::client::wheel::answer(config, &call);
+        done.set("jid", &jid);
+        done
+    };
+    let states = MasterStates {
+        config,
+        stop,
+        jid,
+        failhard: config.failhard,
+        runner: &runner,
+        wheel: &wheel,
+    };
+    let options = run::Options {
+        test,
+        failhard: config.failhard,
+        max_parallel: 0,
+    };
+    let results = Value::Map(run::run(&states, compiled, &options));
+    let good = result::good(&results, false);
+    let ran = shown(config, results);
+    context.run.retcode = i64::from(!good);
+    ran
+}
+
+/// Runs a runner function inside this process, with events and a record of its own.
+fn call_runner(config: &MasterConfig, stop: &StopFlag, user: &str, name: &str, args: Args) -> Map {
+    let mut quiet = |_: &str, _: &Value, _: bool| {};
+    let mut context = RunContext::new(config.clone(), stop.clone(), &mut quiet);
+    let mut launch = Launch::own(config);
+    launch.user = user.to_owned();
+    let function = super::find(name);
+    let jid = launch.jid.to_string();
+    let done = super::run_as(&mut context, name, function, Ok(args), &launch);
+    let (value, success) = match done {
+        Ok(ran) => {
+            let states = ran.out.as_deref() == Some("highstate");
+            let good = !states || result::good(&ran.value, false);
+            (ran.to_value(), good && context.run.retcode == 0)
+        }
+        Err(e) => (e.event_text("runner", name).into(), false),
+    };
+    crate::map! {"return" => value, "success" => success, "jid" => jid}
+}
+
+fn own_jid(context: &RunContext) -> String {
+    let jid = context.run.jid.as_ref().map(Jid::to_string);
+    jid.unwrap_or_else(|| JidClock::default().next().to_string())
+}
+
+fn single(context: &mut RunContext, args: &Args) -> Result<Ran, RunError> {
+    let fun = args.text(0, "fun").unwrap_or_default();
+    let name = args.text(1, "name").unwrap_or_default();
+    if !fun.contains('.') {
+        return Err(invalid("fun is `module.function`, such as salt.function"));
+    }
+    let mut declaration = vec![Value::Map(crate::map! {"name" => name.as_str()})];
+    for (key, value) in args.keyword.iter() {
+        let own = ["fun", "name", "test", "queue", "pillar"];
+        if key
+            .as_str()
+            .is_some_and(|k| !own.contains(&k) && !k.starts_with("__"))
+        {
+            declaration.push(Value::Map(Map(vec![(key.clone(), value.clone())])));
+        }
+    }
+    let body = crate::map! {
+        fun => declaration, "__sls__" => "", "__env__" => "base",
+    };
+    let high = padded(crate::map! {name => body})?;
+    let jid = own_jid(context);
+    run_high(context, high, args.flag(2, "test"), jid)
+}
+
+fn high(context: &mut RunContext, args: &Args) -> Result<Ran, RunError> {
+    let Some(Value::Map(data)) = args.get(0, "data") else {
+        return Err(invalid("data is a map of ids, as an SLS file holds them"));
+    };
+    let high = padded(data.clone())?;
+    let jid = own_jid(context);
+    run_high(context, high, args.flag(1, "test"), jid)
+}
+
+/// Data of a caller in the form of a file.
+fn padded(data: Map) -> Result<Map, RunError> {
+    struct Given(Option<Value>);
+    impl crate::render::state::gather::Source for Given {
+        fn available(&self, _: &str) -> Option<Vec<String>> {
+            Some(Vec::new())
+        }
+        fn render(
+            &mut self,
+            _: &str,
+            _: &str,
+        ) -> Result<Option<crate::render::state::gather::Rendered>, String> {
+            let data = self.0.take();
+            Ok(data.map(|data| crate::render::state::gather::Rendered { data, init: false }))
+        }
+    }
+    let matches = [("base".to_owned(), vec!["data".to_owned()])];
+    let found = gather(&mut Given(Some(Value::Map(data))), &matches, true);
+    match found.errors.is_empty() {
+        true => Ok(found.high),
+        false => Err(RunError::Unknown(found.errors.join("\n"))),
+    }
+}
+
+fn show_sls(context: &mut RunContext, args: &Args) -> Result<Ran, RunError> {
+    let value = match gathered(context, args)? {
+        Ok(mut high) => match resolve(&mut high, &Rules::default()) {
+            Ok(()) => Value::Map(high),
+            Err(errors) => Value::from(errors),
+        },
+        Err(errors) => Value::from(errors),
+    };
+    Ok(Value::Map(crate::map! {context.config.id.as_str() => value}).into())
+}

@@ -1,0 +1,62 @@
+//! `pillar.show_pillar` and `pillar.show_top`: the pillar as the master compiles it
+//! (`salt/runners/pillar.py`).
+
+use super::{Args, Function, Ran, RunContext, RunError};
+use crate::render::pillar::{PillarMaster, PillarRequest};
+use crate::store::open;
+use crate::wire::Value;
+use crate::wire::ids::MinionId;
+use std::time::Duration;
+
+pub(super) const FUNCTIONS: &[Function] = &[
+    Function {
+        name: "pillar.show_pillar",
+        args: &["?minion", "?saltenv", "?pillarenv"],
+        doc: "The pillar of a minion, compiled now with its cached grains; without a minion, with none.",
+        run: show_pillar,
+    },
+    Function {
+        name: "pillar.show_top",
+        args: &["?minion", "?saltenv"],
+        doc: "The merged top files of the pillar, rendered with the cached grains of a minion.",
+        run: show_top,
+    },
+];
+
+/// Compiles the pillar with the cached grains.
+fn show_pillar(context: &mut RunContext, args: &Args) -> Result<Ran, RunError> {
+    let (master, mut request) = prepare(context, args)?;
+    request.pillarenv = args.text(2, "pillarenv");
+    let limit = Duration::from_secs(context.config.request_timeout);
+    let pillar = master
+        .compile(&request, limit)
+        .map_err(|e| RunError::Unknown(e.to_string()))?;
+    Ok(Value::Map(pillar).into())
+}
+
+fn show_top(context: &mut RunContext, args: &Args) -> Result<Ran, RunError> {
+    let (master, request) = prepare(context, args)?;
+    let (top, errors) = master
+        .top(&request)
+        .map_err(|e| RunError::Unknown(e.to_string()))?;
+    match errors.is_empty() {
+        true => Ok(Value::Map(top.into()).into()),
+        false => Ok(Value::from(errors).into()),
+    }
+}
+
+/// The minion that is meant, with what was last cached of it.
+fn prepare(context: &RunContext, args: &Args) -> Result<(PillarMaster, PillarRequest), RunError> {
+    let name = args.text(0, "minion").unwrap_or_else(|| "*".into());
+    let id: MinionId = name
+        .parse()
+        .map_err(|e| RunError::Unknown(format!("{e}")))?;
+    let cached = open::minion_cache(&context.config).get(&id);
+    let grains = match cached {
+        Some(data) => (*data.grains).clone(),
+        None => crate::map! {"fqdn" => name},
+    };
+    let mut request = PillarRequest::new(id, grains);
+    request.saltenv = Some(args.text(1, "saltenv").unwrap_or_else(|| "base".into()));
+    Ok((PillarMaster::new(&context.config), request))
+}

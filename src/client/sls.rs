@@ -1,0 +1,42 @@
+//! SLS files that run on the master: its grains, its pillar, its files.
+
+use crate::config::MasterConfig;
+use crate::minion::grains;
+use crate::render::pillar::{LocalSls, PillarMaster, PillarRequest};
+use crate::wire::Map;
+use crate::wire::ids::MinionId;
+use std::time::Duration;
+
+/// The renderer of orchestration and reactions.
+pub type MasterSls = LocalSls;
+
+/// A renderer for the master's own id. `given` is pillar data of the caller, laid over the pillar
+/// that the master's id has.
+///
+/// # Errors
+/// The master's id is none, or its pillar cannot be made.
+pub fn of_master(
+    config: &MasterConfig,
+    given: Map,
+    pillarenv: Option<&str>,
+) -> Result<MasterSls, String> {
+    let id: MinionId = config
+        .id
+        .parse()
+        .map_err(|e| format!("the option `id` of the master: {e}"))?;
+    let mut own = grains::collect(&Map::new());
+    own.set("id", config.id.as_str());
+    let mut request = PillarRequest::new(id.clone(), own.clone());
+    request.pillar_override = given;
+    request.pillarenv = pillarenv.map(str::to_owned);
+    let pillar = PillarMaster::new(config)
+        .compile(&request, Duration::from_secs(config.request_timeout.max(1)))
+        .map_err(|e| e.to_string())?;
+    if let Some(errors) = pillar.get("_errors") {
+        return Err(format!(
+            "the pillar of the master itself is wrong: {}",
+            errors.str_list().join("; ")
+        ));
+    }
+    Ok(LocalSls::new(config, id, own, pillar))
+}

@@ -1,0 +1,92 @@
+//! AES-192-CBC over whole blocks.
+//!
+//! Encryption chains from block to block, which the portable crate does at a third of OpenSSL's
+//! rate: long texts (pieces of files) go to OpenSSL where the build has it. Decryption does not
+//! chain and is fast in both.
+
+use super::key_string::AES_LEN;
+use aes::cipher::generic_array::GenericArray;
+use aes::cipher::inout::InOutBuf;
+use aes::cipher::{BlockDecryptMut, BlockEncryptMut, InnerIvInit, KeyInit};
+use aes::{Aes192Dec, Aes192Enc};
+
+/// Bytes of a block.
+pub(super) const BLOCK: usize = 16;
+/// From here on setting up OpenSSL pays.
+#[cfg(feature = "openssl")]
+const LONG: usize = 2048;
+
+/// One key, ready for both directions.
+#[derive(Clone)]
+pub(super) struct Cbc {
+    enc: Aes192Enc,
+    dec: Aes192Dec,
+    #[cfg(feature = "openssl")]
+    key: zeroize::Zeroizing<[u8; AES_LEN]>,
+}
+
+impl Cbc {
+    /// Prepares a key of [`AES_LEN`] bytes.
+    pub fn new(key: &[u8]) -> Cbc {
+        let array = GenericArray::from_slice(key);
+        #[cfg(feature = "openssl")]
+        let key = {
+            let mut copy = zeroize::Zeroizing::new([0; AES_LEN]);
+            copy.copy_from_slice(key);
+            copy
+        };
+        Cbc {
+            enc: Aes192Enc::new(array),
+            dec: Aes192Dec::new(array),
+            #[cfg(feature = "openssl")]
+            key,
+        }
+    }
+
+    /// Encrypts `out` behind its first block, which is the IV. The rest is whole blocks.
+    pub fn encrypt(&self, out: &mut Vec<u8>) {
+        #[cfg(feature = "openssl")]
+        if out.len() >= LONG && self.encrypt_openssl(out).is_ok() {
+            return;
+        }
+        self.encrypt_portable(out);
+    }
+
+    pub(super) fn encrypt_portable(&self, out: &mut [u8]) {
+        let (iv, text) = out.split_at_mut(BLOCK);
+        let mut cbc = cbc::Encryptor::inner_iv_init(self.enc.clone(), GenericArray::from_slice(iv));
+        cbc.encrypt_blocks_inout_mut(InOutBuf::from(text).into_chunks().0);
+    }
+
+    /// On an error nothing has been encrypted.
+    #[cfg(feature = "openssl")]
+    pub(super) fn encrypt_openssl(
+        &self,
+        out: &mut Vec<u8>,
+    ) -> Result<(), openssl::error::ErrorStack> {
+        use openssl::cipher::Cipher;
+        use openssl::cipher_ctx::CipherCtx;
+        let mut context = CipherCtx::new()?;
+        let iv = &out[..BLOCK];
+        context.encrypt_init(
+            Some(Cipher::aes_192_cbc()),
+            Some(self.key.as_slice()),
+            Some(iv),
+        )?;
+        context.set_padding(false);
+        let len = out.len();
+        // The interface asks for a block more than it writes.
+        out.resize(len + BLOCK, 0);
+        let done = context.cipher_update_inplace(&mut out[BLOCK..], len - BLOCK);
+        out.truncate(len);
+        done.map(|_| ())
+    }
+
+    /// Decrypts whole blocks.
+    pub fn decrypt(&self, iv: &[u8], text: &[u8]) -> Vec<u8> {
+        let mut plain = text.to_vec();
+        let mut cbc = cbc::Decryptor::inner_iv_init(self.dec.clone(), GenericArray::from_slice(iv));
+        cbc.decrypt_blocks_inout_mut(InOutBuf::from(&mut plain[..]).into_chunks().0);
+        plain
+    }
+}

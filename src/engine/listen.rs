@@ -1,0 +1,49 @@
+//! Listening to the bus of a master that may restart.
+
+use crate::sys::signals::StopFlag;
+use halite_ipc::{Event, Subscriber};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Time between attempts to reach the bus.
+const PAUSE: Duration = Duration::from_millis(200);
+/// Longest wait for an event, so that the end of the role is heeded.
+const NAP: Duration = Duration::from_millis(250);
+
+/// Hands every event to `each` until the role is told to stop. `connected` is called whenever the
+/// bus has been reached; events from before that are missed.
+pub(super) fn listen(
+    path: PathBuf,
+    stop: &StopFlag,
+    connected: &mut dyn FnMut(),
+    each: &mut dyn FnMut(Event),
+) {
+    let mut warned = false;
+    while !stop.is_set() {
+        match Subscriber::connect(&path) {
+            Ok(mut bus) => {
+                warned = false;
+                connected();
+                while !stop.is_set() {
+                    match bus.next(Some(NAP)) {
+                        Ok(Some(event)) => each(event),
+                        Ok(None) => {}
+                        Err(halite_ipc::Error::Event(e)) => log::debug!("an unreadable event: {e}"),
+                        Err(e) => {
+                            log::warn!("the event bus is gone: {e}; trying again");
+                            break;
+                        }
+                    }
+                }
+            }
+            Err(e) if !warned => {
+                warned = true;
+                log::warn!("the event bus is away: {e}; trying again");
+            }
+            Err(_) => {}
+        }
+        if !stop.is_set() {
+            std::thread::sleep(PAUSE);
+        }
+    }
+}

@@ -1,0 +1,170 @@
+//! Reactor: reactions to events (`salt/utils/reactor.py`).
+//!
+//! Owns the map of tags to reaction files. Binds nothing; listens on `master_event_pub.ipc`,
+//! fires on `master_event_pull.ipc`, publishes jobs through `ret_port` as any client does. Runs
+//! where the option `reactor` is set.
+//!
+//! When it fails: events that come while it is away are not reacted to. A reaction that
+//! cannot be rendered or called is an error in the log; the next event is handled as usual.
+
+mod act;
+mod map;
+
+use super::listen::listen;
+use crate::client::sls::{self, MasterSls};
+use crate::config::MasterConfig;
+use crate::master::roles::{RoleError, Roles};
+use crate::render::state::reaction::{compile_reactions, pad_reactions};
+use crate::sys::signals::StopFlag;
+use crate::wire::{Map, Value, msgpack};
+use act::Hands;
+use halite_ipc::Event;
+use map::ReactionMap;
+use std::path::PathBuf;
+
+/// Under whose name reactions run; events of this user are not reacted to.
+const USER: &str = "Reactor";
+
+/// Runs the role until it is told to stop.
+pub fn run(config: &MasterConfig, roles: &Roles, stop: &StopFlag) -> Result<(), RoleError> {
+    let failed = |why: String| RoleError::new(1, why);
+    let mut reactor = Reactor {
+        map: ReactionMap::new(&config.reactor.0),
+        source: sls::of_master(config, Map::new(), None).map_err(failed)?,
+        leader: true,
+        config,
+    };
+    std::thread::scope(|scope| {
+        let mut hands = Hands::start(scope, config, stop);
+        let path = config.sock_dir.join("master_event_pub.ipc");
+        listen(path, stop, &mut || roles.ready(), &mut |event| {
+            reactor.react(&event, &mut hands)
+        });
+    });
+    Ok(())
+}
+
+struct Reactor<'a> {
+    map: ReactionMap,
+    source: MasterSls,
+    /// Whether this master reacts; `reactor.set_leader` changes it.
+    leader: bool,
+    config: &'a MasterConfig,
+}
+
+impl Reactor<'_> {
+    fn react(&mut self, event: &Event, hands: &mut Hands) {
+        let managing = event.tag.contains("salt/reactors/manage");
+        if !managing && (!self.leader || !self.map.has(&event.tag)) {
+            return;
+        }
+        let data = match msgpack::decode(&event.payload) {
+            Ok(Value::Map(data)) => data,
+            Ok(_) => return,
+            Err(e) => {
+                log::debug!("an event tagged {} is unreadable: {e}", event.tag);
+                return;
+            }
+        };
+        if data.str("user") == Some(USER) {
+            return;
+        }
+        if managing {
+            self.manage(&event.tag, &data, hands);
+            return;
+        }
+        let files = self.map.files(&event.tag);
+        for call in self.reactions(&event.tag, &data, &files) {
+            hands.take(call);
+        }
+    }
+
+    /// The calls of all reaction files of an event. One wrong file stops all of them, as in Salt:
+    /// what they do may belong together.
+    fn reactions(&mut self, tag: &str, data: &Map, files: &[String]) -> Vec<Map> {
+        let context = crate::map! {"tag" => tag, "data" => data.clone()};
+        let mut high = Map::new();
+        for file in files {
+            for path in self.find(file) {
+                let shown = path.display().to_string();
+                match self.source.render_file(&path, &context) {
+                    Ok(Value::Map(mut rendered)) => {
+                        pad_reactions(&mut rendered, &shown);
+                        for (id, body) in rendered.0 {
+                            high.0.retain(|(k, _)| *k != id);
+                            high.0.push((id, body));
+                        }
+                    }
+                    Ok(empty) if !empty.truthy() => {}
+                    Ok(_) => log::error!("{shown}: a reaction file renders to a map of ids"),
+                    Err(e) => log::error!("{shown}: the reaction to {tag} cannot be rendered: {e}"),
+                }
+            }
+        }
+        compile_reactions(high).unwrap_or_else(|errors| {
+            log::error!(
+                "the reactions to {tag} in {} are wrong and none is run: {}",
+                files.join(", "),
+                errors.join("; ")
+            );
+            Vec::new()
+        })
+    }
+
+    /// The files that an entry means: a path, a glob of paths, or a file of the file server.
+    fn find(&mut self, entry: &str) -> Vec<PathBuf> {
+        let found = match entry.strip_prefix("salt://") {
+            Some(path) => self.source.path_of(path).into_iter().collect(),
+            None => map::paths(entry),
+        };
+        if found.is_empty() {
+            log::error!("there is no reaction file {entry}");
+        }
+        found
+    }
+
+    /// Changes asked for by events that carry the master's own key
+    /// (`salt/runners/reactor.py`).
+    fn manage(&mut self, tag: &str, data: &Map, hands: &mut Hands) {
+        let Some(action) = tag.rsplit('/').next() else {
+            return;
+        };
+        if !["add", "delete", "list", "is_leader", "set_leader"].contains(&action) {
+            return;
+        }
+        let key = self.config.cachedir.join(".root_key");
+        let own = std::fs::read_to_string(key).unwrap_or_default();
+        let proven = data.str("key").is_some_and(|key| {
+            !own.is_empty() && crate::crypto::constant_time_eq(key.as_bytes(), own.as_bytes())
+        });
+        if !proven {
+            log::error!("{tag}: without the master's key nothing is changed; ignored");
+            return;
+        }
+        let list = |map: &ReactionMap| map.to_value();
+        match action {
+            "add" => {
+                let result = self.map.add(data.str("event"), data.get("reactors"));
+                let told = crate::map! {"reactors" => list(&self.map), "result" => result};
+                hands.fire("salt/reactors/manage/add-complete", told);
+            }
+            "delete" => {
+                let result = self.map.delete(data.str("event"));
+                let told = crate::map! {"reactors" => list(&self.map), "result" => result};
+                hands.fire("salt/reactors/manage/delete-complete", told);
+            }
+            "list" => {
+                let told = crate::map! {"reactors" => list(&self.map)};
+                hands.fire("salt/reactors/manage/list-results", told);
+            }
+            _ => {
+                let mine = data.str("id") == Some(self.config.id.as_str());
+                if action == "set_leader" && mine {
+                    self.leader = data.get("value").is_some_and(Value::truthy);
+                }
+                let told = crate::map! {"result" => self.leader};
+                hands.fire("salt/reactors/manage/leader/value", told);
+            }
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! Scheduler: runner and wheel functions by the clock (option `schedule` of the master;
+//! `salt/utils/schedule.py`, which Salt runs in Maintenance).
+//!
+//! Owns the times of the jobs. Binds nothing; each job runs in a thread and fires the events of a
+//! runner on `master_event_pull.ipc`. Runs where the option `schedule` is set.
+//!
+//! When it fails: its successor plans anew from the moment it starts; jobs that fell due
+//! in between are not made up for.
+
+use crate::client::runner::{self, Args, Launch, RunContext};
+use crate::client::wheel;
+use crate::config::MasterConfig;
+use crate::master::functions::Call;
+use crate::master::roles::{RoleError, Roles};
+use crate::schedule::{Schedule, Spec};
+use crate::sys::signals::StopFlag;
+use crate::wire::Value;
+use crate::wire::ids::JidClock;
+use std::collections::HashMap;
+use std::sync::Mutex;
+use std::time::Duration;
+
+const USER: &str = "scheduler";
+const TURN: Duration = Duration::from_millis(200);
+
+/// Runs the role until it is told to stop.
+pub fn run(config: &MasterConfig, roles: &Roles, stop: &StopFlag) -> Result<(), RoleError> {
+    let (mut schedule, errors) = Schedule::new(&config.schedule);
+    for error in errors {
+        log::error!("{error}");
+    }
+    let running = Mutex::new(HashMap::new());
+    roles.ready();
+    std::thread::scope(|scope| {
+        while !stop.is_set() {
+            for spec in schedule.due(jiff::Zoned::now().datetime()) {
+                if !begin(&running, &spec) {
+                    log::info!(
+                        "the scheduled job {} still runs; not started again",
+                        spec.name
+                    );
+                    continue;
+                }
+                let running = &running;
+                scope.spawn(move || {
+                    execute(config, stop, &spec);
+                    end(running, &spec.name);
+                });
+            }
+            std::thread::sleep(TURN);
+        }
+    });
+    Ok(())
+}
+
+type Running = Mutex<HashMap<String, i64>>;
+
+/// Counts a start; `false` if as many run as may.
+fn begin(running: &Running, spec: &Spec) -> bool {
+    let Ok(mut running) = running.lock() else {
+        return false;
+    };
+    let count = running.entry(spec.name.clone()).or_default();
+    if spec.maxrunning.is_some_and(|most| *count >= most) {
+        return false;
+    }
+    *count += 1;
+    true
+}
+
+fn end(running: &Running, name: &str) {
+    if let Ok(mut running) = running.lock()
+        && let Some(count) = running.get_mut(name)
+    {
+        *count -= 1;
+    }
+}
+
+fn execute(config: &MasterConfig, stop: &StopFlag, spec: &Spec) {
+    log::info!("the scheduled job {} runs {}", spec.name, spec.function);
+    let args = Args {
+        positional: spec.args.clone(),
+        keyword: spec.kwargs.clone(),
+    };
+    if let Some(function) = spec.function.strip_prefix("wheel.") {
+        let call = Call {
+            fun: function.to_owned(),
+            low: crate::map! {"arg" => args.positional, "kwarg" => args.keyword},
+            jid: JidClock::default().next(),
+            user: USER.to_owned(),
+        };
+        wheel::answer(config, &call);
+        return;
+    }
+    let name = spec
+        .function
+        .strip_prefix("runner.")
+        .unwrap_or(&spec.function);
+    let mut quiet = |_: &str, _: &Value, _: bool| {};
+    let mut context = RunContext::new(config.clone(), stop.clone(), &mut quiet);
+    let mut launch = Launch::own(config);
+    launch.user = USER.to_owned();
+    launch.keep = spec.return_job;
+    let function = runner::find(name);
+    if let Err(e) = runner::run_as(&mut context, name, function, Ok(args), &launch) {
+        log::error!("the scheduled job {}: {e}", spec.name);
+    }
+}

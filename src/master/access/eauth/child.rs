@@ -1,0 +1,145 @@
+//! The child process in which PAM and LDAP are asked.
+//!
+//! It is this program again, gets one question on its standard input, answers on its standard
+//! output and ends. Whatever a PAM module does (hang, print, crash), the worker is bounded by the
+//! deadline here.
+
+use super::ldap;
+use crate::sys::{pam, process};
+use crate::wire::msgpack::{self, Profile};
+use crate::wire::{Map, Value};
+use nix::poll::{PollFd, PollFlags, PollTimeout};
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::fd::AsFd;
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// Name of the role.
+pub const ROLE: &str = "authenticate";
+/// How long an answer may take. The delay of PAM after a wrong password is 2 or 3 seconds.
+const DEADLINE: Duration = Duration::from_secs(20);
+/// Largest question and answer.
+const LARGEST: u64 = 1 << 20;
+
+/// Asks a child: the user's groups if he has proven who he is.
+///
+/// # Errors
+/// Why he has not, for the log.
+pub fn ask(question: &Map) -> Result<Vec<String>, String> {
+    let mut child = start().map_err(|e| format!("the child cannot be started: {e}"))?;
+    let answer = talk(&mut child, &msgpack::encode_map(question, Profile::Wire));
+    // A child that has answered ends by itself; one that has not must not live on.
+    if answer.is_err() {
+        let _ = child.kill();
+    }
+    let _ = child.wait();
+    let map = msgpack::decode(&answer.map_err(|e| e.to_string())?)
+        .ok()
+        .and_then(Value::into_map)
+        .ok_or("the child ended without an answer")?;
+    if map.get("proven").and_then(Value::as_bool) != Some(true) {
+        return Err(map.str("why").unwrap_or("no reason given").to_owned());
+    }
+    Ok(map.get("groups").map(Value::str_list).unwrap_or_default())
+}
+
+fn start() -> io::Result<Child> {
+    Command::new(process::program()?)
+        .arg0("halite-master authenticate")
+        .env_clear()
+        .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
+        .env(process::ROLE, ROLE)
+        .process_group(0)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+}
+
+fn talk(child: &mut Child, question: &[u8]) -> io::Result<Vec<u8>> {
+    let (stdin, stdout) = (child.stdin.take(), child.stdout.take());
+    let (Some(mut stdin), Some(mut stdout)) = (stdin, stdout) else {
+        return Err(io::Error::other("the child has no pipes"));
+    };
+    // A question is far smaller than a pipe, so that this cannot block for long.
+    stdin.write_all(question)?;
+    drop(stdin);
+    let end = Instant::now() + DEADLINE;
+    let mut answer = Vec::new();
+    loop {
+        let left = end.saturating_duration_since(Instant::now());
+        let millis = PollTimeout::try_from(left).unwrap_or(PollTimeout::ZERO);
+        let mut fds = [PollFd::new(stdout.as_fd(), PollFlags::POLLIN)];
+        match nix::poll::poll(&mut fds, millis) {
+            Err(nix::errno::Errno::EINTR) => continue,
+            Err(e) => return Err(e.into()),
+            Ok(0) => {
+                return Err(io::Error::other(format!(
+                    "no answer within {} seconds",
+                    DEADLINE.as_secs()
+                )));
+            }
+            Ok(_) => {}
+        }
+        let mut part = [0; 4096];
+        match stdout.read(&mut part)? {
+            0 => return Ok(answer),
+            n if answer.len() as u64 + n as u64 > LARGEST => {
+                return Err(io::Error::other("the answer is too long"));
+            }
+            n => answer.extend_from_slice(&part[..n]),
+        }
+    }
+}
+
+/// The child's side: one question, one answer. Returns the exit status.
+pub fn run() -> i32 {
+    process::set_name(ROLE);
+    // If the worker dies meanwhile, nobody waits for the answer; the alarm is for a worker that
+    // died before this line.
+    let _ = nix::sys::prctl::set_pdeathsig(nix::sys::signal::Signal::SIGKILL);
+    nix::unistd::alarm::set(DEADLINE.as_secs() as u32 + 5);
+    match serve() {
+        Ok(()) => 0,
+        Err(_) => 1,
+    }
+}
+
+fn serve() -> io::Result<()> {
+    // What a PAM module prints must not end up in the answer.
+    let mut out = File::from(nix::unistd::dup(io::stdout())?);
+    let null = File::options().write(true).open("/dev/null")?;
+    nix::unistd::dup2_stdout(&null)?;
+    let mut question = Vec::new();
+    io::stdin().take(LARGEST).read_to_end(&mut question)?;
+    let question = msgpack::decode(&question)
+        .ok()
+        .and_then(Value::into_map)
+        .unwrap_or_default();
+    let answer = match decide(&question) {
+        Ok(groups) => crate::map! {"proven" => true, "groups" => groups},
+        Err(why) => crate::map! {"proven" => false, "why" => why},
+    };
+    out.write_all(&msgpack::encode_map(&answer, Profile::Wire))
+}
+
+fn decide(question: &Map) -> Result<Vec<String>, String> {
+    let user = question.str("user").unwrap_or_default();
+    let password = question.str("password").unwrap_or_default();
+    let settings = question
+        .get("settings")
+        .and_then(Value::as_map)
+        .cloned()
+        .unwrap_or_default();
+    match question.str("system") {
+        Some("pam") => {
+            let service = settings.str("service").unwrap_or("login");
+            pam::check(service, user, password)?;
+            Ok(pam::groups(user))
+        }
+        Some("ldap") => ldap::check(&settings, user, password),
+        _ => Err("the question names no system".into()),
+    }
+}

@@ -1,0 +1,253 @@
+//! The system `file`: users and hashed passwords in a file (`salt/auth/file.py`).
+
+use super::crypt::{verify, verify_digest};
+use crate::crypto::{HashType, constant_time_eq};
+use crate::target::python_str;
+use crate::wire::Map;
+use std::io::Read;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+/// Largest file of users that is read.
+const LARGEST: u64 = 16 << 20;
+/// A password nobody has, compared when the user is unknown, so that the time tells little.
+const NOBODY: &str = "$5$abcdefgh$azU9PNNJw9essBuwq5yihWY9lFXM0dF54Ph4sAxX.YB";
+
+/// Where the users stand and how their passwords are kept.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FileUsers {
+    path: PathBuf,
+    form: Form,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+enum Form {
+    Htpasswd,
+    Htdigest {
+        realm: String,
+    },
+    Text {
+        hash: HashType,
+        separator: String,
+        user: usize,
+        password: usize,
+    },
+}
+
+impl FileUsers {
+    /// Reads the settings: the keys of `external_auth: file:` that begin with `^`.
+    ///
+    /// # Errors
+    /// What is wrong with them.
+    pub fn parse(system: &Map) -> Result<FileUsers, String> {
+        for (key, _) in system.iter() {
+            let Some(name) = key.as_str().and_then(|k| k.strip_prefix('^')) else {
+                continue;
+            };
+            let known = [
+                "filename",
+                "filetype",
+                "hashtype",
+                "realm",
+                "field_separator",
+                "username_field",
+                "password_field",
+            ];
+            if !known.contains(&name) {
+                return Err(format!("the setting ^{name} is not known"));
+            }
+        }
+        let text = |key: &str| system.get(key).map(|v| python_str(v).into_owned());
+        let field = |key: &str, default: usize| match text(key) {
+            None => Ok(default - 1),
+            Some(number) => match number.trim().parse::<usize>() {
+                Ok(n) if n > 0 => Ok(n - 1),
+                _ => Err(format!("{key} must be a number from 1, not {number:?}")),
+            },
+        };
+        let path = text("^filename").ok_or("^filename is missing")?;
+        let form = match text("^filetype").as_deref().unwrap_or("text") {
+            "htpasswd" => Form::Htpasswd,
+            "htdigest" => Form::Htdigest {
+                realm: text("^realm").ok_or("^realm is missing, which htdigest needs")?,
+            },
+            "text" => Form::Text {
+                hash: digest(&text("^hashtype").unwrap_or_else(|| "plaintext".into()))?,
+                separator: text("^field_separator")
+                    .filter(|s| !s.is_empty())
+                    .unwrap_or_else(|| ":".into()),
+                user: field("^username_field", 1)?,
+                password: field("^password_field", 2)?,
+            },
+            other => {
+                return Err(format!(
+                    "^filetype must be htpasswd, htdigest or text, not {other:?}"
+                ));
+            }
+        };
+        Ok(FileUsers {
+            path: path.into(),
+            form,
+        })
+    }
+
+    /// Whether the password is the user's.
+    ///
+    /// # Errors
+    /// Why the file cannot tell.
+    pub fn check(&self, user: &str, password: &str) -> Result<bool, String> {
+        let shown = |e: &dyn std::fmt::Display| format!("{}: {e}", self.path.display());
+        let text = read(&self.path).map_err(|e| shown(&e))?;
+        self.check_in(&text, user, password).map_err(|e| shown(&e))
+    }
+
+    fn check_in(&self, text: &str, user: &str, password: &str) -> Result<bool, String> {
+        match &self.form {
+            Form::Htpasswd => {
+                let found = text
+                    .lines()
+                    .filter_map(|line| line.trim_end().split_once(':'))
+                    .find(|(name, _)| *name == user);
+                let Some((_, hash)) = found else {
+                    let _ = verify(password, NOBODY);
+                    return Ok(false);
+                };
+                verify(password, hash).map_err(|e| e.0)
+            }
+            Form::Htdigest { realm } => {
+                let own = HashType::Md5.hex(format!("{user}:{realm}:{password}").as_bytes());
+                let begin = format!("{user}:{realm}:");
+                let found = text.lines().find_map(|line| line.strip_prefix(&begin));
+                let plain = !user.contains(':') && !realm.contains(':');
+                Ok(plain
+                    && found.is_some_and(|sum| {
+                        constant_time_eq(own.as_bytes(), sum.trim_end().as_bytes())
+                    }))
+            }
+            Form::Text {
+                hash,
+                separator,
+                user: at,
+                password: behind,
+            } => {
+                for line in text.lines() {
+                    let fields: Vec<&str> = line.trim().split(separator).collect();
+                    let (Some(name), Some(sum)) = (fields.get(*at), fields.get(*behind)) else {
+                        continue;
+                    };
+                    if *name == user {
+                        return Ok(verify_digest(password, sum, *hash));
+                    }
+                }
+                Ok(false)
+            }
+        }
+    }
+}
+
+fn digest(hashtype: &str) -> Result<HashType, String> {
+    if hashtype == "plaintext" {
+        return Err(
+            "passwords in plain text are refused; make the file with `htpasswd -B` and set \
+             `^filetype: htpasswd`, or keep digests and name them in ^hashtype"
+                .into(),
+        );
+    }
+    hashtype
+        .to_lowercase()
+        .parse()
+        .map_err(|_| format!("^hashtype {hashtype:?} is not known; use sha256, sha512, ..."))
+}
+
+fn read(path: &Path) -> Result<String, String> {
+    let file = std::fs::OpenOptions::new()
+        .read(true)
+        .custom_flags(nix::libc::O_NONBLOCK)
+        .open(path)
+        .map_err(|e| e.to_string())?;
+    let meta = file.metadata().map_err(|e| e.to_string())?;
+    if !meta.is_file() {
+        return Err("no regular file".into());
+    }
+    if meta.mode() & 0o002 != 0 {
+        return Err("everybody may write it; `chmod o-w` it".into());
+    }
+    if meta.size() > LARGEST {
+        return Err(format!("larger than {LARGEST} bytes"));
+    }
+    let mut bytes = Vec::new();
+    file.take(LARGEST)
+        .read_to_end(&mut bytes)
+        .map_err(|e| e.to_string())?;
+    String::from_utf8(bytes).map_err(|_| "not UTF-8".into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::map;
+
+    fn users(settings: Map) -> Result<FileUsers, String> {
+        let mut all = map! {"^filename" => "/dev/null", "fred" => vec![".*".to_owned()]};
+        all.0.extend(settings.0);
+        FileUsers::parse(&all)
+    }
+
+    #[test]
+    fn htpasswd() {
+        let users = users(map! {"^filetype" => "htpasswd"}).unwrap();
+        let text = "fred:$apr1$abcdefgh$bw9gEObk10asetVLiysIZ0\r\nold:rl3xAvK1iLsUw\nplain:geheim\nempty:\nfred:geheim\n";
+        let check = |user, password| users.check_in(text, user, password);
+        assert_eq!(check("fred", "geheim"), Ok(true));
+        assert_eq!(check("fred", "Geheim"), Ok(false));
+        assert_eq!(check("fred:$apr1$abcdefgh", "geheim"), Ok(false));
+        assert_eq!(check("", "geheim"), Ok(false));
+        assert_eq!(
+            check("nobody", "geheim"),
+            Ok(false),
+            "also with the stand-in's password"
+        );
+        for refused in ["old", "plain"] {
+            assert!(check(refused, "geheim").is_err(), "{refused}");
+        }
+        assert!(check("empty", "").is_err());
+    }
+
+    #[test]
+    fn htdigest() {
+        assert!(users(map! {"^filetype" => "htdigest"}).is_err());
+        let users = users(map! {"^filetype" => "htdigest", "^realm" => "salt"}).unwrap();
+        let text = format!("fred:salt:{}\n", HashType::Md5.hex(b"fred:salt:geheim"));
+        assert_eq!(users.check_in(&text, "fred", "geheim"), Ok(true));
+        assert_eq!(users.check_in(&text, "fred", "x"), Ok(false));
+        assert_eq!(users.check_in(&text, "fred:salt", "geheim"), Ok(false));
+    }
+
+    #[test]
+    fn text_with_digests() {
+        let settings = map! {
+            "^filetype" => "text", "^hashtype" => "sha256", "^field_separator" => "|",
+            "^username_field" => 2, "^password_field" => "3",
+        };
+        let users = users(settings).unwrap();
+        let text = format!("short\n46|fred|{}\n", HashType::Sha256.hex(b"geheim"));
+        assert_eq!(users.check_in(&text, "fred", "geheim"), Ok(true));
+        assert_eq!(users.check_in(&text, "fred", ""), Ok(false));
+        assert_eq!(users.check_in(&text, "46", "geheim"), Ok(false));
+    }
+
+    #[test]
+    fn what_is_refused() {
+        let plain = users(map! {}).unwrap_err();
+        assert!(plain.contains("plain text are refused"), "{plain}");
+        for settings in [
+            map! {"^filetype" => "text", "^hashtype" => "whirlpool"},
+            map! {"^filetype" => "sqlite"},
+            map! {"^filetype" => "htpasswd", "^filnam" => "x"},
+            map! {"^hashtype" => "md5", "^username_field" => 0},
+        ] {
+            assert!(users(settings).is_err());
+        }
+        assert!(FileUsers::parse(&map! {"^filetype" => "htpasswd"}).is_err());
+    }
+}

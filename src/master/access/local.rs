@@ -1,0 +1,176 @@
+//! Proof of a local user: the text of a key file that only this user can read
+//! (`salt/auth/__init__.py LoadAuth.authenticate_key`, `salt/daemons/masterapi.py access_keys`;
+//! reference `salt-protocol.md` 7.1).
+
+use super::roles::{self, expr_match};
+use super::rules::AuthList;
+use super::{Method, Rights};
+use crate::config::MasterConfig;
+use crate::crypto::{KeyString, constant_time_eq};
+use crate::sys::daemon::write_atomic;
+use crate::sys::process::user_name;
+use nix::unistd::{Gid, Uid, User, fchown};
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+/// Largest key file; a key has 76 letters.
+const LONGEST: u64 = 4096;
+
+fn path(cachedir: &Path, user: &str) -> PathBuf {
+    cachedir.join(format!(".{user}_key"))
+}
+
+/// Makes the key files of the master's accounts where they are missing; existing ones
+/// stay, so that a restart breaks no running client.
+pub(crate) fn create_key_files(config: &MasterConfig) -> io::Result<()> {
+    let mut users = vec![config.user.clone(), user_name()];
+    users.dedup();
+    for user in users {
+        create(&path(&config.cachedir, &user), 0o600)?;
+    }
+    Ok(())
+}
+
+/// A key file that is a plain file with one name.
+fn open(path: &Path) -> io::Result<File> {
+    let file = File::options()
+        .read(true)
+        .custom_flags(nix::libc::O_NOFOLLOW | nix::libc::O_NONBLOCK)
+        .open(path)?;
+    let meta = file.metadata()?;
+    if !meta.is_file() || meta.nlink() != 1 {
+        let why = format!("{} is no plain file", path.display());
+        return Err(io::Error::other(why));
+    }
+    Ok(file)
+}
+
+/// The key in a file. A user may write whatever he likes into his own, so only the beginning is
+/// read.
+fn read(path: &Path) -> io::Result<KeyString> {
+    let mut text = String::new();
+    open(path)?.take(LONGEST).read_to_string(&mut text)?;
+    KeyString::from_text(text.trim_end()).map_err(io::Error::other)
+}
+
+fn create(path: &Path, mode: u32) -> io::Result<()> {
+    if read(path).is_err() {
+        write_atomic(path, KeyString::generate().as_str().as_bytes(), mode)?;
+    }
+    Ok(())
+}
+
+/// Makes the key files of the users of `publisher_acl`. As root, before root's rights are given
+/// up: each file belongs to its user, and to the group of the master's account, which reads it.
+/// Without root only the master's own account could use them, so that none are made then.
+pub(crate) fn create_publisher_keys(config: &MasterConfig) -> io::Result<()> {
+    if config.publisher_acl.is_empty() {
+        return Ok(());
+    }
+    if !Uid::effective().is_root() {
+        log::warn!("publisher_acl: only root can make key files for other users; start as root");
+        return Ok(());
+    }
+    let own = [config.user.clone(), user_name()];
+    let master = User::from_name(&config.user)?;
+    for user in publishers(config) {
+        if own.contains(&user) || !valid_name(&user) {
+            continue;
+        }
+        let path = path(&config.cachedir, &user);
+        let account = User::from_name(&user)?;
+        if account.is_none() && config.client_acl_verify {
+            log::warn!("publisher_acl: there is no account {user:?}");
+            continue;
+        }
+        create(&path, 0o600)?;
+        let (Some(account), Some(master)) = (account, &master) else {
+            continue;
+        };
+        let (gid, mode) = match master.uid.is_root() {
+            true => (Gid::from_raw(0), 0o600),
+            false => (master.gid, 0o640),
+        };
+        // The directory belongs to the master's account: what stands there is not to be trusted
+        // with root's rights, so the file itself is held, not its name.
+        let file = open(&path)?;
+        fchown(&file, Some(account.uid), Some(gid))?;
+        file.set_permissions(PermissionsExt::from_mode(mode))?;
+    }
+    // Users find their file by its name; the directory cannot be listed.
+    let mode = config.cachedir.metadata()?.permissions().mode();
+    std::fs::set_permissions(&config.cachedir, PermissionsExt::from_mode(mode | 0o001))
+}
+
+/// Names of `publisher_acl`, and with `client_acl_verify` every account that a pattern means.
+fn publishers(config: &MasterConfig) -> Vec<String> {
+    let keys = config.publisher_acl.iter();
+    let mut names: Vec<String> = keys
+        .filter_map(|(k, _)| Some(k.as_str()?.to_owned()))
+        .collect();
+    if config.client_acl_verify {
+        let accounts = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
+        let patterns = names.clone();
+        // A pattern that is no name makes no file of its own.
+        names.retain(|name| matches!(User::from_name(name), Ok(Some(_))));
+        for name in accounts.lines().filter_map(|line| line.split(':').next()) {
+            if patterns.iter().any(|pattern| expr_match(name, pattern)) {
+                names.push(name.to_owned());
+            }
+        }
+    }
+    names.sort();
+    names.dedup();
+    names
+}
+
+/// A name that may become part of a path.
+fn valid_name(user: &str) -> bool {
+    let plain = |c: char| c.is_alphanumeric() || "._-@$+".contains(c);
+    !user.is_empty() && user.len() <= 128 && user.chars().all(plain)
+}
+
+/// What `key` proves of somebody who calls himself `user`.
+///
+/// The key of the master's account (or of the account it runs as) proves everything. With
+/// `sudo_acl`, a person behind sudo is held to `publisher_acl`. Any other key proves its own user
+/// alone, whose permissions `publisher_acl` lists. Stock Salt takes the key of any user for root
+/// when the request says `root` or `sudo_...`.
+///
+/// # Errors
+/// Why it proves nothing.
+pub(super) fn authenticate(
+    config: &MasterConfig,
+    user: Option<&str>,
+    key: &str,
+) -> Result<(String, Method, Rights), &'static str> {
+    let own = user_name();
+    let owners = [config.user.as_str(), own.as_str()];
+    let matches = |account: &str| {
+        read(&path(&config.cachedir, account))
+            .is_ok_and(|own| constant_time_eq(own.as_bytes(), key.as_bytes()))
+    };
+    let user = user.unwrap_or(&config.user);
+    if owners.into_iter().any(matches) {
+        let person = user.strip_prefix("sudo_");
+        let rights = match person.filter(|_| config.sudo_acl && !config.publisher_acl.is_empty()) {
+            None => Rights::All,
+            Some(person) => Rights::Listed(listed(config, person)?),
+        };
+        return Ok((user.to_owned(), Method::Key, rights));
+    }
+    if owners.contains(&user) || user == "root" || user.starts_with("sudo_") || !valid_name(user) {
+        return Err("the key is not that of the master's account");
+    }
+    let rights = listed(config, user)?;
+    if !matches(user) {
+        return Err("the key is not that of the user");
+    }
+    Ok((user.to_owned(), Method::Key, Rights::Listed(rights)))
+}
+
+fn listed(config: &MasterConfig, user: &str) -> Result<AuthList, &'static str> {
+    roles::publisher(&config.publisher_acl, user).ok_or("publisher_acl does not name the user")
+}

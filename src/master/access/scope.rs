@@ -1,0 +1,90 @@
+//! Whether all minions of a job belong to a target for which a user has permissions.
+
+use crate::target::{Inventory, MinionId, Target};
+use crate::wire::{Map, Value};
+use std::cell::RefCell;
+use std::collections::HashSet;
+use std::sync::Arc;
+
+/// Whether every one of `minions` belongs to the compound target `scope`
+/// (`salt/utils/minions.py CkMinions.validate_tgt`).
+///
+/// A minion belongs only if that is certain: where its grains, pillar or address are asked for and
+/// nothing is cached of it, it does not, also under `not`.
+pub fn covers(
+    scope: &str,
+    minions: &[String],
+    inventory: &dyn Inventory,
+    nodegroups: &Map,
+) -> bool {
+    let target = match Target::parse(&Value::from(scope), "compound", None) {
+        Ok(target) => target,
+        Err(e) => {
+            log::error!("the permission for {scope:?} is no target: {e}");
+            return false;
+        }
+    };
+    let strict = Strict {
+        inner: inventory,
+        unknown: RefCell::default(),
+    };
+    let expected = target.expected(&strict, nodegroups);
+    if let Some(why) = expected.error {
+        log::error!("the permission for {scope:?} grants nothing: {why}");
+        return false;
+    }
+    let unknown = strict.unknown.into_inner();
+    let allowed: HashSet<&str> = expected
+        .minions
+        .iter()
+        .filter(|id| !unknown.contains(*id))
+        .map(MinionId::as_str)
+        .collect();
+    minions.iter().all(|id| allowed.contains(id.as_str()))
+}
+
+/// Notes of which minions something was asked that nobody knows.
+struct Strict<'a> {
+    inner: &'a dyn Inventory,
+    unknown: RefCell<HashSet<MinionId>>,
+}
+
+impl Strict<'_> {
+    fn note(&self, id: &MinionId, found: Option<Arc<Map>>) -> Option<Arc<Map>> {
+        if found.is_none() {
+            self.unknown.borrow_mut().insert(id.clone());
+        }
+        found
+    }
+}
+
+impl Inventory for Strict<'_> {
+    fn ids(&self) -> &[MinionId] {
+        self.inner.ids()
+    }
+
+    fn contains(&self, id: &str) -> bool {
+        self.inner.contains(id)
+    }
+
+    fn grains(&self, id: &MinionId) -> Option<Arc<Map>> {
+        let found = match self.inner.caches_data() {
+            true => self.inner.grains(id),
+            false => None,
+        };
+        self.note(id, found)
+    }
+
+    fn pillar(&self, id: &MinionId) -> Option<Arc<Map>> {
+        let found = match self.inner.caches_data() {
+            true => self.inner.pillar(id),
+            false => None,
+        };
+        self.note(id, found)
+    }
+
+    /// Otherwise a target by grains would mean everybody.
+    fn caches_data(&self) -> bool {
+        true
+    }
+}

@@ -1,0 +1,122 @@
+//! Runner and wheel calls (`salt/master.py ClearFuncs.runner`, `ClearFuncs.wheel`).
+
+use super::rules::{Call, Form, Special};
+use super::{Access, Caller, Rights, Unproven};
+use crate::store::audit::Decision;
+use crate::wire::{Map, Value};
+
+impl Access {
+    /// Who sends a `runner` request, if he may. The arguments are those of its map `kwarg`, which
+    /// has `arg` and `kwarg` in its turn. `jid` is for the audit log.
+    ///
+    /// # Errors
+    /// The answer to send.
+    pub fn authorize_runner(&mut self, load: &Map, peer: &str, jid: &str) -> Result<Caller, Value> {
+        let inner = load.get("kwarg").and_then(Value::as_map);
+        let call = Call::of_low(name(load), &inner.cloned().unwrap_or_default());
+        self.authorize(Form::Runner, load, &call, (peer, jid))
+    }
+
+    /// Who sends a `wheel` request, if he may. The arguments are `arg` and `kwarg` of the load.
+    ///
+    /// # Errors
+    /// The answer to send.
+    pub fn authorize_wheel(&mut self, load: &Map, peer: &str, jid: &str) -> Result<Caller, Value> {
+        let call = Call::of_low(name(load), load);
+        self.authorize(Form::Wheel, load, &call, (peer, jid))
+    }
+
+    fn authorize(
+        &mut self,
+        form: Form,
+        load: &Map,
+        call: &Call,
+        origin: (&str, &str),
+    ) -> Result<Caller, Value> {
+        let (peer, _) = origin;
+        let caller = match self.authenticate(load, load, peer) {
+            Ok(caller) => caller,
+            Err(unproven) => {
+                let (user, method) = (unproven.user.as_str(), unproven.method.word());
+                log::warn!(
+                    "a {} call of user {user:?} from {peer} was refused: {}",
+                    form.name(),
+                    unproven.why
+                );
+                self.record(form, load, (user, method), origin, Err(&unproven.why));
+                return Err(unauthenticated(&unproven));
+            }
+        };
+        // Stock Salt lets whoever has any key file call every runner and every wheel function.
+        let verdict = match &caller.rights {
+            Rights::All => Special::Allowed,
+            Rights::Listed(list) => list.special(form, call),
+        };
+        let who = (caller.user.as_str(), caller.proof.as_str());
+        let refused = match verdict {
+            Special::Allowed => {
+                self.record(form, load, who, origin, Ok(()));
+                return Ok(caller);
+            }
+            Special::Malformed => error(
+                "SaltInvocationError",
+                "A command invocation error occurred: Check syntax.",
+            ),
+            Special::Denied => error(
+                caller.method.error_name(),
+                &denied(caller.method.word(), &caller.user),
+            ),
+        };
+        log::warn!(
+            "user {:?} of {peer} may not call the {} function {:?}",
+            caller.user,
+            form.name(),
+            call.fun
+        );
+        self.record(form, load, who, origin, Err("no permission"));
+        Err(refused)
+    }
+
+    fn record(
+        &self,
+        form: Form,
+        load: &Map,
+        (user, method): (&str, &str),
+        (from, jid): (&str, &str),
+        verdict: Result<(), &str>,
+    ) {
+        self.note(&Decision {
+            what: form.name(),
+            user,
+            method,
+            from,
+            function: load.get("fun"),
+            jid,
+            allowed: verdict.is_ok(),
+            reason: verdict.err().unwrap_or_default(),
+            ..Decision::default()
+        });
+    }
+}
+
+fn name(load: &Map) -> &str {
+    load.str("fun").unwrap_or_default()
+}
+
+fn unauthenticated(unproven: &Unproven) -> Value {
+    let word = unproven.method.word();
+    let message = match unproven.method {
+        super::Method::Eauth => denied(word, &unproven.user),
+        super::Method::Token => format!("Authentication failure of type \"{word}\" occurred."),
+        super::Method::Key => format!("Authentication failure of type \"{word}\" occurred"),
+    };
+    error(unproven.method.error_name(), &message)
+}
+
+fn denied(word: &str, user: &str) -> String {
+    format!("Authentication failure of type \"{word}\" occurred for user {user}.")
+}
+
+fn error(name: &str, message: &str) -> Value {
+    Value::Map(crate::map! {"error" => crate::map! {"name" => name, "message" => message}})
+}

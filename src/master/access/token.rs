@@ -1,0 +1,111 @@
+//! `mk_token` and `get_token` (`salt/master.py ClearFuncs`, `salt/auth/__init__.py`; reference
+//! `salt-protocol.md` 7.4), and callers who show a token.
+
+use super::rules::AuthList;
+use super::{Access, Caller, Method, Rights, now, roles};
+use crate::store::audit::Decision;
+use crate::store::tokens::Token;
+use crate::wire::{Map, Value};
+
+/// Longest life of a token that a user may choose.
+const LONGEST: f64 = 10.0 * 366.0 * 86400.0;
+
+impl Access {
+    /// Makes a token for a user who proves himself; the answer is empty text if he does not.
+    pub fn mk_token(&mut self, load: &Map, peer: &str) -> Value {
+        let made = self.make(load, peer);
+        let user = load.str("username").unwrap_or_default();
+        let system = load.str("eauth").unwrap_or_default();
+        if let Err(why) = &made {
+            log::warn!("no token for {user:?} of {peer} by {system:?}: {why}");
+        }
+        self.note(&Decision {
+            what: "token",
+            user,
+            method: &format!("eauth:{system}"),
+            from: peer,
+            allowed: made.is_ok(),
+            reason: made.as_ref().err().map_or("", String::as_str),
+            ..Decision::default()
+        });
+        made.map_or_else(|_| "".into(), Value::Map)
+    }
+
+    fn make(&mut self, load: &Map, peer: &str) -> Result<Map, String> {
+        let (eauth, name, groups) = self.log_in(load, peer)?;
+        if self.blacklist.user(&name) {
+            return Err("publisher_acl_blacklist names the user".into());
+        }
+        let config = &self.config;
+        let chosen = match load.get("token_expire") {
+            Some(Value::Float(f)) => Some(*f),
+            Some(other) => other.as_int().map(|n| n as f64),
+            None => None,
+        };
+        let chosen = chosen
+            .filter(|_| config.token_expire_user_override.allows(&eauth, &name))
+            .filter(|life| life.is_finite() && (0.0..=LONGEST).contains(life));
+        let start = now();
+        let auth_list = config.keep_acl_in_token.then(|| {
+            let system = self.system(&eauth).ok().cloned().unwrap_or_default();
+            roles::external(&system, &name, &groups, config.permissive_acl).to_value()
+        });
+        let token = Token {
+            start,
+            expire: start + chosen.unwrap_or(config.token_expire as f64),
+            name,
+            eauth,
+            groups,
+            auth_list,
+        };
+        let text = self
+            .tokens
+            .create(&token)
+            .map_err(|e| format!("it cannot be kept: {e}"))?;
+        Ok(token.to_answer(&text))
+    }
+
+    /// What a token stands for: a map, empty if it is unknown or has ended, false if none is given.
+    pub fn get_token(&self, load: &Map) -> Value {
+        match load.get("token") {
+            None => false.into(),
+            Some(token) => {
+                let token = token.as_str().unwrap_or_default();
+                let found = self.look_up(token).ok();
+                Value::Map(found.map(|t| t.to_answer(token)).unwrap_or_default())
+            }
+        }
+    }
+
+    fn look_up(&self, token: &str) -> Result<Token, String> {
+        match self.tokens.get(token, now()) {
+            Ok(Some(found)) => Ok(found),
+            Ok(None) => Err("the token is unknown or has ended".into()),
+            Err(e) => {
+                log::error!("a token cannot be read: {e}");
+                Err("the token cannot be read".into())
+            }
+        }
+    }
+
+    pub(super) fn by_token(&self, fields: &Map) -> Result<Caller, String> {
+        let token = fields.str("token").ok_or("the token is no text")?;
+        let token = self.look_up(token)?;
+        // The system may have been taken away since.
+        let system = self.system(&token.eauth)?;
+        let kept = token.auth_list.filter(|_| self.config.keep_acl_in_token);
+        let list = match kept {
+            Some(list) => AuthList::parse(&list),
+            None => {
+                let permissive = self.config.permissive_acl;
+                roles::external(system, &token.name, &token.groups, permissive)
+            }
+        };
+        Ok(Caller {
+            user: token.name,
+            method: Method::Token,
+            proof: format!("token:{}", token.eauth),
+            rights: Rights::Listed(list),
+        })
+    }
+}

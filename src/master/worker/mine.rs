@@ -1,0 +1,93 @@
+//! The mine's commands (`salt/daemons/masterapi.py RemoteFuncs._mine*`; reference
+//! `salt-protocol.md` 8). A minion writes to its own mine only: the id is its channel's.
+
+use super::context::Context;
+use crate::master::roles::RoleError;
+use crate::store::keys::KeyState;
+use crate::store::mine::query::{self, Question};
+use crate::store::minions::Known;
+use crate::wire::ids::MinionId;
+use crate::wire::{Map, Value};
+use std::io;
+
+/// `_mine_get`: values of other minions.
+pub(super) fn get(worker: &Context, id: &MinionId, load: &Map) -> Result<Value, RoleError> {
+    let (Some(tgt), Some(fun)) = (load.get("tgt"), load.get("fun")) else {
+        return Ok(Map::new().into());
+    };
+    // `expr_form` is what minions before 2017.7 say.
+    let kind = load.get("tgt_type").or_else(|| load.get("expr_form"));
+    let kind = match kind {
+        None => "glob",
+        Some(Value::Str(kind)) => kind,
+        Some(_) => return Ok(Map::new().into()),
+    };
+    let fleet = Known {
+        ids: worker.keys.list(KeyState::Accepted)?,
+        cache: &worker.minions,
+        caches_data: worker.config.minion_data_cache,
+    };
+    let question = Question {
+        asker: id.as_str(),
+        tgt,
+        tgt_type: &kind.to_lowercase(),
+        fun,
+    };
+    Ok(query::get(&worker.config, &worker.mine, &fleet, &question).into())
+}
+
+/// Whether mines are kept.
+fn kept(worker: &Context) -> bool {
+    worker.config.minion_data_cache || worker.config.enforce_mine_cache
+}
+
+/// `_mine`: adds to the minion's own values, or replaces them. Stock fails on `clear`, whose
+/// code uses a name that is not set; what is meant is done here.
+pub(super) fn put(worker: &Context, id: &MinionId, mut load: Map) -> Result<Value, RoleError> {
+    let Some(data) = load.remove("data") else {
+        return Ok(Map::new().into());
+    };
+    if !kept(worker) {
+        return Ok(true.into());
+    }
+    let clear = load.get("clear").is_some_and(Value::truthy);
+    let Value::Map(data) = data else {
+        log::warn!("{id} sent mine data that are no map; not kept");
+        return Ok(false.into());
+    };
+    done(id, worker.mine.put(id, data, clear).map(|()| true))
+}
+
+/// `_mine_delete`: forgets one of the minion's own values.
+pub(super) fn delete(worker: &Context, id: &MinionId, load: &Map) -> Result<Value, RoleError> {
+    let Some(fun) = load.get("fun") else {
+        return Ok(Map::new().into());
+    };
+    if !kept(worker) {
+        return Ok(true.into());
+    }
+    match fun.as_str() {
+        // Stock's cache answers an empty map for a mine that is not there, and that counts as done.
+        Some(fun) => done(id, worker.mine.delete(id, fun).map(|_| true)),
+        None => Ok(true.into()),
+    }
+}
+
+/// `_mine_flush`: forgets all of the minion's own values; false if there were none.
+pub(super) fn flush(worker: &Context, id: &MinionId) -> Result<Value, RoleError> {
+    if !kept(worker) {
+        return Ok(true.into());
+    }
+    done(id, worker.mine.flush(id))
+}
+
+fn done(id: &MinionId, result: io::Result<bool>) -> Result<Value, RoleError> {
+    match result {
+        Ok(done) => Ok(done.into()),
+        Err(e) if e.kind() == io::ErrorKind::InvalidInput => {
+            log::warn!("the mine of {id} stays as it is: {e}");
+            Ok(false.into())
+        }
+        Err(e) => Err(e.into()),
+    }
+}

@@ -1,0 +1,354 @@
+//! Jobs and runners that minions start (`salt/daemons/masterapi.py RemoteFuncs.minion_pub`,
+//! `minion_publish`, `minion_runner`, `pub_ret`; options `peer` and `peer_run`).
+//!
+//! The id that rules are looked up for, that the job carries and that may fetch its returns is
+//! the channel's.
+
+use super::context::Context;
+use super::peer_run;
+use super::publish::{self, Meant, Permission};
+use crate::master::access::rules::{AuthList, Call, Reach};
+use crate::master::access::scope;
+use crate::master::roles::RoleError;
+use crate::store::jobs::StoredReturn;
+use crate::sys::daemon::{make_dir, write_atomic};
+use crate::target::{
+    Inventory, Kind, MinionId, PyRegex, Target, expand_compound, expand_nodegroup,
+};
+use crate::wire::ids::Jid;
+use crate::wire::yaml::wire_input;
+use crate::wire::{Map, Value};
+use std::collections::HashSet;
+use std::io::Read;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+/// How often the job log is looked at while somebody waits for returns.
+const LOOK: Duration = Duration::from_millis(50);
+
+fn nothing() -> Value {
+    Map::new().into()
+}
+
+/// What a minion asks to be run.
+struct Request {
+    /// Text, or a list for several functions.
+    fun: Value,
+    arg: Vec<Value>,
+    tgt: Value,
+    tgt_type: String,
+    ret: String,
+}
+
+/// `minion_pub`: the jid, and who is expected to return; `{}` if it may not.
+pub(super) fn publish(worker: &mut Context, id: &MinionId, load: &Map) -> Result<Value, RoleError> {
+    let Some(request) = admitted(worker, id, load)? else {
+        return Ok(nothing());
+    };
+    let started = start(worker, id, request)?;
+    // Stock's client has 0 for a job that nobody is meant by.
+    let jid = started.jid.map_or(Value::Int(0), |jid| jid.as_str().into());
+    Ok(crate::map! {"jid" => jid, "minions" => started.minions}.into())
+}
+
+/// `minion_publish`: as [`publish`], and waits for the returns, for `tmo` or `timeout` seconds.
+pub(super) fn publish_and_wait(
+    worker: &mut Context,
+    id: &MinionId,
+    load: &Map,
+) -> Result<Value, RoleError> {
+    let Some(patience) = patience(worker, load) else {
+        log::warn!("{id} asked for a job with a timeout that is no number; refused");
+        return Ok(nothing());
+    };
+    let Some(request) = admitted(worker, id, load)? else {
+        return Ok(nothing());
+    };
+    let started = start(worker, id, request)?;
+    let Some(jid) = started.jid else {
+        return Ok(nothing());
+    };
+    let end = Instant::now() + patience;
+    let returns = loop {
+        let returns = returns(worker, &jid)?;
+        if returns.len() >= started.minions.len() || Instant::now() >= end {
+            break returns;
+        }
+        std::thread::sleep(LOOK);
+    };
+    let full = load.str("form") == Some("full");
+    let mut answer = Map::new();
+    for StoredReturn { id, load: mut data } in returns {
+        let value = data.remove("return").unwrap_or_default();
+        if full {
+            data.set("ret", value);
+            answer.set(id, data);
+        } else {
+            answer.set(id, value);
+        }
+    }
+    if full {
+        answer.set("__jid__", jid.as_str());
+    }
+    Ok(answer.into())
+}
+
+/// A worker is not held longer than a request may take.
+fn patience(worker: &Context, load: &Map) -> Option<Duration> {
+    let mut seconds = i64::try_from(worker.config.timeout).unwrap_or(i64::MAX);
+    for key in ["tmo", "timeout"] {
+        seconds = match load.get(key) {
+            None => seconds,
+            Some(Value::Int(n)) => *n,
+            Some(Value::Float(f)) => *f as i64,
+            Some(Value::Str(text)) => text.trim().parse().ok()?,
+            Some(_) => return None,
+        };
+    }
+    let most = worker.config.request_timeout.saturating_sub(5).max(1);
+    let seconds = u64::try_from(seconds).unwrap_or(0).min(most);
+    Some(Duration::from_secs(seconds))
+}
+
+/// What stands, as a list, under each pattern that matches the id.
+fn rules(rules: &Map, id: &MinionId) -> AuthList {
+    let mut all = AuthList::default();
+    for (ids, list) in rules.iter() {
+        let matches = |ids: &str| PyRegex::new(ids).is_ok_and(|p| p.matches(id.as_str()));
+        if list.as_array().is_some() && ids.as_str().is_some_and(matches) {
+            all.extend(AuthList::parse(list));
+        }
+    }
+    all
+}
+
+/// A job that may be published.
+struct Admitted {
+    load: Map,
+    kwargs: Map,
+    meant: Meant,
+    permission: Permission,
+}
+
+/// Checks a request against `peer` (`AESFuncs.__verify_minion_publish`).
+fn admitted(worker: &Context, id: &MinionId, load: &Map) -> Result<Option<Admitted>, RoleError> {
+    let rules = rules(&worker.config.peer, id);
+    let request = read(load).and_then(|request| grouped(worker, request));
+    let Some(request) = request.filter(|_| !rules.is_empty()) else {
+        return Ok(None);
+    };
+    let kwargs = crate::map! {"id" => id.as_str()};
+    let mut job = crate::map! {
+        "cmd" => "publish", "tgt" => request.tgt.clone(), "fun" => request.fun.clone(),
+        "arg" => request.arg.clone(), "tgt_type" => request.tgt_type.as_str(),
+        "ret" => request.ret, "jid" => "", "kwargs" => kwargs.clone(),
+        "user" => worker.config.user.as_str(),
+    };
+    if worker.config.order_masters {
+        job.set("to", worker.config.timeout);
+    }
+    let who = (id.as_str(), "peer");
+    let refuse = |why: &str| publish::audit(worker, &job, who, id.as_str(), Err(why));
+    let Ok(target) = Target::parse(&request.tgt, &request.tgt_type, None) else {
+        return Ok(None);
+    };
+    let (minions, missing) = publish::resolve(worker, &target)?;
+    let fleet = publish::fleet(worker)?;
+    if guesses(worker, &fleet, &request.tgt, &target, &minions) {
+        refuse("patterns on the pillar of minions");
+        return Ok(None);
+    }
+    let calls = Call::of_publication(&request.fun, &Value::Array(request.arg)).unwrap_or_default();
+    // A job that starts jobs could go round in circles.
+    if calls.iter().any(|call| call.fun.starts_with("publish.")) {
+        refuse("a job may not publish");
+        return Ok(None);
+    }
+    // With lower masters nobody here knows whom an empty list means there (CVE-2022-22941).
+    let unknown = minions.is_empty() && worker.config.order_masters;
+    let mut covers =
+        |scope: &str| !unknown && scope::covers(scope, &minions, &fleet, &worker.config.nodegroups);
+    // All functions must be allowed; stock is content when one of several is.
+    let reach = rules.publication(&calls, &[], &mut covers);
+    if reach == Reach::Nobody {
+        refuse("no permission in the option peer");
+        return Ok(None);
+    }
+    Ok(Some(Admitted {
+        permission: Permission {
+            reach,
+            auth_list: worker.config.order_masters.then(|| rules.to_value()),
+        },
+        meant: Meant {
+            target,
+            minions,
+            missing,
+        },
+        load: job,
+        kwargs,
+    }))
+}
+
+/// The fields of a load; several functions come with commas between them and an argument text each.
+fn read(load: &Map) -> Option<Request> {
+    let fun = load.str("fun").filter(|fun| !fun.is_empty())?;
+    let arg = load.get("arg")?.as_array()?;
+    let tgt_type = match load.get("tgt_type") {
+        None => "glob",
+        Some(kind) => kind.as_str()?,
+    };
+    let no_parse = load
+        .get("no_parse")
+        .map(Value::str_list)
+        .unwrap_or_default();
+    let (fun, arg) = if fun.contains(',') {
+        let funs: Vec<String> = fun.split(',').map(str::to_owned).collect();
+        let words = |arg: &Value| -> Option<Value> {
+            let words = arg.as_str()?.split_whitespace();
+            Some(Value::Array(words.map(Value::from).collect()))
+        };
+        (funs.into(), arg.iter().map(words).collect::<Option<_>>()?)
+    } else {
+        (Value::from(fun), wire_input(arg, &no_parse))
+    };
+    Some(Request {
+        fun,
+        arg,
+        tgt: load.get("tgt")?.clone(),
+        tgt_type: tgt_type.to_owned(),
+        ret: load.get("ret")?.as_str()?.to_owned(),
+    })
+}
+
+/// Nodegroups are published as what they stand for: minions do not know them.
+fn grouped(worker: &Context, mut request: Request) -> Option<Request> {
+    let groups = &worker.config.nodegroups;
+    let words = match (request.tgt_type.as_str(), request.tgt.as_str()) {
+        ("compound", Some(text)) => expand_compound(text, groups).ok()?,
+        ("compound", None) => return Some(request),
+        (kind, text) if kind.starts_with("node") => expand_nodegroup(text?, groups).ok()?,
+        _ => return Some(request),
+    };
+    request.tgt = words.into();
+    request.tgt_type = "compound".to_owned();
+    Some(request)
+}
+
+/// Whether patterns on the pillar find more minions than equality does: whoever may guess learns
+/// the pillar of others bit by bit (`auth_check` with `publish_validate`).
+fn guesses(
+    worker: &Context,
+    fleet: &dyn Inventory,
+    tgt: &Value,
+    target: &Target,
+    found: &[String],
+) -> bool {
+    let exact = match target.kind() {
+        Kind::Pillar | Kind::PillarPcre => "pillar_exact",
+        Kind::Compound => "compound_pillar_exact",
+        _ => return false,
+    };
+    let Ok(exact) = Target::parse(tgt, exact, None) else {
+        return true;
+    };
+    let exactly = exact.expected(fleet, &worker.config.nodegroups).minions;
+    let exactly: HashSet<&str> = exactly.iter().map(MinionId::as_str).collect();
+    !found.iter().all(|id| exactly.contains(id.as_str()))
+}
+
+struct Started {
+    jid: Option<Jid>,
+    minions: Vec<String>,
+}
+
+fn start(worker: &mut Context, id: &MinionId, admitted: Admitted) -> Result<Started, RoleError> {
+    let Admitted {
+        mut load,
+        kwargs,
+        meant,
+        permission,
+    } = admitted;
+    let minions = meant.minions.clone();
+    publish::send_out(worker, &mut load, &kwargs, meant, permission)?;
+    let jid = load.str("jid").and_then(|j| j.parse::<Jid>().ok());
+    if let Some(jid) = &jid {
+        let path = owner_path(worker, jid);
+        if let Some(dir) = path.parent() {
+            make_dir(dir, 0o700)?;
+        }
+        write_atomic(&path, id.as_str().as_bytes(), 0o600)?;
+        publish::audit(worker, &load, (id.as_str(), "peer"), id.as_str(), Ok(()));
+    }
+    Ok(Started { jid, minions })
+}
+
+fn owner_path(worker: &Context, jid: &Jid) -> PathBuf {
+    let dir = worker.config.cachedir.join("publish_auth");
+    dir.join(jid.as_str())
+}
+
+/// Whether the minion has started the job: its id stands in `publish_auth/<jid>`.
+fn owns(worker: &Context, id: &MinionId, jid: &Jid) -> bool {
+    let opened = std::fs::OpenOptions::new()
+        .read(true)
+        .custom_flags(nix::libc::O_NOFOLLOW | nix::libc::O_NONBLOCK)
+        .open(owner_path(worker, jid));
+    let mut text = String::new();
+    opened.is_ok_and(|file| {
+        file.metadata().is_ok_and(|m| m.is_file())
+            && file.take(1024).read_to_string(&mut text).is_ok()
+            && text == id.as_str()
+    })
+}
+
+fn returns(worker: &Context, jid: &Jid) -> Result<Vec<StoredReturn>, RoleError> {
+    Ok(worker
+        .jobs
+        .get(jid)?
+        .map(|job| job.returns)
+        .unwrap_or_default())
+}
+
+/// `pub_ret`: what has come back of a job that this minion has started.
+pub(super) fn fetch(worker: &Context, id: &MinionId, load: &Map) -> Result<Value, RoleError> {
+    let Some(Ok(jid)) = load.str("jid").map(str::parse::<Jid>) else {
+        return Ok(nothing());
+    };
+    if !owns(worker, id, &jid) {
+        log::warn!("{id} asked for the returns of job {jid}, which it has not started; refused");
+        return Ok(nothing());
+    }
+    let answer: Map = returns(worker, &jid)?
+        .into_iter()
+        .map(|StoredReturn { id, mut load }| {
+            let mut one = crate::map! {"ret" => load.remove("return").unwrap_or_default()};
+            if let Some(out) = load.remove("out") {
+                one.set("out", out);
+            }
+            (id, one)
+        })
+        .collect();
+    Ok(answer.into())
+}
+
+/// `minion_runner`: what a runner function returns; `{}` if the minion may not call it.
+pub(super) fn runner(worker: &Context, id: &MinionId, load: &Map) -> Result<Value, RoleError> {
+    let (Some(fun), Some(arg)) = (load.str("fun"), load.get("arg").and_then(Value::as_array))
+    else {
+        return Ok(nothing());
+    };
+    let calls = [Call::of_job(fun, arg)];
+    let rules = rules(&worker.config.peer_run, id);
+    // Only patterns of functions count here; there are no minions that a target could mean.
+    let good = rules.publication(&calls, &[], &mut |_| false) == Reach::Everybody;
+    if !good {
+        log::warn!("{id} may not call the runner {fun:.80} (option peer_run); refused");
+        return Ok(nothing());
+    }
+    let no_parse = load
+        .get("no_parse")
+        .map(Value::str_list)
+        .unwrap_or_default();
+    peer_run::run(&worker.config, fun, wire_input(arg, &no_parse))
+}

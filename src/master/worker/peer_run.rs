@@ -1,0 +1,101 @@
+//! Runner functions on behalf of a minion, each in a process of its own: `halite-run`, by argv.
+
+use crate::config::MasterConfig;
+use crate::master::roles::RoleError;
+use crate::sys::command::{self, Limits};
+use crate::wire::{Map, Value};
+use std::time::Duration;
+
+/// Octets that a runner may return.
+const MOST_OUTPUT: usize = 64 << 20;
+
+/// Runs a function and gives what it returns.
+///
+/// # Errors
+/// The program is missing, or the function fails or takes longer than a request may.
+pub(super) fn run(config: &MasterConfig, fun: &str, args: Vec<Value>) -> Result<Value, RoleError> {
+    // Nothing that the command line would take for an option.
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_');
+    if !fun.starts_with(|c: char| c.is_ascii_alphabetic()) || !fun.chars().all(plain) {
+        return Err(RoleError::new(
+            1,
+            format!("{fun:.80?} is no name of a function"),
+        ));
+    }
+    let words = command_line(config, fun, &args)?;
+    let limits = Limits {
+        time: Duration::from_secs(config.request_timeout.saturating_sub(2).max(1)),
+        output: MOST_OUTPUT,
+    };
+    let out = command::output(&words, limits).map_err(|e| RoleError::new(1, e))?;
+    serde_json::from_slice(&out)
+        .map_err(|e| RoleError::new(1, format!("the runner {fun} returned no JSON: {e}")))
+}
+
+fn command_line(
+    config: &MasterConfig,
+    fun: &str,
+    args: &[Value],
+) -> Result<Vec<String>, RoleError> {
+    let text = |path: &std::path::Path| path.to_string_lossy().into_owned();
+    let dir = config
+        .conf_file
+        .parent()
+        .unwrap_or(std::path::Path::new("."));
+    let mut words = vec![
+        text(&std::env::current_exe()?.with_file_name("halite-run")),
+        "-c".to_owned(),
+        text(dir),
+        "--out=json".to_owned(),
+        fun.to_owned(),
+    ];
+    for arg in args {
+        match arg.as_map().filter(|m| m.contains("__kwarg__")) {
+            Some(keywords) => words.extend(keyword_words(keywords)),
+            None => words.push(literal(arg)),
+        }
+    }
+    Ok(words)
+}
+
+fn keyword_words(keywords: &Map) -> impl Iterator<Item = String> {
+    let named = keywords.iter().filter(|(k, _)| !k.is_str("__kwarg__"));
+    named.filter_map(|(name, value)| Some(format!("{}={}", name.as_str()?, literal(value))))
+}
+
+/// A value so that the command line gives exactly it: JSON is YAML, and without `#` no part of it
+/// can be a comment.
+fn literal(value: &Value) -> String {
+    serde_json::to_string(value)
+        .unwrap_or_default()
+        .replace('#', "\\u0023")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::yaml::parse_input;
+
+    #[test]
+    fn arguments_survive_the_command_line() {
+        let values: Vec<Value> = vec![
+            "12".into(),
+            "a=b # c\n\t\"'".into(),
+            "".into(),
+            "[1".into(),
+            7.into(),
+            true.into(),
+            Value::Nil,
+            vec![Value::from("x"), 1.into()].into(),
+            crate::map! {"k" => "v # w"}.into(),
+        ];
+        let words: Vec<String> = values.iter().map(literal).collect();
+        assert_eq!(parse_input(&words, &[]), (values, Map::new()));
+        let keywords = crate::map! {"__kwarg__" => true, "tgt" => "1", "n" => 2};
+        let words: Vec<String> = keyword_words(&keywords).collect();
+        assert_eq!(
+            parse_input(&words, &[]),
+            (vec![], crate::map! {"tgt" => "1", "n" => 2})
+        );
+    }
+}

@@ -1,0 +1,152 @@
+//! `_pillar`: compiles the pillar of a minion, keeps its grains for targeting, and answers
+//! under a key of its own (`salt/master.py AESFuncs._pillar`, reference `salt-protocol.md` 6.4).
+
+use super::aes::Sealed;
+use super::context::Context;
+use crate::crypto::{Crypticle, Encryption, KeyString, Signing};
+use crate::master::roles::RoleError;
+use crate::render::pillar::PillarRequest;
+use crate::wire::ids::MinionId;
+use crate::wire::msgpack::{self, Profile};
+use crate::wire::{Map, Value};
+use std::rc::Rc;
+use std::time::Duration;
+
+/// Seconds of `request_timeout` that are left for what follows the compilation.
+const RESERVE: u64 = 5;
+
+/// What is sent back.
+pub(super) enum Reply {
+    /// In the form of pillar answers, readable only with the minion's private key.
+    Private(Value),
+    /// As any other answer, which only `pillar_version: 1` asks for.
+    Plain(Value),
+}
+
+/// Answers one `_pillar` request of the minion `id`.
+pub(super) fn request(
+    worker: &mut Context,
+    id: &MinionId,
+    load: Map,
+    sealed: &Sealed,
+    nonce: &str,
+) -> Result<Reply, RoleError> {
+    let old = worker.config.pillar_version == 1 && load.str("ver") != Some("2");
+    let pillar = match read(id, load) {
+        Some(request) => Value::Map(compile(worker, &request)?),
+        None => false.into(),
+    };
+    match old {
+        true => Ok(Reply::Plain(pillar)),
+        false => seal(worker, id, pillar, sealed, nonce).map(Reply::Private),
+    }
+}
+
+/// Reads a load; `None` if it has no grains, which Salt answers with `False`. Fields of a
+/// wrong type count as absent.
+fn read(id: &MinionId, mut load: Map) -> Option<PillarRequest> {
+    let mut grains = load.remove("grains")?.into_map()?;
+    grains.set("id", id.as_str());
+    let text = |value: Option<Value>| match value {
+        Some(Value::Str(text)) => Some(text),
+        _ => None,
+    };
+    let map = |value: Option<Value>| value.and_then(Value::into_map).unwrap_or_default();
+    let env = load.remove("env");
+    Some(PillarRequest {
+        id: id.clone(),
+        grains: Rc::new(grains),
+        saltenv: text(load.remove("saltenv").or(env)),
+        pillarenv: text(load.remove("pillarenv")),
+        ext: load.remove("ext").filter(Value::truthy),
+        pillar_override: map(load.remove("pillar_override")),
+        extra_minion_data: map(load.remove("extra_minion_data")),
+        clean_cache: load.get("clean_cache").is_some_and(Value::truthy),
+    })
+}
+
+fn compile(worker: &mut Context, request: &PillarRequest) -> Result<Map, RoleError> {
+    let limit = worker.config.request_timeout.saturating_sub(RESERVE).max(1);
+    let pillar = worker
+        .pillar()
+        .pillar(request, Duration::from_secs(limit))
+        .map_err(|e| RoleError::new(1, e.to_string()))?;
+    if worker.config.minion_data_cache {
+        worker
+            .minions
+            .store(&request.id, &request.grains, &pillar)?;
+        if worker.config.minion_data_cache_events {
+            let data = crate::map! {"Minion data cache refresh" => request.id.as_str()};
+            worker
+                .bus
+                .fire(&format!("minion/refresh/{}", request.id), data);
+        }
+    }
+    Ok(pillar)
+}
+
+/// Encrypts under a key made for this answer, which only the minion can read, and signs it.
+fn seal(
+    worker: &mut Context,
+    id: &MinionId,
+    pillar: Value,
+    sealed: &Sealed,
+    nonce: &str,
+) -> Result<Value, RoleError> {
+    let failed = |e: &dyn std::fmt::Display| RoleError::new(1, e.to_string());
+    let enc: Encryption = sealed
+        .enc_algo
+        .unwrap_or("OAEP-SHA1")
+        .parse()
+        .map_err(|e| failed(&e))?;
+    let sig: Signing = sealed
+        .sig_algo
+        .unwrap_or("PKCS1v15-SHA1")
+        .parse()
+        .map_err(|e| failed(&e))?;
+    let key = worker
+        .accepted_key(id)
+        .ok_or_else(|| RoleError::new(1, "its key is no longer accepted"))?;
+    let once = KeyString::generate();
+    let wrapped = key.encrypt(enc, once.as_bytes()).map_err(|e| failed(&e))?;
+    let data = msgpack::encode_map(
+        &crate::map! {"key" => wrapped.clone(), "pillar" => pillar, "nonce" => nonce},
+        Profile::Wire,
+    );
+    let signature = worker.master.sign(sig, &data);
+    let inner = Value::Map(crate::map! {"data" => data, "sig" => signature});
+    let sealed = Crypticle::new(&once).dumps(&inner, None);
+    Ok(Value::Map(
+        crate::map! {"key" => wrapped, "pillar" => sealed},
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn loads_of_all_series() {
+        let id: MinionId = "m1".parse().unwrap();
+        assert!(read(&id, crate::map! {"cmd" => "_pillar"}).is_none());
+        let load = crate::map! {
+            "cmd" => "_pillar", "ver" => "2", "id" => "m1",
+            "grains" => crate::map! {"os" => "x", "id" => "other"},
+            "saltenv" => "dev", "pillarenv" => Value::Nil,
+            "pillar_override" => Value::Nil, "extra_minion_data" => Map::new(),
+        };
+        let request = read(&id, load).unwrap();
+        assert_eq!(request.grains.str("id"), Some("m1"));
+        assert_eq!(
+            (request.saltenv.as_deref(), request.pillarenv.as_deref()),
+            (Some("dev"), None)
+        );
+        assert!(request.pillar_override.is_empty() && !request.clean_cache);
+        let old = crate::map! {"grains" => Map::new(), "env" => "qa", "clean_cache" => true};
+        let request = read(&id, old).unwrap();
+        assert_eq!(
+            (request.saltenv.as_deref(), request.clean_cache),
+            (Some("qa"), true)
+        );
+    }
+}

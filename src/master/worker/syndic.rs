@@ -1,0 +1,179 @@
+//! What lower masters bring through their syndics
+//! (`salt/master.py AESFuncs._syndic_return`, `_handle_minion_event`).
+//!
+//! Only with `order_masters` is there such a thing; without it a syndic's command is refused. Ids in
+//! a syndic's load name minions that this master does not know: one with an accepted key here
+//! speaks for itself, and nobody speaks for it.
+
+use super::context::Context;
+use crate::master::roles::RoleError;
+use crate::store::keys::KeyState;
+use crate::sys::daemon::{make_dir, write_atomic};
+use crate::wire::ids::{Jid, MinionId, Tag};
+use crate::wire::{Map, Value};
+use std::path::PathBuf;
+
+/// Returns in one request.
+const MOST_RETURNS: usize = 100_000;
+
+/// `_syndic_return`: returns of minions below, as if they had come from these.
+pub(super) fn returns(
+    worker: &mut Context,
+    syndic: &MinionId,
+    mut load: Map,
+) -> Result<Value, RoleError> {
+    if !worker.config.order_masters {
+        log::warn!(
+            "{syndic} brought returns of other minions, which only a syndic may (order_masters); refused"
+        );
+        return Ok(Value::Nil);
+    }
+    // Old syndics send one job, newer ones a list.
+    let jobs = match load.remove("load") {
+        Some(Value::Array(jobs)) => jobs,
+        Some(other) => {
+            load.set("load", other);
+            vec![load.into()]
+        }
+        None => vec![load.into()],
+    };
+    register(worker, syndic)?;
+    let mut count = 0;
+    for job in jobs.into_iter().filter_map(Value::into_map) {
+        count += job
+            .get("return")
+            .and_then(Value::as_map)
+            .map_or(0, Map::len);
+        if count > MOST_RETURNS {
+            log::error!(
+                "{syndic} brought more than {MOST_RETURNS} returns at once; the rest is refused"
+            );
+            break;
+        }
+        one_job(worker, syndic, job)?;
+    }
+    Ok(Value::Nil)
+}
+
+fn one_job(worker: &mut Context, syndic: &MinionId, mut job: Map) -> Result<(), RoleError> {
+    let Some(Ok(jid)) = job.str("jid").map(str::parse::<Jid>) else {
+        log::warn!("{syndic} brought returns for a job that cannot be");
+        return Ok(());
+    };
+    if let Some(Value::Map(load)) = job.remove("load")
+        && !load.is_empty()
+        && worker
+            .jobs
+            .get(&jid)?
+            .is_none_or(|known| known.load.is_empty())
+    {
+        worker.jobs.save_load(&jid, &load, &[], &[])?;
+    }
+    let Some(Value::Map(returns)) = job.remove("return") else {
+        return Ok(());
+    };
+    let shared: Map = ["master_id", "fun", "fun_args", "out"]
+        .into_iter()
+        .filter_map(|key| {
+            job.get(key)
+                .filter(|v| !v.is_nil())
+                .map(|v| (key, v.clone()))
+        })
+        .collect();
+    for (id, part) in returns.0 {
+        let Some(Ok(id)) = id.as_str().map(str::parse::<MinionId>) else {
+            log::warn!("{syndic} brought the return of a minion that cannot be");
+            continue;
+        };
+        if id != *syndic && worker.keys.get(KeyState::Accepted, &id)?.is_some() {
+            log::warn!("{syndic} brought a return of {id}, which belongs to this master; refused");
+            continue;
+        }
+        let Value::Map(part) = part else {
+            continue;
+        };
+        one_return(worker, &jid, &id, part, &shared)?;
+    }
+    Ok(())
+}
+
+fn one_return(
+    worker: &mut Context,
+    jid: &Jid,
+    id: &MinionId,
+    part: Map,
+    shared: &Map,
+) -> Result<(), RoleError> {
+    let mut load = crate::map! {"jid" => jid.as_str(), "id" => id.as_str()};
+    for (key, value) in part.iter().chain(shared.iter()) {
+        match key.as_str() {
+            None | Some("jid" | "id" | "sig" | "cmd") => {}
+            Some(key) if load.contains(key) => {}
+            Some(key) => load.set(key, value.clone()),
+        }
+    }
+    if worker.config.job_cache {
+        match worker.jobs.save_return(jid, id, &load) {
+            Err(e) if e.kind() == std::io::ErrorKind::InvalidInput => {
+                log::warn!("{id}: {e}; not kept")
+            }
+            other => other?,
+        }
+    }
+    worker.bus.fire(&format!("salt/job/{jid}/ret/{id}"), load);
+    Ok(())
+}
+
+/// Notes the id of a syndic: clients do not wait for returns of its own.
+fn register(worker: &Context, syndic: &MinionId) -> Result<(), RoleError> {
+    let path = place(worker, syndic);
+    if std::fs::symlink_metadata(&path).is_ok() {
+        return Ok(());
+    }
+    if let Some(dir) = path.parent() {
+        make_dir(dir, 0o755)?;
+    }
+    Ok(write_atomic(&path, b"", 0o644)?)
+}
+
+/// The id is a plain file name by its type, so that it cannot lead elsewhere (CVE-2024-22231).
+fn place(worker: &Context, syndic: &MinionId) -> PathBuf {
+    worker.config.cachedir.join("syndics").join(syndic.as_str())
+}
+
+/// Fires an event from below under the syndic's own tag, `syndic/<id>/<tag>`, and nowhere else; notes whom
+/// a lower master expects to return.
+pub(super) fn event(
+    worker: &mut Context,
+    syndic: &MinionId,
+    tag: &str,
+    data: Map,
+) -> Result<(), RoleError> {
+    if let (Some(Ok(jid)), Some(Value::Array(minions))) =
+        (data.str("jid").map(str::parse::<Jid>), data.get("minions"))
+    {
+        expect(worker, &jid, minions)?;
+    }
+    match format!("syndic/{syndic}/{tag}").parse::<Tag>() {
+        Ok(tag) => worker.bus.fire(tag.as_str(), data),
+        Err(e) => log::warn!("{syndic}: {e}"),
+    }
+    Ok(())
+}
+
+/// Adds minions below to those expected of a job (`salt/utils/job.py store_minions`).
+fn expect(worker: &mut Context, jid: &Jid, minions: &[Value]) -> Result<(), RoleError> {
+    let Some(job) = worker.jobs.get(jid)? else {
+        return Ok(());
+    };
+    let mut all = job.minions.clone();
+    for id in minions.iter().filter_map(Value::as_str) {
+        if id.parse::<MinionId>().is_ok() && !all.iter().any(|own| own == id) {
+            all.push(id.to_owned());
+        }
+    }
+    if all.len() > job.minions.len() && all.len() <= MOST_RETURNS {
+        worker.jobs.save_load(jid, &job.load, &all, &job.missing)?;
+    }
+    Ok(())
+}

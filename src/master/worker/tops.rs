@@ -1,0 +1,139 @@
+//! `_master_tops`: states of a minion from elsewhere than the top file
+//! (`salt/daemons/masterapi.py RemoteFuncs._master_tops`, `salt/tops/ext_nodes.py`).
+
+use super::context::Context;
+use crate::sys::command::{self, Limits};
+use crate::wire::ids::MinionId;
+use crate::wire::{Map, Value, shlex, yaml};
+use std::time::Duration;
+
+/// How long the command may take, in seconds, if a request may take longer at all.
+const PATIENCE: u64 = 30;
+/// Octets that it may print.
+const MOST_OUTPUT: usize = 4 << 20;
+
+/// Environment -> names of states. The id is the channel's; the configuration that the minion
+/// sends, from which stock takes the id, is not looked at.
+pub(super) fn request(worker: &Context, id: &MinionId) -> Value {
+    let mut tops = Map::new();
+    for (name, setting) in worker.config.master_tops.iter() {
+        match (name.as_str(), setting) {
+            (Some("ext_nodes"), Value::Str(line)) if !line.is_empty() => {
+                let patience = PATIENCE.min(worker.config.request_timeout);
+                match ext_nodes(line, id, Duration::from_secs(patience)) {
+                    Ok(more) => merge(&mut tops, more),
+                    Err(e) => log::error!("master_tops: ext_nodes of {id} failed: {e}"),
+                }
+            }
+            (Some("ext_nodes"), _) => {}
+            (other, _) => log::error!(
+                "master_tops: there is no module {:?} here; the one that is there is ext_nodes",
+                other.unwrap_or_default()
+            ),
+        }
+    }
+    tops.into()
+}
+
+fn ext_nodes(line: &str, id: &MinionId, patience: Duration) -> Result<Map, String> {
+    let mut words = shlex::split(line)?;
+    words.push(id.to_string());
+    let limits = Limits {
+        time: patience,
+        output: MOST_OUTPUT,
+    };
+    let out = command::output(&words, limits)?;
+    let text = String::from_utf8(out).map_err(|_| "its output is not UTF-8".to_owned())?;
+    match yaml::parse(&text).map_err(|e| e.to_string())? {
+        Value::Map(data) => Ok(classes(&data)),
+        Value::Nil => Ok(Map::new()),
+        _ => Err("its output is no map".to_owned()),
+    }
+}
+
+/// The form of the output: `classes`, a list or a map, and `environment`.
+fn classes(data: &Map) -> Map {
+    let environment = match data.get("environment") {
+        Some(name) => crate::target::python_str(name).into_owned(),
+        None => "base".to_owned(),
+    };
+    let names = match data.get("classes") {
+        Some(Value::Map(map)) => map.iter().map(|(name, _)| name.clone()).collect(),
+        Some(Value::Array(list)) => list.clone(),
+        _ => return Map::new(),
+    };
+    crate::map! {environment => names}
+}
+
+/// Adds states; those of the same environment are joined.
+fn merge(tops: &mut Map, more: Map) {
+    for (environment, names) in more.0 {
+        let Value::Str(environment) = environment else {
+            continue;
+        };
+        match (tops.get_mut(&environment), names) {
+            (Some(Value::Array(own)), Value::Array(names)) => own.extend(names),
+            (_, names) => tops.set(environment, names),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(line: &str, id: &str) -> Result<Map, String> {
+        ext_nodes(line, &id.parse().unwrap(), Duration::from_secs(20))
+    }
+
+    #[test]
+    fn output_as_of_a_classifier() {
+        let list = crate::map! {"base" => vec!["a".to_owned(), "b".to_owned()]};
+        assert_eq!(run("printf 'classes: [a, b]\\n#%s'", "m1").unwrap(), list);
+        assert_eq!(
+            run(
+                "printf 'classes: {a: , b: {x: 1}}\\nenvironment: base #%s'",
+                "m1"
+            )
+            .unwrap(),
+            list
+        );
+        assert_eq!(
+            run("printf 'classes: [%s]\\nenvironment: dev'", "m1").unwrap(),
+            crate::map! {"dev" => vec!["m1".to_owned()]}
+        );
+        for nothing in [
+            "printf '#%s'",
+            "printf 'x: 1 #%s'",
+            "printf 'classes: 1 #%s'",
+        ] {
+            assert_eq!(run(nothing, "m1").unwrap(), Map::new(), "{nothing}");
+        }
+    }
+
+    #[test]
+    fn no_shell_sees_the_id() {
+        let got = run("printf 'classes: [\"%s\"]'", "$(id) ; echo").unwrap();
+        assert_eq!(got, crate::map! {"base" => vec!["$(id) ; echo".to_owned()]});
+    }
+
+    #[test]
+    fn failures_are_told() {
+        for bad in [
+            "",
+            "false",
+            "/no/such/program",
+            "printf '[%s'",
+            "printf 'a %s'",
+            "x 'y",
+        ] {
+            assert!(run(bad, "m1").is_err(), "{bad}");
+        }
+        let slow = ext_nodes(
+            "sleep 60; : ",
+            &"m1".parse().unwrap(),
+            Duration::from_millis(50),
+        );
+        assert!(slow.is_err());
+    }
+}

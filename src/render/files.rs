@@ -1,0 +1,269 @@
+//! Files of `pillar_roots`, read again only when they change
+//! (`salt/fileclient.py PillarClient`).
+//!
+//! Names come from files that the administrator wrote; they stay below their root all the
+//! same. Symbolic links inside a root are followed, as stock Salt does.
+
+use std::cell::RefCell;
+use std::collections::{BTreeSet, HashMap};
+use std::fs;
+use std::io::Read;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::time::{Duration, SystemTime};
+
+/// Most octets of one source file.
+pub const MAX_SOURCE: u64 = 16 << 20;
+/// Files held in memory; beyond this all are forgotten and read again.
+const FILES_HELD: usize = 20_000;
+/// Deepest directory that is looked into, against links in circles.
+const MAX_DEPTH: usize = 32;
+/// A change within this time of the last one may leave the time stamp as it was.
+const UNSURE: Duration = Duration::from_millis(50);
+
+/// A source file.
+#[derive(Clone, Debug)]
+pub struct SourceFile {
+    /// Where it lies.
+    pub path: PathBuf,
+    /// Its name below the root, with slashes.
+    pub name: String,
+    /// Its text.
+    pub text: Rc<str>,
+    /// Changes whenever the file does.
+    pub stamp: Stamp,
+}
+
+/// What changes when a file changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Stamp {
+    inode: u64,
+    size: u64,
+    modified: (i64, i64),
+    changed: (i64, i64),
+}
+
+impl Stamp {
+    fn of(meta: &fs::Metadata) -> Stamp {
+        Stamp {
+            inode: meta.ino(),
+            size: meta.size(),
+            modified: (meta.mtime(), meta.mtime_nsec()),
+            changed: (meta.ctime(), meta.ctime_nsec()),
+        }
+    }
+}
+
+/// Whether a time stamp is so fresh that the next change may not show in it.
+fn fresh(meta: &fs::Metadata) -> bool {
+    let age = |at: SystemTime| SystemTime::now().duration_since(at).unwrap_or_default();
+    meta.modified().is_ok_and(|at| age(at) < UNSURE)
+}
+
+struct Held {
+    stamp: Stamp,
+    text: Rc<str>,
+}
+
+#[derive(Clone)]
+struct Listing {
+    dirs: Rc<[(PathBuf, Option<Stamp>)]>,
+    states: Rc<BTreeSet<String>>,
+}
+
+/// Files and listings that were read before.
+#[derive(Default)]
+pub struct FileCache {
+    files: RefCell<HashMap<PathBuf, Held>>,
+    listings: RefCell<HashMap<Vec<String>, Listing>>,
+}
+
+impl FileCache {
+    /// Finds `name` in the first of `roots` that has it. A name that would leave its root, or
+    /// a file that cannot be read, is not found.
+    pub fn find(&self, roots: &[String], name: &str) -> Option<SourceFile> {
+        let name = inside(name)?;
+        roots
+            .iter()
+            .find_map(|root| self.read(Path::new(root), name))
+    }
+
+    fn read(&self, root: &Path, name: &str) -> Option<SourceFile> {
+        let path = root.join(name);
+        let meta = fs::metadata(&path).ok().filter(fs::Metadata::is_file)?;
+        let stamp = Stamp::of(&meta);
+        let found = |text| SourceFile {
+            path: path.clone(),
+            name: name.to_owned(),
+            text,
+            stamp,
+        };
+        if let Some(held) = self.files.borrow().get(&path)
+            && held.stamp == stamp
+        {
+            return Some(found(held.text.clone()));
+        }
+        let text: Rc<str> = match read_text(&path) {
+            Ok(text) => text.into(),
+            Err(why) => {
+                log::error!("{}: {why}", path.display());
+                return None;
+            }
+        };
+        if !fresh(&meta) {
+            let mut files = self.files.borrow_mut();
+            if files.len() >= FILES_HELD {
+                files.clear();
+            }
+            files.insert(
+                path.clone(),
+                Held {
+                    stamp,
+                    text: text.clone(),
+                },
+            );
+        }
+        Some(found(text))
+    }
+
+    /// The file of an SLS: `a.b` is `a/b.sls` or `a/b/init.sls` (`Client.get_state`). The flag
+    /// says that it is the latter.
+    pub fn state(&self, roots: &[String], sls: &str) -> Option<(SourceFile, bool)> {
+        let base = sls.replace('.', "/");
+        if let Some(file) = self.find(roots, &format!("{base}.sls")) {
+            return Some((file, false));
+        }
+        self.find(roots, &format!("{base}/init.sls"))
+            .map(|f| (f, true))
+    }
+
+    /// Every SLS below `roots`, sorted (`Client.list_states`).
+    pub fn states(&self, roots: &[String]) -> Rc<BTreeSet<String>> {
+        if let Some(listing) = self.listings.borrow().get(roots)
+            && listing
+                .dirs
+                .iter()
+                .all(|(dir, seen)| stamp_of(dir) == *seen)
+        {
+            return listing.states.clone();
+        }
+        let mut walk = Walk::default();
+        for root in roots {
+            walk.dir(Path::new(root), "", 0);
+        }
+        let states = Rc::new(walk.states);
+        if !walk.unsure {
+            let listing = Listing {
+                dirs: walk.dirs.into(),
+                states: states.clone(),
+            };
+            self.listings.borrow_mut().insert(roots.to_vec(), listing);
+        }
+        states
+    }
+}
+
+fn stamp_of(dir: &Path) -> Option<Stamp> {
+    fs::metadata(dir).ok().map(|meta| Stamp::of(&meta))
+}
+
+#[derive(Default)]
+struct Walk {
+    dirs: Vec<(PathBuf, Option<Stamp>)>,
+    states: BTreeSet<String>,
+    unsure: bool,
+}
+
+impl Walk {
+    fn dir(&mut self, dir: &Path, prefix: &str, depth: usize) {
+        let meta = fs::metadata(dir).ok();
+        self.unsure |= meta.as_ref().is_some_and(fresh);
+        self.dirs
+            .push((dir.to_owned(), meta.as_ref().map(Stamp::of)));
+        let Ok(entries) = fs::read_dir(dir) else {
+            return;
+        };
+        for entry in entries.flatten() {
+            let Ok(name) = entry.file_name().into_string() else {
+                continue;
+            };
+            let kind = entry.file_type().ok();
+            let is_dir = match kind {
+                Some(kind) if kind.is_symlink() => entry.path().is_dir(),
+                Some(kind) => kind.is_dir(),
+                None => false,
+            };
+            if is_dir {
+                if depth < MAX_DEPTH {
+                    self.dir(&entry.path(), &format!("{prefix}{name}/"), depth + 1);
+                }
+                continue;
+            }
+            let path = format!("{prefix}{name}");
+            let Some(state) = path.strip_suffix(".sls") else {
+                continue;
+            };
+            let state = state.strip_suffix("/init").unwrap_or(state);
+            self.states.insert(state.replace('/', "."));
+        }
+    }
+}
+
+/// A name without a way out of its root; leading slashes are dropped, as in `salt://` URLs.
+pub fn inside(name: &str) -> Option<&str> {
+    let name = name.trim_start_matches('/');
+    let plain = !name.is_empty() && !name.contains('\0') && !name.split('/').any(|p| p == "..");
+    plain.then_some(name)
+}
+
+fn read_text(path: &Path) -> Result<String, String> {
+    let file = fs::File::open(path).map_err(|e| e.to_string())?;
+    let mut bytes = Vec::new();
+    file.take(MAX_SOURCE + 1)
+        .read_to_end(&mut bytes)
+        .map_err(|e| e.to_string())?;
+    if bytes.len() as u64 > MAX_SOURCE {
+        return Err(format!(
+            "it is longer than {MAX_SOURCE} octets and is not read"
+        ));
+    }
+    String::from_utf8(bytes).map_err(|_| "it is no UTF-8 text".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn finds_in_the_order_of_roots() {
+        let dir = tempfile::tempdir().unwrap();
+        let roots: Vec<String> = ["a", "b"]
+            .map(|d| dir.path().join(d).to_string_lossy().into_owned())
+            .to_vec();
+        for (path, text) in [
+            ("a/x/init.sls", "1"),
+            ("b/x.sls", "2"),
+            ("b/y/z.sls", "3"),
+            ("out", ""),
+        ] {
+            let path = dir.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        let cache = FileCache::default();
+        let (file, init) = cache.state(&roots, "x").unwrap();
+        assert_eq!(
+            (&*file.text, init, file.name.as_str()),
+            ("2", false, "x.sls")
+        );
+        assert!(cache.find(&roots, "../out").is_none());
+        assert!(cache.find(&roots, "y").is_none());
+        let names: Vec<String> = cache.states(&roots).iter().cloned().collect();
+        assert_eq!(names, ["x", "y.z"]);
+        fs::write(dir.path().join("a/new.sls"), "").unwrap();
+        assert!(cache.states(&roots).contains("new"));
+        fs::write(dir.path().join("b/x.sls"), "22").unwrap();
+        assert_eq!(&*cache.state(&roots, "x").unwrap().0.text, "22");
+    }
+}

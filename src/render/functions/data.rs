@@ -1,0 +1,150 @@
+//! `test.*`, `defaults.*` and functions that change their arguments in place
+//! (`salt/modules/test.py`, `defaults.py`, `slsutil.py`).
+
+use super::{Call, Fault, Function, Outcome, Run, Scope};
+use crate::render::jinja::{Cx, Error, Obj};
+use crate::render::merge::update;
+use crate::wire::{Map, Value};
+
+pub(super) const FUNCTIONS: &[Function] = &[
+    Function {
+        name: "test.ping",
+        params: &[],
+        required: 0,
+        run: Run::Data(|_, _| Ok(true.into())),
+    },
+    Function {
+        name: "test.true",
+        params: &[],
+        required: 0,
+        run: Run::Data(|_, _| Ok(true.into())),
+    },
+    Function {
+        name: "test.false",
+        params: &[],
+        required: 0,
+        run: Run::Data(|_, _| Ok(false.into())),
+    },
+    Function {
+        name: "test.echo",
+        params: &["text"],
+        required: 1,
+        run: Run::Data(|_, c| Ok(c.get("text").cloned().unwrap_or_default())),
+    },
+    Function {
+        name: "test.arg",
+        params: &["*", "**"],
+        required: 0,
+        run: Run::Data(arg),
+    },
+    Function {
+        name: "test.kwarg",
+        params: &["**"],
+        required: 0,
+        run: Run::Data(|_, c| Ok(Value::Map(c.more.clone()))),
+    },
+    Function {
+        name: "test.exception",
+        params: &["message"],
+        required: 0,
+        run: Run::Data(exception),
+    },
+    Function {
+        name: "slsutil.update",
+        params: &["dest", "upd", "recursive_update", "merge_lists"],
+        required: 2,
+        run: Run::Live(update_live),
+    },
+    Function {
+        name: "defaults.update",
+        params: &[
+            "dest",
+            "defaults",
+            "merge_lists",
+            "in_place",
+            "convert_none",
+        ],
+        required: 2,
+        run: Run::Live(defaults_merge),
+    },
+    Function {
+        name: "defaults.merge",
+        params: &["dest", "src", "merge_lists", "in_place", "convert_none"],
+        required: 2,
+        run: Run::Live(defaults_merge),
+    },
+    Function {
+        name: "defaults.deepcopy",
+        params: &["source"],
+        required: 1,
+        run: Run::Data(|_, c| Ok(c.get("source").cloned().unwrap_or_default())),
+    },
+];
+
+fn arg(_: &Scope, call: &Call) -> Outcome {
+    Ok(Value::Map(
+        crate::map! {"args" => call.rest.clone(), "kwargs" => call.more.clone()},
+    ))
+}
+
+fn exception(_: &Scope, call: &Call) -> Outcome {
+    Err(Fault::Other(match call.some("message") {
+        None => "Test Exception".to_owned(),
+        Some(_) => call.text("message"),
+    }))
+}
+
+fn as_map(value: Option<&Obj>) -> Result<Map, Error> {
+    let value = value.map(Obj::to_value).transpose()?;
+    value.and_then(Value::into_map).ok_or_else(|| {
+        Error::type_error("Cannot update using non-dict types in dictupdate.update()")
+    })
+}
+
+fn truthy(value: Option<&Obj>, default: bool) -> Result<bool, Error> {
+    value.map_or(Ok(default), Obj::truthy)
+}
+
+/// Puts `merged` into the dict that the template holds, and gives it back.
+fn put_back(dest: Option<&Obj>, merged: &Map) -> Result<Obj, Error> {
+    let Some(Obj::Dict(dict)) = dest else {
+        return Ok(Obj::from(merged));
+    };
+    let mut held = dict.borrow_mut();
+    for (key, value) in merged.iter() {
+        held.insert(Obj::from(key), Obj::from(value))?;
+    }
+    drop(held);
+    Ok(Obj::Dict(dict.clone()))
+}
+
+fn update_live(_: &Scope, _: &mut Cx, args: &[Option<Obj>]) -> Result<Obj, Error> {
+    let (mut dest, upd) = (as_map(args[0].as_ref())?, as_map(args[1].as_ref())?);
+    match truthy(args[2].as_ref(), true)? {
+        true => update(&mut dest, &upd, truthy(args[3].as_ref(), false)?),
+        false => {
+            for (key, value) in upd.0 {
+                match dest.0.iter_mut().find(|(k, _)| *k == key) {
+                    Some(slot) => slot.1 = value,
+                    None => dest.0.push((key, value)),
+                }
+            }
+        }
+    }
+    put_back(args[0].as_ref(), &dest)
+}
+
+/// `None` counts as an empty dict unless `convert_none` says no.
+fn defaults_merge(_: &Scope, _: &mut Cx, args: &[Option<Obj>]) -> Result<Obj, Error> {
+    let convert = truthy(args[4].as_ref(), true)?;
+    let read = |value: &Option<Obj>| match value {
+        Some(Obj::None) if convert => Ok(Map::new()),
+        other => as_map(other.as_ref()),
+    };
+    let (mut dest, src) = (read(&args[0])?, read(&args[1])?);
+    update(&mut dest, &src, truthy(args[2].as_ref(), false)?);
+    match truthy(args[3].as_ref(), true)? {
+        true => put_back(args[0].as_ref(), &dest),
+        false => Ok(Obj::from(&dest)),
+    }
+}

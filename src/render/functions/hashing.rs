@@ -1,0 +1,99 @@
+//! `hashutil.*` (`salt/modules/hashutil.py`).
+
+use super::{Call, Fault, Function, Outcome, Run, Scope};
+use crate::crypto::HashType;
+use crate::wire::Value;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+
+pub(super) const FUNCTIONS: &[Function] = &[
+    Function {
+        name: "hashutil.digest",
+        params: &["instr", "checksum"],
+        required: 1,
+        run: Run::Data(digest),
+    },
+    Function {
+        name: "hashutil.md5_digest",
+        params: &["instr"],
+        required: 1,
+        run: Run::Data(|_, c| Ok(HashType::Md5.hex(c.text("instr").as_bytes()).into())),
+    },
+    Function {
+        name: "hashutil.sha256_digest",
+        params: &["instr"],
+        required: 1,
+        run: Run::Data(|_, c| Ok(HashType::Sha256.hex(c.text("instr").as_bytes()).into())),
+    },
+    Function {
+        name: "hashutil.sha512_digest",
+        params: &["instr"],
+        required: 1,
+        run: Run::Data(|_, c| Ok(HashType::Sha512.hex(c.text("instr").as_bytes()).into())),
+    },
+    Function {
+        name: "hashutil.base64_b64encode",
+        params: &["instr"],
+        required: 1,
+        run: Run::Data(|_, c| Ok(STANDARD.encode(c.text("instr")).into())),
+    },
+    Function {
+        name: "hashutil.base64_b64decode",
+        params: &["instr"],
+        required: 1,
+        run: Run::Data(decode),
+    },
+    Function {
+        name: "hashutil.base64_encodestring",
+        params: &["instr"],
+        required: 1,
+        run: Run::Data(encode_lines),
+    },
+    Function {
+        name: "hashutil.base64_decodestring",
+        params: &["instr"],
+        required: 1,
+        run: Run::Data(decode),
+    },
+];
+
+fn digest(_: &Scope, call: &Call) -> Outcome {
+    let name = match call.some("checksum") {
+        None => "md5".to_owned(),
+        Some(_) => call.text("checksum"),
+    };
+    match name.parse::<HashType>() {
+        Ok(hash) => Ok(hash.hex(call.text("instr").as_bytes()).into()),
+        Err(_) => Err(Fault::Function(format!(
+            "Hash func '{name}' is not supported."
+        ))),
+    }
+}
+
+fn encode_lines(_: &Scope, call: &Call) -> Outcome {
+    let text = STANDARD.encode(call.text("instr"));
+    let lines: Vec<String> = text
+        .as_bytes()
+        .chunks(76)
+        .map(|l| String::from_utf8_lossy(l).into_owned())
+        .collect();
+    Ok(match lines.is_empty() {
+        true => "".into(),
+        false => (lines.join("\n") + "\n").into(),
+    })
+}
+
+fn decode(_: &Scope, call: &Call) -> Outcome {
+    let text: String = call
+        .text("instr")
+        .chars()
+        .filter(|c| !c.is_whitespace())
+        .collect();
+    let bytes = STANDARD
+        .decode(text)
+        .map_err(|e| Fault::Other(e.to_string()))?;
+    Ok(match String::from_utf8(bytes) {
+        Ok(text) => text.into(),
+        Err(e) => Value::Bytes(e.into_bytes()),
+    })
+}

@@ -1,0 +1,371 @@
+//! `salt[...]` of templates that the master renders: a closed table of execution functions.
+//!
+//! As with stock Salt they see the grains of the minion and run on the master. A name that is not
+//! in the table does not exist, and the error is the one of a name that stock Salt does not know.
+
+mod cmd;
+mod data;
+mod files;
+mod grains;
+mod hashing;
+mod matching;
+mod random;
+mod slsutil;
+
+use super::jinja::{Args, Cx, Error, ErrorKind, Obj, Object};
+use crate::config::MasterConfig;
+use crate::wire::ids::MinionId;
+use crate::wire::{Map, Value};
+use std::rc::Rc;
+use std::time::Instant;
+
+/// What functions work with: one per pillar.
+pub struct Scope {
+    /// The minion.
+    pub id: MinionId,
+    /// Its grains.
+    pub grains: Rc<Map>,
+    /// The pillar as far as templates may see it.
+    pub pillar: Rc<Map>,
+    /// The options of the master as the functions see them.
+    pub opts: Rc<Map>,
+    /// The configuration.
+    pub config: Rc<MasterConfig>,
+    /// When whatever is started must be done.
+    pub deadline: Instant,
+    /// Renders a text with a pipeline, for `slsutil.renderer`.
+    pub render: Rc<Renderer>,
+    /// Finds a file of the pillar roots of the running environment.
+    pub find: Rc<Finder>,
+}
+
+/// A name below the roots in, its file out.
+pub type Finder = dyn Fn(&str) -> Option<super::files::SourceFile>;
+
+/// Text, its name and a pipeline in; data out.
+pub type Renderer = dyn Fn(&str, &str, &str, &Map) -> Result<Value, String>;
+
+/// How a function fails.
+pub(super) enum Fault {
+    /// `CommandExecutionError`, `SaltInvocationError`.
+    Function(String),
+    /// `TypeError`.
+    Type(String),
+    /// `KeyError` and all other exceptions, with the text they have in templates.
+    Other(String),
+}
+
+pub(super) type Outcome = Result<Value, Fault>;
+
+pub(super) struct Function {
+    name: &'static str,
+    /// Parameters in order; `*` takes any further ones by position, `**` any by name.
+    params: &'static [&'static str],
+    /// How many of them must be given.
+    required: usize,
+    run: Run,
+}
+
+type Live = fn(&Scope, &mut Cx, &[Option<Obj>]) -> Result<Obj, Error>;
+
+pub(super) enum Run {
+    /// Works on copies.
+    Data(fn(&Scope, &Call) -> Outcome),
+    /// Works on the values of the template themselves.
+    Live(Live),
+}
+
+/// A call of a function: its arguments bound to its parameters.
+pub(super) struct Call {
+    bound: Vec<(&'static str, Option<Value>)>,
+    /// Further arguments by position.
+    pub rest: Vec<Value>,
+    /// Further arguments by name.
+    pub more: Map,
+}
+
+impl Call {
+    pub fn get(&self, name: &str) -> Option<&Value> {
+        let found = self.bound.iter().find(|(n, _)| *n == name);
+        found.and_then(|(_, value)| value.as_ref())
+    }
+
+    /// The argument unless it is absent or `None`.
+    pub fn some(&self, name: &str) -> Option<&Value> {
+        self.get(name).filter(|v| !v.is_nil())
+    }
+
+    /// The argument as `str()` prints it; empty if absent.
+    pub fn text(&self, name: &str) -> String {
+        self.some(name).map(text_of).unwrap_or_default()
+    }
+
+    pub fn flag(&self, name: &str, default: bool) -> bool {
+        self.get(name).map_or(default, Value::truthy)
+    }
+
+    pub fn int(&self, name: &str, default: i64) -> Result<i64, Fault> {
+        match self.some(name) {
+            None => Ok(default),
+            Some(Value::Int(i)) => Ok(*i),
+            Some(Value::Str(text)) => text.trim().parse().map_err(|_| {
+                Fault::Other(format!("invalid literal for int() with base 10: '{text}'"))
+            }),
+            Some(_) => Err(Fault::Type(format!("{name} must be a whole number"))),
+        }
+    }
+}
+
+/// `str(value)`.
+pub(in crate::render) fn text_of(value: &Value) -> String {
+    match value {
+        Value::Str(text) => text.clone(),
+        Value::Bytes(bytes) => String::from_utf8_lossy(bytes).into_owned(),
+        other => Obj::from(other).to_str().unwrap_or_default(),
+    }
+}
+
+const TABLES: &[&[Function]] = &[
+    cmd::FUNCTIONS,
+    data::FUNCTIONS,
+    files::FUNCTIONS,
+    grains::FUNCTIONS,
+    hashing::FUNCTIONS,
+    matching::FUNCTIONS,
+    random::FUNCTIONS,
+    slsutil::FUNCTIONS,
+];
+
+/// Functions of stock Salt that reach further than rendering should, or need what is not here.
+const REFUSED: &[&str] = &[
+    "cp.get_file_str",
+    "event.fire",
+    "event.send",
+    "gpg.decrypt",
+    "http.query",
+    "mine.get",
+    "publish.publish",
+    "publish.runner",
+    "saltutil.runner",
+    "saltutil.wheel",
+    "sdb.get",
+    "sdb.get_or_set_hash",
+    "sdb.set",
+    "vault.read_secret",
+];
+
+fn find(name: &str) -> Option<&'static Function> {
+    TABLES
+        .iter()
+        .flat_map(|table| table.iter())
+        .find(|f| f.name == name)
+}
+
+fn module_exists(module: &str) -> bool {
+    let inside = |name: &str| name.split('.').next() == Some(module);
+    TABLES
+        .iter()
+        .flat_map(|table| table.iter())
+        .any(|f| inside(f.name))
+        || REFUSED.iter().any(|name| inside(name))
+}
+
+/// The variable `salt`.
+pub struct Salt(pub Rc<Scope>);
+
+impl Salt {
+    fn function(&self, name: &str) -> Option<Obj> {
+        let scope = self.0.clone();
+        if let Some(function) = find(name) {
+            return Some(Obj::native(Bound { scope, function }));
+        }
+        let refused = REFUSED.iter().find(|known| **known == name)?;
+        Some(Obj::native(Refused(refused)))
+    }
+}
+
+impl Object for Salt {
+    fn type_name(&self) -> &str {
+        "AliasedLoader"
+    }
+
+    fn module(&self) -> Option<&str> {
+        Some("salt.utils.templates")
+    }
+
+    fn get_item(&self, _: &mut Cx, key: &Obj) -> Result<Option<Obj>, Error> {
+        Ok(key.as_str().and_then(|name| self.function(name)))
+    }
+
+    fn get_attr(&self, _: &mut Cx, name: &str) -> Result<Option<Obj>, Error> {
+        if !module_exists(name) {
+            return Ok(None);
+        }
+        let salt = Salt(self.0.clone());
+        Ok(Some(Obj::native(Module {
+            salt,
+            name: name.to_owned(),
+        })))
+    }
+
+    fn contains(&self, _: &mut Cx, item: &Obj) -> Result<Option<bool>, Error> {
+        Ok(Some(item.as_str().is_some_and(|name| find(name).is_some())))
+    }
+}
+
+/// `salt.module`.
+struct Module {
+    salt: Salt,
+    name: String,
+}
+
+impl Object for Module {
+    fn type_name(&self) -> &str {
+        "LoadedMod"
+    }
+
+    fn module(&self) -> Option<&str> {
+        Some("salt.loader.lazy")
+    }
+
+    fn get_attr(&self, _: &mut Cx, name: &str) -> Result<Option<Obj>, Error> {
+        Ok(self.salt.function(&format!("{}.{name}", self.name)))
+    }
+}
+
+struct Refused(&'static str);
+
+impl Object for Refused {
+    fn type_name(&self) -> &str {
+        "LoadedFunc"
+    }
+
+    fn callable(&self) -> bool {
+        true
+    }
+
+    fn call(&self, _: &mut Cx, _: &Args) -> Result<Obj, Error> {
+        let text = format!(
+            "the function {} is not available in templates of this master",
+            self.0
+        );
+        Err(Error::new(ErrorKind::Function, text))
+    }
+}
+
+struct Bound {
+    scope: Rc<Scope>,
+    function: &'static Function,
+}
+
+impl Object for Bound {
+    fn type_name(&self) -> &str {
+        "LoadedFunc"
+    }
+
+    fn callable(&self) -> bool {
+        true
+    }
+
+    fn call(&self, cx: &mut Cx, args: &Args) -> Result<Obj, Error> {
+        match self.function.run {
+            Run::Live(run) => {
+                let short = self.function.name.rsplit('.').next().unwrap_or_default();
+                let bound =
+                    args.bind_required(short, self.function.params, self.function.required)?;
+                run(&self.scope, cx, &bound)
+            }
+            Run::Data(run) => {
+                let call = self.function.bind(args)?;
+                run(&self.scope, &call)
+                    .map(Obj::from)
+                    .map_err(|fault| match fault {
+                        Fault::Function(text) => Error::new(ErrorKind::Function, text),
+                        Fault::Type(text) => Error::type_error(text),
+                        Fault::Other(text) => Error::new(ErrorKind::Other, text),
+                    })
+            }
+        }
+    }
+}
+
+impl Function {
+    fn bind(&self, args: &Args) -> Result<Call, Error> {
+        let short = self.name.rsplit('.').next().unwrap_or_default();
+        let named: Vec<&'static str> = self
+            .params
+            .iter()
+            .copied()
+            .filter(|p| !p.starts_with('*'))
+            .collect();
+        let (any, any_named) = (self.params.contains(&"*"), self.params.contains(&"**"));
+        let mut plain = args.clone();
+        let rest = match any && plain.positional.len() > named.len() {
+            true => plain.positional.split_off(named.len()),
+            false => Vec::new(),
+        };
+        let mut more = Map::new();
+        if any_named {
+            let (known, other): (Vec<_>, Vec<_>) = plain
+                .keyword
+                .into_iter()
+                .partition(|(name, _)| named.contains(&name.as_ref()));
+            plain.keyword = known;
+            for (name, value) in other {
+                more.set(name.as_ref(), value.to_value()?);
+            }
+        }
+        let bound = plain.bind_required(short, &named, self.required)?;
+        let bound = named
+            .into_iter()
+            .zip(bound)
+            .map(|(name, value)| Ok((name, value.map(|v| v.to_value()).transpose()?)));
+        Ok(Call {
+            bound: bound.collect::<Result<_, Error>>()?,
+            rest: rest.iter().map(Obj::to_value).collect::<Result<_, _>>()?,
+            more,
+        })
+    }
+}
+
+/// `salt/utils/data.py traverse_dict_and_list`: follows the words of `key`. Words lead into maps;
+/// into lists by number, else through the maps in them.
+pub(super) fn traverse<'a>(data: &'a Value, key: &str, delimiter: &str) -> Option<&'a Value> {
+    let words: Vec<&str> = match delimiter.is_empty() {
+        true => vec![key],
+        false => key.split(delimiter).collect(),
+    };
+    let mut at = data;
+    for word in words {
+        at = match at {
+            Value::Map(map) => map.get(word).or_else(|| {
+                let number = Value::Int(word.parse().ok()?);
+                map.iter().find(|(k, _)| *k == number).map(|(_, v)| v)
+            })?,
+            Value::Array(items) => match word.parse::<i64>() {
+                Ok(n) if n >= 0 => items.get(usize::try_from(n).ok()?)?,
+                Ok(n) => items.get(items.len().checked_sub(usize::try_from(-n).ok()?)?)?,
+                Err(_) => items
+                    .iter()
+                    .filter_map(Value::as_map)
+                    .find_map(|map| map.get(word))?,
+            },
+            _ => return None,
+        };
+    }
+    Some(at)
+}
+
+/// As [`traverse`], at the top of a map.
+pub(super) fn traverse_map(map: &Map, key: &str, delimiter: &str) -> Option<Value> {
+    if let Some(value) = map
+        .get(key)
+        .filter(|_| !key.contains(delimiter) || delimiter.is_empty())
+    {
+        return Some(value.clone());
+    }
+    let (first, rest) = key
+        .split_once(delimiter)
+        .filter(|_| !delimiter.is_empty())?;
+    traverse(map.get(first)?, rest, delimiter).cloned()
+}

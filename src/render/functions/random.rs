@@ -1,0 +1,150 @@
+//! `random.*` (`salt/modules/mod_random.py`).
+
+use super::{Call, Fault, Function, Outcome, Run, Scope, text_of};
+use crate::crypto::HashType;
+use crate::render::jinja::filters::mersenne::Mersenne;
+use crate::wire::Value;
+use rand::Rng;
+use rand::seq::SliceRandom;
+
+/// Python's `string.ascii_letters`, digits and the punctuation Salt adds.
+const LETTERS: &str = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
+const DIGITS: &str = "0123456789";
+const PUNCTUATION: &str = "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~";
+/// Longest text.
+const MAX_LENGTH: i64 = 100_000;
+
+pub(super) const FUNCTIONS: &[Function] = &[
+    Function {
+        name: "random.get_str",
+        params: &[
+            "length",
+            "chars",
+            "lowercase",
+            "uppercase",
+            "digits",
+            "punctuation",
+            "whitespace",
+            "printable",
+        ],
+        required: 0,
+        run: Run::Data(get_str),
+    },
+    Function {
+        name: "random.hash",
+        params: &["value", "algorithm"],
+        required: 1,
+        run: Run::Data(hash),
+    },
+    Function {
+        name: "random.rand_int",
+        params: &["start", "end", "seed"],
+        required: 0,
+        run: Run::Data(rand_int),
+    },
+    Function {
+        name: "random.seed",
+        params: &["range", "hash"],
+        required: 0,
+        run: Run::Data(seed),
+    },
+    Function {
+        name: "random.sample",
+        params: &["value", "size"],
+        required: 2,
+        run: Run::Data(sample),
+    },
+];
+
+fn get_str(_: &Scope, call: &Call) -> Outcome {
+    let length = call.int("length", 20)?;
+    if !(1..=MAX_LENGTH).contains(&length) {
+        return Err(Fault::Function(format!(
+            "length must be from 1 to {MAX_LENGTH}"
+        )));
+    }
+    let mut chars: Vec<char> = call.text("chars").chars().collect();
+    if chars.is_empty() {
+        let (lower, upper) = LETTERS.split_at(26);
+        let sets = [
+            ("lowercase", lower),
+            ("uppercase", upper),
+            ("digits", DIGITS),
+            ("punctuation", PUNCTUATION),
+        ];
+        for (name, set) in sets {
+            if call.flag(name, true) {
+                chars.extend(set.chars());
+            }
+        }
+    }
+    if chars.is_empty() {
+        return Err(Fault::Function("no characters to choose from".into()));
+    }
+    let mut rng = rand::rngs::OsRng;
+    let pick = |_| chars[rng.gen_range(0..chars.len())];
+    Ok((0..length).map(pick).collect::<String>().into())
+}
+
+fn hash(_: &Scope, call: &Call) -> Outcome {
+    let name = match call.some("algorithm") {
+        None => "sha512".to_owned(),
+        Some(_) => call.text("algorithm"),
+    };
+    match name.parse::<HashType>() {
+        Ok(hash) => Ok(hash.hex(call.text("value").as_bytes()).into()),
+        Err(_) => Err(Fault::Function(
+            "You must specify a valid algorithm.".into(),
+        )),
+    }
+}
+
+fn rand_int(_: &Scope, call: &Call) -> Outcome {
+    let (start, end) = (call.int("start", 1)?, call.int("end", 10)?);
+    if let Some(seed) = call.some("seed") {
+        return Ok((start + below(seed, end.saturating_sub(start).saturating_add(1))?).into());
+    }
+    match start <= end {
+        true => Ok(rand::rngs::OsRng.gen_range(start..=end).into()),
+        false => Err(Fault::Other(format!(
+            "empty range for randrange() ({start}, {}, 1)",
+            end.saturating_add(1)
+        ))),
+    }
+}
+
+/// A number below `range` that depends on `hash`, by default the id of the minion.
+fn seed(scope: &Scope, call: &Call) -> Outcome {
+    let own = Value::from(scope.id.as_str());
+    Ok(below(call.some("hash").unwrap_or(&own), call.int("range", 10)?)?.into())
+}
+
+/// What Python's generator gives first after this seed.
+fn below(seed: &Value, range: i64) -> Result<i64, Fault> {
+    let Value::Str(seed) = seed else {
+        return Err(Fault::Function(
+            "a seed must be text in templates of this master".into(),
+        ));
+    };
+    match u32::try_from(range) {
+        Ok(range) if range > 0 => Ok(Mersenne::from_text(seed).below(range).into()),
+        _ => Err(Fault::Other("empty range for randrange()".into())),
+    }
+}
+
+fn sample(_: &Scope, call: &Call) -> Outcome {
+    let size = usize::try_from(call.int("size", 1)?).unwrap_or(0);
+    let items = call
+        .get("value")
+        .and_then(|v| v.as_array())
+        .unwrap_or_default();
+    if size > items.len() {
+        return Err(Fault::Other(
+            "Sample larger than population or is negative".into(),
+        ));
+    }
+    let picked = items
+        .choose_multiple(&mut rand::rngs::OsRng, size)
+        .map(text_of);
+    Ok(picked.collect::<Vec<_>>().into())
+}

@@ -1,0 +1,260 @@
+//! The state of one run of a template, and what filters, tests and methods may ask of it.
+
+use super::ast::Template;
+use super::env::Inner;
+use super::error::Error;
+use super::run::{Base, Context, Frame, ModuleObject, Vars};
+use super::value::{Args, Missing, Obj, What};
+use super::{filters, methods, stack, tests};
+use std::collections::HashMap;
+use std::rc::{Rc, Weak};
+
+/// The state of one run.
+pub struct Cx {
+    pub(super) env: Rc<Inner>,
+    pub(super) autoescape: bool,
+    /// What a filter block or a block assignment has captured.
+    pub(super) captured: Option<Obj>,
+    /// Where the stack was at the beginning.
+    pub(super) stack: usize,
+    pub(super) run: Run,
+    fuel: u64,
+    depth: usize,
+}
+
+/// What templates of one run share.
+#[derive(Default)]
+pub(super) struct Run {
+    /// Names that loaded templates have made global.
+    pub(super) globals: Vars,
+    /// What is global from the beginning.
+    pub(super) base: Option<Rc<Base>>,
+    /// Loaded templates by name.
+    pub(super) templates: HashMap<Rc<str>, Rc<Template>>,
+    /// Modules by template.
+    pub(super) modules: HashMap<usize, (Rc<Template>, Rc<ModuleObject>)>,
+    /// The template that the running one extends.
+    pub(super) parent: Option<Rc<Template>>,
+    /// Scopes that hold macros, to be cleared at the end.
+    pub(super) frames: Vec<Weak<Frame>>,
+    /// All contexts of the run.
+    pub(super) contexts: Vec<Weak<Context>>,
+}
+
+impl Cx {
+    pub(super) fn new(env: Rc<Inner>) -> Cx {
+        Cx {
+            autoescape: env.options.autoescape,
+            captured: None,
+            stack: stack::here(),
+            run: Run::default(),
+            fuel: env.options.fuel,
+            depth: 0,
+            env,
+        }
+    }
+
+    /// The environment's options.
+    pub fn options(&self) -> &super::Options {
+        &self.env.options
+    }
+
+    /// Whether output is escaped here (`{% autoescape true %}`; Salt's default is no).
+    pub fn autoescape(&self) -> bool {
+        self.autoescape
+    }
+
+    /// Pays for work, in steps of about one element or a hundred octets.
+    ///
+    /// # Errors
+    /// The template has used up its steps.
+    pub fn charge(&mut self, steps: usize) -> Result<(), Error> {
+        match self.fuel.checked_sub(steps as u64) {
+            Some(rest) => self.fuel = rest,
+            None => {
+                self.fuel = 0;
+                return Err(Error::limit("the template takes too many steps"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Asks before a text of so many octets, or a list of so many elements, is made.
+    ///
+    /// # Errors
+    /// It is larger than the environment allows.
+    pub fn check_size(&mut self, size: usize) -> Result<(), Error> {
+        let limit = self.env.options.max_size;
+        if size > limit {
+            return Err(Error::limit(format!(
+                "a value of the template would be larger than {limit}"
+            )));
+        }
+        self.charge(size / 32)
+    }
+
+    /// An undefined value with its own explanation.
+    pub fn undefined(&self, hint: impl Into<String>) -> Obj {
+        self.missing(What::Hint(hint.into()))
+    }
+
+    /// The undefined value of a name.
+    pub fn undefined_name(&self, name: &str) -> Obj {
+        self.missing(What::Name(Rc::from(name)))
+    }
+
+    /// The undefined value of an attribute or an element of `owner`.
+    pub fn undefined_element(&self, owner: &Obj, key: &Obj) -> Obj {
+        self.missing(What::Element {
+            owner: owner.described(),
+            key: key.clone(),
+        })
+    }
+
+    pub(super) fn missing(&self, what: What) -> Obj {
+        Obj::Undefined(Rc::new(Missing {
+            strict: self.env.options.strict_undefined,
+            what,
+        }))
+    }
+
+    /// The elements of a value, as `list(value)` gives them.
+    ///
+    /// # Errors
+    /// It cannot be iterated.
+    pub fn iterate(&mut self, value: &Obj) -> Result<Vec<Obj>, Error> {
+        let items = match value {
+            Obj::List(list) => list.borrow().clone(),
+            Obj::Tuple(items) => items.to_vec(),
+            Obj::Dict(dict) => dict.borrow().keys().cloned().collect(),
+            Obj::Set(set) => set.borrow().iter().cloned().collect(),
+            Obj::Str(text) | Obj::Markup(text) => text.chars().map(Obj::from).collect(),
+            Obj::Bytes(bytes) => bytes.iter().map(|b| Obj::Int((*b).into())).collect(),
+            Obj::View(view) => view.items(),
+            Obj::Iter(iter) => iter.take(),
+            Obj::Range(range) => {
+                self.check_size(range.len())?;
+                range.iter().collect()
+            }
+            Obj::Undefined(missing) => {
+                missing.check()?;
+                Vec::new()
+            }
+            Obj::Native(object) => match object.clone().iter(self)? {
+                Some(items) => items,
+                None => return Err(not_iterable(value)),
+            },
+            _ => return Err(not_iterable(value)),
+        };
+        self.charge(items.len())?;
+        Ok(items)
+    }
+
+    /// `value.name`, then `value[name]`, as a template writes `value.name`.
+    ///
+    /// # Errors
+    /// An undefined `value`; whatever an object of the program answers.
+    pub fn get_attr(&mut self, value: &Obj, name: &str) -> Result<Obj, Error> {
+        super::ops::get_attr(self, value, name)
+    }
+
+    /// `value[key]`, then the attribute of that name, as a template writes `value[key]`.
+    ///
+    /// # Errors
+    /// An undefined `value`; whatever an object of the program answers.
+    pub fn get_item(&mut self, value: &Obj, key: &Obj) -> Result<Obj, Error> {
+        super::ops::get_item(self, value, key)
+    }
+
+    /// `item in container`.
+    ///
+    /// # Errors
+    /// The container cannot be searched for it.
+    pub fn contains(&mut self, container: &Obj, item: &Obj) -> Result<bool, Error> {
+        super::ops::contains(self, container, item)
+    }
+
+    /// `function(*args)`.
+    ///
+    /// # Errors
+    /// It is no function, or fails.
+    pub fn call(&mut self, function: &Obj, args: &Args) -> Result<Obj, Error> {
+        self.charge(1)?;
+        match function {
+            Obj::Native(object) => {
+                self.enter()?;
+                let result = object.clone().call(self, args);
+                self.leave();
+                result
+            }
+            Obj::Undefined(missing) => Err(missing.error()),
+            _ => Err(Error::type_error(format!(
+                "'{}' object is not callable",
+                function.type_name()
+            ))),
+        }
+    }
+
+    /// `value.name(*args)`.
+    ///
+    /// # Errors
+    /// There is no such method, or it fails.
+    pub fn call_method(&mut self, value: &Obj, name: &str, args: &Args) -> Result<Obj, Error> {
+        if let Obj::Native(object) = value {
+            self.charge(1)?;
+            self.enter()?;
+            let result = object.clone().call_method(self, name, args);
+            self.leave();
+            if let Some(result) = result? {
+                return Ok(result);
+            }
+        } else if methods::has(value, name) {
+            self.charge(1)?;
+            return methods::call(self, value, name, args);
+        }
+        let function = self.get_attr(value, name)?;
+        self.call(&function, args)
+    }
+
+    /// Applies a filter by name.
+    ///
+    /// # Errors
+    /// There is no such filter, or it fails.
+    pub fn filter(&mut self, name: &str, value: &Obj, args: &Args) -> Result<Obj, Error> {
+        let Some(filter) = filters::find(name) else {
+            return Err(Error::runtime(format!("No filter named '{name}'.")));
+        };
+        self.charge(1)?;
+        filter(self, value, args)
+    }
+
+    /// Applies a test by name.
+    ///
+    /// # Errors
+    /// There is no such test, or it fails.
+    pub fn test(&mut self, name: &str, value: &Obj, args: &Args) -> Result<bool, Error> {
+        let Some(test) = tests::find(name) else {
+            return Err(Error::runtime(format!("No test named '{name}'.")));
+        };
+        self.charge(1)?;
+        test(self, value, args)
+    }
+
+    /// One level of calls deeper.
+    pub(super) fn enter(&mut self) -> Result<(), Error> {
+        if self.depth >= self.env.options.max_depth {
+            return Err(Error::limit("the template calls itself too deeply"));
+        }
+        self.depth += 1;
+        Ok(())
+    }
+
+    /// One level of calls back.
+    pub(super) fn leave(&mut self) {
+        self.depth -= 1;
+    }
+}
+
+fn not_iterable(value: &Obj) -> Error {
+    Error::type_error(format!("'{}' object is not iterable", value.type_name()))
+}

@@ -1,0 +1,237 @@
+//! Why a template cannot be rendered, and where.
+
+use super::ast::Template;
+use std::fmt;
+use std::rc::Rc;
+
+/// Which exception stock Salt would see; it words its message after it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ErrorKind {
+    /// `jinja2.TemplateSyntaxError`, `TemplateAssertionError`.
+    Syntax,
+    /// `jinja2.UndefinedError`.
+    Undefined,
+    /// `jinja2.TemplateRuntimeError`, `FilterArgumentError`.
+    Runtime,
+    /// `jinja2.sandbox.SecurityError`.
+    Security,
+    /// `jinja2.TemplateNotFound`.
+    NotFound,
+    /// `salt.exceptions.TemplateError`, of the global function `raise`.
+    Raised,
+    /// `salt.exceptions.CommandExecutionError` or `SaltInvocationError` of an execution function.
+    Function,
+    /// `TypeError`.
+    Type,
+    /// `ValueError`.
+    Value,
+    /// `KeyError`.
+    Key,
+    /// `IndexError`.
+    Index,
+    /// `ZeroDivisionError`.
+    ZeroDivision,
+    /// `OverflowError`.
+    Overflow,
+    /// `AttributeError`.
+    Attribute,
+    /// Another exception.
+    Other,
+    /// A limit of ours: steps, depth, sizes.
+    Limit,
+}
+
+/// A place in a template.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The name of the template.
+    pub template: Rc<str>,
+    /// Line, from 1.
+    pub line: usize,
+    /// The text of the template.
+    pub source: Rc<str>,
+    /// Whether it is the template that was rendered, not one that it loaded.
+    pub root: bool,
+}
+
+/// Why a template cannot be rendered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Error(Box<Inner>);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Inner {
+    kind: ErrorKind,
+    message: String,
+    /// Where, the innermost place first.
+    places: Vec<Place>,
+}
+
+/// Places kept of one error.
+const PLACES: usize = 32;
+
+impl Error {
+    /// An error without a place yet.
+    pub fn new(kind: ErrorKind, message: impl Into<String>) -> Error {
+        Error(Box::new(Inner {
+            kind,
+            message: message.into(),
+            places: Vec::new(),
+        }))
+    }
+
+    /// `TypeError`.
+    pub fn type_error(message: impl Into<String>) -> Error {
+        Error::new(ErrorKind::Type, message)
+    }
+
+    /// `ValueError`.
+    pub fn value_error(message: impl Into<String>) -> Error {
+        Error::new(ErrorKind::Value, message)
+    }
+
+    /// `TemplateRuntimeError`.
+    pub fn runtime(message: impl Into<String>) -> Error {
+        Error::new(ErrorKind::Runtime, message)
+    }
+
+    /// `FilterArgumentError`, which is a `TemplateRuntimeError`.
+    pub fn filter_argument(message: impl Into<String>) -> Error {
+        Error::new(ErrorKind::Runtime, message)
+    }
+
+    /// A limit is reached.
+    pub fn limit(message: impl Into<String>) -> Error {
+        Error::new(ErrorKind::Limit, message)
+    }
+
+    /// A syntax error at a line.
+    pub(super) fn syntax(message: impl Into<String>, template: &Rc<str>, line: usize) -> Error {
+        Error::new(ErrorKind::Syntax, message).at(Place {
+            template: template.clone(),
+            line,
+            source: "".into(),
+            root: false,
+        })
+    }
+
+    /// Gives the source of a syntax error.
+    pub(super) fn sourced(mut self, source: &Rc<str>) -> Error {
+        for place in &mut self.0.places {
+            place.source = source.clone();
+        }
+        self
+    }
+
+    /// Adds a place in a template, further out than those it has.
+    pub(super) fn within(self, template: &Rc<Template>, line: usize) -> Error {
+        self.at(Place {
+            template: template.name.clone(),
+            line,
+            source: template.source.clone(),
+            root: false,
+        })
+    }
+
+    /// Marks the places in the template that was rendered.
+    pub(super) fn rooted(mut self, name: &str, source: &str) -> Error {
+        for place in &mut self.0.places {
+            place.root = place.template.as_ref() == name && place.source.as_ref() == source;
+        }
+        self
+    }
+
+    fn at(mut self, place: Place) -> Error {
+        if self.0.places.len() < PLACES && self.0.places.last() != Some(&place) {
+            self.0.places.push(place);
+        }
+        self
+    }
+
+    /// Which exception it is.
+    pub fn kind(&self) -> ErrorKind {
+        self.0.kind
+    }
+
+    /// What Python's `str(exception)` says.
+    pub fn message(&self) -> &str {
+        &self.0.message
+    }
+
+    /// The innermost place.
+    pub fn place(&self) -> Option<&Place> {
+        self.0.places.first()
+    }
+
+    /// All places, the innermost first.
+    pub fn places(&self) -> &[Place] {
+        &self.0.places
+    }
+
+    /// The beginning of Salt's message (`salt/utils/templates.py render_jinja_tmpl`).
+    pub fn salt_message(&self) -> String {
+        let what = match self.0.kind {
+            ErrorKind::Undefined => "Jinja variable",
+            ErrorKind::Syntax | ErrorKind::Runtime | ErrorKind::Security => "Jinja syntax error:",
+            ErrorKind::Function => "Problem running salt function in Jinja template:",
+            _ => "Jinja error:",
+        };
+        format!("{what} {}", self.0.message)
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        f.write_str(&self.0.message)?;
+        if let Some(place) = self.place() {
+            write!(f, " ({}, line {})", place.template, place.line)?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Error {}
+
+impl Error {
+    /// The whole message of the exception that Salt raises (`SaltRenderError` of
+    /// `salt/utils/templates.py`), with the lines around the place.
+    pub fn salt_text(&self) -> String {
+        let mut text = self.salt_message();
+        let Some(place) = self.place() else {
+            return text;
+        };
+        if place.root {
+            let shown = context(&place.source, place.line);
+            text += &format!("; line {}\n\n{shown}", place.line);
+        } else {
+            let shown = context(&place.source, place.line);
+            text += &format!("\n{}({}):\n{shown}", place.template, place.line);
+        }
+        text
+    }
+}
+
+/// The lines around one, which is marked (`salt/utils/stringutils.py get_context` with the marker
+/// of `salt/utils/templates.py`).
+pub fn context(source: &str, line: usize) -> String {
+    const AROUND: usize = 5;
+    const MARKER: &str = "    <======================";
+    let lines: Vec<&str> = source.lines().collect();
+    if line == 0 || line > lines.len() {
+        return source.to_owned();
+    }
+    let index = line - 1;
+    let start = index.saturating_sub(AROUND);
+    let end = (index + AROUND + 1).min(lines.len());
+    let mut shown = Vec::new();
+    if start > 0 {
+        shown.push("[...]".to_owned());
+    }
+    for (n, text) in lines[start..end].iter().enumerate() {
+        let mark = if start + n == index { MARKER } else { "" };
+        shown.push(format!("{text}{mark}"));
+    }
+    if end < lines.len() {
+        shown.push("[...]".to_owned());
+    }
+    format!("---\n{}\n---", shown.join("\n"))
+}

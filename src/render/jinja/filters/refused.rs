@@ -1,0 +1,25 @@
+//! Filters of Salt that look at the disk or the network of whoever renders.
+
+use super::super::cx::Cx;
+use super::super::error::{Error, ErrorKind};
+use super::super::value::{Args, Obj};
+use super::FilterFn;
+
+pub(super) const TABLE: &[(&str, FilterFn)] = &[
+    ("dns_check", |cx, v, a| refuse(cx, v, a, "dns_check")),
+    ("file_hashsum", |cx, v, a| refuse(cx, v, a, "file_hashsum")),
+    ("get_uid", |cx, v, a| refuse(cx, v, a, "get_uid")),
+    ("http_query", |cx, v, a| refuse(cx, v, a, "http_query")),
+    ("is_bin_file", |cx, v, a| refuse(cx, v, a, "is_bin_file")),
+    ("is_empty", |cx, v, a| refuse(cx, v, a, "is_empty")),
+    ("is_text_file", |cx, v, a| refuse(cx, v, a, "is_text_file")),
+    ("list_files", |cx, v, a| refuse(cx, v, a, "list_files")),
+    ("which", |cx, v, a| refuse(cx, v, a, "which")),
+];
+
+fn refuse(_: &mut Cx, _: &Obj, _: &Args, name: &str) -> Result<Obj, Error> {
+    Err(Error::new(
+        ErrorKind::Function,
+        format!("the filter '{name}' is not offered here"),
+    ))
+}

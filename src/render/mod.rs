@@ -1,0 +1,14 @@
+//! From sources to data: YAML, JSON and Jinja through Salt's render pipeline, and the pillar
+//! that is made with it.
+
+pub mod error;
+pub mod files;
+pub mod functions;
+pub mod jinja;
+pub mod merge;
+pub mod pillar;
+pub mod pipeline;
+pub mod state;
+pub mod template;
+
+pub use error::RenderError;

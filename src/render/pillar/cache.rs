@@ -1,0 +1,113 @@
+//! `pillar_cache`: compiled pillars kept for `pillar_cache_ttl` seconds, on disk or in the
+//! memory of a worker (`salt/pillar/__init__.py PillarCache`, `salt/utils/cache.py CacheDisk`).
+
+use crate::config::MasterConfig;
+use crate::sys::daemon::{make_dir, write_atomic};
+use crate::wire::ids::MinionId;
+use crate::wire::msgpack::{self, Profile};
+use crate::wire::{Map, Value};
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::time::{Duration, Instant, SystemTime};
+
+/// Keys of the file, as stock 3006 has them.
+const DATA: &str = "CacheDisk_data";
+const TIME: &str = "CacheDisk_cachetime";
+
+type Memory = HashMap<(MinionId, Option<String>), (Instant, Map)>;
+
+/// Compiled pillars.
+pub(super) struct Cache {
+    /// Directory of the files; without it, memory.
+    dir: Option<PathBuf>,
+    ttl: Duration,
+    memory: RefCell<Memory>,
+}
+
+impl Cache {
+    pub(super) fn new(config: &MasterConfig) -> Cache {
+        let on_disk = config.pillar_cache_backend != "memory";
+        Cache {
+            dir: on_disk.then(|| config.cachedir.join("pillar_cache")),
+            ttl: Duration::from_secs(config.pillar_cache_ttl),
+            memory: RefCell::default(),
+        }
+    }
+
+    /// The pillar of a minion in an environment, if it is not too old.
+    pub(super) fn get(&self, id: &MinionId, env: Option<&str>) -> Option<Map> {
+        if self.dir.is_none() {
+            let memory = self.memory.borrow();
+            let (at, pillar) = memory.get(&(id.clone(), env.map(str::to_owned)))?;
+            return (at.elapsed() < self.ttl).then(|| pillar.clone());
+        }
+        let envs = self.read(id)?;
+        let key = Value::from(env.map(str::to_owned));
+        let found = envs.0.into_iter().find(|(name, _)| *name == key);
+        found.and_then(|(_, pillar)| pillar.into_map())
+    }
+
+    /// Keeps a pillar. What fails is logged: the next request compiles afresh.
+    pub(super) fn put(&self, id: &MinionId, env: Option<&str>, pillar: &Map) {
+        let Some(dir) = &self.dir else {
+            let key = (id.clone(), env.map(str::to_owned));
+            let mut memory = self.memory.borrow_mut();
+            let ttl = self.ttl;
+            memory.retain(|_, (at, _)| at.elapsed() < ttl);
+            memory.insert(key, (Instant::now(), pillar.clone()));
+            return;
+        };
+        let mut envs = self.read(id).unwrap_or_default();
+        let key = Value::from(env.map(str::to_owned));
+        envs.0.retain(|(name, _)| *name != key);
+        envs.0.push((key, pillar.clone().into()));
+        let now = SystemTime::now()
+            .duration_since(SystemTime::UNIX_EPOCH)
+            .unwrap_or_default();
+        let whole = crate::map! {
+            DATA => crate::map! {id.as_str() => envs},
+            TIME => crate::map! {id.as_str() => now.as_secs_f64()},
+        };
+        let bytes = msgpack::encode_map(&whole, Profile::Local);
+        let written =
+            make_dir(dir, 0o700).and_then(|()| write_atomic(&dir.join(id.as_str()), &bytes, 0o600));
+        if let Err(e) = written {
+            log::warn!(
+                "the pillar of {id} could not be put into {}: {e}",
+                dir.display()
+            );
+        }
+    }
+
+    /// Forgets everything about a minion.
+    pub(super) fn forget(&self, id: &MinionId) {
+        self.memory.borrow_mut().retain(|(known, _), _| known != id);
+        if let Some(dir) = &self.dir {
+            // What is not there need not be removed.
+            let _ = std::fs::remove_file(dir.join(id.as_str()));
+        }
+    }
+
+    fn read(&self, id: &MinionId) -> Option<Map> {
+        let bytes = std::fs::read(self.dir.as_ref()?.join(id.as_str())).ok()?;
+        let mut whole = msgpack::decode(&bytes).ok()?.into_map()?;
+        let at = match whole.get(TIME)?.as_map()?.get(id.as_str())? {
+            Value::Float(at) => *at,
+            Value::Int(at) => *at as f64,
+            _ => return None,
+        };
+        let now = SystemTime::now()
+            .duration_since(SystemTime::UNIX_EPOCH)
+            .ok()?;
+        if now.as_secs_f64() - at > self.ttl.as_secs_f64() {
+            return None;
+        }
+        whole
+            .get_mut(DATA)?
+            .as_map()
+            .cloned()?
+            .remove(id.as_str())?
+            .into_map()
+    }
+}

@@ -1,0 +1,88 @@
+//! `cmd_yaml` and `cmd_json`: a command whose output is the pillar
+//! (`salt/pillar/cmd_yaml.py`, `cmd_json.py`).
+//!
+//! The command comes from the master's configuration. `%s` in it is the minion's id; as ids may
+//! hold characters that mean something to a shell, an id with any of them gets no such pillar.
+
+use super::super::super::pipeline::render_json;
+use super::super::Compile;
+use super::{Args, Given};
+use crate::sys::command::{Helper, Output};
+use crate::wire::{Map, Value, shlex, yaml};
+
+/// Variables that Salt sets to `C` for commands (`salt/modules/cmdmod.py _run`).
+const LOCALE: &[&str] = &[
+    "LC_CTYPE",
+    "LC_NUMERIC",
+    "LC_TIME",
+    "LC_COLLATE",
+    "LC_MONETARY",
+    "LC_MESSAGES",
+    "LC_PAPER",
+    "LC_NAME",
+    "LC_ADDRESS",
+    "LC_TELEPHONE",
+    "LC_MEASUREMENT",
+    "LC_IDENTIFICATION",
+    "LANGUAGE",
+];
+
+/// Runs in a shell; standard output is YAML.
+pub(super) fn yaml(compile: &Compile, _: &Map, args: &Args) -> Given {
+    let command = command(compile, args)?;
+    let shell = std::env::var("SHELL").ok().filter(|s| s.starts_with('/'));
+    let shell = shell.as_deref().unwrap_or("/bin/sh");
+    let output = run(compile, Helper::new([shell, "-c", command.as_str()]))?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    Ok(yaml::parse(text.trim_end()).unwrap_or_else(|e| {
+        log::error!("YAML data from '{command}' failed to parse: {e}");
+        Value::Map(Map::new())
+    }))
+}
+
+/// Runs without a shell; standard output and error together are JSON.
+pub(super) fn json(compile: &Compile, _: &Map, args: &Args) -> Given {
+    let command = command(compile, args)?;
+    let argv = shlex::split(&command)?;
+    let output = run(
+        compile,
+        Helper {
+            merge: true,
+            ..Helper::new(argv)
+        },
+    )?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    Ok(render_json(text.trim_end()).unwrap_or_else(|e| {
+        log::error!("JSON data from '{command}' failed to parse: {e}");
+        Value::Map(Map::new())
+    }))
+}
+
+fn command(compile: &Compile, args: &Args) -> Result<String, String> {
+    let command = args.text("command")?.ok_or("it needs a command")?;
+    if !command.contains("%s") {
+        return Ok(command.to_owned());
+    }
+    let id = compile.request.id.as_str();
+    let harmless = |c: char| c.is_ascii_alphanumeric() || "_.@:%+=,-".contains(c);
+    if !id.chars().all(harmless) || id.starts_with('-') {
+        return Err(format!("the id '{id}' cannot stand for %s in a command"));
+    }
+    Ok(command.replace("%s", id))
+}
+
+fn run(compile: &Compile, helper: Helper) -> Result<Output, String> {
+    let c = || Some("C".to_owned());
+    let helper = Helper {
+        env: LOCALE
+            .iter()
+            .map(|name| ((*name).to_owned(), c()))
+            .collect(),
+        ..helper
+    };
+    let output = helper.run(compile.left()).map_err(|e| e.to_string())?;
+    if output.code != 0 {
+        log::error!("{:?} ended with status {}", helper.argv, output.code);
+    }
+    Ok(output)
+}

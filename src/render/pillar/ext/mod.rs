@@ -1,0 +1,168 @@
+//! External pillars: a closed table of sources beside the files of `pillar_roots`
+//! (`Pillar.ext_pillar`, `_external_pillar_data`).
+
+mod commands;
+mod file_tree;
+mod git;
+mod nodegroups;
+
+use super::{Compile, PillarError};
+use crate::config::SaltSeries;
+use crate::wire::{Map, Value};
+
+/// What an external pillar gives: a map, or nothing worth merging.
+type Given = Result<Value, String>;
+
+/// One external pillar.
+struct Source {
+    name: &'static str,
+    /// Names of its arguments, in order.
+    args: &'static [&'static str],
+    run: fn(&Compile, &Map, &Args) -> Given,
+}
+
+const SOURCES: &[Source] = &[
+    Source {
+        name: "cmd_json",
+        args: &["command"],
+        run: commands::json,
+    },
+    Source {
+        name: "cmd_yaml",
+        args: &["command"],
+        run: commands::yaml,
+    },
+    Source {
+        name: "file_tree",
+        args: file_tree::ARGS,
+        run: file_tree::run,
+    },
+    Source {
+        name: "git",
+        args: git::ARGS,
+        run: git::run,
+    },
+    Source {
+        name: "nodegroups",
+        args: &["pillar_name"],
+        run: nodegroups::run,
+    },
+];
+
+/// The arguments of one entry, under their names.
+struct Args(Map);
+
+impl Args {
+    /// A map gives arguments by name, a list in order, anything else is the first.
+    fn read(names: &[&str], given: &Value) -> Result<Args, String> {
+        let mut args = Map::new();
+        let list = match given {
+            Value::Map(map) => {
+                for (name, value) in map.iter() {
+                    match name.as_str().filter(|name| names.contains(name)) {
+                        Some(name) => args.set(name, value.clone()),
+                        None => return Err(format!("there is no argument {name:?}")),
+                    }
+                }
+                return Ok(Args(args));
+            }
+            Value::Array(list) if names == ["*"] => {
+                args.set("*", list.clone());
+                return Ok(Args(args));
+            }
+            Value::Array(list) => list.as_slice(),
+            single => std::slice::from_ref(single),
+        };
+        if list.len() > names.len() {
+            return Err(format!(
+                "it takes {} arguments, {} are given",
+                names.len(),
+                list.len()
+            ));
+        }
+        for (name, value) in names.iter().zip(list) {
+            args.set(*name, value.clone());
+        }
+        Ok(Args(args))
+    }
+
+    fn text(&self, name: &str) -> Result<Option<&str>, String> {
+        match self.0.get(name) {
+            None | Some(Value::Nil) => Ok(None),
+            Some(Value::Str(text)) => Ok(Some(text)),
+            Some(_) => Err(format!("the argument '{name}' must be text")),
+        }
+    }
+
+    fn flag(&self, name: &str) -> bool {
+        self.0.get(name).is_some_and(Value::truthy)
+    }
+
+    fn list(&self, name: &str) -> Vec<String> {
+        self.0.get(name).map(Value::str_list).unwrap_or_default()
+    }
+}
+
+impl Compile<'_> {
+    /// Merges what the external pillars give into `pillar`.
+    pub(super) fn ext_pillar(
+        &self,
+        pillar: Map,
+        errors: &mut Vec<String>,
+    ) -> Result<Map, PillarError> {
+        const MALFORMED: &str = "The \"ext_pillar\" option is malformed";
+        let entries = match &self.settings.ext_pillar {
+            Value::Array(entries) => entries,
+            Value::Nil => return Ok(pillar),
+            _ => {
+                errors.push(MALFORMED.to_owned());
+                return Ok(pillar);
+            }
+        };
+        let mut pillar = self.merger.merge(pillar, &self.request.pillar_override);
+        for entry in entries {
+            let Value::Map(entry) = entry else {
+                errors.push(MALFORMED.to_owned());
+                // Before 3008 nothing else is left then.
+                return Ok(match self.config().salt_series {
+                    SaltSeries::S3008 => pillar,
+                    SaltSeries::S3006 | SaltSeries::S3007 => Map::new(),
+                });
+            };
+            // Of an entry with several names the last one that gives anything counts.
+            let mut given = None;
+            for (name, args) in entry.iter() {
+                let name = name.as_str().unwrap_or("?");
+                match self.external(name, args, &pillar) {
+                    Ok(data) => given = Some(data),
+                    Err(why) => errors.push(format!("Failed to load ext_pillar {name}: {why}")),
+                }
+            }
+            match given.filter(Value::truthy) {
+                Some(Value::Map(given)) => pillar = self.merger.merge(pillar, &given),
+                Some(_) => {
+                    let names: Vec<_> =
+                        entry.iter().filter_map(|(name, _)| name.as_str()).collect();
+                    errors.push(format!(
+                        "Failed to load ext_pillar {}: it did not give a dictionary",
+                        names.join(", ")
+                    ));
+                }
+                None => {}
+            }
+        }
+        Ok(pillar)
+    }
+
+    fn external(&self, name: &str, given: &Value, pillar: &Map) -> Given {
+        let Some(source) = SOURCES.iter().find(|s| s.name == name) else {
+            let known: Vec<_> = SOURCES.iter().map(|s| s.name).collect();
+            return Err(format!(
+                "it is not available on this master, which has {}",
+                known.join(", ")
+            ));
+        };
+        let args = Args::read(source.args, given)?;
+        (source.run)(self, pillar, &args)
+    }
+}

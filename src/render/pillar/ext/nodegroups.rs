@@ -1,0 +1,53 @@
+//! `nodegroups`: the names of the groups a minion is in (`salt/pillar/nodegroups.py`).
+
+use super::super::Compile;
+use super::{Args, Given};
+use crate::store::keys::KeyState;
+use crate::store::minions::Known;
+use crate::target::Target;
+use crate::wire::{Map, Value};
+use std::sync::Arc;
+
+pub(super) fn run(compile: &Compile, _: &Map, args: &Args) -> Given {
+    let name = args
+        .text("pillar_name")?
+        .filter(|n| !n.is_empty())
+        .unwrap_or("nodegroups");
+    let mut inside: Vec<Value> = Vec::new();
+    for (group, _) in compile.config().nodegroups.iter() {
+        if group.as_str().is_some_and(|group| member(compile, group)) {
+            inside.push(group.clone());
+        }
+    }
+    Ok(Value::Map(crate::map! { name => inside }))
+}
+
+/// Whether the minion is in a group, by its accepted key and the data that were last cached of
+/// it, as `CkMinions.check_minions` sees it.
+pub(super) fn member(compile: &Compile, group: &str) -> bool {
+    let groups = &compile.config().nodegroups;
+    let Some(definition) = groups.get(group) else {
+        return false;
+    };
+    let master = compile.master;
+    let id = &compile.request.id;
+    if !master
+        .keys
+        .get(KeyState::Accepted, id)
+        .is_ok_and(|key| key.is_some())
+    {
+        return false;
+    }
+    let known = Known {
+        ids: Arc::new(vec![id.clone()]),
+        cache: &master.minions,
+        caches_data: compile.config().minion_data_cache,
+    };
+    match Target::parse(definition, "compound", None) {
+        Ok(target) => !target.expected(&known, groups).minions.is_empty(),
+        Err(e) => {
+            log::error!("nodegroup '{group}': {e}");
+            false
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! What templates of a pillar see: the variables of stock Salt and `salt[...]`.
+
+use super::super::RenderError;
+use super::super::files::FileCache;
+use super::super::functions::{Salt, Scope};
+use super::super::jinja::Obj;
+use super::super::pipeline::{Pipeline, Source, Templates};
+use super::super::template::{Engine, sls_context};
+use super::{Parsed, PillarRequest, Settings};
+use crate::config::MasterConfig;
+use crate::wire::{Map, Value};
+use std::cell::RefCell;
+use std::rc::{Rc, Weak};
+use std::time::Instant;
+
+/// What a worker keeps between requests, as far as templates need it.
+pub(super) struct Shared {
+    pub config: Rc<MasterConfig>,
+    /// The options of the master.
+    pub opts: Rc<Map>,
+    pub files: Rc<FileCache>,
+    pub engine: Engine,
+    pub parsed: Parsed,
+}
+
+impl Shared {
+    pub fn new(config: &MasterConfig) -> Shared {
+        let files = Rc::new(FileCache::default());
+        Shared {
+            engine: Engine::new(config, files.clone()),
+            files,
+            parsed: Parsed::default(),
+            opts: Rc::new(config.as_map()),
+            config: Rc::new(config.clone()),
+        }
+    }
+}
+
+/// The variables of one compilation.
+pub(super) struct Variables {
+    shared: Rc<Shared>,
+    roots: Vec<(String, Vec<String>)>,
+    /// The environment of the template that runs.
+    running: RefCell<String>,
+    salt: Obj,
+    grains: Obj,
+    pillar: Obj,
+    opts: Obj,
+}
+
+impl Variables {
+    pub fn new(
+        shared: &Rc<Shared>,
+        request: &PillarRequest,
+        settings: &Settings,
+        pillar: Rc<Map>,
+        deadline: Instant,
+    ) -> Rc<Variables> {
+        let grains = Obj::from(&*request.grains);
+        let opts = options(&shared.opts, request, settings);
+        let function_opts = Rc::new(opts.clone());
+        let opts = Obj::from(opts);
+        if let Obj::Dict(dict) = &opts {
+            dict.borrow_mut().set_str("grains", grains.clone());
+        }
+        Rc::new_cyclic(|own: &Weak<Variables>| {
+            let (render, find) = (own.clone(), own.clone());
+            let scope = Scope {
+                id: request.id.clone(),
+                grains: request.grains.clone(),
+                pillar: pillar.clone(),
+                opts: function_opts,
+                config: shared.config.clone(),
+                deadline,
+                render: Rc::new(move |text, path, pipe, more| {
+                    let own = render.upgrade().ok_or("the pillar is compiled already")?;
+                    own.pipe(text, path, pipe, more).map_err(|e| e.to_string())
+                }),
+                find: Rc::new(move |name| {
+                    let own = find.upgrade()?;
+                    let env = own.running.borrow().clone();
+                    own.shared.files.find(own.roots_of(&env), name)
+                }),
+            };
+            Variables {
+                shared: shared.clone(),
+                roots: settings.roots.clone(),
+                running: RefCell::default(),
+                salt: Obj::native(Salt(Rc::new(scope))),
+                pillar: Obj::from(&*pillar),
+                grains,
+                opts,
+            }
+        })
+    }
+
+    fn roots_of(&self, env: &str) -> &[String] {
+        let found = self.roots.iter().find(|(name, _)| name == env);
+        found.map(|(_, dirs)| dirs.as_slice()).unwrap_or_default()
+    }
+
+    fn pipe(&self, text: &str, path: &str, pipe: &str, more: &Map) -> Result<Value, RenderError> {
+        let config = &self.shared.config;
+        let pipeline = Pipeline {
+            default: pipe.to_owned(),
+            blacklist: config.renderer_blacklist.clone(),
+            whitelist: config.renderer_whitelist.clone(),
+        };
+        let saltenv = self.running.borrow().clone();
+        let source = Source {
+            text,
+            path,
+            saltenv: &saltenv,
+            sls: "",
+            defaults: more,
+        };
+        pipeline.compile(&source, self)
+    }
+}
+
+impl Templates for Variables {
+    fn jinja(&self, source: &Source, text: &str) -> Result<String, RenderError> {
+        if self.shared.engine.is_plain(text) {
+            return Ok(text.to_owned());
+        }
+        let mut context = vec![
+            ("salt".to_owned(), self.salt.clone()),
+            ("grains".to_owned(), self.grains.clone()),
+            ("opts".to_owned(), self.opts.clone()),
+            ("pillar".to_owned(), self.pillar.clone()),
+            ("saltenv".to_owned(), Obj::str_from(source.saltenv)),
+            ("sls".to_owned(), Obj::str_from(source.sls)),
+            ("proxy".to_owned(), Obj::from(Map::new())),
+            ("_pillar_rend".to_owned(), Obj::Bool(true)),
+        ];
+        for (name, value) in source.defaults.iter() {
+            let Some(name) = name.as_str() else { continue };
+            context.retain(|(known, _)| known != name);
+            context.push((name.to_owned(), Obj::from(value)));
+        }
+        for (name, value) in sls_context(source.path, source.sls) {
+            if !context.iter().any(|(known, _)| *known == name) {
+                context.push((name, value));
+            }
+        }
+        let before = self.running.replace(source.saltenv.to_owned());
+        let roots = self.roots_of(source.saltenv);
+        let result = self.shared.engine.render(text, source.sls, roots, context);
+        self.running.replace(before);
+        result
+    }
+
+    fn yaml(&self, source: &Source, text: &str) -> Result<Value, RenderError> {
+        self.shared.parsed.yaml(source.path, text)
+    }
+}
+
+/// The options as `Pillar.__gen_opts` changes them; the grains follow.
+fn options(opts: &Map, request: &PillarRequest, settings: &Settings) -> Map {
+    let mut opts = opts.clone();
+    let roots: Map = settings
+        .roots
+        .iter()
+        .map(|(env, dirs)| (env.as_str(), dirs.clone()))
+        .collect();
+    opts.set("pillar_roots", roots);
+    opts.set("file_client", "local");
+    opts.set("grains", (*request.grains).clone());
+    opts.set("saltenv", settings.saltenv.clone());
+    opts.set("pillarenv", settings.pillarenv.clone());
+    opts.set("id", request.id.as_str());
+    opts.set("minion_id", request.id.as_str());
+    opts
+}

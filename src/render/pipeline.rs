@@ -1,0 +1,287 @@
+//! The render pipeline of a source file (`salt/template.py compile_template`).
+
+use super::RenderError;
+use crate::wire::{Map, Value, yaml};
+
+/// Renderers of Salt that would run code or programs of their own and are not here.
+const ABSENT: &[&str] = &[
+    "aws_kms",
+    "cheetah",
+    "dson",
+    "genshi",
+    "gpg",
+    "hjson",
+    "json5",
+    "mako",
+    "msgpack",
+    "nacl",
+    "pass",
+    "py",
+    "pydsl",
+    "pyobjects",
+    "stateconf",
+    "toml",
+    "tomlmod",
+    "wempy",
+    "yamlex",
+];
+
+/// Which renderers apply.
+#[derive(Clone, Debug)]
+pub struct Pipeline {
+    /// Option `renderer`: what applies to files without a line of their own.
+    pub default: String,
+    /// Option `renderer_blacklist`.
+    pub blacklist: Vec<String>,
+    /// Option `renderer_whitelist`.
+    pub whitelist: Vec<String>,
+}
+
+/// A source on its way to data.
+#[derive(Clone, Copy, Debug)]
+pub struct Source<'a> {
+    /// The text.
+    pub text: &'a str,
+    /// The file it came from.
+    pub path: &'a str,
+    /// Its environment.
+    pub saltenv: &'a str,
+    /// Its name as an SLS; empty for a top file.
+    pub sls: &'a str,
+    /// Further variables of templates (`defaults` of an include).
+    pub defaults: &'a Map,
+}
+
+/// Who renders templates.
+pub trait Templates {
+    /// Renders Jinja; `text` stands for the text of `source`.
+    ///
+    /// # Errors
+    /// The template is wrong, or something in it failed.
+    fn jinja(&self, source: &Source, text: &str) -> Result<String, RenderError>;
+
+    /// Reads YAML that `source` gave; whoever renders often may remember the data of a text.
+    ///
+    /// # Errors
+    /// The text is no YAML.
+    fn yaml(&self, source: &Source, text: &str) -> Result<Value, RenderError> {
+        let _ = source;
+        render_yaml(text)
+    }
+}
+
+/// What is between two renderers.
+enum Stage {
+    Text(String),
+    Data(Value),
+}
+
+impl Pipeline {
+    /// Renders a source to data. An empty source and one whose renderers are all unknown or
+    /// forbidden give an empty map. A pipe without a renderer for data gives text.
+    ///
+    /// # Errors
+    /// A renderer failed, or is one that only stock Salt has.
+    pub fn compile(
+        &self,
+        source: &Source,
+        templates: &dyn Templates,
+    ) -> Result<Value, RenderError> {
+        let nothing = || Ok(Value::Map(Map::new()));
+        if source.text.is_empty() {
+            log::debug!("Template is an empty file: {}", source.path);
+            return nothing();
+        }
+        if source.text.trim().is_empty() {
+            log::error!("Template is nothing but whitespace: {}", source.path);
+            return nothing();
+        }
+        let renderers = self.renderers(source)?;
+        if renderers.is_empty() {
+            return nothing();
+        }
+        let mut stage = None;
+        for (renderer, args) in renderers {
+            stage = Some(renderer.run(source, stage, args, templates)?);
+        }
+        Ok(match stage {
+            Some(Stage::Data(value)) => value,
+            Some(Stage::Text(text)) => Value::Str(text),
+            None => Value::Map(Map::new()),
+        })
+    }
+
+    /// The renderers of the first line, or of the option (`template_shebang`,
+    /// `check_render_pipe_str`).
+    fn renderers<'a>(
+        &'a self,
+        source: &Source<'a>,
+    ) -> Result<Vec<(Renderer, &'a str)>, RenderError> {
+        let first = source.text.lines().next().unwrap_or_default();
+        let pipe = match first.strip_prefix("#!") {
+            Some(pipe) if !pipe.starts_with('/') => pipe.trim_end(),
+            _ => self.default.as_str(),
+        };
+        let parts: Vec<&str> = match pipe {
+            "yaml_jinja" => vec!["jinja", "yaml"],
+            "json_jinja" => vec!["jinja", "json"],
+            _ => pipe.split('|').map(str::trim).collect(),
+        };
+        let mut out = Vec::new();
+        for part in parts {
+            let (name, args) = part.split_once(' ').unwrap_or((part, ""));
+            let listed = |list: &[String]| list.iter().any(|n| n == name);
+            if !self.whitelist.is_empty() && !listed(&self.whitelist) || listed(&self.blacklist) {
+                log::warn!(
+                    "The renderer \"{name}\" is disallowed by configuration and will be skipped."
+                );
+                continue;
+            }
+            match name {
+                "jinja" => out.push((Renderer::Jinja, args.trim())),
+                "yaml" => out.push((Renderer::Yaml, args.trim())),
+                "json" => out.push((Renderer::Json, args.trim())),
+                "text" => out.push((Renderer::Text, args.trim())),
+                name if ABSENT.contains(&name) => {
+                    return Err(RenderError::new(format!(
+                        "The renderer \"{name}\" is not available on this master; it renders jinja, yaml and json"
+                    )));
+                }
+                _ => {
+                    log::error!("The renderer \"{pipe}\" is not available");
+                    return Ok(Vec::new());
+                }
+            }
+        }
+        Ok(out)
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Renderer {
+    Jinja,
+    Yaml,
+    Json,
+    Text,
+}
+
+impl Renderer {
+    fn run(
+        self,
+        source: &Source,
+        input: Option<Stage>,
+        args: &str,
+        templates: &dyn Templates,
+    ) -> Result<Stage, RenderError> {
+        let text = match &input {
+            None => source.text,
+            Some(Stage::Text(text)) => text,
+            Some(Stage::Data(_)) => {
+                return Err(RenderError::new(
+                    "a renderer for text stands behind one for data",
+                ));
+            }
+        };
+        match self {
+            Renderer::Jinja if !args.is_empty() && args != "-s" => {
+                Err(RenderError::new(format!("Unknown renderer option: {args}")))
+            }
+            Renderer::Jinja => templates.jinja(source, text).map(Stage::Text),
+            Renderer::Text => Ok(Stage::Text(text.to_owned())),
+            Renderer::Yaml => templates.yaml(source, text).map(Stage::Data),
+            Renderer::Json => render_json(text).map(Stage::Data),
+        }
+    }
+}
+
+/// `salt/renderers/yaml.py`: what is empty or false gives an empty map.
+pub fn render_yaml(text: &str) -> Result<Value, RenderError> {
+    let data = yaml::parse(text).map_err(|e| {
+        let message = match e
+            .message
+            .contains("found character '\\t' that cannot start any token")
+        {
+            true => "Illegal tab character".to_owned(),
+            false => e.message,
+        };
+        RenderError::at(message, e.line, text)
+    })?;
+    match data.truthy() {
+        true => Ok(data),
+        false => Ok(Value::Map(Map::new())),
+    }
+}
+
+/// `salt/renderers/json.py`: a first line with `#!` is dropped.
+pub fn render_json(text: &str) -> Result<Value, RenderError> {
+    let text = match text.strip_prefix("#!") {
+        Some(rest) => rest.split_once('\n').map_or("", |(_, rest)| rest),
+        None => text,
+    };
+    if text.trim().is_empty() {
+        return Ok(Value::Map(Map::new()));
+    }
+    serde_json::from_str(text).map_err(|e| RenderError::new(e.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::map;
+
+    struct Upper;
+
+    impl Templates for Upper {
+        fn jinja(&self, _: &Source, text: &str) -> Result<String, RenderError> {
+            Ok(text.replace("{{x}}", "X"))
+        }
+    }
+
+    fn compile(text: &str, blacklist: &[&str]) -> Result<Value, String> {
+        let pipeline = Pipeline {
+            default: "jinja|yaml".into(),
+            blacklist: blacklist.iter().map(|s| (*s).to_owned()).collect(),
+            whitelist: Vec::new(),
+        };
+        let none = Map::new();
+        let source = Source {
+            text,
+            path: "t",
+            saltenv: "base",
+            sls: "t",
+            defaults: &none,
+        };
+        pipeline.compile(&source, &Upper).map_err(|e| e.to_string())
+    }
+
+    #[test]
+    fn pipes() {
+        let empty = || Ok(Value::Map(Map::new()));
+        assert_eq!(compile("a: {{x}}", &[]), Ok(map! {"a" => "X"}.into()));
+        assert_eq!(compile("#!yaml\na: 0x10", &[]), Ok(map! {"a" => 16}.into()));
+        assert_eq!(
+            compile("#!json\n{\"a\": 1.0}", &[]),
+            Ok(map! {"a" => 1.0}.into())
+        );
+        assert_eq!(
+            compile("#!jinja|json\n{\"a\": \"{{x}}\"}", &[]),
+            Ok(map! {"a" => "X"}.into())
+        );
+        assert_eq!(compile("#!jinja\n{{x}}", &[]), Ok("#!jinja\nX".into()));
+        assert_eq!(
+            compile("#!yaml_jinja\na: {{x}}", &[]),
+            Ok(map! {"a" => "X"}.into())
+        );
+        assert_eq!(compile("#!/bin/sh\n", &[]), empty());
+        assert_eq!(compile("", &[]), empty());
+        assert_eq!(compile(" \n", &[]), empty());
+        assert_eq!(compile("#!nonsense\na: 1", &[]), empty());
+        assert_eq!(compile("a: 1", &["yaml", "jinja"]), empty());
+        assert!(
+            compile("#!py\n", &[])
+                .unwrap_err()
+                .contains("\"py\" is not available")
+        );
+        assert_eq!(compile("- 1", &[]), Ok(Value::Array(vec![1.into()])));
+    }
+}

@@ -1,0 +1,239 @@
+//! One call: whether it is needed, how often it is tried, what its result says
+//! (`salt/state.py State.call`, `_run_check*`).
+
+use crate::wire::{Map, Value};
+use std::time::{Duration, Instant};
+
+/// The functions that states call, and the clock by which they wait.
+pub trait Functions: Sync {
+    /// Whether `module.function` exists.
+    fn has(&self, function: &str) -> bool;
+
+    /// Why a call cannot be made (a missing argument, for example).
+    fn refuse(&self, low: &Map) -> Option<String>;
+
+    /// Calls a state function: a map with `name`, `changes`, `result`, `comment`. With `test`
+    /// it only says what it would do.
+    fn call(&self, low: &Map, test: bool) -> Map;
+
+    /// Whether a condition of `onlyif`, `unless` or `check_cmd` holds: a command that succeeds,
+    /// a map with `fun` and arguments whose result is true, a boolean.
+    fn holds(&self, low: &Map, condition: &Value) -> bool;
+
+    /// Whether a path exists (`creates`).
+    fn exists(&self, path: &str) -> bool;
+
+    /// Hears of each result (`state_events`, `fire_event`).
+    fn finished(&self, _low: &Map, _result: &Map, _number: usize) {}
+
+    /// Asked before each call; `false` ends the run (`state.soft_kill`), after as long a
+    /// wait as a pause lasts.
+    fn may_go_on(&self, _low: &Map) -> bool {
+        true
+    }
+
+    /// Waits between attempts.
+    fn sleep(&self, time: Duration) {
+        std::thread::sleep(time);
+    }
+}
+
+/// Calls until the result is as wanted or the attempts are used up (`retry`); the result, and
+/// how many attempts came after the first.
+pub(super) fn attempts(functions: &dyn Functions, low: &Map, test: bool) -> (Map, i64) {
+    let mut result = timed(functions, low, test);
+    let Some(retry) = low.get("retry").map(Retry::new) else {
+        return (result, 0);
+    };
+    if test {
+        let comment = format!(
+            "{}  The state would be retried every {} seconds (with a splay of up to {} seconds) \
+             a maximum of {} times or until a result of {} is returned",
+            result.str("comment").unwrap_or_default(),
+            retry.interval,
+            retry.splay,
+            retry.attempts,
+            if retry.until { "True" } else { "False" }
+        );
+        result.set("comment", comment);
+        return (result, 0);
+    }
+    let mut said = String::new();
+    let mut attempt = 1;
+    let start = result.get("start_time").cloned();
+    let mut total = 0.0;
+    while result.get("result").and_then(Value::as_bool) != Some(retry.until)
+        && retry.attempts > attempt
+    {
+        let outcome = match result.get("result").and_then(Value::as_bool) {
+            Some(true) => "True",
+            Some(false) => "False",
+            None => "None",
+        };
+        said.push_str(&format!(
+            "Attempt {attempt}: Returned a result of \"{outcome}\", with the following comment: \"{}\"\n",
+            result.str("comment").unwrap_or_default()
+        ));
+        let pause = retry.pause();
+        total += duration_of(&result) + pause * 1000.0;
+        functions.sleep(Duration::from_secs_f64(pause));
+        result = timed(functions, low, test);
+        attempt += 1;
+    }
+    if attempt > 1 {
+        said.push_str(result.str("comment").unwrap_or_default());
+        result.set("comment", said);
+        let duration = total + duration_of(&result);
+        result.set("duration", duration);
+        result.set("start_time", start);
+    }
+    (result, attempt - 1)
+}
+
+fn duration_of(result: &Map) -> f64 {
+    match result.get("duration") {
+        Some(Value::Float(f)) => *f,
+        Some(Value::Int(i)) => *i as f64,
+        _ => 0.0,
+    }
+}
+
+struct Retry {
+    until: bool,
+    attempts: i64,
+    interval: i64,
+    splay: i64,
+}
+
+impl Retry {
+    /// `retry: True` or a map; what has the wrong type counts as not given
+    /// (`verify_retry_data`).
+    fn new(value: &Value) -> Retry {
+        let map = value.as_map();
+        let int = |key: &str, default| map.and_then(|m| m.int(key)).unwrap_or(default).max(0);
+        Retry {
+            until: map
+                .and_then(|m| m.get("until"))
+                .and_then(Value::as_bool)
+                .unwrap_or(true),
+            attempts: match value {
+                Value::Bool(false) => 0,
+                _ => int("attempts", 2),
+            },
+            interval: int("interval", 30),
+            splay: int("splay", 0),
+        }
+    }
+
+    fn pause(&self) -> f64 {
+        let splay = rand::Rng::gen_range(&mut rand::thread_rng(), 0..=self.splay);
+        self.interval.saturating_add(splay) as f64
+    }
+}
+
+/// One call with its times, and what stands in every result.
+fn timed(functions: &dyn Functions, low: &Map, test: bool) -> Map {
+    let began = Instant::now();
+    let start = time_of_day();
+    let mut result = once(functions, low, test);
+    result.set("__sls__", low.get("__sls__").cloned());
+    result.set("start_time", start);
+    // Milliseconds with the microseconds behind the point.
+    let micros = began.elapsed().as_micros() as f64;
+    result.set("duration", micros / 1000.0);
+    result.set("__id__", low.get("__id__").cloned());
+    result
+}
+
+pub(super) fn once(functions: &dyn Functions, low: &Map, test: bool) -> Map {
+    let function = format!(
+        "{}.{}",
+        low.str("state").unwrap_or_default(),
+        low.str("fun").unwrap_or_default()
+    );
+    let failed = |comment: String| {
+        crate::map! {
+            "result" => false, "name" => low.get("name").cloned(), "changes" => Map::new(),
+            "comment" => comment,
+        }
+    };
+    if !functions.has(&function) {
+        return failed(match low.str("__sls__") {
+            Some(sls) => format!(
+                "State '{function}' was not found in SLS '{sls}'\nReason: '{function}' is not available.\n"
+            ),
+            None => format!("Specified state '{function}' was not found\n"),
+        });
+    }
+    if let Some(why) = functions.refuse(low) {
+        return failed(format!("{why}\n"));
+    }
+    if let Some(skip) = condition(functions, low) {
+        return skip;
+    }
+    let mut result = functions.call(low, test);
+    if let Some(commands) = low.get("check_cmd") {
+        let good = list(commands).iter().all(|c| functions.holds(low, c));
+        let comment = if good {
+            "check_cmd determined the state succeeded"
+        } else {
+            "check_cmd determined the state failed"
+        };
+        result.set("comment", comment);
+        result.set("result", good);
+    }
+    result
+}
+
+fn list(value: &Value) -> Vec<Value> {
+    match value {
+        Value::Array(list) => list.clone(),
+        other => vec![other.clone()],
+    }
+}
+
+/// `onlyif`, `unless` and `creates`: the result if the call is not needed (`_run_check*`).
+fn condition(functions: &dyn Functions, low: &Map) -> Option<Map> {
+    let skip = |comment: &str| {
+        Some(crate::map! {
+            "name" => low.get("name").cloned(), "changes" => Map::new(), "result" => true,
+            "comment" => comment, "skip_watch" => true,
+        })
+    };
+    if let Some(only) = low.get("onlyif")
+        && !list(only).iter().all(|c| functions.holds(low, c))
+    {
+        return skip("onlyif condition is false");
+    }
+    if let Some(unless) = low.get("unless")
+        && !list(unless).is_empty()
+        && list(unless).iter().all(|c| functions.holds(low, c))
+    {
+        return skip("unless condition is true");
+    }
+    if let Some(creates) = low.get("creates") {
+        let paths = list(creates);
+        let all = paths
+            .iter()
+            .all(|p| p.as_str().is_some_and(|p| functions.exists(p)));
+        if all && !paths.is_empty() {
+            let comment = match creates {
+                Value::Str(path) => format!("{path} exists"),
+                _ => "All files in creates exist".to_owned(),
+            };
+            return skip(&comment);
+        }
+    }
+    None
+}
+
+/// The time of day as Python's `time().isoformat()` writes it.
+pub(super) fn time_of_day() -> String {
+    let now = jiff::Zoned::now().time();
+    let micros = now.subsec_nanosecond() / 1000;
+    let clock = format!("{:02}:{:02}:{:02}", now.hour(), now.minute(), now.second());
+    match micros {
+        0 => clock,
+        _ => format!("{clock}.{micros:06}"),
+    }
+}

@@ -1,0 +1,176 @@
+//! From high data to the ordered list of calls (`salt/state.py State.call_high`,
+//! `compile_high_data`, `order_chunks`).
+
+use super::graph::Graph;
+use super::{extend, internal, requisite_in, verify};
+use crate::wire::{Map, Value};
+
+/// A compiled run.
+#[derive(Clone, Debug, Default)]
+pub struct Compiled {
+    /// Calls and requisites.
+    pub graph: Graph,
+    /// Indices into the graph's calls, in order; one that a `prereq` tries stands there twice.
+    pub order: Vec<usize>,
+}
+
+impl Compiled {
+    /// The calls in their order, each once, as `state.show_low_sls` lists them.
+    pub fn low(&self) -> Vec<Map> {
+        let mut seen = vec![false; self.graph.chunks.len()];
+        let calls = self.order.iter().rev().filter(|&&at| {
+            let first = !seen[at];
+            seen[at] = true;
+            first
+        });
+        let mut calls: Vec<Map> = calls.map(|&at| self.graph.chunks[at].clone()).collect();
+        calls.reverse();
+        calls
+    }
+}
+
+/// What the compiler wants to know of its surroundings.
+#[derive(Clone, Debug, Default)]
+pub struct Rules {
+    /// `disabled_requisites`.
+    pub disabled_requisites: Vec<String>,
+    /// State modules with a `mod_watch`; in others `watch` means `require`.
+    pub watching: Vec<String>,
+    /// Written into each call, if given.
+    pub orchestration_jid: Option<String>,
+}
+
+/// Merges `extend`, the `*_in` requisites and `exclude` into `high` and checks its form.
+pub fn resolve(high: &mut Map, rules: &Rules) -> Result<(), Vec<String>> {
+    let mut errors = extend::reconcile(high, false);
+    errors.extend(verify::verify(high));
+    if !errors.is_empty() {
+        return Err(errors);
+    }
+    let errors = requisite_in::apply(high, &rules.disabled_requisites);
+    extend::exclude(high);
+    if errors.is_empty() {
+        Ok(())
+    } else {
+        Err(errors)
+    }
+}
+
+/// The calls of high data that [`resolve`] has been over.
+pub fn compile(high: &Map, rules: &Rules) -> Result<Compiled, Vec<String>> {
+    let mut graph = Graph::default();
+    for (id, body) in high.iter().filter(|(id, _)| !internal(id)) {
+        let (Some(id), Some(body)) = (id.as_str(), body.as_map()) else {
+            continue;
+        };
+        for (state, run) in body.iter().filter(|(k, _)| !internal(k)) {
+            let (Some(state), Some(run)) = (state.as_str(), run.as_array()) else {
+                continue;
+            };
+            for chunk in chunks(id, state, body, run, rules) {
+                graph.add(chunk);
+            }
+        }
+    }
+    let mut errors = Vec::new();
+    for at in 0..graph.chunks.len() {
+        watch_or_require(&mut graph.chunks[at], rules);
+        if let Err(e) = graph.require(at, &rules.disabled_requisites) {
+            errors.push(e);
+        }
+    }
+    match graph.order() {
+        Ok(order) if errors.is_empty() => Ok(Compiled { graph, order }),
+        Ok(_) => Err(errors),
+        Err(cycle) => {
+            errors.push(cycle);
+            Err(errors)
+        }
+    }
+}
+
+/// The calls of one declaration: one, or one per entry of `names`.
+fn chunks(id: &str, state: &str, body: &Map, run: &[Value], rules: &Rules) -> Vec<Map> {
+    let mut chunk = crate::map! {"state" => state, "name" => id};
+    if let Some(jid) = &rules.orchestration_jid {
+        chunk.set("__orchestration_jid__", jid.as_str());
+    }
+    for own in ["__sls__", "__env__", "__sls_included_from__"] {
+        if let Some(value) = body.get(own) {
+            chunk.set(own, value.clone());
+        }
+    }
+    chunk.set("__id__", id);
+    let mut function = None;
+    let mut names: Vec<Value> = Vec::new();
+    for arg in run {
+        match arg {
+            Value::Str(name) => function = function.or(Some(name.as_str())),
+            Value::Map(map) => {
+                for (key, value) in map.iter() {
+                    match key.as_str() {
+                        Some("names") => {
+                            for name in value.as_array().unwrap_or_default() {
+                                if !names.contains(name) {
+                                    names.push(name.clone());
+                                }
+                            }
+                        }
+                        Some("state") | None => {}
+                        Some("name") if value.as_str().is_none() => chunk.set("name", id),
+                        Some(key) => chunk.set(key, value.clone()),
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+    let Some(function) = function else {
+        return Vec::new();
+    };
+    if names.is_empty() {
+        chunk.set("fun", function);
+        return vec![chunk];
+    }
+    let mut number = 0;
+    let named = names.iter().map(|entry| {
+        number += 1;
+        let mut live = chunk.clone();
+        match entry {
+            Value::Map(map) => {
+                if let Some((name, args)) = map.iter().next() {
+                    live.set("name", name.clone());
+                    for arg in args.as_array().unwrap_or_default() {
+                        for (k, v) in arg.as_map().map(Map::iter).into_iter().flatten() {
+                            live.set(super::declare::shown(k), v.clone());
+                        }
+                    }
+                }
+            }
+            other => live.set("name", other.clone()),
+        }
+        live.set("name_order", number);
+        live.set("fun", function);
+        live
+    });
+    named.collect()
+}
+
+/// A module that cannot react to changes only waits for them (`_reconcile_watch_req`).
+fn watch_or_require(chunk: &mut Map, rules: &Rules) {
+    let watches = chunk
+        .str("state")
+        .is_some_and(|s| rules.watching.iter().any(|w| w == s));
+    if watches {
+        return;
+    }
+    for (watch, require) in [("watch", "require"), ("watch_any", "require_any")] {
+        let Some(Value::Array(more)) = chunk.remove(watch) else {
+            continue;
+        };
+        match chunk.get_mut(require) {
+            Some(Value::Array(list)) => list.extend(more),
+            _ => chunk.set(require, more),
+        }
+    }
+}

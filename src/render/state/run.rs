@@ -1,0 +1,593 @@
+//! Runs compiled calls: who waits for whom, who is skipped, what a result says
+//! (`salt/state.py State.call_chunks`, `call_chunk`, `_check_requisites`, `call`).
+//!
+//! Calls go to a [`Functions`]; those marked `parallel` run in threads of their own.
+
+pub use super::call::Functions;
+use super::call::{attempts, once, time_of_day};
+use super::compile::Compiled;
+use super::graph::flag;
+use super::{Requisite, tag};
+use crate::wire::{Map, Value};
+use std::collections::BTreeSet;
+use std::collections::HashMap;
+use std::thread::{Scope, ScopedJoinHandle};
+
+/// A state that hangs on itself through requisites ends here.
+const MAX_DEPTH: usize = 20;
+
+/// How to run.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// Say what would be done only.
+    pub test: bool,
+    /// Stop at the first failure.
+    pub failhard: bool,
+    /// Most parallel states at once; 0 is no limit (`state_max_parallel`).
+    pub max_parallel: usize,
+}
+
+/// Runs all calls and then those that listen. The results stand under their tags, in the
+/// order in which calls were made.
+pub fn run(functions: &dyn Functions, compiled: Compiled, options: &Options) -> Map {
+    std::thread::scope(|scope| {
+        let mut run = Run {
+            functions,
+            options,
+            scope,
+            compiled,
+            results: Results::default(),
+            trials: HashMap::new(),
+            started: Vec::new(),
+            number: 0,
+        };
+        let order = std::mem::take(&mut run.compiled.order);
+        if run.all(&order) {
+            run.listeners(&order);
+        }
+        run.results.list.into_iter().collect()
+    })
+}
+
+#[derive(Default)]
+struct Results {
+    list: Vec<(String, Map)>,
+    at: HashMap<String, usize>,
+}
+
+impl Results {
+    fn get(&self, tag: &str) -> Option<&Map> {
+        self.at.get(tag).map(|&at| &self.list[at].1)
+    }
+
+    fn set(&mut self, tag: String, result: Map) {
+        match self.at.get(&tag) {
+            Some(&at) => self.list[at].1 = result,
+            None => {
+                self.at.insert(tag.clone(), self.list.len());
+                self.list.push((tag, result));
+            }
+        }
+    }
+}
+
+struct Started<'s> {
+    tag: String,
+    low: Map,
+    handle: Option<ScopedJoinHandle<'s, Map>>,
+}
+
+pub(super) struct Run<'s, 'e: 's> {
+    pub(super) functions: &'e dyn Functions,
+    options: &'e Options,
+    scope: &'s Scope<'s, 'e>,
+    pub(super) compiled: Compiled,
+    results: Results,
+    /// Results of trials that a `prereq` asked for.
+    trials: HashMap<String, Map>,
+    started: Vec<Started<'s>>,
+    number: i64,
+}
+
+/// What a call's requisites say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Verdict {
+    Met,
+    /// A required call has not been made yet.
+    Unmet,
+    /// A required call runs in parallel still.
+    Pending,
+    Fail,
+    Change,
+    /// `prereq`: nothing would change.
+    NoChange,
+    Onfail,
+    Onchanges,
+    SkipRequisites,
+    SkipWatch,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Found {
+    Unmet,
+    Skip,
+    Onfail,
+    Onchanges,
+    OnchangesMet,
+    Fail,
+    Change,
+    Pre,
+    PreMet,
+    Met,
+}
+
+impl<'s, 'e> Run<'s, 'e> {
+    /// Runs the calls; `false` if a failure that stops all came.
+    pub(super) fn all(&mut self, order: &[usize]) -> bool {
+        let mut pending: Vec<usize> = Vec::new();
+        for &at in order {
+            if !self.retry_pending(&mut pending) {
+                return self.finish(false);
+            }
+            self.reconcile(None, false);
+            let name = tag(&self.compiled.graph.chunks[at]);
+            if self.results.get(&name).is_some() {
+                continue;
+            }
+            if !self.functions.may_go_on(&self.compiled.graph.chunks[at]) {
+                break;
+            }
+            match self.chunk(at, 0) {
+                Step::Pending => pending.push(at),
+                Step::Stop => return self.finish(false),
+                Step::Done if self.stops(at) => return self.finish(false),
+                Step::Done => {}
+            }
+        }
+        while !pending.is_empty() {
+            if !self.retry_pending(&mut pending) {
+                return self.finish(false);
+            }
+            if !pending.is_empty() {
+                self.wait_for_one();
+            }
+        }
+        self.finish(true)
+    }
+
+    fn finish(&mut self, good: bool) -> bool {
+        self.reconcile(None, true);
+        good
+    }
+
+    fn retry_pending(&mut self, pending: &mut Vec<usize>) -> bool {
+        for at in std::mem::take(pending) {
+            match self.chunk(at, 0) {
+                Step::Pending => pending.push(at),
+                Step::Stop => return false,
+                Step::Done if self.stops(at) => return false,
+                Step::Done => {}
+            }
+        }
+        true
+    }
+
+    /// Whether the result of a call ends the run (`check_failhard`).
+    fn stops(&self, at: usize) -> bool {
+        let low = &self.compiled.graph.chunks[at];
+        let hard = low
+            .get("failhard")
+            .map_or(self.options.failhard, Value::truthy);
+        let failed = |r: &Map| r.get("result").and_then(Value::as_bool) == Some(false);
+        hard && !self.options.test && self.results.get(&tag(low)).is_some_and(failed)
+    }
+
+    fn chunk(&mut self, at: usize, depth: usize) -> Step {
+        let low = self.compiled.graph.chunks[at].clone();
+        let name = tag(&low);
+        let trial = flag(&low, "__prereq__");
+        match self.verdict(&low) {
+            Verdict::Pending => return Step::Pending,
+            Verdict::Unmet => return self.unmet(at, &low, depth),
+            Verdict::Met => self.make(at, &low),
+            Verdict::Change if trial => self.make(at, &low),
+            Verdict::SkipWatch if trial => self.make(at, &low),
+            Verdict::Change => {
+                let result = self.changed(&low);
+                self.keep(name.clone(), result);
+            }
+            Verdict::SkipWatch => {
+                let mut result = self.call(&low);
+                add_comment(
+                    &mut result,
+                    " mod_watch was not run because requisites were skipped by another state",
+                );
+                self.keep(name.clone(), result);
+            }
+            Verdict::Fail => self.required_failed(&low, &name),
+            Verdict::NoChange => self.not_run(&low, &name, true, "No changes detected"),
+            Verdict::Onfail => self.not_run(
+                &low,
+                &name,
+                true,
+                "State was not run because onfail req did not change",
+            ),
+            Verdict::Onchanges => self.not_run(
+                &low,
+                &name,
+                true,
+                "State was not run because none of the onchanges reqs changed",
+            ),
+            Verdict::SkipRequisites => self.not_run(
+                &low,
+                &name,
+                true,
+                "State was not run because requisites were skipped by another state",
+            ),
+        }
+        if let Some(result) = self.results.get(&name) {
+            self.functions
+                .finished(&low, result, self.results.list.len());
+        }
+        Step::Done
+    }
+
+    /// Makes the call: as a trial if a `prereq` asks, which is over with that.
+    fn make(&mut self, at: usize, low: &Map) {
+        if flag(low, "__prereq__") {
+            let result = self.trial(low);
+            self.trials.insert(tag(low), result);
+            self.compiled.graph.chunks[at].set("__prereq__", false);
+            return;
+        }
+        let result = self.call(low);
+        self.keep(tag(low), result);
+    }
+
+    fn keep(&mut self, name: String, result: Map) {
+        self.results.set(name, result);
+    }
+
+    /// A watched state has changed: the function itself, then `mod_watch` if that changed nothing.
+    fn changed(&mut self, low: &Map) -> Map {
+        let result = self.call(low);
+        let idle = result.get("changes").is_none_or(|c| !c.truthy());
+        if !idle || result.get("skip_watch").is_some_and(Value::truthy) {
+            return result;
+        }
+        let mut watch = low.clone();
+        watch.set("sfun", low.get("fun").cloned());
+        watch.set("fun", "mod_watch");
+        watch.set("__reqs__", self.requisites(low));
+        self.call(&watch)
+    }
+
+    /// The calls behind each requisite, as `mod_watch` gets them.
+    fn requisites(&self, low: &Map) -> Map {
+        let graph = &self.compiled.graph;
+        let mut all = Map::new();
+        for (kind, at) in graph.dependencies(low) {
+            let call = Value::Map(graph.chunks[at].clone());
+            match all.get_mut(kind.name()) {
+                Some(Value::Array(list)) => list.push(call),
+                _ => all.set(kind.name(), vec![call]),
+            }
+        }
+        all
+    }
+
+    fn unmet(&mut self, at: usize, low: &Map, depth: usize) -> Step {
+        if depth >= MAX_DEPTH {
+            let name = tag(low);
+            self.not_run(low, &name, false, "Recursive requisite found");
+            return Step::Done;
+        }
+        for (_, needed) in self.compiled.graph.dependencies(low) {
+            let name = tag(&self.compiled.graph.chunks[needed]);
+            if self.results.get(&name).is_some() || needed == at {
+                continue;
+            }
+            match self.chunk(needed, depth + 1) {
+                Step::Done if self.stops(needed) => return Step::Stop,
+                Step::Done => {}
+                other => return other,
+            }
+        }
+        if !flag(low, "__prereq__") {
+            return self.chunk(at, depth + 1);
+        }
+        let verdict = self.verdict(low);
+        let result = if verdict == Verdict::NoChange {
+            self.skipped(low, true, "No changes detected")
+        } else {
+            let mut result = self.trial(low);
+            let idle = result.get("changes").is_none_or(|c| !c.truthy());
+            if idle && verdict == Verdict::Change {
+                result.set("changes", crate::map! {"watch" => "watch"});
+                result.set("result", Value::Nil);
+            }
+            result
+        };
+        self.trials.insert(tag(low), result);
+        self.compiled.graph.chunks[at].set("__prereq__", false);
+        Step::Done
+    }
+
+    fn required_failed(&mut self, low: &Map, name: &str) {
+        if let Some(mut result) = self.trials.get(name).cloned() {
+            // The failed state is the one that asked; what this one would have changed, it did not.
+            result.set("changes", Map::new());
+            self.stamp(low, &mut result);
+            self.keep(name.to_owned(), result);
+            return;
+        }
+        let failed: BTreeSet<String> = self
+            .compiled
+            .graph
+            .dependencies(low)
+            .into_iter()
+            .map(|(_, at)| &self.compiled.graph.chunks[at])
+            .filter(|needed| {
+                let name = tag(needed);
+                let result = self.trials.get(&name).or_else(|| self.results.get(&name));
+                result.is_some_and(|r| r.get("result").and_then(Value::as_bool) == Some(false))
+            })
+            .map(|needed| {
+                let text = |key| needed.str(key).unwrap_or_default();
+                format!("{}.{}", text("__sls__"), text("__id__"))
+            })
+            .collect();
+        let list: Vec<String> = failed.into_iter().collect();
+        let comment = format!("One or more requisite failed: {}", list.join(", "));
+        self.not_run(low, name, false, &comment);
+    }
+
+    fn not_run(&mut self, low: &Map, name: &str, result: bool, comment: &str) {
+        let skipped = self.skipped(low, result, comment);
+        if flag(low, "__prereq__") {
+            self.trials.insert(name.to_owned(), skipped.clone());
+        }
+        self.keep(name.to_owned(), skipped);
+    }
+
+    fn skipped(&mut self, low: &Map, result: bool, comment: &str) -> Map {
+        let mut skipped = crate::map! {
+            "changes" => Map::new(), "result" => result, "duration" => 0.001,
+            "start_time" => time_of_day(), "comment" => comment, "__state_ran__" => false,
+        };
+        self.stamp(low, &mut skipped);
+        skipped
+    }
+
+    fn stamp(&mut self, low: &Map, result: &mut Map) {
+        result.set("__run_num__", self.number);
+        self.number += 1;
+        for key in ["__sls__", "__id__", "name"] {
+            result.set(key, low.get(key).cloned());
+        }
+    }
+
+    /// What the requisites of a call say (`_check_requisites`).
+    fn verdict(&mut self, low: &Map) -> Verdict {
+        let needed = self.compiled.graph.dependencies(low);
+        let mut kinds: Vec<(Requisite, Vec<String>)> = Vec::new();
+        for (kind, at) in needed {
+            let name = tag(&self.compiled.graph.chunks[at]);
+            match kinds.iter_mut().find(|(k, _)| *k == kind) {
+                Some((_, names)) => names.push(name),
+                None => kinds.push((kind, vec![name])),
+            }
+        }
+        let names: Vec<&String> = kinds
+            .iter()
+            .filter(|(k, _)| *k != Requisite::Prereq)
+            .flat_map(|(_, n)| n)
+            .collect();
+        let running = !self.reconcile(Some(&names), !flag(low, "parallel"));
+        let mut found = BTreeSet::new();
+        for (kind, names) in &kinds {
+            found.extend(self.look(*kind, names));
+        }
+        let has = |f| found.contains(&f);
+        if has(Found::Unmet) {
+            Verdict::Unmet
+        } else if running {
+            Verdict::Pending
+        } else if has(Found::Fail) {
+            Verdict::Fail
+        } else if has(Found::Skip) && (has(Found::OnchangesMet) || has(Found::PreMet)) {
+            Verdict::SkipRequisites
+        } else if has(Found::Skip) && has(Found::Change) {
+            Verdict::SkipWatch
+        } else if has(Found::Pre) && !has(Found::PreMet) {
+            Verdict::NoChange
+        } else if has(Found::Pre) {
+            Verdict::Met
+        } else if has(Found::Onfail) && !has(Found::OnchangesMet) {
+            Verdict::Onfail
+        } else if has(Found::Onchanges) && !has(Found::OnchangesMet) {
+            Verdict::Onchanges
+        } else if has(Found::Change) {
+            Verdict::Change
+        } else if has(Found::Onfail) {
+            Verdict::Onfail
+        } else {
+            Verdict::Met
+        }
+    }
+
+    /// What the calls under one requisite have come to.
+    fn look(&self, kind: Requisite, names: &[String]) -> BTreeSet<Found> {
+        use Requisite::*;
+        let mut found = BTreeSet::new();
+        for name in names {
+            let result = match kind {
+                Prereq => self.trials.get(name),
+                _ => self.results.get(name),
+            };
+            let Some(result) = result else {
+                found.insert(Found::Unmet);
+                continue;
+            };
+            if flag(result, "skip_req") {
+                found.insert(Found::Skip);
+            }
+            let outcome = result.get("result").and_then(Value::as_bool);
+            let changed = flag(result, "changes");
+            found.insert(match kind {
+                Onfail | OnfailAny | OnfailAll if outcome == Some(true) => Found::Onfail,
+                Onchanges | OnchangesAny if outcome == Some(false) || !changed => Found::Onchanges,
+                Onchanges | OnchangesAny => Found::OnchangesMet,
+                Onfail | OnfailAny | OnfailAll => Found::Met,
+                _ if outcome == Some(false) => Found::Fail,
+                Watch | WatchAny if changed => Found::Change,
+                Prereq if outcome.is_none() => Found::PreMet,
+                Prereq => Found::Pre,
+                _ if result.get("__state_ran__").is_none_or(Value::truthy) => Found::Met,
+                _ => continue,
+            });
+        }
+        if matches!(
+            kind,
+            Onfail | OnfailAny | RequireAny | OnchangesAny | WatchAny
+        ) {
+            if found.contains(&Found::Met) || found.contains(&Found::Change) {
+                found.remove(&Found::Fail);
+            }
+            if found.contains(&Found::OnchangesMet) {
+                found.remove(&Found::Onchanges);
+                found.remove(&Found::Fail);
+            }
+            if found.contains(&Found::Met) {
+                found.remove(&Found::Onfail);
+            }
+        }
+        if kind == OnfailAll && found.contains(&Found::Onfail) {
+            found.remove(&Found::Met);
+        }
+        found
+    }
+
+    /// Takes in the results of parallel states that have ended, among `names` or among all;
+    /// with `wait` of all of them. Whether none is left.
+    fn reconcile(&mut self, names: Option<&[&String]>, wait: bool) -> bool {
+        let mut none_left = true;
+        let mut at = 0;
+        while at < self.started.len() {
+            let meant = names.is_none_or(|names| names.contains(&&self.started[at].tag));
+            if !meant {
+                at += 1;
+                continue;
+            }
+            self.start_queued();
+            let over = wait
+                || self.started[at]
+                    .handle
+                    .as_ref()
+                    .is_some_and(|h| h.is_finished());
+            if !over {
+                none_left = false;
+                at += 1;
+                continue;
+            }
+            if self.started[at].handle.is_none() {
+                // Queued behind others, which must end first.
+                self.wait_for_one();
+                continue;
+            }
+            self.collect(at);
+        }
+        none_left
+    }
+
+    fn collect(&mut self, at: usize) {
+        let done = self.started.remove(at);
+        let Some(handle) = done.handle else { return };
+        let number = self
+            .results
+            .get(&done.tag)
+            .and_then(|r| r.int("__run_num__"));
+        let mut result = handle.join().unwrap_or_else(|_| {
+            crate::map! {
+                "name" => done.low.get("name").cloned(), "changes" => Map::new(), "result" => false,
+                "comment" => "Parallel process failed to return",
+            }
+        });
+        result.set("__run_num__", number.unwrap_or(self.number));
+        self.keep(done.tag, result);
+        self.start_queued();
+    }
+
+    fn start_queued(&mut self) {
+        let most = match self.options.max_parallel {
+            0 => usize::MAX,
+            most => most,
+        };
+        let running = self.started.iter().filter(|s| s.handle.is_some()).count();
+        let places = most.saturating_sub(running);
+        let queued = self.started.iter_mut().filter(|s| s.handle.is_none());
+        for started in queued.take(places) {
+            let (functions, low, test) = (self.functions, started.low.clone(), self.options.test);
+            started.handle = Some(self.scope.spawn(move || attempts(functions, &low, test).0));
+        }
+    }
+
+    /// Waits for the parallel state that was started first.
+    fn wait_for_one(&mut self) {
+        self.start_queued();
+        if let Some(at) = self.started.iter().position(|s| s.handle.is_some()) {
+            self.collect(at);
+        }
+    }
+
+    /// Calls now, or in a thread if the state is parallel.
+    fn call(&mut self, low: &Map) -> Map {
+        let number = self.number;
+        self.number += 1;
+        if flag(low, "parallel") && low.str("fun") != Some("mod_watch") {
+            self.started.push(Started {
+                tag: tag(low),
+                low: low.clone(),
+                handle: None,
+            });
+            let mut result = crate::map! {
+                "name" => low.get("name").cloned(), "result" => Value::Nil, "changes" => Map::new(),
+                "comment" => "Started in a separate process",
+            };
+            result.set("__run_num__", number);
+            self.start_queued();
+            return result;
+        }
+        let (mut result, more) = attempts(self.functions, low, self.options.test);
+        // Each attempt takes a number; the last one shows.
+        self.number += more;
+        result.set("__run_num__", number + more);
+        result
+    }
+
+    fn trial(&mut self, low: &Map) -> Map {
+        once(self.functions, low, true)
+    }
+
+    pub(super) fn result(&self, tag: &str) -> Option<&Map> {
+        self.results.get(tag)
+    }
+
+    pub(super) fn add_result(&mut self, tag: String, mut result: Map) {
+        result.set("__run_num__", self.number);
+        self.number += 1;
+        self.keep(tag, result);
+    }
+}
+
+enum Step {
+    Done,
+    Pending,
+    Stop,
+}
+
+fn add_comment(result: &mut Map, more: &str) {
+    let mut comment = result.str("comment").unwrap_or_default().to_owned();
+    comment.push_str(more);
+    result.set("comment", comment);
+}

@@ -1,0 +1,272 @@
+//! The state trees of `tests/corpus/state`, beside what stock Salt made of them
+//! (`scripts/corpus-states`).
+
+use super::compile::{Rules, compile, resolve};
+use super::gather::{Rendered, Source, gather};
+use super::run::{Functions, Options, run};
+use super::*;
+use crate::wire::yaml;
+use std::path::Path;
+use std::time::Duration;
+
+/// Cases whose messages say the same in other words.
+const OTHER_WORDS: [&str; 2] = ["extend nothing", "colon too much"];
+
+struct Tree(Map);
+
+impl Tree {
+    fn file(&self, saltenv: &str, sls: &str) -> Option<(&str, bool)> {
+        let env = self.0.get(saltenv)?.as_map()?;
+        let path = sls.replace('.', "/");
+        let plain = env.str(&format!("{path}.sls")).map(|text| (text, false));
+        plain.or_else(|| {
+            env.str(&format!("{path}/init.sls"))
+                .map(|text| (text, true))
+        })
+    }
+}
+
+impl Source for Tree {
+    fn available(&self, saltenv: &str) -> Option<Vec<String>> {
+        let env = self.0.get(saltenv)?.as_map()?;
+        let files = env.iter().filter_map(|(k, _)| k.as_str());
+        let name = |file: &str| {
+            let file = file.trim_end_matches(".sls");
+            file.trim_end_matches("/init").replace('/', ".")
+        };
+        Some(files.map(name).collect())
+    }
+
+    fn render(&mut self, saltenv: &str, sls: &str) -> Result<Option<Rendered>, String> {
+        let Some((text, init)) = self.file(saltenv, sls) else {
+            return Ok(None);
+        };
+        let data = yaml::parse(text).map_err(|e| e.to_string())?;
+        Ok(Some(Rendered { data, init }))
+    }
+}
+
+/// The states of Salt's module `test`.
+struct TestStates;
+
+impl Functions for TestStates {
+    fn has(&self, function: &str) -> bool {
+        function.starts_with("test.") && function != "test.none_such"
+    }
+
+    fn refuse(&self, _: &Map) -> Option<String> {
+        None
+    }
+
+    fn call(&self, low: &Map, test: bool) -> Map {
+        let changes = || {
+            crate::map! {"testing" => crate::map! {
+                "old" => "Unchanged", "new" => "Something pretended to change",
+            }}
+        };
+        let given = |key: &str, default: bool| low.get(key).map_or(default, Value::truthy);
+        let (result, changed, text): (Value, bool, &str) = match low.str("fun").unwrap() {
+            "nop" | "succeed_without_changes" => (true.into(), false, "Success!"),
+            "fail_without_changes" if test => (
+                false.into(),
+                false,
+                "If we weren't testing, this would be a failure!",
+            ),
+            "fail_without_changes" => (false.into(), false, "Failure!"),
+            "succeed_with_changes" if test => (
+                Value::Nil,
+                true,
+                "If we weren't testing, this would be successful with changes",
+            ),
+            "succeed_with_changes" => (true.into(), true, "Success!"),
+            "fail_with_changes" if test => (
+                Value::Nil,
+                true,
+                "If we weren't testing, this would be failed with changes",
+            ),
+            "fail_with_changes" => (false.into(), true, "Failure!"),
+            "configurable_test_state" => (
+                given("result", true).into(),
+                given("changes", true),
+                low.str("comment").unwrap_or_default(),
+            ),
+            "mod_watch" => (true.into(), true, "Watch statement fired."),
+            other => panic!("{other}"),
+        };
+        crate::map! {
+            "name" => low.get("name").cloned(), "result" => result, "comment" => text,
+            "changes" => if changed { changes() } else { Map::new() },
+        }
+    }
+
+    fn holds(&self, _: &Map, condition: &Value) -> bool {
+        condition.is_str("true")
+    }
+
+    fn exists(&self, path: &str) -> bool {
+        path == "/"
+    }
+
+    fn sleep(&self, _: Duration) {}
+}
+
+fn run_case(case: &Map) -> Result<Map, Vec<String>> {
+    let files = case.get("files").and_then(Value::as_map).unwrap().clone();
+    let matches: Vec<(String, Vec<String>)> = case
+        .get("run")
+        .and_then(Value::as_map)
+        .unwrap()
+        .iter()
+        .map(|(env, list)| (env.as_str().unwrap().to_owned(), list.str_list()))
+        .collect();
+    let gathered = gather(&mut Tree(files), &matches, true);
+    let mut high = gathered.high;
+    if !gathered.errors.is_empty() {
+        return Err(gathered.errors);
+    }
+    let rules = Rules {
+        watching: vec!["test".to_owned()],
+        ..Rules::default()
+    };
+    resolve(&mut high, &rules)?;
+    let compiled = compile(&high, &rules)?;
+    let options = Options {
+        test: case.get("test").is_some_and(Value::truthy),
+        ..Options::default()
+    };
+    Ok(run(&TestStates, compiled, &options))
+}
+
+fn corpus(name: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/corpus/state");
+    std::fs::read_to_string(path.join(name)).unwrap()
+}
+
+#[test]
+fn state_trees_come_to_what_salt_makes_of_them() {
+    let cases = yaml::parse(&corpus("cases.yaml")).unwrap();
+    let expected: Value = serde_json::from_str(&corpus("expected.json")).unwrap();
+    let expected = expected.as_map().unwrap().get("cases").unwrap().clone();
+    let expected = expected.as_map().unwrap();
+    let mut wrong = Vec::new();
+    for (name, case) in cases.as_map().unwrap().iter() {
+        let name = name.as_str().unwrap();
+        let want = expected.get(name).and_then(Value::as_map).unwrap();
+        match (run_case(case.as_map().unwrap()), want.get("errors")) {
+            (Err(errors), Some(stock)) => {
+                let stock = stock.str_list();
+                let same = errors == stock
+                    || OTHER_WORDS.contains(&name) && errors.len() == stock.len()
+                    || name == "no dictionary";
+                if !same {
+                    wrong.push(format!("{name}:\n  {errors:?}\n  {stock:?}"));
+                }
+            }
+            (Ok(results), None) => compare(name, &results, want, &mut wrong),
+            (ours, _) => wrong.push(format!("{name}: {ours:?}\n  stock: {want:?}")),
+        }
+    }
+    assert!(
+        wrong.is_empty(),
+        "{} differ:\n{}",
+        wrong.len(),
+        wrong.join("\n")
+    );
+}
+
+fn compare(name: &str, results: &Map, want: &Map, wrong: &mut Vec<String>) {
+    let want = want.get("results").and_then(Value::as_map).unwrap();
+    let tags = |map: &Map| -> Vec<String> {
+        let tags = map.iter().map(|(k, _)| k.as_str().unwrap().to_owned());
+        tags.collect()
+    };
+    if tags(results) != tags(want) {
+        wrong.push(format!("{name}: {:?}\n  {:?}", tags(results), tags(want)));
+        return;
+    }
+    for (tag, stock) in want.iter() {
+        let tag = tag.as_str().unwrap();
+        let stock = stock.as_map().unwrap();
+        let ours = results.get(tag).and_then(Value::as_map).unwrap();
+        for (key, value) in stock.iter() {
+            let key = key.as_str().unwrap();
+            let watch = stock.str("comment") == Some("Watch statement fired.");
+            // What mod_watch changed is its own affair.
+            let same = ours.get(key) == Some(value) || key == "changes" && watch;
+            if !same {
+                wrong.push(format!(
+                    "{name}: {tag} {key}: {:?}, stock {value:?}",
+                    ours.get(key)
+                ));
+            }
+        }
+    }
+}
+
+#[test]
+fn parallel_states_run_at_once_and_are_waited_for() {
+    use std::sync::Barrier;
+    struct Both(Barrier);
+    impl Functions for Both {
+        fn has(&self, _: &str) -> bool {
+            true
+        }
+        fn refuse(&self, _: &Map) -> Option<String> {
+            None
+        }
+        fn call(&self, low: &Map, _: bool) -> Map {
+            // Two that wait for each other can only end if both run.
+            if low.get("parallel").is_some() {
+                self.0.wait();
+            }
+            crate::map! {"name" => low.get("name").cloned(), "result" => true, "changes" => Map::new(), "comment" => "done"}
+        }
+        fn holds(&self, _: &Map, _: &Value) -> bool {
+            true
+        }
+        fn exists(&self, _: &str) -> bool {
+            false
+        }
+    }
+    let text = "a:\n  t.x:\n    - parallel: True\nb:\n  t.x:\n    - parallel: True\n\
+                c:\n  t.x:\n    - require:\n      - t: a\n";
+    let tree = crate::map! {"base" => crate::map! {"main.sls" => text}};
+    let gathered = gather(
+        &mut Tree(tree),
+        &[("base".into(), vec!["main".into()])],
+        true,
+    );
+    let mut high = gathered.high;
+    resolve(&mut high, &Rules::default()).unwrap();
+    let compiled = compile(&high, &Rules::default()).unwrap();
+    let results = run(&Both(Barrier::new(2)), compiled, &Options::default());
+    assert_eq!(results.len(), 3);
+    for (tag, result) in results.iter() {
+        let result = result.as_map().unwrap();
+        assert_eq!(result.str("comment"), Some("done"), "{tag:?}");
+    }
+    assert!(result::good(&Value::Map(results), false));
+}
+
+#[test]
+fn a_run_is_good_if_nothing_in_it_is_false() {
+    let state = |result: Value| Value::Map(crate::map! {"result" => result});
+    let run = |result: Value| Value::Map(crate::map! {"a_|-b_|-c_|-d" => state(result)});
+    assert!(result::good(&run(true.into()), false));
+    assert!(result::good(&run(Value::Nil), false));
+    assert!(!result::good(&run(false.into()), false));
+    assert!(result::good(
+        &Value::Map(crate::map! {"m" => run(true.into())}),
+        false
+    ));
+    assert!(!result::good(
+        &Value::Map(crate::map! {"m" => run(false.into())}),
+        false
+    ));
+    assert!(!result::good(&Value::Array(vec!["an error".into()]), false));
+    assert!(!result::good(&Value::Map(Map::new()), false));
+    assert!(result::is_state_return(&run(true.into())));
+    assert!(!result::is_state_return(&Value::Map(
+        crate::map! {"a" => 1}
+    )));
+}

@@ -1,0 +1,284 @@
+//! Jinja as Salt sets it up: options, variables of an SLS, and the loader of `salt://`
+//! (`salt/utils/templates.py render_jinja_tmpl`, `salt/utils/jinja.py SaltCacheLoader`).
+
+use super::RenderError;
+use super::files::FileCache;
+use super::jinja::{Environment, ErrorKind, Loaded, Loader, Obj, Options};
+use crate::config::MasterConfig;
+use crate::wire::{Map, Value};
+use std::cell::RefCell;
+use std::rc::Rc;
+
+/// Where templates of the running render come from.
+#[derive(Clone, Debug, Default)]
+struct Place {
+    roots: Vec<String>,
+    /// Directory that relative names start from; each loaded template moves it.
+    tpldir: String,
+}
+
+/// Environments for SLS files and for all else, with the templates that they have parsed.
+pub struct Engine {
+    sls: Environment,
+    other: Environment,
+    /// What a text must hold for Jinja to change anything.
+    signs: Vec<String>,
+    place: Rc<RefCell<Place>>,
+}
+
+impl Engine {
+    /// Environments with the options of `config`, loading through `files`.
+    pub fn new(config: &MasterConfig, files: Rc<FileCache>) -> Engine {
+        let place = Rc::new(RefCell::new(Place::default()));
+        let environment = |settings: &Map| {
+            let loader = SaltLoader {
+                files: files.clone(),
+                place: place.clone(),
+            };
+            Environment::new(options(config, settings)).with_loader(Rc::new(loader))
+        };
+        let mut signs = vec!["\r".to_owned()];
+        for settings in [&config.jinja_sls_env, &config.jinja_env] {
+            let o = options(config, settings);
+            signs.extend([o.block_start, o.variable_start, o.comment_start]);
+            signs.extend(o.line_statement_prefix);
+            signs.extend(o.line_comment_prefix);
+            if o.newline_sequence != "\n" {
+                // Every line end changes.
+                signs.push(String::new());
+            }
+        }
+        signs.sort();
+        signs.dedup();
+        Engine {
+            signs,
+            sls: environment(&config.jinja_sls_env),
+            other: environment(&config.jinja_env),
+            place,
+        }
+    }
+
+    /// Whether Jinja would leave a text as it is: there is no sign of Jinja in it.
+    pub fn is_plain(&self, text: &str) -> bool {
+        !self.signs.iter().any(|sign| text.contains(sign.as_str()))
+    }
+
+    /// Renders `text`. `context` has the variables, those of [`sls_context`] among them; other
+    /// templates are loaded from `roots`.
+    ///
+    /// # Errors
+    /// In Salt's words, with the lines around the place.
+    pub fn render(
+        &self,
+        text: &str,
+        sls: &str,
+        roots: &[String],
+        context: Vec<(String, Obj)>,
+    ) -> Result<String, RenderError> {
+        let tpldir = context.iter().find(|(name, _)| name == "tpldir");
+        let place = Place {
+            roots: roots.to_vec(),
+            tpldir: tpldir
+                .and_then(|(_, v)| v.as_str())
+                .unwrap_or(".")
+                .to_owned(),
+        };
+        let environment = if sls.is_empty() {
+            &self.other
+        } else {
+            &self.sls
+        };
+        // A template may render another one.
+        let before = self.place.replace(place);
+        let result = environment.render(text, "<template>", context);
+        self.place.replace(before);
+        let mut out = result.map_err(|e| match e.kind() {
+            ErrorKind::Limit => RenderError::new(format!("Jinja error: {}", e.message())),
+            _ => RenderError::new(e.salt_text()),
+        })?;
+        if text.ends_with('\n') {
+            out.push('\n');
+        }
+        Ok(out)
+    }
+}
+
+/// Options of Jinja by their names there; unknown ones are ignored with a warning.
+fn options(config: &MasterConfig, settings: &Map) -> Options {
+    let mut o = Options {
+        strict_undefined: !config
+            .extra
+            .get("allow_undefined")
+            .is_some_and(Value::truthy),
+        ..Options::default()
+    };
+    for (name, value) in settings.iter() {
+        let name = name.as_str().unwrap_or_default().to_lowercase();
+        let text = || value.as_str().map(str::to_owned);
+        let slot = match name.as_str() {
+            "trim_blocks" => {
+                o.trim_blocks = value.truthy();
+                continue;
+            }
+            "lstrip_blocks" => {
+                o.lstrip_blocks = value.truthy();
+                continue;
+            }
+            "keep_trailing_newline" => {
+                o.keep_trailing_newline = value.truthy();
+                continue;
+            }
+            "line_statement_prefix" => {
+                o.line_statement_prefix = text();
+                continue;
+            }
+            "line_comment_prefix" => {
+                o.line_comment_prefix = text();
+                continue;
+            }
+            "block_start_string" => &mut o.block_start,
+            "block_end_string" => &mut o.block_end,
+            "variable_start_string" => &mut o.variable_start,
+            "variable_end_string" => &mut o.variable_end,
+            "comment_start_string" => &mut o.comment_start,
+            "comment_end_string" => &mut o.comment_end,
+            "newline_sequence" => &mut o.newline_sequence,
+            other => {
+                log::warn!("Jinja2 environment {other} is not recognized");
+                continue;
+            }
+        };
+        if let Some(text) = text().filter(|text| !text.is_empty()) {
+            *slot = text;
+        }
+    }
+    o.trim_blocks |= config.jinja_trim_blocks;
+    o.lstrip_blocks |= config.jinja_lstrip_blocks;
+    o
+}
+
+/// The variables that tell a template where it lies (`generate_sls_context`).
+pub fn sls_context(path: &str, sls: &str) -> Vec<(String, Obj)> {
+    let mut slspath = sls.replace('.', "/");
+    slspath.truncate(slspath.trim_end_matches('/').len());
+    let mut context: Vec<(String, Obj)> = Vec::new();
+    let mut put = |name: &str, text: &str| context.push((name.to_owned(), Obj::str_from(text)));
+    let template = if sls.is_empty() {
+        path.rsplit('/').next().unwrap_or(path)
+    } else if path.ends_with(&format!("{slspath}.sls")) {
+        &path[path.len() - slspath.len() - 4..]
+    } else if path.ends_with(&format!("{slspath}/init.sls")) {
+        &path[path.len() - slspath.len() - 9..]
+    } else {
+        let parent = sls.rsplit_once('/').map_or(".", |(dir, _)| dir);
+        put("tplpath", path);
+        put("tplfile", sls);
+        put("tpldir", parent);
+        return context;
+    };
+    let dir = template
+        .rsplit_once('/')
+        .map_or("", |(dir, _)| dir)
+        .to_owned();
+    put("tplpath", path);
+    put("tplfile", template);
+    put("tpldir", if dir.is_empty() { "." } else { &dir });
+    put("tpldot", &dir.replace('/', "."));
+    put("slspath", &dir);
+    put("slsdotpath", &dir.replace('/', "."));
+    put("slscolonpath", &dir.replace('/', ":"));
+    put("sls_path", &dir.replace('/', "_"));
+    context
+}
+
+/// Finds templates below the roots; a name that starts with `./` or `../` is relative to the
+/// template that was loaded last, and stays below the roots.
+struct SaltLoader {
+    files: Rc<FileCache>,
+    place: Rc<RefCell<Place>>,
+}
+
+impl Loader for SaltLoader {
+    fn load(&self, name: &str, _: Option<&str>) -> Result<Option<Loaded>, String> {
+        let name = name.strip_prefix("salt://").unwrap_or(name);
+        let mut place = self.place.borrow_mut();
+        let relative = matches!(name.split('/').next(), Some("." | ".."));
+        let full = match relative {
+            false => name.to_owned(),
+            true => match normal(&format!("{}/{name}", place.tpldir)) {
+                Some(full) => full,
+                None => {
+                    log::warn!(
+                        "Discarded template path \"{name}\": attempts to ascend outside of salt://"
+                    );
+                    return Ok(None);
+                }
+            },
+        };
+        let dir = match relative {
+            true => place.tpldir.clone(),
+            false => full.rsplit_once('/').map_or("", |(dir, _)| dir).to_owned(),
+        };
+        let shown = if dir.is_empty() { "." } else { &dir };
+        let globals = vec![
+            (
+                "tplfile".to_owned(),
+                Obj::str_from(if relative { name } else { &full }),
+            ),
+            ("tpldir".to_owned(), Obj::str_from(shown)),
+            ("tpldot".to_owned(), Obj::str_from(dir.replace('/', "."))),
+        ];
+        place.tpldir = shown.to_owned();
+        let found = self.files.find(&place.roots, &full);
+        Ok(found.map(|file| Loaded {
+            source: file.text.to_string(),
+            name: file.path.to_string_lossy().into_owned(),
+            globals,
+        }))
+    }
+}
+
+/// A path without `.` and `..`; `None` if it leads out.
+fn normal(path: &str) -> Option<String> {
+    let mut parts: Vec<&str> = Vec::new();
+    for part in path.split('/') {
+        match part {
+            "" | "." => {}
+            ".." => {
+                parts.pop()?;
+            }
+            part => parts.push(part),
+        }
+    }
+    Some(parts.join("/"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn where_an_sls_lies() {
+        let show = |path, sls| {
+            let context = sls_context(path, sls);
+            let texts = context
+                .iter()
+                .map(|(n, v)| format!("{n}={}", v.as_str().unwrap_or("?")));
+            texts.collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(
+            show("/r/a/b.sls", "a.b"),
+            "tplpath=/r/a/b.sls tplfile=a/b.sls tpldir=a tpldot=a slspath=a slsdotpath=a slscolonpath=a sls_path=a"
+        );
+        assert_eq!(
+            show("/r/a/b/init.sls", "a.b"),
+            "tplpath=/r/a/b/init.sls tplfile=a/b/init.sls tpldir=a/b tpldot=a.b slspath=a/b slsdotpath=a.b slscolonpath=a:b sls_path=a_b"
+        );
+        assert_eq!(
+            show("/r/top.sls", ""),
+            "tplpath=/r/top.sls tplfile=top.sls tpldir=. tpldot= slspath= slsdotpath= slscolonpath= sls_path="
+        );
+        assert_eq!(normal("a/../b/./c"), Some("b/c".into()));
+        assert_eq!(normal("./../b"), None);
+    }
+}

@@ -1,0 +1,138 @@
+//! The schedule: which jobs are due when (`salt/utils/schedule.py`).
+//!
+//! Pure: time comes in, jobs come out. Times are those of the host's clock without a zone, as
+//! administrators write them.
+
+mod moment;
+mod spec;
+
+#[cfg(test)]
+mod tests;
+
+pub use moment::{Moment, parse_time};
+pub use spec::{Spec, Trigger};
+
+use crate::wire::Map;
+use jiff::civil::DateTime;
+use jiff::{SignedDuration, ToSpan};
+use rand::Rng;
+
+/// A moment that passed longer ago than this (the host slept, say) is not made up for, unless
+/// it is an interval.
+const LATE: i64 = 60;
+
+/// Jobs with their next times.
+#[derive(Debug, Default)]
+pub struct Schedule {
+    entries: Vec<Entry>,
+    enabled: bool,
+}
+
+#[derive(Debug)]
+struct Entry {
+    spec: Spec,
+    /// When it is due, before splay.
+    next: Option<DateTime>,
+    /// When it runs, splay added.
+    fire: Option<DateTime>,
+    started: bool,
+}
+
+impl Schedule {
+    /// From the option or pillar key `schedule`, with what is wrong with jobs that are left out.
+    pub fn new(option: &Map) -> (Schedule, Vec<String>) {
+        let mut errors = Vec::new();
+        let mut entries = Vec::new();
+        for (name, data) in option.iter() {
+            let Some(name) = name.as_str().filter(|n| *n != "enabled") else {
+                continue;
+            };
+            match data.as_map().map(|data| Spec::parse(name, data)) {
+                Some(Ok(spec)) => entries.push(Entry {
+                    spec,
+                    next: None,
+                    fire: None,
+                    started: false,
+                }),
+                Some(Err(why)) => {
+                    errors.push(format!("the scheduled job {name} is left out: {why}"))
+                }
+                None => errors.push(format!(
+                    "the scheduled job {name} is left out: it is no map"
+                )),
+            }
+        }
+        let enabled = option.get("enabled").is_none_or(|v| v.truthy());
+        (Schedule { entries, enabled }, errors)
+    }
+
+    /// The jobs.
+    pub fn specs(&self) -> impl Iterator<Item = &Spec> {
+        self.entries.iter().map(|e| &e.spec)
+    }
+
+    /// Jobs that are to run now; each is planned anew. To be asked about once a second.
+    pub fn due(&mut self, now: DateTime) -> Vec<Spec> {
+        if !self.enabled {
+            return Vec::new();
+        }
+        let due = self.entries.iter_mut().filter_map(|entry| entry.due(now));
+        due.collect()
+    }
+}
+
+impl Entry {
+    fn due(&mut self, now: DateTime) -> Option<Spec> {
+        if !self.started {
+            self.started = true;
+            self.plan(now);
+            if self.spec.run_on_start && self.allowed(now) {
+                return Some(self.spec.clone());
+            }
+        }
+        let fire = self.fire?;
+        if fire > now {
+            return None;
+        }
+        let late = now.duration_since(fire).as_secs() > LATE;
+        self.plan(now);
+        let interval = matches!(self.spec.trigger, Trigger::Every(_));
+        ((interval || !late) && self.allowed(now)).then(|| self.spec.clone())
+    }
+
+    /// Sets the next time after `now`.
+    fn plan(&mut self, now: DateTime) {
+        self.next = match &self.spec.trigger {
+            Trigger::Every(seconds) => {
+                let last = self.next.filter(|_| self.fire.is_some());
+                let step = SignedDuration::from_secs(*seconds);
+                let from = last.unwrap_or(now).saturating_add(step);
+                // What was missed while the host slept is run once, not many times.
+                Some(if from > now {
+                    from
+                } else {
+                    now.saturating_add(step)
+                })
+            }
+            Trigger::Once(at) => (*at > now).then_some(*at),
+            Trigger::When(moments) => moments.iter().filter_map(|m| m.after(now)).min(),
+            Trigger::Cron(cron) => moment::next_cron(cron, now),
+        };
+        self.fire = self.next.map(|next| match self.spec.splay {
+            Some((least, most)) => {
+                let splay = rand::thread_rng().gen_range(least..=most);
+                next.saturating_add(splay.seconds())
+            }
+            None => next,
+        });
+    }
+
+    fn allowed(&self, now: DateTime) -> bool {
+        let spec = &self.spec;
+        spec.enabled
+            && spec.after.is_none_or(|after| now >= after)
+            && spec.until.is_none_or(|until| now <= until)
+            && spec.range.as_ref().is_none_or(|range| range.holds(now))
+            && spec.skip.as_ref().is_none_or(|range| !range.holds(now))
+    }
+}

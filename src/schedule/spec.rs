@@ -1,0 +1,233 @@
+//! One scheduled job as it is written.
+
+use super::moment::Moment;
+use crate::wire::{Map, Value};
+use jiff::civil::DateTime;
+
+/// When a job runs.
+#[derive(Clone, Debug)]
+pub enum Trigger {
+    /// Every so many seconds.
+    Every(i64),
+    /// At one of these.
+    When(Vec<Moment>),
+    /// At one time.
+    Once(DateTime),
+    /// As cron would.
+    Cron(Box<cronexpr::Crontab>),
+}
+
+/// A span between two moments.
+#[derive(Clone, Debug)]
+pub struct Range {
+    start: Moment,
+    end: Moment,
+    invert: bool,
+}
+
+impl Range {
+    /// Whether `now` lies within, or with `invert` outside.
+    pub fn holds(&self, now: DateTime) -> bool {
+        let (start, end) = (self.start.on(now), self.end.on(now));
+        if self.invert {
+            now <= start || now >= end
+        } else {
+            start <= now && now <= end
+        }
+    }
+}
+
+/// A scheduled job.
+#[derive(Clone, Debug)]
+pub struct Spec {
+    /// Its name.
+    pub name: String,
+    /// The function.
+    pub function: String,
+    /// Positional arguments.
+    pub args: Vec<Value>,
+    /// Keyword arguments.
+    pub kwargs: Map,
+    /// When it runs.
+    pub trigger: Trigger,
+    /// Seconds that are added by chance, from and to.
+    pub splay: Option<(i64, i64)>,
+    /// Runs only then.
+    pub range: Option<Range>,
+    /// Does not run then.
+    pub skip: Option<Range>,
+    /// Does not run before.
+    pub after: Option<DateTime>,
+    /// Does not run after.
+    pub until: Option<DateTime>,
+    /// Runs at the start as well.
+    pub run_on_start: bool,
+    /// Whether it runs at all.
+    pub enabled: bool,
+    /// How many of it may run at once; `None` is any number.
+    pub maxrunning: Option<i64>,
+    /// Whether the result is kept in the master's job cache.
+    pub return_job: bool,
+    /// Returners that get the result.
+    pub returner: Vec<String>,
+    /// Goes into the return as it is.
+    pub metadata: Option<Value>,
+}
+
+impl Spec {
+    /// Reads a job.
+    ///
+    /// # Errors
+    /// What is wrong, for the administrator.
+    pub fn parse(name: &str, data: &Map) -> Result<Spec, String> {
+        let function = data
+            .str("function")
+            .or_else(|| data.str("func"))
+            .ok_or("it names no `function`")?;
+        let flag = |key: &str, default| data.get(key).map_or(default, Value::truthy);
+        let at = |key: &str| match data.get(key) {
+            None => Ok(None),
+            Some(value) => moment(value).map(|m| match m {
+                Moment::At(at) => Some(at),
+                _ => None,
+            }),
+        };
+        Ok(Spec {
+            name: name.to_owned(),
+            function: function.to_owned(),
+            args: match data.get("args") {
+                None | Some(Value::Nil) => Vec::new(),
+                Some(Value::Array(list)) => list.clone(),
+                Some(one) => vec![one.clone()],
+            },
+            kwargs: match data.get("kwargs") {
+                None | Some(Value::Nil) => Map::new(),
+                Some(Value::Map(map)) => map.clone(),
+                Some(_) => return Err("`kwargs` is a map".to_owned()),
+            },
+            trigger: trigger(data)?,
+            splay: splay(data.get("splay"))?,
+            range: range(data.get("range"))?,
+            skip: range(data.get("skip_during_range"))?,
+            after: at("after")?,
+            until: at("until")?,
+            run_on_start: flag("run_on_start", false),
+            enabled: flag("enabled", true),
+            maxrunning: match data.get("maxrunning") {
+                None => Some(1),
+                Some(value) => value.as_int(),
+            },
+            return_job: flag("return_job", true),
+            returner: match data.get("returner") {
+                Some(Value::Str(one)) => one.split(',').map(|r| r.trim().to_owned()).collect(),
+                Some(list) => list.str_list(),
+                None => Vec::new(),
+            },
+            metadata: data.get("metadata").cloned(),
+        })
+    }
+}
+
+fn trigger(data: &Map) -> Result<Trigger, String> {
+    let mut found = Vec::new();
+    let units = [
+        ("seconds", 1),
+        ("minutes", 60),
+        ("hours", 3600),
+        ("days", 86_400),
+    ];
+    if units.iter().any(|(unit, _)| data.contains(unit)) {
+        let mut total: i64 = 0;
+        for (unit, seconds) in units {
+            let count = match data.get(unit) {
+                None => 0,
+                Some(Value::Int(n)) => *n,
+                Some(Value::Str(text)) => text
+                    .parse()
+                    .map_err(|_| format!("`{unit}` is a whole number, not {text:?}"))?,
+                Some(_) => return Err(format!("`{unit}` is a whole number")),
+            };
+            total = total.saturating_add(count.saturating_mul(seconds));
+        }
+        if total <= 0 {
+            return Err("an interval is longer than nothing".to_owned());
+        }
+        found.push(Trigger::Every(total));
+    }
+    if let Some(when) = data.get("when") {
+        let list = match when {
+            Value::Array(list) => list.clone(),
+            one => vec![one.clone()],
+        };
+        let moments: Result<Vec<Moment>, String> = list.iter().map(moment).collect();
+        found.push(Trigger::When(moments?));
+    }
+    if let Some(once) = data.get("once") {
+        match moment(once)? {
+            Moment::At(at) => found.push(Trigger::Once(at)),
+            _ => return Err("`once` is a date with a time".to_owned()),
+        }
+    }
+    if let Some(cron) = data.get("cron") {
+        let text = cron
+            .as_str()
+            .ok_or("`cron` is a text such as `*/15 * * * *`")?;
+        let expression = format!("{} UTC", text.trim());
+        let cron =
+            cronexpr::parse_crontab(&expression).map_err(|e| format!("`cron: {text}`: {e}"))?;
+        found.push(Trigger::Cron(Box::new(cron)));
+    }
+    let count = found.len();
+    match found.pop() {
+        Some(trigger) if count == 1 => Ok(trigger),
+        Some(_) => Err(
+            "several of seconds/minutes/hours/days, when, once and cron are given; one is enough"
+                .to_owned(),
+        ),
+        None => Err(
+            "it says not when: give seconds, minutes, hours, days, when, once or cron".to_owned(),
+        ),
+    }
+}
+
+fn moment(value: &Value) -> Result<Moment, String> {
+    match value {
+        Value::Str(text) => Moment::parse(text),
+        _ => Err("a time is a text; quote it".to_owned()),
+    }
+}
+
+/// `30` is from 1 to 30 seconds, a map gives both ends.
+fn splay(value: Option<&Value>) -> Result<Option<(i64, i64)>, String> {
+    let ends = match value {
+        None | Some(Value::Nil) => return Ok(None),
+        Some(Value::Int(most)) => (1, *most),
+        Some(Value::Map(map)) => match (map.int("start"), map.int("end")) {
+            (Some(start), Some(end)) => (start, end),
+            _ => return Err("`splay` has `start` and `end` in seconds".to_owned()),
+        },
+        Some(_) => return Err("`splay` is a number of seconds or `start` and `end`".to_owned()),
+    };
+    match ends {
+        (least, most) if 0 <= least && least <= most => Ok(Some(ends)),
+        _ => Err("`splay` must not end before it starts".to_owned()),
+    }
+}
+
+fn range(value: Option<&Value>) -> Result<Option<Range>, String> {
+    let map = match value {
+        None | Some(Value::Nil) => return Ok(None),
+        Some(Value::Map(map)) => map,
+        Some(_) => return Err("a range has `start` and `end`".to_owned()),
+    };
+    let end = |key: &str| {
+        map.get(key)
+            .ok_or(format!("a range needs `{key}`"))
+            .and_then(moment)
+    };
+    Ok(Some(Range {
+        start: end("start")?,
+        end: end("end")?,
+        invert: map.get("invert").is_some_and(Value::truthy),
+    }))
+}

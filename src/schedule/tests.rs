@@ -1,0 +1,134 @@
+use super::*;
+use crate::wire::yaml;
+use jiff::civil::{Weekday, date, time};
+
+fn schedule(text: &str) -> Schedule {
+    let (schedule, errors) = Schedule::new(&yaml::parse(text).unwrap().into_map().unwrap());
+    assert!(errors.is_empty(), "{errors:?}");
+    schedule
+}
+
+/// Seconds from the start at which `name` ran.
+fn runs(schedule: &mut Schedule, start: DateTime, seconds: i64) -> Vec<i64> {
+    let mut ran = Vec::new();
+    for at in 0..seconds {
+        ran.extend(
+            schedule
+                .due(start.saturating_add(at.seconds()))
+                .iter()
+                .map(|_| at),
+        );
+    }
+    ran
+}
+
+#[test]
+fn intervals_begin_after_one_interval() {
+    let start = date(2026, 11, 21).at(12, 0, 0, 0);
+    let mut plain = schedule("a: {function: f, seconds: 10}");
+    assert_eq!(runs(&mut plain, start, 35), [10, 20, 30]);
+    let mut at_once = schedule("a: {function: f, minutes: 1, run_on_start: true}");
+    assert_eq!(runs(&mut at_once, start, 121), [0, 60, 120]);
+    let mut off = schedule("a: {function: f, seconds: 1, enabled: false}");
+    assert!(runs(&mut off, start, 5).is_empty());
+    let mut all_off = schedule("enabled: false\na: {function: f, seconds: 1}");
+    assert!(runs(&mut all_off, start, 5).is_empty());
+}
+
+#[test]
+fn a_host_that_slept_runs_an_interval_once() {
+    let start = date(2026, 11, 21).at(12, 0, 0, 0);
+    let mut plain = schedule("a: {function: f, seconds: 10}");
+    plain.due(start);
+    assert_eq!(plain.due(start.saturating_add(1000.seconds())).len(), 1);
+    assert_eq!(plain.due(start.saturating_add(1001.seconds())).len(), 0);
+    let mut daily = schedule("a: {function: f, when: '12:01'}");
+    daily.due(start);
+    assert_eq!(
+        daily.due(start.saturating_add(1000.seconds())).len(),
+        0,
+        "too late"
+    );
+}
+
+#[test]
+fn times_of_day_and_of_the_week() {
+    // A Saturday.
+    let start = date(2026, 11, 21).at(16, 59, 50, 0);
+    let mut daily = schedule("a: {function: f, when: ['5:00pm', 'Saturday 17:00:05']}");
+    assert_eq!(runs(&mut daily, start, 30), [10, 15]);
+    let monday = Moment::parse("Monday 5:00pm").unwrap();
+    assert_eq!(monday, Moment::Weekly(Weekday::Monday, time(17, 0, 0, 0)));
+    assert_eq!(
+        monday.after(start),
+        Some(date(2026, 11, 23).at(17, 0, 0, 0))
+    );
+}
+
+#[test]
+fn ways_to_write_a_moment() {
+    let at = Moment::At(date(2026, 11, 21).at(17, 0, 0, 0));
+    for text in [
+        "2026-11-21 17:00",
+        "2026-11-21T17:00:00",
+        "11/21/2026 5:00pm",
+        "Nov 21, 2026 5:00 PM",
+        "21 November 2026 17:00",
+    ] {
+        assert_eq!(Moment::parse(text).unwrap(), at, "{text}");
+    }
+    assert_eq!(parse_time("12am"), Some(time(0, 0, 0, 0)));
+    assert_eq!(parse_time("12:30pm"), Some(time(12, 30, 0, 0)));
+    for bad in ["", "25:00", "13pm", "someday", "2026-13-01 10:00", "5"] {
+        assert!(Moment::parse(bad).is_err(), "{bad}");
+    }
+}
+
+#[test]
+fn cron_and_once() {
+    let start = date(2026, 11, 21).at(12, 14, 50, 0);
+    let mut cron = schedule("a: {function: f, cron: '*/15 * * * *'}");
+    assert_eq!(runs(&mut cron, start, 1000), [10, 910]);
+    let mut once = schedule("a: {function: f, once: '2026-11-21T12:15:00'}");
+    assert_eq!(runs(&mut once, start, 100), [10]);
+}
+
+#[test]
+fn ranges_and_ends() {
+    let start = date(2026, 11, 21).at(12, 0, 0, 0);
+    let text = |more: &str| format!("a: {{function: f, seconds: 10, {more}}}");
+    let mut within = schedule(&text("range: {start: '12:00:15', end: '12:00:35'}"));
+    assert_eq!(runs(&mut within, start, 60), [20, 30]);
+    let mut outside = schedule(&text(
+        "range: {start: '12:00:15', end: '12:00:35', invert: true}",
+    ));
+    assert_eq!(runs(&mut outside, start, 60), [10, 40, 50]);
+    let mut skipped = schedule(&text(
+        "skip_during_range: {start: '12:00:15', end: '12:00:35'}",
+    ));
+    assert_eq!(runs(&mut skipped, start, 60), [10, 40, 50]);
+    let mut until = schedule(&text("until: '2026-11-21T12:00:25'"));
+    assert_eq!(runs(&mut until, start, 60), [10, 20]);
+    let mut after = schedule(&text("after: '2026-11-21T12:00:25'"));
+    assert_eq!(runs(&mut after, start, 60), [30, 40, 50]);
+}
+
+#[test]
+fn splay_adds_a_little() {
+    let start = date(2026, 11, 21).at(12, 0, 0, 0);
+    let mut splayed = schedule("a: {function: f, seconds: 60, splay: {start: 5, end: 9}}");
+    for (n, at) in runs(&mut splayed, start, 600).into_iter().enumerate() {
+        let due = 60 * (n as i64 + 1);
+        assert!((due + 5..=due + 9).contains(&at), "{at} for {due}");
+    }
+}
+
+#[test]
+fn wrong_jobs_are_named_and_left_out() {
+    let text = "good: {function: f, seconds: 1}\nno_time: {function: f}\nno_function: {seconds: 1}\n\
+                both: {function: f, seconds: 1, when: '5pm'}\nzero: {function: f, seconds: 0}\n\
+                text: nonsense\ncron: {function: f, cron: 'x'}\n";
+    let (schedule, errors) = Schedule::new(&yaml::parse(text).unwrap().into_map().unwrap());
+    assert_eq!(schedule.specs().count(), 1);
+    assert_eq!(errors.len(), 6, "{errors:?}");
+}

@@ -1,0 +1,181 @@
+//! The audit log: who asked for what, and what was decided.
+//!
+//! One line of JSON per decision, appended with a single write to a file of mode 0600. The file
+//! is opened anew for each line, so that it may be renamed at any time.
+
+use crate::wire::{Map, Value};
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+/// Longest text of one field; the rest is cut off.
+const LONGEST: usize = 512;
+/// Most names of one list.
+const MOST: usize = 64;
+
+/// The audit log of one master; with no path nothing is kept.
+#[derive(Clone, Debug)]
+pub struct AuditLog {
+    path: Option<PathBuf>,
+}
+
+/// One decision.
+#[derive(Clone, Debug, Default)]
+pub struct Decision<'a> {
+    /// `publish`, `runner`, `wheel`, `token`, `key`.
+    pub what: &'a str,
+    /// The user, as far as it is known.
+    pub user: &'a str,
+    /// How he proved it: `key`, `token`, `eauth:pam`, `account` (the tool ran as this account).
+    pub method: &'a str,
+    /// Address of the peer, where there is one.
+    pub from: &'a str,
+    /// Target of a job.
+    pub target: Option<&'a Value>,
+    /// Function, or several.
+    pub function: Option<&'a Value>,
+    /// Names of keyword arguments and the number of positional ones; never their values.
+    pub arguments: Option<String>,
+    /// Jid.
+    pub jid: &'a str,
+    /// Whether it was allowed.
+    pub allowed: bool,
+    /// Why.
+    pub reason: &'a str,
+}
+
+impl AuditLog {
+    /// The log at this path; an empty path keeps none.
+    pub fn new(path: &Path) -> AuditLog {
+        let path = (!path.as_os_str().is_empty()).then(|| path.to_owned());
+        AuditLog { path }
+    }
+
+    /// Writes one decision. What cannot be written is said in the ordinary log: the work of the
+    /// master does not stop for a full disk.
+    pub fn write(&self, decision: &Decision) {
+        let Some(path) = &self.path else { return };
+        if let Err(e) = append(path, &line(decision)) {
+            log::error!("the audit log {}: {e}", path.display());
+        }
+    }
+}
+
+fn line(decision: &Decision) -> String {
+    let mut map = Map::new();
+    let now = jiff::Timestamp::now();
+    map.set("time", format!("{now:.6}"));
+    for (key, text) in [
+        ("what", decision.what),
+        ("user", decision.user),
+        ("method", decision.method),
+        ("from", decision.from),
+    ] {
+        if !text.is_empty() {
+            map.set(key, cut(text));
+        }
+    }
+    for (key, value) in [("target", decision.target), ("function", decision.function)] {
+        if let Some(value) = value {
+            map.set(key, shown(value));
+        }
+    }
+    if let Some(arguments) = &decision.arguments {
+        map.set("arguments", cut(arguments));
+    }
+    if !decision.jid.is_empty() {
+        map.set("jid", cut(decision.jid));
+    }
+    map.set(
+        "verdict",
+        if decision.allowed {
+            "allowed"
+        } else {
+            "refused"
+        },
+    );
+    if !decision.reason.is_empty() {
+        map.set("reason", cut(decision.reason));
+    }
+    serde_json::to_string(&map).unwrap_or_default() + "\n"
+}
+
+fn cut(text: &str) -> String {
+    text.chars().take(LONGEST).collect()
+}
+
+fn shown(value: &Value) -> Value {
+    match value {
+        Value::Str(text) => cut(text).into(),
+        Value::Array(items) => {
+            let names = items.iter().take(MOST);
+            Value::Array(names.map(|item| shown_name(item).into()).collect())
+        }
+        other => shown_name(other).into(),
+    }
+}
+
+fn shown_name(value: &Value) -> String {
+    match value {
+        Value::Str(text) => cut(text),
+        other => cut(&serde_json::to_string(other).unwrap_or_default()),
+    }
+}
+
+fn append(path: &Path, line: &str) -> io::Result<()> {
+    let mut options = std::fs::OpenOptions::new();
+    options.append(true).create(true).mode(0o600);
+    options.custom_flags(nix::libc::O_NOFOLLOW | nix::libc::O_NONBLOCK);
+    let mut file = match options.open(path) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => {
+            if let Some(dir) = path.parent() {
+                crate::sys::daemon::make_dir(dir, 0o755)?;
+            }
+            options.open(path)?
+        }
+        other => other?,
+    };
+    let written = file.write(line.as_bytes())?;
+    if written < line.len() {
+        return Err(io::Error::other("only a part of a line could be written"));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn one_line_each_and_rotation() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("log/audit");
+        let log = AuditLog::new(&path);
+        let (target, function) = ("web*\n".into(), "test.ping".into());
+        let decision = Decision {
+            what: "publish",
+            user: "fr\"ed\n",
+            target: Some(&target),
+            function: Some(&function),
+            allowed: true,
+            ..Decision::default()
+        };
+        log.write(&decision);
+        log.write(&decision);
+        assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+        std::fs::rename(&path, dir.path().join("old")).unwrap();
+        log.write(&Decision::default());
+        let old = std::fs::read_to_string(dir.path().join("old")).unwrap();
+        let lines: Vec<serde_json::Value> = old
+            .lines()
+            .map(|l| serde_json::from_str(l).unwrap())
+            .collect();
+        assert_eq!(lines.len(), 2);
+        assert_eq!(lines[0]["user"], "fr\"ed\n");
+        assert_eq!(lines[0]["verdict"], "allowed");
+        let new = std::fs::read_to_string(&path).unwrap();
+        assert!(new.contains("\"verdict\":\"refused\"") && new.lines().count() == 1);
+        AuditLog::new(Path::new("")).write(&decision);
+    }
+}

@@ -1,0 +1,226 @@
+//! Opening files beneath a directory: regular files only, and never what lies elsewhere.
+
+use super::names;
+use nix::errno::Errno;
+use nix::fcntl::{AtFlags, OFlag, openat};
+use nix::sys::stat::{Mode, fstatat, mkdirat};
+use std::fs::{File, Metadata};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+/// Which symbolic links are followed below a root.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Links {
+    /// All of them, also out of the root: the operator has put them there
+    /// (`fileserver_followsymlinks: true`, Salt's default).
+    Follow,
+    /// Those that end below the root.
+    Within,
+    /// None: for trees that minions write.
+    Never,
+}
+
+/// A file by its root and the path below it.
+#[derive(Clone, Debug)]
+pub struct Place {
+    /// The directory that must not be left.
+    pub root: PathBuf,
+    /// A path that [`names::inside`] has made.
+    pub rel: String,
+    /// How links are treated.
+    pub links: Links,
+}
+
+impl Place {
+    /// The path as text joins it, for messages and answers only.
+    pub fn shown(&self) -> String {
+        names::join(&self.root.to_string_lossy(), &self.rel)
+    }
+
+    /// What the file system says of the file, if it is a regular one.
+    pub fn stat(&self) -> Option<Metadata> {
+        match self.links {
+            Links::Follow => {
+                let meta = std::fs::metadata(self.root.join(&self.rel)).ok()?;
+                meta.is_file().then_some(meta)
+            }
+            Links::Within | Links::Never => self.walk().ok()?.metadata().ok(),
+        }
+    }
+
+    /// Opens the file for reading.
+    ///
+    /// # Errors
+    /// `NotFound` for what is no regular file, or does not lie where it must.
+    pub fn open(&self) -> io::Result<File> {
+        if self.links != Links::Follow {
+            return self.walk();
+        }
+        let path = self.root.join(&self.rel);
+        // A device may do something when it is opened.
+        if !std::fs::metadata(&path)?.is_file() {
+            return Err(missing());
+        }
+        // Without O_NONBLOCK a FIFO put there in between would hang the worker.
+        let file = File::options()
+            .read(true)
+            .custom_flags((OFlag::O_NONBLOCK | OFlag::O_NOCTTY).bits())
+            .open(path)?;
+        regular(file)
+    }
+
+    /// Goes down by directory handles, none of them a link.
+    fn walk(&self) -> io::Result<File> {
+        let (root, rest) = match self.links {
+            Links::Never => (self.root.clone(), PathBuf::from(&self.rel)),
+            _ => {
+                let root = std::fs::canonicalize(&self.root)?;
+                let path = std::fs::canonicalize(self.root.join(&self.rel))?;
+                let rest = path.strip_prefix(&root).map_err(|_| missing())?.to_owned();
+                (root, rest)
+            }
+        };
+        let (dir, name) = parent(open_dir(&root)?, &rest, false)?;
+        let stat = fstatat(&dir, name.as_str(), AtFlags::AT_SYMLINK_NOFOLLOW)?;
+        if stat.st_mode & nix::libc::S_IFMT != nix::libc::S_IFREG {
+            return Err(missing());
+        }
+        let flags = OFlag::O_RDONLY | OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_CLOEXEC;
+        regular(openat(&dir, name.as_str(), flags | OFlag::O_NOCTTY, Mode::empty())?.into())
+    }
+}
+
+/// Opens a file below `root` for writing, and makes the directories on the way. No link is
+/// followed, only a regular file is opened; a new one belongs to this account alone.
+///
+/// # Errors
+/// As the file system has them.
+pub fn create(root: &Path, rel: &str, truncate: bool) -> io::Result<File> {
+    let (dir, name) = parent(open_dir(root)?, Path::new(rel), true)?;
+    let flags = OFlag::O_WRONLY | OFlag::O_CREAT | OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK;
+    let mode = Mode::from_bits_truncate(0o600);
+    let file = regular(openat(&dir, name.as_str(), flags | OFlag::O_CLOEXEC, mode)?.into())?;
+    if truncate {
+        file.set_len(0)?;
+    }
+    Ok(file)
+}
+
+fn open_dir(path: &Path) -> io::Result<OwnedFd> {
+    let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
+    Ok(nix::fcntl::open(path, flags, Mode::empty())?)
+}
+
+/// The directory of a path below `dir`, and the last name.
+fn parent(mut dir: OwnedFd, rest: &Path, make: bool) -> io::Result<(OwnedFd, String)> {
+    let text = rest.to_str().ok_or_else(missing)?;
+    let mut names: Vec<&str> = text.split('/').collect();
+    let last = names.pop().unwrap_or_default();
+    if [".", "..", ""].contains(&last) {
+        return Err(missing());
+    }
+    for name in names {
+        if ["", ".", ".."].contains(&name) {
+            return Err(missing());
+        }
+        if make {
+            match mkdirat(&dir, name, Mode::from_bits_truncate(0o700)) {
+                Ok(()) | Err(Errno::EEXIST) => {}
+                Err(e) => return Err(e.into()),
+            }
+        }
+        let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
+        dir = openat(&dir, name, flags, Mode::empty())?;
+    }
+    Ok((dir, last.to_owned()))
+}
+
+fn regular(file: File) -> io::Result<File> {
+    match file.metadata()?.is_file() {
+        true => Ok(file),
+        false => Err(missing()),
+    }
+}
+
+fn missing() -> io::Error {
+    io::ErrorKind::NotFound.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::symlink;
+
+    fn tree() -> tempfile::TempDir {
+        let top = tempfile::tempdir().unwrap();
+        let dir = top.path();
+        std::fs::create_dir_all(dir.join("root/sub")).unwrap();
+        std::fs::write(dir.join("root/a"), "a").unwrap();
+        std::fs::write(dir.join("root/sub/b"), "b").unwrap();
+        std::fs::write(dir.join("secret"), "s").unwrap();
+        symlink("../secret", dir.join("root/out")).unwrap();
+        symlink(dir.join("secret"), dir.join("root/absolute")).unwrap();
+        symlink("..", dir.join("root/up")).unwrap();
+        symlink("sub/b", dir.join("root/in")).unwrap();
+        symlink("loop", dir.join("root/loop")).unwrap();
+        nix::unistd::mkfifo(&dir.join("root/fifo"), Mode::from_bits_truncate(0o600)).unwrap();
+        top
+    }
+
+    fn readable(top: &tempfile::TempDir, rel: &str, links: Links) -> bool {
+        let place = Place {
+            root: top.path().join("root"),
+            rel: rel.into(),
+            links,
+        };
+        let found = place.stat().is_some();
+        assert_eq!(found, place.open().is_ok(), "{rel}");
+        found
+    }
+
+    #[test]
+    fn links_are_followed_as_told() {
+        let top = tree();
+        for (rel, follow, within, never) in [
+            ("a", true, true, true),
+            ("sub/b", true, true, true),
+            ("in", true, true, false),
+            ("out", true, false, false),
+            ("absolute", true, false, false),
+            ("up/secret", true, false, false),
+            ("up/root/a", true, true, false),
+            ("loop", false, false, false),
+            ("sub", false, false, false),
+            ("a/b", false, false, false),
+            ("none", false, false, false),
+        ] {
+            assert_eq!(readable(&top, rel, Links::Follow), follow, "{rel}");
+            assert_eq!(readable(&top, rel, Links::Within), within, "{rel}");
+            assert_eq!(readable(&top, rel, Links::Never), never, "{rel}");
+        }
+    }
+
+    #[test]
+    fn a_fifo_hangs_nobody() {
+        let top = tree();
+        for links in [Links::Follow, Links::Within, Links::Never] {
+            assert!(!readable(&top, "fifo", links));
+        }
+    }
+
+    #[test]
+    fn new_files_stay_below() {
+        let top = tree();
+        let root = top.path().join("root");
+        create(&root, "new/deep/file", true).unwrap();
+        assert!(root.join("new/deep/file").is_file());
+        for bad in [
+            "out", "absolute", "up/x", "loop", "sub", "fifo", "..", "../x", "a/x", "", "x/../y",
+        ] {
+            assert!(create(&root, bad, true).is_err(), "{bad}");
+        }
+        assert_eq!(std::fs::read(top.path().join("secret")).unwrap(), b"s");
+    }
+}

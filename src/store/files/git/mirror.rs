@@ -1,0 +1,377 @@
+//! A bare copy of a remote: who fetches writes down its refs, who serves reads them.
+
+use super::remote::{Remote, is_hex, shown};
+use super::run::{Git, REMOTE};
+use crate::store::files::beneath::{Links, Place};
+use crate::store::files::lists::Lists;
+use crate::store::files::names;
+use crate::sys::daemon::write_atomic;
+use crate::sys::signals::StopFlag;
+use crate::wire::Map;
+use crate::wire::msgpack::{self, Profile};
+use nix::fcntl::{Flock, FlockArg};
+use std::collections::{BTreeMap, HashMap};
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Trees a worker holds in memory per remote.
+const HELD: usize = 32;
+/// Links that are followed from one file to the next (`SYMLINK_RECURSE_DEPTH`).
+const MAX_LINKS: usize = 100;
+const LINK: u32 = 0o120_000;
+
+/// Names of refs and the objects they stand for, tags peeled.
+pub(super) type Refs = BTreeMap<String, String>;
+
+/// A file of a tree.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Blob {
+    pub mode: u32,
+    pub oid: String,
+}
+
+/// All of one commit.
+#[derive(Debug, Default)]
+pub(super) struct Tree {
+    blobs: BTreeMap<String, Blob>,
+    dirs: Vec<String>,
+    links: HashMap<String, String>,
+}
+
+/// A mirror as one process sees it.
+pub(super) struct Mirror {
+    pub remote: Remote,
+    dir: PathBuf,
+    blobs: PathBuf,
+    refs: Arc<Refs>,
+    stamp: Option<(u64, i64, i64)>,
+    trees: HashMap<String, Arc<Tree>>,
+    commits: HashMap<String, Option<String>>,
+}
+
+impl Mirror {
+    /// The mirror of a remote below `cachedir/gitfs`; nothing is made yet.
+    pub fn new(remote: Remote, top: &Path) -> Mirror {
+        Mirror {
+            dir: top.join("mirrors").join(&remote.name),
+            blobs: top.join("blobs"),
+            remote,
+            refs: Arc::default(),
+            stamp: None,
+            trees: HashMap::new(),
+            commits: HashMap::new(),
+        }
+    }
+
+    /// The mark that keeps it from being fetched (`fileserver.lock`).
+    pub fn lock_file(&self) -> PathBuf {
+        self.dir.with_extension("lk")
+    }
+
+    fn refs_file(&self) -> PathBuf {
+        self.dir.join("halite-refs")
+    }
+
+    /// The refs as they were fetched last.
+    pub fn refs(&mut self) -> Arc<Refs> {
+        let path = self.refs_file();
+        let stamp = std::fs::metadata(&path)
+            .ok()
+            .map(|m| (m.ino(), m.mtime(), m.mtime_nsec()));
+        if stamp != self.stamp {
+            self.refs = Arc::new(read_refs(&path).unwrap_or_default());
+            self.stamp = stamp;
+            self.commits.clear();
+        }
+        self.refs.clone()
+    }
+
+    /// Brings the mirror up to date; whether any ref moved. Only one process does so at a time, and
+    /// none while [`Self::lock_file`] exists.
+    pub fn fetch(&mut self, stop: Option<&StopFlag>) -> io::Result<bool> {
+        let url = shown(&self.remote.url);
+        if self.lock_file().exists() {
+            log::warn!(
+                "gitfs: {url} is locked ({}); it is not updated",
+                self.lock_file().display()
+            );
+            return Ok(false);
+        }
+        let mut make = std::fs::DirBuilder::new();
+        make.recursive(true).mode(0o700).create(&self.dir)?;
+        let guard = File::options()
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .mode(0o600)
+            .open(self.dir.join("halite-lock"))?;
+        let Ok(_guard) = Flock::lock(guard, FlockArg::LockExclusiveNonblock) else {
+            log::debug!("gitfs: {url} is being updated by somebody else");
+            return Ok(false);
+        };
+        let git = Git {
+            dir: &self.dir,
+            access: Some(&self.remote.access),
+            limit: REMOTE,
+            stop,
+        };
+        if !self.dir.join("HEAD").exists() {
+            git.run(&["init", "--quiet", "--bare"], b"")?;
+        }
+        let mut args = vec!["fetch", "--quiet", "--prune", "--no-tags", "--force", "--"];
+        args.push(&self.remote.url);
+        args.extend(self.remote.refspecs.iter().map(String::as_str));
+        // Its messages may hold the URL with a password.
+        git.run(&args, b"")
+            .map_err(|e| io::Error::other(e.to_string().replace(&self.remote.url, &url)))?;
+        let format = "--format=%(objectname) %(*objectname) %(refname)";
+        let output = git.run(
+            &["for-each-ref", format, "refs/remotes/origin/", "refs/tags/"],
+            b"",
+        )?;
+        let refs = parse_refs(&output);
+        let before = read_refs(&self.refs_file());
+        if before.as_ref() == Some(&refs) {
+            return Ok(false);
+        }
+        let map: Map = refs.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
+        write_atomic(
+            &self.refs_file(),
+            &msgpack::encode_map(&map, Profile::Local),
+            0o600,
+        )?;
+        Ok(true)
+    }
+
+    /// The commit of an environment (`GitProvider.get_tree`).
+    fn commit(&mut self, env: &str) -> Option<String> {
+        if !self.remote.exposes(env) {
+            return None;
+        }
+        let refs = self.refs();
+        let wanted = self.remote.reference(env);
+        let fallback = Some(self.remote.fallback.clone()).filter(|f| !f.is_empty());
+        [wanted, fallback].into_iter().flatten().find_map(|name| {
+            let kinds = self.remote.ref_types.clone();
+            kinds.iter().find_map(|kind| match kind.as_str() {
+                "branch" => refs.get(&format!("refs/remotes/origin/{name}")).cloned(),
+                "tag" => refs.get(&format!("refs/tags/{name}")).cloned(),
+                _ => self.commit_of_hash(&name),
+            })
+        })
+    }
+
+    fn commit_of_hash(&mut self, name: &str) -> Option<String> {
+        if !is_hex(name) || !(4..=64).contains(&name.len()) {
+            return None;
+        }
+        if let Some(known) = self.commits.get(name) {
+            return known.clone();
+        }
+        let object = format!("{name}^{{commit}}");
+        let found = Git::local(&self.dir)
+            .run(&["rev-parse", "--quiet", "--verify", &object], b"")
+            .ok()
+            .and_then(|out| String::from_utf8(out).ok())
+            .map(|out| out.trim().to_owned());
+        if self.commits.len() > 1000 {
+            self.commits.clear();
+        }
+        self.commits.insert(name.to_owned(), found.clone());
+        found
+    }
+
+    /// All files of an environment.
+    fn tree(&mut self, env: &str) -> Option<Arc<Tree>> {
+        let commit = self.commit(env)?;
+        if let Some(tree) = self.trees.get(&commit) {
+            return Some(tree.clone());
+        }
+        let tree = read_tree(&self.dir, &commit)
+            .inspect_err(|e| log::error!("gitfs: {}: {e}", shown(&self.remote.url)))
+            .ok()?;
+        let tree = Arc::new(tree);
+        if self.trees.len() >= HELD {
+            self.trees.clear();
+        }
+        self.trees.insert(commit, tree.clone());
+        Some(tree)
+    }
+
+    /// The file of a path as minions name it.
+    pub fn find(&mut self, path: &str, env: &str) -> Option<Blob> {
+        let path = names::inside(path)?;
+        let path = match self.remote.mountpoint(env).as_str() {
+            "" => path.as_str(),
+            mountpoint => path.strip_prefix(mountpoint)?.strip_prefix('/')?,
+        };
+        let path = names::join(&self.remote.root(env), path);
+        let tree = self.tree(env)?;
+        tree.file(names::inside(&path)?)
+    }
+
+    /// Adds what an environment holds to lists.
+    pub fn add_to(&mut self, lists: &mut Lists, env: &str) {
+        let Some(tree) = self.tree(env) else {
+            return;
+        };
+        let (root, mountpoint) = (self.remote.root(env), self.remote.mountpoint(env));
+        let shown = |path: &str| {
+            let rel = match root.as_str() {
+                "" => path,
+                root => path.strip_prefix(root)?.strip_prefix('/')?,
+            };
+            Some(match mountpoint.as_str() {
+                "" => rel.to_owned(),
+                mountpoint => names::join(mountpoint, rel),
+            })
+        };
+        lists
+            .files
+            .extend(tree.blobs.keys().filter_map(|path| shown(path)));
+        lists
+            .dirs
+            .extend(tree.dirs.iter().filter_map(|path| shown(path)));
+        if !mountpoint.is_empty() {
+            lists.dirs.push(mountpoint.clone());
+        }
+        for (path, target) in &tree.links {
+            if let Some(path) = shown(path) {
+                lists.links.entry(path).or_insert_with(|| target.clone());
+            }
+        }
+    }
+
+    /// Where the content of a file lies; it is taken out of the repository when first needed.
+    pub fn extract(&self, blob: &Blob) -> io::Result<Place> {
+        let rel = format!("{:.2}/{}", blob.oid, blob.oid);
+        let place = Place {
+            root: self.blobs.clone(),
+            rel,
+            links: Links::Never,
+        };
+        if place.stat().is_some() {
+            return Ok(place);
+        }
+        let path = self.blobs.join(&place.rel);
+        let dir = path.parent().unwrap_or(&self.blobs);
+        std::fs::DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(dir)?;
+        let temp = dir.join(format!(".{}.{}", blob.oid, std::process::id()));
+        let mut options = File::options();
+        let file = options
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .mode(0o600)
+            .open(&temp)?;
+        let done = Git::local(&self.dir)
+            .run_into(&["cat-file", "blob", &blob.oid], file)
+            .and_then(|()| std::fs::rename(&temp, &path));
+        if done.is_err() {
+            // What is left of it is of no use.
+            let _ = std::fs::remove_file(&temp);
+        }
+        done.map(|()| place)
+    }
+}
+
+impl Tree {
+    fn file(&self, mut path: String) -> Option<Blob> {
+        for _ in 0..MAX_LINKS {
+            let blob = self.blobs.get(&path)?;
+            if blob.mode != LINK {
+                return Some(blob.clone());
+            }
+            let dir = path.rsplit_once('/').map_or("", |(dir, _)| dir);
+            let target = self.links.get(&path)?;
+            path = names::inside(&names::join(dir, target))?;
+        }
+        None
+    }
+}
+
+fn read_refs(path: &Path) -> Option<Refs> {
+    let value = msgpack::decode(&std::fs::read(path).ok()?).ok()?;
+    let pairs = value.into_map()?.0.into_iter();
+    pairs
+        .map(|(k, v)| Some((k.as_str()?.to_owned(), v.as_str()?.to_owned())))
+        .collect()
+}
+
+fn parse_refs(output: &[u8]) -> Refs {
+    let text = String::from_utf8_lossy(output);
+    let lines = text.lines().filter_map(|line| {
+        let mut words = line.splitn(3, ' ');
+        let (object, peeled, name) = (words.next()?, words.next()?, words.next()?);
+        let object = if peeled.is_empty() { object } else { peeled };
+        Some((name.to_owned(), object.to_owned()))
+    });
+    lines.collect()
+}
+
+fn read_tree(dir: &Path, commit: &str) -> io::Result<Tree> {
+    let git = Git::local(dir);
+    let output = git.run(&["ls-tree", "-r", "-t", "-z", "--full-tree", commit], b"")?;
+    let mut tree = Tree::default();
+    for entry in output.split(|b| *b == 0) {
+        let Some((mode, kind, oid, path)) = parse_entry(entry) else {
+            continue;
+        };
+        match kind {
+            "tree" => tree.dirs.push(path),
+            "blob" => {
+                tree.blobs.insert(path, Blob { mode, oid });
+            }
+            // A submodule.
+            _ => {}
+        }
+    }
+    let links: Vec<(String, String)> = tree
+        .blobs
+        .iter()
+        .filter(|(_, blob)| blob.mode == LINK)
+        .map(|(path, blob)| (path.clone(), blob.oid.clone()))
+        .collect();
+    if !links.is_empty() {
+        let ask: String = links.iter().map(|(_, oid)| format!("{oid}\n")).collect();
+        let output = git.run(&["cat-file", "--batch"], ask.as_bytes())?;
+        let mut rest = output.as_slice();
+        for (path, _) in links {
+            let Some((target, after)) = next_object(rest) else {
+                break;
+            };
+            rest = after;
+            tree.links
+                .insert(path, String::from_utf8_lossy(target).into_owned());
+        }
+    }
+    Ok(tree)
+}
+
+/// `<mode> <kind> <object>\t<path>`; `None` for paths that are not UTF-8.
+fn parse_entry(entry: &[u8]) -> Option<(u32, &str, String, String)> {
+    let (head, path) = std::str::from_utf8(entry).ok()?.split_once('\t')?;
+    let mut words = head.split(' ');
+    let (mode, kind, oid) = (words.next()?, words.next()?, words.next()?);
+    Some((
+        u32::from_str_radix(mode, 8).ok()?,
+        kind,
+        oid.to_owned(),
+        path.to_owned(),
+    ))
+}
+
+/// `<object> <kind> <size>\n<content>\n`
+fn next_object(output: &[u8]) -> Option<(&[u8], &[u8])> {
+    let end = output.iter().position(|b| *b == b'\n')?;
+    let head = std::str::from_utf8(&output[..end]).ok()?;
+    let size: usize = head.rsplit(' ').next()?.parse().ok()?;
+    let content = output.get(end + 1..end + 1 + size)?;
+    Some((content, output.get(end + 2 + size..)?))
+}

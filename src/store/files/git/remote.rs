@@ -1,0 +1,398 @@
+//! `gitfs_remotes` and the options beside it (`salt/utils/gitfs.py GitProvider`).
+
+use super::run::PROTOCOLS;
+use crate::config::MasterConfig;
+use crate::store::files::{exposed, names};
+use crate::wire::{Map, Value};
+use base64::Engine;
+use std::collections::BTreeMap;
+use std::process::Command;
+
+/// What one environment sets apart from the remote: `ref`, `root`, `mountpoint`.
+type PerEnv = BTreeMap<String, Map>;
+
+/// One remote with the options that apply to it.
+#[derive(Clone, Debug)]
+pub(super) struct Remote {
+    pub url: String,
+    /// Directory of the mirror below `cachedir/gitfs/mirrors`.
+    pub name: String,
+    pub base: String,
+    root: String,
+    mountpoint: String,
+    all_saltenvs: Option<String>,
+    own: PerEnv,
+    global: PerEnv,
+    whitelist: Vec<String>,
+    blacklist: Vec<String>,
+    pub ref_types: Vec<String>,
+    disable_mapping: bool,
+    pub fallback: String,
+    pub update_interval: u64,
+    pub refspecs: Vec<String>,
+    pub access: Access,
+}
+
+/// How a remote is reached.
+#[derive(Clone, Debug)]
+pub(super) struct Access {
+    ssl_verify: bool,
+    user: String,
+    password: String,
+    privkey: String,
+    proxy: String,
+}
+
+impl Remote {
+    /// Reads all remotes; one that cannot be used is named in the log and left out.
+    pub fn all(config: &MasterConfig) -> Vec<Remote> {
+        let mut remotes: Vec<Remote> = Vec::new();
+        for item in &config.gitfs_remotes.0 {
+            let read = match item {
+                Value::Map(map) => map.iter().map(|(url, own)| (url, Some(own))).collect(),
+                url => vec![(url, None)],
+            };
+            for (url, own) in read {
+                match Remote::read(config, url, own) {
+                    Ok(remote) if remotes.iter().any(|r| r.name == remote.name) => log::error!(
+                        "gitfs_remotes: {} is there twice; give one of them a 'name'",
+                        shown(&remote.url)
+                    ),
+                    Ok(remote) => remotes.push(remote),
+                    Err(why) => {
+                        let url = url.as_str().map_or_else(|| format!("{url:?}"), shown);
+                        log::error!("gitfs_remotes: {url} is skipped: {why}");
+                    }
+                }
+            }
+        }
+        remotes
+    }
+
+    fn read(c: &MasterConfig, url: &Value, own: Option<&Value>) -> Result<Remote, String> {
+        let url = url.as_str().ok_or("a remote is a URL in quotes")?;
+        check_url(url)?;
+        let digest = crate::store::open::hash_type(c).hex(url.as_bytes());
+        let mut r = Remote {
+            url: url.into(),
+            name: format!("{digest:.40}"),
+            base: c.gitfs_base.clone(),
+            root: c.gitfs_root.clone(),
+            mountpoint: c.gitfs_mountpoint.clone(),
+            all_saltenvs: None,
+            own: PerEnv::new(),
+            global: per_env(&Value::Map(c.gitfs_saltenv.clone()))?,
+            whitelist: c.gitfs_saltenv_whitelist.clone(),
+            blacklist: c.gitfs_saltenv_blacklist.clone(),
+            ref_types: c.gitfs_ref_types.clone(),
+            disable_mapping: c.gitfs_disable_saltenv_mapping,
+            fallback: c.gitfs_fallback.clone(),
+            update_interval: c.gitfs_update_interval,
+            refspecs: c.gitfs_refspecs.clone(),
+            access: Access {
+                ssl_verify: c.gitfs_ssl_verify,
+                user: c.gitfs_user.clone(),
+                password: c.gitfs_password.clone(),
+                privkey: c.gitfs_privkey.clone(),
+                proxy: c.gitfs_proxy.clone().unwrap_or_default(),
+            },
+        };
+        if let Some(own) = own {
+            let own = repacked(own).ok_or("its options are no map and no list of maps")?;
+            if own.is_empty() {
+                return Err("it has a colon behind it and no options".into());
+            }
+            for (key, value) in own.iter() {
+                let key = key.as_str().unwrap_or_default();
+                r.set(key, value).map_err(|why| format!("{key}: {why}"))?;
+            }
+        }
+        r.finish()
+    }
+
+    fn set(&mut self, key: &str, value: &Value) -> Result<(), String> {
+        let word = || text(value).ok_or_else(|| "it must be text".to_owned());
+        let flag = || {
+            value
+                .as_bool()
+                .ok_or_else(|| "it must be true or false".to_owned())
+        };
+        match key {
+            "base" => self.base = word()?,
+            "root" => self.root = word()?,
+            "mountpoint" => self.mountpoint = word()?,
+            "all_saltenvs" => self.all_saltenvs = Some(word()?),
+            "name" => self.name = word()?,
+            "fallback" => self.fallback = word()?,
+            "saltenv" => self.own = per_env(value)?,
+            "saltenv_whitelist" => self.whitelist = list(value),
+            "saltenv_blacklist" => self.blacklist = list(value),
+            "ref_types" => self.ref_types = list(value),
+            "refspecs" => self.refspecs = list(value),
+            "disable_saltenv_mapping" => self.disable_mapping = flag()?,
+            "ssl_verify" => self.access.ssl_verify = flag()?,
+            "user" => self.access.user = word()?,
+            "password" => self.access.password = word()?,
+            "privkey" => self.access.privkey = word()?,
+            "proxy" => self.access.proxy = word()?,
+            "update_interval" => {
+                let seconds = value.as_int().and_then(|n| u64::try_from(n).ok());
+                self.update_interval = seconds.ok_or("it must be a number of seconds")?;
+            }
+            _ => return Err("there is no such option of a remote".into()),
+        }
+        Ok(())
+    }
+
+    fn finish(mut self) -> Result<Remote, String> {
+        if self.name.starts_with('.')
+            || names::inside(&self.name).as_deref() != Some(&self.name)
+            || self.name.contains('/')
+        {
+            return Err(format!("name: {:?} is no name of a directory", self.name));
+        }
+        for kind in &mut self.ref_types {
+            *kind = kind.to_lowercase();
+            if !["branch", "tag", "sha"].contains(&kind.as_str()) {
+                return Err(format!("ref_types: {kind:?} is none of branch, tag, sha"));
+            }
+        }
+        for spec in &self.refspecs {
+            let target = spec.rsplit(':').next().unwrap_or_default();
+            let known =
+                target.starts_with("refs/remotes/origin/") || target.starts_with("refs/tags/");
+            if spec.starts_with('-') || !known {
+                return Err(format!(
+                    "refspecs: {spec:?} does not lead to refs/remotes/origin/ or refs/tags/"
+                ));
+            }
+        }
+        if self.update_interval == 0 {
+            self.update_interval = 60;
+        }
+        // A ref for base in the map of environments is the base.
+        if let Some(reference) = self.own.get_mut("base").and_then(|conf| conf.remove("ref")) {
+            self.base = text(&reference).unwrap_or_default();
+        }
+        Ok(self)
+    }
+
+    /// Whether the lists of environments let this one pass.
+    pub fn exposes(&self, env: &str) -> bool {
+        exposed(env, &self.whitelist, &self.blacklist)
+    }
+
+    fn per_env(&self, env: &str, key: &str) -> Option<String> {
+        let conf = |all: &PerEnv| all.get(env)?.get(key).and_then(text);
+        conf(&self.own).or_else(|| conf(&self.global))
+    }
+
+    /// Branch, tag or commit of an environment.
+    pub fn reference(&self, env: &str) -> Option<String> {
+        if let Some(all) = &self.all_saltenvs {
+            return Some(all.clone());
+        }
+        if env == "base" {
+            return Some(self.base.clone());
+        }
+        let own = self.per_env(env, "ref");
+        match self.disable_mapping {
+            true => own,
+            false => Some(own.unwrap_or_else(|| env.to_owned())),
+        }
+    }
+
+    /// Directory of the repository that is served, without slashes at the ends.
+    pub fn root(&self, env: &str) -> String {
+        let root = self
+            .per_env(env, "root")
+            .unwrap_or_else(|| self.root.clone());
+        root.trim_matches('/').to_owned()
+    }
+
+    /// Directory below which its files appear, without slashes at the ends.
+    pub fn mountpoint(&self, env: &str) -> String {
+        let mountpoint = self
+            .per_env(env, "mountpoint")
+            .unwrap_or_else(|| self.mountpoint.clone());
+        names::strip_proto(&mountpoint).trim_matches('/').to_owned()
+    }
+
+    /// Environments that the options map to a ref; those of the remote have precedence.
+    fn mapped(&self) -> Vec<(String, String)> {
+        let refs = |all: &PerEnv| -> Vec<(String, String)> {
+            let all = all.iter();
+            all.filter_map(|(env, conf)| Some((text(conf.get("ref")?)?, env.clone())))
+                .collect()
+        };
+        let mut mapped = refs(&self.own);
+        for (reference, env) in refs(&self.global) {
+            if !mapped.iter().any(|(_, known)| *known == env) {
+                mapped.push((reference, env));
+            }
+        }
+        mapped
+    }
+
+    /// Environments that a set of refs makes (`GitProvider._get_envs_from_ref_paths`, `GitFS.envs`).
+    pub fn envs<'a>(&self, refs: impl Iterator<Item = &'a str>) -> Vec<String> {
+        let mapped = self.mapped();
+        let mut envs: Vec<String> = mapped.iter().map(|(_, env)| env.clone()).collect();
+        if is_hex(&self.base) {
+            envs.push("base".into());
+        }
+        for name in refs {
+            let kinds = [("refs/remotes/origin/", "branch"), ("refs/tags/", "tag")];
+            let found = kinds
+                .iter()
+                .find_map(|(dir, kind)| Some((name.strip_prefix(dir)?, kind)));
+            let Some((name, kind)) = found else { continue };
+            if !self.ref_types.iter().any(|k| k == kind) || mapped.iter().any(|(r, _)| r == name) {
+                continue;
+            }
+            if name == self.base {
+                envs.push("base".into());
+            } else if !self.disable_mapping {
+                envs.push(name.into());
+            }
+        }
+        envs.retain(|env| self.exposes(env));
+        envs
+    }
+}
+
+impl Access {
+    /// Sets the environment of a `git` that speaks to the remote. Secrets stay out of its argument
+    /// list, which every account on the host can read.
+    pub fn apply(&self, command: &mut Command) {
+        if !self.ssl_verify {
+            command.env("GIT_SSL_NO_VERIFY", "true");
+        }
+        if !self.proxy.is_empty() {
+            command
+                .env("http_proxy", &self.proxy)
+                .env("https_proxy", &self.proxy);
+        }
+        if !self.user.is_empty() {
+            let pair = format!("{}:{}", self.user, self.password);
+            let pair = base64::engine::general_purpose::STANDARD.encode(pair);
+            command
+                .env("GIT_CONFIG_COUNT", "1")
+                .env("GIT_CONFIG_KEY_0", "http.extraHeader")
+                .env("GIT_CONFIG_VALUE_0", format!("Authorization: Basic {pair}"));
+        }
+        let mut ssh = "ssh -o BatchMode=yes".to_owned();
+        if !self.privkey.is_empty() {
+            // git hands this to a shell.
+            let quoted = self.privkey.replace('\'', r"'\''");
+            ssh.push_str(&format!(" -o IdentitiesOnly=yes -i '{quoted}'"));
+        }
+        command.env("GIT_SSH_COMMAND", ssh);
+    }
+}
+
+/// Refuses what git would take for an option, a program to run, or an unknown protocol.
+fn check_url(url: &str) -> Result<(), String> {
+    if url.starts_with('-') || url.contains("::") || url.chars().any(|c| c.is_control() || c == ' ')
+    {
+        return Err("it is no URL of a repository".into());
+    }
+    if let Some((scheme, rest)) = url.split_once("://") {
+        if !PROTOCOLS.contains(&scheme) {
+            return Err(format!(
+                "the protocol must be one of {}",
+                PROTOCOLS.join(", ")
+            ));
+        }
+        let host = rest.split('/').next().unwrap_or_default();
+        let host = host.rsplit('@').next().unwrap_or_default();
+        if rest.starts_with('-') || host.starts_with('-') || rest.is_empty() {
+            return Err("it is no URL of a repository".into());
+        }
+        return Ok(());
+    }
+    // user@host:path
+    let scp = url.split_once(':').and_then(|(login, path)| {
+        let (user, host) = login.split_once('@')?;
+        Some((user, host, path))
+    });
+    let word = |s: &str| !s.is_empty() && !s.starts_with('-') && !s.contains(['/', '@']);
+    match scp {
+        Some((user, host, path))
+            if word(user) && word(host) && !path.is_empty() && !path.starts_with('-') =>
+        {
+            Ok(())
+        }
+        _ => Err("it must begin with a protocol, or be user@host:path".into()),
+    }
+}
+
+/// A URL without the password in it.
+pub(super) fn shown(url: &str) -> String {
+    match url
+        .split_once("://")
+        .map(|(scheme, rest)| (scheme, rest.rsplit_once('@')))
+    {
+        Some((scheme, Some((_, rest)))) if scheme != "ssh" => format!("{scheme}://***@{rest}"),
+        _ => url.to_owned(),
+    }
+}
+
+/// `salt/utils/stringutils.py is_hex`.
+pub(super) fn is_hex(text: &str) -> bool {
+    !text.is_empty() && text.chars().all(|c| c.is_ascii_hexdigit())
+}
+
+fn text(value: &Value) -> Option<String> {
+    match value {
+        Value::Str(s) => Some(s.clone()),
+        Value::Int(n) => Some(n.to_string()),
+        Value::Float(_) => Some(crate::wire::yaml::emit_scalar(value)),
+        _ => None,
+    }
+}
+
+/// A list, or text with commas.
+fn list(value: &Value) -> Vec<String> {
+    match value {
+        Value::Array(items) => items.iter().filter_map(text).collect(),
+        other => {
+            let all = text(other).unwrap_or_default();
+            all.split(',').map(|item| item.trim().to_owned()).collect()
+        }
+    }
+}
+
+/// A map, or a list of maps as one (`salt/utils/data.py repack_dictlist`).
+fn repacked(value: &Value) -> Option<Map> {
+    match value {
+        Value::Map(map) => Some(map.clone()),
+        Value::Array(items) => {
+            let mut all = Map::new();
+            for item in items {
+                all.0.extend(item.as_map()?.0.iter().cloned());
+            }
+            Some(all)
+        }
+        _ => None,
+    }
+}
+
+fn per_env(value: &Value) -> Result<PerEnv, String> {
+    let envs = repacked(value).ok_or("it must map environments to their options")?;
+    let mut all = PerEnv::new();
+    for (env, conf) in envs.iter() {
+        let env = text(env).ok_or("the name of an environment is text")?;
+        let conf = repacked(conf).ok_or_else(|| format!("{env} has no map of options"))?;
+        if let Some((key, _)) = conf
+            .iter()
+            .find(|(k, _)| !["ref", "root", "mountpoint"].iter().any(|o| k.is_str(o)))
+        {
+            return Err(format!(
+                "{env}: there is no option {key:?} of an environment"
+            ));
+        }
+        all.insert(env, conf);
+    }
+    Ok(all)
+}

@@ -1,0 +1,444 @@
+//! The master's file server (`salt/fileserver/__init__.py`; reference `salt-protocol.md` 8.3).
+//!
+//! Backends in the order of `fileserver_backend`; what several of them have comes from the first.
+//! Loads and answers are those of the wire. Paths of minions are taken apart in one place
+//! ([`wanted`]) and opened in one place ([`beneath`]).
+
+mod beneath;
+pub mod git;
+mod hashes;
+mod ignore;
+mod lists;
+mod minionfs;
+mod names;
+mod recv;
+mod roots;
+mod roots_events;
+mod wanted;
+
+pub use hashes::expire as expire_hashes;
+pub use lists::{Form, clear as clear_lists};
+pub use recv::receive;
+pub use roots_events::Watch;
+
+use crate::config::MasterConfig;
+use crate::target::fnmatch;
+use crate::wire::{Map, Value};
+use beneath::Place;
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use git::GitFs;
+use ignore::Ignore;
+use lists::Lists;
+use minionfs::MinionFs;
+use roots::RootsBackend;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{File, Metadata};
+use std::io::{self, Write};
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::sync::Arc;
+use wanted::{Wanted, env_of};
+
+/// Most bytes of a piece that is sent, whatever `file_buffer_size` says: a reply must fit.
+const LARGEST_PIECE: u64 = 64 * 1024 * 1024;
+
+/// A file that was found.
+#[derive(Clone, Debug)]
+pub struct Found {
+    path: String,
+    rel: String,
+    stat: Vec<i64>,
+    back: &'static str,
+    place: Place,
+}
+
+impl Found {
+    /// As stock gives it to `_file_find`: `path`, `rel`, `stat`, `back`.
+    fn to_value(&self) -> Value {
+        let stat: Vec<Value> = self.stat.iter().map(|n| (*n).into()).collect();
+        Value::Map(crate::map! {
+            "path" => self.path.as_str(), "rel" => self.rel.as_str(), "stat" => stat,
+            "back" => self.back,
+        })
+    }
+}
+
+enum Backend {
+    Roots(RootsBackend),
+    MinionFs(MinionFs),
+    Git(Box<GitFs>),
+}
+
+impl Backend {
+    fn name(&self) -> &'static str {
+        match self {
+            Backend::Roots(_) => "roots",
+            Backend::MinionFs(_) => "minionfs",
+            Backend::Git(_) => "gitfs",
+        }
+    }
+
+    fn envs(&mut self) -> Vec<String> {
+        match self {
+            Backend::Roots(roots) => roots.envs(),
+            Backend::MinionFs(fs) => fs.envs(),
+            Backend::Git(git) => git.envs(),
+        }
+    }
+
+    fn find(&mut self, wanted: &Wanted, ignore: &Ignore) -> Option<Found> {
+        let Wanted { path, env, index } = wanted;
+        match self {
+            Backend::Roots(roots) => roots.find(path, env, index.as_deref(), ignore),
+            Backend::MinionFs(fs) => fs.find(path, env, ignore),
+            Backend::Git(git) => git.find(path, env),
+        }
+    }
+
+    fn lists(&mut self, env: &str, prefix: &str, ignore: &Ignore) -> Arc<Lists> {
+        match self {
+            Backend::Roots(roots) => roots.lists(env, ignore),
+            Backend::MinionFs(fs) => Arc::new(fs.lists(env, prefix, ignore)),
+            Backend::Git(git) => Arc::new(git.lists(env)),
+        }
+    }
+}
+
+/// The file server as one process uses it.
+pub struct FileServer {
+    backends: Vec<Backend>,
+    ignore: Ignore,
+    hashes: hashes::Hashes,
+    hash_type: String,
+    piece: usize,
+}
+
+/// The names of the backends that a configuration enables, in Salt's spelling
+/// (`salt/config/__init__.py apply_master_config`); unknown ones are left out.
+pub fn backend_names(config: &MasterConfig) -> Vec<&'static str> {
+    let names = config.fileserver_backend.iter();
+    names.filter_map(|name| backend_name(name)).collect()
+}
+
+fn backend_name(name: &str) -> Option<&'static str> {
+    match name {
+        "roots" => Some("roots"),
+        "gitfs" | "git" => Some("gitfs"),
+        "minionfs" | "minion" => Some("minionfs"),
+        _ => None,
+    }
+}
+
+impl FileServer {
+    /// The file server of a configuration. Backends that do not exist are named in the log.
+    pub fn new(config: &MasterConfig) -> FileServer {
+        let mut backends = Vec::new();
+        for name in &config.fileserver_backend {
+            match backend_name(name) {
+                Some("roots") => backends.push(Backend::Roots(RootsBackend::new(config))),
+                Some("gitfs") => backends.push(Backend::Git(Box::new(GitFs::new(config)))),
+                // As with Salt, it is there only when files can be received.
+                Some("minionfs") if config.file_recv => {
+                    backends.push(Backend::MinionFs(MinionFs::new(config)));
+                }
+                Some("minionfs") => {
+                    log::warn!("the backend minionfs serves nothing while file_recv is false");
+                }
+                _ => log::error!("fileserver_backend: there is no backend {name:?}; it is skipped"),
+            }
+        }
+        let kind = crate::store::open::hash_type(config);
+        FileServer {
+            backends,
+            ignore: Ignore::new(&config.file_ignore_regex, &config.file_ignore_glob),
+            hashes: hashes::Hashes::new(kind, config.cachedir.join("file_hashes")),
+            hash_type: config.hash_type.clone(),
+            piece: usize::try_from(config.file_buffer_size.min(LARGEST_PIECE)).unwrap_or(1 << 20),
+        }
+    }
+
+    /// Environments of all backends, sorted.
+    pub fn environments(&mut self) -> Vec<String> {
+        let envs: BTreeSet<String> = self.backends.iter_mut().flat_map(Backend::envs).collect();
+        envs.into_iter().collect()
+    }
+
+    /// `_file_envs`: names, or with `sources` names per backend; `back` picks backends.
+    pub fn envs(&mut self, load: &Map) -> Value {
+        let picked = self.picked(load.get("back"));
+        let by_source = load.get("sources").is_some_and(Value::truthy);
+        let mut sources = Map::new();
+        let mut all = BTreeSet::new();
+        for at in picked {
+            let backend = &mut self.backends[at];
+            let mut envs = backend.envs();
+            envs.sort_unstable();
+            all.extend(envs.iter().cloned());
+            sources.set(backend.name(), envs);
+        }
+        match by_source {
+            true => Value::Map(sources),
+            false => Value::from(all.into_iter().collect::<Vec<String>>()),
+        }
+    }
+
+    /// Positions of the backends that a list, a comma separated text, or names to be left out
+    /// (`-roots`) pick; all without (`Fileserver.backends`).
+    fn picked(&self, back: Option<&Value>) -> Vec<usize> {
+        let names: Vec<String> = match back.filter(|b| b.truthy()) {
+            None => Vec::new(),
+            Some(Value::Array(names)) => names
+                .iter()
+                .filter_map(Value::as_str)
+                .map(str::to_owned)
+                .collect(),
+            Some(other) => {
+                let text = other.as_str().unwrap_or_default();
+                text.split(',').map(str::to_owned).collect()
+            }
+        };
+        if names.iter().all(|name| name.starts_with('-')) {
+            let without = |b: &Backend| {
+                names
+                    .iter()
+                    .any(|n| backend_name(&n[1..]) == Some(b.name()))
+            };
+            let all = self.backends.iter().enumerate();
+            return all.filter(|(_, b)| !without(b)).map(|(at, _)| at).collect();
+        }
+        let at = |name: &String| {
+            let name = backend_name(name)?;
+            self.backends.iter().position(|b| b.name() == name)
+        };
+        names.iter().filter_map(at).collect()
+    }
+
+    fn find_path(&mut self, path: &str, env: &str) -> Option<Found> {
+        let wanted = Wanted::parse(path, env)?;
+        self.backends
+            .iter_mut()
+            .find_map(|backend| backend.find(&wanted, &self.ignore))
+    }
+
+    fn found(&mut self, load: &Map, env: &str) -> Option<Found> {
+        let path = load.str("path").filter(|p| !p.is_empty())?;
+        self.find_path(path, env)
+    }
+
+    /// `_file_find`.
+    pub fn find(&mut self, load: &Map) -> Value {
+        let env = env_of(load).unwrap_or_else(|| "base".into());
+        match self.found(load, &env) {
+            Some(found) => found.to_value(),
+            None => Value::Map(crate::map! {"path" => "", "rel" => ""}),
+        }
+    }
+
+    /// `_file_hash`: `""` for what no backend has.
+    ///
+    /// # Errors
+    /// When the file is there and cannot be read.
+    pub fn hash(&mut self, load: &Map) -> io::Result<Value> {
+        Ok(self
+            .hash_found(load)?
+            .map_or_else(|| "".into(), |(hash, _)| hash))
+    }
+
+    /// `_file_hash_and_stat`.
+    ///
+    /// # Errors
+    /// When the file is there and cannot be read.
+    pub fn hash_and_stat(&mut self, load: &Map) -> io::Result<Value> {
+        let (hash, stat) = match self.hash_found(load)? {
+            Some((hash, stat)) => (
+                hash,
+                Value::Array(stat.into_iter().map(Value::from).collect()),
+            ),
+            None => ("".into(), Value::Nil),
+        };
+        Ok(Value::Array(vec![hash, stat]))
+    }
+
+    fn hash_found(&mut self, load: &Map) -> io::Result<Option<(Value, Vec<i64>)>> {
+        let Some(env) = env_of(load) else {
+            return Ok(None);
+        };
+        let Some(found) = self.found(load, &env) else {
+            return Ok(None);
+        };
+        let mut hash = Map::new();
+        match found.place.open() {
+            Ok(file) => {
+                hash.set("hash_type", self.hash_type.as_str());
+                hash.set("hsum", self.hashes.of(&file)?);
+            }
+            // Gone since it was found.
+            Err(e) if e.kind() == io::ErrorKind::NotFound => {}
+            Err(e) => return Err(e),
+        }
+        Ok(Some((Value::Map(hash), found.stat)))
+    }
+
+    /// `_serve_file`: the piece of a file from `loc` on.
+    ///
+    /// # Errors
+    /// When the file is there and cannot be read, or `loc` or `gzip` is not usable.
+    pub fn serve(&mut self, load: &Map) -> io::Result<Value> {
+        let nothing = |dest: &str| Value::Map(crate::map! {"data" => "", "dest" => dest});
+        let (Some(env), true) = (env_of(load), load.contains("loc")) else {
+            return Ok(nothing(""));
+        };
+        let Some(found) = self.found(load, &env) else {
+            return Ok(nothing(""));
+        };
+        if found.back == "roots" {
+            match self.roots().and_then(|roots| roots.holds(&env, &found)) {
+                Some(true) => {}
+                Some(false) => return Ok(nothing(&found.rel)),
+                None => return Ok(found.to_value()),
+            }
+        }
+        let loc = load.int("loc").and_then(|loc| u64::try_from(loc).ok());
+        let loc = loc.ok_or_else(|| io::Error::other("loc is no position in a file"))?;
+        let data = read_piece(&found.place.open()?, loc, self.piece)?;
+        let mut answer = crate::map! {"data" => "", "dest" => found.rel};
+        match load
+            .get("gzip")
+            .filter(|level| level.truthy() && !data.is_empty())
+        {
+            None => answer.set("data", Value::Bytes(data)),
+            Some(level) => {
+                let level = level.clone();
+                answer.set("data", Value::Bytes(gzip(&data, &level)?));
+                answer.set("gzip", level);
+            }
+        }
+        Ok(Value::Map(answer))
+    }
+
+    fn roots(&self) -> Option<&RootsBackend> {
+        self.backends.iter().find_map(|b| match b {
+            Backend::Roots(roots) => Some(roots),
+            _ => None,
+        })
+    }
+
+    /// `_file_list`, `_dir_list`, `_file_list_emptydirs`: paths below the prefix, sorted.
+    pub fn list(&mut self, load: &Map, form: Form) -> Value {
+        let Some(env) = env_of(load) else {
+            return Value::Array(Vec::new());
+        };
+        let prefix = prefix_of(load);
+        let picked = match form {
+            // Stock does not look at it here.
+            Form::EmptyDirs => self.picked(None),
+            _ => self.picked(load.get("fsbackend")),
+        };
+        let mut all = Vec::new();
+        for at in &picked {
+            let lists = self.backends[*at].lists(&env, prefix, &self.ignore);
+            let found = lists
+                .get(form)
+                .iter()
+                .filter(|path| path.starts_with(prefix));
+            all.extend(found.cloned());
+        }
+        if picked.len() > 1 {
+            all.sort_unstable();
+            all.dedup();
+        }
+        all.into()
+    }
+
+    /// `_symlink_list`: links and where they point. Of a link that several backends have, the first
+    /// counts (stock answers with the links of the last backend alone).
+    pub fn symlinks(&mut self, load: &Map) -> Value {
+        let Some(env) = env_of(load) else {
+            return Value::Map(Map::new());
+        };
+        let prefix = prefix_of(load);
+        let mut links = BTreeMap::new();
+        for at in self.picked(load.get("fsbackend")) {
+            let lists = self.backends[at].lists(&env, prefix, &self.ignore);
+            for (path, target) in lists.links.iter().filter(|(p, _)| p.starts_with(prefix)) {
+                links.entry(path.clone()).or_insert_with(|| target.clone());
+            }
+        }
+        Value::Map(links.into_iter().collect())
+    }
+}
+
+fn prefix_of(load: &Map) -> &str {
+    load.str("prefix").unwrap_or_default().trim_matches('/')
+}
+
+/// Reads up to `size` bytes; less only at the end of the file.
+fn read_piece(file: &File, loc: u64, size: usize) -> io::Result<Vec<u8>> {
+    if loc > i64::MAX as u64 - size as u64 {
+        // The system reads nothing so far behind, and stock fails.
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    let left = file.metadata()?.len().saturating_sub(loc);
+    let mut data = vec![0; size.min(usize::try_from(left).unwrap_or(size))];
+    let mut have = 0;
+    while have < data.len() {
+        match file.read_at(&mut data[have..], loc + have as u64) {
+            Ok(0) => break,
+            Ok(n) => have += n,
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+            Err(e) => return Err(e),
+        }
+    }
+    data.truncate(have);
+    Ok(data)
+}
+
+/// Compresses one piece at a level of zlib (`salt/utils/gzip_util.py compress`).
+fn gzip(data: &[u8], level: &Value) -> io::Result<Vec<u8>> {
+    let level = match level {
+        Value::Bool(true) => 1,
+        level => level.as_int().unwrap_or(-2),
+    };
+    let level = match level {
+        -1 => Compression::default(),
+        0..=9 => Compression::new(level as u32),
+        _ => return Err(io::Error::other("gzip is no level from 0 to 9")),
+    };
+    let mut out = GzEncoder::new(Vec::with_capacity(data.len() / 2), level);
+    out.write_all(data)?;
+    out.finish()
+}
+
+/// Salt's list of a `stat` result: mode, inode, device, links, owner, group, size, three times.
+fn stat_list(meta: &Metadata) -> Vec<i64> {
+    let number = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
+    vec![
+        meta.mode().into(),
+        number(meta.ino()),
+        number(meta.dev()),
+        number(meta.nlink()),
+        meta.uid().into(),
+        meta.gid().into(),
+        number(meta.size()),
+        meta.atime(),
+        meta.mtime(),
+        meta.ctime(),
+    ]
+}
+
+/// `salt/utils/stringutils.py check_whitelist_blacklist`: in the first list, if there is one, and
+/// not in the second; both hold globs or regular expressions.
+fn exposed(name: &str, whitelist: &[String], blacklist: &[String]) -> bool {
+    let hit = |list: &[String]| list.iter().any(|e| expr_match(name, e));
+    !hit(blacklist) && (whitelist.is_empty() || hit(whitelist))
+}
+
+/// `salt/utils/stringutils.py expr_match`: equal, a glob, or a regular expression for the whole.
+fn expr_match(name: &str, expr: &str) -> bool {
+    name == expr
+        || fnmatch(name, expr)
+        || crate::target::PyRegex::new(&format!(r"\A(?:{expr})\Z")).is_ok_and(|r| r.matches(name))
+}
+
+#[cfg(test)]
+mod tests;

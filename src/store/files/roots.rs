@@ -1,0 +1,272 @@
+//! The backend `roots`: directories of the master's host (`salt/fileserver/roots.py`).
+
+use super::beneath::{Links, Place};
+use super::ignore::Ignore;
+use super::lists::{ListCache, Lists};
+use super::names;
+use super::{Found, stat_list};
+use crate::config::{MasterConfig, Roots};
+use std::collections::BTreeSet;
+use std::fs::{FileType, Metadata};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The environment that stands for all that have no entry of their own.
+const ANY_ENV: &str = "__env__";
+
+/// `roots` with the options that concern it.
+pub struct RootsBackend {
+    roots: Roots,
+    follow: bool,
+    ignore_links: bool,
+    cache: ListCache,
+}
+
+impl RootsBackend {
+    /// The backend of a configuration.
+    pub fn new(config: &MasterConfig) -> RootsBackend {
+        let kept = Duration::from_secs(config.fileserver_list_cache_time);
+        RootsBackend {
+            roots: config.file_roots.clone(),
+            follow: config.fileserver_followsymlinks,
+            ignore_links: config.fileserver_ignoresymlinks,
+            cache: ListCache::new(&config.cachedir, "roots", kept),
+        }
+    }
+
+    /// Environments by name.
+    pub fn envs(&self) -> Vec<String> {
+        self.roots.0.iter().map(|(env, _)| env.clone()).collect()
+    }
+
+    /// The directories of an environment. `None` without an entry for it, and for names that
+    /// would lead elsewhere in the place of `__env__` (stock puts any text there).
+    fn dirs(&self, env: &str) -> Option<Vec<String>> {
+        if let Some(dirs) = self.roots.get(env).filter(|_| env != ANY_ENV) {
+            return Some(dirs.to_vec());
+        }
+        let dirs = self.roots.get(ANY_ENV)?;
+        if names::inside(env).as_deref() != Some(env) {
+            return None;
+        }
+        Some(dirs.iter().map(|dir| dir.replace(ANY_ENV, env)).collect())
+    }
+
+    fn links(&self) -> Links {
+        match self.follow {
+            true => Links::Follow,
+            false => Links::Within,
+        }
+    }
+
+    /// The first file of that path (`roots.find_file`); `index` picks one of the directories.
+    pub fn find(
+        &self,
+        path: &str,
+        env: &str,
+        index: Option<&str>,
+        ignore: &Ignore,
+    ) -> Option<Found> {
+        let rel = names::inside(path)?;
+        let dirs = self.dirs(env)?;
+        let dirs = match index {
+            Some(index) => vec![pick(&dirs, index)?],
+            None => dirs,
+        };
+        dirs.into_iter().find_map(|root| {
+            let place = Place {
+                root: PathBuf::from(root),
+                rel: rel.clone(),
+                links: self.links(),
+            };
+            let stat = place.stat()?;
+            let path = place.shown();
+            (!ignore.ignores(&path)).then(|| Found {
+                path,
+                rel: rel.clone(),
+                stat: stat_list(&stat),
+                back: "roots",
+                place,
+            })
+        })
+    }
+
+    /// Whether a file that was found may be served for the environment of the load, which can be
+    /// another one than that in which it was found; `None` if there is no such environment.
+    pub fn holds(&self, env: &str, found: &Found) -> Option<bool> {
+        let path = PathBuf::from(names::normpath(&found.path));
+        let holds = |root: String| match self.follow {
+            true => names::is_below(Path::new(&names::normpath(&root)), &path),
+            false => names::is_below(&names::realpath(Path::new(&root)), &names::realpath(&path)),
+        };
+        Some(self.dirs(env)?.into_iter().any(holds))
+    }
+
+    /// The lists of an environment (`roots._file_lists`); empty without one.
+    pub fn lists(&mut self, env: &str, ignore: &Ignore) -> Arc<Lists> {
+        let Some(dirs) = self.dirs(env) else {
+            return Arc::default();
+        };
+        let (follow, ignore_links) = (self.follow, self.ignore_links);
+        if !dirs.iter().any(|dir| Path::new(dir).is_dir()) {
+            // No cache file for environments that minions make up.
+            return Arc::default();
+        }
+        self.cache.get(env, || {
+            let mut walk = Walk::new(follow, ignore_links, ignore);
+            for dir in &dirs {
+                walk.root(dir);
+            }
+            walk.done()
+        })
+    }
+}
+
+/// Python's `list[int(index)]`, counted from the end if negative.
+fn pick(dirs: &[String], index: &str) -> Option<String> {
+    let index: i64 = index.trim().parse().ok()?;
+    let at = match index < 0 {
+        true => i64::try_from(dirs.len()).ok()?.checked_add(index)?,
+        false => index,
+    };
+    dirs.get(usize::try_from(at).ok()?).cloned()
+}
+
+/// A walk through the directories of an environment.
+struct Walk<'a> {
+    follow: bool,
+    ignore_links: bool,
+    ignore: &'a Ignore,
+    files: BTreeSet<String>,
+    dirs: BTreeSet<String>,
+    empty: BTreeSet<String>,
+    lists: Lists,
+}
+
+impl<'a> Walk<'a> {
+    fn new(follow: bool, ignore_links: bool, ignore: &'a Ignore) -> Walk<'a> {
+        Walk {
+            follow,
+            ignore_links,
+            ignore,
+            files: BTreeSet::new(),
+            dirs: BTreeSet::new(),
+            empty: BTreeSet::new(),
+            lists: Lists::default(),
+        }
+    }
+
+    fn root(&mut self, root: &str) {
+        let root = Path::new(root);
+        let Ok(meta) = std::fs::metadata(root) else {
+            return;
+        };
+        let real = names::realpath(root);
+        self.dir(root, &real, "", &mut vec![id(&meta)]);
+    }
+
+    /// `above` holds the directories from the root to this one: a link back to one of them is
+    /// listed but not entered, where stock goes in circles until the system stops it.
+    fn dir(&mut self, dir: &Path, real_root: &Path, rel: &str, above: &mut Vec<(u64, u64)>) {
+        let Ok(entries) = std::fs::read_dir(dir) else {
+            return;
+        };
+        let mut entries: Vec<_> = entries.flatten().collect();
+        entries.sort_by_key(std::fs::DirEntry::file_name);
+        for entry in entries {
+            let Ok(name) = entry.file_name().into_string() else {
+                log::debug!("{}: a name that is not UTF-8", entry.path().display());
+                continue;
+            };
+            let Ok(kind) = entry.file_type() else {
+                continue;
+            };
+            let rel = match rel {
+                "" => name,
+                rel => format!("{rel}/{name}"),
+            };
+            self.entry(&entry.path(), kind, real_root, rel, above);
+        }
+    }
+
+    fn entry(
+        &mut self,
+        path: &Path,
+        kind: FileType,
+        real_root: &Path,
+        rel: String,
+        above: &mut Vec<(u64, u64)>,
+    ) {
+        let meta = std::fs::metadata(path).ok();
+        let meta = meta.filter(|m| m.is_dir());
+        let left_out = kind.is_symlink() && self.ignore_links;
+        let listed = !left_out && !self.ignore.ignores(&rel);
+        if listed {
+            if meta.is_some() && std::fs::read_dir(path).is_ok_and(|mut d| d.next().is_none()) {
+                self.empty.insert(rel.clone());
+            }
+            if kind.is_symlink() {
+                self.link(path, real_root, &rel);
+            }
+            let set = if meta.is_some() {
+                &mut self.dirs
+            } else {
+                &mut self.files
+            };
+            set.insert(rel.clone());
+        }
+        let Some(meta) = meta.filter(|_| self.follow || !kind.is_symlink()) else {
+            return;
+        };
+        let id = id(&meta);
+        if above.contains(&id) {
+            return;
+        }
+        above.push(id);
+        self.dir(path, real_root, &rel, above);
+        above.pop();
+    }
+
+    /// Lists a link, unless it is followed and leads out of the root.
+    fn link(&mut self, path: &Path, real_root: &Path, rel: &str) {
+        let Ok(target) = std::fs::read_link(path) else {
+            return;
+        };
+        let target = target.to_string_lossy().into_owned();
+        // A target that starts with two dots is taken from the link itself, as stock does.
+        let base = match target.starts_with("..") {
+            true => Some(path),
+            false => path.parent(),
+        };
+        let base = base.unwrap_or(Path::new("/")).to_string_lossy();
+        let joined = names::normpath(&names::join(&base, &target));
+        let real = names::realpath(Path::new(&joined));
+        if !self.follow || !leads_out(&real, real_root) {
+            self.lists.links.insert(rel.to_owned(), target);
+        }
+    }
+
+    fn done(self) -> Lists {
+        Lists {
+            files: self.files.into_iter().collect(),
+            dirs: self.dirs.into_iter().collect(),
+            empty_dirs: self.empty.into_iter().collect(),
+            links: self.lists.links,
+        }
+    }
+}
+
+/// Whether the way from the root to `path` begins with two dots, as stock asks for it: a name that
+/// begins so counts as well.
+fn leads_out(path: &Path, root: &Path) -> bool {
+    match path.strip_prefix(root) {
+        Ok(rest) => rest.to_string_lossy().starts_with(".."),
+        Err(_) => true,
+    }
+}
+
+fn id(meta: &Metadata) -> (u64, u64) {
+    (meta.dev(), meta.ino())
+}

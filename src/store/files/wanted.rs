@@ -1,0 +1,110 @@
+//! What a minion asks for: the path of a load, with what may hang on it
+//! (`salt/fileserver/__init__.py Fileserver.find_file`, `salt/utils/url.py`).
+
+use crate::wire::{Map, Value};
+
+/// A path and the environment to look in.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Wanted {
+    pub path: String,
+    pub env: String,
+    /// Which directory of the environment, from `?index=`.
+    pub index: Option<String>,
+}
+
+impl Wanted {
+    /// Reads `path` (with `?saltenv=` and `?index=`, unless a `|` before it says that it is to be
+    /// taken as it stands). `None` for paths that are refused everywhere.
+    pub fn parse(path: &str, env: &str) -> Option<Wanted> {
+        let mut wanted = Wanted {
+            path: path.into(),
+            env: env.into(),
+            index: None,
+        };
+        if let Some(escaped) = unescaped(path) {
+            wanted.path = escaped;
+        } else if let Some((path, rest)) = path.split_once('?') {
+            wanted.path = path.into();
+            let options = rest.split('?').next().unwrap_or_default();
+            for (key, value) in options.split('&').filter_map(|o| o.split_once('=')) {
+                match key {
+                    "saltenv" => wanted.env = value.into(),
+                    "index" => wanted.index = Some(value.into()),
+                    _ => {}
+                }
+            }
+        }
+        let bad = wanted.path.starts_with('/') || wanted.path.contains("../");
+        (!bad && !wanted.path.contains('\0')).then_some(wanted)
+    }
+}
+
+/// The path behind the escape character `|`.
+fn unescaped(path: &str) -> Option<String> {
+    if path.starts_with('|') {
+        return Some(path.trim_start_matches('|').into());
+    }
+    let below = path.strip_prefix("salt://")?.trim_start_matches('/');
+    let below = below.strip_prefix('|')?;
+    Some(format!("salt://{}", below.trim_start_matches('|')))
+}
+
+/// `str()` of what a load has for an environment; `None` if the key is missing.
+pub(super) fn env_of(load: &Map) -> Option<String> {
+    Some(match load.get("saltenv")? {
+        Value::Nil => "None".into(),
+        Value::Bool(true) => "True".into(),
+        Value::Bool(false) => "False".into(),
+        Value::Int(n) => n.to_string(),
+        Value::UInt(n) => n.to_string(),
+        other => other.as_str().unwrap_or("\0").to_owned(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(path: &str) -> Option<(String, String, Option<String>)> {
+        Wanted::parse(path, "base").map(|w| (w.path, w.env, w.index))
+    }
+
+    fn some(
+        path: &str,
+        env: &str,
+        index: Option<&str>,
+    ) -> Option<(String, String, Option<String>)> {
+        Some((path.into(), env.into(), index.map(str::to_owned)))
+    }
+
+    #[test]
+    fn options_hang_on_a_path_unless_it_is_escaped() {
+        assert_eq!(parse("a/b"), some("a/b", "base", None));
+        assert_eq!(parse("a?saltenv=dev"), some("a", "dev", None));
+        assert_eq!(
+            parse("a?x&index=1&saltenv=d=e?y"),
+            some("a", "d=e", Some("1"))
+        );
+        assert_eq!(parse("a?env=dev"), some("a", "base", None));
+        assert_eq!(parse("|a?saltenv=dev"), some("a?saltenv=dev", "base", None));
+        assert_eq!(parse("||?f"), some("?f", "base", None));
+        assert_eq!(parse("a|b"), some("a|b", "base", None));
+        assert_eq!(parse("salt://|x?y"), some("salt://x?y", "base", None));
+    }
+
+    #[test]
+    fn ways_out_are_refused() {
+        for bad in [
+            "/etc/passwd",
+            "../x",
+            "a/../x",
+            "|/etc",
+            "|../x",
+            "a\0",
+            "||/x",
+            "/a?saltenv=x",
+        ] {
+            assert_eq!(parse(bad), None, "{bad:?}");
+        }
+    }
+}

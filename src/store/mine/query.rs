@@ -1,0 +1,367 @@
+//! Reading the mine: who is meant, and what the one who asks may see
+//! (`salt/daemons/masterapi.py RemoteFuncs._mine_get`, `salt/utils/mine.py`).
+
+use super::MineStore;
+use crate::config::MasterConfig;
+use crate::store::minions::Known;
+use crate::target::{Inventory, MinionId, PyRegex, Target};
+use crate::wire::{Map, Value};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// Marks a value that has rules of its own (`MINE_ITEM_ACL_ID`).
+const ACL: &str = "__saltmine_acl__";
+/// The value in it (`MINE_ITEM_ACL_DATA`).
+const DATA: &str = "__data__";
+
+/// A question: the fields of a `_mine_get` load, or the arguments of the runner `mine.get`.
+#[derive(Debug)]
+pub struct Question<'a> {
+    /// Who asks; for a minion the id of its channel.
+    pub asker: &'a str,
+    /// Whose values.
+    pub tgt: &'a Value,
+    /// How `tgt` is read.
+    pub tgt_type: &'a str,
+    /// Function, several with commas between them, or a list.
+    pub fun: &'a Value,
+}
+
+/// The answer: id -> value, or for several functions function -> id -> value.
+pub fn get(config: &MasterConfig, mine: &MineStore, fleet: &Known, question: &Question) -> Map {
+    let Some((functions, several)) = functions(question.fun) else {
+        return Map::new();
+    };
+    let functions = allowed(config.mine_get.as_ref(), question.asker, functions);
+    if functions.is_empty() {
+        return Map::new();
+    }
+    let fleet = Cached { fleet, only: None };
+    let kind = match question.tgt_type {
+        // Whoever may guess with patterns learns the pillar of others bit by bit.
+        "pillar" | "pillar_pcre" => "pillar_exact",
+        "compound" => "compound_pillar_exact",
+        other => other,
+    };
+    let target = match Target::parse(question.tgt, kind, None) {
+        Ok(target) => target,
+        Err(e) => {
+            log::warn!("{} asked for the mine of nobody: {e}", question.asker);
+            return Map::new();
+        }
+    };
+    let mut gate = Gate {
+        config,
+        fleet: fleet.fleet,
+        asker: question.asker.parse().ok(),
+        known: HashMap::new(),
+    };
+    let mut answer = Map::new();
+    for id in target.expected(&fleet, &config.nodegroups).minions {
+        let data = match mine.get(&id) {
+            Ok(Some(data)) => data,
+            Ok(None) => continue,
+            Err(e) => {
+                log::error!("the mine of {id} cannot be read: {e}");
+                continue;
+            }
+        };
+        for function in &functions {
+            let Some(value) = data.get(function).and_then(|entry| gate.open(entry)) else {
+                continue;
+            };
+            if several {
+                let slot = match answer.get_mut(function) {
+                    Some(Value::Map(slot)) => slot,
+                    _ => {
+                        answer.set(function, Map::new());
+                        match answer.get_mut(function) {
+                            Some(Value::Map(slot)) => slot,
+                            _ => continue,
+                        }
+                    }
+                };
+                slot.set(id.as_str(), value.clone());
+            } else {
+                answer.set(id.as_str(), value.clone());
+            }
+        }
+    }
+    answer
+}
+
+/// The functions asked for, each once, and whether the answer names them.
+fn functions(fun: &Value) -> Option<(Vec<String>, bool)> {
+    let mut names: Vec<String> = match fun {
+        Value::Str(text) => text.split(',').map(str::to_owned).collect(),
+        Value::Array(_) => fun.str_list(),
+        _ => return None,
+    };
+    let mut seen = std::collections::HashSet::new();
+    names.retain(|name| seen.insert(name.clone()));
+    let several = names.len() > 1 || fun.as_array().is_some();
+    Some((names, several))
+}
+
+/// What the option `mine_get` leaves of the functions.
+fn allowed(rules: Option<&Map>, asker: &str, functions: Vec<String>) -> Vec<String> {
+    let Some(rules) = rules else {
+        return functions;
+    };
+    let patterns: Vec<PyRegex> = rules
+        .iter()
+        .filter(|(ids, _)| ids.as_str().is_some_and(|ids| matches(ids, asker)))
+        .flat_map(|(_, list)| list.str_list())
+        .filter_map(|pattern| PyRegex::new(&pattern).ok())
+        .collect();
+    let may = |name: &String| patterns.iter().any(|p| p.matches(name));
+    functions.into_iter().filter(may).collect()
+}
+
+fn matches(pattern: &str, text: &str) -> bool {
+    PyRegex::new(pattern).is_ok_and(|p| p.matches(text))
+}
+
+/// Decides about values that their owner has restricted.
+struct Gate<'a> {
+    config: &'a MasterConfig,
+    fleet: &'a Known<'a>,
+    /// `None` for one that is no minion and so never among those allowed.
+    asker: Option<MinionId>,
+    /// Decisions made before, by the rule's msgpack.
+    known: HashMap<Vec<u8>, bool>,
+}
+
+impl Gate<'_> {
+    /// The value of an entry, if the asker may have it.
+    fn open<'v>(&mut self, entry: &'v Value) -> Option<&'v Value> {
+        let Some(restricted) = entry.as_map().filter(|m| m.contains(ACL)) else {
+            return Some(entry);
+        };
+        if let Some(allow) = restricted.get("allow_tgt") {
+            let kind = restricted.get("allow_tgt_type");
+            if !self.admits(allow, kind) {
+                return None;
+            }
+        }
+        restricted.get(DATA)
+    }
+
+    fn admits(&mut self, allow: &Value, kind: Option<&Value>) -> bool {
+        let rule = Value::Array(vec![allow.clone(), kind.cloned().unwrap_or_default()]);
+        let rule = crate::wire::msgpack::encode(&rule, crate::wire::msgpack::Profile::Local);
+        if let Some(known) = self.known.get(&rule) {
+            return *known;
+        }
+        let admitted = self.decide(allow, kind);
+        self.known.insert(rule, admitted);
+        admitted
+    }
+
+    /// Whether the target holds for the asker. What cannot be evaluated admits nobody.
+    fn decide(&self, allow: &Value, kind: Option<&Value>) -> bool {
+        let kind = match kind {
+            None => "glob",
+            Some(Value::Str(kind)) => kind,
+            Some(_) => return false,
+        };
+        let (Some(asker), Ok(target)) = (&self.asker, Target::parse(allow, kind, None)) else {
+            return false;
+        };
+        let only = Cached {
+            fleet: self.fleet,
+            only: Some(std::slice::from_ref(asker)),
+        };
+        only.contains(asker.as_str())
+            && !target
+                .expected(&only, &self.config.nodegroups)
+                .minions
+                .is_empty()
+    }
+}
+
+/// The fleet as [`Known`], but without the benefit of doubt: whoever has no cached data
+/// matches no grain, no pillar and no address (`check_minions` with `greedy=False`). With `only`
+/// it holds nobody else.
+struct Cached<'a> {
+    fleet: &'a Known<'a>,
+    only: Option<&'a [MinionId]>,
+}
+
+impl Inventory for Cached<'_> {
+    fn ids(&self) -> &[MinionId] {
+        self.only.unwrap_or(&self.fleet.ids)
+    }
+
+    fn contains(&self, id: &str) -> bool {
+        self.fleet.contains(id)
+            && self
+                .only
+                .is_none_or(|ids| ids.iter().any(|own| own.as_str() == id))
+    }
+
+    fn grains(&self, id: &MinionId) -> Option<Arc<Map>> {
+        let known = self.fleet.caches_data().then(|| self.fleet.grains(id));
+        Some(known.flatten().unwrap_or_default())
+    }
+
+    fn pillar(&self, id: &MinionId) -> Option<Arc<Map>> {
+        let known = self.fleet.caches_data().then(|| self.fleet.pillar(id));
+        Some(known.flatten().unwrap_or_default())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::map;
+    use crate::store::minions::{Layout, MinionCache};
+    use crate::store::open;
+
+    struct World {
+        _dir: tempfile::TempDir,
+        config: MasterConfig,
+        mine: MineStore,
+        cache: MinionCache,
+    }
+
+    fn world(extra: Map) -> World {
+        let dir = tempfile::tempdir().unwrap();
+        let mut options = map! {"root_dir" => dir.path().to_string_lossy().as_ref()};
+        options.0.extend(extra.0);
+        let config = MasterConfig::from_map(options, dir.path()).unwrap();
+        let cache = MinionCache::new(&config.cachedir, Layout::Split);
+        let mine = open::mine_store(&config);
+        for (id, role) in [("web1", "web"), ("web2", "web"), ("db1", "db")] {
+            let id: MinionId = id.parse().unwrap();
+            let pillar = map! {"secret" => role};
+            cache.store(&id, &map! {"role" => role}, &pillar).unwrap();
+            let restricted = |tgt: &str, kind: &str| {
+                map! {ACL => 1, DATA => "private", "allow_tgt" => tgt, "allow_tgt_type" => kind}
+            };
+            let values = map! {
+                "open" => id.as_str(),
+                "webs" => restricted("web*", "glob"),
+                "dbs" => restricted("G@role:db", "compound"),
+                "nobody" => restricted("gone", "list"),
+                "odd" => map! {ACL => 1, DATA => "private", "allow_tgt" => 5},
+                "plain" => map! {ACL => 1, DATA => "public"},
+            };
+            mine.put(&id, values, false).unwrap();
+        }
+        World {
+            _dir: dir,
+            config,
+            mine,
+            cache,
+        }
+    }
+
+    impl World {
+        fn ask(&self, asker: &str, tgt: &str, tgt_type: &str, fun: impl Into<Value>) -> Map {
+            let mut ids: Vec<MinionId> = ["db1", "web1", "web2"]
+                .iter()
+                .map(|id| id.parse().unwrap())
+                .collect();
+            ids.sort();
+            let fleet = Known {
+                ids: ids.into(),
+                cache: &self.cache,
+                caches_data: self.config.minion_data_cache,
+            };
+            let question = Question {
+                asker,
+                tgt: &tgt.into(),
+                tgt_type,
+                fun: &fun.into(),
+            };
+            get(&self.config, &self.mine, &fleet, &question)
+        }
+    }
+
+    #[test]
+    fn shapes_of_answers() {
+        let w = world(Map::new());
+        assert_eq!(
+            w.ask("db1", "web1", "glob", "open"),
+            map! {"web1" => "web1"}
+        );
+        let two = w.ask("db1", "web1", "glob", "open,plain");
+        assert_eq!(
+            two,
+            map! {"open" => map! {"web1" => "web1"}, "plain" => map! {"web1" => "public"}}
+        );
+        let listed = w.ask("db1", "web1", "glob", vec!["open".to_owned()]);
+        assert_eq!(listed, map! {"open" => map! {"web1" => "web1"}});
+        assert_eq!(w.ask("db1", "*", "glob", "open,open").len(), 3);
+        for nothing in ["none", "", ","] {
+            assert!(w.ask("db1", "*", "glob", nothing).is_empty());
+        }
+        assert!(w.ask("db1", "*", "glob", 5).is_empty());
+        assert!(w.ask("db1", "*", "no_such", "open").is_empty());
+    }
+
+    #[test]
+    fn every_target_type() {
+        let w = world(map! {"nodegroups" => map! {"group" => "web1 or db1"}});
+        for (tgt, kind, count) in [
+            ("web*", "glob", 2),
+            ("web\\d", "pcre", 2),
+            ("web1,db1,gone", "list", 2),
+            ("role:w*", "grain", 2),
+            ("role:[wd].*", "grain_pcre", 3),
+            ("secret:web", "pillar", 2),
+            ("secret:w*", "pillar", 0),
+            ("secret:.*", "pillar_pcre", 0),
+            ("I@secret:w* or I@secret:db", "compound", 1),
+            ("J@secret:w.*", "compound", 0),
+            ("group", "nodegroup", 2),
+            ("10.0.0.0/8", "ipcidr", 0),
+        ] {
+            assert_eq!(w.ask("db1", tgt, kind, "open").len(), count, "{kind} {tgt}");
+        }
+    }
+
+    #[test]
+    fn owners_say_who_may_read() {
+        let w = world(Map::new());
+        assert_eq!(w.ask("web2", "*", "glob", "webs").len(), 3);
+        assert_eq!(w.ask("db1", "*", "glob", "webs").len(), 0);
+        assert_eq!(w.ask("db1", "*", "glob", "dbs").len(), 3);
+        assert_eq!(w.ask("web1", "web1", "glob", "dbs").len(), 0, "its own too");
+        for asker in ["web1", "db1", "stranger", "the_master", "../x"] {
+            for fun in ["nobody", "odd"] {
+                assert!(w.ask(asker, "*", "glob", fun).is_empty(), "{asker} {fun}");
+            }
+        }
+        assert!(w.ask("stranger", "*", "glob", "webs").is_empty());
+        assert!(
+            w.ask("web3", "*", "glob", "webs").is_empty(),
+            "no accepted key"
+        );
+    }
+
+    #[test]
+    fn without_cached_data_rules_by_grain_admit_nobody() {
+        let w = world(map! {"minion_data_cache" => false, "enforce_mine_cache" => true});
+        assert_eq!(w.ask("db1", "*", "glob", "open").len(), 3);
+        assert!(w.ask("db1", "*", "glob", "dbs").is_empty());
+        assert!(w.ask("db1", "role:db", "grain", "open").is_empty());
+    }
+
+    #[test]
+    fn the_master_says_which_functions() {
+        let rules = map! {
+            "web.*" => vec!["op".to_owned(), "(".to_owned()],
+            "db.*" => "open", "(" => vec!["open".to_owned()],
+        };
+        let w = world(map! {"mine_get" => rules});
+        assert_eq!(w.ask("web1", "*", "glob", "open").len(), 3);
+        assert_eq!(
+            w.ask("web1", "web1", "glob", "open,plain"),
+            map! {"open" => map! {"web1" => "web1"}}
+        );
+        assert!(w.ask("db1", "*", "glob", "open").is_empty(), "no list");
+        assert!(w.ask("x", "*", "glob", "open").is_empty());
+    }
+}

@@ -1,0 +1,111 @@
+//! The thread that publishes the upper master's jobs to the minions below
+//! (`salt/minion.py Syndic._handle_decoded_payload`, `syndic_cmd`).
+
+use crate::client::local::{ClientError, Job as Publication, LocalClient, Published};
+use crate::config::MasterConfig;
+use crate::minion::publication::Job;
+use crate::wire::{Map, Value};
+use crossbeam_channel::Receiver;
+use std::time::Duration;
+
+/// Fields of a job that go along as they are. The master below checks the permissions in
+/// `auth_list` itself.
+const EXTRAS: [&str; 10] = [
+    "auth_list",
+    "master_id",
+    "user",
+    "delimiter",
+    "metadata",
+    "ret_config",
+    "ret_kwargs",
+    "module_executors",
+    "executor_opts",
+    "start_event",
+];
+/// Tries to reach the master below, which may be starting.
+const TRIES: u32 = 3;
+
+/// Publishes until the sender is gone.
+pub(super) fn run(config: MasterConfig, jobs: &Receiver<Job>) {
+    let own = config.extra.get("master_id").cloned();
+    let mut client = LocalClient::new(config);
+    for job in jobs {
+        // A job that came from this very master must not come back to it.
+        if own.is_some() && job.load.get("master_id") == own.as_ref() {
+            continue;
+        }
+        let publication = publication(&job);
+        match publish(&mut client, &publication) {
+            Ok(done) if done.jid.is_empty() => {
+                log::info!("job {} is for nobody below", job.jid)
+            }
+            Ok(done) => log::info!(
+                "job {} went down to {} minions",
+                job.jid,
+                done.minions.len()
+            ),
+            Err(e) => log::error!("job {} did not go down: {e}", job.jid),
+        }
+    }
+}
+
+fn publish(client: &mut LocalClient, job: &Publication) -> Result<Published, ClientError> {
+    let mut tries = 1;
+    loop {
+        match client.publish(job) {
+            // The same jid: a master that did get it answers the same job once more, and its
+            // minions know the jid already.
+            Err(ClientError::NoMaster(why)) if tries < TRIES => {
+                log::warn!("the master below does not answer ({why}); once more");
+                tries += 1;
+                std::thread::sleep(Duration::from_secs(1));
+            }
+            other => return other,
+        }
+    }
+}
+
+fn publication(job: &Job) -> Publication {
+    let load = &job.load;
+    let kwargs: Map = EXTRAS
+        .into_iter()
+        .filter_map(|key| load.get(key).map(|value| (key, value.clone())))
+        .collect();
+    let kind = load.str("tgt_type").filter(|kind| !kind.is_empty());
+    Publication {
+        fun: load.get("fun").cloned().unwrap_or_default(),
+        arg: load
+            .get("arg")
+            .and_then(Value::as_array)
+            .unwrap_or_default()
+            .to_vec(),
+        tgt: load.get("tgt").cloned().unwrap_or_default(),
+        tgt_type: kind.unwrap_or("glob").to_owned(),
+        ret: load.str("ret").unwrap_or_default().to_owned(),
+        jid: job.jid.as_str().to_owned(),
+        kwargs,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn jobs_keep_what_matters() {
+        let jid = "20261121120000000001";
+        let load = crate::map! {
+            "fun" => "test.ping", "arg" => vec![Value::from(1)], "tgt" => "a;b", "jid" => jid, "ret" => "",
+            "to" => 5, "user" => "anna", "auth_list" => vec![Value::from("test.*")], "delimiter" => "/",
+        };
+        let made = publication(&Job {
+            jid: jid.parse().unwrap(),
+            load,
+        });
+        assert_eq!((made.jid.as_str(), made.tgt_type.as_str()), (jid, "glob"));
+        let want = crate::map! {
+            "auth_list" => vec![Value::from("test.*")], "user" => "anna", "delimiter" => "/",
+        };
+        assert_eq!(made.kwargs, want);
+    }
+}

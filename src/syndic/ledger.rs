@@ -1,0 +1,140 @@
+//! What the upper master has acknowledged, so that neither a restart of the syndic nor one of
+//! either master loses a return or brings it twice.
+//!
+//! One small file per job, `cachedir/syndic/<jid>`: an id per line for each return that the upper
+//! master has. A file without lines is a job of which nothing has gone up yet.
+
+use crate::sys::daemon::make_dir;
+use crate::wire::ids::Jid;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::OpenOptions;
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// The ledger below one `cachedir`.
+#[derive(Debug)]
+pub struct Ledger {
+    dir: PathBuf,
+    jobs: BTreeMap<Jid, BTreeSet<String>>,
+}
+
+impl Ledger {
+    /// Reads what an earlier process left.
+    ///
+    /// # Errors
+    /// The directory cannot be used.
+    pub fn open(cachedir: &Path) -> io::Result<Ledger> {
+        let dir = cachedir.join("syndic");
+        make_dir(&dir, 0o700)?;
+        let mut jobs = BTreeMap::new();
+        for entry in std::fs::read_dir(&dir)?.flatten() {
+            let name = entry.file_name();
+            let Some(Ok(jid)) = name.to_str().map(str::parse::<Jid>) else {
+                continue;
+            };
+            if !entry.file_type().is_ok_and(|t| t.is_file()) {
+                continue;
+            }
+            let text = std::fs::read_to_string(entry.path()).unwrap_or_default();
+            // A line that was cut off is no id, and its return goes up again.
+            let whole = text.rfind('\n').map_or("", |end| &text[..end]);
+            let ids = whole.lines().map(str::to_owned).collect();
+            jobs.insert(jid, ids);
+        }
+        Ok(Ledger { dir, jobs })
+    }
+
+    /// Jobs that are known, oldest first.
+    pub fn jobs(&self) -> Vec<Jid> {
+        self.jobs.keys().cloned().collect()
+    }
+
+    /// Whether the upper master has this return.
+    pub fn has(&self, jid: &Jid, id: &str) -> bool {
+        self.jobs.get(jid).is_some_and(|ids| ids.contains(id))
+    }
+
+    /// Notes a job, before anything of it can come back.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn begin(&mut self, jid: &Jid) -> io::Result<()> {
+        if self.jobs.contains_key(jid) {
+            return Ok(());
+        }
+        self.append(jid, "")?;
+        self.jobs.insert(jid.clone(), BTreeSet::new());
+        Ok(())
+    }
+
+    /// Notes returns that the upper master has.
+    ///
+    /// # Errors
+    /// The file cannot be written; the returns would go up again after a restart.
+    pub fn done(&mut self, jid: &Jid, ids: &[String]) -> io::Result<()> {
+        let known = self.jobs.entry(jid.clone()).or_default();
+        let mut lines = String::new();
+        for id in ids {
+            if known.insert(id.clone()) {
+                lines.push_str(id);
+                lines.push('\n');
+            }
+        }
+        self.append(jid, &lines)
+    }
+
+    fn append(&self, jid: &Jid, lines: &str) -> io::Result<()> {
+        OpenOptions::new()
+            .create(true)
+            .append(true)
+            .mode(0o600)
+            .open(self.dir.join(jid.as_str()))?
+            .write_all(lines.as_bytes())
+    }
+
+    /// Forgets jobs in which nothing has happened for `keep`.
+    pub fn expire(&mut self, keep: Duration) {
+        let dir = &self.dir;
+        self.jobs.retain(|jid, _| {
+            let path = dir.join(jid.as_str());
+            let modified = std::fs::metadata(&path).and_then(|m| m.modified());
+            let old = match modified {
+                Ok(at) => at.elapsed().is_ok_and(|age| age > keep),
+                Err(e) => e.kind() == io::ErrorKind::NotFound,
+            };
+            if old {
+                let _ = std::fs::remove_file(&path);
+            }
+            !old
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_acknowledged_survives() {
+        let dir = tempfile::tempdir().unwrap();
+        let jid: Jid = "20261121120000000001".parse().unwrap();
+        let mut ledger = Ledger::open(dir.path()).unwrap();
+        ledger.begin(&jid).unwrap();
+        assert!(!ledger.has(&jid, "a"));
+        ledger.done(&jid, &["a".into(), "b".into()]).unwrap();
+        ledger.done(&jid, &["b".into()]).unwrap();
+        std::fs::write(dir.path().join("syndic/other"), "x").unwrap();
+        let path = dir.path().join("syndic").join(jid.as_str());
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "a\nb\n");
+        std::fs::write(&path, "a\nb\nc").unwrap();
+        let mut again = Ledger::open(dir.path()).unwrap();
+        assert_eq!(again.jobs(), std::slice::from_ref(&jid));
+        assert!(again.has(&jid, "a") && again.has(&jid, "b") && !again.has(&jid, "c"));
+        again.expire(Duration::from_secs(60));
+        assert_eq!(again.jobs().len(), 1);
+        again.expire(Duration::ZERO);
+        assert!(again.jobs().is_empty() && !path.exists());
+    }
+}

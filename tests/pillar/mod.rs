@@ -1,0 +1,103 @@
+//! Cases in files: a tree of pillar files, options of the master, requests of minions.
+
+use halite::config::{Flavour, MasterConfig};
+use halite::render::pillar::{PillarMaster, PillarRequest};
+use halite::wire::{Map, Value, yaml};
+use std::fs;
+use std::path::Path;
+use std::rc::Rc;
+use std::time::Duration;
+use tempfile::TempDir;
+
+pub const LONG: Duration = Duration::from_secs(60);
+
+/// Options of a master with the requests that it gets.
+pub struct Case {
+    pub name: String,
+    /// Options, `{root}` filled in.
+    pub conf: TempDir,
+    pub requests: Vec<Map>,
+}
+
+/// Writes the files of `text`, each below a line `=== path`.
+pub fn write_tree(root: &Path, text: &str) {
+    for part in text.split("=== ").skip(1) {
+        let (path, content) = part.split_once('\n').expect("a path on a line of its own");
+        let path = root.join(path);
+        fs::create_dir_all(path.parent().expect("a path below the root")).unwrap();
+        fs::write(path, content).unwrap();
+    }
+}
+
+/// Reads cases; `{root}` in options stands for `root`.
+pub fn read_cases(text: &str, root: &Path, series: &str) -> Vec<Case> {
+    let text = text.replace("{root}", &root.to_string_lossy());
+    let cases = yaml::parse(&text).unwrap();
+    cases
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|case| read_case(case.as_map().unwrap(), series))
+        .collect()
+}
+
+fn read_case(case: &Map, series: &str) -> Case {
+    let conf = tempfile::tempdir().unwrap();
+    let dir = conf.path().join("salt");
+    fs::create_dir(&dir).unwrap();
+    let mut options = case.get("config").unwrap().as_map().unwrap().clone();
+    options.set("root_dir", conf.path().to_string_lossy().as_ref());
+    options.set("id", "master");
+    options.set("salt_series", series);
+    options.set("user", halite::sys::process::user_name());
+    fs::write(dir.join("master"), yaml::emit(&Value::Map(options), false)).unwrap();
+    let requests = case.get("requests").unwrap().as_array().unwrap();
+    Case {
+        name: case.str("name").unwrap().to_owned(),
+        conf,
+        requests: requests
+            .iter()
+            .map(|r| r.as_map().unwrap().clone())
+            .collect(),
+    }
+}
+
+impl Case {
+    pub fn dir(&self) -> std::path::PathBuf {
+        self.conf.path().join("salt")
+    }
+
+    /// The pillars that halite compiles, as JSON.
+    pub fn halite(&self) -> Vec<String> {
+        let config = MasterConfig::load(&self.dir(), Flavour::Salt).unwrap();
+        let master = PillarMaster::new(&config);
+        let pillar = |request: &Map| match master.compile(&read_request(request), LONG) {
+            Ok(pillar) => serde_json::to_string(&pillar).unwrap(),
+            Err(e) => serde_json::to_string(&halite::map! {"_raised" => e.to_string()}).unwrap(),
+        };
+        self.requests.iter().map(pillar).collect()
+    }
+}
+
+pub fn read_request(given: &Map) -> PillarRequest {
+    let id = given.str("id").unwrap();
+    let map = |name| {
+        given
+            .get(name)
+            .and_then(Value::as_map)
+            .cloned()
+            .unwrap_or_default()
+    };
+    let mut grains: Map = map("grains");
+    grains.set("id", id);
+    PillarRequest {
+        id: id.parse().unwrap(),
+        grains: Rc::new(grains),
+        saltenv: given.str("saltenv").map(str::to_owned),
+        pillarenv: given.str("pillarenv").map(str::to_owned),
+        ext: given.get("ext").cloned(),
+        pillar_override: map("pillar_override"),
+        extra_minion_data: map("extra_minion_data"),
+        clean_cache: false,
+    }
+}
