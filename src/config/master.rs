@@ -3,7 +3,7 @@
 use super::kinds::{
     BusFraming, ExtPillars, Items, JobCacheCompat, Reactions, Roots, SaltSeries, TokenOverride,
 };
-use super::paths::{self, below, log_below};
+use super::paths;
 use super::table::options;
 use super::{ConfigError, Flavour, Role, finish};
 use crate::wire::Map;
@@ -550,45 +550,6 @@ impl MasterConfig {
             .max("master_event_pull.ipc".len());
         paths::check_sockets(&c.sock_dir, &"x".repeat(longest))?;
         Ok(c)
-    }
-
-    /// Puts the paths below `root_dir` and fills the id (`salt/config/__init__.py apply_master_config`).
-    fn place(&mut self) {
-        self.root_dir = finish::root(&self.root_dir);
-        self.sock_dir = paths::sock_dir(std::mem::take(&mut self.sock_dir), &self.cachedir);
-        let root = self.root_dir.clone();
-        for path in [
-            &mut self.pki_dir,
-            &mut self.cachedir,
-            &mut self.pidfile,
-            &mut self.syndic_pidfile,
-            &mut self.sock_dir,
-            &mut self.sqlite_queue_dir,
-        ] {
-            *path = below(&root, path);
-        }
-        let optional = [
-            &mut self.autosign_file,
-            &mut self.autoreject_file,
-            &mut self.autosign_grains_dir,
-        ];
-        for path in optional.into_iter().flatten() {
-            *path = below(&root, path);
-        }
-        for log in [
-            &mut self.log_file,
-            &mut self.key_logfile,
-            &mut self.audit_log,
-        ]
-        .into_iter()
-        .filter(|log| !log.is_empty())
-        {
-            *log = log_below(&root, log);
-        }
-        if self.id.is_empty() {
-            let cache = finish::id_cache(&self.conf_file, self.flavour, &root);
-            self.id = super::id::cached(&cache).unwrap_or_else(super::id::generate) + "_master";
-        }
     }
 
     /// Name of the file with the signature of the master's key: `master_pubkey_signature`, else

@@ -272,7 +272,7 @@ fn postgres_holds_jobs_and_events() {
 fn old_rows_go(pg: &Postgres, master: &Master) {
     pg.psql("INSERT INTO jids VALUES ('old', '{}'), ('half', '{}')");
     pg.psql(
-        "INSERT INTO salt_returns SELECT 'f', j, '1', i, 'true', '{}', now() - a::interval \
+        "INSERT INTO salt_returns (fun, jid, return, id, success, full_ret, alter_time) SELECT 'f', j, '1'::jsonb, i, 'true', '{}'::jsonb, now() - a::interval \
          FROM (VALUES ('old', 'a', '2 days'), ('half', 'a', '2 days'), ('half', 'b', '1 hour')) AS v (j, i, a)",
     );
     let role = master.role(" Returner").unwrap();
