@@ -47,7 +47,7 @@ options! {
         sock_dir: PathBuf = "/var/run/{product}/master";
         /// Directory of the keys of the master and the minions.
         pki_dir: PathBuf = "/etc/{product}/pki/master";
-        /// Directory of jobs, minion data and tokens.
+        /// Directory of jobs, minion data, tokens and copies of files.
         cachedir: PathBuf = "/var/cache/{product}/master";
         /// Open files that a process may have.
         max_open_files: u64 = "100000";
@@ -305,7 +305,7 @@ options! {
         reactor_worker_hwm: u32 = "10000";
         /// Runners and wheel functions of reactions that run at once.
         reactor_worker_threads: u32 = "10";
-        /// Runner functions by the clock: a map of names to `function`, `seconds`, `cron`, `when`, ...
+        /// Runner and wheel functions by the clock: a map of names to `function`, `seconds`, `cron`, `when`, ...
         schedule: Map = "{}";
         /// Fire events about who is connected, every `loop_interval`.
         presence_events: bool = "false";
@@ -381,7 +381,7 @@ options! {
         /// File with the key to authenticate with, over SSH.
         gitfs_privkey: String = "''";
         /// Proxy for HTTP.
-        gitfs_proxy: Option<String> = "null";
+        gitfs_proxy: String = "''";
         /// How top files of several environments are merged: `merge`, `merge_all` or `same`.
         top_file_merging_strategy: String = "merge";
         /// Order of the environments when top files are merged.
@@ -414,7 +414,7 @@ options! {
         ext_pillar: ExtPillars = "[]";
         /// Ask the external pillars before the files of `pillar_roots` are rendered.
         ext_pillar_first: bool = "false";
-        /// External pillars of which a minion may ask more than `ext_pillar` says.
+        /// External pillars that a minion may ask for by itself. Those of the default do not exist here.
         on_demand_ext_pillar: Vec<String> = "[libvirt, virtkey]";
         /// Keep compiled pillars.
         pillar_cache: bool = "false";
