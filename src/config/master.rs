@@ -381,7 +381,7 @@ options! {
         /// File with the key to authenticate with, over SSH.
         gitfs_privkey: String = "''";
         /// Proxy for HTTP.
-        gitfs_proxy: Option<String> = "null";
+        gitfs_proxy: String = "''";
         /// How top files of several environments are merged: `merge`, `merge_all` or `same`.
         top_file_merging_strategy: String = "merge";
         /// Order of the environments when top files are merged.
