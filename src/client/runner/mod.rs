@@ -21,6 +21,7 @@ mod orchestrate;
 mod pillar;
 pub mod process;
 mod queue;
+mod reactor;
 mod salt;
 mod survey;
 mod test;
@@ -55,8 +56,10 @@ impl From<Value> for Ran {
 impl Ran {
     /// As an event and the job cache carry it: with an outputter, a map of both.
     pub fn to_value(&self) -> Value {
+        let told = self.value.as_map().is_some_and(|m| m.contains("outputter"));
         match &self.out {
             None => self.value.clone(),
+            Some(_) if told => self.value.clone(),
             Some(out) => Value::Map(crate::map! {
                 "outputter" => out.as_str(), "data" => self.value.clone(),
             }),
@@ -217,6 +220,7 @@ pub fn functions() -> impl Iterator<Item = &'static Function> {
         orchestrate::FUNCTIONS,
         pillar::FUNCTIONS,
         queue::FUNCTIONS,
+        reactor::FUNCTIONS,
         salt::FUNCTIONS,
         survey::FUNCTIONS,
         test::FUNCTIONS,

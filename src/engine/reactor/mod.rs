@@ -132,7 +132,8 @@ impl Reactor<'_> {
         if !["add", "delete", "list", "is_leader", "set_leader"].contains(&action) {
             return;
         }
-        let key = self.config.cachedir.join(".root_key");
+        let account = crate::sys::process::user_name();
+        let key = self.config.cachedir.join(format!(".{account}_key"));
         let own = std::fs::read_to_string(key).unwrap_or_default();
         let proven = data.str("key").is_some_and(|key| {
             !own.is_empty() && crate::crypto::constant_time_eq(key.as_bytes(), own.as_bytes())
