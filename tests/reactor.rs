@@ -136,7 +136,11 @@ fn reactions_call_jobs_runners_and_wheel_functions() {
         let arg = new.get("arg").and_then(Value::as_array).unwrap();
         assert_eq!(arg.len(), 1, "{new:?}");
         let found = arg[0].as_map().unwrap();
-        assert!(keyword.iter().all(|(k, v)| found.get(k.as_str().unwrap()) == Some(v)));
+        assert!(
+            keyword
+                .iter()
+                .all(|(k, v)| found.get(k.as_str().unwrap()) == Some(v))
+        );
     }
     // Runners and wheel functions run side by side, in no order.
     for (fun, args) in [
@@ -155,9 +159,15 @@ fn reactions_call_jobs_runners_and_wheel_functions() {
     fire(&master, "my/none", map! {});
     fire(&master, "my/broken", map! {});
     let fun = "runner.test.metasyntactic";
-    assert_eq!(run(&mut calls, "Reactor", fun), [map! {"locality" => "us"}.into()]);
+    assert_eq!(
+        run(&mut calls, "Reactor", fun),
+        [map! {"locality" => "us"}.into()]
+    );
     let log = std::fs::read_to_string(master.home.log()).unwrap();
-    assert!(log.contains("broken.sls: the reaction to my/broken cannot be rendered"), "{log}");
+    assert!(
+        log.contains("broken.sls: the reaction to my/broken cannot be rendered"),
+        "{log}"
+    );
     assert!(log.contains("there is no reaction file"), "{log}");
 
     // A file is read again when it changes.
@@ -169,7 +179,11 @@ fn reactions_call_jobs_runners_and_wheel_functions() {
 
     // The runs of reactions, which `salt/run/*/new` would match, begin nothing: the next thing
     // that happens is what was asked for.
-    fire(&master, "my/calls/3", map! {"data" => map! {"who" => "nobody"}});
+    fire(
+        &master,
+        "my/calls/3",
+        map! {"data" => map! {"who" => "nobody"}},
+    );
     let first = event(&mut calls, "any run", |tag, data| {
         tag.ends_with("/new") && data.str("user") == Some("Reactor")
     });

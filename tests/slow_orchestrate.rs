@@ -9,14 +9,23 @@ use std::path::Path;
 
 const FILES: &[(&str, &str)] = &[
     ("change.sls", "c: {test.succeed_with_changes: []}\n"),
-    ("same.sls", "n: {test.nop: [{name: '{{ pillar.get(\"given\", \"none\") }}'}]}\n"),
+    (
+        "same.sls",
+        "n: {test.nop: [{name: '{{ pillar.get(\"given\", \"none\") }}'}]}\n",
+    ),
     ("bad.sls", "f: {test.fail_without_changes: []}\n"),
     ("broken.sls", "f: {{ nothing.of.this }}\n"),
     ("top.sls", "base: {'*': [same]}\n"),
     ("good.sls", "i: {test.succeed_with_changes: []}\n"),
-    ("wrong.sls", "i: {test.nop: [{require: [{test: nothere}]}]}\n"),
+    (
+        "wrong.sls",
+        "i: {test.nop: [{require: [{test: nothere}]}]}\n",
+    ),
     ("inner.sls", "i: {test.fail_without_changes: []}\n"),
-    ("wait.sls", "w: {salt.wait_for_event: [{name: my/none}, {id_list: [a]}, {timeout: 1}]}\n"),
+    (
+        "wait.sls",
+        "w: {salt.wait_for_event: [{name: my/none}, {id_list: [a]}, {timeout: 1}]}\n",
+    ),
     ("all.sls", ALL),
 ];
 
@@ -100,7 +109,10 @@ fn start(dir: &Path, old: &Stock, new: &Stock) -> (Master, Vec<Minion>) {
     ];
     let cli = master.halite_cli();
     wait_until("all minions answer", || {
-        let ran = cli.run("salt", &["-t", "5", "--out", "json", "--static", "*", "test.ping"]);
+        let ran = cli.run(
+            "salt",
+            &["-t", "5", "--out", "json", "--static", "*", "test.ping"],
+        );
         ["old", "new", "own"]
             .iter()
             .all(|id| ran.out.contains(&format!("\"{id}\": true")))
@@ -129,7 +141,11 @@ fn states_come_to_the_same_as_with_stock() {
         let (mine, status) = orchestrate(&own, args);
         let (theirs, expected) = orchestrate(&stock, args);
         assert_eq!(status, expected, "{args:?}");
-        let errors = mine["data"].as_object().unwrap().values().all(Value::is_array);
+        let errors = mine["data"]
+            .as_object()
+            .unwrap()
+            .values()
+            .all(Value::is_array);
         if errors {
             assert_eq!(mine, theirs, "{args:?}");
             continue;
