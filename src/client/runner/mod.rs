@@ -12,6 +12,7 @@ mod config;
 mod doc;
 mod event;
 mod fileserver;
+mod fleet;
 mod jobs;
 mod launch;
 mod manage;
@@ -212,6 +213,7 @@ pub fn functions() -> impl Iterator<Item = &'static Function> {
         config::FUNCTIONS,
         doc::FUNCTIONS,
         event::FUNCTIONS,
+        fleet::FUNCTIONS,
         fileserver::FUNCTIONS,
         jobs::FUNCTIONS,
         manage::FUNCTIONS,
