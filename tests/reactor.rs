@@ -261,3 +261,26 @@ fn the_schedule_runs_functions() {
             && log.contains("the scheduled job bad is left out")
     });
 }
+
+#[test]
+fn what_finds_no_room_is_dropped_and_told() {
+    let dir = tempfile::tempdir().unwrap();
+    let sleep = |id: &str| format!("{id}: {{runner.test.sleep: [{{args: {{s_time: 600}}}}]}}\n");
+    let many: String = ["a", "b", "c", "d"].map(sleep).concat();
+    write(dir.path(), &[("many.sls", &many)]);
+    let master = Master::halite(&format!(
+        "reactor_worker_threads: 1\nreactor_worker_hwm: 1\nreactor:\n  - my/many: ['{}/many.sls']\n",
+        dir.path().display()
+    ));
+    wait_until("the reactor listens", || {
+        log(&master).contains("all roles serve")
+    });
+    fire(&master, "my/many", map! {});
+    // One runs, one waits.
+    wait_until("reactions are dropped", || {
+        log(&master)
+            .matches("is dropped: the queue is full")
+            .count()
+            >= 2
+    });
+}
