@@ -303,6 +303,11 @@ mod stock {
         tree.jobs();
     }
 
+    /// Of the series of the stock program that hears its bus.
+    fn lower_as_3006(extra: &str) -> Master {
+        Master::halite(&format!("{extra}salt_series: '3006'\n"))
+    }
+
     fn lower_3006(extra: &str) -> Master {
         Master::stock(&Stock::find("3006").unwrap(), extra)
     }
@@ -325,6 +330,6 @@ mod stock {
         let upper = Master::halite(UPPER);
         let cli = upper.halite_cli();
         let syndic = stock.program("salt-syndic");
-        Tree::start(upper, Master::halite, syndic, cli).jobs();
+        Tree::start(upper, lower_as_3006, syndic, cli).jobs();
     }
 }
