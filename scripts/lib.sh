@@ -25,6 +25,9 @@ missing_for_build() {
 missing_for_tests() {
     python3 -c 'import venv, ensurepip' >/dev/null 2>&1 || echo python3-venv
     has ip || echo iproute2
+    has redis-server || echo redis-server
+    has setpriv || echo util-linux
+    ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || has initdb || echo postgresql
     # External authentication: an LDAP server of the tests' own, and PAM.
     [ -x /usr/sbin/slapd ] || printf '%s\n' slapd ldap-utils
     [ -e /etc/pam.d ] || printf '%s\n' libpam0g libpam-modules

@@ -147,7 +147,7 @@ impl Tree {
     fn begin(&self, name: &str) -> Waiting {
         let dir = self.dir.path().join(name);
         std::fs::create_dir(&dir).unwrap();
-        let bus = Subscriber::connect(&self.upper.bus()).unwrap();
+        let bus = Subscriber::connect(self.upper.bus()).unwrap();
         let at = dir.display();
         let line = format!(
             "echo x >> {at}/begun; while [ ! -e {at}/go ]; do sleep 0.05; done; echo x >> {at}/done; echo {name}"
@@ -201,7 +201,7 @@ impl Tree {
         self.upper.stop();
         job.go();
         self.upper.start_again();
-        job.bus = Subscriber::connect(&self.upper.bus()).unwrap();
+        job.bus = Subscriber::connect(self.upper.bus()).unwrap();
         self.wait_whole();
         self.complete(job, "upper");
     }

@@ -224,7 +224,7 @@ impl LocalClient {
         let mut load = crate::map! {
             "cmd" => "publish", "tgt" => job.tgt.clone(), "fun" => job.fun.clone(),
             "arg" => job.arg.clone(), "key" => key, "tgt_type" => job.tgt_type.as_str(),
-            "ret" => job.ret.as_str(), "jid" => job.jid.as_str(), "kwargs" => kwargs,
+            "ret" => self.returners(&job.ret), "jid" => job.jid.as_str(), "kwargs" => kwargs,
             "user" => self.user.as_str(),
         };
         if self.config.order_masters {
@@ -256,6 +256,15 @@ impl LocalClient {
                     self.config.ret_port, self.config.publish_timeout
                 ))
             })
+    }
+
+    /// Returners of a job, `ext_job_cache` among them (`salt/client/__init__.py _prep_pub`).
+    fn returners(&self, asked: &str) -> String {
+        match (asked, self.config.ext_job_cache.as_str()) {
+            (asked, "") => asked.to_owned(),
+            ("", cache) => cache.to_owned(),
+            (asked, cache) => format!("{asked},{cache}"),
+        }
     }
 
     /// The text of the user's key file.

@@ -20,12 +20,7 @@ pub fn of_master(
     given: Map,
     pillarenv: Option<&str>,
 ) -> Result<MasterSls, String> {
-    let id: MinionId = config
-        .id
-        .parse()
-        .map_err(|e| format!("the option `id` of the master: {e}"))?;
-    let mut own = grains::collect(&Map::new());
-    own.set("id", config.id.as_str());
+    let (id, own) = own(config)?;
     let mut request = PillarRequest::new(id.clone(), own.clone());
     request.pillar_override = given;
     request.pillarenv = pillarenv.map(str::to_owned);
@@ -39,4 +34,24 @@ pub fn of_master(
         ));
     }
     Ok(LocalSls::new(config, id, own, pillar))
+}
+
+/// A renderer without a pillar.
+///
+/// # Errors
+/// The master's id is none.
+pub fn without_pillar(config: &MasterConfig) -> Result<MasterSls, String> {
+    let (id, own) = own(config)?;
+    Ok(LocalSls::new(config, id, own, Map::new()))
+}
+
+/// Id and grains of the master itself.
+fn own(config: &MasterConfig) -> Result<(MinionId, Map), String> {
+    let id: MinionId = config
+        .id
+        .parse()
+        .map_err(|e| format!("the option `id` of the master: {e}"))?;
+    let mut own = grains::collect(&Map::new());
+    own.set("id", config.id.as_str());
+    Ok((id, own))
 }

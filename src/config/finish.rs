@@ -118,6 +118,9 @@ pub(super) fn leftovers(
         let Value::Str(name) = key else {
             continue;
         };
+        if super::returners::is_setting(name) {
+            continue;
+        }
         let what = if SALT_OPTIONS.lines().any(|known| known == name) {
             "Salt has this option, but it is not implemented here and has no effect".to_owned()
         } else {

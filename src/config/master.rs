@@ -3,7 +3,7 @@
 use super::kinds::{
     BusFraming, ExtPillars, Items, JobCacheCompat, Reactions, Roots, SaltSeries, TokenOverride,
 };
-use super::paths::{self, below, log_below};
+use super::paths;
 use super::table::options;
 use super::{ConfigError, Flavour, Role, finish};
 use crate::wire::Map;
@@ -47,7 +47,7 @@ options! {
         sock_dir: PathBuf = "/var/run/{product}/master";
         /// Directory of the keys of the master and the minions.
         pki_dir: PathBuf = "/etc/{product}/pki/master";
-        /// Directory of jobs, minion data and tokens.
+        /// Directory of jobs, minion data, tokens and copies of files.
         cachedir: PathBuf = "/var/cache/{product}/master";
         /// Open files that a process may have.
         max_open_files: u64 = "100000";
@@ -83,6 +83,9 @@ options! {
         ipc_write_buffer: u64 = "0";
         /// Bytes of the largest event.
         max_event_size: u64 = "1048576";
+        /// Address and port that tell Prometheus what this master does, at `/metrics` and `/healthz`; whoever can
+        /// connect can read. Empty: none.
+        metrics_address: String = "127.0.0.1:4507";
         /// Masters that the syndic on this host serves, the first that answers.
         syndic_master: Vec<String> = "masterofmasters";
         /// Port of such a master for requests. 0: the `master_port` of the minion's configuration.
@@ -265,6 +268,21 @@ options! {
         job_cache_compat: JobCacheCompat = "load";
         /// Add the process id to job ids.
         unique_jid: bool = "false";
+        /// Database that gets a copy of every job and return: `local_cache` (none; the job log only), `pgjsonb`,
+        /// `postgres`, `redis` or `sqlite3`.
+        master_job_cache: String = "local_cache";
+        /// Returner that minions use for every job of the local clients; the master gives it the loads.
+        ext_job_cache: String = "''";
+        /// Returners that get the events of the bus: `pgjsonb`, `postgres` or `rawfile_json`.
+        event_return: Vec<String> = "''";
+        /// Events that are collected before they are written; 0 writes at once.
+        event_return_queue: u32 = "0";
+        /// Seconds after which collected events are written in any case; 0 waits until there are enough.
+        event_return_queue_max_seconds: u64 = "0";
+        /// Globs of tags; only such events are written. Empty: all.
+        event_return_whitelist: Vec<String> = "[]";
+        /// Globs of tags of events that are not written.
+        event_return_blacklist: Vec<String> = "[]";
         /// Runners started through the master that run at once; further ones wait.
         runner_processes: u32 = "20";
         /// Runners that may wait; further ones are refused.
@@ -287,7 +305,7 @@ options! {
         reactor_worker_hwm: u32 = "10000";
         /// Runners and wheel functions of reactions that run at once.
         reactor_worker_threads: u32 = "10";
-        /// Runner functions by the clock: a map of names to `function`, `seconds`, `cron`, `when`, ...
+        /// Runner and wheel functions by the clock: a map of names to `function`, `seconds`, `cron`, `when`, ...
         schedule: Map = "{}";
         /// Fire events about who is connected, every `loop_interval`.
         presence_events: bool = "false";
@@ -363,7 +381,7 @@ options! {
         /// File with the key to authenticate with, over SSH.
         gitfs_privkey: String = "''";
         /// Proxy for HTTP.
-        gitfs_proxy: Option<String> = "null";
+        gitfs_proxy: String = "''";
         /// How top files of several environments are merged: `merge`, `merge_all` or `same`.
         top_file_merging_strategy: String = "merge";
         /// Order of the environments when top files are merged.
@@ -396,7 +414,7 @@ options! {
         ext_pillar: ExtPillars = "[]";
         /// Ask the external pillars before the files of `pillar_roots` are rendered.
         ext_pillar_first: bool = "false";
-        /// External pillars of which a minion may ask more than `ext_pillar` says.
+        /// External pillars that a minion may ask for by itself. Those of the default do not exist here.
         on_demand_ext_pillar: Vec<String> = "[libvirt, virtkey]";
         /// Keep compiled pillars.
         pillar_cache: bool = "false";
@@ -520,6 +538,9 @@ impl MasterConfig {
             let text = "the option 'keep_jobs' is an old name; set 'keep_jobs_seconds'";
             c.warnings.push(text.to_owned());
         }
+        c.event_return.retain(|name| !name.is_empty());
+        let unusable = super::returners::unusable(&c);
+        c.warnings.extend(unusable);
         c.place();
         let pools = c.read_pools(&checks)?;
         let longest = pools.iter().map(|p| p.name.len() + "workers-.ipc".len());
@@ -529,45 +550,6 @@ impl MasterConfig {
             .max("master_event_pull.ipc".len());
         paths::check_sockets(&c.sock_dir, &"x".repeat(longest))?;
         Ok(c)
-    }
-
-    /// Puts the paths below `root_dir` and fills the id (`salt/config/__init__.py apply_master_config`).
-    fn place(&mut self) {
-        self.root_dir = finish::root(&self.root_dir);
-        self.sock_dir = paths::sock_dir(std::mem::take(&mut self.sock_dir), &self.cachedir);
-        let root = self.root_dir.clone();
-        for path in [
-            &mut self.pki_dir,
-            &mut self.cachedir,
-            &mut self.pidfile,
-            &mut self.syndic_pidfile,
-            &mut self.sock_dir,
-            &mut self.sqlite_queue_dir,
-        ] {
-            *path = below(&root, path);
-        }
-        let optional = [
-            &mut self.autosign_file,
-            &mut self.autoreject_file,
-            &mut self.autosign_grains_dir,
-        ];
-        for path in optional.into_iter().flatten() {
-            *path = below(&root, path);
-        }
-        for log in [
-            &mut self.log_file,
-            &mut self.key_logfile,
-            &mut self.audit_log,
-        ]
-        .into_iter()
-        .filter(|log| !log.is_empty())
-        {
-            *log = log_below(&root, log);
-        }
-        if self.id.is_empty() {
-            let cache = finish::id_cache(&self.conf_file, self.flavour, &root);
-            self.id = super::id::cached(&cache).unwrap_or_else(super::id::generate) + "_master";
-        }
     }
 
     /// Name of the file with the signature of the master's key: `master_pubkey_signature`, else

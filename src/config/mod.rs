@@ -15,6 +15,7 @@ mod master;
 mod minion;
 mod paths;
 mod pools;
+mod returners;
 mod source;
 mod table;
 mod value;
@@ -31,6 +32,7 @@ pub use master::{MASTER_OPTIONS, MasterConfig};
 pub use minion::{MINION_OPTIONS, MinionConfig};
 pub use paths::{Flavour, MAX_SOCKET_PATH, default_dir};
 pub use pools::WorkerPool;
+pub use returners::{Returner, Settings};
 pub use table::{OptionGroup, OptionInfo, Role};
 pub use value::{Converted, OptionValue};
 

@@ -1,6 +1,6 @@
 //! Default directories, `root_dir`, and the length of socket paths.
 
-use super::ConfigError;
+use super::{ConfigError, MasterConfig, finish};
 use std::ffi::OsStr;
 use std::path::{Component, Path, PathBuf};
 
@@ -106,6 +106,47 @@ pub(super) fn check_sockets(sock_dir: &Path, longest: &str) -> Result<(), Config
     }
     let limit = MAX_SOCKET_PATH;
     Err(ConfigError::SocketPath { path, limit })
+}
+
+impl MasterConfig {
+    /// Puts the paths below `root_dir` and fills the id (`salt/config/__init__.py apply_master_config`).
+    pub(super) fn place(&mut self) {
+        self.root_dir = finish::root(&self.root_dir);
+        self.sock_dir = sock_dir(std::mem::take(&mut self.sock_dir), &self.cachedir);
+        let root = self.root_dir.clone();
+        for path in [
+            &mut self.pki_dir,
+            &mut self.cachedir,
+            &mut self.pidfile,
+            &mut self.syndic_pidfile,
+            &mut self.sock_dir,
+            &mut self.sqlite_queue_dir,
+        ] {
+            *path = below(&root, path);
+        }
+        let optional = [
+            &mut self.autosign_file,
+            &mut self.autoreject_file,
+            &mut self.autosign_grains_dir,
+        ];
+        for path in optional.into_iter().flatten() {
+            *path = below(&root, path);
+        }
+        for log in [
+            &mut self.log_file,
+            &mut self.key_logfile,
+            &mut self.audit_log,
+        ]
+        .into_iter()
+        .filter(|log| !log.is_empty())
+        {
+            *log = log_below(&root, log);
+        }
+        if self.id.is_empty() {
+            let cache = finish::id_cache(&self.conf_file, self.flavour, &root);
+            self.id = super::id::cached(&cache).unwrap_or_else(super::id::generate) + "_master";
+        }
+    }
 }
 
 #[cfg(test)]

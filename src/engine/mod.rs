@@ -4,7 +4,9 @@
 //! ([`crate::master::roles::RoleInfo::wanted`]).
 
 mod listen;
+pub mod metrics;
 mod reactor;
+pub mod returner;
 mod scheduler;
 
 use crate::config::MasterConfig;
@@ -15,7 +17,12 @@ use crate::sys::signals::StopFlag;
 type Run = fn(&MasterConfig, &Roles, &StopFlag) -> Result<(), RoleError>;
 
 /// The engines by role name.
-const ENGINES: &[(&str, Run)] = &[("reactor", reactor::run), ("scheduler", scheduler::run)];
+const ENGINES: &[(&str, Run)] = &[
+    ("metrics", metrics::run),
+    ("reactor", reactor::run),
+    ("returner", returner::run),
+    ("scheduler", scheduler::run),
+];
 
 /// Runs an engine's role; `None` if `role` is none.
 pub fn run_role(role: &str, config: &MasterConfig) -> Option<Result<(), RoleError>> {

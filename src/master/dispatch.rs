@@ -60,6 +60,8 @@ pub struct Counters {
     pub expired: u64,
     /// Requests given to a second worker because the first died.
     pub retried: u64,
+    /// Requests taken in, per class.
+    pub taken: [u64; Class::COUNT],
 }
 
 /// What became of a worker's earlier request when a new instance of it reports.
@@ -113,6 +115,7 @@ impl<P> Dispatcher<P> {
             self.counters.refused += 1;
             return Err(payload);
         }
+        self.counters.taken[class as usize] += 1;
         queue.push_back(Waiting {
             payload,
             deadline: now + self.limits.deadline,
@@ -251,6 +254,24 @@ impl<P> Dispatcher<P> {
             .map(VecDeque::len)
             .sum();
         waiting + self.running.len()
+    }
+
+    /// How long the request has waited that waits longest.
+    pub fn oldest(&self, now: Instant) -> Duration {
+        let queues = self.pools.iter().flat_map(|p| &p.queues);
+        let left = queues
+            .filter_map(|q| q.front())
+            .map(|w| w.deadline.saturating_duration_since(now))
+            .min();
+        left.map_or(Duration::ZERO, |left| {
+            self.limits.deadline.saturating_sub(left)
+        })
+    }
+
+    /// Workers that have reported, and those of them that wait for work.
+    pub fn workers(&self) -> (usize, usize) {
+        let idle = self.pools.iter().map(|p| p.idle.len()).sum();
+        (self.workers.len(), idle)
     }
 
     /// Requests that wait, per class over all pools.

@@ -8,11 +8,14 @@
 //! before their event is fired.
 
 use super::roles::{RoleError, Roles};
+use super::score::Score;
 use crate::config::MasterConfig;
 use crate::sys::signals::StopFlag;
-use crate::transport::bus::{BusOptions, BusServer};
+use crate::transport::bus::{BusHandle, BusOptions, BusServer};
+use crate::wire::{Map, Value};
 use halite_ipc::Framing;
 use std::os::fd::AsFd;
+use std::time::Duration;
 
 /// Events are trimmed to `max_event_size` where they are made; this is what the bus itself bears.
 const LARGEST_EVENT: usize = 16 << 20;
@@ -41,7 +44,43 @@ pub fn run(config: &MasterConfig, roles: &Roles, stop: &StopFlag) -> Result<(), 
     )
     .map_err(|e| RoleError::new(super::reqserver::EXIT_BIND, e.to_string()))?;
     roles.ready();
+    publish_counters(server.handle());
     server.run(Some(stop.descriptor()?.as_fd()))?;
     log::info!("event bus: {:?}", server.counters());
     Ok(())
+}
+
+/// Listeners with losses that are told apart; a slot of the scoreboard is finite.
+const TOLD_APART: usize = 50;
+
+/// Publishes the counters from a thread of its own: the loop of the bus sleeps while nothing happens.
+fn publish_counters(bus: BusHandle) {
+    let mut score = Score::inherited("event");
+    std::thread::spawn(move || {
+        loop {
+            score.tick(|| counters(&bus));
+            std::thread::sleep(Duration::from_millis(500));
+        }
+    });
+}
+
+fn counters(bus: &BusHandle) -> Map {
+    let c = bus.counters();
+    let mut lossy: Vec<_> = bus
+        .listeners()
+        .into_iter()
+        .filter(|(_, n)| *n > 0)
+        .collect();
+    lossy.sort_by_key(|(_, n)| std::cmp::Reverse(*n));
+    lossy.truncate(TOLD_APART);
+    let lossy: Map = lossy
+        .into_iter()
+        .map(|(pid, n)| (Value::from(pid), n))
+        .collect();
+    crate::map! {
+        "events" => c.events_in, "frames" => c.frames_out, "dropped" => c.dropped,
+        "listeners" => c.subscribers, "senders" => c.publishers,
+        "bad" => c.bad_frames + c.bad_events + c.oversized, "refused" => c.refused,
+        "lossy" => lossy,
+    }
 }

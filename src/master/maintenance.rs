@@ -9,6 +9,7 @@
 
 use super::events::Bus;
 use super::roles::{RoleError, Roles};
+use super::score::{self, Score};
 use crate::config::MasterConfig;
 use crate::crypto::KeyString;
 use crate::store::jobs::JobStore;
@@ -37,6 +38,8 @@ pub fn run(config: &MasterConfig, roles: &Roles, stop: &StopFlag) -> Result<(), 
     let dropfile = config.cachedir.join(".dfn");
     let files = super::fileserver_update::start(config, stop)?;
     let mut rotated = Instant::now();
+    let mut score = Score::inherited("maintenance");
+    let (mut rotations, mut last) = (0u64, 0u64);
     let mut looped: Option<Instant> = None;
     let mut presence = Presence::default();
     roles.ready();
@@ -45,6 +48,7 @@ pub fn run(config: &MasterConfig, roles: &Roles, stop: &StopFlag) -> Result<(), 
         if take_dropfile(&dropfile, &config.id) || aged {
             rotate(&shared, &mut bus)?;
             rotated = Instant::now();
+            (rotations, last) = (rotations + 1, score::unix_now());
             if config.ping_on_rotate {
                 ping(config)?;
             }
@@ -59,6 +63,7 @@ pub fn run(config: &MasterConfig, roles: &Roles, stop: &StopFlag) -> Result<(), 
             }
             expire_tokens(&tokens);
         }
+        score.tick(|| crate::map! {"rotations" => rotations, "rotated" => last});
         pause(stop);
     }
     if files.join().is_err() {

@@ -14,6 +14,7 @@ mod maintenance;
 mod publisher;
 mod reqserver;
 pub mod roles;
+pub mod score;
 mod supervisor;
 mod worker;
 

@@ -14,6 +14,7 @@
 
 use super::reqserver::EXIT_BIND;
 use super::roles::{RoleError, Roles, check_memory};
+use super::score::Score;
 use crate::config::MasterConfig;
 use crate::crypto::{Crypticle, KeyString, PrivateKey, Signing};
 use crate::sys::shared::SharedSecret;
@@ -33,7 +34,10 @@ pub fn run(config: &MasterConfig, roles: &Roles, stop: &StopFlag) -> Result<(), 
     let mut sealer = Sealer::new(config)?;
     roles.ready();
     let mut checked = Instant::now();
+    let mut score = Score::inherited("publish");
+    let (mut sent, mut dropped) = (0u64, 0u64);
     while !stop.is_set() {
+        score.tick(|| crate::map! {"publications" => sent, "dropped" => dropped});
         if checked.elapsed() > Duration::from_millis(250) {
             checked = Instant::now();
             check_memory()?;
@@ -51,6 +55,7 @@ pub fn run(config: &MasterConfig, roles: &Roles, stop: &StopFlag) -> Result<(), 
         let Some((load, topics)) = parts.split_first() else {
             continue;
         };
+        sent += 1;
         match sealer.seal(load) {
             Ok(message) if topics.is_empty() => publish.send(message, 0)?,
             Ok(message) => {
@@ -58,7 +63,11 @@ pub fn run(config: &MasterConfig, roles: &Roles, stop: &StopFlag) -> Result<(), 
                     publish.send_multipart([topic.as_slice(), &message], 0)?;
                 }
             }
-            Err(e) => log::error!("a publication was dropped: {e}"),
+            Err(e) => {
+                sent -= 1;
+                dropped += 1;
+                log::error!("a publication was dropped: {e}");
+            }
         }
     }
     Ok(())

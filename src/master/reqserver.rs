@@ -15,11 +15,13 @@
 
 use super::dispatch::{Dispatcher, Fate, Limits};
 use super::roles::{RoleError, Roles, check_memory};
+use super::score::Score;
 use crate::config::{MasterConfig, WorkerPool};
 use crate::crypto::Crypticle;
 use crate::store::sessions::SessionStore;
 use crate::sys::signals::StopFlag;
 use crate::transport::sockets::{KeepAlive, bind, bind_ipc, tcp_url};
+use crate::wire::Value;
 use crate::wire::envelope::{Body, Class, Envelope, Refusal, envelope_id, peek_cmd, peek_login};
 use crate::wire::ids::MinionId;
 use crate::wire::msgpack::{self, Profile};
@@ -77,6 +79,8 @@ struct Server {
     last_tick: Instant,
     reported: u64,
     ignored: u64,
+    replays: u64,
+    score: Score,
 }
 
 impl Server {
@@ -113,6 +117,8 @@ impl Server {
             last_tick: Instant::now(),
             reported: 0,
             ignored: 0,
+            replays: 0,
+            score: Score::inherited("request"),
         })
     }
 
@@ -200,6 +206,7 @@ impl Server {
             Body::Sealed { id, load, .. } => {
                 let seal = seal_of(load);
                 if self.seen.contains(seal) {
+                    self.replays += 1;
                     return Err(Refusal::BadLoad);
                 }
                 (self.sessions.peek(*id, load), Some(seal))
@@ -315,6 +322,19 @@ impl Server {
             );
             self.reported = refused;
         }
+        self.score.tick(|| {
+            let dispatcher = &self.dispatcher;
+            let counters = &dispatcher.counters;
+            let (workers, idle) = dispatcher.workers();
+            crate::map! {
+                "depth" => dispatcher.depths().map(Value::from).to_vec(),
+                "taken" => counters.taken.map(Value::from).to_vec(),
+                "oldest" => dispatcher.oldest(now).as_secs_f64(),
+                "refused" => counters.refused, "expired" => counters.expired,
+                "retried" => counters.retried, "replays" => self.replays,
+                "ignored" => self.ignored, "workers" => workers, "idle" => idle,
+            }
+        });
         Ok(())
     }
 }

@@ -96,6 +96,22 @@ pub const TOPOLOGY: &[RoleInfo] = &[
         owns: "ClearFuncs and AESFuncs",
         wanted: always,
     },
+    RoleInfo {
+        name: "returner",
+        title: "Returner",
+        binds: "",
+        connects: "master_event_pub.ipc, databases",
+        owns: "copies of jobs and events (with master_job_cache, ext_job_cache or event_return)",
+        wanted: |config| !config.job_returners().is_empty() || !config.event_returners().is_empty(),
+    },
+    RoleInfo {
+        name: "metrics",
+        title: "Metrics",
+        binds: "master_status.ipc, tcp metrics_address",
+        connects: "",
+        owns: "what the scoreboard says, for Prometheus and fleet.status",
+        wanted: always,
+    },
 ];
 
 /// Why a role ends with a status that says so.

@@ -11,14 +11,17 @@
 
 use super::reqserver::{EXIT_BIND, Pools};
 use super::roles::{READY_FD, RoleError, RoleInfo, TOPOLOGY};
+use super::score;
 
 use crate::config::{MasterConfig, SaltSeries};
 use crate::crypto::KeyString;
 use crate::store::open;
 use crate::sys::daemon::{InstanceLock, PidFile, Report, make_dir};
 use crate::sys::process::{RoleSpec, drop_privileges, hand_over, raise_open_files, user_name};
+use crate::sys::scoreboard::{BOARD_FD, BOARD_SLOT, Scoreboard};
 use crate::sys::shared::{SHARED_FD, SharedSecret};
 use crate::sys::signals::SignalPipe;
+use crate::wire::Map;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use std::ffi::OsString;
@@ -51,6 +54,7 @@ struct Role {
     due: Option<Instant>,
     ready: Option<std::fs::File>,
     served: bool,
+    restarts: u64,
 }
 
 /// Runs the master until SIGTERM. `command` is the command line for the process list.
@@ -78,8 +82,10 @@ pub fn supervise(
     let _pid = PidFile::write(&config.pidfile)
         .map_err(|e| RoleError::new(1, format!("pid file {}: {e}", config.pidfile.display())))?;
     become_user(config)?;
-    let mut roles = table(config, command, &shared);
-    let outcome = serve(&mut roles, &signals, report);
+    let mut roles = table(config, command);
+    let board = Scoreboard::create(roles.len() + 1)?;
+    inherit(&mut roles, &shared, &board);
+    let outcome = serve(&mut roles, &signals, report, &board);
     shut_down(&mut roles, &signals);
     outcome
 }
@@ -153,31 +159,42 @@ fn become_user(config: &MasterConfig) -> Result<(), RoleError> {
     drop_privileges(&config.user).map_err(|e| RoleError::new(EXIT_NO_USER, e.to_string()))
 }
 
-fn table(config: &MasterConfig, command: &str, shared: &SharedSecret) -> Vec<Role> {
+fn table(config: &MasterConfig, command: &str) -> Vec<Role> {
     let mut out = Vec::new();
     let wanted = |r: &&RoleInfo| r.name != "main" && (r.wanted)(config);
     for info in TOPOLOGY.iter().filter(wanted) {
         if info.name == "worker" {
             for name in Pools::new(config).worker_names() {
                 let title = format!("{command} ReqServer {name}");
-                out.push(role(&name, title, shared));
+                out.push(role(&name, title));
             }
         } else {
-            out.push(role(info.name, format!("{command} {}", info.title), shared));
+            out.push(role(info.name, format!("{command} {}", info.title)));
         }
     }
     out
 }
 
-fn role(name: &str, title: String, shared: &SharedSecret) -> Role {
+/// What the roles find in their environment: the shared key, the board and their slot of it.
+/// The first slot is the supervisor's own.
+fn inherit(roles: &mut [Role], shared: &SharedSecret, board: &Scoreboard) {
+    for (n, role) in roles.iter_mut().enumerate() {
+        role.spec.env = [
+            (SHARED_FD, shared.fd()),
+            (BOARD_FD, board.fd()),
+            (BOARD_SLOT, n as i32 + 1),
+        ]
+        .map(|(name, number)| (name.to_owned(), OsString::from(number.to_string())))
+        .into();
+    }
+}
+
+fn role(name: &str, title: String) -> Role {
     Role {
         spec: RoleSpec {
             role: name.to_owned(),
             title,
-            env: vec![(
-                SHARED_FD.to_owned(),
-                OsString::from(shared.fd().to_string()),
-            )],
+            env: Vec::new(),
         },
         child: None,
         started: Instant::now(),
@@ -185,6 +202,7 @@ fn role(name: &str, title: String, shared: &SharedSecret) -> Role {
         due: Some(Instant::now()),
         ready: None,
         served: false,
+        restarts: 0,
     }
 }
 
@@ -219,6 +237,7 @@ impl Role {
     }
 
     fn restart_later(&mut self, status: std::process::ExitStatus) {
+        self.restarts += 1;
         self.pause = if self.started.elapsed() > SERVED {
             FIRST_PAUSE
         } else {
@@ -244,14 +263,42 @@ impl Role {
     }
 }
 
-fn serve(roles: &mut [Role], signals: &SignalPipe, report: &mut Report) -> Result<(), RoleError> {
+/// Publishes how often each role was restarted, and which do not serve.
+fn publish(board: &Scoreboard, roles: &[Role], since: u64) {
+    let restarts: Map = roles
+        .iter()
+        .map(|r| (r.spec.role.as_str(), r.restarts))
+        .collect();
+    let down: Vec<String> = roles
+        .iter()
+        .filter(|r| r.child.is_none() || r.ready.is_some())
+        .map(|r| r.spec.role.clone())
+        .collect();
+    let counters = crate::map! {"restarts" => restarts, "since" => since, "down" => down};
+    if let Err(e) = score::put(board, 0, "main", counters) {
+        log::debug!("the restarts cannot be published: {e}");
+    }
+}
+
+fn serve(
+    roles: &mut [Role],
+    signals: &SignalPipe,
+    report: &mut Report,
+    board: &Scoreboard,
+) -> Result<(), RoleError> {
     let begun = Instant::now();
+    let since = score::unix_now();
+    let mut published: Option<Instant> = None;
     let mut announced = false;
     while !signals.stop.is_set() {
         for role in roles.iter_mut() {
             if role.due.is_some_and(|due| due <= Instant::now()) {
                 role.start()?;
             }
+        }
+        if published.is_none_or(|at| at.elapsed() >= Duration::from_secs(1)) {
+            published = Some(Instant::now());
+            publish(board, roles, since);
         }
         wait(roles, signals)?;
         if signals.stop.is_set() {

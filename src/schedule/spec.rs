@@ -68,10 +68,6 @@ pub struct Spec {
     pub maxrunning: Option<i64>,
     /// Whether the result is kept in the master's job cache.
     pub return_job: bool,
-    /// Returners that get the result.
-    pub returner: Vec<String>,
-    /// Goes into the return as it is.
-    pub metadata: Option<Value>,
 }
 
 impl Spec {
@@ -118,12 +114,6 @@ impl Spec {
                 Some(value) => value.as_int(),
             },
             return_job: flag("return_job", true),
-            returner: match data.get("returner") {
-                Some(Value::Str(one)) => one.split(',').map(|r| r.trim().to_owned()).collect(),
-                Some(list) => list.str_list(),
-                None => Vec::new(),
-            },
-            metadata: data.get("metadata").cloned(),
         })
     }
 }

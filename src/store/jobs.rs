@@ -8,9 +8,11 @@
 //! directories. `docs/performance.md` has the measurement beside SQLite and redb.
 
 mod compat;
+mod follow;
 pub mod joblog;
 
 pub use compat::StockLayout;
+pub use follow::News;
 
 use crate::wire::ids::{Jid, MinionId};
 use crate::wire::{Map, Value};

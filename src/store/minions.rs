@@ -31,7 +31,8 @@ pub struct MinionData {
     pub pillar: Arc<Map>,
 }
 
-type Stamp = [(i64, i64, u64); 2];
+/// Tells whether the files of a minion have changed: times and inodes.
+pub type Stamp = [(i64, i64, u64); 2];
 
 /// The data cache below one `cachedir`.
 #[derive(Debug)]
@@ -85,6 +86,17 @@ impl MinionCache {
                 write_atomic(&second, &msgpack::encode_map(pillar, Profile::Local), 0o600)
             }
         }
+    }
+
+    /// Changes whenever something is stored of `id`; `None` if nothing is.
+    pub fn stamp(&self, id: &MinionId) -> Option<Stamp> {
+        let paths = self.paths(id);
+        Some([stamp(&paths[0])?, stamp(&paths[1]).unwrap_or_default()])
+    }
+
+    /// What is stored of `id`, read anew and not remembered.
+    pub fn peek(&self, id: &MinionId) -> Option<MinionData> {
+        self.read(&self.paths(id))
     }
 
     /// What is stored of `id`, or `None`. Files are decoded again only when they change.

@@ -8,6 +8,7 @@ pub mod logging;
 pub mod net;
 pub mod pam;
 pub mod process;
+pub mod scoreboard;
 pub mod shared;
 pub mod signals;
 pub mod slots;

@@ -64,6 +64,7 @@ impl RoleSpec {
         self.command()?
             .env_remove(PARENT)
             .env_remove(crate::sys::shared::SHARED_FD)
+            .env_remove(crate::sys::scoreboard::BOARD_FD)
             .process_group(0)
             .stdin(file)
             .spawn()

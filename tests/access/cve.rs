@@ -103,3 +103,34 @@ external_auth:
     );
     assert_eq!(mary.status, Some(0), "{}", mary.describe());
 }
+
+/// CVE-2021-25284: passwords, tokens and keys of clients are in no file, at any level of the log.
+#[test]
+fn proofs_are_not_logged() {
+    let config = "
+log_level_logfile: trace
+external_auth:
+  file:
+    ^filename: DIR/users
+    ^filetype: htpasswd
+    fred: ['.*', '@runner', '@wheel']
+";
+    let place = Place::start(config);
+    allowed(&place.salt("file", "fred", "geheim", &["-T", "m1", "test.ping"]));
+    unproven(&place.salt("file", "fred", "falsches-wort", &["m1", "test.ping"]));
+    let token = std::fs::read_to_string(place.token_file()).unwrap();
+    allowed(&place.run(
+        &place.cli,
+        "salt",
+        &["-a", "file", "m1", "test.ping", "--out=json"],
+    ));
+    let user = halite::sys::process::user_name();
+    let key = place.master.home.cache().join(format!(".{user}_key"));
+    let text = std::fs::read_to_string(&key).unwrap();
+    allowed(&place.run(&place.cli, "salt", &["m1", "test.ping", "--out=json"]));
+    for secret in ["geheim", "falsches-wort", token.trim()] {
+        let found = place.files_with(secret);
+        assert!(found.is_empty(), "{secret:?} in {found:?}");
+    }
+    assert_eq!(place.files_with(text.trim()), [key]);
+}

@@ -148,7 +148,8 @@ fn detail(id: &str, ret: Option<&Value>) -> Option<String> {
             ))
         }
         Some(Value::Str(text)) => Some(format!(
-            "Minion {id} returned '{text}' instead of a state result."
+            "Minion {id} returned {} instead of a state result.",
+            quoted(text)
         )),
         Some(_) => Some(format!(
             "Minion {id} returned something other than a state result."
@@ -156,9 +157,19 @@ fn detail(id: &str, ret: Option<&Value>) -> Option<String> {
     }
 }
 
+/// `repr()` of a text without control characters.
+fn quoted(text: &str) -> String {
+    let text = text.replace('\\', "\\\\").replace('\n', "\\n");
+    match (text.contains('\''), text.contains('"')) {
+        (true, false) => format!("\"{text}\""),
+        _ => format!("'{}'", text.replace('\'', "\\'")),
+    }
+}
+
 /// `salt.function`: any function on a target.
 pub(super) fn function(states: &MasterStates, low: &Map, test: bool) -> Map {
     let name = low.str("name").unwrap_or_default();
+    let words = matches!(low.get("arg"), Some(Value::Str(_)));
     let arg = match low.get("arg") {
         None | Some(Value::Nil) => Vec::new(),
         Some(Value::Array(list)) => list.clone(),
@@ -208,6 +219,10 @@ pub(super) fn function(states: &MasterStates, low: &Map, test: bool) -> Map {
     let comment = format!("{said} Function {name} ran on {}.", ids.join(", "));
     let mut outcome = result(low, failed.is_empty(), &comment);
     outcome.set("changes", crate::map! {"ret" => changes});
+    if words {
+        let warning = "Please specify 'arg' as a list of arguments.";
+        outcome.set("warnings", vec![Value::from(warning)]);
+    }
     outcome.set("__jid__", returns.jid.as_str());
     outcome
 }

@@ -55,31 +55,31 @@ pub(super) const FUNCTIONS: &[Function] = &[
     Function {
         name: "fileserver.update",
         args: &["?backend", "?remotes"],
-        doc: "Fetch the repositories now: all, or those whose URL or name is given.",
+        doc: "Fetches the repositories now: all, or those whose URL or name is given.",
         run: update,
     },
     Function {
         name: "fileserver.clear_cache",
         args: &["?backend"],
-        doc: "Remove the copies of repositories.",
+        doc: "Removes the copies of repositories.",
         run: clear_cache,
     },
     Function {
         name: "fileserver.clear_file_list_cache",
         args: &["?saltenv", "?backend"],
-        doc: "Remove kept lists of files, of all environments or of some.",
+        doc: "Removes kept lists of files, of all environments or of some.",
         run: clear_file_list_cache,
     },
     Function {
         name: "fileserver.lock",
         args: &["?backend", "?remote"],
-        doc: "Keep repositories from being fetched; a glob of URLs picks some.",
+        doc: "Keeps repositories from being fetched; a glob of URLs picks some.",
         run: |context, args| mark(context, args, true),
     },
     Function {
         name: "fileserver.clear_lock",
         args: &["?backend", "?remote"],
-        doc: "Let repositories be fetched again; a glob of URLs picks some.",
+        doc: "Lets repositories be fetched again; a glob of URLs picks some.",
         run: |context, args| mark(context, args, false),
     },
 ];

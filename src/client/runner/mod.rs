@@ -12,6 +12,7 @@ mod config;
 mod doc;
 mod event;
 mod fileserver;
+mod fleet;
 mod jobs;
 mod launch;
 mod manage;
@@ -20,6 +21,7 @@ mod orchestrate;
 mod pillar;
 pub mod process;
 mod queue;
+mod reactor;
 mod salt;
 mod survey;
 mod test;
@@ -54,8 +56,10 @@ impl From<Value> for Ran {
 impl Ran {
     /// As an event and the job cache carry it: with an outputter, a map of both.
     pub fn to_value(&self) -> Value {
+        let told = self.value.as_map().is_some_and(|m| m.contains("outputter"));
         match &self.out {
             None => self.value.clone(),
+            Some(_) if told => self.value.clone(),
             Some(out) => Value::Map(crate::map! {
                 "outputter" => out.as_str(), "data" => self.value.clone(),
             }),
@@ -208,6 +212,7 @@ pub fn functions() -> impl Iterator<Item = &'static Function> {
         config::FUNCTIONS,
         doc::FUNCTIONS,
         event::FUNCTIONS,
+        fleet::FUNCTIONS,
         fileserver::FUNCTIONS,
         jobs::FUNCTIONS,
         manage::FUNCTIONS,
@@ -215,6 +220,7 @@ pub fn functions() -> impl Iterator<Item = &'static Function> {
         orchestrate::FUNCTIONS,
         pillar::FUNCTIONS,
         queue::FUNCTIONS,
+        reactor::FUNCTIONS,
         salt::FUNCTIONS,
         survey::FUNCTIONS,
         test::FUNCTIONS,

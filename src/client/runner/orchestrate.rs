@@ -108,7 +108,7 @@ fn wanted(args: &Args) -> Result<Vec<String>, RunError> {
 fn orchestrate(context: &mut RunContext, args: &Args) -> Result<Ran, RunError> {
     let mut high = match gathered(context, args)? {
         Ok(high) => high,
-        Err(errors) => return Ok(failed(context, errors)),
+        Err(errors) => return Ok(Came::new(&context.config, errors.into()).whole(context)),
     };
     if let Some(exclude) = args.get(3, "exclude") {
         let mut list = match high.remove("__exclude__") {
@@ -126,7 +126,7 @@ fn orchestrate(context: &mut RunContext, args: &Args) -> Result<Ran, RunError> {
         .text(7, "orchestration_jid")
         .or_else(|| context.run.jid.as_ref().map(Jid::to_string))
         .unwrap_or_else(|| JidClock::default().next().to_string());
-    run_high(context, high, args.flag(2, "test"), jid)
+    Ok(run_high(context, high, args.flag(2, "test"), jid).whole(context))
 }
 
 /// High data of the files, or what is wrong with them.
@@ -148,25 +148,43 @@ fn gathered(context: &mut RunContext, args: &Args) -> Result<Result<Map, Vec<Str
     })
 }
 
-/// Errors stand where results would (`salt/modules/state.py sls`).
-fn failed(context: &mut RunContext, errors: Vec<String>) -> Ran {
-    context.run.retcode = 1;
-    shown(&context.config, Value::from(errors))
+/// What a run came to, under the master's id. Errors stand where results would
+/// (`salt/modules/state.py sls`).
+struct Came {
+    value: Value,
+    good: bool,
 }
 
-fn shown(config: &MasterConfig, value: Value) -> Ran {
-    Ran {
-        value: Value::Map(crate::map! {config.id.as_str() => value}),
-        out: Some("highstate".to_owned()),
+impl Came {
+    fn new(config: &MasterConfig, results: Value) -> Came {
+        let good = result::good(&results, false);
+        let value = Value::Map(crate::map! {config.id.as_str() => results});
+        Came { value, good }
+    }
+
+    /// As `state.orchestrate` returns it: with the outputter and the exit status.
+    fn whole(self, context: &mut RunContext) -> Ran {
+        let retcode = i64::from(!self.good);
+        context.run.retcode = retcode;
+        Ran {
+            value: Value::Map(crate::map! {
+                "data" => self.value, "outputter" => "highstate", "retcode" => retcode,
+            }),
+            out: Some("highstate".to_owned()),
+        }
+    }
+
+    /// As `state.orchestrate_single` and `state.orchestrate_high` return it: bare, and once
+    /// more in an event.
+    fn bare(self, context: &mut RunContext) -> Ran {
+        context.run.retcode = i64::from(!self.good);
+        let told = crate::map! {"data" => self.value.clone(), "outputter" => "highstate"};
+        context.run.fire("progress", told);
+        self.value.into()
     }
 }
 
-fn run_high(
-    context: &mut RunContext,
-    mut high: Map,
-    test: bool,
-    jid: String,
-) -> Result<Ran, RunError> {
+fn run_high(context: &mut RunContext, mut high: Map, test: bool, jid: String) -> Came {
     let rules = Rules {
         disabled_requisites: Vec::new(),
         watching: WATCHING.iter().map(|m| (*m).to_owned()).collect(),
@@ -174,12 +192,12 @@ fn run_high(
     };
     let compiled = resolve(&mut high, &rules).and_then(|()| compile(&high, &rules));
     match compiled {
-        Ok(compiled) => Ok(execute(context, compiled, test, jid)),
-        Err(errors) => Ok(failed(context, errors)),
+        Ok(compiled) => execute(context, compiled, test, jid),
+        Err(errors) => Came::new(&context.config, errors.into()),
     }
 }
 
-fn execute(context: &mut RunContext, compiled: Compiled, test: bool, jid: String) -> Ran {
+fn execute(context: &mut RunContext, compiled: Compiled, test: bool, jid: String) -> Came {
     let (config, stop, user) = (&context.config, &context.stop, context.run.user.as_str());
     let runner = |name: &str, positional: Vec<Value>, keyword: Map| {
         call_runner(
@@ -218,11 +236,7 @@ fn execute(context: &mut RunContext, compiled: Compiled, test: bool, jid: String
         failhard: config.failhard,
         max_parallel: 0,
     };
-    let results = Value::Map(run::run(&states, compiled, &options));
-    let good = result::good(&results, false);
-    let ran = shown(config, results);
-    context.run.retcode = i64::from(!good);
-    ran
+    Came::new(config, Value::Map(run::run(&states, compiled, &options)))
 }
 
 /// Runs a runner function inside this process, with events and a record of its own.
@@ -235,11 +249,7 @@ fn call_runner(config: &MasterConfig, stop: &StopFlag, user: &str, name: &str, a
     let jid = launch.jid.to_string();
     let done = super::run_as(&mut context, name, function, Ok(args), &launch);
     let (value, success) = match done {
-        Ok(ran) => {
-            let states = ran.out.as_deref() == Some("highstate");
-            let good = !states || result::good(&ran.value, false);
-            (ran.to_value(), good && context.run.retcode == 0)
-        }
+        Ok(ran) => (ran.to_value(), context.run.retcode == 0),
         Err(e) => (e.event_text("runner", name).into(), false),
     };
     crate::map! {"return" => value, "success" => success, "jid" => jid}
@@ -271,7 +281,7 @@ fn single(context: &mut RunContext, args: &Args) -> Result<Ran, RunError> {
     };
     let high = padded(crate::map! {name => body})?;
     let jid = own_jid(context);
-    run_high(context, high, args.flag(2, "test"), jid)
+    Ok(run_high(context, high, args.flag(2, "test"), jid).bare(context))
 }
 
 fn high(context: &mut RunContext, args: &Args) -> Result<Ran, RunError> {
@@ -280,7 +290,7 @@ fn high(context: &mut RunContext, args: &Args) -> Result<Ran, RunError> {
     };
     let high = padded(data.clone())?;
     let jid = own_jid(context);
-    run_high(context, high, args.flag(1, "test"), jid)
+    Ok(run_high(context, high, args.flag(1, "test"), jid).bare(context))
 }
 
 /// Data of a caller in the form of a file.

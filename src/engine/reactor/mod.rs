@@ -27,10 +27,9 @@ const USER: &str = "Reactor";
 
 /// Runs the role until it is told to stop.
 pub fn run(config: &MasterConfig, roles: &Roles, stop: &StopFlag) -> Result<(), RoleError> {
-    let failed = |why: String| RoleError::new(1, why);
     let mut reactor = Reactor {
         map: ReactionMap::new(&config.reactor.0),
-        source: sls::of_master(config, Map::new(), None).map_err(failed)?,
+        source: source(config).map_err(|why| RoleError::new(1, why))?,
         leader: true,
         config,
     };
@@ -42,6 +41,14 @@ pub fn run(config: &MasterConfig, roles: &Roles, stop: &StopFlag) -> Result<(), 
         });
     });
     Ok(())
+}
+
+/// The renderer of reactions. They go on without a pillar where the master's own is wrong.
+fn source(config: &MasterConfig) -> Result<MasterSls, String> {
+    sls::of_master(config, Map::new(), None).or_else(|why| {
+        log::error!("{why}; reactions are rendered without a pillar");
+        sls::without_pillar(config)
+    })
 }
 
 struct Reactor<'a> {
@@ -132,7 +139,8 @@ impl Reactor<'_> {
         if !["add", "delete", "list", "is_leader", "set_leader"].contains(&action) {
             return;
         }
-        let key = self.config.cachedir.join(".root_key");
+        let account = crate::sys::process::user_name();
+        let key = self.config.cachedir.join(format!(".{account}_key"));
         let own = std::fs::read_to_string(key).unwrap_or_default();
         let proven = data.str("key").is_some_and(|key| {
             !own.is_empty() && crate::crypto::constant_time_eq(key.as_bytes(), own.as_bytes())

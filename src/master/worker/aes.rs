@@ -92,6 +92,12 @@ pub(super) fn request(worker: &mut Context, sealed: &Sealed, peer: &str) -> Answ
         worker.count_unknown(&cmd, id.as_str());
         return reply(&crypticle, &Value::Map(Map::new()), &nonce);
     };
+    match command {
+        Command::Pillar => worker.stats.pillars += 1,
+        Command::Return => worker.stats.returns += 1,
+        Command::MinionEvent => worker.stats.events += 1,
+        _ => {}
+    }
     if command == Command::Pillar {
         return match pillar::request(worker, &id, load, sealed, &nonce) {
             Ok(Reply::Private(value)) => proven(msgpack::encode(&value, Profile::Wire)),

@@ -52,6 +52,32 @@ pub(crate) struct Context {
     peers: HashMap<MinionId, Peer>,
     unknown: HashMap<String, u64>,
     pillar: Option<Rc<PillarMaster>>,
+    /// What this worker has done.
+    pub stats: Stats,
+}
+
+/// Counters of one worker.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Stats {
+    pub requests: u64,
+    pub sign_ins: u64,
+    pub published: u64,
+    pub returns: u64,
+    pub events: u64,
+    pub pillars: u64,
+    pub unknown: u64,
+    /// Time spent in requests.
+    pub busy: std::time::Duration,
+}
+
+impl Stats {
+    pub fn to_map(self) -> crate::wire::Map {
+        crate::map! {
+            "requests" => self.requests, "sign_ins" => self.sign_ins, "published" => self.published,
+            "returns" => self.returns, "events" => self.events, "pillars" => self.pillars,
+            "unknown" => self.unknown, "busy" => self.busy.as_secs_f64(),
+        }
+    }
 }
 
 /// The AES key of publications with the signature of its digest, made once per key.
@@ -104,6 +130,7 @@ impl Context {
             peers: HashMap::new(),
             unknown: HashMap::new(),
             pillar: None,
+            stats: Stats::default(),
             master,
             master_pub,
             signing,
@@ -216,6 +243,7 @@ impl Context {
 
     /// Counts a command nobody here knows, and says so once per name.
     pub fn count_unknown(&mut self, cmd: &str, peer: &str) {
+        self.stats.unknown += 1;
         let name: String = cmd.chars().take(40).collect();
         if self.unknown.len() >= 100 && !self.unknown.contains_key(&name) {
             return;

@@ -26,6 +26,7 @@ mod tops;
 
 use super::functions::Lent;
 use super::roles::{RoleError, Roles};
+use super::score::Score;
 use crate::config::MasterConfig;
 use crate::sys::signals::StopFlag;
 use crate::transport::sockets::ipc_url;
@@ -82,7 +83,9 @@ pub fn run(
     let pid = std::process::id().to_be_bytes();
     let report = || socket.send_multipart([b"R".as_slice(), &pid], zmq::DONTWAIT);
     let mut reported: Option<Instant> = None;
+    let mut score = Score::inherited(name);
     while !stop.is_set() {
+        score.tick(|| worker.stats.to_map());
         if reported.is_none_or(|at| at.elapsed() > REPORT) {
             // A full queue means that the request server is away; the next report tries again.
             let _ = report();
@@ -104,10 +107,13 @@ pub fn run(
         };
         let peer = String::from_utf8_lossy(peer);
         watchdog.begin();
+        let began = Instant::now();
         let answer = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
             handle(&mut worker, body, &peer)
         }));
         watchdog.end();
+        worker.stats.requests += 1;
+        worker.stats.busy += began.elapsed();
         let panicked = answer.is_err();
         let answer = answer.unwrap_or_else(|_| Answer::clear(&HANDLER_FAILED.into()));
         socket.send_multipart(
@@ -170,9 +176,15 @@ fn clear_request(worker: &mut Context, load: Map, peer: &str) -> Answer {
         return Answer::clear(&Value::Map(Map::new()));
     };
     let reply = match command {
-        clear::Command::Auth => auth::request(worker, &load, peer),
+        clear::Command::Auth => {
+            worker.stats.sign_ins += 1;
+            auth::request(worker, &load, peer)
+        }
         clear::Command::Ping => Ok(Value::Map(load)),
-        clear::Command::Publish => publish::request(worker, load, peer),
+        clear::Command::Publish => {
+            worker.stats.published += 1;
+            publish::request(worker, load, peer)
+        }
         clear::Command::MkToken => Ok(worker.access.mk_token(&load, peer)),
         clear::Command::GetToken => Ok(worker.access.get_token(&load)),
         clear::Command::Runner => functions::request(worker, caller::Kind::Runner, load, peer),

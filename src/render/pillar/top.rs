@@ -8,6 +8,12 @@ use crate::wire::{Map, Value};
 /// What a top file says of one target, in order: maps such as `match: grain`, then SLS names.
 type Entries = Vec<Value>;
 
+/// Per environment its top file and those that it includes.
+type Tops = Vec<(String, Vec<Map>)>;
+
+/// A target, its `order` and its entries.
+type Ordered = (Value, i64, Entries);
+
 /// The merged top files: per environment its targets with their entries.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Top(pub Vec<(String, Vec<(Value, Entries)>)>);
@@ -33,11 +39,6 @@ pub(super) type Matches = Vec<(String, Vec<String>)>;
 
 /// Something in a top file has a form that cannot be merged; no top file counts then.
 struct Malformed;
-
-/// The top files of each environment.
-type Tops = Vec<(String, Vec<Map>)>;
-/// Targets of one environment with their order and entries.
-type Targets = Vec<(Value, i64, Entries)>;
 
 impl Compile<'_> {
     /// The merged top files of the environments that count, and what went wrong.
@@ -70,7 +71,7 @@ impl Compile<'_> {
     /// The top files and those that they include.
     fn tops(&self) -> Result<(Tops, Vec<String>), PillarError> {
         let mut errors = Vec::new();
-        let mut tops: Tops = Vec::new();
+        let mut tops = Tops::new();
         let name = self.config().state_top.trim_start_matches("salt://");
         for env in self.top_envs() {
             let roots = self.settings.roots_of(&env).unwrap_or_default();
@@ -153,8 +154,8 @@ impl Compile<'_> {
         Ok(())
     }
 
-    fn merge_tops(&self, tops: &[(String, Vec<Map>)]) -> Result<Top, Malformed> {
-        let mut merged: Vec<(String, Targets)> = Vec::new();
+    fn merge_tops(&self, tops: &Tops) -> Result<Top, Malformed> {
+        let mut merged: Vec<(String, Vec<Ordered>)> = Vec::new();
         for top in tops.iter().flat_map(|(_, tops)| tops) {
             for (env, targets) in top.iter() {
                 if env.is_str("include") {
@@ -324,11 +325,9 @@ impl Subject for About<'_> {
 impl About<'_> {
     /// `salt/matchers/confirm_top.py`: the last `match` counts, compound without one.
     fn meant(&self, target: &Value, entries: &[Value]) -> Result<bool, PillarError> {
-        let mut kinds = entries
-            .iter()
-            .filter_map(|entry| entry.as_map()?.get("match"));
-        let kind = kinds
-            .next_back()
+        let mut newest = entries.iter().rev();
+        let kind = newest
+            .find_map(|entry| entry.as_map()?.get("match"))
             .map_or(Some("compound"), Value::as_str)
             .unwrap_or("?");
         // Masters hold no such data of minions.

@@ -27,7 +27,7 @@ const RETURN: u8 = b'R';
 /// Append-only job files below one `cachedir`.
 #[derive(Debug)]
 pub struct JobLog {
-    dir: PathBuf,
+    pub(super) dir: PathBuf,
     keep: u64,
     stock: Option<StockLayout>,
     /// Jobs that a stock master kept before.
@@ -58,11 +58,15 @@ impl JobLog {
         self
     }
 
-    fn slice(&self, jid: &Jid) -> PathBuf {
-        self.dir.join(&jid.as_str()[..SLICE_DIGITS])
+    pub(super) fn slice_name<'a>(&self, jid: &'a Jid) -> &'a str {
+        &jid.as_str()[..SLICE_DIGITS]
     }
 
-    fn path(&self, jid: &Jid) -> PathBuf {
+    fn slice(&self, jid: &Jid) -> PathBuf {
+        self.dir.join(self.slice_name(jid))
+    }
+
+    pub(super) fn path(&self, jid: &Jid) -> PathBuf {
         self.slice(jid).join(jid.as_str())
     }
 
@@ -114,20 +118,26 @@ fn checksum(kind: u8, payload: &[u8]) -> u32 {
     sum.finalize()
 }
 
-/// Splits a file into its intact records. After a torn record the search goes on byte by
-/// byte, so that whole records behind it are not lost.
-fn records(mut bytes: &[u8]) -> Vec<(u8, &[u8])> {
+/// Splits a file into its intact records, each with the octet behind it. After a torn record
+/// the search goes on byte by byte, so that whole records behind it are not lost.
+fn records(all: &[u8]) -> Vec<(u8, &[u8], usize)> {
     let mut out = Vec::new();
-    while bytes.len() >= HEADER {
-        match intact(bytes) {
+    let mut at = 0;
+    while all.len() - at >= HEADER {
+        match intact(&all[at..]) {
             Some((kind, payload, used)) => {
-                out.push((kind, payload));
-                bytes = &bytes[used..];
+                at += used;
+                out.push((kind, payload, at));
             }
-            None => bytes = &bytes[1..],
+            None => at += 1,
         }
     }
     out
+}
+
+/// The octet behind the last intact record.
+pub(super) fn intact_end(bytes: &[u8]) -> usize {
+    records(bytes).last().map_or(0, |(_, _, end)| *end)
 }
 
 fn intact(bytes: &[u8]) -> Option<(u8, &[u8], usize)> {
@@ -142,10 +152,10 @@ fn intact(bytes: &[u8]) -> Option<(u8, &[u8], usize)> {
     ))
 }
 
-fn assemble(bytes: &[u8]) -> StoredJob {
+pub(super) fn assemble(bytes: &[u8]) -> StoredJob {
     let mut job = StoredJob::default();
     let mut seen = HashSet::new();
-    for (kind, payload) in records(bytes) {
+    for (kind, payload, _) in records(bytes) {
         let Ok(Value::Map(mut map)) = msgpack::decode(payload) else {
             continue;
         };
@@ -297,7 +307,7 @@ impl JobLog {
 }
 
 /// Names in a directory, sorted; none if it does not exist.
-fn names(dir: &Path) -> io::Result<Vec<String>> {
+pub(super) fn names(dir: &Path) -> io::Result<Vec<String>> {
     let entries = match std::fs::read_dir(dir) {
         Ok(entries) => entries,
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),

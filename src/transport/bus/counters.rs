@@ -1,6 +1,8 @@
 //! What a bus has done so far.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
 
 /// A snapshot of the counters of a bus.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -37,9 +39,46 @@ pub(super) struct Counters {
     pub bad_events: AtomicU64,
     pub oversized: AtomicU64,
     pub refused: AtomicU64,
+    /// Listeners by token.
+    pub listeners: Mutex<BTreeMap<u64, Arc<Listener>>>,
+}
+
+/// What is counted of one listener.
+#[derive(Debug, Default)]
+pub(super) struct Listener {
+    pub pid: i32,
+    pub dropped: AtomicU64,
 }
 
 impl Counters {
+    /// Adds a listener; the result is for its sink.
+    pub fn add_listener(&self, token: u64, pid: i32) -> Arc<Listener> {
+        let listener = Arc::new(Listener {
+            pid,
+            ..Listener::default()
+        });
+        self.lock().insert(token, listener.clone());
+        listener
+    }
+
+    pub fn remove_listener(&self, token: u64) {
+        self.lock().remove(&token);
+    }
+
+    /// Process and lost events of each listener.
+    pub fn listeners(&self) -> Vec<(i32, u64)> {
+        let listeners = self.lock();
+        listeners
+            .values()
+            .map(|l| (l.pid, l.dropped.load(Relaxed)))
+            .collect()
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<u64, Arc<Listener>>> {
+        // Nothing panics while it is held.
+        self.listeners.lock().unwrap_or_else(|e| e.into_inner())
+    }
+
     pub fn snapshot(&self) -> BusCounters {
         BusCounters {
             events_in: self.events_in.load(Relaxed),

@@ -91,6 +91,11 @@ impl BusHandle {
         self.counters.snapshot()
     }
 
+    /// Process and lost events of each listener that is connected.
+    pub fn listeners(&self) -> Vec<(i32, u64)> {
+        self.counters.listeners()
+    }
+
     /// Makes [`BusServer::run`](super::BusServer::run) return after what is queued was offered once more.
     pub fn stop(&self) {
         self.signals.stop.store(true, Ordering::SeqCst);

@@ -263,7 +263,8 @@ impl BusServer {
             let max = MAX_FRAME.max(self.cx.options.max_event_size.saturating_add(MAX_TAG + 64));
             self.sources.insert(token, Source::new(stream, pid, max));
         } else {
-            self.sinks.insert(token, Sink::new(stream, token, pid));
+            let counted = self.cx.counters.add_listener(token, pid);
+            self.sinks.insert(token, Sink::new(stream, token, counted));
         }
         self.count_peers();
     }
@@ -374,6 +375,7 @@ impl BusServer {
 
     fn remove_sink(&mut self, token: u64) {
         if let Some(sink) = self.sinks.remove(&token) {
+            self.cx.counters.remove_listener(token);
             report(&sink);
             self.reported += sink.dropped - sink.reported;
             self.count_peers();

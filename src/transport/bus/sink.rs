@@ -1,7 +1,7 @@
 //! One listener and what waits for it.
 
 use super::BusOptions;
-use super::counters::{Counters, add};
+use super::counters::{Counters, Listener, add};
 use nix::errno::Errno;
 use nix::sys::epoll::{Epoll, EpollEvent, EpollFlags};
 use nix::sys::socket::{MsgFlags, sendmsg};
@@ -40,15 +40,16 @@ pub(super) struct Sink {
     pub dropped: u64,
     pub reported: u64,
     interest: EpollFlags,
+    counted: Arc<Listener>,
 }
 
 impl Sink {
     /// Takes over a connection that is registered for `EPOLLIN` under `token`.
-    pub fn new(stream: UnixStream, token: u64, pid: i32) -> Sink {
+    pub fn new(stream: UnixStream, token: u64, counted: Arc<Listener>) -> Sink {
         Sink {
             stream,
             token,
-            pid,
+            pid: counted.pid,
             queue: VecDeque::new(),
             bytes: 0,
             sent: 0,
@@ -56,6 +57,7 @@ impl Sink {
             dropped: 0,
             reported: 0,
             interest: EpollFlags::EPOLLIN,
+            counted,
         }
     }
 
@@ -77,6 +79,7 @@ impl Sink {
             self.gap += 1;
             self.dropped += 1;
             add(&cx.counters.dropped, 1);
+            add(&self.counted.dropped, 1);
             return Ok(());
         }
         self.push(frame.clone());

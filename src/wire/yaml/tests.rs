@@ -194,3 +194,23 @@ fn many_tabs_are_read_in_reasonable_time() {
     let text: String = (0..300).map(|i| format!("key{i}:\tvalue\n")).collect();
     assert_eq!(parse(&text).unwrap().as_map().unwrap().len(), 300);
 }
+
+/// CVE-2025-62348: a tag makes no object and calls nothing.
+#[test]
+fn tags_construct_nothing() {
+    for text in [
+        "!!python/object:os.system {}",
+        "!!python/object/apply:os.system ['id']",
+        "!!python/object/new:subprocess.Popen [['id']]",
+        "!!python/name:os.system",
+        "!!python/module:os",
+        "!!python/tuple [1, 2]",
+        "x: [{y: !!python/object/apply:os.system ['id']}]",
+        "!<tag:yaml.org,2002:python/object/apply:os.system> ['id']",
+        "!include /etc/passwd",
+        "!!js/function 'f'",
+    ] {
+        let error = parse(text).expect_err(text).to_string();
+        assert!(error.contains("is not allowed"), "{text}: {error}");
+    }
+}

@@ -250,3 +250,26 @@ fn values_of_the_wire_go_through() {
     assert!(dict.contains(&Obj::from(true)).unwrap());
     assert!(dict.insert(Obj::list(Vec::new()), Obj::None).is_err());
 }
+
+/// CVE-2021-25283: from a template no way leads to the program around it.
+#[test]
+fn no_way_leads_out_of_the_sandbox() {
+    for source in [
+        "{{ ''.__class__.__mro__[1].__subclasses__() }}",
+        "{{ ().__class__.__base__ }}",
+        "{{ ''['__class__']['__mro__'] }}",
+        "{{ ''|attr('__class__')|attr('__mro__') }}",
+        "{{ self.__init__.__globals__['os'].popen('id').read() }}",
+        "{{ cycler.__init__.__globals__.os.popen('id') }}",
+        "{{ lipsum.__globals__['os'].popen('id').read() }}",
+        "{{ namespace.__init__.__globals__.__builtins__.open('/etc/passwd') }}",
+        "{{ '{0.__class__.__mro__}'.format(1) }}",
+        "{{ [].append.__self__.__class__.mro() }}",
+        "{{ open('/etc/passwd').read() }}",
+        "{{ __import__('os').system('id') }}",
+        "{% include '/etc/passwd' %}",
+        "{% import '../../etc/passwd' as x %}",
+    ] {
+        fails(source);
+    }
+}

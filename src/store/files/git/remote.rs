@@ -94,7 +94,7 @@ impl Remote {
                 user: c.gitfs_user.clone(),
                 password: c.gitfs_password.clone(),
                 privkey: c.gitfs_privkey.clone(),
-                proxy: c.gitfs_proxy.clone().unwrap_or_default(),
+                proxy: c.gitfs_proxy.clone(),
             },
         };
         if let Some(own) = own {

@@ -1,0 +1,108 @@
+//! `reactor.*`: which reactions there are, and whether they run (`salt/runners/reactor.py`).
+//!
+//! The reactor is asked over the bus, with the key of the master's account as proof, and answers
+//! there.
+
+use super::{Args, Function, Ran, RunContext, RunError};
+use crate::wire::{Map, Value, msgpack};
+use std::time::{Duration, Instant};
+
+/// How long the reactor may take to answer, as in Salt.
+const PATIENCE: Duration = Duration::from_secs(30);
+const NAP: Duration = Duration::from_millis(200);
+
+pub(super) const FUNCTIONS: &[Function] = &[
+    Function {
+        name: "reactor.list",
+        args: &["?saltenv", "?test"],
+        doc: "The reactions: tags with their files.",
+        run: |context, _| ask(context, "list", Map::new(), "list-results", "reactors"),
+    },
+    Function {
+        name: "reactor.add",
+        args: &["event", "reactors", "?saltenv", "?test"],
+        doc: "Adds a reaction to a tag until the master ends: a file or a list of files.",
+        run: add,
+    },
+    Function {
+        name: "reactor.delete",
+        args: &["event", "?saltenv", "?test"],
+        doc: "Takes the reaction to a tag away until the master starts again.",
+        run: |context, args| {
+            let data = crate::map! {"event" => args.get(0, "event").cloned()};
+            ask(context, "delete", data, "delete-complete", "result")
+        },
+    },
+    Function {
+        name: "reactor.is_leader",
+        args: &[],
+        doc: "Whether the reactor reacts to events.",
+        run: |context, _| ask(context, "is_leader", Map::new(), "leader/value", "result"),
+    },
+    Function {
+        name: "reactor.set_leader",
+        args: &["?value"],
+        doc: "Lets the reactor react to events, or with False makes it rest.",
+        run: |context, args| {
+            let value = args.get(0, "value").is_none_or(Value::truthy);
+            let data = crate::map! {"id" => context.config.id.as_str(), "value" => value};
+            ask(context, "set_leader", data, "leader/value", "result")
+        },
+    },
+];
+
+fn add(context: &mut RunContext, args: &Args) -> Result<Ran, RunError> {
+    let files = match args.get(1, "reactors") {
+        Some(Value::Str(one)) => vec![Value::from(one.as_str())],
+        Some(Value::Array(list)) => list.clone(),
+        _ => {
+            let why = "reactors is the path of a file, or a list of them";
+            return Err(RunError::Raised("SaltInvocationError".into(), why.into()));
+        }
+    };
+    let data = crate::map! {"event" => args.get(0, "event").cloned(), "reactors" => files};
+    ask(context, "add", data, "add-complete", "result")
+}
+
+/// Fires `salt/run/<jid>/salt/reactors/manage/<action>` and waits for the answer, of which `part`
+/// is what the caller wants.
+fn ask(
+    context: &mut RunContext,
+    action: &str,
+    mut data: Map,
+    answer: &str,
+    part: &str,
+) -> Result<Ran, RunError> {
+    let failed = |why: String| RunError::Unknown(why);
+    if !context.config.reactor.0.truthy() {
+        return Err(failed("Reactor system is not running.".to_owned()));
+    }
+    let account = crate::sys::process::user_name();
+    let path = context.config.cachedir.join(format!(".{account}_key"));
+    let key = std::fs::read_to_string(&path).map_err(|e| {
+        failed(format!(
+            "{}: {e}; run this as the account of the master",
+            path.display()
+        ))
+    })?;
+    data.set("key", key);
+    let mut events = context.client().listen()?;
+    let action = format!("salt/reactors/manage/{action}");
+    context.run.fire(&action, data);
+    let wanted = format!("salt/reactors/manage/{answer}");
+    let end = Instant::now() + PATIENCE;
+    while Instant::now() < end && !context.stop.is_set() {
+        let event = match events.next(Some(NAP)) {
+            Ok(Some(event)) if event.tag == wanted => event,
+            Ok(_) => continue,
+            Err(e) => return Err(failed(format!("the event bus is gone: {e}"))),
+        };
+        let told = msgpack::decode(&event.payload).unwrap_or_default();
+        let told = told.as_map().and_then(|m| m.get(part)).cloned();
+        return Ok(told.unwrap_or_default().into());
+    }
+    Err(failed(
+        "the reactor did not answer; is its process at work, and does this account own the master?"
+            .to_owned(),
+    ))
+}

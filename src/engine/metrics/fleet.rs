@@ -1,0 +1,210 @@
+//! Figures of the fleet: keys by state, who is connected, versions, jobs that miss returns.
+
+use crate::config::MasterConfig;
+use crate::store::jobs::JobStore;
+use crate::store::jobs::joblog::JobLog;
+use crate::store::keys::{KeyState, KeyStore};
+use crate::store::minions::{MinionCache, Stamp};
+use crate::store::open;
+use crate::sys::net;
+use crate::wire::Value;
+use crate::wire::ids::{Jid, MinionId};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::net::IpAddr;
+use std::time::{Duration, Instant};
+
+/// How long figures are good: stores are not read for every scrape.
+const GOOD_FOR: Duration = Duration::from_secs(5);
+/// Seconds: jobs that began since then are looked at.
+const RECENT: i64 = 600;
+
+/// The figures.
+#[derive(Debug, Default, PartialEq)]
+pub struct Figures {
+    /// Keys by the name of their state.
+    pub keys: BTreeMap<&'static str, usize>,
+    /// Minions with an accepted key whose address holds a connection to the publish port.
+    pub connected: usize,
+    /// The others with an accepted key.
+    pub silent: usize,
+    /// Minions by the version their grains tell; empty where none is known.
+    pub versions: BTreeMap<String, usize>,
+    /// Jobs of the last ten minutes that miss returns.
+    pub waiting_jobs: usize,
+}
+
+/// What is remembered of one minion's grains.
+struct Known {
+    stamp: Stamp,
+    version: String,
+    addresses: Vec<IpAddr>,
+}
+
+/// Figures that are made anew when they are old and asked for.
+pub struct FleetView {
+    keys: KeyStore,
+    cache: MinionCache,
+    jobs: JobLog,
+    known: HashMap<MinionId, Known>,
+    /// Jobs that have all their returns.
+    complete: BTreeSet<Jid>,
+    figures: Figures,
+    made: Option<Instant>,
+}
+
+impl FleetView {
+    /// A view; nothing is read yet.
+    pub fn new(config: &MasterConfig) -> FleetView {
+        FleetView {
+            keys: open::key_store(config),
+            cache: open::minion_cache(config),
+            jobs: open::job_store(config),
+            known: HashMap::new(),
+            complete: BTreeSet::new(),
+            figures: Figures::default(),
+            made: None,
+        }
+    }
+
+    /// The figures, at most some seconds old.
+    pub fn get(&mut self, config: &MasterConfig) -> &Figures {
+        if self.made.is_none_or(|at| at.elapsed() >= GOOD_FOR) {
+            self.figures = self.look(config);
+            self.made = Some(Instant::now());
+        }
+        &self.figures
+    }
+
+    fn look(&mut self, config: &MasterConfig) -> Figures {
+        let mut figures = Figures::default();
+        let mut accepted = Vec::new();
+        for state in [
+            KeyState::Accepted,
+            KeyState::Pending,
+            KeyState::Rejected,
+            KeyState::Denied,
+        ] {
+            // A directory that cannot be read has no keys that anybody could use.
+            let ids = self.keys.list(state).unwrap_or_default();
+            figures.keys.insert(state.name(), ids.len());
+            if state == KeyState::Accepted {
+                accepted = ids.to_vec();
+            }
+        }
+        let peers = peers(config.publish_port);
+        self.known
+            .retain(|id, _| accepted.binary_search(id).is_ok());
+        for id in &accepted {
+            let known = self.remember(id);
+            let version = known.map(|k| k.version.clone()).unwrap_or_default();
+            *figures.versions.entry(version).or_default() += 1;
+            match known.is_some_and(|k| k.addresses.iter().any(|a| peers.contains(a))) {
+                true => figures.connected += 1,
+                false => figures.silent += 1,
+            }
+        }
+        figures.waiting_jobs = self.waiting_jobs();
+        figures
+    }
+
+    fn remember(&mut self, id: &MinionId) -> Option<&Known> {
+        let Some(stamp) = self.cache.stamp(id) else {
+            self.known.remove(id);
+            return None;
+        };
+        if self.known.get(id).is_none_or(|k| k.stamp != stamp) {
+            let grains = self.cache.peek(id)?.grains;
+            let addresses = ["ipv4", "ipv6"]
+                .iter()
+                .filter_map(|grain| grains.get(grain))
+                .flat_map(Value::str_list)
+                .filter_map(|text| text.parse().ok())
+                .collect();
+            let version = grains.str("saltversion").unwrap_or_default().to_owned();
+            let known = Known {
+                stamp,
+                version,
+                addresses,
+            };
+            self.known.insert(id.clone(), known);
+        }
+        self.known.get(id)
+    }
+
+    fn waiting_jobs(&mut self) -> usize {
+        let since = jiff::Timestamp::now().as_second() - RECENT;
+        let recent = self.jobs.begun_since(since).unwrap_or_default();
+        let mut complete = BTreeSet::new();
+        let mut waiting = 0;
+        for jid in recent {
+            // Nothing makes a complete job incomplete again.
+            if self.complete.contains(&jid) || self.is_complete(&jid) {
+                complete.insert(jid);
+            } else {
+                waiting += 1;
+            }
+        }
+        self.complete = complete;
+        waiting
+    }
+
+    fn is_complete(&self, jid: &Jid) -> bool {
+        let Ok(Some(job)) = self.jobs.get(jid) else {
+            return true;
+        };
+        let returned: BTreeSet<&str> = job.returns.iter().map(|r| r.id.as_str()).collect();
+        job.minions.iter().all(|id| returned.contains(id.as_str()))
+    }
+}
+
+/// Addresses with a connection to the publish port; a minion on this host has any address of it.
+fn peers(port: u16) -> BTreeSet<IpAddr> {
+    let mut peers = net::peers(port);
+    if peers.iter().any(IpAddr::is_loopback) {
+        peers.extend(net::own_addresses());
+    }
+    peers
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::Map;
+
+    #[test]
+    fn keys_versions_and_jobs_are_counted() {
+        let dir = tempfile::tempdir().unwrap();
+        let options = crate::map! {"root_dir" => dir.path().to_string_lossy().as_ref()};
+        let config = MasterConfig::from_map(options, dir.path()).unwrap();
+        let keys = open::key_store(&config);
+        keys.create_dirs().unwrap();
+        let (a, b): (MinionId, MinionId) = ("a".parse().unwrap(), "b".parse().unwrap());
+        for id in [&a, &b] {
+            keys.put(KeyState::Accepted, id, "key").unwrap();
+        }
+        keys.put(KeyState::Pending, &"c".parse().unwrap(), "key")
+            .unwrap();
+        let grains =
+            crate::map! {"saltversion" => "3008.3", "ipv4" => vec!["192.0.2.1".to_owned()]};
+        open::minion_cache(&config)
+            .store(&a, &grains, &Map::new())
+            .unwrap();
+        let jobs = open::job_store(&config);
+        let jid = Jid::from_time(jiff::Timestamp::now().as_second(), 1);
+        jobs.save_load(&jid, &Map::new(), &["a".into()], &[])
+            .unwrap();
+        let mut view = FleetView::new(&config);
+        let figures = view.look(&config);
+        assert_eq!(figures.keys[KeyState::Accepted.name()], 2);
+        assert_eq!(figures.keys[KeyState::Pending.name()], 1);
+        assert_eq!((figures.connected, figures.silent), (0, 2));
+        assert_eq!(
+            figures.versions,
+            BTreeMap::from([("3008.3".into(), 1), (String::new(), 1)])
+        );
+        assert_eq!(figures.waiting_jobs, 1);
+        jobs.save_return(&jid, &a, &crate::map! {"id" => "a"})
+            .unwrap();
+        assert_eq!(view.look(&config).waiting_jobs, 0);
+    }
+}

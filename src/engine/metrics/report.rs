@@ -1,0 +1,265 @@
+//! The metrics by name.
+
+use super::fleet::Figures;
+use super::text::{Kind::*, Text};
+use crate::config::MasterConfig;
+use crate::sys::net;
+use crate::wire::envelope::Class;
+use crate::wire::{Map, Value};
+
+/// All metrics as text, from the records of the roles and the figures of the fleet.
+pub fn render(records: &[Map], fleet: &Figures, config: &MasterConfig) -> String {
+    let mut text = Text::default();
+    let version = env!("CARGO_PKG_VERSION");
+    text.family(
+        "halite_build_info",
+        Gauge,
+        "The version of this master, in a label.",
+    )
+    .sample(&[("version", version)], 1.0);
+    if let Some(main) = of(records, "main") {
+        supervisor(&mut text, main);
+    }
+    if let Some(request) = of(records, "request") {
+        requests(&mut text, request);
+    }
+    workers(&mut text, records);
+    if let Some(publish) = of(records, "publish") {
+        publisher(&mut text, publish);
+    }
+    if let Some(event) = of(records, "event") {
+        bus(&mut text, event);
+    }
+    if let Some(maintenance) = of(records, "maintenance") {
+        rotation(&mut text, maintenance);
+    }
+    if let Some(returner) = of(records, "returner") {
+        self::returner(&mut text, returner);
+    }
+    connections(&mut text, config);
+    self::fleet(&mut text, fleet);
+    text.finish()
+}
+
+fn of<'a>(records: &'a [Map], role: &str) -> Option<&'a Map> {
+    records.iter().find(|r| r.str("role") == Some(role))
+}
+
+fn number(record: &Map, name: &str) -> f64 {
+    as_number(record.get(name))
+}
+
+fn as_number(value: Option<&Value>) -> f64 {
+    match value {
+        Some(Value::Int(i)) => *i as f64,
+        Some(Value::UInt(u)) => *u as f64,
+        Some(Value::Float(f)) => *f,
+        _ => 0.0,
+    }
+}
+
+fn supervisor(text: &mut Text, main: &Map) {
+    let since = number(main, "since");
+    text.one(
+        "halite_start_time_seconds",
+        Gauge,
+        "When the master started, Unix time.",
+        since,
+    );
+    text.family(
+        "halite_role_restarts_total",
+        Counter,
+        "Times that a role process ended and was started again.",
+    );
+    let restarts = main.get("restarts").and_then(Value::as_map);
+    for (role, count) in restarts.into_iter().flat_map(Map::iter) {
+        text.sample(
+            &[("role", role.as_str().unwrap_or_default())],
+            as_number(Some(count)),
+        );
+    }
+}
+
+fn name(class: Class) -> &'static str {
+    match class {
+        Class::Auth => "auth",
+        Class::Publish => "publish",
+        Class::Return => "return",
+        Class::File => "file",
+        Class::Pillar => "pillar",
+        Class::Other => "other",
+        Class::Login => "login",
+    }
+}
+
+fn requests(text: &mut Text, r: &Map) {
+    let classes = |text: &mut Text, list: &str| {
+        let list = r.get(list).and_then(Value::as_array).unwrap_or_default();
+        for class in Class::ALL {
+            text.sample(
+                &[("class", name(class))],
+                as_number(list.get(class as usize)),
+            );
+        }
+    };
+    text.family("halite_requests_total", Counter, "Requests taken in.");
+    classes(text, "taken");
+    text.family(
+        "halite_request_queue_depth",
+        Gauge,
+        "Requests that wait for a worker.",
+    );
+    classes(text, "depth");
+    #[rustfmt::skip]
+    let single = [
+        ("halite_request_oldest_seconds", Gauge, "How long the request has waited that waits longest.", "oldest"),
+        ("halite_requests_refused_total", Counter, "Requests turned away because their queue was full.", "refused"),
+        ("halite_requests_replayed_total", Counter, "Requests refused because they were copies.", "replays"),
+        ("halite_requests_late_total", Counter, "Requests that missed their deadline.", "expired"),
+        ("halite_requests_retried_total", Counter, "Requests given to a second worker because the first ended.", "retried"),
+        ("halite_requests_malformed_total", Counter, "Messages that were no requests.", "ignored"),
+    ];
+    for (name, kind, help, field) in single {
+        text.one(name, kind, help, number(r, field));
+    }
+    let (all, idle) = (number(r, "workers"), number(r, "idle"));
+    text.family("halite_workers", Gauge, "Workers by what they do.")
+        .sample(&[("state", "busy")], (all - idle).max(0.0))
+        .sample(&[("state", "idle")], idle);
+}
+
+fn workers(text: &mut Text, records: &[Map]) {
+    let name = |r: &Map| {
+        r.str("role")
+            .filter(|n| n.starts_with("MWorker-"))
+            .map(str::to_owned)
+    };
+    let workers: Vec<_> = records.iter().filter_map(|r| Some((name(r)?, r))).collect();
+    #[rustfmt::skip]
+    let fields = [
+        ("halite_worker_requests_total", "Requests that a worker has answered.", "requests"),
+        ("halite_worker_busy_seconds_total", "Seconds that a worker has spent in requests.", "busy"),
+        ("halite_worker_sign_ins_total", "Sign-ins that a worker has answered.", "sign_ins"),
+        ("halite_worker_published_total", "Requests to publish a job.", "published"),
+        ("halite_worker_returns_total", "Returns of minions.", "returns"),
+        ("halite_worker_minion_events_total", "Requests of minions that carry events.", "events"),
+        ("halite_worker_pillars_total", "Pillar requests.", "pillars"),
+        ("halite_worker_unknown_commands_total", "Requests with a command that nobody here knows.", "unknown"),
+    ];
+    for (metric, help, field) in fields {
+        text.family(metric, Counter, help);
+        for (name, record) in &workers {
+            text.sample(&[("worker", name)], number(record, field));
+        }
+    }
+}
+
+fn publisher(text: &mut Text, r: &Map) {
+    let (sent, dropped) = (number(r, "publications"), number(r, "dropped"));
+    text.one(
+        "halite_publications_total",
+        Counter,
+        "Publications sent to the minions.",
+        sent,
+    );
+    let help = "Publications that could not be sealed.";
+    text.one("halite_publications_dropped_total", Counter, help, dropped);
+}
+
+fn bus(text: &mut Text, r: &Map) {
+    #[rustfmt::skip]
+    let fields = [
+        ("halite_events_total", Counter, "Events fired on the bus.", "events"),
+        ("halite_event_frames_total", Counter, "Events handed to listeners.", "frames"),
+        ("halite_events_dropped_total", Counter, "Events that slow listeners lost.", "dropped"),
+        ("halite_events_refused_total", Counter, "Events that were none or too large.", "bad"),
+        ("halite_event_connections_refused_total", Counter, "Connections to the bus turned away at the limit.", "refused"),
+        ("halite_event_listeners", Gauge, "Listeners connected to the bus.", "listeners"),
+        ("halite_event_senders", Gauge, "Senders connected to the bus.", "senders"),
+    ];
+    for (name, kind, help, field) in fields {
+        text.one(name, kind, help, number(r, field));
+    }
+    let help = "Events lost by one listener that is connected, if any, by its process id.";
+    text.family("halite_event_listener_dropped_total", Counter, help);
+    let lossy = r.get("lossy").and_then(Value::as_map);
+    for (pid, count) in lossy.into_iter().flat_map(Map::iter) {
+        let pid = pid.as_int().unwrap_or_default().to_string();
+        text.sample(&[("pid", &pid)], as_number(Some(count)));
+    }
+}
+
+fn rotation(text: &mut Text, r: &Map) {
+    let help = "Times that the AES key of publications was changed.";
+    text.one(
+        "halite_key_rotations_total",
+        Counter,
+        help,
+        number(r, "rotations"),
+    );
+    let help = "When it was changed last, Unix time; 0 if not since the start.";
+    text.one(
+        "halite_key_rotation_time_seconds",
+        Gauge,
+        help,
+        number(r, "rotated"),
+    );
+}
+
+fn returner(text: &mut Text, r: &Map) {
+    let help = "Jobs with news that wait for a database.";
+    text.one(
+        "halite_returner_jobs_waiting",
+        Gauge,
+        help,
+        number(r, "jobs"),
+    );
+    let help = "Events that wait for a database or file.";
+    text.one(
+        "halite_returner_events_waiting",
+        Gauge,
+        help,
+        number(r, "events"),
+    );
+    let help = "Events that a database or file did not take in time.";
+    text.one(
+        "halite_returner_events_dropped_total",
+        Counter,
+        help,
+        number(r, "dropped"),
+    );
+}
+
+fn connections(text: &mut Text, config: &MasterConfig) {
+    let count = |port: u16| net::established(port) as f64;
+    text.family(
+        "halite_connections",
+        Gauge,
+        "Established connections of minions and tools to a port.",
+    )
+    .sample(&[("port", "publish")], count(config.publish_port))
+    .sample(&[("port", "return")], count(config.ret_port));
+}
+
+fn fleet(text: &mut Text, fleet: &Figures) {
+    text.family("halite_keys", Gauge, "Keys of minions by state.");
+    for (state, count) in &fleet.keys {
+        text.sample(&[("state", state)], *count as f64);
+    }
+    let help = "Minions with an accepted key, by whether their address holds a connection to the publish port; minions without cached grains count as silent.";
+    text.family("halite_minions", Gauge, help)
+        .sample(&[("state", "connected")], fleet.connected as f64)
+        .sample(&[("state", "silent")], fleet.silent as f64);
+    let help = "Minions with an accepted key by the version in their cached grains; empty where none is known.";
+    text.family("halite_minion_versions", Gauge, help);
+    for (version, count) in &fleet.versions {
+        text.sample(&[("version", version)], *count as f64);
+    }
+    let help = "Jobs that began in the last ten minutes and miss returns.";
+    text.one(
+        "halite_jobs_waiting",
+        Gauge,
+        help,
+        fleet.waiting_jobs as f64,
+    );
+}

@@ -1,0 +1,362 @@
+//! Copies of jobs: the bus says which, the job log says what.
+
+use super::named;
+use super::sink::{Sink, nap};
+use crate::config::MasterConfig;
+use crate::store::jobs::{News, joblog::JobLog};
+use crate::store::open;
+use crate::sys::daemon::{make_dir, write_atomic};
+use crate::sys::signals::StopFlag;
+use crate::wire::Value;
+use crate::wire::ids::Jid;
+use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::io;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant, SystemTime};
+
+/// Jobs that may be known to have news; beyond this the log is looked through.
+const MOST_JOBS: usize = 50_000;
+/// Jobs of which the place in the file is remembered; another is read from its beginning.
+const PLACES: usize = 20_000;
+/// Returns, and octets of them, in one write.
+const BATCH: usize = 1000;
+const BATCH_OCTETS: u64 = 8 << 20;
+/// How often the log is looked through although no event was missed that one knows of: one that
+/// could not be fired is missed by nobody.
+const LOOK: Duration = Duration::from_secs(30);
+/// How often old rows are removed, where the database does not do so itself.
+const SWEEP: Duration = Duration::from_secs(3600);
+/// How often the queue is looked at: what came in meanwhile goes out together.
+const ROUND: Duration = Duration::from_millis(200);
+/// How often the point that all copies have reached is written down.
+const NOTE: Duration = Duration::from_secs(5);
+/// How far before that point a search begins: an event may come so much later than its record,
+/// and clocks are not exact.
+const MARGIN: Duration = Duration::from_secs(60);
+
+/// A run of a runner or wheel function is kept so much later, at most, than its event is fired.
+const LATE: Duration = Duration::from_secs(2);
+
+/// The job that an event is about (`salt/job/<jid>/new`, `salt/job/<jid>/ret/<id>`,
+/// `salt/run/<jid>/ret`, `salt/wheel/<jid>/ret`), and whether the log may not know it yet.
+pub fn news_of(tag: &str) -> Option<(Jid, bool)> {
+    let (kind, rest) = tag.strip_prefix("salt/")?.split_once('/')?;
+    let (jid, what) = rest.split_once('/')?;
+    let late = match kind {
+        "job" if what == "new" || what.starts_with("ret/") => false,
+        "run" | "wheel" if what == "ret" => true,
+        _ => return None,
+    };
+    Some((jid.parse().ok()?, late))
+}
+
+#[derive(Default)]
+struct Pending {
+    jobs: BTreeSet<Jid>,
+    /// To be looked at from that time on.
+    late: VecDeque<(Instant, Jid)>,
+    /// Something may have been missed.
+    look: bool,
+}
+
+/// Jobs with news for one database.
+#[derive(Default)]
+pub struct JobQueue {
+    pending: Mutex<Pending>,
+}
+
+impl JobQueue {
+    fn lock(&self) -> MutexGuard<'_, Pending> {
+        // Nothing in here panics halfway through a change.
+        self.pending.lock().unwrap_or_else(|e| e.into_inner())
+    }
+
+    /// There is something new about a job; if `late`, in a moment.
+    pub fn add(&self, jid: &Jid, late: bool) {
+        let mut pending = self.lock();
+        if pending.jobs.len() + pending.late.len() >= MOST_JOBS {
+            pending.jobs.clear();
+            pending.late.clear();
+            pending.look = true;
+        }
+        match late {
+            false => drop(pending.jobs.insert(jid.clone())),
+            true => pending.late.push_back((Instant::now() + LATE, jid.clone())),
+        }
+    }
+
+    /// Jobs that wait.
+    pub fn len(&self) -> usize {
+        let pending = self.lock();
+        pending.jobs.len() + pending.late.len()
+    }
+
+    /// Events may have been missed.
+    pub fn look_again(&self) {
+        self.lock().look = true;
+    }
+
+    fn take(&self) -> Pending {
+        let mut pending = self.lock();
+        let now = Instant::now();
+        let due = pending.late.partition_point(|(due, _)| *due <= now);
+        let late: Vec<Jid> = pending.late.drain(..due).map(|(_, jid)| jid).collect();
+        pending.jobs.extend(late);
+        Pending {
+            jobs: std::mem::take(&mut pending.jobs),
+            late: VecDeque::new(),
+            look: std::mem::take(&mut pending.look),
+        }
+    }
+}
+
+/// Starts the thread that copies to `sink`; without `returns` loads only.
+pub fn start(
+    config: &MasterConfig,
+    sink: Sink,
+    returns: bool,
+    stop: &StopFlag,
+) -> (Arc<JobQueue>, JoinHandle<()>) {
+    let queue = Arc::new(JobQueue::default());
+    let dir = config.cachedir.join("returner");
+    // Rows that somebody wants moved elsewhere must not be removed here.
+    let archived = config.extra.get("archive_jobs").is_some_and(Value::truthy);
+    let mut copier = Copier {
+        queue: queue.clone(),
+        log: open::job_store(config),
+        reached: Point::read(dir.join(format!("{}.reached", sink.returner.name()))),
+        sink,
+        returns,
+        places: HashMap::new(),
+        looked: Instant::now(),
+        keep: if archived {
+            0
+        } else {
+            config.keep_jobs_seconds
+        },
+        swept: None,
+        stop: stop.clone(),
+    };
+    let thread = std::thread::spawn(move || copier.run());
+    (queue, thread)
+}
+
+struct Copier {
+    queue: Arc<JobQueue>,
+    log: JobLog,
+    sink: Sink,
+    returns: bool,
+    /// Octets of each job's file that are copied.
+    places: HashMap<Jid, u64>,
+    reached: Point,
+    looked: Instant,
+    /// Seconds for which jobs are kept; 0 is for ever.
+    keep: u64,
+    swept: Option<Instant>,
+    stop: StopFlag,
+}
+
+impl Copier {
+    fn run(&mut self) {
+        loop {
+            let ending = self.stop.is_set();
+            let began = SystemTime::now();
+            if self.looked.elapsed() >= LOOK {
+                self.queue.look_again();
+            }
+            let pending = self.queue.take();
+            let again = pending.look;
+            match self.round(pending) {
+                Ok(true) => self.reached.advance(began, ending, &mut self.sink),
+                // Not all of it was written; the next start finds the rest.
+                Ok(false) => return,
+                Err(e) => {
+                    self.sink
+                        .say(&format!("the job log cannot be read: {e}; trying again"));
+                    self.queue.look_again();
+                }
+            }
+            if ending {
+                return;
+            }
+            self.sweep();
+            let pause = if again { Duration::ZERO } else { ROUND };
+            nap(pause, &self.stop);
+        }
+    }
+
+    /// Removes old rows, once in a while.
+    fn sweep(&mut self) {
+        let due = self.swept.is_none_or(|at| at.elapsed() >= SWEEP);
+        if !self.returns || self.keep == 0 || !due {
+            return;
+        }
+        self.swept = Some(Instant::now());
+        self.sink.expire(self.keep);
+    }
+
+    /// Copies what is new; whether all of it is written.
+    fn round(&mut self, pending: Pending) -> io::Result<bool> {
+        let mut jobs = pending.jobs;
+        if pending.look {
+            self.looked = Instant::now();
+            jobs.extend(self.log.changed_since(self.reached.search_from())?);
+        }
+        let mut batch: Vec<News> = Vec::new();
+        let (mut rows, mut octets) = (0, 0);
+        for jid in jobs {
+            let from = self.places.get(&jid).copied().unwrap_or(0);
+            let Some(news) = self.log.news(&jid, from)? else {
+                continue;
+            };
+            rows += news.returns.len() + 1;
+            octets += news.end.saturating_sub(from);
+            batch.push(news);
+            if rows >= BATCH || octets >= BATCH_OCTETS {
+                if !self.write(std::mem::take(&mut batch)) {
+                    return Ok(false);
+                }
+                (rows, octets) = (0, 0);
+            }
+        }
+        Ok(self.write(batch))
+    }
+
+    fn write(&mut self, mut batch: Vec<News>) -> bool {
+        if !self.returns {
+            batch.iter_mut().for_each(|news| news.returns.clear());
+        }
+        let ends: Vec<_> = batch.iter().map(|n| (n.jid.clone(), n.end)).collect();
+        batch.retain(|news| news.load.is_some() || !news.returns.is_empty());
+        let written = batch.is_empty()
+            || self
+                .sink
+                .write(&batch, &self.stop, |store, rows| store.jobs(rows));
+        if !written {
+            return false;
+        }
+        if self.places.len() + ends.len() > PLACES {
+            self.places.clear();
+        }
+        self.places.extend(ends);
+        true
+    }
+}
+
+/// The time up to which everything in the log is copied, on disk for the next start.
+struct Point {
+    path: PathBuf,
+    at: SystemTime,
+    noted: Option<Instant>,
+}
+
+impl Point {
+    fn read(path: PathBuf) -> Point {
+        let seconds = std::fs::read_to_string(&path)
+            .ok()
+            .and_then(|text| text.trim().parse::<u64>().ok())
+            .unwrap_or(0);
+        // A clock that was ahead must not hide what came in since.
+        let at = SystemTime::UNIX_EPOCH
+            .checked_add(Duration::from_secs(seconds))
+            .map_or(SystemTime::UNIX_EPOCH, |at| at.min(SystemTime::now()));
+        Point {
+            path,
+            at,
+            noted: None,
+        }
+    }
+
+    fn search_from(&self) -> SystemTime {
+        self.at
+            .checked_sub(MARGIN)
+            .unwrap_or(SystemTime::UNIX_EPOCH)
+    }
+
+    fn advance(&mut self, to: SystemTime, now: bool, sink: &mut Sink) {
+        self.at = to;
+        if !now && self.noted.is_some_and(|at| at.elapsed() < NOTE) {
+            return;
+        }
+        self.noted = Some(Instant::now());
+        let seconds = to
+            .duration_since(SystemTime::UNIX_EPOCH)
+            .map_or(0, |d| d.as_secs());
+        let written = match self.path.parent() {
+            Some(dir) => make_dir(dir, 0o700),
+            None => Ok(()),
+        }
+        .and_then(|()| write_atomic(&self.path, seconds.to_string().as_bytes(), 0o600));
+        if let Err(e) = written {
+            let path = self.path.display();
+            sink.say(&format!(
+                "{path}: {e}; after a restart, jobs are copied once more"
+            ));
+        }
+    }
+}
+
+impl Drop for Copier {
+    fn drop(&mut self) {
+        log::debug!("{}", named(self.sink.returner, "no more jobs are copied"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn loads_and_returns_are_news() {
+        let late = |tag: &str| news_of(tag).map(|(_, late)| late);
+        assert_eq!(late("salt/job/20261121092637195592/new"), Some(false));
+        assert_eq!(late("salt/job/20261121092637195592/ret/m"), Some(false));
+        assert_eq!(late("salt/run/20261121092637195592/ret"), Some(true));
+        for other in [
+            "salt/job/20261121092637195592/prog/m/1",
+            "salt/job/x/new",
+            "minion_start",
+        ] {
+            assert!(late(other).is_none(), "{other}");
+        }
+    }
+
+    #[test]
+    fn the_point_survives() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("d/redis.reached");
+        let mut point = Point::read(path.clone());
+        assert_eq!(point.at, SystemTime::UNIX_EPOCH, "at first, everything");
+        let now = SystemTime::now();
+        struct Nowhere;
+        impl super::super::sink::Store for Nowhere {
+            fn jobs(&mut self, _: &[News]) -> Result<(), super::super::sink::SinkError> {
+                Ok(())
+            }
+            fn events(
+                &mut self,
+                _: &[Arc<halite_ipc::Event>],
+            ) -> Result<(), super::super::sink::SinkError> {
+                Ok(())
+            }
+        }
+        let mut sink = Sink::over(crate::config::Returner::Redis, Box::new(Nowhere));
+        point.advance(now, false, &mut sink);
+        let again = Point::read(path.clone());
+        assert!(now.duration_since(again.at).unwrap() <= Duration::from_secs(1));
+        std::fs::write(&path, "99999999999").unwrap();
+        assert!(Point::read(path).at <= SystemTime::now());
+    }
+
+    #[test]
+    fn too_many_jobs_mean_a_look_at_the_log() {
+        let queue = JobQueue::default();
+        for n in 0..MOST_JOBS as u32 + 1 {
+            queue.add(&Jid::from_time(1_800_000_000, n), false);
+        }
+        let pending = queue.take();
+        assert!(pending.look && pending.jobs.len() == 1);
+    }
+}

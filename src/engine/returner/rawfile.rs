@@ -1,0 +1,83 @@
+//! `rawfile_json`: one JSON document a line (`salt/returners/rawfile_json.py`).
+
+use super::json::{Strictness, dumps_map};
+use super::sink::{SinkError, Store};
+use crate::config::{MasterConfig, Settings};
+use crate::store::jobs::News;
+use crate::wire::{Value, msgpack};
+use halite_ipc::Event;
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// The file; opened for each batch, so that it may be rotated at any time.
+pub struct RawFile {
+    path: PathBuf,
+}
+
+impl RawFile {
+    /// The file of the setting `filename`, by default `events` in the directory of the product's logs.
+    pub fn new(settings: Settings, config: &MasterConfig) -> RawFile {
+        let default = || format!("/var/log/{}/events", config.flavour.name()).into();
+        RawFile {
+            path: settings.path("filename").unwrap_or_else(default),
+        }
+    }
+}
+
+impl Store for RawFile {
+    fn jobs(&mut self, _: &[News]) -> Result<(), SinkError> {
+        Err(SinkError::Refused("it keeps events only".into()))
+    }
+
+    fn events(&mut self, events: &[Arc<Event>]) -> Result<(), SinkError> {
+        let lines: String = events.iter().map(|event| line(event)).collect();
+        let written = OpenOptions::new()
+            .append(true)
+            .create(true)
+            .mode(0o600)
+            .open(&self.path)
+            .and_then(|mut file| file.write_all(lines.as_bytes()));
+        written.map_err(|e| SinkError::Away(format!("{}: {e}", self.path.display())))
+    }
+}
+
+fn line(event: &Event) -> String {
+    let document = crate::map! {"data" => data(event), "tag" => event.tag.as_str()};
+    dumps_map(&document, Strictness::Text) + "\n"
+}
+
+/// The data of an event.
+pub(super) fn data(event: &Event) -> Value {
+    msgpack::decode(&event.payload).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+
+    #[test]
+    fn a_line_per_event() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("events");
+        let options = crate::map! {"rawfile_json.filename" => path.to_string_lossy().as_ref()};
+        let config = MasterConfig::from_map(options, Path::new("/etc/halite")).unwrap();
+        let mut file = RawFile::new(
+            config.returner(crate::config::Returner::RawfileJson),
+            &config,
+        );
+        let event = |tag| Arc::new(Event::new(tag, &crate::map! {"n" => 1}).unwrap());
+        file.events(&[event("a"), event("b")]).unwrap();
+        file.events(&[event("c")]).unwrap();
+        let text = std::fs::read_to_string(path).unwrap();
+        let tags: Vec<_> = text
+            .lines()
+            .map(|l| serde_json::from_str::<serde_json::Value>(l).unwrap()["tag"].clone())
+            .collect();
+        assert_eq!(tags, ["a", "b", "c"]);
+        assert!(text.starts_with("{\"data\":{\"n\":1}"), "{text}");
+    }
+}

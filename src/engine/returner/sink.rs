@@ -1,0 +1,231 @@
+//! Where rows go: what all databases have in common.
+
+use super::{named, pg, rawfile, redis, sqlite};
+use crate::config::{MasterConfig, Returner};
+use crate::store::jobs::{News, StoredReturn};
+use crate::sys::signals::StopFlag;
+use crate::wire::{Map, Value};
+use halite_ipc::Event;
+use std::fmt;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// The pauses between attempts double up to this.
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+const FIRST_PAUSE: Duration = Duration::from_millis(500);
+/// Time between messages about the same trouble.
+const SAY_AGAIN: Duration = Duration::from_secs(60);
+
+/// Why something could not be written.
+#[derive(Debug)]
+pub enum SinkError {
+    /// The database is away or not set up; all of it may go well later.
+    Away(String),
+    /// Something in what was given is refused, and will be the next time.
+    Refused(String),
+}
+
+impl fmt::Display for SinkError {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        match self {
+            SinkError::Away(why) | SinkError::Refused(why) => f.write_str(why),
+        }
+    }
+}
+
+/// A place that keeps jobs, events or both. Each call writes all or nothing.
+pub trait Store: Send {
+    /// Keeps loads and returns; what is there already is not written twice.
+    fn jobs(&mut self, news: &[News]) -> Result<(), SinkError>;
+
+    /// Keeps events.
+    fn events(&mut self, events: &[Arc<Event>]) -> Result<(), SinkError>;
+
+    /// Removes what is older than so many seconds, where Salt's own module does.
+    fn expire(&mut self, _keep: u64) -> Result<(), SinkError> {
+        Ok(())
+    }
+}
+
+/// A store with the patience to write to it.
+pub struct Sink {
+    /// Who it is.
+    pub returner: Returner,
+    store: Box<dyn Store>,
+    refused: u64,
+    said: Option<Instant>,
+}
+
+impl Sink {
+    /// A sink; nothing is connected yet.
+    pub fn new(config: &MasterConfig, returner: Returner) -> Sink {
+        let settings = config.returner(returner);
+        let store: Box<dyn Store> = match returner {
+            Returner::Pgjsonb => Box::new(pg::Pg::new(settings, pg::Schema::Jsonb, &config.id)),
+            Returner::Postgres => Box::new(pg::Pg::new(settings, pg::Schema::Text, &config.id)),
+            Returner::Redis => Box::new(redis::Redis::new(settings, config.keep_jobs_seconds)),
+            Returner::Sqlite3 => Box::new(sqlite::Sqlite::new(settings)),
+            Returner::RawfileJson => Box::new(rawfile::RawFile::new(settings, config)),
+        };
+        Sink::over(returner, store)
+    }
+
+    /// A sink over a given store.
+    pub fn over(returner: Returner, store: Box<dyn Store>) -> Sink {
+        Sink {
+            returner,
+            store,
+            refused: 0,
+            said: None,
+        }
+    }
+
+    /// Writes until it is done or `stop` is set; whether it is done. Rows that the database
+    /// refuses are left out and counted.
+    pub fn write<T>(
+        &mut self,
+        rows: &[T],
+        stop: &StopFlag,
+        store: fn(&mut dyn Store, &[T]) -> Result<(), SinkError>,
+    ) -> bool {
+        let mut pause = FIRST_PAUSE;
+        loop {
+            match self.attempt(rows, store) {
+                Ok(()) => return true,
+                Err(e) => self.say(&format!("{e}; trying again")),
+            }
+            // One attempt is made after the end was asked for, no more.
+            if stop.is_set() {
+                return false;
+            }
+            nap(pause, stop);
+            pause = (pause * 2).min(LONGEST_PAUSE);
+        }
+    }
+
+    /// Writes all rows, or, if one of them is refused, each by itself.
+    fn attempt<T>(
+        &mut self,
+        rows: &[T],
+        store: fn(&mut dyn Store, &[T]) -> Result<(), SinkError>,
+    ) -> Result<(), SinkError> {
+        match store(self.store.as_mut(), rows) {
+            Err(SinkError::Refused(why)) if rows.len() <= 1 => {
+                self.refused += 1;
+                let all = self.refused;
+                self.say(&format!(
+                    "a row is refused and left out, {all} so far: {why}"
+                ));
+                Ok(())
+            }
+            Err(SinkError::Refused(_)) => {
+                let (left, right) = rows.split_at(rows.len() / 2);
+                self.attempt(left, store)?;
+                self.attempt(right, store)
+            }
+            other => other,
+        }
+    }
+
+    /// Removes what is older than `keep` seconds; if that fails, the next time is soon enough.
+    pub fn expire(&mut self, keep: u64) {
+        if let Err(e) = self.store.expire(keep) {
+            self.say(&format!("old rows could not be removed: {e}"));
+        }
+    }
+
+    /// Logs what is wrong, once a minute at most.
+    pub fn say(&mut self, what: &str) {
+        if self.said.is_some_and(|at| at.elapsed() < SAY_AGAIN) {
+            return;
+        }
+        self.said = Some(Instant::now());
+        log::error!("{}", named(self.returner, what));
+    }
+}
+
+/// Sleeps, in short naps, so that the end is heeded at once.
+pub fn nap(pause: Duration, stop: &StopFlag) {
+    let end = Instant::now() + pause;
+    while Instant::now() < end && !stop.is_set() {
+        std::thread::sleep(Duration::from_millis(50).min(pause));
+    }
+}
+
+/// The function of a return or load as text: that of a compound command is a list.
+pub fn function(load: &Map) -> String {
+    match load.get("fun") {
+        Some(Value::Str(fun)) => fun.clone(),
+        Some(other) => other.str_list().join(","),
+        None => String::new(),
+    }
+}
+
+/// What the function gave, nil if it says nothing.
+pub fn result(ret: &StoredReturn) -> Value {
+    ret.load.get("return").cloned().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Mutex;
+
+    /// Refuses rows with the tag `bad`; is away for the first calls.
+    struct Fake {
+        away: u32,
+        got: Arc<Mutex<Vec<String>>>,
+    }
+
+    impl Store for Fake {
+        fn jobs(&mut self, _: &[News]) -> Result<(), SinkError> {
+            Ok(())
+        }
+
+        fn events(&mut self, events: &[Arc<Event>]) -> Result<(), SinkError> {
+            if self.away > 0 {
+                self.away -= 1;
+                return Err(SinkError::Away("it sleeps".into()));
+            }
+            if events.iter().any(|e| e.tag == "bad") {
+                return Err(SinkError::Refused("bad".into()));
+            }
+            self.got
+                .lock()
+                .unwrap()
+                .extend(events.iter().map(|e| e.tag.clone()));
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_bad_row_costs_itself_only() {
+        let got = Arc::default();
+        let store = Fake {
+            away: 1,
+            got: Arc::clone(&got),
+        };
+        let mut sink = Sink::over(Returner::Pgjsonb, Box::new(store));
+        let rows: Vec<_> = ["a", "b", "bad", "c", "bad", "d", "e"]
+            .iter()
+            .map(|tag| Arc::new(Event::new(*tag, &Map::new()).unwrap()))
+            .collect();
+        let stop = StopFlag::default();
+        assert!(sink.write(&rows, &stop, |store, rows| store.events(rows)));
+        assert_eq!(*got.lock().unwrap(), ["a", "b", "c", "d", "e"]);
+        assert_eq!(sink.refused, 2);
+    }
+
+    #[test]
+    fn the_end_is_heeded() {
+        let store = Fake {
+            away: u32::MAX,
+            got: Arc::default(),
+        };
+        let mut sink = Sink::over(Returner::Pgjsonb, Box::new(store));
+        let stop = StopFlag::default();
+        stop.set();
+        let rows = [Arc::new(Event::new("a", &Map::new()).unwrap())];
+        assert!(!sink.write(&rows, &stop, |store, rows| store.events(rows)));
+    }
+}

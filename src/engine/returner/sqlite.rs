@@ -1,0 +1,138 @@
+//! `sqlite3`: an SQLite file (`salt/returners/sqlite3_return.py`).
+
+use super::json::{Strictness, dumps, dumps_map};
+use super::sink::{SinkError, Store, function, result};
+use crate::config::Settings;
+use crate::store::jobs::{News, StoredReturn};
+use crate::wire::pytext;
+use crate::wire::{Map, Value};
+use halite_ipc::Event;
+use rusqlite::{Connection, ErrorCode, Transaction, params};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The tables of Salt's module, and an index without which each return reads all before it.
+const SCHEMA: &str = "
+CREATE TABLE IF NOT EXISTS jids (jid TEXT PRIMARY KEY, load TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS salt_returns (
+  fun TEXT KEY, jid TEXT KEY, id TEXT KEY, fun_args TEXT,
+  date TEXT NOT NULL, full_ret TEXT NOT NULL, success TEXT NOT NULL);
+CREATE INDEX IF NOT EXISTS idx_salt_returns_jid_id ON salt_returns (jid, id);
+";
+
+/// The file of `sqlite3.database`.
+pub struct Sqlite {
+    path: Option<PathBuf>,
+    timeout: Result<Duration, String>,
+    connection: Option<Connection>,
+}
+
+impl Sqlite {
+    /// Nothing is opened yet.
+    pub fn new(settings: Settings) -> Sqlite {
+        let seconds = settings.number::<f64>("timeout");
+        let timeout = seconds.and_then(|seconds| {
+            Duration::try_from_secs_f64(seconds.unwrap_or(5.0))
+                .map_err(|_| "the option 'sqlite3.timeout' must be a number of seconds".to_owned())
+        });
+        Sqlite {
+            path: settings.path("database"),
+            timeout,
+            connection: None,
+        }
+    }
+
+    fn open(&self) -> Result<Connection, SinkError> {
+        let Some(path) = &self.path else {
+            let why = "set sqlite3.database to the file to be written";
+            return Err(SinkError::Away(why.into()));
+        };
+        let timeout = self.timeout.clone().map_err(SinkError::Away)?;
+        let open = || {
+            let connection = Connection::open(path)?;
+            connection.busy_timeout(timeout)?;
+            connection.execute_batch(SCHEMA)?;
+            Ok(connection)
+        };
+        open().map_err(|e: rusqlite::Error| SinkError::Away(format!("{}: {e}", path.display())))
+    }
+}
+
+impl Store for Sqlite {
+    fn jobs(&mut self, news: &[News]) -> Result<(), SinkError> {
+        let mut connection = match self.connection.take() {
+            Some(connection) => connection,
+            None => self.open()?,
+        };
+        write(&mut connection, news).map_err(sort)?;
+        self.connection = Some(connection);
+        Ok(())
+    }
+
+    fn events(&mut self, _: &[Arc<Event>]) -> Result<(), SinkError> {
+        Err(SinkError::Refused("it keeps jobs only".into()))
+    }
+}
+
+fn sort(e: rusqlite::Error) -> SinkError {
+    match e.sqlite_error_code() {
+        Some(ErrorCode::ConstraintViolation | ErrorCode::TooBig | ErrorCode::TypeMismatch) => {
+            SinkError::Refused(e.to_string())
+        }
+        _ => SinkError::Away(e.to_string()),
+    }
+}
+
+fn write(connection: &mut Connection, news: &[News]) -> rusqlite::Result<()> {
+    let transaction = connection.transaction()?;
+    for job in news {
+        let jid = job.jid.as_str();
+        if let Some(load) = &job.load {
+            put_load(&transaction, jid, load)?;
+        }
+        for ret in &job.returns {
+            put_return(&transaction, jid, ret)?;
+        }
+    }
+    transaction.commit()
+}
+
+fn put_load(transaction: &Transaction, jid: &str, load: &Map) -> rusqlite::Result<()> {
+    let sql = "INSERT INTO jids (jid, load) VALUES (?1, ?2)
+               ON CONFLICT (jid) DO UPDATE SET load = excluded.load";
+    let load = dumps_map(load, Strictness::Text);
+    transaction
+        .prepare_cached(sql)?
+        .execute(params![jid, load])?;
+    Ok(())
+}
+
+fn put_return(transaction: &Transaction, jid: &str, ret: &StoredReturn) -> rusqlite::Result<()> {
+    let sql = "INSERT INTO salt_returns (fun, jid, id, fun_args, date, full_ret, success)
+               SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7
+               WHERE NOT EXISTS (SELECT 1 FROM salt_returns WHERE jid = ?2 AND id = ?3)";
+    let args = ret.load.get("fun_args").filter(|args| args.truthy());
+    let now = jiff::Zoned::now()
+        .strftime("%Y-%m-%d %H:%M:%S.%6f")
+        .to_string();
+    transaction.prepare_cached(sql)?.execute(params![
+        function(&ret.load),
+        jid,
+        ret.id,
+        args.map(pytext::repr),
+        now,
+        dumps(&result(ret), Strictness::Text),
+        success(&ret.load),
+    ])?;
+    Ok(())
+}
+
+/// Python's booleans arrive in a text column as `1` and `0`.
+fn success(load: &Map) -> String {
+    match load.get("success") {
+        Some(Value::Bool(b)) => u8::from(*b).to_string(),
+        Some(other) => pytext::str(other).into_owned(),
+        None => String::new(),
+    }
+}

@@ -1,0 +1,156 @@
+//! Following the job log: what came in since one looked last. Copies of jobs for databases are
+//! made from here and not from events, which may be trimmed and may be lost.
+
+use super::StoredReturn;
+use super::joblog::{JobLog, assemble, intact_end, names};
+use crate::wire::Map;
+use crate::wire::ids::Jid;
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom};
+use std::time::SystemTime;
+
+/// What came in for one job.
+#[derive(Clone, Debug)]
+pub struct News {
+    /// The job.
+    pub jid: Jid,
+    /// Its load, if that is among the news; for a job that a minion began, its first return.
+    pub load: Option<Map>,
+    /// Returns, one of each minion at most.
+    pub returns: Vec<StoredReturn>,
+    /// Where to go on from.
+    pub end: u64,
+}
+
+impl JobLog {
+    /// Jobs to which something was appended at `since` or later, oldest first.
+    pub fn changed_since(&self, since: SystemTime) -> io::Result<Vec<Jid>> {
+        let mut out = Vec::new();
+        for slice in names(&self.dir)? {
+            for name in names(&self.dir.join(slice))? {
+                let Ok(jid) = name.parse::<Jid>() else {
+                    continue;
+                };
+                // Removed since it was listed: too old for anybody to ask for.
+                let Ok(meta) = std::fs::symlink_metadata(self.path(&jid)) else {
+                    continue;
+                };
+                if meta.modified()? >= since {
+                    out.push(jid);
+                }
+            }
+        }
+        Ok(out)
+    }
+
+    /// Jobs that began at `since` (Unix seconds) or later, oldest first.
+    pub fn begun_since(&self, since: i64) -> io::Result<Vec<Jid>> {
+        let first = Jid::from_time(since.max(0), 0);
+        let slice = self.slice_name(&first);
+        let mut out = Vec::new();
+        for name in names(&self.dir)?.iter().filter(|n| n.as_str() >= slice) {
+            let jobs = names(&self.dir.join(name))?;
+            out.extend(jobs.iter().filter_map(|jid| jid.parse::<Jid>().ok()));
+        }
+        out.retain(|jid| *jid >= first);
+        Ok(out)
+    }
+
+    /// What stands behind octet `from` of a job's file; `None` if the job is not there (any
+    /// more). A record that is still being written is left for the next time.
+    pub fn news(&self, jid: &Jid, from: u64) -> io::Result<Option<News>> {
+        let mut file = match File::open(self.path(jid)) {
+            Ok(file) => file,
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(e) => return Err(e),
+        };
+        file.seek(SeekFrom::Start(from))?;
+        let mut bytes = Vec::new();
+        file.read_to_end(&mut bytes)?;
+        let used = intact_end(&bytes);
+        let job = assemble(&bytes[..used]);
+        let load = match (job.load.is_empty(), job.returns.first()) {
+            (false, _) => Some(job.load),
+            (true, Some(first)) if from == 0 => Some(first.load.clone()),
+            _ => None,
+        };
+        Ok(Some(News {
+            jid: jid.clone(),
+            load,
+            returns: job.returns,
+            end: from + used as u64,
+        }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::jobs::JobStore;
+    use std::time::Duration;
+
+    #[test]
+    fn news_come_once() {
+        let dir = tempfile::tempdir().unwrap();
+        let log = JobLog::new(dir.path(), 3600, None);
+        let jid = Jid::from_time(jiff::Timestamp::now().as_second(), 5);
+        assert!(log.news(&jid, 0).unwrap().is_none());
+        let ret = |id: &str| crate::map! {"id" => id, "return" => true};
+        let save = |id: &str| {
+            log.save_return(&jid, &id.parse().unwrap(), &ret(id))
+                .unwrap()
+        };
+        log.save_load(&jid, &crate::map! {"fun" => "test.ping"}, &[], &[])
+            .unwrap();
+        save("a");
+        let first = log.news(&jid, 0).unwrap().unwrap();
+        assert_eq!(first.load.unwrap().str("fun"), Some("test.ping"));
+        assert_eq!(first.returns.len(), 1);
+        let none = log.news(&jid, first.end).unwrap().unwrap();
+        assert!(none.load.is_none() && none.returns.is_empty() && none.end == first.end);
+        save("b");
+        let more = log.news(&jid, first.end).unwrap().unwrap();
+        assert_eq!((more.returns.len(), more.returns[0].id.as_str()), (1, "b"));
+    }
+
+    #[test]
+    fn half_a_record_waits() {
+        let dir = tempfile::tempdir().unwrap();
+        let log = JobLog::new(dir.path(), 3600, None);
+        let jid = Jid::from_time(jiff::Timestamp::now().as_second(), 5);
+        log.save_load(&jid, &crate::map! {"fun" => "test.ping"}, &[], &[])
+            .unwrap();
+        let whole = std::fs::read(log.path(&jid)).unwrap();
+        std::fs::write(log.path(&jid), &whole[..whole.len() - 3]).unwrap();
+        assert_eq!(log.news(&jid, 0).unwrap().unwrap().end, 0);
+        std::fs::write(log.path(&jid), &whole).unwrap();
+        assert_eq!(log.news(&jid, 0).unwrap().unwrap().end, whole.len() as u64);
+    }
+
+    #[test]
+    fn a_job_that_a_minion_began_has_its_return_for_a_load() {
+        let dir = tempfile::tempdir().unwrap();
+        let log = JobLog::new(dir.path(), 3600, None);
+        let jid = Jid::from_time(jiff::Timestamp::now().as_second(), 5);
+        let ret = crate::map! {"id" => "a", "return" => true, "fun" => "state.apply"};
+        log.save_return(&jid, &"a".parse().unwrap(), &ret).unwrap();
+        let news = log.news(&jid, 0).unwrap().unwrap();
+        assert_eq!(news.load.unwrap().str("fun"), Some("state.apply"));
+    }
+
+    #[test]
+    fn changed_jobs_are_found_by_the_time() {
+        let dir = tempfile::tempdir().unwrap();
+        let log = JobLog::new(dir.path(), 3600, None);
+        let jid = Jid::from_time(jiff::Timestamp::now().as_second(), 5);
+        log.save_load(&jid, &Map::new(), &[], &[]).unwrap();
+        let now = SystemTime::now();
+        let past = now - Duration::from_secs(60);
+        assert_eq!(log.changed_since(past).unwrap(), vec![jid.clone()]);
+        let seconds = jiff::Timestamp::now().as_second();
+        assert_eq!(log.begun_since(seconds - 60).unwrap(), [jid]);
+        assert!(log.begun_since(seconds + 60).unwrap().is_empty());
+        let future = now + Duration::from_secs(60);
+        assert!(log.changed_since(future).unwrap().is_empty());
+    }
+}

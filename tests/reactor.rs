@@ -1,0 +1,263 @@
+//! Reactions to events and the master's schedule, with halite's own daemons.
+
+mod common;
+
+use common::{LONG, Master, Minion, wait_until};
+use halite::map;
+use halite::wire::msgpack::{self, Profile};
+use halite::wire::{Map, Value};
+use halite_ipc::{Event, Framing, Publisher, Subscriber};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+fn listen(master: &Master) -> Subscriber {
+    Subscriber::connect(master.bus()).unwrap()
+}
+
+fn fire(master: &Master, tag: &str, data: Map) {
+    let path = master.home.sockets().join("master_event_pull.ipc");
+    let payload = msgpack::encode_map(&data, Profile::Local);
+    let tag = tag.to_owned();
+    let mut bus = Publisher::connect(path, Framing::Prefixed).unwrap();
+    bus.fire(&Event { tag, payload }).unwrap();
+}
+
+/// The next event that `wanted` likes.
+fn event(bus: &mut Subscriber, what: &str, wanted: impl Fn(&str, &Map) -> bool) -> Map {
+    let end = Instant::now() + LONG;
+    while Instant::now() < end {
+        if let Ok(Some(event)) = bus.next(Some(Duration::from_millis(200))) {
+            let data = msgpack::decode(&event.payload).unwrap().into_map();
+            let data = data.unwrap_or_default();
+            if wanted(&event.tag, &data) {
+                return data;
+            }
+        }
+    }
+    panic!("no event: {what}");
+}
+
+/// The next run of a function by this user.
+fn run(bus: &mut Subscriber, user: &str, fun: &str) -> Vec<Value> {
+    let data = event(bus, fun, |tag, data| {
+        tag.ends_with("/new") && data.str("fun") == Some(fun) && data.str("user") == Some(user)
+    });
+    data.get("fun_args").unwrap().as_array().unwrap().to_vec()
+}
+
+fn job(bus: &mut Subscriber, fun: &str) -> Map {
+    event(bus, fun, |tag, data| {
+        tag.starts_with("salt/job/") && tag.ends_with("/new") && data.str("fun") == Some(fun)
+    })
+}
+
+fn write(dir: &Path, files: &[(&str, &str)]) {
+    for (name, text) in files {
+        std::fs::write(dir.join(name), text).unwrap();
+    }
+}
+
+const CALLS: &str = "
+new:
+  local.test.arg:
+    - tgt: '{{ data.data.who }}'
+    - args: [{a: 1}, {tag: {{ tag }}}]
+    - metadata: {m: 1}
+old:
+  cmd.test.echo:
+    - tgt: [m]
+    - tgt_type: list
+    - arg: [x]
+    - kwarg: {k: v}
+runner:
+  runner.test.arg:
+    - args: {x: 1}
+bare:
+  runner.test.raw_arg:
+    - first: 2
+wheel:
+  wheel.key.name_match:
+    - match: 'm*'
+caller:
+  caller.test.arg:
+    - args: [c]
+";
+
+fn start(dir: &Path) -> Master {
+    let place = dir.display();
+    let master = Master::halite(&format!(
+        "auto_accept: true\nfile_roots: {{base: ['{place}']}}\nreactor:\n  - 'my/calls/*': ['{place}/calls.sls']\n  \
+         - my/salt: salt://calls.sls\n  - my/broken: ['{place}/broken.sls', '{place}/next.sls']\n  \
+         - my/next: ['{place}/nex?.sls']\n  - my/none: ['{place}/none.sls']\n  - 'salt/run/*/new': ['{place}/next.sls']\n"
+    ));
+    // A request to the reactor is answered once it listens.
+    wait_until("the reactor answers", || {
+        master.halite_cli().runner(&["reactor.is_leader"]).status == Some(0)
+    });
+    master
+}
+
+fn next(what: &str) -> String {
+    format!("n: {{runner.test.metasyntactic: [{{args: [{{locality: {what}}}]}}]}}\n")
+}
+
+#[test]
+fn reactions_call_jobs_runners_and_wheel_functions() {
+    let dir = tempfile::tempdir().unwrap();
+    write(
+        dir.path(),
+        &[
+            ("calls.sls", CALLS),
+            ("broken.sls", "x: {{ nothing.of.this }}\n"),
+            ("next.sls", &next("us")),
+        ],
+    );
+    let master = start(dir.path());
+    let mut bus = listen(&master);
+    let _minion = Minion::halite(&master, "m", "");
+    event(&mut bus, "the minion starts", |tag, _| {
+        tag == "salt/minion/m/start"
+    });
+
+    for tag in ["my/calls/1", "my/salt"] {
+        let mut calls = listen(&master);
+        fire(&master, tag, map! {"data" => map! {"who" => "m"}});
+        let old = job(&mut calls, "test.echo");
+        let keyword = map! {"__kwarg__" => true, "k" => "v"};
+        assert_eq!(
+            old.get("arg"),
+            Some(&Value::Array(vec!["x".into(), keyword.into()])),
+            "{tag}"
+        );
+        assert_eq!(old.str("tgt_type"), Some("list"));
+        // The client is written out first, so jobs keep their order.
+        let new = job(&mut calls, "test.arg");
+        let keyword = map! {"__kwarg__" => true, "a" => 1, "tag" => tag};
+        let arg = new.get("arg").and_then(Value::as_array).unwrap();
+        assert_eq!(arg.len(), 1, "{new:?}");
+        let found = arg[0].as_map().unwrap();
+        assert!(
+            keyword
+                .iter()
+                .all(|(k, v)| found.get(k.as_str().unwrap()) == Some(v))
+        );
+    }
+    // Runners and wheel functions run side by side, in no order.
+    for (fun, args) in [
+        ("runner.test.arg", vec![map! {"x" => 1}.into()]),
+        ("runner.test.raw_arg", vec![map! {"first" => 2}.into()]),
+        ("wheel.key.name_match", vec![map! {"match" => "m*"}.into()]),
+        ("runner.salt.cmd", vec!["test.arg".into(), "c".into()]),
+    ] {
+        let mut calls = listen(&master);
+        fire(&master, "my/calls/2", map! {"data" => map! {"who" => "m"}});
+        assert_eq!(run(&mut calls, "Reactor", fun), args, "{fun}");
+    }
+
+    // A file that cannot be rendered, and one that is not there, stop nothing.
+    let mut calls = listen(&master);
+    fire(&master, "my/none", map! {});
+    fire(&master, "my/broken", map! {});
+    let fun = "runner.test.metasyntactic";
+    assert_eq!(
+        run(&mut calls, "Reactor", fun),
+        [map! {"locality" => "us"}.into()]
+    );
+    let log = std::fs::read_to_string(master.home.log()).unwrap();
+    assert!(
+        log.contains("broken.sls: the reaction to my/broken cannot be rendered"),
+        "{log}"
+    );
+    assert!(log.contains("there is no reaction file"), "{log}");
+
+    // A file is read again when it changes.
+    write(dir.path(), &[("next.sls", &next("somewhere else"))]);
+    let mut calls = listen(&master);
+    fire(&master, "my/next", map! {});
+    let args = run(&mut calls, "Reactor", fun);
+    assert_eq!(args, [map! {"locality" => "somewhere else"}.into()]);
+
+    // The runs of reactions, which `salt/run/*/new` would match, begin nothing: the next thing
+    // that happens is what was asked for.
+    fire(
+        &master,
+        "my/calls/3",
+        map! {"data" => map! {"who" => "nobody"}},
+    );
+    let first = event(&mut calls, "any run", |tag, data| {
+        tag.ends_with("/new") && data.str("user") == Some("Reactor")
+    });
+    assert_ne!(first.str("fun"), Some(fun));
+}
+
+#[test]
+fn runner_functions_manage_the_reactor() {
+    let dir = tempfile::tempdir().unwrap();
+    write(dir.path(), &[("next.sls", &next("us"))]);
+    let master = start(dir.path());
+    let cli = master.halite_cli();
+    let ask = |args: &[&str]| {
+        let mut all = vec!["--out", "json"];
+        all.extend(args);
+        cli.runner(&all).json().unwrap()
+    };
+    let tags = || {
+        let list = ask(&["reactor.list"]);
+        let list = list.as_array().unwrap().clone();
+        list.iter()
+            .map(|e| e.as_object().unwrap().keys().next().unwrap().clone())
+            .collect::<Vec<_>>()
+    };
+    let file = format!("reactors={}/next.sls", dir.path().display());
+    assert!(!tags().contains(&"my/added".to_owned()));
+    assert_eq!(ask(&["reactor.add", "my/added", &file])["status"], true);
+    assert_eq!(ask(&["reactor.add", "my/added", &file])["status"], false);
+    assert!(tags().contains(&"my/added".to_owned()));
+    let mut bus = listen(&master);
+    fire(&master, "my/added", map! {});
+    run(&mut bus, "Reactor", "runner.test.metasyntactic");
+    assert_eq!(ask(&["reactor.set_leader", "False"]), false);
+    assert_eq!(ask(&["reactor.is_leader"]), false);
+    assert_eq!(ask(&["reactor.set_leader"]), true);
+    assert_eq!(ask(&["reactor.delete", "my/added"])["status"], true);
+    assert_eq!(ask(&["reactor.delete", "my/added"])["status"], false);
+
+    // Without the key nothing changes.
+    let data = map! {"event" => "my/forged", "reactors" => vec![Value::from("/x")], "key" => ""};
+    fire(&master, "salt/reactors/manage/add", data);
+    assert!(!tags().contains(&"my/forged".to_owned()));
+}
+
+#[test]
+fn the_schedule_runs_functions() {
+    let master = Master::halite(
+        "schedule:\n  tick: {function: test.arg, args: [a], kwargs: {k: v}, seconds: 1}\n  \
+         slow: {function: test.sleep, args: [600], seconds: 1, maxrunning: 1}\n  \
+         wheel: {function: wheel.key.list_all, seconds: 1}\n  \
+         wrong: {function: no.such, seconds: 1}\n  bad: {function: test.arg, seconds: often}\n",
+    );
+    let mut bus = listen(&master);
+    let mut sleeping = 0;
+    for _ in 0..3 {
+        let data = event(&mut bus, "a turn", |tag, data| {
+            let ours = tag.ends_with("/new") && data.str("user") == Some("scheduler");
+            ours && data.str("fun") != Some("wheel.key.list_all")
+        });
+        match data.str("fun") {
+            Some("runner.test.sleep") => sleeping += 1,
+            _ => assert_eq!(
+                data.get("fun_args"),
+                Some(&vec![Value::from("a"), map! {"k" => "v"}.into()].into())
+            ),
+        }
+    }
+    assert!(sleeping <= 1, "one run at a time");
+    event(&mut bus, "a wheel function", |tag, data| {
+        tag.ends_with("/ret") && data.str("fun") == Some("wheel.key.list_all")
+    });
+    wait_until("wrong jobs are named", || {
+        let log = std::fs::read_to_string(master.home.log()).unwrap();
+        log.contains("the scheduled job wrong: 'no.such' is not available")
+            && log.contains("the scheduled job bad is left out")
+    });
+}
