@@ -14,6 +14,8 @@ mod jobs;
 mod life;
 #[path = "slow_interop/middle.rs"]
 mod middle;
+#[path = "slow_interop/presence.rs"]
+mod presence;
 
 use common::{Checks, Master, Stock};
 use fleet::Fleet;
@@ -75,5 +77,22 @@ fn stock_master_3006() {
 fn halite_master_as_3007() {
     if let Some(stock) = Stock::find("3007") {
         middle::all(&stock);
+    }
+}
+
+#[test]
+fn presence_at_a_stock_master() {
+    if let Some(stock) = Stock::find("3008") {
+        presence::all(Master::stock(&stock, presence::MASTER), &stock);
+    }
+}
+
+#[test]
+fn presence_at_halite() {
+    for series in ["3006", "3008"] {
+        if let Some(stock) = Stock::find(series) {
+            let lines = format!("{}salt_series: '{series}'", presence::MASTER);
+            presence::all(Master::halite(&lines), &stock);
+        }
     }
 }

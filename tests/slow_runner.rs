@@ -2,5 +2,7 @@
 
 mod common;
 
+#[path = "runner/peer.rs"]
+mod peer;
 #[path = "runner/stock.rs"]
 mod stock;

@@ -129,10 +129,9 @@ impl<'a> Gather<'a> {
                 below.known.insert((published.jid.clone(), id.clone()));
             }
         }
-        let syndics = config.cachedir.join("syndics");
         for id in &published.minions {
             // A syndic is no minion; if one of the same name below it returns, it is heard then.
-            if config.order_masters && syndics.join(id).exists() {
+            if self.is_syndic(id) {
                 if let Some(below) = &mut self.below {
                     below.known.remove(&(published.jid.clone(), id.clone()));
                 }
@@ -141,6 +140,12 @@ impl<'a> Gather<'a> {
             let jid = published.jid.clone();
             self.entries.insert(id.clone(), Entry { jid, state });
         }
+    }
+
+    /// Whether this is the id of a lower master's syndic, as the master has noted it.
+    fn is_syndic(&self, id: &str) -> bool {
+        let config = self.client.config();
+        config.order_masters && config.cachedir.join("syndics").join(id).exists()
     }
 
     /// Minions that are waited for.
@@ -341,6 +346,10 @@ impl<'a> Gather<'a> {
         for (id, state) in done {
             self.entries.remove(&id);
             let lost = matches!(state, State::Idle(_));
+            // A syndic may have come only after the job was published.
+            if !lost && self.is_syndic(&id) {
+                continue;
+            }
             each(
                 &id,
                 if lost {

@@ -3,7 +3,6 @@
 
 use super::Shared;
 use super::basket::Returns;
-use super::ledger::Ledger;
 use crate::minion::MinionError;
 use crate::minion::channel::{Channel, Reply};
 use crate::minion::session::lock;
@@ -22,7 +21,6 @@ const SWEEP: Duration = Duration::from_secs(3600);
 pub(super) struct Carrier {
     pub shared: Arc<Shared>,
     pub channel: Channel,
-    pub ledger: Ledger,
     pub jobs: JobLog,
     pub id: String,
     /// Between two messages.
@@ -42,11 +40,6 @@ impl Carrier {
     pub fn run(mut self) -> Result<(), MinionError> {
         let mut swept = Instant::now();
         while self.channel.stop().sleep(self.pause) {
-            for jid in lock(&self.shared.begun).drain(..) {
-                if let Err(e) = self.ledger.begin(&jid) {
-                    log::error!("job {jid} would not be looked for after a restart: {e}");
-                }
-            }
             if self.shared.behind.swap(false, Ordering::Relaxed) {
                 self.catch_up();
             }
@@ -55,7 +48,7 @@ impl Carrier {
             }
             if swept.elapsed() > SWEEP {
                 swept = Instant::now();
-                self.ledger.expire(self.keep);
+                lock(&self.shared.ledger).expire(self.keep);
             }
         }
         Ok(())
@@ -63,7 +56,8 @@ impl Carrier {
 
     /// Takes from the job cache what the bus did not bring, or an earlier process did not send.
     fn catch_up(&mut self) {
-        for jid in self.ledger.jobs() {
+        let known = lock(&self.shared.ledger).jobs();
+        for jid in known {
             let job = match self.jobs.get(&jid) {
                 Ok(Some(job)) => job,
                 Ok(None) => continue,
@@ -72,9 +66,10 @@ impl Carrier {
                     continue;
                 }
             };
+            let ledger = lock(&self.shared.ledger);
             let mut basket = lock(&self.shared.basket);
             for stored in job.returns {
-                if !self.ledger.has(&jid, &stored.id) {
+                if !ledger.has(&jid, &stored.id) {
                     let mut load = stored.load;
                     if !load.contains("fun")
                         && let Some(fun) = job.load.get("fun")
@@ -114,7 +109,7 @@ impl Carrier {
         loop {
             let mut batch = lock(&self.shared.basket).take_returns();
             for (jid, job) in &mut batch {
-                let ledger = &self.ledger;
+                let ledger = lock(&self.shared.ledger);
                 job.by_id
                     .0
                     .retain(|(id, _)| !id.as_str().is_some_and(|id| ledger.has(jid, id)));
@@ -181,7 +176,7 @@ impl Carrier {
                 .iter()
                 .filter_map(|(id, _)| id.as_str().map(str::to_owned))
                 .collect();
-            if let Err(e) = self.ledger.done(&jid, &ids) {
+            if let Err(e) = lock(&self.shared.ledger).done(&jid, &ids) {
                 log::error!("returns of job {jid} would go up again after a restart: {e}");
             }
             if !self.loads.contains(&jid) {

@@ -42,10 +42,19 @@ const MOST_HELD: usize = 1000;
 /// What the threads share.
 struct Shared {
     basket: Mutex<Basket>,
-    /// Jobs of which returns may come.
-    begun: Mutex<Vec<Jid>>,
+    /// Jobs of which returns may come, and what the upper master has of them.
+    ledger: Mutex<Ledger>,
     /// The job cache may have returns that the bus did not bring.
     behind: AtomicBool,
+}
+
+impl Shared {
+    /// Notes a job on disk, so that a later process looks for its returns too.
+    fn begin(&self, jid: &Jid) {
+        if let Err(e) = lock(&self.ledger).begin(jid) {
+            log::error!("job {jid} would not be looked for after a restart: {e}");
+        }
+    }
 }
 
 /// The minion's configuration as the syndic needs it: who it is and which master it joins
@@ -110,7 +119,7 @@ pub fn run(
     let subscriber = subscribe(&upper, &context, &credentials.publish_url, true)?;
     let shared = Arc::new(Shared {
         basket: Mutex::default(),
-        begun: Mutex::default(),
+        ledger: Mutex::new(ledger),
         behind: AtomicBool::new(true),
     });
     let wake = Wake::new()?;
@@ -119,7 +128,6 @@ pub fn run(
     let carrier = Carrier {
         shared: shared.clone(),
         channel: Channel::new(&session, stop.clone())?,
-        ledger,
         jobs: open::job_store(&master),
         id: upper.id.clone(),
         pause,
@@ -220,7 +228,7 @@ fn heard(shared: &Shared, event: &halite_ipc::Event) {
     let Some((jid, id)) = basket::return_of(&event.tag) else {
         return lock(&shared.basket).add_event(&event.tag, data);
     };
-    lock(&shared.begun).push(jid.clone());
+    shared.begin(&jid);
     let trimmed = data
         .get("return")
         .is_some_and(|r| r.is_str("VALUE_TRIMMED"));
@@ -323,7 +331,7 @@ impl Syndic {
 
     fn forward(&mut self, job: Job) {
         // Noted before anybody can return.
-        lock(&self.shared.begun).push(job.jid.clone());
+        self.shared.begin(&job.jid);
         match self.jobs.try_send(job) {
             Ok(()) => {}
             Err(TrySendError::Full(job)) => {

@@ -1,6 +1,7 @@
 //! Helper programs of the master: by argument list, with a deadline, their output bounded,
 //! the whole process group killed when one of these is passed.
 
+use super::process::leave_family;
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
 use std::fmt;
@@ -115,7 +116,7 @@ impl Helper {
     fn spawn(&self) -> io::Result<Child> {
         let (program, args) = self.argv.split_first().ok_or(io::ErrorKind::InvalidInput)?;
         let mut command = Command::new(program);
-        command.args(args).process_group(0);
+        leave_family(&mut command).args(args).process_group(0);
         for (name, value) in &self.env {
             match value {
                 Some(value) => command.env(name, value),

@@ -121,6 +121,15 @@ pub fn arguments() -> Vec<OsString> {
     }
 }
 
+/// Makes `command` a program of its own: told of the role that starts it, one of ours would
+/// take on that role's arguments.
+pub fn leave_family(command: &mut Command) -> &mut Command {
+    for variable in [ROLE, ARGS, PARENT, crate::sys::shared::SHARED_FD] {
+        command.env_remove(variable);
+    }
+    command
+}
+
 /// The role this process was started in, if any.
 pub fn role() -> Option<String> {
     std::env::var(ROLE).ok()

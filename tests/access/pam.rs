@@ -6,17 +6,19 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-const PASSWORD: &str = "ein-Geheimnis-1";
+/// Password of every such account.
+pub const PASSWORD: &str = "ein-Geheimnis-1";
 
 /// A service and an account of PAM; dropping it removes both.
-struct Account {
-    name: String,
+pub struct Account {
+    /// The name of both.
+    pub name: String,
     service: PathBuf,
 }
 
 impl Account {
     /// `None`, and a word about it, without root.
-    fn make(tag: &str, service: &str) -> Option<Account> {
+    pub fn make(tag: &str, service: &str) -> Option<Account> {
         if !nix::unistd::geteuid().is_root() {
             eprintln!("skipped: only root can make an account for PAM");
             return None;
@@ -46,7 +48,8 @@ impl Account {
         Some(account)
     }
 
-    fn config(&self) -> String {
+    /// Lets it call `test.ping`, and members of its group `test.echo`.
+    pub fn config(&self) -> String {
         let service = self.service.file_name().unwrap().to_string_lossy();
         format!(
             "auth.pam.service: {service}\nexternal_auth:\n  pam:\n    {}: [test.ping]\n    users%: [test.echo]\n",
@@ -67,7 +70,8 @@ fn tool(program: &str, args: &[&str]) {
     assert!(status.success(), "{program} {args:?}: {status}");
 }
 
-const PLAIN: &str = "auth required pam_unix.so nodelay\naccount required pam_unix.so\n";
+/// A service as systems have it.
+pub const PLAIN: &str = "auth required pam_unix.so nodelay\naccount required pam_unix.so\n";
 
 #[test]
 fn an_account_by_its_password() {

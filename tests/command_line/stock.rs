@@ -5,18 +5,6 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
 
-/// Options of external authentication, which is tested elsewhere.
-const OF_EAUTH: [&str; 8] = [
-    "--auth",
-    "--eauth",
-    "--external-auth",
-    "--make-token",
-    "--password",
-    "--username",
-    "-T",
-    "-a",
-];
-
 /// Columns before which an option stands; behind them it is a word of a text.
 const INDENT: usize = 8;
 
@@ -61,10 +49,7 @@ fn no_option_of_salt_and_salt_key_is_missing() {
             let stock = stock_options(&Path::new(&venv).join("bin").join(tool));
             assert!(stock.len() > 40, "{stock:?}");
             assert!(program(&own).exists());
-            let missing: Vec<&String> = stock
-                .iter()
-                .filter(|o| !OF_EAUTH.contains(&o.as_str()) && !known(&own, o))
-                .collect();
+            let missing: Vec<&String> = stock.iter().filter(|o| !known(&own, o)).collect();
             assert!(
                 missing.is_empty(),
                 "{own} lacks options of {tool} {series}: {missing:?}"

@@ -215,7 +215,8 @@ pub(super) fn configurable(_: &MasterStates, low: &Map, test: bool) -> Map {
 /// Whether a command of an `onlyif` or `unless` ends with status 0. Orchestration files are the
 /// administrator's own; a shell reads the command, as in Salt.
 pub(super) fn succeeds(command: &str) -> bool {
-    let status = Command::new("/bin/sh")
+    let mut shell = Command::new("/bin/sh");
+    let status = crate::sys::process::leave_family(&mut shell)
         .arg("-c")
         .arg(command)
         .stdin(Stdio::null())

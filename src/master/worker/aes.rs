@@ -305,6 +305,7 @@ fn minion_event(worker: &mut Context, id: &MinionId, load: Map) -> Result<Value,
     }
     if let Some(tag) = load.str("tag").map(str::to_owned) {
         if worker.config.order_masters && tag == format!("syndic/{id}/start") {
+            syndic::register(worker, id)?;
             worker.bus.fire(&tag, load);
             return Ok(Value::Nil);
         }

@@ -2,12 +2,9 @@
 
 use crate::config::MasterConfig;
 use crate::master::roles::RoleError;
-use crate::sys::command::{self, Limits};
+use crate::sys::command::Helper;
 use crate::wire::{Map, Value};
 use std::time::Duration;
-
-/// Octets that a runner may return.
-const MOST_OUTPUT: usize = 64 << 20;
 
 /// Runs a function and gives what it returns.
 ///
@@ -23,13 +20,17 @@ pub(super) fn run(config: &MasterConfig, fun: &str, args: Vec<Value>) -> Result<
         ));
     }
     let words = command_line(config, fun, &args)?;
-    let limits = Limits {
-        time: Duration::from_secs(config.request_timeout.saturating_sub(2).max(1)),
-        output: MOST_OUTPUT,
-    };
-    let out = command::output(&words, limits).map_err(|e| RoleError::new(1, e))?;
-    serde_json::from_slice(&out)
-        .map_err(|e| RoleError::new(1, format!("the runner {fun} returned no JSON: {e}")))
+    let limit = Duration::from_secs(config.request_timeout.saturating_sub(2).max(1));
+    let done = Helper::new(words)
+        .run(limit)
+        .map_err(|e| RoleError::new(1, e.to_string()))?;
+    // A function that fails with a result, as for a job that is not there, has its result told.
+    serde_json::from_slice(&done.stdout).map_err(|e| {
+        let said = String::from_utf8_lossy(&done.stderr);
+        let code = done.code;
+        let why = format!("the runner {fun} ended with {code} and no JSON ({e}): {said:.500}");
+        RoleError::new(1, why)
+    })
 }
 
 fn command_line(

@@ -125,7 +125,7 @@ fn one_return(
 }
 
 /// Notes the id of a syndic: clients do not wait for returns of its own.
-fn register(worker: &Context, syndic: &MinionId) -> Result<(), RoleError> {
+pub(super) fn register(worker: &Context, syndic: &MinionId) -> Result<(), RoleError> {
     let path = place(worker, syndic);
     if std::fs::symlink_metadata(&path).is_ok() {
         return Ok(());

@@ -1,0 +1,335 @@
+//! A master of masters, a master below it with a syndic between them, and two minions: jobs go down
+//! and each return comes up, once, whatever is ended on the way.
+
+mod common;
+
+use common::process::Process;
+use common::{Cli, Master, Minion, Stock, halite_program, wait_for, wait_until};
+use halite_ipc::Subscriber;
+use nix::sys::signal::Signal;
+use serde_json::{Map, Value, json};
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Duration;
+
+const UPPER: &str = "auto_accept: true\norder_masters: true\nsyndic_wait: 3\n";
+const IDS: [&str; 2] = ["below1", "below2"];
+
+/// The whole of it; dropped from the syndic up.
+struct Tree {
+    syndic: Option<Process>,
+    program: PathBuf,
+    minions: Vec<Minion>,
+    lower: Master,
+    upper: Master,
+    /// At the upper master.
+    cli: Cli,
+    dir: tempfile::TempDir,
+}
+
+/// A job that waits for a word, so that something can be ended while it runs.
+struct Waiting {
+    jid: String,
+    dir: PathBuf,
+    bus: Subscriber,
+}
+
+impl Tree {
+    fn start(upper: Master, lower: fn(&str) -> Master, program: PathBuf, cli: Cli) -> Tree {
+        let lower = lower(&format!(
+            "auto_accept: true\nsyndic_master: 127.0.0.1\nsyndic_master_port: {}\n\
+             syndic_event_forward_timeout: 0.1\n",
+            upper.ret_port
+        ));
+        // A stock syndic takes a port of publications in its configuration for the upper
+        // master's, also if it stands there for the lower one; hence it is named here.
+        let minion = format!(
+            "root_dir: {}\nid: lower\nuser: root\nmaster: 127.0.0.1\npublish_port: {}\n\
+             acceptance_wait_time: 1\n",
+            lower.home.root().display(),
+            upper.publish_port
+        );
+        std::fs::write(lower.home.config_dir().join("minion"), minion).unwrap();
+        let minions = IDS.map(|id| Minion::halite(&lower, id, "")).into();
+        let mut tree = Tree {
+            syndic: None,
+            program,
+            minions,
+            lower,
+            upper,
+            cli,
+            dir: common::short_dir(),
+        };
+        tree.start_syndic();
+        tree.wait_whole();
+        tree
+    }
+
+    fn halite(upper: Master, cli: Cli) -> Tree {
+        Tree::start(upper, Master::halite, halite_program("halite-syndic"), cli)
+    }
+
+    fn start_syndic(&mut self) {
+        let mut command = Command::new(&self.program);
+        command
+            .arg("-c")
+            .arg(self.lower.home.config_dir())
+            .args(["-l", "info"]);
+        let log = self.dir.path().join("syndic.log");
+        self.syndic = Some(Process::start("the syndic", &mut command, &log));
+    }
+
+    fn kill_syndic(&mut self) {
+        let mut syndic = self.syndic.take().unwrap();
+        syndic.signal(Signal::SIGKILL);
+        syndic.stop();
+    }
+
+    fn wait_whole(&mut self) {
+        wait_until("both minions answer from above", || {
+            self.minions.iter_mut().for_each(Minion::must_live);
+            self.syndic.as_mut().unwrap().must_live();
+            self.ask(&["*", "test.ping", "-t", "3"]).len() == IDS.len()
+        });
+    }
+
+    /// What the minions returned. The syndic is no minion: halite says nothing of it, stock
+    /// that it did not return.
+    fn ask(&self, args: &[&str]) -> Map<String, Value> {
+        let mut said = self.cli.ask(args).unwrap();
+        if !self.cli.is_halite() {
+            said.remove("lower");
+            said.retain(|_, value| *value != json!(false));
+        }
+        said
+    }
+
+    fn jobs(&self) {
+        let both = |value: Value| -> Map<String, Value> {
+            IDS.iter()
+                .map(|id| (id.to_string(), value.clone()))
+                .collect()
+        };
+        assert_eq!(self.ask(&["*", "test.ping", "-t", "8"]), both(json!(true)));
+        let echo = ["-L", "below1,below2", "cmd.run", "echo grüße", "-t", "8"];
+        assert_eq!(self.ask(&echo), both(json!("grüße")));
+        let one = self.ask(&["-L", "below2", "test.arg", "7", "x=[a]", "-t", "8"]);
+        assert_eq!(one.keys().collect::<Vec<_>>(), ["below2"]);
+        assert_eq!(one["below2"]["args"], json!([7]));
+        assert_eq!(one["below2"]["kwargs"]["x"], json!(["a"]));
+
+        let jid = self.publish(&["*", "test.echo", "later"]);
+        self.wait_returned(&jid, &json!("later"));
+    }
+
+    /// Publishes without waiting, and gives the job's id.
+    fn publish(&self, args: &[&str]) -> String {
+        let mut all = vec!["--async"];
+        all.extend(args);
+        let said = self.cli.salt(&all).ok().unwrap();
+        said.split_whitespace().last().unwrap().to_owned()
+    }
+
+    /// What the upper master's job cache has of it.
+    fn looked_up(&self, jid: &str) -> Value {
+        let ran = self.cli.runner(&["jobs.lookup_jid", jid, "--out=json"]);
+        ran.json().unwrap_or_default()
+    }
+
+    fn wait_returned(&self, jid: &str, value: &Value) {
+        wait_until("the upper master has both returns", || {
+            let all = self.looked_up(jid);
+            IDS.iter().all(|id| all.get(id) == Some(value))
+        });
+    }
+
+    /// A job that both minions execute now.
+    fn begin(&self, name: &str) -> Waiting {
+        let dir = self.dir.path().join(name);
+        std::fs::create_dir(&dir).unwrap();
+        let bus = Subscriber::connect(self.upper.bus()).unwrap();
+        let at = dir.display();
+        let line = format!(
+            "echo x >> {at}/begun; while [ ! -e {at}/go ]; do sleep 0.05; done; echo x >> {at}/done; echo {name}"
+        );
+        let jid = self.publish(&["*", "cmd.run", &line]);
+        let job = Waiting { jid, dir, bus };
+        wait_until("both minions have begun", || {
+            job.lines("begun") == IDS.len()
+        });
+        job
+    }
+
+    /// Both returns are with the upper master, each was told once, and each command ran once.
+    fn complete(&self, mut job: Waiting, name: &str) {
+        self.wait_returned(&job.jid, &json!(name));
+        // A later job whose returns have come: anything told twice has come before them.
+        let later = self.publish(&["*", "test.echo", "later"]);
+        self.wait_returned(&later, &json!("later"));
+        let told = job.told(&later);
+        assert!(told.iter().all(|(_, n)| *n == 1), "told twice: {told:?}");
+        assert_eq!((job.lines("begun"), job.lines("done")), (2, 2));
+    }
+
+    fn killed_syndic(&mut self) {
+        let job = self.begin("killed");
+        self.kill_syndic();
+        job.go();
+        // The returns are with the lower master before anybody brings them up.
+        let lower = self.lower.halite_cli();
+        wait_for("the lower master has both", || {
+            let all = lower
+                .runner(&["jobs.lookup_jid", &job.jid, "--out=json"])
+                .json()
+                .ok()?;
+            (all.as_object()?.len() == IDS.len()).then_some(())
+        });
+        self.start_syndic();
+        self.complete(job, "killed");
+    }
+
+    fn restarted_lower(&mut self) {
+        let job = self.begin("lower");
+        self.lower.stop();
+        job.go();
+        self.lower.start_again();
+        self.complete(job, "lower");
+    }
+
+    fn restarted_upper(&mut self) {
+        let mut job = self.begin("upper");
+        self.upper.stop();
+        job.go();
+        self.upper.start_again();
+        job.bus = Subscriber::connect(self.upper.bus()).unwrap();
+        self.wait_whole();
+        self.complete(job, "upper");
+    }
+}
+
+impl Waiting {
+    fn go(&self) {
+        std::fs::write(self.dir.join("go"), "").unwrap();
+        wait_until("both commands are done", || self.lines("done") == IDS.len());
+    }
+
+    fn lines(&self, file: &str) -> usize {
+        let text = std::fs::read_to_string(self.dir.join(file)).unwrap_or_default();
+        text.lines().count()
+    }
+
+    /// How often each return was told on the upper master's bus, until both of `later` were.
+    fn told(&mut self, later: &str) -> Vec<(String, usize)> {
+        let mut told: Vec<(String, usize)> = Vec::new();
+        let mut ends = 0;
+        while ends < IDS.len() {
+            let event = self.bus.next(Some(Duration::from_secs(60))).unwrap();
+            let tag = event.expect("the later job is told too").tag;
+            if tag.starts_with(&format!("salt/job/{later}/ret/")) {
+                ends += 1;
+            }
+            let Some(id) = tag.strip_prefix(&format!("salt/job/{}/ret/", self.jid)) else {
+                continue;
+            };
+            match told.iter_mut().find(|(known, _)| known == id) {
+                Some((_, count)) => *count += 1,
+                None => told.push((id.to_owned(), 1)),
+            }
+        }
+        told
+    }
+}
+
+fn all(mut tree: Tree) {
+    tree.jobs();
+    tree.killed_syndic();
+    tree.restarted_lower();
+    tree.restarted_upper();
+}
+
+fn below_halite(series: &str) {
+    let upper = Master::halite(&format!("{UPPER}salt_series: '{series}'\n"));
+    let cli = upper.halite_cli();
+    all(Tree::halite(upper, cli));
+}
+
+#[test]
+fn below_halite_as_3006() {
+    below_halite("3006");
+}
+
+#[test]
+fn below_halite_as_3008() {
+    below_halite("3008");
+}
+
+#[test]
+fn a_syndic_is_never_missed() {
+    let upper = Master::halite(UPPER);
+    let cli = upper.halite_cli();
+    let tree = Tree::halite(upper, cli);
+    let ran = tree.cli.salt(&["*", "test.ping"]);
+    let told = format!("{}{}", ran.out, ran.err);
+    assert!(
+        ran.status == Some(0) && !told.contains("lower"),
+        "{}",
+        ran.describe()
+    );
+}
+
+mod stock {
+    use super::*;
+
+    #[test]
+    fn below_stock_3008() {
+        let Some(stock) = Stock::find("3008") else {
+            return;
+        };
+        let upper = Master::stock(&stock, UPPER);
+        let cli = upper.stock_cli(&stock);
+        all(Tree::halite(upper, cli));
+    }
+
+    /// Stock's own syndic below halite. Of 3008.3 the syndic stops after its sign-in, below a stock
+    /// master too.
+    fn own_syndic(series: &str) {
+        let Some(stock) = Stock::find("3006") else {
+            return;
+        };
+        let upper = Master::halite(&format!("{UPPER}salt_series: '{series}'\n"));
+        let cli = upper.halite_cli();
+        let syndic = stock.program("salt-syndic");
+        let tree = Tree::start(upper, lower_3006, syndic, cli);
+        tree.jobs();
+    }
+
+    /// Of the series of the stock program that hears its bus.
+    fn lower_as_3006(extra: &str) -> Master {
+        Master::halite(&format!("{extra}salt_series: '3006'\n"))
+    }
+
+    fn lower_3006(extra: &str) -> Master {
+        Master::stock(&Stock::find("3006").unwrap(), extra)
+    }
+
+    #[test]
+    fn syndic_of_3006_below_halite_as_3006() {
+        own_syndic("3006");
+    }
+
+    #[test]
+    fn syndic_of_3006_below_halite_as_3008() {
+        own_syndic("3008");
+    }
+
+    #[test]
+    fn syndic_of_3006_between_halites() {
+        let Some(stock) = Stock::find("3006") else {
+            return;
+        };
+        let upper = Master::halite(UPPER);
+        let cli = upper.halite_cli();
+        let syndic = stock.program("salt-syndic");
+        Tree::start(upper, lower_as_3006, syndic, cli).jobs();
+    }
+}
