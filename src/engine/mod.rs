@@ -11,6 +11,7 @@ mod scheduler;
 
 use crate::config::MasterConfig;
 use crate::master::roles::{RoleError, Roles};
+use crate::sys::shared::SharedSecret;
 use crate::sys::signals::StopFlag;
 
 /// What an engine's role runs.
@@ -27,6 +28,8 @@ const ENGINES: &[(&str, Run)] = &[
 /// Runs an engine's role; `None` if `role` is none.
 pub fn run_role(role: &str, config: &MasterConfig) -> Option<Result<(), RoleError>> {
     let (_, run) = ENGINES.iter().find(|(name, _)| *name == role)?;
+    // The key of publications is no business of an engine, nor of what it starts.
+    drop(SharedSecret::inherited());
     let stop = StopFlag::install().map_err(RoleError::from);
     Some(stop.and_then(|stop| run(config, &Roles::inherited(), &stop)))
 }

@@ -1,7 +1,7 @@
 //! Who may do what: authentication, authorisation, tokens, the audit log.
 //!
 //! Decisions are pure functions ([`rules`], [`roles`], [`throttle`], [`scope`]); what asks files,
-//! PAM or LDAP stands apart ([`local`], [`eauth`]). A [`Caller`] can only be made here, by proof,
+//! PAM or LDAP stands apart (`local`, [`eauth`]). A [`Caller`] can only be made here, by proof,
 //! and what is not granted is denied (`salt/auth/__init__.py LoadAuth`, `salt/master.py ClearFuncs`).
 
 pub mod eauth;

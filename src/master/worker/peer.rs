@@ -52,7 +52,7 @@ pub(super) fn publish(worker: &mut Context, id: &MinionId, load: &Map) -> Result
     Ok(crate::map! {"jid" => jid, "minions" => started.minions}.into())
 }
 
-/// `minion_publish`: as [`publish`], and waits for the returns, for `tmo` or `timeout` seconds.
+/// `minion_publish`: as [`publish()`], and waits for the returns, for `tmo` or `timeout` seconds.
 pub(super) fn publish_and_wait(
     worker: &mut Context,
     id: &MinionId,

@@ -1,7 +1,7 @@
 //! The pillar of a minion: top files, SLS files, external pillars
 //! (`salt/pillar/__init__.py Pillar`).
 //!
-//! [`PillarMaster`] is what a worker keeps between requests; [`Compile`] is one request.
+//! [`PillarMaster`] is what a worker keeps between requests; `Compile` is one request.
 //! Errors that Salt puts into the pillar stand there under `_errors`, in its words. What makes
 //! stock Salt give up on the whole pillar is a [`PillarError`] here where the pillar could not
 //! be trusted, else one more entry of `_errors`.

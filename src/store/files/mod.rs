@@ -2,7 +2,7 @@
 //!
 //! Backends in the order of `fileserver_backend`; what several of them have comes from the first.
 //! Loads and answers are those of the wire. Paths of minions are taken apart in one place
-//! ([`wanted`]) and opened in one place ([`beneath`]).
+//! (`wanted`) and opened in one place (`beneath`).
 
 mod beneath;
 pub mod git;
