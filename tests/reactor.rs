@@ -222,9 +222,20 @@ fn runner_functions_manage_the_reactor() {
     assert_eq!(ask(&["reactor.delete", "my/added"])["status"], true);
     assert_eq!(ask(&["reactor.delete", "my/added"])["status"], false);
 
+    // Whoever hears the bus does not learn the key.
+    let mut heard = listen(&master);
+    tags();
+    let asked = event(&mut heard, "the request", |tag, _| {
+        tag.ends_with("salt/reactors/manage/list")
+    });
+    assert!(asked.contains("proof") && !asked.contains("key"));
+
     // Without the key nothing changes.
-    let data = map! {"event" => "my/forged", "reactors" => vec![Value::from("/x")], "key" => ""};
-    fire(&master, "salt/reactors/manage/add", data);
+    for wrong in ["key", "proof"] {
+        let mut data = map! {"event" => "my/forged", "reactors" => vec![Value::from("/x")]};
+        data.set(wrong, "");
+        fire(&master, "salt/reactors/manage/add", data);
+    }
     assert!(!tags().contains(&"my/forged".to_owned()));
 }
 

@@ -141,3 +141,15 @@ pub(super) fn hex(bytes: &[u8]) -> String {
         .map(|d| DIGITS[usize::from(d)] as char)
         .collect()
 }
+/// HMAC-SHA-256 of `message` under `key`, in hexadecimal digits: shows that one has a key
+/// without showing the key.
+pub fn hmac_hex(key: &[u8], message: &[u8]) -> String {
+    use hmac::{Hmac, Mac};
+    // A key of any length will do.
+    let Ok(mut mac) = Hmac::<sha2::Sha256>::new_from_slice(key) else {
+        return String::new();
+    };
+    mac.update(message);
+    let octets = mac.finalize().into_bytes();
+    octets.iter().map(|octet| format!("{octet:02x}")).collect()
+}

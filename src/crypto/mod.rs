@@ -21,7 +21,7 @@ pub mod rsa_portable;
 pub use algorithm::{Encryption, Signing, UnsupportedAlgorithm};
 pub use crypticle::{Crypticle, CrypticleError};
 pub use error::CryptoError;
-pub use hash::{HashType, Hasher, UnsupportedHash, finger, in_pairs};
+pub use hash::{HashType, Hasher, UnsupportedHash, finger, hmac_hex, in_pairs};
 pub use key::{Backend, MAX_BITS, MIN_BITS, PrivateOps, PublicOps, RsaPrivate, RsaPublic};
 pub use key_string::KeyString;
 pub use pem::clean_key;

@@ -22,7 +22,7 @@ mod pause;
 mod pillar;
 pub mod process;
 mod queue;
-mod reactor;
+pub mod reactor;
 mod salt;
 mod survey;
 mod test;

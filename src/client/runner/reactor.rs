@@ -1,9 +1,12 @@
 //! `reactor.*`: which reactions there are, and whether they run (`salt/runners/reactor.py`).
 //!
-//! The reactor is asked over the bus, with the key of the master's account as proof, and answers
-//! there.
+//! The reactor is asked over the bus and answers there. Whoever hears the bus must not learn the
+//! key of the master's account from it, so the request carries a proof made with the key; stock's
+//! runner sends the key itself, and the reactor takes that as well.
 
 use super::{Args, Function, Ran, RunContext, RunError};
+use crate::crypto::hmac_hex;
+use crate::wire::msgpack::Profile;
 use crate::wire::{Map, Value, msgpack};
 use std::time::{Duration, Instant};
 
@@ -64,6 +67,17 @@ fn add(context: &mut RunContext, args: &Args) -> Result<Ran, RunError> {
     ask(context, "add", data, "add-complete", "result")
 }
 
+/// What proves that a request of the run `jid` comes from somebody who has `key`.
+pub fn proof(key: &str, jid: &str, tag: &str, data: &Map) -> String {
+    let asked: Map = ["event", "reactors", "id", "value"]
+        .into_iter()
+        .filter_map(|name| data.get(name).map(|value| (name, value.clone())))
+        .collect();
+    let mut message = format!("{jid}\n{tag}\n").into_bytes();
+    message.extend(msgpack::encode_map(&asked, Profile::Local));
+    hmac_hex(key.trim_end().as_bytes(), &message)
+}
+
 /// Fires `salt/run/<jid>/salt/reactors/manage/<action>` and waits for the answer, of which `part`
 /// is what the caller wants.
 fn ask(
@@ -85,10 +99,16 @@ fn ask(
             path.display()
         ))
     })?;
-    data.set("key", key);
+    let tag = format!("salt/reactors/manage/{action}");
+    let proof = proof(
+        &key,
+        context.run.jid.as_ref().map_or("", |j| j.as_str()),
+        &tag,
+        &data,
+    );
+    data.set("proof", proof);
     let mut events = context.client().listen()?;
-    let action = format!("salt/reactors/manage/{action}");
-    context.run.fire(&action, data);
+    context.run.fire(&tag, data);
     let wanted = format!("salt/reactors/manage/{answer}");
     let end = Instant::now() + PATIENCE;
     while Instant::now() < end && !context.stop.is_set() {

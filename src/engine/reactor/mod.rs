@@ -11,6 +11,7 @@ mod act;
 mod map;
 
 use super::listen::listen;
+use crate::client::runner::reactor::proof;
 use crate::client::sls::{self, MasterSls};
 use crate::config::MasterConfig;
 use crate::master::roles::{RoleError, Roles};
@@ -142,9 +143,18 @@ impl Reactor<'_> {
         let account = crate::sys::process::user_name();
         let key = self.config.cachedir.join(format!(".{account}_key"));
         let own = std::fs::read_to_string(key).unwrap_or_default();
-        let proven = data.str("key").is_some_and(|key| {
-            !own.is_empty() && crate::crypto::constant_time_eq(key.as_bytes(), own.as_bytes())
-        });
+        let equal = |given: &str, wanted: &str| {
+            crate::crypto::constant_time_eq(given.as_bytes(), wanted.as_bytes())
+        };
+        let run = tag.split('/').nth(2).unwrap_or_default();
+        let plain = format!("salt/reactors/manage/{action}");
+        let proven = !own.is_empty()
+            && (data
+                .str("key")
+                .is_some_and(|key| equal(key.trim_end(), own.trim_end()))
+                || data
+                    .str("proof")
+                    .is_some_and(|given| equal(given, &proof(&own, run, &plain, data))));
         if !proven {
             log::error!("{tag}: without the master's key nothing is changed; ignored");
             return;
