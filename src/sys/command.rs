@@ -11,6 +11,23 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
+/// Variables that Salt sets to `C` for commands (`salt/modules/cmdmod.py _run`).
+pub const LOCALE: [&str; 13] = [
+    "LC_CTYPE",
+    "LC_NUMERIC",
+    "LC_TIME",
+    "LC_COLLATE",
+    "LC_MONETARY",
+    "LC_MESSAGES",
+    "LC_PAPER",
+    "LC_NAME",
+    "LC_ADDRESS",
+    "LC_TELEPHONE",
+    "LC_MEASUREMENT",
+    "LC_IDENTIFICATION",
+    "LANGUAGE",
+];
+
 /// Most octets kept of either stream.
 pub const OUTPUT_LIMIT: usize = 64 << 20;
 

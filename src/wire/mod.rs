@@ -5,6 +5,7 @@ pub mod ids;
 pub mod msgpack;
 pub mod pytext;
 pub mod shlex;
+pub mod textwrap;
 mod value;
 pub mod yaml;
 

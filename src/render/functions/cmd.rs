@@ -4,7 +4,7 @@
 //! account of the master, without a shell unless one is asked for, until the pillar's deadline.
 
 use super::{Call, Fault, Function, Outcome, Run, Scope, text_of};
-use crate::sys::command::{Helper, Output};
+use crate::sys::command::{Helper, LOCALE, Output};
 use crate::wire::{Value, shlex};
 use std::time::{Duration, Instant};
 
@@ -22,23 +22,6 @@ const PARAMS: &[&str] = &[
     "raise_err",
     "hide_output",
     "rstrip",
-];
-
-/// Variables that Salt sets to `C` for commands.
-const LOCALE: &[&str] = &[
-    "LC_CTYPE",
-    "LC_NUMERIC",
-    "LC_TIME",
-    "LC_COLLATE",
-    "LC_MONETARY",
-    "LC_MESSAGES",
-    "LC_PAPER",
-    "LC_NAME",
-    "LC_ADDRESS",
-    "LC_TELEPHONE",
-    "LC_MEASUREMENT",
-    "LC_IDENTIFICATION",
-    "LANGUAGE",
 ];
 
 pub(super) const FUNCTIONS: &[Function] = &[

@@ -5,6 +5,7 @@
 use super::super::{Call, Fault, python};
 use super::exec::{OUTPUT_LIMIT, Spec};
 use super::user::{Identity, identity};
+use crate::sys::command::LOCALE;
 use crate::target::fnmatch;
 use crate::wire::shlex;
 use crate::wire::{Map, Value};
@@ -211,22 +212,6 @@ fn permitted(call: &Call<'_>, cmd: &Value) -> bool {
 fn unsafe_allowed(call: &Call<'_>) -> bool {
     call.ctx.opts.get("cmd_safe").and_then(Value::as_bool) == Some(false)
 }
-
-const LOCALE: [&str; 13] = [
-    "LC_CTYPE",
-    "LC_NUMERIC",
-    "LC_TIME",
-    "LC_COLLATE",
-    "LC_MONETARY",
-    "LC_MESSAGES",
-    "LC_PAPER",
-    "LC_NAME",
-    "LC_ADDRESS",
-    "LC_TELEPHONE",
-    "LC_MEASUREMENT",
-    "LC_IDENTIFICATION",
-    "LANGUAGE",
-];
 
 /// The minion's own environment below the one given. With `runas` the variables that
 /// name the user are set as a login would; the profile of the user's shell is not read.

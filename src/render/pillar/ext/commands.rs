@@ -7,25 +7,8 @@
 use super::super::super::pipeline::render_json;
 use super::super::Compile;
 use super::{Args, Given};
-use crate::sys::command::{Helper, Output};
+use crate::sys::command::{Helper, LOCALE, Output};
 use crate::wire::{Map, Value, shlex, yaml};
-
-/// Variables that Salt sets to `C` for commands (`salt/modules/cmdmod.py _run`).
-const LOCALE: &[&str] = &[
-    "LC_CTYPE",
-    "LC_NUMERIC",
-    "LC_TIME",
-    "LC_COLLATE",
-    "LC_MONETARY",
-    "LC_MESSAGES",
-    "LC_PAPER",
-    "LC_NAME",
-    "LC_ADDRESS",
-    "LC_TELEPHONE",
-    "LC_MEASUREMENT",
-    "LC_IDENTIFICATION",
-    "LANGUAGE",
-];
 
 /// Runs in a shell; standard output is YAML.
 pub(super) fn yaml(compile: &Compile, _: &Map, args: &Args) -> Given {
