@@ -5,6 +5,7 @@ use super::{Args, Function, Ran, RunContext, RunError};
 use crate::client::local::calling_user;
 use crate::config::MasterConfig;
 use crate::master::events::trimmed;
+use crate::render::state::result::good;
 use crate::store::jobs::JobStore;
 use crate::sys::daemon::write_atomic;
 use crate::wire::ids::{Jid, JidClock};
@@ -203,22 +204,9 @@ fn execute(
 /// A map with states below `data` succeeds if they do (`salt/utils/state.py check_result`).
 fn looks_successful(value: &Value) -> bool {
     match value.as_map().and_then(|m| m.get("data")) {
-        Some(data) => states_succeed(data, false),
+        Some(data) => good(data, false),
         None => true,
     }
-}
-
-fn states_succeed(value: &Value, inside: bool) -> bool {
-    let Some(map) = value.as_map().filter(|m| !m.is_empty()) else {
-        return false;
-    };
-    map.iter().all(|(_, state)| match state {
-        Value::Map(state) => match state.get("result") {
-            Some(result) => result.as_bool() != Some(false),
-            None => states_succeed(&Value::Map(state.clone()), true),
-        },
-        _ => inside,
-    })
 }
 
 /// The file `cachedir/proc/<jid>` while a run lasts: what `jobs.master` reads.

@@ -2,6 +2,7 @@
 
 use super::ask::{Patient, ask};
 use super::{Args, Function, Ran, RunContext, RunError};
+use crate::client::command::arguments;
 use crate::client::gather::Outcome;
 use crate::client::local::Job;
 use crate::minion::modules::{Context, Fault};
@@ -38,15 +39,6 @@ fn invalid(why: impl Into<String>) -> RunError {
     RunError::Raised("SaltInvocationError".into(), why.into())
 }
 
-/// Keywords in the form in which jobs carry them.
-fn keywords(mut map: Map) -> Option<Value> {
-    if map.is_empty() {
-        return None;
-    }
-    map.set("__kwarg__", true);
-    Some(map.into())
-}
-
 fn cmd(context: &mut RunContext, args: &Args) -> Result<Ran, RunError> {
     let mut keyword = args.keyword.clone();
     let named = keyword.remove("fun");
@@ -61,8 +53,8 @@ fn cmd(context: &mut RunContext, args: &Args) -> Result<Ran, RunError> {
     keyword
         .0
         .retain(|(k, _)| k.as_str().is_some_and(|k| !k.starts_with("__")));
-    let mut arg: Vec<Value> = args.positional.iter().skip(1).cloned().collect();
-    arg.extend(keywords(keyword));
+    let arg: Vec<Value> = args.positional.iter().skip(1).cloned().collect();
+    let arg = arguments(arg, keyword);
     let config = &context.config;
     let mut own = grains::collect(&Map::new());
     own.set("id", config.id.as_str());
@@ -110,7 +102,7 @@ fn execute(context: &mut RunContext, args: &Args) -> Result<Ran, RunError> {
     };
     match args.get(7, "kwarg") {
         None => {}
-        Some(Value::Map(map)) => arg.extend(keywords(map.clone())),
+        Some(Value::Map(map)) => arg = arguments(arg, map.clone()),
         Some(_) => return Err(invalid("kwarg is a map")),
     }
     let text = |at, name| args.text(at, name).unwrap_or_default();
