@@ -1,7 +1,7 @@
 //! `config`: values of the minion's configuration, with grains and pillar behind it.
 
-use super::data::{DELIMITER, traverse};
 use super::declare::{Function, Lit, Module, Result, opt, req};
+use super::nested::{DELIMITER, traverse};
 use super::{Call, Fault, python};
 use crate::map;
 use crate::target::fnmatch;

@@ -2,8 +2,8 @@
 //!
 //! Left out so far: everything that changes the grains file (`set`, `append`, ...).
 
-use super::data::{DELIMITER, is_true, traverse};
 use super::declare::{Arg, Function, Lit, Module, Result, opt, req};
+use super::nested::{DELIMITER, is_true, traverse};
 use super::{Call, python};
 use crate::wire::{Map, Value};
 
@@ -138,5 +138,5 @@ fn equals(call: &mut Call<'_>) -> Result {
 }
 
 fn filter_by(call: &mut Call<'_>) -> Result {
-    super::data::filter_by(call, &call.ctx.grains, "grain")
+    super::nested::filter_by(call, &call.ctx.grains, "grain")
 }

@@ -7,14 +7,15 @@
 pub mod bind;
 mod cmd;
 mod config;
-mod data;
 pub mod declare;
 mod grains;
 mod key;
 mod mine;
+mod nested;
 mod network;
 mod pillar;
 pub mod proc;
+mod program;
 mod publish;
 pub mod python;
 mod saltutil;

@@ -4,8 +4,8 @@
 //! given (`salt/utils/secret.py serial`); `pillar.raw` is not masked. The pillar is the
 //! one the minion holds: an override or another environment is refused, not ignored.
 
-use super::data::{DELIMITER, traverse, update};
 use super::declare::{Arg, Function, Lit, Module, Result, opt, req};
+use super::nested::{DELIMITER, traverse, update};
 use super::{Call, Fault, python};
 use crate::wire::{Map, Value};
 
@@ -234,5 +234,5 @@ fn keys(call: &mut Call<'_>) -> Result {
 }
 
 fn filter_by(call: &mut Call<'_>) -> Result {
-    super::data::filter_by(call, &call.ctx.pillar, "pillar")
+    super::nested::filter_by(call, &call.ctx.pillar, "pillar")
 }
