@@ -8,8 +8,10 @@ pub mod bind;
 mod cmd;
 mod config;
 pub mod declare;
+mod event;
 mod grains;
 mod key;
+mod log;
 mod mine;
 mod nested;
 mod network;
@@ -37,8 +39,10 @@ use std::sync::Arc;
 const MODULES: &[Module] = &[
     cmd::MODULE,
     config::MODULE,
+    event::MODULE,
     grains::MODULE,
     key::MODULE,
+    log::MODULE,
     mine::MODULE,
     network::MODULE,
     pillar::MODULE,
