@@ -15,13 +15,13 @@ use crate::client::runner::reactor::proof;
 use crate::client::sls::{self, MasterSls};
 use crate::config::MasterConfig;
 use crate::master::roles::{RoleError, Roles};
+use crate::render::files::SourceFile;
 use crate::render::state::reaction::{compile_reactions, pad_reactions};
 use crate::sys::signals::StopFlag;
 use crate::wire::{Map, Value, msgpack};
 use act::Hands;
 use halite_ipc::Event;
 use map::ReactionMap;
-use std::path::PathBuf;
 
 /// Under whose name reactions run; events of this user are not reacted to.
 const USER: &str = "Reactor";
@@ -93,9 +93,9 @@ impl Reactor<'_> {
         let context = crate::map! {"tag" => tag, "data" => data.clone()};
         let mut high = Map::new();
         for file in files {
-            for path in self.find(file) {
-                let shown = path.display().to_string();
-                match self.source.render_file(&path, &context) {
+            for found in self.find(file) {
+                let shown = found.path.display().to_string();
+                match self.source.render_file(&found, &context) {
                     Ok(Value::Map(mut rendered)) => {
                         pad_reactions(&mut rendered, &shown);
                         for (id, body) in rendered.0 {
@@ -120,10 +120,15 @@ impl Reactor<'_> {
     }
 
     /// The files that an entry means: a path, a glob of paths, or a file of the file server.
-    fn find(&mut self, entry: &str) -> Vec<PathBuf> {
-        let found = match entry.strip_prefix("salt://") {
-            Some(path) => self.source.path_of(path).into_iter().collect(),
-            None => map::paths(entry),
+    fn find(&self, entry: &str) -> Vec<SourceFile> {
+        let found: Vec<SourceFile> = match entry.strip_prefix("salt://") {
+            Some(url) => self.source.served_file(url).into_iter().collect(),
+            None => {
+                let paths = map::paths(entry).into_iter();
+                paths
+                    .filter_map(|path| self.source.host_file(&path))
+                    .collect()
+            }
         };
         if found.is_empty() {
             log::error!("there is no reaction file {entry}");
