@@ -1,6 +1,7 @@
 //! SLS files that the master renders for itself, for orchestration and reactions
 //! (`salt/minion.py MasterMinion` with `file_client: local`): they, and what they include and
-//! import, come from the file server with all its backends.
+//! import, come from the file server with all its backends. Repositories are read as they were
+//! fetched last (`salt/config/__init__.py master_config` sets `__fs_update`).
 
 use super::files::{FileCache, SourceFile, Tree, state_files, state_of, text_of};
 use super::pipeline::{Pipeline, Source};
@@ -8,7 +9,6 @@ use super::state::gather::{Rendered, Source as Sls};
 use super::variables::{Given, Shared, Variables};
 use crate::config::MasterConfig;
 use crate::store::files::{FileServer, Opened};
-use crate::sys::signals::StopFlag;
 use crate::wire::ids::MinionId;
 use crate::wire::{Map, Value};
 use std::cell::RefCell;
@@ -111,12 +111,6 @@ impl LocalSls {
                 whitelist: config.renderer_whitelist.clone(),
             },
         }
-    }
-
-    /// Fetches repositories first, as stock does once per process (`FSChan.__init__`).
-    pub fn update(&mut self, stop: &StopFlag) {
-        self.served.server.borrow_mut().update(Some(stop));
-        self.listed.borrow_mut().clear();
     }
 
     /// Finds a file anywhere on this host.

@@ -140,7 +140,6 @@ fn gathered(context: &mut RunContext, args: &Args) -> Result<Result<Map, Vec<Str
     }
     let mut source = sls::of_master(&context.config, pillar(args, 4)?, pillarenv.as_deref())
         .map_err(RunError::Unknown)?;
-    source.update(&context.stop);
     let matches = [(saltenv, wanted(args)?)];
     let found = gather(&mut source, &matches, context.config.state_auto_order);
     Ok(match found.errors.is_empty() {

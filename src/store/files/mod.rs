@@ -5,6 +5,7 @@
 //! (`wanted`) and opened in one place (`beneath`).
 
 mod beneath;
+pub mod extmods;
 pub mod git;
 mod hashes;
 mod ignore;

@@ -2,8 +2,7 @@
 //! functions that copy files (`salt/fileclient.py FSClient`, `salt/fileserver/__init__.py FSChan`).
 
 use super::wanted::Wanted;
-use super::{Backend, FileServer, Form, Found};
-use crate::sys::signals::StopFlag;
+use super::{FileServer, Form, Found};
 use std::fs::File;
 use std::io;
 
@@ -60,16 +59,6 @@ impl FileServer {
     pub fn files(&mut self, env: &str) -> Vec<String> {
         let all = self.picked(None);
         self.names(&all, env, "", Form::Files)
-    }
-
-    /// Brings the copies of repositories up to date (`Fileserver.update`).
-    pub fn update(&mut self, stop: Option<&StopFlag>) {
-        for backend in &mut self.backends {
-            if let Backend::Git(git) = backend {
-                let all = git.select(&[]);
-                git.update(&all, stop);
-            }
-        }
     }
 }
 
