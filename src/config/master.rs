@@ -86,8 +86,8 @@ options! {
         /// Address and port that tell Prometheus what this master does, at `/metrics` and `/healthz`; whoever can
         /// connect can read. Empty: none.
         metrics_address: String = "127.0.0.1:4507";
-        /// Masters that the syndic on this host serves, the first that answers.
-        syndic_master: Vec<String> = "masterofmasters";
+        /// Masters that the syndic on this host serves, the first that answers. Without one it does not start.
+        syndic_master: Vec<String> = "[]";
         /// Port of such a master for requests. 0: the `master_port` of the minion's configuration.
         syndic_master_port: u16 = "0";
         /// Account that the syndic runs as. Empty: `user`.

@@ -29,7 +29,8 @@ const USER: &str = "Reactor";
 /// Runs the role until it is told to stop.
 pub fn run(config: &MasterConfig, roles: &Roles, stop: &StopFlag) -> Result<(), RoleError> {
     let mut reactor = Reactor {
-        map: ReactionMap::new(&config.reactor.0),
+        // What is wrong with it was said when the master started: see `faults`.
+        map: ReactionMap::new(&config.reactor.0).0,
         source: source(config).map_err(|why| RoleError::new(1, why))?,
         leader: true,
         config,
@@ -42,6 +43,13 @@ pub fn run(config: &MasterConfig, roles: &Roles, stop: &StopFlag) -> Result<(), 
         });
     });
     Ok(())
+}
+
+/// What is wrong with entries of the option `reactor`; the others count all the same.
+pub(super) fn faults(config: &MasterConfig) -> Vec<String> {
+    let (map, mut errors) = ReactionMap::new(&config.reactor.0);
+    errors.extend(map.missing());
+    errors
 }
 
 /// The renderer of reactions. They go on without a pillar where the master's own is wrong.
