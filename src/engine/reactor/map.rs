@@ -118,7 +118,7 @@ fn entry(item: &Value) -> Result<(String, Vec<String>), (Option<String>, &'stati
     let Some((tag, files)) = map.and_then(|m| m.0.first()) else {
         return Err((
             None,
-            "it is not `tag: [files]`; each tag begins a list item of its own, and its files are indented below it",
+            "it is not `tag: [files]`; each tag begins a list item of its own, quoted if it holds a colon or a star, and its files are indented below it",
         ));
     };
     let Value::Str(tag) = tag else {

@@ -283,7 +283,10 @@ mod tests {
         let per_form = |list: Value| Value::Map(crate::map! {"modules" => list});
         let only = |white: Value, black: Value| f.sync(&["base"], &Lists { white, black });
         let a = || Value::from(vec!["a".to_owned()]);
-        assert_eq!(only(per_form(Vec::new().into()), Value::Nil), [""; 0]);
+        assert_eq!(
+            only(per_form(Value::Array(Vec::new())), Value::Nil),
+            [""; 0]
+        );
         assert_eq!(only(per_form(Value::Nil), Value::Nil), [""; 0]);
         assert_eq!(only(Value::Nil, per_form(a())), ["modules.b"]);
         assert_eq!(only(per_form(a()), Value::Nil), ["modules.a"]);
