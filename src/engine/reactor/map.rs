@@ -4,10 +4,13 @@ use crate::target::fnmatch;
 use crate::wire::{Map, Value, yaml};
 use std::path::{Path, PathBuf};
 
+/// A glob of tags with the files that react.
+type Entry = (String, Vec<String>);
+
 /// Globs of tags with files, in order.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ReactionMap {
-    entries: Vec<(String, Vec<String>)>,
+    entries: Vec<Entry>,
 }
 
 impl ReactionMap {
@@ -30,12 +33,9 @@ impl ReactionMap {
             other => other,
         };
         for (at, item) in list.as_array().unwrap_or_default().iter().enumerate() {
-            match entry(item) {
+            match entry(at + 1, item) {
                 Ok(entry) => map.entries.push(entry),
-                Err((tag, why)) => {
-                    let name = tag.unwrap_or_else(|| format!("entry {}", at + 1));
-                    errors.push(format!("reactor: {name}: {why}; the entry is ignored"));
-                }
+                Err(why) => errors.push(format!("reactor: {why}; the entry is ignored")),
             }
         }
         (map, errors)
@@ -112,17 +112,16 @@ fn read_list(path: &str) -> Result<Value, String> {
     }
 }
 
-/// Tag and files of an entry, or the tag, if it has one, with what is wrong.
-fn entry(item: &Value) -> Result<(String, Vec<String>), (Option<String>, &'static str)> {
+/// Reads the entry of this number; what is wrong begins with its tag, if it has one.
+fn entry(number: usize, item: &Value) -> Result<Entry, String> {
     let map = item.as_map().filter(|m| m.len() == 1);
     let Some((tag, files)) = map.and_then(|m| m.0.first()) else {
-        return Err((
-            None,
-            "it is not `tag: [files]`; each tag begins a list item of its own, quoted if it holds a colon or a star, and its files are indented below it",
+        return Err(format!(
+            "entry {number}: it is not `tag: [files]`; each tag begins a list item of its own, quoted if it holds a colon or a star, and its files are indented below it"
         ));
     };
     let Value::Str(tag) = tag else {
-        return Err((None, "its tag is no text; quote it"));
+        return Err(format!("entry {number}: its tag is no text; quote it"));
     };
     let good = match files {
         Value::Str(file) => !file.is_empty(),
@@ -136,9 +135,8 @@ fn entry(item: &Value) -> Result<(String, Vec<String>), (Option<String>, &'stati
     };
     match good {
         true => Ok((tag.clone(), files_of(files))),
-        false => Err((
-            Some(tag.clone()),
-            "it names no files; write `- /srv/reactor/x.sls` or `- salt://reactor/x.sls` below it",
+        false => Err(format!(
+            "{tag}: it names no files; write `- /srv/reactor/x.sls` or `- salt://reactor/x.sls` below it"
         )),
     }
 }
