@@ -113,14 +113,18 @@ impl Gatherer<'_> {
 
     fn file(&mut self, sls: &str, saltenv: &str, depth: usize) -> (Map, Vec<String>) {
         let mut errors = Vec::new();
-        self.done.insert(key(saltenv, sls));
         if depth > MAX_DEPTH {
             errors.push(format!(
                 "SLS '{saltenv}:{sls}' is included {MAX_DEPTH} files deep; flatten the includes"
             ));
             return (Map::new(), errors);
         }
-        let rendered = match self.source.render(saltenv, sls) {
+        let rendered = self.source.render(saltenv, sls);
+        if !matches!(rendered, Ok(None)) {
+            // What is not there is looked for, and missed, each time.
+            self.done.insert(key(saltenv, sls));
+        }
+        let rendered = match rendered {
             Ok(Some(rendered)) => rendered,
             Ok(None) => {
                 errors.push(format!(
