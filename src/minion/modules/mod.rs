@@ -16,9 +16,11 @@ mod network;
 mod pillar;
 pub mod proc;
 mod program;
+mod ps;
 mod publish;
 pub mod python;
 mod saltutil;
+mod shell;
 mod status;
 mod sys;
 mod test;
@@ -42,6 +44,7 @@ const MODULES: &[Module] = &[
     mine::MODULE,
     network::MODULE,
     pillar::MODULE,
+    ps::MODULE,
     publish::MODULE,
     saltutil::MODULE,
     status::MODULE,
