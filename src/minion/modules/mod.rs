@@ -20,9 +20,11 @@ pub mod own;
 mod pillar;
 pub mod proc;
 mod program;
+mod ps;
 mod publish;
 pub mod python;
 mod saltutil;
+mod shell;
 mod status;
 mod sys;
 mod test;
@@ -48,6 +50,7 @@ const MODULES: &[Module] = &[
     mine::MODULE,
     network::MODULE,
     pillar::MODULE,
+    ps::MODULE,
     publish::MODULE,
     saltutil::MODULE,
     status::MODULE,
