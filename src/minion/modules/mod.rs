@@ -4,11 +4,17 @@
 //! table. [`call`] takes the wire form of the arguments and answers what a minion
 //! returns, with the texts of stock Salt (`salt/minion.py _thread_return`).
 
+mod accounts;
+mod aliases;
+mod alternatives;
 pub mod bind;
 mod cmd;
 mod config;
+mod cron;
 pub mod declare;
 mod grains;
+mod group;
+mod hosts;
 mod key;
 mod mine;
 mod nested;
@@ -19,9 +25,12 @@ mod program;
 mod publish;
 pub mod python;
 mod saltutil;
+mod shadow;
 mod status;
+mod step;
 mod sys;
 mod test;
+mod user;
 
 use super::link::{Link, LinkError};
 use crate::wire::{Map, Value};
@@ -35,18 +44,25 @@ use std::sync::Arc;
 
 /// Every module. New modules get a line here and nowhere else.
 const MODULES: &[Module] = &[
+    aliases::MODULE,
+    alternatives::MODULE,
     cmd::MODULE,
     config::MODULE,
+    cron::MODULE,
     grains::MODULE,
+    group::MODULE,
+    hosts::MODULE,
     key::MODULE,
     mine::MODULE,
     network::MODULE,
     pillar::MODULE,
     publish::MODULE,
     saltutil::MODULE,
+    shadow::MODULE,
     status::MODULE,
     sys::MODULE,
     test::MODULE,
+    user::MODULE,
 ];
 
 /// How deeply functions may call functions (`test.cross_test`).
