@@ -12,10 +12,12 @@ mod cmd;
 mod config;
 mod cron;
 pub mod declare;
+mod event;
 mod grains;
 mod group;
 mod hosts;
 mod key;
+mod log;
 mod mine;
 mod nested;
 mod network;
@@ -49,10 +51,12 @@ const MODULES: &[Module] = &[
     cmd::MODULE,
     config::MODULE,
     cron::MODULE,
+    event::MODULE,
     grains::MODULE,
     group::MODULE,
     hosts::MODULE,
     key::MODULE,
+    log::MODULE,
     mine::MODULE,
     network::MODULE,
     pillar::MODULE,
