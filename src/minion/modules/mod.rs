@@ -4,12 +4,18 @@
 //! table. [`call`] takes the wire form of the arguments and answers what a minion
 //! returns, with the texts of stock Salt (`salt/minion.py _thread_return`).
 
+mod accounts;
+mod aliases;
+mod alternatives;
 pub mod bind;
 mod cmd;
 mod config;
+mod cron;
 pub mod declare;
 mod event;
 mod grains;
+mod group;
+mod hosts;
 mod key;
 mod legacy;
 mod log;
@@ -25,9 +31,12 @@ mod publish;
 pub mod python;
 mod saltutil;
 mod shell;
+mod shadow;
 mod status;
+mod step;
 mod sys;
 mod test;
+mod user;
 
 use super::link::{Link, LinkError};
 use crate::wire::{Map, Value};
@@ -41,10 +50,15 @@ use std::sync::Arc;
 
 /// Every module. New modules get a line here and nowhere else.
 const MODULES: &[Module] = &[
+    aliases::MODULE,
+    alternatives::MODULE,
     cmd::MODULE,
     config::MODULE,
+    cron::MODULE,
     event::MODULE,
     grains::MODULE,
+    group::MODULE,
+    hosts::MODULE,
     key::MODULE,
     log::MODULE,
     mine::MODULE,
@@ -53,9 +67,11 @@ const MODULES: &[Module] = &[
     ps::MODULE,
     publish::MODULE,
     saltutil::MODULE,
+    shadow::MODULE,
     status::MODULE,
     sys::MODULE,
     test::MODULE,
+    user::MODULE,
 ];
 
 /// How deeply functions may call functions (`test.cross_test`).
