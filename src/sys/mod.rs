@@ -3,6 +3,7 @@
 //! The only room where `unsafe` may stand.
 
 pub mod command;
+pub mod crypt;
 pub mod daemon;
 pub mod logging;
 pub mod net;

@@ -7,10 +7,15 @@
 pub mod bind;
 mod cmd;
 mod config;
+mod data;
 pub mod declare;
+mod git;
 mod grains;
+mod hashutil;
 mod key;
+mod matching;
 mod mine;
+mod minion;
 mod nested;
 mod network;
 mod pillar;
@@ -18,9 +23,11 @@ pub mod proc;
 mod program;
 mod publish;
 pub mod python;
+mod random;
 mod saltutil;
 mod status;
 mod sys;
+mod temp;
 mod test;
 
 use super::link::{Link, LinkError};
@@ -37,15 +44,22 @@ use std::sync::Arc;
 const MODULES: &[Module] = &[
     cmd::MODULE,
     config::MODULE,
+    data::MODULE,
+    git::MODULE,
     grains::MODULE,
+    hashutil::MODULE,
     key::MODULE,
+    matching::MODULE,
     mine::MODULE,
+    minion::MODULE,
     network::MODULE,
     pillar::MODULE,
     publish::MODULE,
+    random::MODULE,
     saltutil::MODULE,
     status::MODULE,
     sys::MODULE,
+    temp::MODULE,
     test::MODULE,
 ];
 
