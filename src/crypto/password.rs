@@ -49,7 +49,11 @@ impl Alphabet {
         let mut rng = rand::rngs::OsRng;
         match all.is_empty() && length > 0 {
             true => None,
-            false => Some((0..length).map(|_| all[rng.gen_range(0..all.len())]).collect()),
+            false => Some(
+                (0..length)
+                    .map(|_| all[rng.gen_range(0..all.len())])
+                    .collect(),
+            ),
         }
     }
 }

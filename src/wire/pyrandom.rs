@@ -222,10 +222,22 @@ mod tests {
     #[test]
     fn as_python() {
         let first = |seed: Value, n| Mersenne::from_value(&seed).unwrap().below(n);
-        let seeds: [Value; 5] = ["x".into(), 5.into(), (-5).into(), Value::Float(1.5), (1i64 << 40).into()];
+        let seeds: [Value; 5] = [
+            "x".into(),
+            5.into(),
+            (-5).into(),
+            Value::Float(1.5),
+            (1i64 << 40).into(),
+        ];
         let got: Vec<u64> = seeds.into_iter().map(|s| first(s, 1 << 40)).collect();
         assert_eq!(got, EXPECTED);
     }
 
-    const EXPECTED: [u64; 5] = [694198947283, 561021090885, 561021090885, 318927491352, 773539241345];
+    const EXPECTED: [u64; 5] = [
+        694198947283,
+        561021090885,
+        561021090885,
+        318927491352,
+        773539241345,
+    ];
 }

@@ -14,18 +14,62 @@ pub(super) const MODULE: Module = Module {
     functions: &[
         Function::new("clear", clear, "Forgets everything that is stored."),
         Function::new("load", |c| Ok(load(c).into()), "Everything that is stored."),
-        Function::new("items", |c| Ok(load(c).into()), "Everything that is stored."),
-        Function::new("dump", dump, "Replaces everything that is stored by a map.").args(args![new_data]),
+        Function::new(
+            "items",
+            |c| Ok(load(c).into()),
+            "Everything that is stored.",
+        ),
+        Function::new("dump", dump, "Replaces everything that is stored by a map.")
+            .args(args![new_data]),
         Function::new("update", update, "Stores a value under a key.").args(args![key, value]),
-        Function::new("cas", cas, "Stores a value under a key that has another value now, if it is the one expected.")
-            .args(args![key, value, old_value]),
-        Function::new("pop", pop, "Takes a value out of the store, or gives back the default.")
-            .args(args![key, default = None]),
-        Function::new("get", get, "The value of a key, or those of a list of keys; the default where there is none.")
-            .args(args![key, default = None]),
-        Function::new("keys", |c| Ok(load(c).0.into_iter().map(|(k, _)| k).collect::<Vec<_>>().into()), "The keys that are stored."),
-        Function::new("values", |c| Ok(load(c).0.into_iter().map(|(_, v)| v).collect::<Vec<_>>().into()), "The values that are stored."),
-        Function::new("has_key", has_key, "Whether something is stored under a key.").args(args![key]),
+        Function::new(
+            "cas",
+            cas,
+            "Stores a value under a key that has another value now, if it is the one expected.",
+        )
+        .args(args![key, value, old_value]),
+        Function::new(
+            "pop",
+            pop,
+            "Takes a value out of the store, or gives back the default.",
+        )
+        .args(args![key, default = None]),
+        Function::new(
+            "get",
+            get,
+            "The value of a key, or those of a list of keys; the default where there is none.",
+        )
+        .args(args![key, default = None]),
+        Function::new(
+            "keys",
+            |c| {
+                Ok(load(c)
+                    .0
+                    .into_iter()
+                    .map(|(k, _)| k)
+                    .collect::<Vec<_>>()
+                    .into())
+            },
+            "The keys that are stored.",
+        ),
+        Function::new(
+            "values",
+            |c| {
+                Ok(load(c)
+                    .0
+                    .into_iter()
+                    .map(|(_, v)| v)
+                    .collect::<Vec<_>>()
+                    .into())
+            },
+            "The values that are stored.",
+        ),
+        Function::new(
+            "has_key",
+            has_key,
+            "Whether something is stored under a key.",
+        )
+        .args(args![key]),
     ],
 };
 
@@ -128,7 +172,9 @@ fn get(call: &mut Call<'_>) -> Result {
     let found = keys.iter().map(|key| find(&mut store, key).cloned());
     let values: Vec<Value> = match default {
         Value::Nil => found.flatten().collect(),
-        default => found.map(|v| v.unwrap_or_else(|| default.clone())).collect(),
+        default => found
+            .map(|v| v.unwrap_or_else(|| default.clone()))
+            .collect(),
     };
     Ok(values.into())
 }

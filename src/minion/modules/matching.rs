@@ -125,7 +125,10 @@ fn lookup(call: &Call<'_>) -> std::result::Result<Map, Fault> {
         Value::Map(map) => Ok(map.clone()),
         other => Err(Fault::raised(
             "AttributeError",
-            format!("'{}' object has no attribute 'get'", python::short_class(other)),
+            format!(
+                "'{}' object has no attribute 'get'",
+                python::short_class(other)
+            ),
         )),
     }
 }

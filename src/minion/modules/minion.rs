@@ -15,16 +15,39 @@ const TEMPORARY: i64 = 75;
 /// The unit that starts this minion.
 const SERVICE: &str = "halite-minion";
 /// Directories of a master's keys.
-const KEYS: [&str; 4] = ["minions", "minions_pre", "minions_rejected", "minions_denied"];
+const KEYS: [&str; 4] = [
+    "minions",
+    "minions_pre",
+    "minions_rejected",
+    "minions_denied",
+];
 
 pub(super) const MODULE: Module = Module {
     name: "minion",
     functions: &[
-        Function::new("list", list, "The keys that a master on this host has, by their state.").inner("list_"),
-        Function::new("kill", |c| Ok(end(c, python::int(c.arg("timeout"))?).into()), "Ends the minion, and waits so many seconds for it.")
-            .args(args![timeout = {15}]),
-        Function::new("restart", restart, "Restarts the minion through systemd, by minion_restart_command, or only ends it.")
-            .args(args![systemd = True, win_service = True, schedule_retry = False, retry_delay = {180}]),
+        Function::new(
+            "list",
+            list,
+            "The keys that a master on this host has, by their state.",
+        )
+        .inner("list_"),
+        Function::new(
+            "kill",
+            |c| Ok(end(c, python::int(c.arg("timeout"))?).into()),
+            "Ends the minion, and waits so many seconds for it.",
+        )
+        .args(args![timeout = { 15 }]),
+        Function::new(
+            "restart",
+            restart,
+            "Restarts the minion through systemd, by minion_restart_command, or only ends it.",
+        )
+        .args(args![
+            systemd = True,
+            win_service = True,
+            schedule_retry = False,
+            retry_delay = { 180 }
+        ]),
     ],
 };
 
@@ -33,7 +56,11 @@ fn list(call: &mut Call<'_>) -> Result {
     let pki = pki.replace("minion", "master");
     let names = |dir: &str| -> Vec<String> {
         let entries = std::fs::read_dir(Path::new(&pki).join(dir));
-        let files = entries.into_iter().flatten().flatten().filter(|e| e.path().is_file());
+        let files = entries
+            .into_iter()
+            .flatten()
+            .flatten()
+            .filter(|e| e.path().is_file());
         let mut names: Vec<String> = files
             .map(|e| e.file_name().to_string_lossy().into_owned())
             .filter(|name| !name.starts_with('.'))
@@ -98,7 +125,11 @@ fn restart(call: &mut Call<'_>) -> Result {
         for (key, value) in end(call, 15).0 {
             ret.set(python::str(&key), value);
         }
-        comment.extend(ret.remove("comment").map(|c| c.str_list()).unwrap_or_default());
+        comment.extend(
+            ret.remove("comment")
+                .map(|c| c.str_list())
+                .unwrap_or_default(),
+        );
         let failed = ret.int("retcode") != Some(0);
         if failed {
             comment.push("Kill failed - not restarting".to_owned());
@@ -123,7 +154,10 @@ fn way(call: &Call<'_>, comment: &mut Vec<String>) -> Way {
     };
     let configured = call.ctx.opts.get("minion_restart_command");
     if let Some(words) = configured.filter(|v| v.truthy()) {
-        return told("Using configuration minion_restart_command:", words.str_list());
+        return told(
+            "Using configuration minion_restart_command:",
+            words.str_list(),
+        );
     }
     if call.flag("systemd") && booted() {
         comment.push(format!("Using systemctl to restart {SERVICE}"));
@@ -181,7 +215,11 @@ fn service(call: &mut Call<'_>, ret: &mut Map, comment: &mut Vec<String>) {
         "Service restart failed"
     };
     let done = planned.and_then(|()| {
-        call.salt("service.restart", vec![SERVICE.into()], map! {"no_block" => true})
+        call.salt(
+            "service.restart",
+            vec![SERVICE.into()],
+            map! {"no_block" => true},
+        )
     });
     match done {
         Ok(result) => {
@@ -208,7 +246,9 @@ fn retry(
     let delay = call.arg("retry_delay");
     let seconds = python::int(delay).map_err(|_| {
         let delay = python::str(delay);
-        Fault::Command(format!("Invalid retry_delay value: {delay}. Must be a number of seconds."))
+        Fault::Command(format!(
+            "Invalid retry_delay value: {delay}. Must be a number of seconds."
+        ))
     })?;
     let again = format!("systemctl is-active {SERVICE} || systemctl start {SERVICE}");
     let on = format!("--on-active={seconds}");
@@ -216,7 +256,12 @@ fn retry(
     if !ran.ok() {
         return Err(Fault::Command(ran.stderr));
     }
-    report.set("schedule_retry", map! {"detail" => ran.stderr, "delay" => seconds});
-    comment.push(format!("Scheduled retry for minion restart in {seconds} seconds"));
+    report.set(
+        "schedule_retry",
+        map! {"detail" => ran.stderr, "delay" => seconds},
+    );
+    comment.push(format!(
+        "Scheduled retry for minion restart in {seconds} seconds"
+    ));
     Ok(())
 }

@@ -79,7 +79,12 @@ pub fn expand_user(path: &str) -> String {
     };
     let (name, tail) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
     let home = |user: nix::unistd::User| user.dir.to_string_lossy().into_owned();
-    let own = || nix::unistd::User::from_uid(nix::unistd::getuid()).ok().flatten().map(home);
+    let own = || {
+        nix::unistd::User::from_uid(nix::unistd::getuid())
+            .ok()
+            .flatten()
+            .map(home)
+    };
     let found = match name {
         "" => std::env::var("HOME").ok().or_else(own),
         name => nix::unistd::User::from_name(name).ok().flatten().map(home),
@@ -87,7 +92,11 @@ pub fn expand_user(path: &str) -> String {
     match found {
         Some(dir) => {
             let whole = format!("{}{tail}", dir.trim_end_matches('/'));
-            if whole.is_empty() { "/".to_owned() } else { whole }
+            if whole.is_empty() {
+                "/".to_owned()
+            } else {
+                whole
+            }
         }
         None => path.to_owned(),
     }

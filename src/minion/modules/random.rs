@@ -44,11 +44,16 @@ pub(super) const MODULE: Module = Module {
 fn hash(call: &mut Call<'_>) -> Result {
     let name = python::str(call.arg("algorithm"));
     let Some(octets) = call.arg("value").as_bytes() else {
-        return Err(Fault::Type("object supporting the buffer API required".into()));
+        return Err(Fault::Type(
+            "object supporting the buffer API required".into(),
+        ));
     };
-    hex_by_name(&name, octets)
-        .map(Value::from)
-        .ok_or_else(|| Fault::raised("salt.exceptions.SaltException", "You must specify a valid algorithm."))
+    hex_by_name(&name, octets).map(Value::from).ok_or_else(|| {
+        Fault::raised(
+            "salt.exceptions.SaltException",
+            "You must specify a valid algorithm.",
+        )
+    })
 }
 
 fn str_encode(call: &mut Call<'_>) -> Result {
@@ -65,13 +70,18 @@ fn str_encode(call: &mut Call<'_>) -> Result {
 }
 
 fn get_str(call: &mut Call<'_>) -> Result {
-    let length = python::int(call.arg("length")).map_err(|e| Fault::Command(e.message().to_owned()))?;
+    let length =
+        python::int(call.arg("length")).map_err(|e| Fault::Command(e.message().to_owned()))?;
     if length > MOST {
         return Err(Fault::Command(format!("length must be at most {MOST}")));
     }
     let chars = call.arg("chars");
     let alphabet = Alphabet {
-        chars: if chars.truthy() { python::str(chars) } else { String::new() },
+        chars: if chars.truthy() {
+            python::str(chars)
+        } else {
+            String::new()
+        },
         lowercase: call.flag("lowercase"),
         uppercase: call.flag("uppercase"),
         digits: call.flag("digits"),
@@ -150,17 +160,24 @@ fn number(value: &Value) -> std::result::Result<i64, Fault> {
         Value::Int(i) => Ok(*i),
         Value::Bool(b) => Ok(i64::from(*b)),
         Value::Float(f) if f.fract() == 0.0 => Ok(*f as i64),
-        Value::Float(_) => Err(Fault::raised("ValueError", "non-integer arg 1 for randrange()")),
-        other => Err(Fault::Type(format!(
-            "'{}' object cannot be interpreted as an integer",
-            python::short_class(other)
-        ))),
+        Value::Float(_) => Err(Fault::raised(
+            "ValueError",
+            "non-integer arg 1 for randrange()",
+        )),
+        other => {
+            python::int(other)?;
+            Err(Fault::raised(
+                "ValueError",
+                "non-integer arg 1 for randrange()",
+            ))
+        }
     }
 }
 
 fn seeded(seed: &Value) -> std::result::Result<Mersenne, Fault> {
     Mersenne::from_value(seed).ok_or_else(|| {
-        let text = "The only supported seed types are: None,\nint, float, str, bytes, and bytearray.";
+        let text =
+            "The only supported seed types are: None,\nint, float, str, bytes, and bytearray.";
         Fault::Type(text.into())
     })
 }
@@ -171,7 +188,11 @@ fn rand_int(call: &mut Call<'_>) -> Result {
         seed => Source::Seeded(Box::new(seeded(seed)?)),
     };
     let plus = match call.arg("end") {
-        Value::Str(_) => return Err(Fault::Type("can only concatenate str (not \"int\") to str".into())),
+        Value::Str(_) => {
+            return Err(Fault::Type(
+                "can only concatenate str (not \"int\") to str".into(),
+            ));
+        }
         end => number(end)?.saturating_add(1),
     };
     let start = number(call.arg("start"))?;
@@ -212,8 +233,14 @@ fn choose(call: &Call<'_>, size: &Value) -> Result {
         Value::Nil => Source::System,
         seed => match seed.as_bytes() {
             // Salt hashes what is given as a seed.
-            Some(octets) => Source::Seeded(Box::new(Mersenne::from_text(&HashType::Sha512.hex(octets)))),
-            None => return Err(Fault::Type("object supporting the buffer API required".into())),
+            Some(octets) => {
+                Source::Seeded(Box::new(Mersenne::from_text(&HashType::Sha512.hex(octets))))
+            }
+            None => {
+                return Err(Fault::Type(
+                    "object supporting the buffer API required".into(),
+                ));
+            }
         },
     };
     let members = members(call.arg("value"))?;
@@ -231,7 +258,10 @@ fn choose(call: &Call<'_>, size: &Value) -> Result {
     let places = places.ok_or_else(|| {
         Fault::raised("ValueError", "Sample larger than population or is negative")
     })?;
-    let chosen: Vec<Value> = places.into_iter().filter_map(|at| members.get(at).cloned()).collect();
+    let chosen: Vec<Value> = places
+        .into_iter()
+        .filter_map(|at| members.get(at).cloned())
+        .collect();
     Ok(chosen.into())
 }
 
@@ -245,7 +275,9 @@ fn shuffle(call: &mut Call<'_>) -> Result {
         Value::Map(map) => map.len(),
         Value::Nil | Value::Bool(_) | Value::Int(_) | Value::UInt(_) | Value::Float(_) => {
             let class = python::short_class(call.arg("value"));
-            return Err(Fault::Type(format!("object of type '{class}' has no len()")));
+            return Err(Fault::Type(format!(
+                "object of type '{class}' has no len()"
+            )));
         }
         other => members(other)?.len(),
     };

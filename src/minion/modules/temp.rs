@@ -14,10 +14,18 @@ const TRIES: u32 = 100;
 pub(super) const MODULE: Module = Module {
     name: "temp",
     functions: &[
-        Function::new("dir", |c| make(c, &new_dir), "Makes a directory that only its owner can enter, and gives back its path.")
-            .args(args![suffix = "", prefix = "tmp", parent = None]),
-        Function::new("file", |c| make(c, &new_file), "Makes an empty file that only its owner can read, and gives back its path.")
-            .args(args![suffix = "", prefix = "tmp", parent = None]),
+        Function::new(
+            "dir",
+            |c| make(c, &new_dir),
+            "Makes a directory that only its owner can enter, and gives back its path.",
+        )
+        .args(args![suffix = "", prefix = "tmp", parent = None]),
+        Function::new(
+            "file",
+            |c| make(c, &new_file),
+            "Makes an empty file that only its owner can read, and gives back its path.",
+        )
+        .args(args![suffix = "", prefix = "tmp", parent = None]),
     ],
 };
 
@@ -27,7 +35,12 @@ fn new_dir(path: &Path) -> io::Result<()> {
 
 fn new_file(path: &Path) -> io::Result<()> {
     let mut options = OpenOptions::new();
-    options.write(true).create_new(true).mode(0o600).open(path).map(|_| ())
+    options
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(path)
+        .map(|_| ())
 }
 
 fn make(call: &mut Call<'_>, new: &dyn Fn(&Path) -> io::Result<()>) -> Result {

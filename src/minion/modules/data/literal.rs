@@ -187,7 +187,9 @@ fn escape(chars: &mut std::str::CharIndices) -> Result<String, Fault> {
         }
     };
     let word: String = chars.by_ref().take(digits).map(|(_, c)| c).collect();
-    let code = u32::from_str_radix(&word, 16).ok().filter(|_| word.len() == digits);
+    let code = u32::from_str_radix(&word, 16)
+        .ok()
+        .filter(|_| word.len() == digits);
     let found = code.and_then(char::from_u32).ok_or_else(syntax)?;
     Ok(found.to_string())
 }
@@ -200,7 +202,10 @@ mod tests {
     #[test]
     fn literals() {
         let read = |text: &str| repr(&parse(text).unwrap());
-        assert_eq!(read("{'a': 1, \"b\": [1.5, None, True,],}"), "{'a': 1, 'b': [1.5, None, True]}");
+        assert_eq!(
+            read("{'a': 1, \"b\": [1.5, None, True,],}"),
+            "{'a': 1, 'b': [1.5, None, True]}"
+        );
         assert_eq!(read("(1)"), "1");
         assert_eq!(read("(1,)"), "[1]");
         assert_eq!(read(r"'it\'s \x41\u00e4'"), "\"it's Aä\"");

@@ -10,7 +10,9 @@ fn text(call: &Call<'_>, name: &str) -> String {
 }
 
 pub fn add(call: &mut Call<'_>) -> Result {
-    let opts = opts(call)?.into_iter().filter(|o| o != "-v" && o != "--verbose");
+    let opts = opts(call)?
+        .into_iter()
+        .filter(|o| o != "-v" && o != "--verbose");
     Git::new(call, &["add", "--verbose"])?
         .args(opts)
         .arg("--")
@@ -34,7 +36,10 @@ pub fn archive(call: &mut Call<'_>) -> Result {
     if format.truthy() {
         git = git.arg("--format").arg(python::str(format));
     }
-    git.arg("--output").arg(output).arg(text(call, "rev")).done(call)
+    git.arg("--output")
+        .arg(output)
+        .arg(text(call, "rev"))
+        .done(call)
 }
 
 pub fn branch(call: &mut Call<'_>) -> Result {
@@ -99,16 +104,24 @@ pub fn init(call: &mut Call<'_>) -> Result {
 pub fn merge(call: &mut Call<'_>) -> Result {
     only(call, &[])?;
     let rev = call.text("rev").filter(|rev| !rev.is_empty());
-    Git::new(call, &["merge"])?.args(opts(call)?).args(rev).value(call)
+    Git::new(call, &["merge"])?
+        .args(opts(call)?)
+        .args(rev)
+        .value(call)
 }
 
 pub fn rebase(call: &mut Call<'_>) -> Result {
     let opts = opts(call)?;
     if opts.iter().any(|o| o == "-i" || o == "--interactive") {
-        return Err(Fault::Invocation("Interactive rebases are not supported".into()));
+        return Err(Fault::Invocation(
+            "Interactive rebases are not supported".into(),
+        ));
     }
     let rev = shlex::split(&text(call, "rev")).map_err(|e| Fault::raised("ValueError", e))?;
-    Git::new(call, &["rebase"])?.args(opts).args(rev).value(call)
+    Git::new(call, &["rebase"])?
+        .args(opts)
+        .args(rev)
+        .value(call)
 }
 
 pub fn reset(call: &mut Call<'_>) -> Result {

@@ -75,7 +75,10 @@ pub fn set(call: &mut Call<'_>) -> Result {
         let mut words = vec!["config"];
         words.extend(global.then_some("--global"));
         words.push(how);
-        Git::plain(call, &words).arg(key.clone()).arg(value).run(call)
+        Git::plain(call, &words)
+            .arg(key.clone())
+            .arg(value)
+            .run(call)
     };
     match (call.text("value"), call.arg("multivar").clone()) {
         (Some(_), multivar) if !multivar.is_nil() => {
@@ -133,7 +136,11 @@ fn several(call: &mut Call<'_>, key: &str, by_regex: bool) -> Outcome<String> {
             "'cwd' argument required unless global=True".into(),
         ));
     }
-    let end = if by_regex { " and value_regex matches multiple values" } else { "" };
+    let end = if by_regex {
+        " and value_regex matches multiple values"
+    } else {
+        ""
+    };
     Ok(match values(call, false)? {
         None => format!("Key '{key}' does not exist"),
         Some(_) => format!("Multiple values exist for key '{key}'{end}"),

@@ -56,7 +56,14 @@ fn references(call: &mut Call<'_>, below: &str) -> Result {
 
 pub fn list_branches(call: &mut Call<'_>) -> Result {
     let remote = call.flag("remote");
-    references(call, if remote { "refs/remotes/" } else { "refs/heads/" })
+    references(
+        call,
+        if remote {
+            "refs/remotes/"
+        } else {
+            "refs/heads/"
+        },
+    )
 }
 
 pub fn list_tags(call: &mut Call<'_>) -> Result {
@@ -68,7 +75,9 @@ pub fn merge_base(call: &mut Call<'_>) -> Result {
     let all = keyword(call, "all").truthy();
     let [octopus, is_ancestor, independent] =
         ["octopus", "is_ancestor", "independent"].map(|name| call.flag(name));
-    let fork_point = Some(call.arg("fork_point")).filter(|v| v.truthy()).map(python::str);
+    let fork_point = Some(call.arg("fork_point"))
+        .filter(|v| v.truthy())
+        .map(python::str);
     if all && (independent || is_ancestor || fork_point.is_some()) {
         return Err(Fault::Invocation(
             "The 'all' argument is not compatible with 'independent', 'is_ancestor', or 'fork_point'"
@@ -188,6 +197,9 @@ pub fn version(call: &mut Call<'_>) -> Result {
     if !call.flag("versioninfo") {
         return Ok(version.into());
     }
-    let part = |part: &str| part.parse::<i64>().map_or_else(|_| part.into(), Value::from);
+    let part = |part: &str| {
+        part.parse::<i64>()
+            .map_or_else(|_| part.into(), Value::from)
+    };
     Ok(version.split('.').map(part).collect::<Vec<_>>().into())
 }

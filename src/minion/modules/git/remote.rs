@@ -73,7 +73,10 @@ pub fn with_identity(git: Git, call: &mut Call<'_>, identity: &Value) -> Outcome
 
 /// Whether somebody sits at the terminal and can type a passphrase.
 fn by_hand(call: &Call<'_>) -> bool {
-    call.ctx.opts.str("__cli").is_some_and(|cli| cli.contains("-call"))
+    call.ctx
+        .opts
+        .str("__cli")
+        .is_some_and(|cli| cli.contains("-call"))
 }
 
 /// A file with a private key; a copy made for one command goes with it.
@@ -124,7 +127,10 @@ impl Key {
         let text = String::from_utf8_lossy(&content);
         match text.contains("BEGIN ") && text.contains("PRIVATE KEY") {
             true => Ok(text.contains("ENCRYPTED")),
-            false => Err(Fault::Command(format!("{} is not a private key", self.path))),
+            false => Err(Fault::Command(format!(
+                "{} is not a private key",
+                self.path
+            ))),
         }
     }
 }
@@ -136,7 +142,11 @@ fn with_auth(url: &str, user: Option<String>, password: Option<String>) -> Outco
     }
     let rest = match url.split_once("://") {
         Some((scheme, rest)) if scheme.eq_ignore_ascii_case("https") => rest,
-        _ => return Err(Fault::Invocation("Basic Auth only supported for HTTPS".into())),
+        _ => {
+            return Err(Fault::Invocation(
+                "Basic Auth only supported for HTTPS".into(),
+            ));
+        }
     };
     let Some(user) = user else {
         return Err(Fault::Type("quote_from_bytes() expected bytes".into()));
@@ -169,7 +179,10 @@ pub fn clone(call: &mut Call<'_>) -> Result {
         return Err(Fault::Invocation("Missing 'url' argument".into()));
     }
     let url = address(call, "url")?;
-    let mut git = Git::new(call, &["clone"])?.args(opts(call)?).arg("--").arg(url);
+    let mut git = Git::new(call, &["clone"])?
+        .args(opts(call)?)
+        .arg("--")
+        .arg(url);
     git = match call.text("name") {
         Some(name) => {
             std::fs::create_dir_all(&cwd).map_err(|e| python::os_error(&e, &cwd))?;
@@ -181,8 +194,12 @@ pub fn clone(call: &mut Call<'_>) -> Result {
 }
 
 pub fn fetch(call: &mut Call<'_>) -> Result {
-    let opts = opts(call)?.into_iter().filter(|o| o != "-f" && o != "--force");
-    let remote = Some(call.arg("remote")).filter(|r| r.truthy()).map(python::str);
+    let opts = opts(call)?
+        .into_iter()
+        .filter(|o| o != "-f" && o != "--force");
+    let remote = Some(call.arg("remote"))
+        .filter(|r| r.truthy())
+        .map(python::str);
     let refspecs = match call.arg("refspecs") {
         Value::Nil => Vec::new(),
         refspecs => list(refspecs),
@@ -243,7 +260,9 @@ fn references(output: &str) -> Map {
 
 pub fn ls_remote(call: &mut Call<'_>) -> Result {
     let remote = address(call, "remote")?;
-    let reference = Some(call.arg("ref")).filter(|r| r.truthy()).map(python::str);
+    let reference = Some(call.arg("ref"))
+        .filter(|r| r.truthy())
+        .map(python::str);
     let output = Git::new(call, &["ls-remote"])?
         .args(opts(call)?)
         .arg(remote)
@@ -254,7 +273,9 @@ pub fn ls_remote(call: &mut Call<'_>) -> Result {
 
 pub fn remote_refs(call: &mut Call<'_>) -> Result {
     only(call, &["filter"])?;
-    let filter = Some(keyword(call, "filter")).filter(|f| f.truthy()).map(python::str);
+    let filter = Some(keyword(call, "filter"))
+        .filter(|f| f.truthy())
+        .map(python::str);
     let output = Git::plain(call, &["ls-remote"])
         .flag(call.flag("heads"), "--heads")
         .flag(call.flag("tags"), "--tags")
@@ -270,11 +291,18 @@ pub fn pull(call: &mut Call<'_>) -> Result {
 
 pub fn push_ref(call: &mut Call<'_>) -> Result {
     only(call, &[])?;
-    Git::new(call, &["push"])?
-        .args(opts(call)?)
-        .arg(python::str(call.arg("remote")))
-        .arg(python::str(call.arg("ref")))
-        .value(call)
+    let mut git = Git::new(call, &["push"])?.args(opts(call)?);
+    for name in ["remote", "ref"] {
+        let Some(word) = call.text(name) else {
+            // Both may be left out in stock too, which then fails.
+            let at = git.len();
+            return Err(Fault::Type(format!(
+                "sequence item {at}: expected str instance, NoneType found"
+            )));
+        };
+        git = git.arg(word);
+    }
+    git.value(call)
 }
 
 pub fn submodule(call: &mut Call<'_>) -> Result {
@@ -299,12 +327,19 @@ fn known(call: &mut Call<'_>, redact: bool) -> Outcome<Map> {
         let Some((url, action)) = info.trim_end().rsplit_once(char::is_whitespace) else {
             continue;
         };
-        let action = action.trim_start_matches('(').trim_end_matches(')').to_lowercase();
+        let action = action
+            .trim_start_matches('(')
+            .trim_end_matches(')')
+            .to_lowercase();
         if action != "fetch" && action != "push" {
             log::warn!("Unknown action '{action}' for remote '{remote}'");
             continue;
         }
-        let url = if redact { redacted(url.trim_end()) } else { url.trim_end().to_owned() };
+        let url = if redact {
+            redacted(url.trim_end())
+        } else {
+            url.trim_end().to_owned()
+        };
         if !found.contains(remote) {
             found.set(remote, Map::new());
         }
@@ -340,13 +375,21 @@ pub fn remote_set(call: &mut Call<'_>) -> Result {
     // Stock does not expand the directory for the commands that change something.
     let cwd = call.arg("cwd").clone();
     if known(call, true)?.contains(&remote) {
-        Git::plain(call, &["remote", "rm", &remote]).at(cwd.clone()).run(call)?;
+        Git::plain(call, &["remote", "rm", &remote])
+            .at(cwd.clone())
+            .run(call)?;
     }
     let url = address(call, "url")?;
-    Git::plain(call, &["remote", "add", &remote, &url]).at(cwd.clone()).run(call)?;
+    Git::plain(call, &["remote", "add", &remote, &url])
+        .at(cwd.clone())
+        .run(call)?;
     if call.flag("push_url") {
         let url = python::str(call.arg("push_url"));
-        let url = with_auth(&url, call.text("push_https_user"), call.text("push_https_pass"))?;
+        let url = with_auth(
+            &url,
+            call.text("push_https_user"),
+            call.text("push_https_pass"),
+        )?;
         let words = ["remote", "set-url", "--push", &remote, &url];
         Git::plain(call, &words).at(cwd).run(call)?;
     }

@@ -28,7 +28,10 @@ impl Git {
     /// `git` with the words given, in the directory of the argument `cwd`.
     pub fn plain(call: &Call<'_>, words: &[&str]) -> Git {
         Git {
-            words: std::iter::once(&"git").chain(words).map(|w| (*w).to_owned()).collect(),
+            words: std::iter::once(&"git")
+                .chain(words)
+                .map(|w| (*w).to_owned())
+                .collect(),
             cwd: cwd(call).map_or(Value::Nil, Value::from),
             merge: false,
             may_fail: false,
@@ -64,6 +67,11 @@ impl Git {
     pub fn args(mut self, words: impl IntoIterator<Item = String>) -> Git {
         self.words.extend(words);
         self
+    }
+
+    /// How many words there are.
+    pub fn len(&self) -> usize {
+        self.words.len()
     }
 
     /// With standard error in the output.
@@ -107,7 +115,11 @@ impl Git {
 
     /// What it says about a failure.
     pub fn said(&self, done: &Done) -> String {
-        redacted(if self.merge { &done.stdout } else { &done.stderr })
+        redacted(if self.merge {
+            &done.stdout
+        } else {
+            &done.stderr
+        })
     }
 
     /// Whether a failure is no error.
@@ -176,7 +188,9 @@ pub fn expand(call: &Call<'_>, path: &str) -> String {
     if path.starts_with('/') {
         return path.to_owned();
     }
-    let user = Some(call.arg("user")).filter(|u| u.truthy()).map(python::str);
+    let user = Some(call.arg("user"))
+        .filter(|u| u.truthy())
+        .map(python::str);
     let home = python::expand_user(&format!("~{}", user.unwrap_or_default()));
     format!("{}/{path}", home.trim_end_matches('/'))
 }
@@ -247,8 +261,7 @@ pub fn first_word(line: &str) -> Option<(&str, &str)> {
 
 /// Hides users and passwords of web addresses (`salt/utils/url.py redact_http_basic_auth`).
 pub fn redacted(text: &str) -> String {
-    static AUTH: LazyLock<Option<Regex>> =
-        LazyLock::new(|| Regex::new(r"(?i)(https?)://.*@").ok());
+    static AUTH: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"(?i)(https?)://.*@").ok());
     match &*AUTH {
         Some(auth) => auth.replace_all(text, "$1://<redacted>@").into_owned(),
         None => String::new(),

@@ -34,7 +34,9 @@ fn entry(text: &str) -> Option<[&str; 3]> {
             None if line == "detached" => ("branch", line),
             None => continue,
         };
-        let at = ["worktree", "HEAD", "branch"].iter().position(|k| *k == kind);
+        let at = ["worktree", "HEAD", "branch"]
+            .iter()
+            .position(|k| *k == kind);
         if let Some(slot) = at.and_then(|at| parts.get_mut(at))
             && slot.is_empty()
         {
@@ -48,7 +50,9 @@ pub fn list(call: &mut Call<'_>) -> Result {
     only(call, &["all"])?;
     let (all, only_stale) = (keyword(call, "all").truthy(), call.flag("stale"));
     if all && only_stale {
-        return Err(Fault::Command("'all' and 'stale' cannot both be set to True".into()));
+        return Err(Fault::Command(
+            "'all' and 'stale' cannot both be set to True".into(),
+        ));
     }
     let text = Git::plain(call, &["worktree", "list", "--porcelain"]).text(call)?;
     let mut found = Map::new();
@@ -78,10 +82,14 @@ pub fn list(call: &mut Call<'_>) -> Result {
 pub fn add(call: &mut Call<'_>) -> Result {
     only(call, &["branch"])?;
     let path = python::str(call.arg("worktree_path"));
-    let branch = Some(keyword(call, "branch")).filter(|b| b.truthy()).map(python::str);
+    let branch = Some(keyword(call, "branch"))
+        .filter(|b| b.truthy())
+        .map(python::str);
     let detach = call.flag("detach");
     if branch.is_some() && detach {
-        return Err(Fault::Invocation("Only one of 'branch' and 'detach' is allowed".into()));
+        return Err(Fault::Invocation(
+            "Only one of 'branch' and 'detach' is allowed".into(),
+        ));
     }
     let mut git = Git::new(call, &["worktree", "add"])?;
     if detach {
@@ -89,16 +97,28 @@ pub fn add(call: &mut Call<'_>) -> Result {
     } else {
         let last = path.rsplit('/').next().unwrap_or_default();
         git = git
-            .arg(if call.flag("reset_branch") { "-B" } else { "-b" })
+            .arg(if call.flag("reset_branch") {
+                "-B"
+            } else {
+                "-b"
+            })
             .arg(branch.unwrap_or_else(|| last.to_owned()))
             .flag(call.flag("force"), "--force");
     }
-    let reference = Some(call.arg("ref")).filter(|r| r.truthy()).map(python::str);
-    git.args(opts(call)?).arg(path).args(reference).merged().value(call)
+    let reference = Some(call.arg("ref"))
+        .filter(|r| r.truthy())
+        .map(python::str);
+    git.args(opts(call)?)
+        .arg(path)
+        .args(reference)
+        .merged()
+        .value(call)
 }
 
 pub fn prune(call: &mut Call<'_>) -> Result {
-    let expire = Some(call.arg("expire")).filter(|e| e.truthy()).map(python::str);
+    let expire = Some(call.arg("expire"))
+        .filter(|e| e.truthy())
+        .map(python::str);
     let mut git = Git::new(call, &["worktree", "prune"])?
         .flag(call.flag("dry_run"), "--dry-run")
         .flag(call.flag("verbose"), "--verbose");

@@ -104,9 +104,11 @@ fn sample(cx: &mut Cx, value: &Obj, size: i64, seed: &Option<Obj>) -> Result<Obj
         Ok(k) => source(seed)?.sample(pool.len(), k),
         Err(_) => None,
     };
-    let places = places
-        .ok_or_else(|| Error::value_error("Sample larger than population or is negative"))?;
-    Ok(Obj::list(places.into_iter().map(|at| pool[at].clone()).collect()))
+    let places =
+        places.ok_or_else(|| Error::value_error("Sample larger than population or is negative"))?;
+    Ok(Obj::list(
+        places.into_iter().map(|at| pool[at].clone()).collect(),
+    ))
 }
 
 fn random_sample(cx: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
