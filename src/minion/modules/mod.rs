@@ -9,10 +9,12 @@ mod cmd;
 mod config;
 mod data;
 pub mod declare;
+mod event;
 mod git;
 mod grains;
 mod hashutil;
 mod key;
+mod log;
 mod matching;
 mod mine;
 mod minion;
@@ -45,10 +47,12 @@ const MODULES: &[Module] = &[
     cmd::MODULE,
     config::MODULE,
     data::MODULE,
+    event::MODULE,
     git::MODULE,
     grains::MODULE,
     hashutil::MODULE,
     key::MODULE,
+    log::MODULE,
     matching::MODULE,
     mine::MODULE,
     minion::MODULE,
