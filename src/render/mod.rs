@@ -1,6 +1,7 @@
 //! From sources to data: YAML, JSON and Jinja through Salt's render pipeline, and the pillar
 //! that is made with it.
 
+pub mod choose;
 pub mod error;
 pub mod files;
 pub mod functions;

@@ -11,15 +11,20 @@ pub mod bind;
 mod cmd;
 mod config;
 mod cron;
+mod data;
 pub mod declare;
 mod event;
+mod git;
 mod grains;
 mod group;
 mod hosts;
+mod hashutil;
 mod key;
 mod legacy;
 mod log;
+mod matching;
 mod mine;
+mod minion;
 mod nested;
 mod network;
 pub mod own;
@@ -29,12 +34,14 @@ mod program;
 mod ps;
 mod publish;
 pub mod python;
+mod random;
 mod saltutil;
 mod shell;
 mod shadow;
 mod status;
 mod step;
 mod sys;
+mod temp;
 mod test;
 mod user;
 
@@ -55,21 +62,28 @@ const MODULES: &[Module] = &[
     cmd::MODULE,
     config::MODULE,
     cron::MODULE,
+    data::MODULE,
     event::MODULE,
+    git::MODULE,
     grains::MODULE,
     group::MODULE,
     hosts::MODULE,
+    hashutil::MODULE,
     key::MODULE,
     log::MODULE,
+    matching::MODULE,
     mine::MODULE,
+    minion::MODULE,
     network::MODULE,
     pillar::MODULE,
     ps::MODULE,
     publish::MODULE,
+    random::MODULE,
     saltutil::MODULE,
     shadow::MODULE,
     status::MODULE,
     sys::MODULE,
+    temp::MODULE,
     test::MODULE,
     user::MODULE,
 ];
