@@ -11,6 +11,7 @@ pub mod channel;
 pub mod courier;
 pub mod daemon;
 mod error;
+pub mod files;
 pub mod grains;
 pub mod job;
 pub mod jobs;
