@@ -8,6 +8,7 @@
 
 pub mod ask;
 pub mod channel;
+pub mod course;
 pub mod courier;
 pub mod daemon;
 mod error;
@@ -27,6 +28,7 @@ pub(crate) mod setup;
 pub mod signin;
 pub mod spool;
 pub mod versions;
+pub mod watch;
 
 #[cfg(test)]
 mod testing;
