@@ -166,6 +166,18 @@ options! {
         minion_jid_queue_hwm: u32 = "100";
         /// Send results to the master.
         pub_ret: bool = "true";
+        /// Jobs that this minion gives itself, by name, each with its function and times.
+        schedule: Map = "{}";
+        /// Run them before the first connection to a master too.
+        scheduler_before_connect: bool = "false";
+        /// Minutes between looks at the grains; the pillar is fetched anew if they changed. 0 is none.
+        grains_refresh_every: i64 = "0";
+        /// States to apply at the start: `highstate`, `sls` (see `sls_list`) or `top` (see `top_file`). Empty: none.
+        startup_states: String = "''";
+        /// The states of `startup_states: sls`.
+        sls_list: Vec<String> = "[]";
+        /// The top file of `startup_states: top`.
+        top_file: String = "''";
         /// Functions whose values this minion leaves in the mine: names, each with its arguments.
         mine_functions: Map = "{}";
         /// Bring them to the master at the start and every `mine_interval`.

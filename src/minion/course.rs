@@ -93,7 +93,9 @@ impl Roster {
         let first = self.first();
         let others = |but: usize| (0..self.count).filter(move |n| *n != but);
         let mut order: Vec<usize> = match reason {
-            Reason::First | Reason::Failback => std::iter::once(first).chain(others(first)).collect(),
+            Reason::First | Reason::Failback => {
+                std::iter::once(first).chain(others(first)).collect()
+            }
             Reason::Again => {
                 let before = self.last.iter().copied().filter(|n| *n != present);
                 let order: Vec<usize> = std::iter::once(present).chain(before).collect();
@@ -211,9 +213,9 @@ impl Course {
             Verdict::Silence => Some("it does not answer".to_owned()),
             Verdict::Untrusted(why) => Some(why.clone()),
             Verdict::Unreadable => Some("its answer is not one to a sign-in".to_owned()),
-            Verdict::BadAlgorithm(option) => {
-                Some(format!("it does not know the algorithm in the option {option}"))
-            }
+            Verdict::BadAlgorithm(option) => Some(format!(
+                "it does not know the algorithm in the option {option}"
+            )),
             // `salt-call` with a list of masters goes on; the daemon waits for the operator.
             Verdict::Pending if self.policy.once => Some("it has not accepted the key".to_owned()),
             _ => None,
@@ -264,7 +266,10 @@ impl Course {
                 ),
             });
         }
-        log::error!("{what}. Retrying in {} seconds", self.policy.retry_dns.as_secs());
+        log::error!(
+            "{what}. Retrying in {} seconds",
+            self.policy.retry_dns.as_secs()
+        );
         Do::Wait(self.policy.retry_dns)
     }
 
@@ -277,7 +282,8 @@ impl Course {
         }
         self.at = 0;
         self.passes += 1;
-        let message = "No master could be reached or all masters denied the minion's connection attempt.";
+        let message =
+            "No master could be reached or all masters denied the minion's connection attempt.";
         let tries = self.policy.master_tries.max(0).unsigned_abs();
         let enough = tries > 0 && self.passes.is_multiple_of(tries);
         if self.policy.once && (enough || tries == 0) {

@@ -77,6 +77,7 @@ pub struct Session {
     terms: Terms,
     master_file: PathBuf,
     masters: Vec<Address>,
+    first: usize,
     context: zmq::Context,
     once: bool,
     present: Mutex<Option<Arc<Credentials>>>,
@@ -129,11 +130,18 @@ impl Session {
             _ => Kind::Single,
         };
         let random = config.random_master || config.master_shuffle;
-        let roster = Roster::new(kind, masters.len(), &config.id, random, config.master_failback);
+        let roster = Roster::new(
+            kind,
+            masters.len(),
+            &config.id,
+            random,
+            config.master_failback,
+        );
         Ok(Session {
             master_file,
             terms: terms(&config, grains)?,
             masters,
+            first: roster.first(),
             context: context.clone(),
             once,
             present: Mutex::new(None),
@@ -284,14 +292,16 @@ impl Session {
         asker.turn_to(&url);
         let pinned = keys::pinned(&self.master_file)?;
         let request = Request::new(&self.terms, pinned.as_ref(), &nonce());
-        Ok(Some(match asker.ask(&request.body, timeout, stop, None)? {
-            Answer::Bytes(bytes) => judge(&self.terms, pinned.as_ref(), &request, &bytes),
-            Answer::Silence | Answer::Interrupted => {
-                log::info!("no answer from the master at {url}");
-                Verdict::Silence
-            }
-            Answer::Stopped => return Ok(None),
-        }))
+        Ok(Some(
+            match asker.ask(&request.body, timeout, stop, None)? {
+                Answer::Bytes(bytes) => judge(&self.terms, pinned.as_ref(), &request, &bytes),
+                Answer::Silence | Answer::Interrupted => {
+                    log::info!("no answer from the master at {url}");
+                    Verdict::Silence
+                }
+                Answer::Stopped => return Ok(None),
+            },
+        ))
     }
 
     /// Asks the resolver anew each time: names move.
@@ -306,10 +316,15 @@ impl Session {
         }
     }
 
-    /// The masters as the option names them, the preferred one first.
-    pub fn preferred(&self) -> Option<&str> {
-        let first = lock(&self.signing).roster.first();
-        self.masters.get(first).map(|m| m.name.as_str())
+    /// The master that is preferred to all others, as the option names it.
+    pub fn preferred(&self) -> Option<String> {
+        self.masters.get(self.first).map(|m| m.name.clone())
+    }
+
+    /// Its `tcp://` address for requests.
+    pub fn preferred_url(&self) -> Option<String> {
+        let master = self.masters.get(self.first)?;
+        Some(tcp_url(&master.host, master.port))
     }
 
     fn index_of(&self, url: &str) -> usize {

@@ -8,9 +8,10 @@ use super::session::chance;
 use crate::config::MinionConfig;
 use crate::crypto::HashType;
 use crate::sys::daemon::make_dir;
-use crate::transport::bus::{BusHandle, BusOptions, BusServer};
+use crate::transport::bus::{BusHandle, BusOptions, BusServer, Tap};
 use crate::wire::ids::MinionId;
 use halite_ipc::Framing;
+use std::path::{Path, PathBuf};
 
 /// Largest publication.
 const MAX_PUBLICATION: i64 = 256 << 20;
@@ -56,14 +57,8 @@ fn hand_over(dir: &std::path::Path, user: &str) -> std::io::Result<()> {
 }
 
 /// The local event bus, in a thread of its own (reference `salt-local.md` 1.1, 2.5).
-pub(super) fn serve_bus(config: &MinionConfig) -> Result<BusHandle, MinionError> {
-    let hash: HashType = config.hash_type.parse().unwrap_or_default();
-    let hash = hash.hex(config.id.as_bytes());
-    let path = |kind: &str| {
-        config
-            .sock_dir
-            .join(format!("minion_event_{:.10}_{kind}.ipc", hash))
-    };
+pub(super) fn serve_bus(config: &MinionConfig, tap: Tap) -> Result<BusHandle, MinionError> {
+    let path = |kind: &str| bus_socket(&config.sock_dir, &config.id, &config.hash_type, kind);
     let options = BusOptions {
         framing: if config.bus_prefixed() {
             Framing::Prefixed
@@ -79,6 +74,7 @@ pub(super) fn serve_bus(config: &MinionConfig) -> Result<BusHandle, MinionError>
     };
     let mut server = BusServer::bind(&path("pull"), &path("pub"), options)
         .map_err(|e| MinionError::new(1, format!("{e} (is this minion running already?)")))?;
+    server.tap(tap);
     let handle = server.handle();
     std::thread::Builder::new()
         .name("event bus".into())
@@ -89,6 +85,13 @@ pub(super) fn serve_bus(config: &MinionConfig) -> Result<BusHandle, MinionError>
             }
         })?;
     Ok(handle)
+}
+
+/// Where the local event bus is: `kind` is `pub` or `pull`.
+pub(crate) fn bus_socket(sock_dir: &Path, id: &str, hash_type: &str, kind: &str) -> PathBuf {
+    let hash: HashType = hash_type.parse().unwrap_or_default();
+    let hash = hash.hex(id.as_bytes());
+    sock_dir.join(format!("minion_event_{hash:.10}_{kind}.ipc"))
 }
 
 /// Stack of our threads.

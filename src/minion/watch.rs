@@ -75,6 +75,10 @@ pub enum Input {
     FirstAnswers(bool),
     /// A ping (`ping_interval`) was not answered.
     PingLost,
+    /// Somebody else has found the connection lost (`__master_disconnected`).
+    Lost,
+    /// Somebody else has found the preferred master there (`__master_failback`).
+    FirstIsThere,
 }
 
 /// What to do.
@@ -151,12 +155,15 @@ impl Watch {
                 if !std::mem::take(&mut self.checking) || alive {
                     return None;
                 }
-                log::info!("the connection to the master is lost");
-                self.leave(match self.rules.list {
-                    true => Reason::Lost,
-                    false => Reason::Again,
-                })
+                self.lost()
             }
+            Input::Lost => self.lost(),
+            Input::FirstIsThere
+                if self.state == (State::Up { first: false }) && self.rules.list =>
+            {
+                self.leave(Reason::Failback)
+            }
+            Input::FirstIsThere => None,
             Input::FirstAnswers(answers) => {
                 if !std::mem::take(&mut self.asking) || !answers {
                     return None;
@@ -183,6 +190,14 @@ impl Watch {
             return Some(Act::AskFirst);
         }
         None
+    }
+
+    fn lost(&mut self) -> Option<Act> {
+        log::info!("the connection to the master is lost");
+        self.leave(match self.rules.list {
+            true => Reason::Lost,
+            false => Reason::Again,
+        })
     }
 
     fn leave(&mut self, reason: Reason) -> Option<Act> {
@@ -272,7 +287,11 @@ mod tests {
         }
         assert_eq!(w.at(9999, Input::Tick), Some(Act::Check));
         let lost = w.at(9999, Input::Alive(false));
-        assert_eq!(lost, Some(Act::Move(Reason::Again)), "there is no other one");
+        assert_eq!(
+            lost,
+            Some(Act::Move(Reason::Again)),
+            "there is no other one"
+        );
     }
 
     #[test]
@@ -306,6 +325,24 @@ mod tests {
     }
 
     #[test]
+    fn others_may_find_it_out() {
+        let mut w = World::new(true);
+        w.at(0, FIRST);
+        assert_eq!(w.at(1, Input::FirstIsThere), None, "we are there");
+        assert_eq!(w.at(1, Input::Lost), Some(Act::Move(Reason::Lost)));
+        assert_eq!(w.at(2, Input::Lost), None);
+        w.at(3, OTHER);
+        assert_eq!(
+            w.at(4, Input::FirstIsThere),
+            Some(Act::Move(Reason::Failback))
+        );
+        let mut one = World::new(false);
+        one.at(0, OTHER);
+        assert_eq!(one.at(1, Input::FirstIsThere), None);
+        assert_eq!(one.at(1, Input::Lost), Some(Act::Move(Reason::Again)));
+    }
+
+    #[test]
     fn a_lost_ping_counts_in_safemode() {
         let mut w = World::new(false);
         w.at(0, FIRST);
@@ -327,7 +364,10 @@ mod tests {
         assert_eq!((none.alive, none.failback), (None, None));
         let both = crate::map! {"master_alive_interval" => 30, "master_failback" => true};
         let rule = rules(both.clone(), true);
-        assert_eq!((rule.alive, rule.failback), (Some(secs(30)), Some(secs(30))));
+        assert_eq!(
+            (rule.alive, rule.failback),
+            (Some(secs(30)), Some(secs(30)))
+        );
         assert_eq!(rules(both, false).failback, None);
     }
 }

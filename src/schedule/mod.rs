@@ -107,9 +107,7 @@ impl Schedule {
                     last: None,
                     skipped: None,
                 }),
-                Err(why) => {
-                    errors.push(format!("the scheduled job {name} is left out: {why}"))
-                }
+                Err(why) => errors.push(format!("the scheduled job {name} is left out: {why}")),
             }
         }
         self.enabled = option.get("enabled").is_none_or(|v| v.truthy());
@@ -125,7 +123,11 @@ impl Schedule {
     pub fn status(&self, name: &str) -> Option<Status> {
         let entry = self.entries.iter().find(|e| e.spec.name == name)?;
         Some(Status {
-            next: entry.fire.into_iter().chain(entry.extra.iter().copied()).min(),
+            next: entry
+                .fire
+                .into_iter()
+                .chain(entry.extra.iter().copied())
+                .min(),
             last: entry.last,
             skipped: entry.skipped,
         })
@@ -165,7 +167,10 @@ impl Entry {
         if !self.started {
             return Some(DateTime::MIN);
         }
-        self.fire.into_iter().chain(self.extra.iter().copied()).min()
+        self.fire
+            .into_iter()
+            .chain(self.extra.iter().copied())
+            .min()
     }
 
     fn due(&mut self, now: DateTime) -> Option<Spec> {

@@ -139,10 +139,16 @@ fn jobs_that_stay_as_they_are_keep_their_times() {
     let at = |n: i64| start.saturating_add(n.seconds());
     let map = |text: &str| yaml::parse(text).unwrap().into_map().unwrap();
     let mut schedule = schedule("a: {function: f, seconds: 10}\nb: {function: f, seconds: 10}");
-    assert_eq!(schedule.next(), Some(DateTime::MIN), "they want to be planned");
+    assert_eq!(
+        schedule.next(),
+        Some(DateTime::MIN),
+        "they want to be planned"
+    );
     schedule.due(start);
     assert_eq!(schedule.next(), Some(at(10)));
-    schedule.update(&map("a: {function: f, seconds: 10}\nb: {function: f, seconds: 60}"));
+    schedule.update(&map(
+        "a: {function: f, seconds: 10}\nb: {function: f, seconds: 60}",
+    ));
     schedule.plan(at(5));
     assert_eq!(schedule.status("a").unwrap().next, Some(at(10)));
     assert_eq!(schedule.status("b").unwrap().next, Some(at(65)));
@@ -161,7 +167,10 @@ fn explicit_times() {
     assert_eq!(runs(&mut schedule(text), start, 45), [10, 25, 30, 40]);
     let once = "a: {function: f, once: '21.11.2026 12:00', once_fmt: '%d.%m.%Y %H:%M'}";
     let mut once = schedule(once);
-    assert_eq!(runs(&mut once, start.saturating_add((-5).seconds()), 10), [5]);
+    assert_eq!(
+        runs(&mut once, start.saturating_add((-5).seconds()), 10),
+        [5]
+    );
     let global = "splay: {start: 3, end: 3}\nskip_function: x\na: {function: f, seconds: 10}";
     assert_eq!(runs(&mut schedule(global), start, 30), [13, 23]);
 }

@@ -80,7 +80,10 @@ fn the_straight_way() {
     let mut course = single(policy());
     assert_eq!(course.next(Event::Begin), Do::Resolve(0));
     assert_eq!(course.next(Event::Resolved), Do::Ask(0, secs(5)));
-    assert!(matches!(course.next(Event::Answer(accepted())), Do::Done(0, _)));
+    assert!(matches!(
+        course.next(Event::Answer(accepted())),
+        Do::Done(0, _)
+    ));
 }
 
 #[test]
@@ -155,7 +158,11 @@ fn a_command_does_not_wait_for_names() {
         panic!();
     };
     assert_eq!(failure.status, 1);
-    assert!(failure.message.contains("Master hostname: 'salt' not found"));
+    assert!(
+        failure
+            .message
+            .contains("Master hostname: 'salt' not found")
+    );
 }
 
 #[test]
@@ -215,9 +222,19 @@ fn what_makes_a_list_go_on_and_what_does_not() {
     }
     let mut course = list(policy());
     course.next(Event::Begin);
-    assert_eq!(course.next(Event::Answer(Verdict::Pending)), Do::Wait(secs(10)));
-    assert_eq!(course.next(Event::Waited), Do::Resolve(0), "it waits at that master");
-    assert_eq!(course.next(Event::Answer(Verdict::Full)), Do::Wait(secs(10)));
+    assert_eq!(
+        course.next(Event::Answer(Verdict::Pending)),
+        Do::Wait(secs(10))
+    );
+    assert_eq!(
+        course.next(Event::Waited),
+        Do::Resolve(0),
+        "it waits at that master"
+    );
+    assert_eq!(
+        course.next(Event::Answer(Verdict::Full)),
+        Do::Wait(secs(10))
+    );
     let rejected = course.next(Event::Answer(Verdict::Rejected));
     assert!(matches!(rejected, Do::Fail(f) if f.status == 77));
     let wrong = course.next(Event::Answer(Verdict::WrongFinger("aa".into())));
@@ -267,7 +284,11 @@ fn orders() {
     let mut random = Roster::new(Kind::Failover, 3, "m1", true, false);
     assert_eq!(random.order(Reason::First, 0, reversed), [2, 1, 0]);
     assert_eq!(random.order(Reason::Lost, 2, reversed), [0, 1, 2]);
-    assert_eq!(random.order(Reason::Again, 1, reversed), [1, 0, 2], "no chance");
+    assert_eq!(
+        random.order(Reason::Again, 1, reversed),
+        [1, 0, 2],
+        "no chance"
+    );
     let mut failback = Roster::new(Kind::Failover, 3, "m1", true, true);
     assert_eq!(failback.order(Reason::First, 0, reversed), [0, 2, 1]);
     let mut one = Roster::new(Kind::Single, 1, "m1", true, false);
