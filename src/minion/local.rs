@@ -1,13 +1,12 @@
 //! The minion's event bus as functions see it: firing events, and waiting for those that answer
 //! (`salt/modules/event.py fire`, `salt/utils/event.py MinionEvent`).
 
-use super::job::stamp_style;
+use super::bus;
 use super::modules::Context;
-use super::setup::bus_socket;
-use crate::wire::msgpack::{self, Profile};
+use crate::wire::msgpack;
 use crate::wire::{Map, Value};
-use halite_ipc::{Event, Framing, Publisher, Subscriber};
-use std::path::{Path, PathBuf};
+use halite_ipc::{Event, Subscriber};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// What begins the tags by which functions ask the daemon for something.
@@ -58,38 +57,9 @@ impl Order {
     }
 }
 
-fn socket(ctx: &Context, kind: &str) -> PathBuf {
-    let text = |key: &str| ctx.opts.str(key).unwrap_or_default();
-    bus_socket(
-        Path::new(text("sock_dir")),
-        &ctx.id,
-        text("hash_type"),
-        kind,
-    )
-}
-
-/// Packs an event.
-pub fn event(tag: &str, data: &Map) -> Option<Event> {
-    let packed = msgpack::encode_map(data, Profile::Local);
-    match Event::from_payload(tag.to_owned(), packed) {
-        Ok(event) => Some(event),
-        Err(e) => {
-            log::error!("the event {tag:.100} cannot be fired: {e}");
-            None
-        }
-    }
-}
-
 /// Fires an event on the minion's bus; `false` if there is no daemon, or it takes no events.
 pub fn fire(ctx: &Context, tag: &str, data: &Map) -> bool {
-    let Some(event) = event(tag, data) else {
-        return false;
-    };
-    // Senders may use either framing.
-    let fired = Publisher::connect(socket(ctx, "pull"), Framing::Prefixed)
-        .map(|bus| bus.with_stamp(Some(stamp_style(&ctx.opts))))
-        .and_then(|mut bus| bus.fire(&event));
-    match fired {
+    match bus::fire(&ctx.opts, tag, data) {
         Ok(()) => true,
         Err(e) => {
             log::debug!("the event {tag:.100} is not fired: {e}");
@@ -111,7 +81,10 @@ pub fn ask(
     timeout: Duration,
 ) -> Result<Map, bool> {
     // Listening first: the answer may be there at once.
-    let mut bus = Subscriber::connect(socket(ctx, "pub"))
+    let text = |key: &str| ctx.opts.str(key).unwrap_or_default();
+    let id = text("id");
+    let socket = bus::socket(Path::new(text("sock_dir")), text("hash_type"), id, "pub");
+    let mut bus = Subscriber::connect(socket)
         .map_err(|e| {
             log::debug!("the minion's event bus cannot be heard: {e}");
             false
@@ -145,7 +118,10 @@ mod tests {
 
     #[test]
     fn orders_are_told_from_other_events() {
-        let body = |tag: &str| event(tag, &map! {"a" => 1}).unwrap().body();
+        let body = |tag: &str| {
+            let packed = msgpack::encode_map(&map! {"a" => 1}, msgpack::Profile::Local);
+            Event::from_payload(tag, packed).unwrap().body()
+        };
         assert_eq!(
             Order::read(&body("pillar_refresh")),
             Some(Order {

@@ -8,6 +8,7 @@
 //! [`grains`], which run in the job's process or in `halite-call`.
 
 pub mod ask;
+pub mod bus;
 pub mod channel;
 pub mod courier;
 pub mod course;

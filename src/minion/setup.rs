@@ -6,12 +6,10 @@ use super::ask::keepalive;
 use super::publication::{BROADCAST, SYNDIC, topic};
 use super::session::chance;
 use crate::config::MinionConfig;
-use crate::crypto::HashType;
 use crate::sys::daemon::make_dir;
 use crate::transport::bus::{BusHandle, BusOptions, BusServer, Tap};
 use crate::wire::ids::MinionId;
 use halite_ipc::Framing;
-use std::path::{Path, PathBuf};
 
 /// Largest publication.
 const MAX_PUBLICATION: i64 = 256 << 20;
@@ -58,7 +56,8 @@ fn hand_over(dir: &std::path::Path, user: &str) -> std::io::Result<()> {
 
 /// The local event bus, in a thread of its own (reference `salt-local.md` 1.1, 2.5).
 pub(super) fn serve_bus(config: &MinionConfig, tap: Tap) -> Result<BusHandle, MinionError> {
-    let path = |kind: &str| bus_socket(&config.sock_dir, &config.id, &config.hash_type, kind);
+    let path =
+        |kind: &str| super::bus::socket(&config.sock_dir, &config.hash_type, &config.id, kind);
     let options = BusOptions {
         framing: if config.bus_prefixed() {
             Framing::Prefixed
@@ -85,13 +84,6 @@ pub(super) fn serve_bus(config: &MinionConfig, tap: Tap) -> Result<BusHandle, Mi
             }
         })?;
     Ok(handle)
-}
-
-/// Where the local event bus is: `kind` is `pub` or `pull`.
-pub(crate) fn bus_socket(sock_dir: &Path, id: &str, hash_type: &str, kind: &str) -> PathBuf {
-    let hash: HashType = hash_type.parse().unwrap_or_default();
-    let hash = hash.hex(id.as_bytes());
-    sock_dir.join(format!("minion_event_{hash:.10}_{kind}.ipc"))
 }
 
 /// Stack of our threads.
