@@ -82,12 +82,7 @@ fn text(call: &mut Call<'_>, fun: &str, argv: &[&str]) -> Result<String, Fault> 
     Ok(ret.as_str().unwrap_or_default().to_owned())
 }
 
-fn with(
-    call: &mut Call<'_>,
-    fun: &str,
-    argv: &[&str],
-    mut options: Map,
-) -> Result<Value, Fault> {
+fn with(call: &mut Call<'_>, fun: &str, argv: &[&str], mut options: Map) -> Result<Value, Fault> {
     let argv: Vec<Value> = argv.iter().map(|word| (*word).into()).collect();
     options.set("python_shell", false);
     // In stock every command sets the job's return code anew.
