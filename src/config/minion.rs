@@ -193,9 +193,8 @@ options! {
         file_client: String = "remote";
         /// Directories of files for `local`, per environment.
         file_roots: Roots = "{base: [/srv/salt, /srv/spm/salt]}";
-        /// Directory of the modules that `saltutil.sync_*` brings, below it `modules`, `grains` and so on. Empty:
-        /// `extmods` in `cachedir`.
-        extension_modules: PathBuf = "''";
+        /// Directory of the modules that `saltutil.sync_*` brings, below it `modules`, `grains` and so on.
+        extension_modules: PathBuf = "/var/cache/{product}/minion/extmods";
         /// Further directories of executables that are modules.
         module_dirs: Vec<String> = "[]";
         /// Further directories of executables that print grains.
@@ -296,6 +295,7 @@ impl MinionConfig {
         for path in [
             &mut self.pki_dir,
             &mut self.cachedir,
+            &mut self.extension_modules,
             &mut self.pidfile,
             &mut self.sock_dir,
         ] {
