@@ -21,6 +21,7 @@ mod program;
 mod publish;
 pub mod python;
 mod saltutil;
+mod schedule;
 mod status;
 mod sys;
 mod test;
@@ -48,6 +49,7 @@ const MODULES: &[Module] = &[
     pillar::MODULE,
     publish::MODULE,
     saltutil::MODULE,
+    schedule::MODULE,
     status::MODULE,
     sys::MODULE,
     test::MODULE,
