@@ -38,6 +38,7 @@ mod random;
 mod saltutil;
 mod shadow;
 mod shell;
+mod schedule;
 mod status;
 mod step;
 mod sys;
@@ -81,6 +82,7 @@ const MODULES: &[Module] = &[
     random::MODULE,
     saltutil::MODULE,
     shadow::MODULE,
+    schedule::MODULE,
     status::MODULE,
     sys::MODULE,
     temp::MODULE,
