@@ -1,7 +1,8 @@
 //! Options of the master.
 
 use super::kinds::{
-    BusFraming, ExtPillars, Items, JobCacheCompat, Reactions, Roots, SaltSeries, TokenOverride,
+    BusFraming, Decrypt, ExtPillars, Items, JobCacheCompat, Reactions, Roots, SaltSeries,
+    TokenOverride,
 };
 use super::paths;
 use super::table::options;
@@ -422,6 +423,22 @@ options! {
         pillar_cache_ttl: u64 = "3600";
         /// Where it is kept: `disk`, or `memory` of each worker.
         pillar_cache_backend: String = "disk";
+        /// What of the compiled pillar is decrypted last: a list of keys, or of maps of a key to its renderer.
+        decrypt_pillar: Decrypt = "[]";
+        /// What stands between the levels of these keys.
+        decrypt_pillar_delimiter: String = "':'";
+        /// Renderer of keys that name none.
+        decrypt_pillar_default: String = "gpg";
+        /// Renderers that may be named.
+        decrypt_pillar_renderers: Vec<String> = "[gpg]";
+        /// Directory of the keys of the renderer `gpg`. Empty: `gpgkeys` beside the configuration file.
+        gpg_keydir: String = "''";
+        /// Let a pillar file fail that has something `gpg` cannot decrypt, rather than leave it as it is. Empty: unless `salt_series` is 3006.
+        gpg_decrypt_must_succeed: Option<bool> = "null";
+        /// Hold what `gpg` decrypted in the memory of each worker.
+        gpg_cache: bool = "false";
+        /// Seconds that it is held.
+        gpg_cache_ttl: u64 = "86400";
         /// Branch of the external pillar `git` that is the environment `base`.
         git_pillar_base: String = "master";
         /// Branch of repositories that are named without one.

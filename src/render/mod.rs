@@ -4,6 +4,7 @@
 pub mod error;
 pub mod files;
 pub mod functions;
+pub mod gpg;
 pub mod jinja;
 pub mod merge;
 pub mod pillar;

@@ -7,6 +7,7 @@
 //! be trusted, else one more entry of `_errors`.
 
 mod cache;
+mod decrypt;
 mod ext;
 mod local;
 mod sls;
@@ -384,7 +385,9 @@ impl<'a> Compile<'a> {
             }
             pillar.set("_errors", errors);
         }
-        Ok(self.merger.merge(pillar, &self.request.pillar_override))
+        let mut pillar = self.merger.merge(pillar, &self.request.pillar_override);
+        self.decrypt(&mut pillar);
+        Ok(pillar)
     }
 
     /// The options of the master as `pillar_opts` shows them to minions.

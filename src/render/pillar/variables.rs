@@ -3,6 +3,7 @@
 use super::super::RenderError;
 use super::super::files::FileCache;
 use super::super::functions::{Salt, Scope};
+use super::super::gpg::Gpg;
 use super::super::jinja::Obj;
 use super::super::pipeline::{Pipeline, Source, Templates};
 use super::super::template::{Engine, sls_context};
@@ -21,6 +22,7 @@ pub(super) struct Shared {
     pub files: Rc<FileCache>,
     pub engine: Engine,
     pub parsed: Parsed,
+    pub gpg: Gpg,
 }
 
 impl Shared {
@@ -30,6 +32,7 @@ impl Shared {
             engine: Engine::new(config, files.clone()),
             files,
             parsed: Parsed::default(),
+            gpg: Gpg::new(config),
             opts: Rc::new(config.as_map()),
             config: Rc::new(config.clone()),
         }
@@ -46,6 +49,7 @@ pub(super) struct Variables {
     grains: Obj,
     pillar: Obj,
     opts: Obj,
+    deadline: Instant,
 }
 
 impl Variables {
@@ -90,6 +94,7 @@ impl Variables {
                 pillar: Obj::from(&*pillar),
                 grains,
                 opts,
+                deadline,
             }
         })
     }
@@ -152,6 +157,13 @@ impl Templates for Variables {
 
     fn yaml(&self, source: &Source, text: &str) -> Result<Value, RenderError> {
         self.shared.parsed.yaml(source.path, text)
+    }
+
+    fn gpg(&self, source: &Source, data: &mut Value) -> Result<(), RenderError> {
+        let newlines = source.defaults.get("translate_newlines");
+        let newlines = newlines.is_some_and(Value::truthy);
+        let done = self.shared.gpg.decrypt(data, newlines, self.deadline);
+        done.map_err(RenderError::new)
     }
 }
 
