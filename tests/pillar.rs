@@ -16,6 +16,8 @@ mod stock {
     const CASES: &str = include_str!("pillar/cases.yaml");
     const SECRETS: &str = include_str!("pillar/secrets.txt");
     const SECRET_CASES: &str = include_str!("pillar/secrets.yaml");
+    const FLEET: &str = include_str!("pillar/fleet.txt");
+    const FLEET_CASES: &str = include_str!("pillar/fleet.yaml");
     const SCRIPT: &str = include_str!("pillar/stock.py");
 
     fn ask(stock: &Stock, cases: &[Case]) -> Vec<Vec<String>> {
@@ -66,6 +68,18 @@ mod stock {
         same(&stock, series, &cases);
     }
 
+    /// With minions whose mines and grains the master remembers.
+    fn compare_fleet(series: &str) {
+        let Some(stock) = Stock::find(series) else {
+            return;
+        };
+        let dir = tempfile::tempdir().unwrap();
+        write_tree(dir.path(), FLEET);
+        let cases = read_cases(FLEET_CASES, dir.path(), series);
+        cases.iter().for_each(Case::fill_stores);
+        same(&stock, series, &cases);
+    }
+
     fn same(stock: &Stock, series: &str, cases: &[Case]) {
         let expected = ask(stock, cases);
         let mut wrong = Vec::new();
@@ -112,5 +126,15 @@ mod stock {
     #[test]
     fn same_secrets_as_3008() {
         compare_secrets("3008");
+    }
+
+    #[test]
+    fn same_of_the_fleet_as_3006() {
+        compare_fleet("3006");
+    }
+
+    #[test]
+    fn same_of_the_fleet_as_3008() {
+        compare_fleet("3008");
     }
 }

@@ -8,5 +8,6 @@ pub mod mine;
 pub mod minions;
 pub mod open;
 pub mod presence;
+pub mod remembered;
 pub mod sessions;
 pub mod tokens;

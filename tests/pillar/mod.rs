@@ -1,7 +1,9 @@
 //! Cases in files: a tree of pillar files, options of the master, requests of minions.
 
 use halite::config::{Flavour, MasterConfig};
+use halite::map;
 use halite::render::pillar::{PillarMaster, PillarRequest};
+use halite::store::open;
 use halite::wire::{Map, Value, yaml};
 use std::fs;
 use std::io::Write;
@@ -67,6 +69,33 @@ fn read_case(case: &Map, series: &str) -> Case {
 impl Case {
     pub fn dir(&self) -> std::path::PathBuf {
         self.conf.path().join("salt")
+    }
+
+    /// Puts what minions left behind into the stores, as files that stock reads as well.
+    pub fn fill_stores(&self) {
+        let config = MasterConfig::load(&self.dir(), Flavour::Salt).unwrap();
+        let (minions, mines) = (open::minion_cache(&config), open::mine_store(&config));
+        let keys = config.pki_dir.join("minions");
+        fs::create_dir_all(&keys).unwrap();
+        fs::create_dir_all(config.cachedir.join("proc")).unwrap();
+        let for_web =
+            map! {"__data__" => "web only", "__saltmine_acl__" => 1, "allow_tgt" => "web*"};
+        for (id, os, address) in [
+            ("web1", "Debian", "10.0.0.1"),
+            ("web2", "RedHat", "10.0.0.2"),
+            ("db1", "Debian", "10.0.0.3"),
+        ] {
+            fs::write(keys.join(id), "-----BEGIN PUBLIC KEY-----\n").unwrap();
+            let grains = map! {"id" => id, "os" => os};
+            let id = id.parse().unwrap();
+            minions.store(&id, &grains, &map! {"given" => 1}).unwrap();
+            let mine = map! {
+                "network.ip_addrs" => vec![address.to_owned()],
+                "test.id" => id.as_str(),
+                "for_web" => for_web.clone(),
+            };
+            mines.put(&id, mine, true).unwrap();
+        }
     }
 
     /// The pillars that halite compiles, as JSON.

@@ -10,10 +10,13 @@ mod grains;
 mod hashing;
 mod matching;
 mod random;
+mod runner;
 mod slsutil;
 
 use super::jinja::{Args, Cx, Error, ErrorKind, Obj, Object};
 use crate::config::MasterConfig;
+use crate::store::keys::KeyStore;
+use crate::store::minions::MinionCache;
 use crate::wire::ids::MinionId;
 use crate::wire::{Map, Value};
 use std::rc::Rc;
@@ -31,6 +34,10 @@ pub struct Scope {
     pub opts: Rc<Map>,
     /// The configuration.
     pub config: Rc<MasterConfig>,
+    /// Keys of the minions.
+    pub keys: Rc<KeyStore>,
+    /// Grains and pillar of the minions.
+    pub minions: Rc<MinionCache>,
     /// When whatever is started must be done.
     pub deadline: Instant,
     /// Renders a text with a pipeline, for `slsutil.renderer`.
@@ -133,6 +140,7 @@ const TABLES: &[&[Function]] = &[
     hashing::FUNCTIONS,
     matching::FUNCTIONS,
     random::FUNCTIONS,
+    runner::FUNCTIONS,
     slsutil::FUNCTIONS,
 ];
 
@@ -143,10 +151,8 @@ const REFUSED: &[&str] = &[
     "event.send",
     "gpg.decrypt",
     "http.query",
-    "mine.get",
     "publish.publish",
     "publish.runner",
-    "saltutil.runner",
     "saltutil.wheel",
     "sdb.get",
     "sdb.get_or_set_hash",

@@ -21,9 +21,6 @@ use super::RenderError;
 use super::merge::{Merger, Strategy};
 use super::pipeline::{Pipeline, Source, render_yaml};
 use crate::config::{MasterConfig, SaltSeries};
-use crate::store::keys::KeyStore;
-use crate::store::minions::MinionCache;
-use crate::store::open;
 use crate::wire::ids::MinionId;
 use crate::wire::{Map, Value};
 use std::cell::{Cell, RefCell};
@@ -114,8 +111,6 @@ impl Parsed {
 pub struct PillarMaster {
     config: Rc<MasterConfig>,
     shared: Rc<Shared>,
-    keys: KeyStore,
-    minions: MinionCache,
     cache: cache::Cache,
 }
 
@@ -126,8 +121,6 @@ impl PillarMaster {
         PillarMaster {
             config: shared.config.clone(),
             shared,
-            keys: open::key_store(config),
-            minions: open::minion_cache(config),
             cache: cache::Cache::new(config),
         }
     }

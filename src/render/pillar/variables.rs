@@ -9,6 +9,9 @@ use super::super::pipeline::{Pipeline, Source, Templates};
 use super::super::template::{Engine, sls_context};
 use super::{Parsed, PillarRequest, Settings};
 use crate::config::MasterConfig;
+use crate::store::keys::KeyStore;
+use crate::store::minions::MinionCache;
+use crate::store::open;
 use crate::wire::{Map, Value};
 use std::cell::RefCell;
 use std::rc::{Rc, Weak};
@@ -23,6 +26,8 @@ pub(super) struct Shared {
     pub engine: Engine,
     pub parsed: Parsed,
     pub gpg: Gpg,
+    pub keys: Rc<KeyStore>,
+    pub minions: Rc<MinionCache>,
 }
 
 impl Shared {
@@ -33,6 +38,8 @@ impl Shared {
             files,
             parsed: Parsed::default(),
             gpg: Gpg::new(config),
+            keys: Rc::new(open::key_store(config)),
+            minions: Rc::new(open::minion_cache(config)),
             opts: Rc::new(config.as_map()),
             config: Rc::new(config.clone()),
         }
@@ -75,6 +82,8 @@ impl Variables {
                 pillar: pillar.clone(),
                 opts: function_opts,
                 config: shared.config.clone(),
+                keys: shared.keys.clone(),
+                minions: shared.minions.clone(),
                 deadline,
                 render: Rc::new(move |text, path, pipe, more| {
                     let own = render.upgrade().ok_or("the pillar is compiled already")?;
