@@ -7,7 +7,7 @@ mod common;
 
 /// Against stock Salt's own code, which needs no daemon for this.
 mod stock {
-    use super::cases::{Case, KeyRing, read_cases, write_tree};
+    use super::cases::{Case, KeyRing, make_repositories, read_cases, write_tree};
     use super::common::Stock;
     use std::io::Write;
     use std::process::{Command, Stdio};
@@ -18,6 +18,8 @@ mod stock {
     const SECRET_CASES: &str = include_str!("pillar/secrets.yaml");
     const FLEET: &str = include_str!("pillar/fleet.txt");
     const FLEET_CASES: &str = include_str!("pillar/fleet.yaml");
+    const REPOSITORIES: &str = include_str!("pillar/repositories.txt");
+    const REPOSITORY_CASES: &str = include_str!("pillar/repositories.yaml");
     const SCRIPT: &str = include_str!("pillar/stock.py");
 
     fn ask(stock: &Stock, cases: &[Case]) -> Vec<Vec<String>> {
@@ -80,6 +82,18 @@ mod stock {
         same(&stock, series, &cases);
     }
 
+    /// With repositories, which stock reads by GitPython.
+    fn compare_repositories(series: &str) {
+        let Some(stock) = Stock::find(series) else {
+            return;
+        };
+        let dir = tempfile::tempdir().unwrap();
+        write_tree(dir.path(), REPOSITORIES);
+        make_repositories(dir.path());
+        let cases = read_cases(REPOSITORY_CASES, dir.path(), series);
+        same(&stock, series, &cases);
+    }
+
     fn same(stock: &Stock, series: &str, cases: &[Case]) {
         let expected = ask(stock, cases);
         let mut wrong = Vec::new();
@@ -136,5 +150,15 @@ mod stock {
     #[test]
     fn same_of_the_fleet_as_3008() {
         compare_fleet("3008");
+    }
+
+    #[test]
+    fn same_of_repositories_as_3006() {
+        compare_repositories("3006");
+    }
+
+    #[test]
+    fn same_of_repositories_as_3008() {
+        compare_repositories("3008");
     }
 }

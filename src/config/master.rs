@@ -447,6 +447,18 @@ options! {
         git_pillar_env: String = "''";
         /// Directory of the repository that is the root of the pillar.
         git_pillar_root: String = "''";
+        /// Branch or tag for those that a repository does not have. Empty: none.
+        git_pillar_fallback: String = "''";
+        /// What is fetched of repositories.
+        git_pillar_refspecs: Vec<String> = "['+refs/heads/*:refs/remotes/origin/*', '+refs/tags/*:refs/tags/*']";
+        /// Account at servers that are reached by HTTP.
+        git_pillar_user: String = "''";
+        /// Its password.
+        git_pillar_password: String = "''";
+        /// File with the private key for servers that are reached by SSH.
+        git_pillar_privkey: String = "''";
+        /// Proxy for HTTP.
+        git_pillar_proxy: String = "''";
         /// Let pillar files include those of other repositories of the same environment.
         git_pillar_includes: bool = "true";
         /// Seconds between fetches of one repository.

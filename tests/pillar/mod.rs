@@ -133,6 +133,33 @@ pub fn read_request(given: &Map) -> PillarRequest {
     }
 }
 
+/// Makes `repo` with the branches main and dev and the tag v1, of the directories of these
+/// names, and `repo2` a repository with a branch main.
+pub fn make_repositories(root: &Path) {
+    let git = |dir: &Path, args: &[&str]| {
+        let mut command = Command::new("git");
+        command
+            .current_dir(dir)
+            .env("GIT_CONFIG_GLOBAL", "/dev/null");
+        command.args(["-c", "user.name=t", "-c", "user.email=t@t"]);
+        let output = command.args(args).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "git {args:?}: {said}");
+    };
+    let repo = root.join("repo");
+    fs::rename(root.join("main"), &repo).unwrap();
+    for dir in [&repo, &root.join("repo2")] {
+        git(dir, &["init", "-q", "-b", "main"]);
+        git(dir, &["add", "."]);
+        git(dir, &["commit", "-q", "-m", "one"]);
+    }
+    git(&repo, &["tag", "v1"]);
+    git(&repo, &["checkout", "-q", "-b", "dev"]);
+    git(&repo, &["rm", "-q", "-r", "."]);
+    git(&repo, &["--work-tree", "../dev", "add", "-A"]);
+    git(&repo, &["commit", "-q", "-m", "two"]);
+}
+
 /// A directory of `gpg` with a key of its own; its agent goes with it.
 pub struct KeyRing(pub PathBuf);
 
