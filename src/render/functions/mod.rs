@@ -19,6 +19,7 @@ use crate::store::keys::KeyStore;
 use crate::store::minions::MinionCache;
 use crate::wire::ids::MinionId;
 use crate::wire::{Map, Value};
+use std::cell::LazyCell;
 use std::rc::Rc;
 use std::time::Instant;
 
@@ -31,7 +32,7 @@ pub struct Scope {
     /// The pillar as far as templates may see it.
     pub pillar: Rc<Map>,
     /// The options of the master as the functions see them.
-    pub opts: Rc<Map>,
+    pub opts: Rc<Late>,
     /// The configuration.
     pub config: Rc<MasterConfig>,
     /// Keys of the minions.
@@ -45,6 +46,9 @@ pub struct Scope {
     /// Finds a file of the pillar roots of the running environment.
     pub find: Rc<Finder>,
 }
+
+/// Data that are put together when they are first looked at.
+pub type Late = LazyCell<Map, Box<dyn FnOnce() -> Map>>;
 
 /// A name below the roots in, its file out.
 pub type Finder = dyn Fn(&str) -> Option<super::files::SourceFile>;

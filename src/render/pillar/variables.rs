@@ -2,7 +2,7 @@
 
 use super::super::RenderError;
 use super::super::files::FileCache;
-use super::super::functions::{Salt, Scope};
+use super::super::functions::{Late, Salt, Scope};
 use super::super::gpg::Gpg;
 use super::super::jinja::Obj;
 use super::super::pipeline::{Pipeline, Source, Templates};
@@ -13,7 +13,7 @@ use crate::store::keys::KeyStore;
 use crate::store::minions::MinionCache;
 use crate::store::open;
 use crate::wire::{Map, Value};
-use std::cell::RefCell;
+use std::cell::{LazyCell, OnceCell, RefCell};
 use std::rc::{Rc, Weak};
 use std::time::Instant;
 
@@ -53,9 +53,11 @@ pub(super) struct Variables {
     /// The environment of the template that runs.
     running: RefCell<String>,
     salt: Obj,
-    grains: Obj,
+    grains: OnceCell<Obj>,
+    given_grains: Rc<Map>,
     pillar: Obj,
-    opts: Obj,
+    opts: OnceCell<Obj>,
+    given_opts: Rc<Late>,
     deadline: Instant,
 }
 
@@ -67,20 +69,18 @@ impl Variables {
         pillar: Rc<Map>,
         deadline: Instant,
     ) -> Rc<Variables> {
-        let grains = Obj::from(&*request.grains);
-        let opts = options(&shared.opts, request, settings);
-        let function_opts = Rc::new(opts.clone());
-        let opts = Obj::from(opts);
-        if let Obj::Dict(dict) = &opts {
-            dict.borrow_mut().set_str("grains", grains.clone());
-        }
+        let opts: Rc<Late> = Rc::new({
+            let (opts, request, settings) =
+                (shared.opts.clone(), request.clone(), settings.clone());
+            LazyCell::new(Box::new(move || options(&opts, &request, &settings)))
+        });
         Rc::new_cyclic(|own: &Weak<Variables>| {
             let (render, find) = (own.clone(), own.clone());
             let scope = Scope {
                 id: request.id.clone(),
                 grains: request.grains.clone(),
                 pillar: pillar.clone(),
-                opts: function_opts,
+                opts: opts.clone(),
                 config: shared.config.clone(),
                 keys: shared.keys.clone(),
                 minions: shared.minions.clone(),
@@ -101,11 +101,30 @@ impl Variables {
                 running: RefCell::default(),
                 salt: Obj::native(Salt(Rc::new(scope))),
                 pillar: Obj::from(&*pillar),
-                grains,
-                opts,
+                grains: OnceCell::new(),
+                given_grains: request.grains.clone(),
+                opts: OnceCell::new(),
+                given_opts: opts,
                 deadline,
             }
         })
+    }
+
+    fn grains(&self) -> Obj {
+        let make = || Obj::from(&*self.given_grains);
+        self.grains.get_or_init(make).clone()
+    }
+
+    fn opts(&self) -> Obj {
+        let make = || {
+            let opts: &Map = &self.given_opts;
+            let opts = Obj::from(opts);
+            if let Obj::Dict(dict) = &opts {
+                dict.borrow_mut().set_str("grains", self.grains());
+            }
+            opts
+        };
+        self.opts.get_or_init(make).clone()
     }
 
     fn roots_of(&self, env: &str) -> &[String] {
@@ -139,14 +158,19 @@ impl Templates for Variables {
         }
         let mut context = vec![
             ("salt".to_owned(), self.salt.clone()),
-            ("grains".to_owned(), self.grains.clone()),
-            ("opts".to_owned(), self.opts.clone()),
             ("pillar".to_owned(), self.pillar.clone()),
             ("saltenv".to_owned(), Obj::str_from(source.saltenv)),
             ("sls".to_owned(), Obj::str_from(source.sls)),
             ("proxy".to_owned(), Obj::from(Map::new())),
             ("_pillar_rend".to_owned(), Obj::Bool(true)),
         ];
+        // These two are large, and most templates name at most one of them.
+        if may_name(text, "grains") {
+            context.push(("grains".to_owned(), self.grains()));
+        }
+        if may_name(text, "opts") {
+            context.push(("opts".to_owned(), self.opts()));
+        }
         for (name, value) in source.defaults.iter() {
             let Some(name) = name.as_str() else { continue };
             context.retain(|(known, _)| known != name);
@@ -174,6 +198,13 @@ impl Templates for Variables {
         let done = self.shared.gpg.decrypt(data, newlines, self.deadline);
         done.map_err(RenderError::new)
     }
+}
+
+/// Whether a template can see a variable: it names it, another one that it loads may, or it shows
+/// all that there are.
+fn may_name(text: &str, variable: &str) -> bool {
+    const OTHERS: [&str; 4] = ["import", "include", "extends", "context"];
+    text.contains(variable) || OTHERS.iter().any(|word| text.contains(word))
 }
 
 /// The options as `Pillar.__gen_opts` changes them; the grains follow.
