@@ -87,6 +87,11 @@ mod stock {
         let Some(stock) = Stock::find(series) else {
             return;
         };
+        let mut python = Command::new(stock.program("python"));
+        if !python.args(["-c", "import git"]).status().unwrap().success() {
+            eprintln!("skipped: this Salt has no GitPython");
+            return;
+        }
         let dir = tempfile::tempdir().unwrap();
         write_tree(dir.path(), REPOSITORIES);
         make_repositories(dir.path());

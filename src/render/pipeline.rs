@@ -59,12 +59,11 @@ pub trait Templates {
     /// The template is wrong, or something in it failed.
     fn jinja(&self, source: &Source, text: &str) -> Result<String, RenderError>;
 
-    /// Reads YAML that `source` gave; whoever renders often may remember the data of a text.
+    /// Reads YAML; whoever renders often may remember the data of a text.
     ///
     /// # Errors
     /// The text is no YAML.
-    fn yaml(&self, source: &Source, text: &str) -> Result<Value, RenderError> {
-        let _ = source;
+    fn yaml(&self, text: &str) -> Result<Value, RenderError> {
         render_yaml(text)
     }
 
@@ -200,7 +199,7 @@ impl Renderer {
             }
             Renderer::Jinja => templates.jinja(source, text).map(Stage::Text),
             Renderer::Text => Ok(Stage::Text(text.to_owned())),
-            Renderer::Yaml => templates.yaml(source, text).map(Stage::Data),
+            Renderer::Yaml => templates.yaml(text).map(Stage::Data),
             Renderer::Json => render_json(text).map(Stage::Data),
             Renderer::Gpg => decrypted(source, input, templates),
         }

@@ -34,8 +34,9 @@ use top::Matches;
 pub use top::Top;
 use variables::{Shared, Variables};
 
-/// Rendered texts whose data are held; beyond this all are forgotten.
-const PARSED_HELD: usize = 10_000;
+/// Octets of rendered texts whose data are held; beyond this all are forgotten. Data take some
+/// ten times as much.
+const PARSED_HELD: usize = 4 << 20;
 
 /// Why there is no pillar at all.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -86,23 +87,32 @@ impl PillarRequest {
     }
 }
 
-/// Data parsed from the text that a file last rendered to.
+/// Data parsed from texts before. A minion mostly gets the pillar that it got the last time,
+/// and to read its YAML is most of the work.
 #[derive(Default)]
-struct Parsed(RefCell<HashMap<String, (String, Value)>>);
+struct Parsed(RefCell<Texts>);
+
+#[derive(Default)]
+struct Texts {
+    data: HashMap<Box<str>, Value>,
+    octets: usize,
+}
 
 impl Parsed {
-    fn yaml(&self, path: &str, text: &str) -> Result<Value, RenderError> {
-        if let Some((seen, data)) = self.0.borrow().get(path)
-            && seen == text
-        {
+    fn yaml(&self, text: &str) -> Result<Value, RenderError> {
+        if let Some(data) = self.0.borrow().data.get(text) {
             return Ok(data.clone());
         }
         let data = render_yaml(text)?;
         let mut held = self.0.borrow_mut();
-        if held.len() >= PARSED_HELD {
-            held.clear();
+        held.octets += text.len();
+        if held.octets > PARSED_HELD {
+            *held = Texts {
+                octets: text.len(),
+                ..Texts::default()
+            };
         }
-        held.insert(path.to_owned(), (text.to_owned(), data.clone()));
+        held.data.insert(text.into(), data.clone());
         Ok(data)
     }
 }

@@ -188,8 +188,8 @@ impl Templates for Variables {
         result
     }
 
-    fn yaml(&self, source: &Source, text: &str) -> Result<Value, RenderError> {
-        self.shared.parsed.yaml(source.path, text)
+    fn yaml(&self, text: &str) -> Result<Value, RenderError> {
+        self.shared.parsed.yaml(text)
     }
 
     fn gpg(&self, source: &Source, data: &mut Value) -> Result<(), RenderError> {
