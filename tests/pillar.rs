@@ -88,7 +88,12 @@ mod stock {
             return;
         };
         let mut python = Command::new(stock.program("python"));
-        if !python.args(["-c", "import git"]).status().unwrap().success() {
+        if !python
+            .args(["-c", "import git"])
+            .status()
+            .unwrap()
+            .success()
+        {
             eprintln!("skipped: this Salt has no GitPython");
             return;
         }
