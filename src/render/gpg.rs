@@ -5,7 +5,7 @@
 
 use super::functions::text_of;
 use super::jinja::Obj;
-use crate::config::{MasterConfig, SaltSeries};
+use crate::config::MasterConfig;
 use crate::crypto::HashType;
 use crate::sys::command::{Helper, HelperError, Output};
 use crate::wire::Value;
@@ -46,9 +46,7 @@ impl Gpg {
         let given = Some(&config.gpg_keydir).filter(|dir| !dir.is_empty());
         Gpg {
             homedir: given.map_or_else(beside, PathBuf::from),
-            must_succeed: config
-                .gpg_decrypt_must_succeed
-                .unwrap_or(config.salt_series != SaltSeries::S3006),
+            must_succeed: config.secrets_must_open(),
             ttl: config
                 .gpg_cache
                 .then(|| Duration::from_secs(config.gpg_cache_ttl)),
