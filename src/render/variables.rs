@@ -1,28 +1,62 @@
-//! What templates of a pillar see: the variables of stock Salt and `salt[...]`.
+//! What templates see: the variables of stock Salt and `salt[...]`.
 
-use super::super::RenderError;
-use super::super::files::FileCache;
-use super::super::functions::{Late, Salt, Scope};
-use super::super::gpg::Gpg;
-use super::super::jinja::Obj;
-use super::super::pipeline::{Pipeline, Source, Templates};
-use super::super::template::{Engine, sls_context};
-use super::{Parsed, PillarRequest, Settings};
+use super::RenderError;
+use super::files::Tree;
+use super::functions::{Late, Salt, Scope};
+use super::gpg::Gpg;
+use super::jinja::Obj;
+use super::pipeline::{Pipeline, Source, Templates, render_yaml};
+use super::template::{Engine, sls_context};
 use crate::config::MasterConfig;
 use crate::store::keys::KeyStore;
 use crate::store::minions::MinionCache;
 use crate::store::open;
+use crate::wire::ids::MinionId;
 use crate::wire::{Map, Value};
-use std::cell::{LazyCell, OnceCell, RefCell};
+use std::cell::{OnceCell, RefCell};
+use std::collections::HashMap;
 use std::rc::{Rc, Weak};
 use std::time::Instant;
+
+/// Octets of rendered texts whose data are held; beyond this all are forgotten. Data take some
+/// ten times as much.
+const PARSED_HELD: usize = 4 << 20;
+
+/// Data parsed from texts before. A minion mostly gets the pillar that it got the last time,
+/// and to read its YAML is most of the work.
+#[derive(Default)]
+pub(super) struct Parsed(RefCell<Texts>);
+
+#[derive(Default)]
+struct Texts {
+    data: HashMap<Box<str>, Value>,
+    octets: usize,
+}
+
+impl Parsed {
+    fn yaml(&self, text: &str) -> Result<Value, RenderError> {
+        if let Some(data) = self.0.borrow().data.get(text) {
+            return Ok(data.clone());
+        }
+        let data = render_yaml(text)?;
+        let mut held = self.0.borrow_mut();
+        held.octets += text.len();
+        if held.octets > PARSED_HELD {
+            *held = Texts {
+                octets: text.len(),
+                ..Texts::default()
+            };
+        }
+        held.data.insert(text.into(), data.clone());
+        Ok(data)
+    }
+}
 
 /// What a worker keeps between requests, as far as templates need it.
 pub(super) struct Shared {
     pub config: Rc<MasterConfig>,
     /// The options of the master.
     pub opts: Rc<Map>,
-    pub files: Rc<FileCache>,
     pub engine: Engine,
     pub parsed: Parsed,
     pub gpg: Gpg,
@@ -32,10 +66,8 @@ pub(super) struct Shared {
 
 impl Shared {
     pub fn new(config: &MasterConfig) -> Shared {
-        let files = Rc::new(FileCache::default());
         Shared {
-            engine: Engine::new(config, files.clone()),
-            files,
+            engine: Engine::new(config),
             parsed: Parsed::default(),
             gpg: Gpg::new(config),
             keys: Rc::new(open::key_store(config)),
@@ -46,10 +78,32 @@ impl Shared {
     }
 }
 
+/// The files of an environment.
+pub(super) type Trees = dyn Fn(&str) -> Rc<dyn Tree>;
+
+/// For whom and with what a source is rendered.
+pub(super) struct Given {
+    /// The minion.
+    pub id: MinionId,
+    /// Its grains.
+    pub grains: Rc<Map>,
+    /// The pillar as far as templates may see it.
+    pub pillar: Rc<Map>,
+    /// The options as templates see them, with the grains.
+    pub opts: Rc<Late>,
+    /// Where templates find others.
+    pub trees: Rc<Trees>,
+    /// Whether the sources are those of a pillar.
+    pub pillar_rend: bool,
+    /// When whatever is started must be done.
+    pub deadline: Instant,
+}
+
 /// The variables of one compilation.
 pub(super) struct Variables {
     shared: Rc<Shared>,
-    roots: Vec<(String, Vec<String>)>,
+    trees: Rc<Trees>,
+    pillar_rend: bool,
     /// The environment of the template that runs.
     running: RefCell<String>,
     salt: Obj,
@@ -62,50 +116,42 @@ pub(super) struct Variables {
 }
 
 impl Variables {
-    pub fn new(
-        shared: &Rc<Shared>,
-        request: &PillarRequest,
-        settings: &Settings,
-        pillar: Rc<Map>,
-        deadline: Instant,
-    ) -> Rc<Variables> {
-        let opts: Rc<Late> = Rc::new({
-            let (opts, request, settings) =
-                (shared.opts.clone(), request.clone(), settings.clone());
-            LazyCell::new(Box::new(move || options(&opts, &request, &settings)))
-        });
+    pub fn new(shared: &Rc<Shared>, given: Given) -> Rc<Variables> {
+        let pillar = Obj::from(&*given.pillar);
+        let (grains, opts) = (given.grains.clone(), given.opts.clone());
         Rc::new_cyclic(|own: &Weak<Variables>| {
             let (render, find) = (own.clone(), own.clone());
             let scope = Scope {
-                id: request.id.clone(),
-                grains: request.grains.clone(),
-                pillar: pillar.clone(),
-                opts: opts.clone(),
+                id: given.id,
+                grains: given.grains,
+                pillar: given.pillar,
+                opts: given.opts,
                 config: shared.config.clone(),
                 keys: shared.keys.clone(),
                 minions: shared.minions.clone(),
-                deadline,
+                deadline: given.deadline,
                 render: Rc::new(move |text, path, pipe, more| {
-                    let own = render.upgrade().ok_or("the pillar is compiled already")?;
+                    let own = render.upgrade().ok_or("the compilation is over already")?;
                     own.pipe(text, path, pipe, more).map_err(|e| e.to_string())
                 }),
                 find: Rc::new(move |name| {
                     let own = find.upgrade()?;
                     let env = own.running.borrow().clone();
-                    own.shared.files.find(own.roots_of(&env), name)
+                    (own.trees)(&env).find(name)
                 }),
             };
             Variables {
                 shared: shared.clone(),
-                roots: settings.roots.clone(),
+                trees: given.trees,
+                pillar_rend: given.pillar_rend,
                 running: RefCell::default(),
                 salt: Obj::native(Salt(Rc::new(scope))),
-                pillar: Obj::from(&*pillar),
+                pillar,
                 grains: OnceCell::new(),
-                given_grains: request.grains.clone(),
+                given_grains: grains,
                 opts: OnceCell::new(),
                 given_opts: opts,
-                deadline,
+                deadline: given.deadline,
             }
         })
     }
@@ -125,11 +171,6 @@ impl Variables {
             opts
         };
         self.opts.get_or_init(make).clone()
-    }
-
-    fn roots_of(&self, env: &str) -> &[String] {
-        let found = self.roots.iter().find(|(name, _)| name == env);
-        found.map(|(_, dirs)| dirs.as_slice()).unwrap_or_default()
     }
 
     fn pipe(&self, text: &str, path: &str, pipe: &str, more: &Map) -> Result<Value, RenderError> {
@@ -162,8 +203,10 @@ impl Templates for Variables {
             ("saltenv".to_owned(), Obj::str_from(source.saltenv)),
             ("sls".to_owned(), Obj::str_from(source.sls)),
             ("proxy".to_owned(), Obj::from(Map::new())),
-            ("_pillar_rend".to_owned(), Obj::Bool(true)),
         ];
+        if self.pillar_rend {
+            context.push(("_pillar_rend".to_owned(), Obj::Bool(true)));
+        }
         // These two are large, and most templates name at most one of them.
         if may_name(text, "grains") {
             context.push(("grains".to_owned(), self.grains()));
@@ -182,8 +225,8 @@ impl Templates for Variables {
             }
         }
         let before = self.running.replace(source.saltenv.to_owned());
-        let roots = self.roots_of(source.saltenv);
-        let result = self.shared.engine.render(text, source.sls, roots, context);
+        let files = (self.trees)(source.saltenv);
+        let result = self.shared.engine.render(text, source.sls, files, context);
         self.running.replace(before);
         result
     }
@@ -205,22 +248,4 @@ impl Templates for Variables {
 fn may_name(text: &str, variable: &str) -> bool {
     const OTHERS: [&str; 4] = ["import", "include", "extends", "context"];
     text.contains(variable) || OTHERS.iter().any(|word| text.contains(word))
-}
-
-/// The options as `Pillar.__gen_opts` changes them; the grains follow.
-fn options(opts: &Map, request: &PillarRequest, settings: &Settings) -> Map {
-    let mut opts = opts.clone();
-    let roots: Map = settings
-        .roots
-        .iter()
-        .map(|(env, dirs)| (env.as_str(), dirs.clone()))
-        .collect();
-    opts.set("pillar_roots", roots);
-    opts.set("file_client", "local");
-    opts.set("grains", (*request.grains).clone());
-    opts.set("saltenv", settings.saltenv.clone());
-    opts.set("pillarenv", settings.pillarenv.clone());
-    opts.set("id", request.id.as_str());
-    opts.set("minion_id", request.id.as_str());
-    opts
 }
