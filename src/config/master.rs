@@ -27,8 +27,7 @@ options! {
         ipv6: Option<bool> = "null";
         /// Number of worker processes that answer requests, unless `worker_pools` says otherwise.
         worker_threads: u32 = "5";
-        /// Named pools of workers, each with `worker_count` and the list of `commands` it answers; exactly
-        /// one pool takes `'*'`.
+        /// Named pools of workers, each with `worker_count` and the list of `commands` it answers; exactly one pool takes `'*'`.
         worker_pools: Map = "{}";
         /// Use `worker_pools`. When false, one pool of `worker_threads` workers answers everything.
         worker_pools_enabled: bool = "true";
@@ -84,8 +83,7 @@ options! {
         ipc_write_buffer: u64 = "0";
         /// Bytes of the largest event.
         max_event_size: u64 = "1048576";
-        /// Address and port that tell Prometheus what this master does, at `/metrics` and `/healthz`; whoever can
-        /// connect can read. Empty: none.
+        /// Address and port that tell Prometheus what this master does, at `/metrics` and `/healthz`; whoever can connect can read. Empty: none.
         metrics_address: String = "127.0.0.1:4507";
         /// Masters that the syndic on this host serves, the first that answers. Without one it does not start.
         syndic_master: Vec<String> = "[]";
@@ -156,8 +154,7 @@ options! {
         drop_messages_signature_fail: bool = "false";
         /// Let minions ask for the removal of their own key.
         allow_minion_key_revoke: bool = "true";
-        /// Functions that minions may have run on other minions: patterns of ids, each with a list of patterns
-        /// of functions, or of maps from a target to such a list.
+        /// Functions that minions may have run on other minions: patterns of ids, each with a list of patterns of functions, or of maps from a target to such a list.
         peer: Map = "{}";
         /// Runner functions that minions may call: patterns of ids, each with a list of patterns of functions.
         peer_run: Map = "{}";
