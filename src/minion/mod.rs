@@ -20,6 +20,7 @@ pub mod mining;
 pub mod modules;
 mod net;
 pub mod publication;
+pub mod render;
 pub mod request;
 pub mod session;
 pub(crate) mod setup;

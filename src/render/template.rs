@@ -7,6 +7,7 @@ use super::jinja::{Environment, ErrorKind, Loaded, Loader, Obj, Options};
 use crate::config::MasterConfig;
 use crate::wire::{Map, Value};
 use std::cell::RefCell;
+use std::path::PathBuf;
 use std::rc::Rc;
 
 /// Where templates of the running render come from.
@@ -15,6 +16,29 @@ struct Place {
     roots: Vec<String>,
     /// Directory that relative names start from; each loaded template moves it.
     tpldir: String,
+}
+
+/// A template that another one names.
+pub struct TemplateFile {
+    /// Where it lies.
+    pub path: PathBuf,
+    /// Its text.
+    pub text: Rc<str>,
+}
+
+/// Where templates find others.
+pub trait TemplateFiles {
+    /// Finds `name` in the first of `roots` that has it.
+    fn find(&self, roots: &[String], name: &str) -> Option<TemplateFile>;
+}
+
+impl TemplateFiles for FileCache {
+    fn find(&self, roots: &[String], name: &str) -> Option<TemplateFile> {
+        FileCache::find(self, roots, name).map(|file| TemplateFile {
+            path: file.path,
+            text: file.text,
+        })
+    }
 }
 
 /// Environments for SLS files and for all else, with the templates that they have parsed.
@@ -28,7 +52,7 @@ pub struct Engine {
 
 impl Engine {
     /// Environments with the options of `config`, loading through `files`.
-    pub fn new(config: &MasterConfig, files: Rc<FileCache>) -> Engine {
+    pub fn new(config: &MasterConfig, files: Rc<dyn TemplateFiles>) -> Engine {
         let place = Rc::new(RefCell::new(Place::default()));
         let environment = |settings: &Map| {
             let loader = SaltLoader {
@@ -194,7 +218,7 @@ pub fn sls_context(path: &str, sls: &str) -> Vec<(String, Obj)> {
 /// Finds templates below the roots; a name that starts with `./` or `../` is relative to the
 /// template that was loaded last, and stays below the roots.
 struct SaltLoader {
-    files: Rc<FileCache>,
+    files: Rc<dyn TemplateFiles>,
     place: Rc<RefCell<Place>>,
 }
 

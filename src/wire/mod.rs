@@ -1,8 +1,10 @@
 //! Messages and codecs: bytes in, values out, no IO.
 
+pub mod difflib;
 pub mod envelope;
 pub mod ids;
 pub mod msgpack;
+pub mod pylines;
 pub mod pytext;
 pub mod shlex;
 pub mod textwrap;

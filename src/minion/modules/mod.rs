@@ -8,6 +8,7 @@ pub mod bind;
 mod cmd;
 mod config;
 pub mod declare;
+pub mod file;
 mod grains;
 mod key;
 mod mine;
@@ -37,6 +38,7 @@ use std::sync::Arc;
 const MODULES: &[Module] = &[
     cmd::MODULE,
     config::MODULE,
+    file::MODULE,
     grains::MODULE,
     key::MODULE,
     mine::MODULE,
@@ -219,6 +221,27 @@ pub fn find(fun: &str) -> Option<&'static Function> {
     let (module, name) = fun.split_once('.')?;
     let module = MODULES.iter().find(|m| m.name == module)?;
     module.functions.iter().find(|f| f.name == name)
+}
+
+/// Whether there is a module of that name.
+pub fn has_module(name: &str) -> bool {
+    MODULES.iter().any(|m| m.name == name)
+}
+
+/// Runs a function as `__salt__[fun](*args, **kwargs)`, for code that is not inside a call.
+///
+/// # Errors
+/// Whatever that function raises; a `KeyError` when there is none.
+pub fn invoke(ctx: &Context, fun: &str, args: Vec<Value>, kwargs: Map) -> declare::Result {
+    const OUTSIDE: &Function = &Function::new("", |_| Ok(Value::Nil), "");
+    let mut call = Call {
+        ctx,
+        bound: Bound::default(),
+        retcode: Value::Int(0),
+        function: OUTSIDE,
+        depth: 0,
+    };
+    call.salt(fun, args, kwargs)
 }
 
 /// Runs a function with arguments in wire form.

@@ -10,7 +10,7 @@ mod hashes;
 mod ignore;
 mod lists;
 mod minionfs;
-mod names;
+pub(crate) mod names;
 mod recv;
 mod roots;
 mod roots_events;
