@@ -4,11 +4,13 @@
 //! A [`Caller`] is the bridge: whoever has execution functions lets templates call them. Managed files and
 //! states use the same one.
 
+use super::files::{self, FileClient};
 use super::modules::{self, Context, Fault, declare};
 use crate::config::MasterConfig;
 use crate::map;
+use crate::render::files::{SourceFile, Tree};
 use crate::render::jinja::{Args, Cx, Error, ErrorKind, Obj, Object};
-use crate::render::template::{Engine, TemplateFile, TemplateFiles, sls_context};
+use crate::render::template::{Engine, sls_context};
 use crate::wire::{Map, Value};
 use std::cell::Cell;
 use std::path::Path;
@@ -49,13 +51,22 @@ pub trait Caller {
 /// The execution functions of this minion.
 pub struct Functions(pub Rc<Context>);
 
+impl Functions {
+    /// An installed Salt may have any function; which ones it has shows when they are called.
+    fn legacy(&self, function: &str) -> bool {
+        function.contains('.') && self.0.opts.get("legacy_salt").is_some_and(Value::truthy)
+    }
+}
+
 impl Caller for Functions {
     fn has(&self, function: &str) -> bool {
-        modules::find(function).is_some()
+        modules::find_for(&self.0, function).is_some() || self.legacy(function)
     }
 
     fn has_module(&self, module: &str) -> bool {
-        modules::has_module(module)
+        let inside = |name: &str| name.split('.').next() == Some(module);
+        let mut all = modules::functions_for(&self.0).into_iter();
+        all.any(|(name, _)| inside(&name)) || self.legacy("x.x")
     }
 
     fn call(&self, function: &str, args: Vec<Value>, kwargs: Map) -> declare::Result {
@@ -157,30 +168,32 @@ impl Object for Function {
     }
 }
 
-/// Other templates of an environment, fetched as `cp.cache_file` does.
-struct Fetched(Rc<dyn Caller>);
+/// Other templates of an environment, fetched from the file server.
+struct Fetched {
+    ctx: Rc<Context>,
+    saltenv: String,
+}
 
-impl TemplateFiles for Fetched {
-    /// The only root is the name of the environment.
-    fn find(&self, roots: &[String], name: &str) -> Option<TemplateFile> {
-        let saltenv = roots.first()?;
-        let url = format!("salt://{name}");
-        let args = vec![url.as_str().into(), saltenv.as_str().into()];
-        let found = match self.0.call("cp.cache_file", args, Map::new()) {
-            Ok(found) => found,
-            Err(e) => {
+impl Tree for Fetched {
+    fn find(&self, name: &str) -> Option<SourceFile> {
+        if self.saltenv.is_empty() {
+            return None;
+        }
+        let url = files::url::create(name, None);
+        let found = FileClient::new(&self.ctx)
+            .and_then(|client| client.cache_file(&url, &self.saltenv))
+            .unwrap_or_else(|e| {
                 log::warn!("{url}: {e}");
-                return None;
-            }
-        };
-        let path = found.as_str().filter(|path| !path.is_empty())?;
-        match std::fs::read_to_string(path) {
-            Ok(text) => Some(TemplateFile {
-                path: path.into(),
+                None
+            })?;
+        match std::fs::read_to_string(&found) {
+            Ok(text) => Some(SourceFile {
+                path: found,
+                name: name.to_owned(),
                 text: text.into(),
             }),
             Err(e) => {
-                log::error!("{path}: {e}");
+                log::error!("{}: {e}", found.display());
                 None
             }
         }
@@ -235,7 +248,7 @@ pub fn render(
             "templates render templates {MAX_DEPTH} times over"
         )));
     }
-    let engine = engine(ctx, caller.clone())?;
+    let engine = engine(ctx)?;
     let mut context: Vec<(String, Obj)> = variables(ctx, caller, template.saltenv);
     for (name, value) in template.variables.iter() {
         let Some(name) = name.as_str() else { continue };
@@ -255,16 +268,15 @@ pub fn render(
             }
         }
     }
-    let roots: Vec<String> = Some(template.saltenv)
-        .filter(|env| !env.is_empty())
-        .map(str::to_owned)
-        .into_iter()
-        .collect();
+    let tree = Fetched {
+        ctx: Rc::new(ctx.clone()),
+        saltenv: template.saltenv.to_owned(),
+    };
     DEPTH.set(depth + 1);
     let text = engine.render(
         template.text,
         sls.as_deref().unwrap_or_default(),
-        &roots,
+        Rc::new(tree),
         context,
     );
     DEPTH.set(depth);
@@ -279,7 +291,7 @@ fn fault(text: String) -> Fault {
 ///
 /// # Errors
 /// `SaltRenderError`: the options make no sense.
-pub fn engine(ctx: &Context, caller: Rc<dyn Caller>) -> Result<Engine, Fault> {
+pub fn engine(ctx: &Context) -> Result<Engine, Fault> {
     let mut options = Map::new();
     for (key, value) in ctx.opts.iter() {
         if OPTIONS.iter().any(|name| key.is_str(name)) {
@@ -288,7 +300,7 @@ pub fn engine(ctx: &Context, caller: Rc<dyn Caller>) -> Result<Engine, Fault> {
     }
     let config =
         MasterConfig::from_map(options, Path::new("/")).map_err(|e| fault(e.to_string()))?;
-    Ok(Engine::new(&config, Rc::new(Fetched(caller))))
+    Ok(Engine::new(&config))
 }
 
 /// The variables of every template.

@@ -6,9 +6,8 @@ use super::ask::keepalive;
 use super::publication::{BROADCAST, SYNDIC, topic};
 use super::session::chance;
 use crate::config::MinionConfig;
-use crate::crypto::HashType;
 use crate::sys::daemon::make_dir;
-use crate::transport::bus::{BusHandle, BusOptions, BusServer};
+use crate::transport::bus::{BusHandle, BusOptions, BusServer, Tap};
 use crate::wire::ids::MinionId;
 use halite_ipc::Framing;
 
@@ -56,14 +55,9 @@ fn hand_over(dir: &std::path::Path, user: &str) -> std::io::Result<()> {
 }
 
 /// The local event bus, in a thread of its own (reference `salt-local.md` 1.1, 2.5).
-pub(super) fn serve_bus(config: &MinionConfig) -> Result<BusHandle, MinionError> {
-    let hash: HashType = config.hash_type.parse().unwrap_or_default();
-    let hash = hash.hex(config.id.as_bytes());
-    let path = |kind: &str| {
-        config
-            .sock_dir
-            .join(format!("minion_event_{:.10}_{kind}.ipc", hash))
-    };
+pub(super) fn serve_bus(config: &MinionConfig, tap: Tap) -> Result<BusHandle, MinionError> {
+    let path =
+        |kind: &str| super::bus::socket(&config.sock_dir, &config.hash_type, &config.id, kind);
     let options = BusOptions {
         framing: if config.bus_prefixed() {
             Framing::Prefixed
@@ -79,6 +73,7 @@ pub(super) fn serve_bus(config: &MinionConfig) -> Result<BusHandle, MinionError>
     };
     let mut server = BusServer::bind(&path("pull"), &path("pub"), options)
         .map_err(|e| MinionError::new(1, format!("{e} (is this minion running already?)")))?;
+    server.tap(tap);
     let handle = server.handle();
     std::thread::Builder::new()
         .name("event bus".into())

@@ -173,12 +173,7 @@ fn find_sum(
     here: &str,
 ) -> Done<std::result::Result<Option<Sum>, String>> {
     if scheme == "salt" {
-        let answer = call.salt(
-            "cp.hash_file",
-            vec![url.into(), g.saltenv.as_str().into()],
-            Map::new(),
-        )?;
-        return Ok(match Sum::from_value(&answer) {
+        return Ok(match source::hash_file(call, url, &g.saltenv)? {
             Some(sum) => Ok(Some(sum)),
             None => Err(format!(
                 "Source file {url} not found in saltenv '{}'",

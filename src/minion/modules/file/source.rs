@@ -1,10 +1,12 @@
 //! Where the content of files comes from: addresses, the file server, signatures.
 
 use super::super::declare::Result;
-use super::super::{Call, Fault, find, python};
+use super::super::{Call, Fault, find_for, python};
 use super::os::{self, Done};
 use super::paths;
+use super::sums::Sum;
 use crate::map;
+use crate::minion::files::{FileClient, url};
 use crate::wire::{Map, Value};
 
 /// Schemes of addresses on other hosts (`salt/utils/files.py REMOTE_PROTOS`).
@@ -65,7 +67,17 @@ pub fn redacted(text: &str) -> String {
     }
 }
 
+/// The environment of an address, which wins over the one that is asked for.
+fn env_of<'a>(url: &'a str, saltenv: &'a str) -> &'a str {
+    split_env(url).unwrap_or(saltenv)
+}
+
+fn split_env(url: &str) -> Option<&str> {
+    url::parse(url).1
+}
+
 /// The local copy of a source; a path of this host is itself. `None` if the file server has none.
+/// `kwargs` are those of `cp.cache_file`.
 ///
 /// # Errors
 /// The path is relative, the source cannot be reached.
@@ -76,29 +88,44 @@ pub fn cache_file(
     kwargs: Map,
 ) -> Done<Option<String>> {
     let parsed = urlparse(url);
-    // A scheme of one letter is a drive to stock.
-    let here = matches!(parsed.scheme.as_str(), "" | "file");
-    if here {
-        let place = parsed.place();
-        if !paths::is_abs(&place) {
-            return os::command(format!("Path '{place}' is not absolute"));
+    match parsed.scheme.as_str() {
+        "" | "file" => {
+            let place = parsed.place();
+            match paths::is_abs(&place) {
+                true => Ok(Some(place)),
+                false => os::command(format!("Path '{place}' is not absolute")),
+            }
         }
-        return Ok(Some(place));
+        "salt" => {
+            let client = FileClient::new(call.ctx)?;
+            let found = client.cache_file(url, env_of(url, saltenv))?;
+            Ok(found.map(|path| path.to_string_lossy().into_owned()))
+        }
+        _ => {
+            let found = call.salt("cp.cache_file", vec![url.into(), saltenv.into()], kwargs)?;
+            Ok(Some(found).filter(Value::truthy).map(|v| python::str(&v)))
+        }
     }
-    let found = call.salt("cp.cache_file", vec![url.into(), saltenv.into()], kwargs)?;
-    Ok(Some(found).filter(Value::truthy).map(|v| python::str(&v)))
 }
 
-/// `cp.is_cached`: the copy that is there already.
+/// The copy of a source that is there already (`cp.is_cached`).
 ///
 /// # Errors
-/// Those of `cp.is_cached`.
+/// The options of the file client make no sense.
 pub fn is_cached(call: &mut Call<'_>, url: &str, saltenv: &str) -> Done<Option<String>> {
-    if matches!(urlparse(url).scheme.as_str(), "" | "file") {
-        return Ok(None);
-    }
-    let found = call.salt("cp.is_cached", vec![url.into(), saltenv.into()], Map::new())?;
-    Ok(Some(found).filter(Value::truthy).map(|v| python::str(&v)))
+    let client = FileClient::new(call.ctx)?;
+    let found = client.is_cached(url, env_of(url, saltenv));
+    Ok(found.filter(|path| !path.is_empty()))
+}
+
+/// The hash that the file server knows (`cp.hash_file`).
+///
+/// # Errors
+/// The file server cannot be asked.
+pub fn hash_file(call: &mut Call<'_>, url: &str, saltenv: &str) -> Done<Option<Sum>> {
+    let client = FileClient::new(call.ctx)?;
+    let found = client.hash(url, env_of(url, saltenv))?;
+    Ok(found.map(|hash| Sum::new(hash.hsum, hash.hash_type)))
 }
 
 /// The mode that a source has, in octal digits (`cp.stat_file`).
@@ -106,13 +133,12 @@ pub fn is_cached(call: &mut Call<'_>, url: &str, saltenv: &str) -> Done<Option<S
 /// # Errors
 /// The file server cannot be asked.
 pub fn stat_file(call: &mut Call<'_>, url: &str, saltenv: &str) -> Result {
-    use std::os::unix::fs::MetadataExt;
-    if urlparse(url).scheme != "salt" {
-        let meta = std::fs::metadata(url).ok().filter(|m| m.is_file());
-        return Ok(meta.map_or(Value::Nil, |m| format!("{:04o}", m.mode() & 0o7777).into()));
-    }
-    let how = map! {"saltenv" => saltenv, "octal" => true};
-    call.salt("cp.stat_file", vec![url.into()], how)
+    let client = FileClient::new(call.ctx)?;
+    let (_, stat) = client.hash_and_stat(url, env_of(url, saltenv))?;
+    let mode = stat
+        .as_array()
+        .and_then(|numbers| numbers.first()?.as_int());
+    Ok(mode.map_or(Value::Nil, |mode| format!("{:04o}", mode & 0o7777).into()))
 }
 
 /// Who must have signed something.
@@ -172,7 +198,7 @@ pub fn check_signature(
 ) -> Done {
     let backend = &how.backend;
     let function = format!("{backend}.verify");
-    if find(&function).is_none() {
+    if find_for(call.ctx, &function).is_none() {
         return os::command(format!(
             "Signature verification requires the {backend} module, which could not be found. Make sure you \
              have the necessary tools and libraries intalled"
@@ -232,27 +258,14 @@ struct Listing(Vec<(String, Vec<String>)>);
 impl Listing {
     fn has(&mut self, call: &mut Call<'_>, path: &str, saltenv: &str) -> Done<bool> {
         if !self.0.iter().any(|(env, _)| env == saltenv) {
-            let mut all = Vec::new();
-            for fun in ["cp.list_master", "cp.list_master_dirs"] {
-                all.extend(call.salt(fun, vec![saltenv.into()], Map::new())?.str_list());
-            }
+            let client = FileClient::new(call.ctx)?;
+            let mut all = client.list(saltenv, "")?;
+            all.extend(client.dirs(saltenv, "")?);
             self.0.push((saltenv.to_owned(), all));
         }
         let found = self.0.iter().find(|(env, _)| env == saltenv);
         Ok(found.is_some_and(|(_, all)| all.iter().any(|p| p == path)))
     }
-}
-
-/// Path and environment of a `salt://` address; anything else is a path as it stands.
-fn split_salt(url: &str) -> (String, Option<String>) {
-    let Some(rest) = url.strip_prefix("salt://") else {
-        return (url.to_owned(), None);
-    };
-    let (path, env) = match rest.split_once("?saltenv=") {
-        Some((path, env)) => (path, Some(env.to_owned())),
-        None => (rest, None),
-    };
-    (path.trim_start_matches('/').to_owned(), env)
 }
 
 /// The first source that is there, with its hash (`file.source_list`).
@@ -307,10 +320,10 @@ fn is_there(
         }
         _ if src.starts_with('/') => Ok(paths::exists(src)),
         _ => {
-            let (path, env) = split_salt(src);
+            let (path, env) = url::parse(src);
             // In a map the environment of the address does not count.
             let env = env.filter(|_| !is_map);
-            listing.has(call, &path, env.as_deref().unwrap_or(saltenv))
+            listing.has(call, path, env.unwrap_or(saltenv))
         }
     }
 }
