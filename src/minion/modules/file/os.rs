@@ -395,7 +395,7 @@ pub fn move_to(from: &str, to: &str) -> Done {
     if Path::new(&target).starts_with(from) {
         return Err(Fault::raised(
             "shutil.Error",
-            format!("Cannot move a directory '{from}' into itself '{target}'."),
+            format!("Cannot move a directory '{from}' into itself '{to}'."),
         ));
     }
     if e.raw_os_error() != Some(Errno::EXDEV as i32) && paths::exists(&target) {

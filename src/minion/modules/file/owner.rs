@@ -55,7 +55,7 @@ pub fn uid_to_user_function(call: &mut Call<'_>) -> Result {
     match uid {
         Value::Int(i) => Ok(u32::try_from(*i).map_or(uid.clone(), uid_to_user)),
         other => Err(Fault::Type(format!(
-            "an integer is required (got type {})",
+            "uid should be integer, not {}",
             python::short_class(other)
         ))),
     }
