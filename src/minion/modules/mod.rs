@@ -14,6 +14,7 @@ mod cron;
 mod data;
 pub mod declare;
 mod event;
+pub mod file;
 mod git;
 mod grains;
 mod group;
@@ -65,6 +66,7 @@ const MODULES: &[Module] = &[
     cron::MODULE,
     data::MODULE,
     event::MODULE,
+    file::MODULE,
     git::MODULE,
     grains::MODULE,
     group::MODULE,
@@ -290,6 +292,22 @@ pub fn find(fun: &str) -> Option<&'static Function> {
     let (module, name) = fun.split_once('.')?;
     let module = MODULES.iter().find(|m| m.name == module)?;
     module.functions.iter().find(|f| f.name == name)
+}
+
+/// Runs a function as `__salt__[fun](*args, **kwargs)`, for code that is not inside a call.
+///
+/// # Errors
+/// Whatever that function raises; a `KeyError` when there is none.
+pub fn invoke(ctx: &Context, fun: &str, args: Vec<Value>, kwargs: Map) -> declare::Result {
+    const OUTSIDE: &Function = &Function::new("", |_| Ok(Value::Nil), "");
+    let mut call = Call {
+        ctx,
+        bound: Bound::default(),
+        retcode: Value::Int(0),
+        function: OUTSIDE,
+        depth: 0,
+    };
+    call.salt(fun, args, kwargs)
 }
 
 /// Runs a function with arguments in wire form.
