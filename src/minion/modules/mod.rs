@@ -8,9 +8,11 @@ pub mod bind;
 mod cmd;
 mod config;
 pub mod declare;
+mod disk;
 mod grains;
 mod key;
 mod mine;
+mod mount;
 mod nested;
 mod network;
 mod pillar;
@@ -39,9 +41,11 @@ use std::sync::Arc;
 const MODULES: &[Module] = &[
     cmd::MODULE,
     config::MODULE,
+    disk::MODULE,
     grains::MODULE,
     key::MODULE,
     mine::MODULE,
+    mount::MODULE,
     network::MODULE,
     pillar::MODULE,
     ps::MODULE,

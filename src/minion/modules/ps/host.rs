@@ -88,7 +88,10 @@ pub(super) fn cpu_percent(call: &mut Call<'_>) -> Result {
     let before = times(each);
     std::thread::sleep(wait);
     let after = times(each);
-    let mut shares = before.iter().zip(&after).map(|(a, b)| Value::Float(busy(a, b)));
+    let mut shares = before
+        .iter()
+        .zip(&after)
+        .map(|(a, b)| Value::Float(busy(a, b)));
     match each {
         true => Ok(shares.collect::<Vec<_>>().into()),
         false => Ok(shares.next().unwrap_or_default()),
@@ -97,7 +100,11 @@ pub(super) fn cpu_percent(call: &mut Call<'_>) -> Result {
 
 /// The share of the time between that was neither idle nor waiting.
 fn busy(before: &[f64], after: &[f64]) -> f64 {
-    let deltas: Vec<f64> = before.iter().zip(after).map(|(a, b)| (b - a).max(0.0)).collect();
+    let deltas: Vec<f64> = before
+        .iter()
+        .zip(after)
+        .map(|(a, b)| (b - a).max(0.0))
+        .collect();
     let at = |i: usize| deltas.get(i).copied().unwrap_or(0.0);
     // Time of guests is counted in user and nice already.
     let all = deltas.iter().sum::<f64>() - at(8) - at(9);
@@ -108,7 +115,10 @@ fn busy(before: &[f64], after: &[f64]) -> f64 {
 }
 
 /// A length of time in seconds; nil is none.
-pub(super) fn seconds(call: &Call<'_>, name: &str) -> std::result::Result<std::time::Duration, Fault> {
+pub(super) fn seconds(
+    call: &Call<'_>,
+    name: &str,
+) -> std::result::Result<std::time::Duration, Fault> {
     let value = call.arg(name);
     if value.is_nil() {
         return Ok(std::time::Duration::ZERO);
@@ -217,7 +227,12 @@ fn on_devices() -> Vec<String> {
 /// A word of a mount table: blanks stand in it as octal numbers.
 pub(in super::super) fn unescaped(word: &str) -> String {
     let mut out = word.to_owned();
-    for (code, character) in [("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")] {
+    for (code, character) in [
+        ("\\040", " "),
+        ("\\011", "\t"),
+        ("\\012", "\n"),
+        ("\\134", "\\"),
+    ] {
         out = out.replace(code, character);
     }
     out
@@ -267,7 +282,9 @@ fn partitions(all: bool) -> Vec<Map> {
         if !all && (device.is_empty() || !kinds.contains(kind)) {
             continue;
         }
-        out.push(map! {"device" => device, "mountpoint" => place, "fstype" => kind, "opts" => opts});
+        out.push(
+            map! {"device" => device, "mountpoint" => place, "fstype" => kind, "opts" => opts},
+        );
     }
     out
 }
@@ -343,7 +360,10 @@ pub(super) fn network_io_counters(call: &mut Call<'_>) -> Result {
     let table = read("/proc/net/dev");
     let all = table.lines().skip(2).filter_map(|line| {
         let (name, rest) = line.rsplit_once(':')?;
-        let words: Vec<i64> = rest.split_whitespace().filter_map(|w| w.parse().ok()).collect();
+        let words: Vec<i64> = rest
+            .split_whitespace()
+            .filter_map(|w| w.parse().ok())
+            .collect();
         let at = |i: usize| words.get(i).copied().unwrap_or(0);
         let map: Map = NAMES.iter().copied().zip(COLUMNS.map(at)).collect();
         Some((name.trim().to_owned(), map))
@@ -374,7 +394,12 @@ pub(super) fn disk_io_counters(call: &mut Call<'_>) -> Result {
         if !device.truthy() && !whole.exists() {
             return None;
         }
-        let at = |i: usize| words.get(i).and_then(|w| w.parse::<i64>().ok()).unwrap_or(0);
+        let at = |i: usize| {
+            words
+                .get(i)
+                .and_then(|w| w.parse::<i64>().ok())
+                .unwrap_or(0)
+        };
         let numbers = [
             at(3),
             at(7),

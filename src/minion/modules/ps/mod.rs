@@ -113,7 +113,10 @@ fn proc_info(call: &mut Call<'_>) -> Result {
         .collect();
     wrong.dedup();
     if !wrong.is_empty() {
-        let shown: Vec<String> = wrong.iter().map(|n| python::repr(&n.as_str().into())).collect();
+        let shown: Vec<String> = wrong
+            .iter()
+            .map(|n| python::repr(&n.as_str().into()))
+            .collect();
         let plural = if shown.len() > 1 { "s" } else { "" };
         let text = format!("invalid attr name{plural} {}", shown.join(", "));
         return Err(Fault::raised("ValueError", text));
@@ -129,7 +132,10 @@ fn proc_info(call: &mut Call<'_>) -> Result {
             Err(Trouble::Denied) => out.set(name, Value::Nil),
             Err(Trouble::Gone) => {
                 let name = python::repr(&process.name().into());
-                let text = format!("process no longer exists (pid={}, name={name})", process.pid);
+                let text = format!(
+                    "process no longer exists (pid={}, name={name})",
+                    process.pid
+                );
                 return Err(Fault::Command(text));
             }
         }
@@ -250,11 +256,17 @@ fn top(call: &mut Call<'_>) -> Result {
         return Err(Fault::Type(text));
     };
     let wait = host::seconds(call, "interval")?;
-    let before: Vec<Process> = pids().into_iter().filter_map(|p| Process::new(p).ok()).collect();
+    let before: Vec<Process> = pids()
+        .into_iter()
+        .filter_map(|p| Process::new(p).ok())
+        .collect();
     std::thread::sleep(wait);
     let mut usage: Vec<(f64, Process)> = Vec::new();
     for old in before {
-        let Some(now) = Process::new(old.pid).ok().filter(|n| n.born() == old.born()) else {
+        let Some(now) = Process::new(old.pid)
+            .ok()
+            .filter(|n| n.born() == old.born())
+        else {
             continue;
         };
         usage.push((now.busy() - old.busy(), now));
@@ -296,7 +308,11 @@ fn lines_with(call: &mut Call<'_>, argv: &[&str]) -> Result {
     shell::need(argv[0])?;
     let name = python::str(call.arg("name"));
     let text = shell::run(call, argv)?;
-    let lines: Vec<Value> = text.lines().filter(|l| l.contains(&name)).map(Into::into).collect();
+    let lines: Vec<Value> = text
+        .lines()
+        .filter(|l| l.contains(&name))
+        .map(Into::into)
+        .collect();
     Ok(Value::Array(vec![name.into(), lines.into()]))
 }
 

@@ -255,7 +255,9 @@ impl Process {
 
     fn status_line(&self, name: &str) -> Told<Vec<String>> {
         let text = self.read("status")?;
-        let line = text.lines().find_map(|l| l.strip_prefix(name)?.strip_prefix(':'));
+        let line = text
+            .lines()
+            .find_map(|l| l.strip_prefix(name)?.strip_prefix(':'));
         Ok(line
             .unwrap_or_default()
             .split_whitespace()
@@ -348,7 +350,10 @@ impl Process {
             let number = words.first().and_then(|n| n.parse::<i64>().ok());
             Ok(number.unwrap_or(0).into())
         };
-        let both = [of("voluntary_ctxt_switches")?, of("nonvoluntary_ctxt_switches")?];
+        let both = [
+            of("voluntary_ctxt_switches")?,
+            of("nonvoluntary_ctxt_switches")?,
+        ];
         Ok(both.to_vec().into())
     }
 
@@ -535,8 +540,20 @@ fn mode(flags: i64) -> String {
     let access = flags & i64::from(O_ACCMODE);
     let append = flags & i64::from(O_APPEND) != 0;
     let text = match access {
-        a if a == i64::from(O_WRONLY) => if append { "a" } else { "w" },
-        a if a == i64::from(O_RDWR) => if append { "a+" } else { "r+" },
+        a if a == i64::from(O_WRONLY) => {
+            if append {
+                "a"
+            } else {
+                "w"
+            }
+        }
+        a if a == i64::from(O_RDWR) => {
+            if append {
+                "a+"
+            } else {
+                "r+"
+            }
+        }
         _ => "r",
     };
     text.to_owned()

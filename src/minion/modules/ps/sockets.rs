@@ -15,7 +15,9 @@ pub(super) fn of(process: &Process) -> Result<Vec<Value>, Trouble> {
     let mut inodes: HashMap<String, i64> = HashMap::new();
     for (number, target) in process.descriptors()? {
         let target = target.to_string_lossy();
-        let inode = target.strip_prefix("socket:[").and_then(|t| t.strip_suffix(']'));
+        let inode = target
+            .strip_prefix("socket:[")
+            .and_then(|t| t.strip_suffix(']'));
         if let Some(inode) = inode {
             inodes.entry(inode.to_owned()).or_insert(number);
         }
@@ -38,7 +40,11 @@ pub(super) fn of(process: &Process) -> Result<Vec<Value>, Trouble> {
 fn socket(line: &str, family: i64, kind: i64, inodes: &HashMap<String, i64>) -> Option<Value> {
     let words: Vec<&str> = line.split_whitespace().collect();
     let descriptor = *inodes.get(*words.get(9)?)?;
-    let state = if kind == STREAM { state(words.get(3)?) } else { "NONE" };
+    let state = if kind == STREAM {
+        state(words.get(3)?)
+    } else {
+        "NONE"
+    };
     Some(Value::Array(vec![
         descriptor.into(),
         family.into(),

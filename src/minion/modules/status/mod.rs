@@ -173,7 +173,11 @@ fn process_list(call: &mut Call<'_>) -> std::result::Result<String, Fault> {
 fn procs(call: &mut Call<'_>) -> Result {
     let text = process_list(call)?;
     let mut lines = text.lines();
-    let head: Vec<&str> = lines.next().unwrap_or_default().split_whitespace().collect();
+    let head: Vec<&str> = lines
+        .next()
+        .unwrap_or_default()
+        .split_whitespace()
+        .collect();
     let column = |names: [&str; 2]| {
         let find = |name: &str| head.iter().position(|h| *h == name);
         find(names[0]).or_else(|| find(names[1])).unwrap_or(0)
@@ -197,7 +201,8 @@ fn procs(call: &mut Call<'_>) -> Result {
 
 fn pid(call: &mut Call<'_>) -> Result {
     let pattern = call.text("sig").unwrap_or_default();
-    let regex = PyRegex::with_mode(&pattern, RegexMode::default()).map_err(|e| Fault::raised("re.error", e))?;
+    let regex = PyRegex::with_mode(&pattern, RegexMode::default())
+        .map_err(|e| Fault::raised("re.error", e))?;
     let own = std::process::id().to_string();
     let text = process_list(call)?;
     let pids: Vec<&str> = text

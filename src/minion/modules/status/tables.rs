@@ -18,7 +18,8 @@ fn number(text: &str) -> Value {
     if let Ok(int) = text.parse::<u64>() {
         return int.into();
     }
-    text.parse::<f64>().map_or_else(|_| text.into(), Value::Float)
+    text.parse::<f64>()
+        .map_or_else(|_| text.into(), Value::Float)
 }
 
 fn numbers(words: &[&str]) -> Vec<Value> {
