@@ -161,6 +161,15 @@ options! {
         file_client: String = "remote";
         /// Directories of files for `local`, per environment.
         file_roots: Roots = "{base: [/srv/salt, /srv/spm/salt]}";
+        /// Directory of the modules that `saltutil.sync_*` brings, below it `modules`, `grains` and so on. Empty:
+        /// `extmods` in `cachedir`.
+        extension_modules: PathBuf = "''";
+        /// Further directories of executables that are modules.
+        module_dirs: Vec<String> = "[]";
+        /// Further directories of executables that print grains.
+        grains_dirs: Vec<String> = "[]";
+        /// A Salt in Python that runs functions which this minion lacks: its virtual environment, or its Python.
+        legacy_salt: String = "''";
         /// Environment for states and files. Empty: all of the top file.
         saltenv: Option<String> = "null";
         /// Environment for the pillar. Empty: all of the top file.

@@ -12,7 +12,8 @@ mod tests;
 pub use moment::{Moment, parse_time};
 pub use spec::{Spec, Trigger};
 
-use crate::wire::Map;
+use crate::target::python_str;
+use crate::wire::{Map, Value};
 use jiff::civil::DateTime;
 use jiff::{SignedDuration, ToSpan};
 use rand::Rng;
@@ -44,22 +45,20 @@ impl Schedule {
         let mut errors = Vec::new();
         let mut entries = Vec::new();
         for (name, data) in option.iter() {
-            let Some(name) = name.as_str().filter(|n| *n != "enabled") else {
+            if name.is_str("enabled") {
                 continue;
-            };
-            match data.as_map().map(|data| Spec::parse(name, data)) {
-                Some(Ok(spec)) => entries.push(Entry {
+            }
+            match parse(name, data) {
+                Ok(spec) => entries.push(Entry {
                     spec,
                     next: None,
                     fire: None,
                     started: false,
                 }),
-                Some(Err(why)) => {
-                    errors.push(format!("the scheduled job {name} is left out: {why}"))
+                Err(why) => {
+                    let name = python_str(name);
+                    errors.push(format!("schedule: {name}: {why}; the job is left out"));
                 }
-                None => errors.push(format!(
-                    "the scheduled job {name} is left out: it is no map"
-                )),
             }
         }
         let enabled = option.get("enabled").is_none_or(|v| v.truthy());
@@ -79,6 +78,14 @@ impl Schedule {
         let due = self.entries.iter_mut().filter_map(|entry| entry.due(now));
         due.collect()
     }
+}
+
+fn parse(name: &Value, data: &Value) -> Result<Spec, String> {
+    let name = name.as_str().ok_or("its name is no text; quote it")?;
+    let data = data.as_map().ok_or(
+        "it is no map; write `function: test.arg` and a time such as `minutes: 5` below its name",
+    )?;
+    Spec::parse(name, data)
 }
 
 impl Entry {

@@ -79,7 +79,7 @@ impl Spec {
         let function = data
             .str("function")
             .or_else(|| data.str("func"))
-            .ok_or("it names no `function`")?;
+            .ok_or("it names no function; add `function: test.arg`, say")?;
         let flag = |key: &str, default| data.get(key).map_or(default, Value::truthy);
         let at = |key: &str| match data.get(key) {
             None => Ok(None),
