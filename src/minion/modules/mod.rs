@@ -14,22 +14,27 @@ mod cron;
 mod data;
 pub mod declare;
 mod disk;
+mod environ;
 mod event;
+mod extfs;
 mod git;
 mod grains;
 mod group;
-mod hosts;
 mod hashutil;
+mod hosts;
 mod key;
+mod kmod;
 mod legacy;
+mod locale;
 mod log;
 mod matching;
 mod mine;
-mod mount;
 mod minion;
+mod mount;
 mod nested;
 mod network;
 pub mod own;
+mod partition;
 mod pillar;
 pub mod proc;
 mod program;
@@ -38,14 +43,18 @@ mod publish;
 pub mod python;
 mod random;
 mod saltutil;
-mod shell;
 mod shadow;
+mod shell;
 mod status;
 mod step;
 mod sys;
+mod sysctl;
+mod system;
 mod temp;
 mod test;
+mod timezone;
 mod user;
+mod xfs;
 
 use super::link::{Link, LinkError};
 use crate::wire::{Map, Value};
@@ -64,21 +73,26 @@ const MODULES: &[Module] = &[
     cmd::MODULE,
     config::MODULE,
     disk::MODULE,
+    environ::MODULE,
     cron::MODULE,
     data::MODULE,
     event::MODULE,
+    extfs::MODULE,
     git::MODULE,
     grains::MODULE,
     group::MODULE,
     hosts::MODULE,
     hashutil::MODULE,
     key::MODULE,
+    kmod::MODULE,
+    locale::MODULE,
     log::MODULE,
     matching::MODULE,
     mine::MODULE,
     mount::MODULE,
     minion::MODULE,
     network::MODULE,
+    partition::MODULE,
     pillar::MODULE,
     ps::MODULE,
     publish::MODULE,
@@ -87,9 +101,13 @@ const MODULES: &[Module] = &[
     shadow::MODULE,
     status::MODULE,
     sys::MODULE,
+    sysctl::MODULE,
+    system::MODULE,
     temp::MODULE,
     test::MODULE,
+    timezone::MODULE,
     user::MODULE,
+    xfs::MODULE,
 ];
 
 /// How deeply functions may call functions (`test.cross_test`).
