@@ -13,22 +13,29 @@ mod config;
 mod cron;
 mod data;
 pub mod declare;
+mod disk;
+mod environ;
 mod event;
 pub mod file;
+mod extfs;
 mod git;
 mod grains;
 mod group;
 mod hashutil;
 mod hosts;
 mod key;
+mod kmod;
 mod legacy;
+mod locale;
 mod log;
 mod matching;
 mod mine;
 mod minion;
+mod mount;
 mod nested;
 mod network;
 pub mod own;
+mod partition;
 mod pillar;
 pub mod proc;
 mod program;
@@ -43,9 +50,13 @@ mod schedule;
 mod status;
 mod step;
 mod sys;
+mod sysctl;
+mod system;
 mod temp;
 mod test;
+mod timezone;
 mod user;
+mod xfs;
 
 use super::link::{Link, LinkError};
 use crate::wire::{Map, Value};
@@ -63,21 +74,28 @@ const MODULES: &[Module] = &[
     alternatives::MODULE,
     cmd::MODULE,
     config::MODULE,
+    disk::MODULE,
+    environ::MODULE,
     cron::MODULE,
     data::MODULE,
     event::MODULE,
     file::MODULE,
+    extfs::MODULE,
     git::MODULE,
     grains::MODULE,
     group::MODULE,
     hosts::MODULE,
     hashutil::MODULE,
     key::MODULE,
+    kmod::MODULE,
+    locale::MODULE,
     log::MODULE,
     matching::MODULE,
     mine::MODULE,
+    mount::MODULE,
     minion::MODULE,
     network::MODULE,
+    partition::MODULE,
     pillar::MODULE,
     ps::MODULE,
     publish::MODULE,
@@ -87,9 +105,13 @@ const MODULES: &[Module] = &[
     schedule::MODULE,
     status::MODULE,
     sys::MODULE,
+    sysctl::MODULE,
+    system::MODULE,
     temp::MODULE,
     test::MODULE,
+    timezone::MODULE,
     user::MODULE,
+    xfs::MODULE,
 ];
 
 /// How deeply functions may call functions (`test.cross_test`).
