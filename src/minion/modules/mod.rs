@@ -22,6 +22,7 @@ mod mine;
 mod nested;
 mod network;
 mod pillar;
+mod pkg;
 pub mod proc;
 mod program;
 mod publish;
@@ -31,6 +32,7 @@ mod shadow;
 mod status;
 mod step;
 mod sys;
+mod systemd;
 mod test;
 mod user;
 
@@ -60,6 +62,7 @@ const MODULES: &[Module] = &[
     mine::MODULE,
     network::MODULE,
     pillar::MODULE,
+    pkg::MODULE,
     publish::MODULE,
     saltutil::MODULE,
     shadow::MODULE,
