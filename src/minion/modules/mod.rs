@@ -37,6 +37,7 @@ mod network;
 pub mod own;
 mod partition;
 mod pillar;
+mod pkg;
 pub mod proc;
 mod program;
 mod ps;
@@ -53,6 +54,7 @@ mod sys;
 mod sysctl;
 mod system;
 mod temp;
+mod systemd;
 mod test;
 mod timezone;
 mod user;
@@ -98,6 +100,7 @@ const MODULES: &[Module] = &[
     partition::MODULE,
     pillar::MODULE,
     ps::MODULE,
+    pkg::MODULE,
     publish::MODULE,
     random::MODULE,
     saltutil::MODULE,
