@@ -4,6 +4,7 @@
 //! table. [`call`] takes the wire form of the arguments and answers what a minion
 //! returns, with the texts of stock Salt (`salt/minion.py _thread_return`).
 
+mod archive;
 pub mod bind;
 mod cmd;
 mod config;
@@ -44,6 +45,7 @@ use std::sync::Arc;
 
 /// Every module. New modules get a line here and nowhere else.
 const MODULES: &[Module] = &[
+    archive::MODULE,
     cmd::MODULE,
     config::MODULE,
     data::MODULE,
