@@ -86,8 +86,8 @@ options! {
         /// Address and port that tell Prometheus what this master does, at `/metrics` and `/healthz`; whoever can
         /// connect can read. Empty: none.
         metrics_address: String = "127.0.0.1:4507";
-        /// Masters that the syndic on this host serves, the first that answers.
-        syndic_master: Vec<String> = "masterofmasters";
+        /// Masters that the syndic on this host serves, the first that answers. Without one it does not start.
+        syndic_master: Vec<String> = "[]";
         /// Port of such a master for requests. 0: the `master_port` of the minion's configuration.
         syndic_master_port: u16 = "0";
         /// Account that the syndic runs as. Empty: `user`.
@@ -348,6 +348,16 @@ options! {
         minionfs_whitelist: Vec<String> = "[]";
         /// Globs of minions whose files are not offered.
         minionfs_blacklist: Vec<String> = "[]";
+        /// Directory into which `saltutil.sync_*` copies modules in Python, for stock's tools. Empty:
+        /// `extmods` in `cachedir`.
+        extension_modules: PathBuf = "/var/cache/{product}/master/extmods";
+        /// Let `saltutil.sync_*` remove modules there that the file server has no more.
+        clean_dynamic_modules: bool = "true";
+        /// Modules that `saltutil.sync_*` copies: lists of names per kind (`modules`, `states`, ...).
+        /// All of a kind without an entry.
+        extmod_whitelist: Map = "{}";
+        /// Modules that it does not copy, in the same form.
+        extmod_blacklist: Map = "{}";
         /// Repositories of the backend `gitfs`: URLs, or maps of a URL to a list of its options.
         gitfs_remotes: Items = "[]";
         /// Branch, tag or commit that is the environment `base`.

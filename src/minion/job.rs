@@ -266,6 +266,7 @@ fn broken(text: String) -> Outcome {
         success: false,
         out: Some("nested".into()),
         fault: None,
+        by: None,
     }
 }
 
@@ -279,6 +280,9 @@ fn returned(id: &str, load: &Map, outcome: Outcome, stamp: StampStyle) -> Map {
         "retcode" => outcome.retcode,
     };
     about(&mut ret, load);
+    if let Some(by) = outcome.by {
+        ret.set("legacy_salt", by);
+    }
     if let Some(out) = outcome.out {
         ret.set("out", out);
     }

@@ -6,10 +6,13 @@ pub mod error;
 pub mod files;
 pub mod functions;
 pub mod jinja;
+pub mod local;
 pub mod merge;
 pub mod pillar;
 pub mod pipeline;
 pub mod state;
 pub mod template;
+mod variables;
 
 pub use error::RenderError;
+pub use local::LocalSls;

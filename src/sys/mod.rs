@@ -2,6 +2,7 @@
 //!
 //! The only room where `unsafe` may stand.
 
+pub mod accounts;
 pub mod command;
 pub mod crypt;
 pub mod daemon;

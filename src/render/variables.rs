@@ -1,34 +1,56 @@
-//! What templates of a pillar see: the variables of stock Salt and `salt[...]`.
+//! What templates see: the variables of stock Salt and `salt[...]`.
 
-use super::super::RenderError;
-use super::super::files::FileCache;
-use super::super::functions::{Salt, Scope};
-use super::super::jinja::Obj;
-use super::super::pipeline::{Pipeline, Source, Templates};
-use super::super::template::{Engine, sls_context};
-use super::{Parsed, PillarRequest, Settings};
+use super::RenderError;
+use super::files::Tree;
+use super::functions::{Salt, Scope};
+use super::jinja::Obj;
+use super::pipeline::{Pipeline, Source, Templates, render_yaml};
+use super::template::{Engine, sls_context};
 use crate::config::MasterConfig;
+use crate::wire::ids::MinionId;
 use crate::wire::{Map, Value};
 use std::cell::RefCell;
+use std::collections::HashMap;
 use std::rc::{Rc, Weak};
 use std::time::Instant;
+
+/// Rendered texts whose data are held; beyond this all are forgotten.
+const PARSED_HELD: usize = 10_000;
+
+/// Data parsed from the text that a file last rendered to.
+#[derive(Default)]
+pub(super) struct Parsed(RefCell<HashMap<String, (String, Value)>>);
+
+impl Parsed {
+    fn yaml(&self, path: &str, text: &str) -> Result<Value, RenderError> {
+        if let Some((seen, data)) = self.0.borrow().get(path)
+            && seen == text
+        {
+            return Ok(data.clone());
+        }
+        let data = render_yaml(text)?;
+        let mut held = self.0.borrow_mut();
+        if held.len() >= PARSED_HELD {
+            held.clear();
+        }
+        held.insert(path.to_owned(), (text.to_owned(), data.clone()));
+        Ok(data)
+    }
+}
 
 /// What a worker keeps between requests, as far as templates need it.
 pub(super) struct Shared {
     pub config: Rc<MasterConfig>,
     /// The options of the master.
     pub opts: Rc<Map>,
-    pub files: Rc<FileCache>,
     pub engine: Engine,
     pub parsed: Parsed,
 }
 
 impl Shared {
     pub fn new(config: &MasterConfig) -> Shared {
-        let files = Rc::new(FileCache::default());
         Shared {
-            engine: Engine::new(config, files.clone()),
-            files,
+            engine: Engine::new(config),
             parsed: Parsed::default(),
             opts: Rc::new(config.as_map()),
             config: Rc::new(config.clone()),
@@ -36,10 +58,32 @@ impl Shared {
     }
 }
 
+/// The files of an environment.
+pub(super) type Trees = dyn Fn(&str) -> Rc<dyn Tree>;
+
+/// For whom and with what a source is rendered.
+pub(super) struct Given {
+    /// The minion.
+    pub id: MinionId,
+    /// Its grains.
+    pub grains: Rc<Map>,
+    /// The pillar as far as templates may see it.
+    pub pillar: Rc<Map>,
+    /// The options as templates see them, with the grains.
+    pub opts: Map,
+    /// Where templates find others.
+    pub trees: Rc<Trees>,
+    /// Whether the sources are those of a pillar.
+    pub pillar_rend: bool,
+    /// When whatever is started must be done.
+    pub deadline: Instant,
+}
+
 /// The variables of one compilation.
 pub(super) struct Variables {
     shared: Rc<Shared>,
-    roots: Vec<(String, Vec<String>)>,
+    trees: Rc<Trees>,
+    pillar_rend: bool,
     /// The environment of the template that runs.
     running: RefCell<String>,
     salt: Obj,
@@ -49,54 +93,44 @@ pub(super) struct Variables {
 }
 
 impl Variables {
-    pub fn new(
-        shared: &Rc<Shared>,
-        request: &PillarRequest,
-        settings: &Settings,
-        pillar: Rc<Map>,
-        deadline: Instant,
-    ) -> Rc<Variables> {
-        let grains = Obj::from(&*request.grains);
-        let opts = options(&shared.opts, request, settings);
-        let function_opts = Rc::new(opts.clone());
-        let opts = Obj::from(opts);
+    pub fn new(shared: &Rc<Shared>, given: Given) -> Rc<Variables> {
+        let grains = Obj::from(&*given.grains);
+        let pillar = Obj::from(&*given.pillar);
+        let function_opts = Rc::new(given.opts.clone());
+        let opts = Obj::from(given.opts);
         if let Obj::Dict(dict) = &opts {
             dict.borrow_mut().set_str("grains", grains.clone());
         }
         Rc::new_cyclic(|own: &Weak<Variables>| {
             let (render, find) = (own.clone(), own.clone());
             let scope = Scope {
-                id: request.id.clone(),
-                grains: request.grains.clone(),
-                pillar: pillar.clone(),
+                id: given.id,
+                grains: given.grains,
+                pillar: given.pillar,
                 opts: function_opts,
                 config: shared.config.clone(),
-                deadline,
+                deadline: given.deadline,
                 render: Rc::new(move |text, path, pipe, more| {
-                    let own = render.upgrade().ok_or("the pillar is compiled already")?;
+                    let own = render.upgrade().ok_or("the compilation is over already")?;
                     own.pipe(text, path, pipe, more).map_err(|e| e.to_string())
                 }),
                 find: Rc::new(move |name| {
                     let own = find.upgrade()?;
                     let env = own.running.borrow().clone();
-                    own.shared.files.find(own.roots_of(&env), name)
+                    (own.trees)(&env).find(name)
                 }),
             };
             Variables {
                 shared: shared.clone(),
-                roots: settings.roots.clone(),
+                trees: given.trees,
+                pillar_rend: given.pillar_rend,
                 running: RefCell::default(),
                 salt: Obj::native(Salt(Rc::new(scope))),
-                pillar: Obj::from(&*pillar),
+                pillar,
                 grains,
                 opts,
             }
         })
-    }
-
-    fn roots_of(&self, env: &str) -> &[String] {
-        let found = self.roots.iter().find(|(name, _)| name == env);
-        found.map(|(_, dirs)| dirs.as_slice()).unwrap_or_default()
     }
 
     fn pipe(&self, text: &str, path: &str, pipe: &str, more: &Map) -> Result<Value, RenderError> {
@@ -131,8 +165,10 @@ impl Templates for Variables {
             ("saltenv".to_owned(), Obj::str_from(source.saltenv)),
             ("sls".to_owned(), Obj::str_from(source.sls)),
             ("proxy".to_owned(), Obj::from(Map::new())),
-            ("_pillar_rend".to_owned(), Obj::Bool(true)),
         ];
+        if self.pillar_rend {
+            context.push(("_pillar_rend".to_owned(), Obj::Bool(true)));
+        }
         for (name, value) in source.defaults.iter() {
             let Some(name) = name.as_str() else { continue };
             context.retain(|(known, _)| known != name);
@@ -144,8 +180,8 @@ impl Templates for Variables {
             }
         }
         let before = self.running.replace(source.saltenv.to_owned());
-        let roots = self.roots_of(source.saltenv);
-        let result = self.shared.engine.render(text, source.sls, roots, context);
+        let files = (self.trees)(source.saltenv);
+        let result = self.shared.engine.render(text, source.sls, files, context);
         self.running.replace(before);
         result
     }
@@ -153,22 +189,4 @@ impl Templates for Variables {
     fn yaml(&self, source: &Source, text: &str) -> Result<Value, RenderError> {
         self.shared.parsed.yaml(source.path, text)
     }
-}
-
-/// The options as `Pillar.__gen_opts` changes them; the grains follow.
-fn options(opts: &Map, request: &PillarRequest, settings: &Settings) -> Map {
-    let mut opts = opts.clone();
-    let roots: Map = settings
-        .roots
-        .iter()
-        .map(|(env, dirs)| (env.as_str(), dirs.clone()))
-        .collect();
-    opts.set("pillar_roots", roots);
-    opts.set("file_client", "local");
-    opts.set("grains", (*request.grains).clone());
-    opts.set("saltenv", settings.saltenv.clone());
-    opts.set("pillarenv", settings.pillarenv.clone());
-    opts.set("id", request.id.as_str());
-    opts.set("minion_id", request.id.as_str());
-    opts
 }
