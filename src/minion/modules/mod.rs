@@ -4,6 +4,7 @@
 //! table. [`call`] takes the wire form of the arguments and answers what a minion
 //! returns, with the texts of stock Salt (`salt/minion.py _thread_return`).
 
+mod archive;
 mod accounts;
 mod aliases;
 mod alternatives;
@@ -72,6 +73,7 @@ use std::sync::Arc;
 
 /// Every module. New modules get a line here and nowhere else.
 const MODULES: &[Module] = &[
+    archive::MODULE,
     aliases::MODULE,
     alternatives::MODULE,
     cmd::MODULE,
