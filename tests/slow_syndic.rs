@@ -36,6 +36,17 @@ struct Waiting {
 
 impl Tree {
     fn start(upper: Master, lower: fn(&str) -> Master, program: PathBuf, cli: Cli) -> Tree {
+        let minions = |lower: &Master| IDS.map(|id| Minion::halite(lower, id, "")).into();
+        Tree::with(upper, lower, &minions, program, cli)
+    }
+
+    fn with(
+        upper: Master,
+        lower: fn(&str) -> Master,
+        minions: &dyn Fn(&Master) -> Vec<Minion>,
+        program: PathBuf,
+        cli: Cli,
+    ) -> Tree {
         let lower = lower(&format!(
             "auto_accept: true\nsyndic_master: 127.0.0.1\nsyndic_master_port: {}\n\
              syndic_event_forward_timeout: 0.1\n",
@@ -50,7 +61,7 @@ impl Tree {
             upper.publish_port
         );
         std::fs::write(lower.home.config_dir().join("minion"), minion).unwrap();
-        let minions = IDS.map(|id| Minion::halite(&lower, id, "")).into();
+        let minions = minions(&lower);
         let mut tree = Tree {
             syndic: None,
             program,
@@ -280,14 +291,32 @@ fn a_syndic_is_never_missed() {
 mod stock {
     use super::*;
 
-    #[test]
-    fn below_stock_3008() {
-        let Some(stock) = Stock::find("3008") else {
+    /// A halite minion and a stock one below a halite master and a halite syndic.
+    fn below_stock(series: &str) {
+        let Some(stock) = Stock::find(series) else {
             return;
         };
         let upper = Master::stock(&stock, UPPER);
         let cli = upper.stock_cli(&stock);
-        all(Tree::halite(upper, cli));
+        let minions = |lower: &Master| {
+            let [one, other] = IDS;
+            vec![
+                Minion::halite(lower, one, ""),
+                Minion::stock(&stock, lower, other, ""),
+            ]
+        };
+        let program = halite_program("halite-syndic");
+        all(Tree::with(upper, Master::halite, &minions, program, cli));
+    }
+
+    #[test]
+    fn below_stock_3006() {
+        below_stock("3006");
+    }
+
+    #[test]
+    fn below_stock_3008() {
+        below_stock("3008");
     }
 
     /// Stock's own syndic below halite. Of 3008.3 the syndic stops after its sign-in, below a stock
