@@ -196,5 +196,6 @@ optional! {
     String = "text or empty";
     PathBuf = "a path or empty";
     bool = "true, false or empty";
+    i32 = "a whole number or empty";
     Map = "a map or empty";
 }

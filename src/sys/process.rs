@@ -246,3 +246,19 @@ pub fn user_name() -> String {
         _ => uid.to_string(),
     }
 }
+/// Adds to the nice value of the calling thread and of those that it starts afterwards; the new value.
+///
+/// # Errors
+/// The account may not raise its priority.
+#[allow(unsafe_code)]
+pub fn add_nice(increment: i32) -> std::io::Result<i32> {
+    nix::errno::Errno::clear();
+    // SAFETY: it takes a number and returns one.
+    let now = unsafe { nix::libc::nice(increment) };
+    // -1 is a nice value too.
+    match nix::errno::Errno::last() {
+        nix::errno::Errno::UnknownErrno => Ok(now),
+        _ if now != -1 => Ok(now),
+        error => Err(error.into()),
+    }
+}

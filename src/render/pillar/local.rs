@@ -11,6 +11,7 @@ use super::{PillarRequest, Settings};
 use crate::config::MasterConfig;
 use crate::wire::ids::MinionId;
 use crate::wire::{Map, Value};
+use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -26,6 +27,9 @@ pub struct LocalSls {
     settings: Settings,
     pillar: Rc<Map>,
     pipeline: Pipeline,
+    /// Whether the variables are built once and not for each file.
+    keep: bool,
+    kept: RefCell<Option<(Instant, Rc<Variables>)>>,
 }
 
 impl LocalSls {
@@ -47,7 +51,16 @@ impl LocalSls {
                 blacklist: config.renderer_blacklist.clone(),
                 whitelist: config.renderer_whitelist.clone(),
             },
+            keep: false,
+            kept: RefCell::default(),
         }
+    }
+
+    /// Builds grains, options and pillar once for all files, not for each. What a template
+    /// changes in them, the next one sees, as in stock Salt.
+    pub fn keeping(mut self) -> LocalSls {
+        self.keep = true;
+        self
     }
 
     /// Renders a file anywhere on this host; `context` are further variables.
@@ -77,6 +90,19 @@ impl LocalSls {
     }
 
     fn compile(&self, source: &Source) -> Result<Value, String> {
+        self.pipeline
+            .compile(source, &*self.variables())
+            .map_err(|e| e.to_string())
+    }
+
+    fn variables(&self) -> Rc<Variables> {
+        let mut kept = self.kept.borrow_mut();
+        // Programs of templates always have half of their time at least.
+        if let Some((built, variables)) = &*kept
+            && built.elapsed() < PATIENCE / 2
+        {
+            return variables.clone();
+        }
         let variables = Variables::new(
             &self.shared,
             &self.request,
@@ -84,9 +110,10 @@ impl LocalSls {
             self.pillar.clone(),
             Instant::now() + PATIENCE,
         );
-        self.pipeline
-            .compile(source, &*variables)
-            .map_err(|e| e.to_string())
+        if self.keep {
+            *kept = Some((Instant::now(), variables.clone()));
+        }
+        variables
     }
 }
 
