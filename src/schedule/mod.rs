@@ -5,11 +5,12 @@
 
 mod moment;
 mod spec;
+mod words;
 
 #[cfg(test)]
 mod tests;
 
-pub use moment::{Moment, parse_time};
+pub use moment::Moment;
 pub use spec::{Spec, Trigger};
 
 use crate::wire::Map;
@@ -26,6 +27,8 @@ const LATE: i64 = 60;
 pub struct Schedule {
     entries: Vec<Entry>,
     enabled: bool,
+    /// Whether an interval begins with a run unless `run_on_start` says otherwise.
+    eager: bool,
 }
 
 #[derive(Debug)]
@@ -63,7 +66,18 @@ impl Schedule {
             }
         }
         let enabled = option.get("enabled").is_none_or(|v| v.truthy());
-        (Schedule { entries, enabled }, errors)
+        let schedule = Schedule {
+            entries,
+            enabled,
+            eager: false,
+        };
+        (schedule, errors)
+    }
+
+    /// Intervals begin with a run unless `run_on_start` says otherwise, as in Salt from 3008 on.
+    pub fn eager(mut self, eager: bool) -> Schedule {
+        self.eager = eager;
+        self
     }
 
     /// The jobs.
@@ -76,17 +90,21 @@ impl Schedule {
         if !self.enabled {
             return Vec::new();
         }
-        let due = self.entries.iter_mut().filter_map(|entry| entry.due(now));
+        let eager = self.eager;
+        let entries = self.entries.iter_mut();
+        let due = entries.filter_map(|entry| entry.due(now, eager));
         due.collect()
     }
 }
 
 impl Entry {
-    fn due(&mut self, now: DateTime) -> Option<Spec> {
+    fn due(&mut self, now: DateTime, eager: bool) -> Option<Spec> {
+        let interval = matches!(self.spec.trigger, Trigger::Every(_));
         if !self.started {
             self.started = true;
             self.plan(now);
-            if self.spec.run_on_start && self.allowed(now) {
+            // Ranges do not hold for this run.
+            if self.spec.run_on_start.unwrap_or(eager && interval) && self.spec.enabled {
                 return Some(self.spec.clone());
             }
         }
@@ -96,7 +114,6 @@ impl Entry {
         }
         let late = now.duration_since(fire).as_secs() > LATE;
         self.plan(now);
-        let interval = matches!(self.spec.trigger, Trigger::Every(_));
         ((interval || !late) && self.allowed(now)).then(|| self.spec.clone())
     }
 
@@ -130,8 +147,12 @@ impl Entry {
     fn allowed(&self, now: DateTime) -> bool {
         let spec = &self.spec;
         spec.enabled
-            && spec.after.is_none_or(|after| now >= after)
-            && spec.until.is_none_or(|until| now <= until)
+            && spec
+                .after
+                .is_none_or(|m| m.on(now).is_some_and(|after| now > after))
+            && spec
+                .until
+                .is_none_or(|m| m.on(now).is_some_and(|until| now < until))
             && spec.range.as_ref().is_none_or(|range| range.holds(now))
             && spec.skip.as_ref().is_none_or(|range| !range.holds(now))
     }

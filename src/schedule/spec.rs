@@ -28,7 +28,9 @@ pub struct Range {
 impl Range {
     /// Whether `now` lies within, or with `invert` outside.
     pub fn holds(&self, now: DateTime) -> bool {
-        let (start, end) = (self.start.on(now), self.end.on(now));
+        let (Some(start), Some(end)) = (self.start.on(now), self.end.on(now)) else {
+            return false;
+        };
         if self.invert {
             now <= start || now >= end
         } else {
@@ -57,11 +59,11 @@ pub struct Spec {
     /// Does not run then.
     pub skip: Option<Range>,
     /// Does not run before.
-    pub after: Option<DateTime>,
+    pub after: Option<Moment>,
     /// Does not run after.
-    pub until: Option<DateTime>,
-    /// Runs at the start as well.
-    pub run_on_start: bool,
+    pub until: Option<Moment>,
+    /// Runs at the start as well; `None` is what the series of Salt does.
+    pub run_on_start: Option<bool>,
     /// Whether it runs at all.
     pub enabled: bool,
     /// How many of it may run at once; `None` is any number.
@@ -79,14 +81,12 @@ impl Spec {
         let function = data
             .str("function")
             .or_else(|| data.str("func"))
+            .or_else(|| data.str("fun"))
             .ok_or("it names no `function`")?;
         let flag = |key: &str, default| data.get(key).map_or(default, Value::truthy);
         let at = |key: &str| match data.get(key) {
             None => Ok(None),
-            Some(value) => moment(value).map(|m| match m {
-                Moment::At(at) => Some(at),
-                _ => None,
-            }),
+            Some(value) => moment(value).map(Some),
         };
         Ok(Spec {
             name: name.to_owned(),
@@ -107,7 +107,7 @@ impl Spec {
             skip: range(data.get("skip_during_range"))?,
             after: at("after")?,
             until: at("until")?,
-            run_on_start: flag("run_on_start", false),
+            run_on_start: data.get("run_on_start").map(Value::truthy),
             enabled: flag("enabled", true),
             maxrunning: match data.get("maxrunning") {
                 None => Some(1),
@@ -153,9 +153,9 @@ fn trigger(data: &Map) -> Result<Trigger, String> {
         found.push(Trigger::When(moments?));
     }
     if let Some(once) = data.get("once") {
-        match moment(once)? {
-            Moment::At(at) => found.push(Trigger::Once(at)),
-            _ => return Err("`once` is a date with a time".to_owned()),
+        match moment(once)?.once() {
+            Some(at) => found.push(Trigger::Once(at)),
+            None => return Err("`once` is a date with a time".to_owned()),
         }
     }
     if let Some(cron) = data.get("cron") {
@@ -190,7 +190,8 @@ fn moment(value: &Value) -> Result<Moment, String> {
 /// `30` is from 1 to 30 seconds, a map gives both ends.
 fn splay(value: Option<&Value>) -> Result<Option<(i64, i64)>, String> {
     let ends = match value {
-        None | Some(Value::Nil) => return Ok(None),
+        None => return Ok(None),
+        Some(none) if !none.truthy() => return Ok(None),
         Some(Value::Int(most)) => (1, *most),
         Some(Value::Map(map)) => match (map.int("start"), map.int("end")) {
             (Some(start), Some(end)) => (start, end),

@@ -298,7 +298,8 @@ mod tests {
 
     #[test]
     fn options_are_checked() {
-        let mut config = MasterConfig::default();
+        let none = crate::wire::Map::new();
+        let mut config = MasterConfig::from_map(none, Path::new("/etc/halite")).unwrap();
         assert!(Rules::of(&config).is_ok());
         config.syndic_mode = "both".to_owned();
         assert!(Rules::of(&config).unwrap_err().message.contains("cluster"));
