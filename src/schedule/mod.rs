@@ -11,7 +11,7 @@ mod words;
 mod tests;
 
 pub use moment::Moment;
-pub use spec::{Spec, Trigger};
+pub use spec::{ReturnJob, Spec, Trigger};
 
 use crate::wire::Map;
 use jiff::civil::DateTime;
@@ -47,9 +47,14 @@ impl Schedule {
         let mut errors = Vec::new();
         let mut entries = Vec::new();
         for (name, data) in option.iter() {
-            let Some(name) = name.as_str().filter(|n| *n != "enabled") else {
+            let Some(name) = name.as_str() else {
+                errors
+                    .push("a scheduled job is left out: its name is no text; quote it".to_owned());
                 continue;
             };
+            if name == "enabled" {
+                continue;
+            }
             match data.as_map().map(|data| Spec::parse(name, data)) {
                 Some(Ok(spec)) => entries.push(Entry {
                     spec,

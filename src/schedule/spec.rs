@@ -50,6 +50,8 @@ pub struct Spec {
     pub args: Vec<Value>,
     /// Keyword arguments.
     pub kwargs: Map,
+    /// Keyword arguments are written, if only none.
+    names_kwargs: bool,
     /// When it runs.
     pub trigger: Trigger,
     /// Seconds that are added by chance, from and to.
@@ -68,8 +70,30 @@ pub struct Spec {
     pub enabled: bool,
     /// How many of it may run at once; `None` is any number.
     pub maxrunning: Option<i64>,
-    /// Whether the result is kept in the master's job cache.
-    pub return_job: bool,
+    /// What becomes of the result.
+    pub return_job: ReturnJob,
+}
+
+/// What becomes of a result (`return_job`).
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum ReturnJob {
+    /// It is told and kept in the job cache.
+    Kept,
+    /// It is told.
+    NoCache,
+    /// Nothing.
+    Untold,
+}
+
+impl ReturnJob {
+    /// What stands for the jid where the result is told.
+    pub fn jid(self) -> Option<&'static str> {
+        match self {
+            ReturnJob::Kept => Some("req"),
+            ReturnJob::NoCache => Some("nocache"),
+            ReturnJob::Untold => None,
+        }
+    }
 }
 
 impl Spec {
@@ -101,6 +125,7 @@ impl Spec {
                 Some(Value::Map(map)) => map.clone(),
                 Some(_) => return Err("`kwargs` is a map".to_owned()),
             },
+            names_kwargs: data.contains("kwargs"),
             trigger: trigger(data)?,
             splay: splay(data.get("splay"))?,
             range: range(data.get("range"))?,
@@ -113,8 +138,17 @@ impl Spec {
                 None => Some(1),
                 Some(value) => value.as_int(),
             },
-            return_job: flag("return_job", true),
+            return_job: match data.get("return_job") {
+                Some(value) if value.is_str("nocache") => ReturnJob::NoCache,
+                Some(value) if !value.truthy() => ReturnJob::Untold,
+                _ => ReturnJob::Kept,
+            },
         })
+    }
+
+    /// The keyword arguments, if the job names any or says that there are none.
+    pub fn given_kwargs(&self) -> Option<&Map> {
+        self.names_kwargs.then_some(&self.kwargs)
     }
 }
 

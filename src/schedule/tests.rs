@@ -65,9 +65,9 @@ fn times_of_day_and_of_the_week() {
     );
 }
 
-/// What python-dateutil reads on two days (`scripts/dateutil-corpus`): text, and the two times
+/// What python-dateutil reads on two days (`tests/data/make_dateutil.py`): text, and the two times
 /// or nothing.
-const CORPUS: &str = include_str!("dateutil.json");
+const CORPUS: &str = include_str!("../../tests/data/dateutil.json");
 
 #[test]
 fn times_are_read_as_dateutil_reads_them() {
@@ -169,8 +169,8 @@ fn splay_adds_a_little() {
 fn wrong_jobs_are_named_and_left_out() {
     let text = "good: {function: f, seconds: 1}\nno_time: {function: f}\nno_function: {seconds: 1}\n\
                 both: {function: f, seconds: 1, when: '5pm'}\nzero: {function: f, seconds: 0}\n\
-                text: nonsense\ncron: {function: f, cron: 'x'}\n";
+                text: nonsense\ncron: {function: f, cron: 'x'}\noff: {function: f, seconds: 1}\n";
     let (schedule, errors) = Schedule::new(&yaml::parse(text).unwrap().into_map().unwrap());
     assert_eq!(schedule.specs().count(), 1);
-    assert_eq!(errors.len(), 6, "{errors:?}");
+    assert_eq!(errors.len(), 7, "{errors:?}");
 }
