@@ -2,8 +2,11 @@
 //! and sample files from the configuration. This test compares them with what the repository
 //! holds; `HALITE_BLESS=1 cargo test --test generated` writes them anew.
 
+mod modules;
+
 use clap_mangen::Man;
 use halite::config::{Role, load_master, load_minion, options_markdown, sample_config};
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::path::Path;
 
@@ -29,7 +32,87 @@ fn files() -> Vec<(String, String)> {
         files.push((format!("docs/configuration-{name}.md"), options_page(role)));
         files.push((format!("packaging/config/{name}"), sample_config(role)));
     }
+    files.push(("docs/modules.md".to_owned(), modules_page()));
     files
+}
+
+/// Every function of stock Salt's modules and every one of ours, with what is known about them.
+fn modules_page() -> String {
+    let stock = modules::stock();
+    let scenarios = modules::scenarios();
+    let (absent, arguments) = (
+        modules::reasons("absent.yaml"),
+        modules::reasons("arguments.yaml"),
+    );
+    let own: BTreeMap<String, _> = halite::minion::modules::functions().into_iter().collect();
+    let grains = modules::reasons("grains.yaml").into_iter();
+    let grains: Vec<String> = grains
+        .map(|(name, why)| format!("| `{name}` | {why} |\n"))
+        .collect();
+    let mut rows = Vec::new();
+    let (mut same, mut different, mut missing) = (0, 0, 0);
+    for name in stock.keys().chain(own.keys()).collect::<BTreeSet<_>>() {
+        let calls = scenarios.iter().flat_map(|s| &s.calls);
+        let calls: Vec<_> = calls.filter(|c| c.fun == *name).collect();
+        let reasons = calls.iter().filter_map(|c| c.differs.as_deref());
+        let mut reasons: Vec<&str> = reasons
+            .chain(arguments.get(name).map(String::as_str))
+            .collect();
+        reasons.dedup();
+        let (state, why) = match (stock.contains_key(name), own.contains_key(name)) {
+            (true, false) => {
+                missing += 1;
+                ("not there", why_absent(name, &absent).to_owned())
+            }
+            (false, _) => ("ours", String::new()),
+            (true, true) if reasons.is_empty() => {
+                same += 1;
+                let compared = !calls.is_empty();
+                (
+                    if compared { "same" } else { "not compared" },
+                    String::new(),
+                )
+            }
+            (true, true) => {
+                different += 1;
+                ("different", reasons.join("; "))
+            }
+        };
+        let count = match calls.len() {
+            0 => String::new(),
+            n => n.to_string(),
+        };
+        rows.push(format!(
+            "| `{name}` | {state} | {count} | {} |\n",
+            why.replace('|', "\\|")
+        ));
+    }
+    format!(
+        "<!-- Made from the tables of functions and tests/modules by `{HINT}`. -->\n\n\
+         # Execution functions\n\n\
+         The functions of stock Salt 3008.3 in the modules that halite's minion has: {same} are there, {different} more differ \
+         in what is said here, {missing} are not there. Compared: so many calls return the same on a stock minion and on \
+         halite's, on one host (`tests/slow_modules.rs`). Names and defaults of arguments are compared for all \
+         (`tests/arguments.rs`).\n\n\
+         | function | state | compared | difference and reason |\n|---|---|---|---|\n{}\n\
+         # Grains\n\n\
+         All core grains of stock 3008.3 with the same values on the same host, except:\n\n\
+         | grain | reason |\n|---|---|\n{}",
+        rows.concat(),
+        grains.concat()
+    )
+}
+
+/// The reason for a function or for all whose names begin alike.
+fn why_absent<'a>(name: &str, reasons: &'a BTreeMap<String, String>) -> &'a str {
+    let fits = |key: &str| match key.strip_suffix('*') {
+        Some(head) => name.starts_with(head),
+        None => key == name,
+    };
+    reasons
+        .iter()
+        .find(|(key, _)| fits(key))
+        .map_or("", |(_, why)| why)
 }
 
 /// The commands without what depends on this machine.

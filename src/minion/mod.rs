@@ -7,6 +7,7 @@
 //! [`modules`] and [`grains`], which run in the job's process or in `halite-call`.
 
 pub mod ask;
+pub mod bus;
 pub mod channel;
 pub mod courier;
 pub mod daemon;

@@ -6,7 +6,6 @@ use super::ask::keepalive;
 use super::publication::{BROADCAST, SYNDIC, topic};
 use super::session::chance;
 use crate::config::MinionConfig;
-use crate::crypto::HashType;
 use crate::sys::daemon::make_dir;
 use crate::transport::bus::{BusHandle, BusOptions, BusServer};
 use crate::wire::ids::MinionId;
@@ -57,13 +56,8 @@ fn hand_over(dir: &std::path::Path, user: &str) -> std::io::Result<()> {
 
 /// The local event bus, in a thread of its own (reference `salt-local.md` 1.1, 2.5).
 pub(super) fn serve_bus(config: &MinionConfig) -> Result<BusHandle, MinionError> {
-    let hash: HashType = config.hash_type.parse().unwrap_or_default();
-    let hash = hash.hex(config.id.as_bytes());
-    let path = |kind: &str| {
-        config
-            .sock_dir
-            .join(format!("minion_event_{:.10}_{kind}.ipc", hash))
-    };
+    let path =
+        |kind: &str| super::bus::socket(&config.sock_dir, &config.hash_type, &config.id, kind);
     let options = BusOptions {
         framing: if config.bus_prefixed() {
             Framing::Prefixed

@@ -1,8 +1,8 @@
 //! `config`: values of the minion's configuration, with grains and pillar behind it.
 
-use super::data::{DELIMITER, traverse};
 use super::declare::{Function, Lit, Module, Result, opt, req};
-use super::{Call, Fault, python};
+use super::nested::{DELIMITER, traverse, update};
+use super::{Call, python};
 use crate::map;
 use crate::target::fnmatch;
 use crate::wire::{Map, Value};
@@ -44,6 +44,11 @@ pub(super) const MODULE: Module = Module {
             ]),
         Function::new("dot_vals", dot_vals, "All configuration values whose names begin with the given word and a dot.")
             .args(&[req("value")]),
+        Function::new("backup_mode", backup_mode, "The given backup mode, or that of the configuration.")
+            .args(&[opt("backup", Lit::Str(""))]),
+        Function::new("manage_mode", manage_mode, "A file mode as four octal digits.").args(&[req("mode")]),
+        Function::new("valid_fileproto", valid_fileproto, "Whether a URI names a place that files can be fetched from.")
+            .args(&[req("uri")]),
         Function::new("items", |c| Ok(c.ctx.opts.clone().into()), "The whole configuration."),
     ],
 };
@@ -63,14 +68,23 @@ fn master(call: &Call<'_>) -> Map {
 }
 
 fn get(call: &mut Call<'_>) -> Result {
-    if call.flag("merge") {
-        return Err(Fault::Command(
-            "This minion has no 'merge' in config.get; ask for the places one by one".to_owned(),
-        ));
-    }
     let ctx = call.ctx;
     let delimiter = call.text("delimiter").unwrap_or_default();
     let (master, defaults) = (master(call), defaults());
+    if !call.arg("merge").is_nil() {
+        // Whatever is no known strategy counts as `recurse`, and what is to be left out is not.
+        let mut all = defaults;
+        for over in [&master, &*ctx.pillar, &*ctx.grains, &ctx.opts] {
+            match call.arg("merge").is_str("overwrite") {
+                true => over
+                    .iter()
+                    .for_each(|(k, v)| all.set(python::str(k), v.clone())),
+                false => update(&mut all, over, false),
+            }
+        }
+        let found = traverse(&all, call.arg("key"), &delimiter);
+        return Ok(found.unwrap_or(call.arg("default")).clone());
+    }
     let places = [
         ("omit_opts", &ctx.opts),
         ("omit_grains", &*ctx.grains),
@@ -83,6 +97,38 @@ fn get(call: &mut Call<'_>) -> Result {
         .filter(|(omit, _)| !call.flag(omit))
         .find_map(|(_, data)| traverse(data, call.arg("key"), &delimiter));
     Ok(found.unwrap_or(call.arg("default")).clone())
+}
+
+fn backup_mode(call: &mut Call<'_>) -> Result {
+    if call.flag("backup") {
+        return Ok(call.arg("backup").clone());
+    }
+    let name = [Value::from("backup_mode")];
+    call.salt("config.option", name.to_vec(), Map::new())
+}
+
+/// `salt/utils/files.py normalize_mode`.
+fn manage_mode(call: &mut Call<'_>) -> Result {
+    let mode = match call.arg("mode") {
+        Value::Nil => return Ok(Value::Nil),
+        other => python::str(other),
+    };
+    let digits = mode.replace("0o", "0");
+    let digits = digits
+        .trim_matches('"')
+        .trim_matches('\'')
+        .trim_start_matches('0');
+    Ok(format!("{digits:0>4}").into())
+}
+
+/// Salt's `VALID_PROTOS`.
+fn valid_fileproto(call: &mut Call<'_>) -> Result {
+    const PROTOCOLS: [&str; 7] = ["http", "https", "ftp", "salt", "file", "s3", "swift"];
+    let uri = call.text("uri").unwrap_or_default();
+    let scheme = uri.split_once(':').map(|(scheme, _)| scheme.to_lowercase());
+    Ok(scheme
+        .is_some_and(|s| PROTOCOLS.contains(&s.as_str()))
+        .into())
 }
 
 fn option(call: &mut Call<'_>) -> Result {

@@ -19,8 +19,12 @@ pub enum Lit {
     Bool(bool),
     /// An integer.
     Int(i64),
+    /// A floating point number.
+    Float(f64),
     /// Text.
     Str(&'static str),
+    /// A list, or tuple, without members.
+    Empty,
     /// The shell of the minion's environment, as the `shell` grain.
     Shell,
 }
@@ -32,6 +36,8 @@ impl Lit {
             Lit::Nil => Value::Nil,
             Lit::Bool(b) => b.into(),
             Lit::Int(i) => i.into(),
+            Lit::Float(f) => Value::Float(f),
+            Lit::Empty => Value::Array(Vec::new()),
             Lit::Str(s) => s.into(),
             Lit::Shell => crate::minion::default_shell().into(),
         }

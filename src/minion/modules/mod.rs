@@ -7,14 +7,17 @@
 pub mod bind;
 mod cmd;
 mod config;
-mod data;
 pub mod declare;
+mod event;
 mod grains;
 mod key;
+mod log;
 mod mine;
+mod nested;
 mod network;
 mod pillar;
 pub mod proc;
+mod program;
 mod publish;
 pub mod python;
 mod saltutil;
@@ -36,8 +39,10 @@ use std::sync::Arc;
 const MODULES: &[Module] = &[
     cmd::MODULE,
     config::MODULE,
+    event::MODULE,
     grains::MODULE,
     key::MODULE,
+    log::MODULE,
     mine::MODULE,
     network::MODULE,
     pillar::MODULE,

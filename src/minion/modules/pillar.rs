@@ -4,8 +4,8 @@
 //! given (`salt/utils/secret.py serial`); `pillar.raw` is not masked. The pillar is the
 //! one the minion holds: an override or another environment is refused, not ignored.
 
-use super::data::{DELIMITER, traverse, update};
 use super::declare::{Arg, Function, Lit, Module, Result, opt, req};
+use super::nested::{DELIMITER, traverse, update};
 use super::{Call, Fault, python};
 use crate::wire::{Map, Value};
 
@@ -62,8 +62,47 @@ pub(super) const MODULE: Module = Module {
                 opt("default", Lit::Str("default")),
                 opt("base", Lit::Nil),
             ]),
+        Function::new("obfuscate", obfuscate, "As pillar.items with the kinds of the values in place of the values.")
+            .args(ALL)
+            .varargs()
+            .keyword_only(),
+        Function::new("file_exists", file_exists, "Whether there is a file by that path in pillar_roots; for standalone minions.")
+            .args(&[req("path"), opt("saltenv", Lit::Nil)]),
     ],
 };
+
+fn obfuscate(call: &mut Call<'_>) -> Result {
+    refuse(call)?;
+    let shown = match call.bound.varargs.is_empty() {
+        true => Map::clone(&call.ctx.pillar),
+        false => named(call, &"".into(), DELIMITER),
+    };
+    // Stock masks before it looks at the kinds, so most values are texts.
+    let shown = self::shown(call, shown.into(), false);
+    Ok(obfuscated(shown))
+}
+
+fn obfuscated(value: Value) -> Value {
+    match value {
+        Value::Map(map) => Map(map.0.into_iter().map(|(k, v)| (k, obfuscated(v))).collect()).into(),
+        Value::Array(list) => Value::Array(list.into_iter().map(obfuscated).collect()),
+        other => format!("<{}>", python::short_class(&other)).into(),
+    }
+}
+
+fn file_exists(call: &mut Call<'_>) -> Result {
+    let standard = crate::map! {"base" => vec![Value::from("/srv/pillar")]};
+    let roots = call.ctx.opts.get("pillar_roots").and_then(Value::as_map);
+    let roots = roots.unwrap_or(&standard);
+    let (path, env) = (python::str(call.arg("path")), call.arg("saltenv"));
+    let mut dirs = roots
+        .iter()
+        .filter(|(name, _)| !env.truthy() || name == env)
+        .flat_map(|(_, dirs)| dirs.str_list());
+    Ok(dirs
+        .any(|dir| std::path::Path::new(&dir).join(&path).is_file())
+        .into())
+}
 
 fn masked(value: Value) -> Value {
     match value {
@@ -234,5 +273,5 @@ fn keys(call: &mut Call<'_>) -> Result {
 }
 
 fn filter_by(call: &mut Call<'_>) -> Result {
-    super::data::filter_by(call, &call.ctx.pillar, "pillar")
+    super::nested::filter_by(call, &call.ctx.pillar, "pillar")
 }

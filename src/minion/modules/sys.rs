@@ -125,7 +125,11 @@ fn spec(f: &Function) -> Map {
         .args
         .iter()
         .filter_map(|a| a.default)
-        .map(Lit::value)
+        .map(|default| match default {
+            // Python objects that mean "not given" travel as nothing.
+            Lit::Str(text) if text.starts_with('<') => Value::Nil,
+            other => other.value(),
+        })
         .collect();
     let some = |list: Vec<Value>| (!list.is_empty()).then_some(list);
     map! {

@@ -68,8 +68,82 @@ pub(super) const MODULE: Module = Module {
             .args(&[opt("message", Lit::Str("Test Exception"))]),
         Function::new("assertion", assertion, "Fails unless its argument is true.").args(&[req("assertion")]),
         Function::new("stack", |_| Ok("  halite::minion::modules::call\n    test.stack\n".into()), "The stack of the call; this minion has only one frame to show."),
+        Function::new("deprecation_warning", |_| Ok(true.into()), "Answers true; nothing here is deprecated."),
+        Function::new("tty", |_| Ok("ERROR: This function has been moved to cmd.tty".into()), "Older name of cmd.tty, which it only names.")
+            .varargs()
+            .keywords(),
+        Function::new("opts_pkg", opts_pkg, "The minion's configuration with its grains."),
+        Function::new("module_report", module_report, "The functions and modules there are."),
+        Function::new("raise_exception", raise_exception, "Raises one of Python's or Salt's exceptions by its name; false if there is none.")
+            .args(&[req("name")])
+            .varargs()
+            .keywords(),
     ],
 };
+
+fn opts_pkg(call: &mut Call<'_>) -> Result {
+    let mut opts = call.ctx.opts.clone();
+    opts.set("grains", Map::clone(&call.ctx.grains));
+    Ok(opts.into())
+}
+
+/// Functions can be reached in one way only, so nothing is missing in another.
+fn module_report(_: &mut Call<'_>) -> Result {
+    let names: Vec<String> = super::functions()
+        .into_iter()
+        .map(|(name, _)| name)
+        .collect();
+    let modules: Vec<String> = MODULES.iter().map(|m| m.name.to_owned()).collect();
+    Ok(map! {
+        "functions" => names.clone(), "function_attrs" => names.clone(), "function_subs" => names,
+        "modules" => modules.clone(), "module_attrs" => modules,
+        "missing_attrs" => Vec::<String>::new(), "missing_subs" => Vec::<String>::new(),
+    }
+    .into())
+}
+
+/// Exceptions that `test.raise_exception` knows.
+const EXCEPTIONS: [&str; 14] = [
+    "ArithmeticError",
+    "AssertionError",
+    "AttributeError",
+    "Exception",
+    "IndexError",
+    "KeyError",
+    "LookupError",
+    "NameError",
+    "NotImplementedError",
+    "OSError",
+    "RuntimeError",
+    "TypeError",
+    "ValueError",
+    "ZeroDivisionError",
+];
+
+fn raise_exception(call: &mut Call<'_>) -> Result {
+    let name = call.text("name").unwrap_or_default();
+    let args = &call.bound.varargs;
+    let text = match args.as_slice() {
+        [] => String::new(),
+        [one] => python::str(one),
+        several => python::repr_tuple(several),
+    };
+    Err(match name.as_str() {
+        "salt.exceptions.CommandExecutionError" => Fault::Command(text),
+        "salt.exceptions.CommandNotFoundError" => Fault::CommandNotFound(text),
+        "salt.exceptions.SaltInvocationError" => Fault::Invocation(text),
+        "TypeError" => Fault::Type(text),
+        "KeyError" => Fault::raised(
+            "KeyError",
+            args.first().map(python::repr).unwrap_or_default(),
+        ),
+        known if EXCEPTIONS.contains(&known) => Fault::raised(known, text),
+        unknown => {
+            log::error!("No such exception: {unknown}");
+            return Ok(false.into());
+        }
+    })
+}
 
 fn arg(call: &mut Call<'_>) -> Result {
     Ok(map! {

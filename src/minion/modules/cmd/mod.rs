@@ -1,13 +1,15 @@
 //! `cmd`: commands on the host.
 //!
-//! Left out: PowerShell, `run_chroot`, `tty`, templates, virtual terminals. Beyond
+//! Left out: PowerShell, templates, virtual terminals. Beyond
 //! stock: every command has a process group of its own, a timeout ends the whole
 //! group, and output is bounded by [`exec::OUTPUT_LIMIT`].
 
 mod args;
+mod chroot;
 mod exec;
 mod options;
 mod script;
+mod shells;
 
 mod user;
 
@@ -49,6 +51,16 @@ pub(super) const MODULE: Module = Module {
         Function::new("exec_code_all", script::exec_code_all, "As cmd.exec_code, and gives back what cmd.run_all does.")
             .args(&[req("lang"), req("code"), opt("cwd", Lit::Nil), opt("args", Lit::Nil)])
             .keywords(),
+        Function::new("script_retcode", script::script_retcode, "As cmd.script, and gives back the return code only.")
+            .args(args::SCRIPT_RETCODE)
+            .keywords(),
+        Function::new("run_chroot", chroot::run_chroot, "Runs a command in another root directory, with dev, proc, sys and the given directories mounted there, and gives back what cmd.run_all does.")
+            .args(args::RUN_CHROOT)
+            .keywords(),
+        Function::new("shell_info", shells::shell_info, "Whether a shell or interpreter is there, its path and its version.")
+            .args(&[req("shell"), opt("list_modules", Lit::Bool(false))]),
+        Function::new("tty", shells::tty, "Writes a text to a terminal.")
+            .args(&[req("device"), opt("echo", Lit::Str(""))]),
         Function::new("has_exec", |c| Ok(which_arg(c.arg("cmd")).is_some().into()), "Whether a program can be found and run.")
             .args(&[req("cmd")]),
         Function::new("which", |c| Ok(which_arg(c.arg("cmd")).into()), "The path of a program, or nothing.").args(&[req("cmd")]),

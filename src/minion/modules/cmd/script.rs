@@ -118,6 +118,13 @@ pub fn script(call: &mut Call<'_>) -> Result {
     }
 }
 
+/// `cmd.script_retcode`.
+pub fn script_retcode(call: &mut Call<'_>) -> Result {
+    let ran = script(call)?;
+    let code = ran.as_map().and_then(|map| map.get("retcode")).cloned();
+    code.ok_or_else(|| Fault::raised("KeyError", "'retcode'"))
+}
+
 fn script_args(args: &Value) -> std::result::Result<Vec<Value>, Fault> {
     match args {
         Value::Str(line) => Ok(shlex::split(line)

@@ -25,12 +25,7 @@ fn quote(_: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
     if !value.truthy()? {
         return Ok("''".into());
     }
-    let text = text_of(value)?;
-    let safe = |c: char| c.is_ascii_alphanumeric() || "@%+=:,./-_".contains(c);
-    if text.chars().all(safe) {
-        return Ok(text.into());
-    }
-    Ok(format!("'{}'", text.replace('\'', "'\"'\"'")).into())
+    Ok(crate::wire::shlex::quote(&text_of(value)?).into())
 }
 
 fn sequence(_: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {

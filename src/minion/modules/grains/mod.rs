@@ -1,9 +1,10 @@
-//! `grains`: facts about the host, as collected when the minion started.
-//!
-//! Left out so far: everything that changes the grains file (`set`, `append`, ...).
+//! `grains`: facts about the host (`salt/modules/grains.py`); [`change`] has what writes the
+//! file `grains` beside the configuration.
 
-use super::data::{DELIMITER, is_true, traverse};
+mod change;
+
 use super::declare::{Arg, Function, Lit, Module, Result, opt, req};
+use super::nested::{DELIMITER, is_true, traverse};
 use super::{Call, python};
 use crate::wire::{Map, Value};
 
@@ -13,6 +14,9 @@ const GET: &[Arg] = &[
     opt("delimiter", Lit::Str(DELIMITER)),
     opt("ordered", Lit::Bool(true)),
 ];
+
+const NO: Lit = Lit::Bool(false);
+const YES: Lit = Lit::Bool(true);
 
 pub(super) const MODULE: Module = Module {
     name: "grains",
@@ -59,6 +63,20 @@ pub(super) const MODULE: Module = Module {
             opt("default", Lit::Str("default")),
             opt("base", Lit::Nil),
         ]),
+        Function::new("setvals", change::setvals, "Writes several grains into the grains file; with destructive, those without a value are deleted.")
+            .args(&[req("grains"), opt("destructive", NO), opt("refresh_pillar", YES)]),
+        Function::new("setval", change::setval, "Writes one grain into the grains file.")
+            .args(&[req("key"), req("val"), opt("destructive", NO), opt("refresh_pillar", YES)]),
+        Function::new("set", change::set, "Writes one grain, perhaps by a path; maps and lists are only replaced with force.")
+            .args(&[req("key"), opt("val", Lit::Str("")), opt("force", NO), opt("destructive", NO), opt("delimiter", Lit::Str(DELIMITER))]),
+        Function::new("append", change::append, "Adds a value to a grain that is a list; with convert, other values become one first.")
+            .args(&[req("key"), req("val"), opt("convert", NO), opt("delimiter", Lit::Str(DELIMITER))]),
+        Function::new("remove", change::remove, "Takes a value out of a grain that is a list.")
+            .args(&[req("key"), req("val"), opt("delimiter", Lit::Str(DELIMITER))]),
+        Function::new("delval", change::delval, "Empties a grain in the grains file, or deletes it with destructive.")
+            .args(&[req("key"), opt("destructive", NO), opt("force", NO)]),
+        Function::new("delkey", change::delkey, "Deletes a grain from the grains file.")
+            .args(&[req("key"), opt("force", NO)]),
     ],
 };
 
@@ -138,5 +156,5 @@ fn equals(call: &mut Call<'_>) -> Result {
 }
 
 fn filter_by(call: &mut Call<'_>) -> Result {
-    super::data::filter_by(call, &call.ctx.grains, "grain")
+    super::nested::filter_by(call, &call.ctx.grains, "grain")
 }

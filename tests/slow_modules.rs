@@ -1,0 +1,285 @@
+//! The calls of `tests/modules/calls` on a stock 3008 minion and on halite's minion, on this host:
+//! both must return the same, or differ where the call says so and why.
+//!
+//! `HALITE_MODULES=file,cp` makes only those of these files.
+
+mod common;
+mod modules;
+
+use common::{Master, Minion, Stock};
+use halite::client::command::{self, Command};
+use halite::client::local::Job;
+use halite::config::{MasterConfig, load_master};
+use halite::sys::signals::StopFlag;
+use halite::wire::{Map, Value, pytext};
+use modules::{Call, Scenario};
+use std::path::Path;
+
+/// Both minions are told this.
+const MINION: &str = "multiprocessing: false\ngrains: {role: web, list: [a, b], deep: {er: 1}}\nown_option: {a: 1}\n\
+                      mine_functions: {test.ping: []}\n";
+
+#[test]
+fn calls_return_what_stock_returns() {
+    let Some(stock) = Stock::find("3008") else {
+        return;
+    };
+    let place = modules::place();
+    let master = Master::halite(&format!(
+        "salt_series: '3008'\nauto_accept: true\nfile_recv: true\nfile_roots: {{base: [{0}/roots]}}\n\
+         pillar_roots: {{base: [{0}/pillar]}}\npeer: {{'.*': ['.*']}}",
+        place.display()
+    ));
+    let config = load_master(&master.home.config_dir()).unwrap();
+    let mut minions = [
+        Minion::stock(&stock, &master, "stock", MINION),
+        Minion::halite(&master, "halite", MINION),
+    ];
+    for minion in &mut minions {
+        common::wait_until(&format!("{} answers", minion.id), || {
+            minion.must_live();
+            let ping = Call {
+                fun: "test.ping".into(),
+                ..Call::default()
+            };
+            ask(&config, &minion.id, &ping, Path::new("/nowhere"), 2).is_some()
+        });
+    }
+    let wanted = std::env::var("HALITE_MODULES").unwrap_or_default();
+    let scenarios: Vec<Scenario> = modules::scenarios()
+        .into_iter()
+        .filter(|s| wanted.is_empty() || wanted.split(',').any(|w| w == s.file))
+        .collect();
+    let mut made = 0;
+    // Before anything sets grains.
+    let mut wrong = match wanted.is_empty() {
+        true => other_grains(&config),
+        false => Vec::new(),
+    };
+    for scenario in &scenarios {
+        let [expected, found] = ["stock", "halite"].map(|id| play(&config, id, scenario));
+        for ((call, expected), found) in scenario.calls.iter().zip(expected).zip(found) {
+            made += 1;
+            wrong.extend(judge(scenario, call, expected, found));
+        }
+    }
+    for text in &wrong {
+        eprintln!("{text}\n");
+    }
+    eprintln!("{made} calls compared, {} of them wrong", wrong.len());
+    assert!(made > 0 && wrong.is_empty());
+}
+
+/// Grains that differ without a reason in `tests/modules/grains.yaml`, and reasons without a difference.
+fn other_grains(config: &MasterConfig) -> Vec<String> {
+    let call = Call {
+        fun: "grains.items".into(),
+        ..Call::default()
+    };
+    let [stock, own] = ["stock", "halite"].map(|id| {
+        let all = ask(config, id, &call, Path::new("/nowhere"), 60).expect("grains");
+        all.get("ret")
+            .cloned()
+            .and_then(Value::into_map)
+            .expect("a map of grains")
+    });
+    let reasons = modules::reasons("grains.yaml");
+    let names = stock
+        .iter()
+        .chain(own.iter())
+        .map(|(k, _)| pytext::str(k).into_owned());
+    let names: std::collections::BTreeSet<String> = names.collect();
+    let mut wrong = Vec::new();
+    for name in &names {
+        let (stock, own) = (stock.get(name), own.get(name));
+        let shown = |v: Option<&Value>| v.map_or("not there".to_owned(), pytext::repr);
+        match (stock == own, reasons.contains_key(name)) {
+            (true, true) => wrong.push(format!("grain {name}: has a reason, but is the same")),
+            (false, false) => wrong.push(format!(
+                "grain {name}\n  stock  {}\n  halite {}",
+                shown(stock),
+                shown(own)
+            )),
+            _ => {}
+        }
+    }
+    wrong
+}
+
+/// Makes all calls of a scenario on one minion; answers as far as they count.
+fn play(config: &MasterConfig, id: &str, scenario: &Scenario) -> Vec<Option<Map>> {
+    let dir = common::short_dir();
+    let own = dir.path().join("d");
+    std::fs::create_dir(&own).unwrap();
+    let calls = scenario.calls.iter();
+    calls
+        .map(|call| ask(config, id, call, &own, 60).map(|ret| plain(ret, call, &own)))
+        .collect()
+}
+
+fn ask(config: &MasterConfig, id: &str, call: &Call, dir: &Path, timeout: u64) -> Option<Map> {
+    let dir = dir.to_str().unwrap();
+    let put = |v: &Value| mapped(v, &|text| text.replace("{dir}", dir));
+    let args = call.args.iter().map(put).collect();
+    let kwargs = put(&Value::Map(call.kwargs.clone())).into_map().unwrap();
+    let order = Command {
+        job: Job {
+            fun: call.fun.as_str().into(),
+            arg: command::arguments(args, kwargs),
+            tgt: id.into(),
+            tgt_type: "glob".into(),
+            ..Job::default()
+        },
+        timeout: Some(timeout),
+        ..Command::default()
+    };
+    let returns = command::run(config, order, &StopFlag::default()).unwrap();
+    returns.minions.into_iter().next().map(|(_, entry)| entry)
+}
+
+/// The parts of an answer that count.
+fn plain(entry: Map, call: &Call, dir: &Path) -> Map {
+    let dir = dir.to_str().unwrap();
+    let mut ret = entry.get("ret").cloned().unwrap_or_default();
+    ret = mapped(&ret, &|text| fault(&text.replace(dir, "{dir}")));
+    for place in call.drop.iter().map(String::as_str).chain(["__pub_*"]) {
+        let path: Vec<&str> = place.split('.').collect();
+        remove(&mut ret, &path, !place.contains('.'));
+    }
+    if call.sorted {
+        ret = sorted(ret);
+    }
+    if call.kinds {
+        ret = kinds(ret);
+    }
+    halite::map! {"ret" => ret, "retcode" => entry.get("retcode").cloned()}
+}
+
+/// Of an exception only the first and the last line, of wrong arguments only the sentence: the
+/// rest is stock's code and documentation.
+fn fault(text: &str) -> String {
+    if let Some((head, tail)) = text.split_once("Traceback (most recent call last):") {
+        let last = tail.trim_end().lines().last().unwrap_or_default();
+        return format!("{head}Traceback: {last}");
+    }
+    match text.starts_with("Passed invalid arguments") {
+        true => text.lines().next().unwrap_or_default().to_owned(),
+        false => text.to_owned(),
+    }
+}
+
+/// Every text in a value through `change`, keys as well.
+fn mapped(value: &Value, change: &dyn Fn(&str) -> String) -> Value {
+    match value {
+        Value::Str(text) => change(text).into(),
+        Value::Array(list) => Value::Array(list.iter().map(|v| mapped(v, change)).collect()),
+        Value::Map(map) => {
+            let pairs = map.iter();
+            Value::Map(
+                pairs
+                    .map(|(k, v)| (mapped(k, change), mapped(v, change)))
+                    .collect(),
+            )
+        }
+        other => other.clone(),
+    }
+}
+
+fn remove(value: &mut Value, path: &[&str], anywhere: bool) {
+    let Some((first, rest)) = path.split_first() else {
+        return;
+    };
+    match value {
+        Value::Map(map) => {
+            if rest.is_empty() {
+                map.0.retain(|(k, _)| !fits(first, &pytext::str(k)));
+            }
+            for (key, inner) in &mut map.0 {
+                if anywhere {
+                    remove(inner, path, true);
+                } else if fits(first, &pytext::str(key)) {
+                    remove(inner, rest, false);
+                }
+            }
+        }
+        Value::Array(list) => {
+            for (at, inner) in list.iter_mut().enumerate() {
+                if anywhere {
+                    remove(inner, path, true);
+                } else if fits(first, &at.to_string()) {
+                    match rest.is_empty() {
+                        true => *inner = Value::Nil,
+                        false => remove(inner, rest, false),
+                    }
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Whether a key is meant; a pattern may end in `*`.
+fn fits(pattern: &str, key: &str) -> bool {
+    match pattern.strip_suffix('*') {
+        Some(head) => key.starts_with(head),
+        None => pattern == key,
+    }
+}
+
+fn sorted(value: Value) -> Value {
+    match value {
+        Value::Array(list) => {
+            let mut list: Vec<Value> = list.into_iter().map(sorted).collect();
+            list.sort_by_key(pytext::repr);
+            Value::Array(list)
+        }
+        Value::Map(map) => {
+            let mut pairs: Vec<_> = map.0.into_iter().map(|(k, v)| (k, sorted(v))).collect();
+            pairs.sort_by_key(|(k, _)| pytext::repr(k));
+            Value::Map(pairs.into_iter().collect())
+        }
+        other => other,
+    }
+}
+
+fn kinds(value: Value) -> Value {
+    match value {
+        Value::Map(map) => Value::Map(map.0.into_iter().map(|(k, v)| (k, kinds(v))).collect()),
+        Value::Array(list) => Value::Array(list.into_iter().take(1).map(kinds).collect()),
+        Value::Str(_) => "text".into(),
+        Value::Int(_) => "integer".into(),
+        Value::Float(_) => "float".into(),
+        other => other,
+    }
+}
+
+/// What is wrong, if anything is.
+fn judge(
+    scenario: &Scenario,
+    call: &Call,
+    expected: Option<Map>,
+    found: Option<Map>,
+) -> Option<String> {
+    let text = |answer: &Option<Map>| answer.as_ref().map_or("no answer".into(), pytext::repr_map);
+    let head = || {
+        format!(
+            "{} ({}): {} {} {}",
+            scenario.file,
+            scenario.about,
+            call.fun,
+            pytext::repr(&Value::Array(call.args.clone())),
+            pytext::repr_map(&call.kwargs),
+        )
+    };
+    match (expected == found, &call.differs) {
+        (true, None) => None,
+        (false, Some(_)) => None,
+        (true, Some(_)) => Some(format!("{}\n  no longer differs", head())),
+        (false, None) => Some(format!(
+            "{}\n  stock  {}\n  halite {}",
+            head(),
+            text(&expected),
+            text(&found)
+        )),
+    }
+}
