@@ -490,6 +490,11 @@ mod stock {
         own_syndic("3007", lower_3007, "3008");
     }
 
+    #[test]
+    fn syndic_of_3007_between_halites() {
+        own_syndic("3007", Master::halite, "3008");
+    }
+
     /// Of the series of the stock program that hears its bus.
     fn lower_as_3006(extra: &str) -> Master {
         Master::halite(&format!("{extra}salt_series: '3006'\n"))
