@@ -72,9 +72,9 @@ impl Ledger {
         if self.jobs.contains_key(jid) {
             return Ok(());
         }
-        self.append(jid, "")?;
+        // It is known to this process even if it cannot be written down.
         self.jobs.insert(jid.clone(), BTreeSet::new());
-        Ok(())
+        self.append(jid, "")
     }
 
     /// Notes returns that the upper master has.

@@ -100,12 +100,13 @@ impl Shared {
     /// The upper masters that get a job's returns.
     fn owners(&self, jid: &Jid) -> Vec<usize> {
         let reached = self.reached();
-        lock(&self.routes)
-            .owners(jid, &reached)
-            .unwrap_or_else(|e| {
-                log::error!("returns of job {jid} cannot be noted: {e}");
-                Vec::new()
-            })
+        let mut routes = lock(&self.routes);
+        let owners = routes.owners(jid, &reached).or_else(|e| {
+            log::error!("job {jid} would not be looked for after a restart: {e}");
+            // It is known by now, if not written down.
+            routes.owners(jid, &reached)
+        });
+        owners.unwrap_or_default()
     }
 
     /// Events go to each upper master that the syndic has reached once.

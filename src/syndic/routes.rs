@@ -290,6 +290,17 @@ mod tests {
     }
 
     #[test]
+    fn what_cannot_be_written_down_is_known_still() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut routes = two(dir.path(), SYNC);
+        std::fs::remove_dir_all(dir.path().join("syndic")).unwrap();
+        assert!(routes.asked(1, &jid(1)).is_err());
+        assert_eq!(routes.owners(&jid(1), &[true, true]).unwrap(), [1]);
+        assert!(routes.owners(&jid(2), &[true, true]).is_err());
+        assert_eq!(routes.owners(&jid(2), &[true, true]).unwrap(), [0]);
+    }
+
+    #[test]
     fn names_of_places() {
         assert_eq!(place("10.0.0.1:4506"), "10.0.0.1_4506");
         assert_eq!(place("[::1]:5"), "___1__5");
