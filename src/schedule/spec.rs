@@ -72,6 +72,10 @@ pub struct Spec {
     pub maxrunning: Option<i64>,
     /// What becomes of the result.
     pub return_job: ReturnJob,
+    /// Times at which it runs besides (`run_explicit`).
+    pub run_at: Vec<DateTime>,
+    /// Times at which it does not run (`skip_explicit`).
+    pub skip_at: Vec<DateTime>,
 }
 
 /// What becomes of a result (`return_job`).
@@ -106,7 +110,7 @@ impl Spec {
             .str("function")
             .or_else(|| data.str("func"))
             .or_else(|| data.str("fun"))
-            .ok_or("it names no `function`")?;
+            .ok_or("it names no function; add `function: test.arg`, say")?;
         let flag = |key: &str, default| data.get(key).map_or(default, Value::truthy);
         let at = |key: &str| match data.get(key) {
             None => Ok(None),
@@ -143,6 +147,8 @@ impl Spec {
                 Some(value) if !value.truthy() => ReturnJob::Untold,
                 _ => ReturnJob::Kept,
             },
+            run_at: explicit(data.get("run_explicit"))?,
+            skip_at: explicit(data.get("skip_explicit"))?,
         })
     }
 
@@ -187,7 +193,11 @@ fn trigger(data: &Map) -> Result<Trigger, String> {
         found.push(Trigger::When(moments?));
     }
     if let Some(once) = data.get("once") {
-        match moment(once)?.once() {
+        let at = match (data.str("once_fmt"), once.as_str()) {
+            (Some(form), Some(text)) => Some(strptime(form, text)?),
+            _ => moment(once)?.once(),
+        };
+        match at {
             Some(at) => found.push(Trigger::Once(at)),
             None => return Err("`once` is a date with a time".to_owned()),
         }
@@ -212,6 +222,25 @@ fn trigger(data: &Map) -> Result<Trigger, String> {
             "it says not when: give seconds, minutes, hours, days, when, once or cron".to_owned(),
         ),
     }
+}
+
+/// Times with their forms (`{time: ..., time_fmt: ...}`).
+fn explicit(value: Option<&Value>) -> Result<Vec<DateTime>, String> {
+    let list = value.and_then(Value::as_array).unwrap_or_default();
+    let one = |entry: &Value| {
+        let map = entry.as_map();
+        let time = map.and_then(|m| m.str("time")).ok_or("a time is missing")?;
+        let form = map.and_then(|m| m.str("time_fmt"));
+        strptime(form.unwrap_or("%Y-%m-%dT%H:%M:%S"), time)
+    };
+    list.iter().map(one).collect()
+}
+
+/// A time in a form of `strptime`.
+pub fn strptime(form: &str, text: &str) -> Result<DateTime, String> {
+    DateTime::strptime(form, text)
+        .or_else(|_| jiff::civil::Date::strptime(form, text).map(|d| d.at(0, 0, 0, 0)))
+        .map_err(|_| format!("Date string could not be parsed: {text}, {form}"))
 }
 
 fn moment(value: &Value) -> Result<Moment, String> {

@@ -2,7 +2,9 @@
 //!
 //! The only room where `unsafe` may stand.
 
+pub mod accounts;
 pub mod command;
+pub mod crypt;
 pub mod daemon;
 pub mod logging;
 pub mod net;

@@ -1,8 +1,10 @@
 //! Messages and codecs: bytes in, values out, no IO.
 
+pub mod base64;
 pub mod envelope;
 pub mod ids;
 pub mod msgpack;
+pub mod pyrandom;
 pub mod pytext;
 pub mod shlex;
 pub mod textwrap;
