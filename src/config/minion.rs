@@ -205,8 +205,6 @@ options! {
         grains_dirs: Vec<String> = "[]";
         /// A Salt in Python that runs functions which this minion lacks: its virtual environment, or its Python.
         legacy_salt: String = "''";
-        /// Directory of the custom modules that `saltutil.sync_*` copy. Empty: `extmods` in `cachedir`.
-        extension_modules: Option<PathBuf> = "null";
         /// Custom modules to copy, by kind. Empty: all.
         extmod_whitelist: Map = "{}";
         /// Custom modules not to copy, by kind.
@@ -308,6 +306,9 @@ impl MinionConfig {
         self.root_dir = finish::root(&self.root_dir);
         self.sock_dir = paths::sock_dir(std::mem::take(&mut self.sock_dir), &self.cachedir);
         let root = self.root_dir.clone();
+        if self.extension_modules.as_os_str().is_empty() {
+            self.extension_modules = self.cachedir.join("extmods");
+        }
         for path in [
             &mut self.pki_dir,
             &mut self.cachedir,
@@ -315,9 +316,6 @@ impl MinionConfig {
             &mut self.pidfile,
             &mut self.sock_dir,
         ] {
-            *path = below(&root, path);
-        }
-        if let Some(path) = &mut self.extension_modules {
             *path = below(&root, path);
         }
         self.log_file = log_below(&root, &self.log_file);

@@ -9,7 +9,7 @@ mod doc;
 mod error;
 mod file;
 mod finish;
-mod glob;
+pub mod glob;
 mod id;
 mod kinds;
 mod master;
