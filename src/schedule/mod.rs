@@ -282,14 +282,13 @@ impl Entry {
         if spec.skip_at.iter().any(skips) {
             return Some("skip_explicit");
         }
-        // A time that does not exist this year, 29 February say, lets nothing run.
-        let passed = |m: &Moment, fits: fn(DateTime, DateTime) -> bool| {
-            m.on(now).is_none_or(|at| fits(now, at))
-        };
-        if spec.until.is_some_and(|until| passed(&until, |now, until| now >= until)) {
+        // A time that there is not this year, 29 February say, lets nothing run.
+        let until = spec.until.map(|m| m.on(now));
+        if until.is_some_and(|at| at.is_none_or(|at| now >= at)) {
             return Some("until_passed");
         }
-        if spec.after.is_some_and(|after| passed(&after, |now, after| now <= after)) {
+        let after = spec.after.map(|m| m.on(now));
+        if after.is_some_and(|at| at.is_none_or(|at| now <= at)) {
             return Some("after_not_passed");
         }
         None
