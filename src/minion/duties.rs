@@ -129,11 +129,7 @@ impl Minion {
                 load.set(to, value.clone());
             }
         }
-        let keep = match (spec.return_job, data.str("return_job")) {
-            (_, Some("nocache")) => Some("nocache"),
-            (true, _) => Some("req"),
-            (false, _) => None,
-        };
+        let keep = spec.return_job.jid();
         match name {
             MINE => self.mine(&load, keep),
             _ => {
