@@ -10,8 +10,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Dead connections are noticed soon.
-const BEATS: &str =
-    "zmq_heartbeat_ivl: 100\nzmq_heartbeat_timeout: 400\nrequest_channel_timeout: 1\n";
+const BEATS: &str = "zmq_heartbeat_ivl: 100\nzmq_heartbeat_timeout: 400\n";
 
 /// A pair with a network between the two that can be cut.
 fn apart() -> (Pair, [Proxy; 2]) {
@@ -59,6 +58,8 @@ fn the_acknowledgement_is_lost() {
     let (mut pair, network) = apart();
     let (jid, flag) = pair.publish_waiting();
     pair.find_running(&jid);
+    // The answer to find_job has been acknowledged.
+    eventually("an empty spool", || pair.minion.waiting_results() == 0);
     network[1].deafen();
     std::fs::write(&flag, "").unwrap();
     assert_eq!(text(&pair.returned(&jid), "return"), "done");

@@ -128,10 +128,11 @@ fn pillar_files_and_blackout() {
     let top = ("pillar/top.sls", "base: {'*': [data]}\n");
     let module = ("files/_modules/mine_own.py", "def x(): pass\n");
     let mut pair = with_roots(&[top, ("pillar/data.sls", "colour: red\n"), module]);
-    assert_eq!(
-        ret(&pair.run("pillar.get", &["colour".into()])),
-        "red".into()
-    );
+    let colour = |pair: &mut Pair| {
+        let open = kwargs(halite::map! {"unmask" => true});
+        ret(&pair.run("pillar.get", &["colour".into(), open]))
+    };
+    assert_eq!(colour(&mut pair), "red".into());
 
     let synced = ret(&pair.run("saltutil.sync_all", &[]));
     let synced = synced.as_map().unwrap().clone();
