@@ -197,8 +197,14 @@ options! {
         file_client: String = "remote";
         /// Directories of files for `local`, per environment.
         file_roots: Roots = "{base: [/srv/salt, /srv/spm/salt]}";
-        /// Directory of the custom modules that `saltutil.sync_*` copy. Empty: `extmods` in `cachedir`.
-        extension_modules: Option<PathBuf> = "null";
+        /// Directory of the modules that `saltutil.sync_*` brings, below it `modules`, `grains` and so on.
+        extension_modules: PathBuf = "/var/cache/{product}/minion/extmods";
+        /// Further directories of executables that are modules.
+        module_dirs: Vec<String> = "[]";
+        /// Further directories of executables that print grains.
+        grains_dirs: Vec<String> = "[]";
+        /// A Salt in Python that runs functions which this minion lacks: its virtual environment, or its Python.
+        legacy_salt: String = "''";
         /// Custom modules to copy, by kind. Empty: all.
         extmod_whitelist: Map = "{}";
         /// Custom modules not to copy, by kind.
@@ -300,15 +306,16 @@ impl MinionConfig {
         self.root_dir = finish::root(&self.root_dir);
         self.sock_dir = paths::sock_dir(std::mem::take(&mut self.sock_dir), &self.cachedir);
         let root = self.root_dir.clone();
+        if self.extension_modules.as_os_str().is_empty() {
+            self.extension_modules = self.cachedir.join("extmods");
+        }
         for path in [
             &mut self.pki_dir,
             &mut self.cachedir,
+            &mut self.extension_modules,
             &mut self.pidfile,
             &mut self.sock_dir,
         ] {
-            *path = below(&root, path);
-        }
-        if let Some(path) = &mut self.extension_modules {
             *path = below(&root, path);
         }
         self.log_file = log_below(&root, &self.log_file);

@@ -319,6 +319,7 @@ fn broken(text: String) -> Outcome {
         success: false,
         out: Some("nested".into()),
         fault: None,
+        by: None,
     }
 }
 
@@ -332,6 +333,9 @@ fn returned(id: &str, load: &Map, outcome: Outcome, stamp: StampStyle) -> Map {
         "retcode" => outcome.retcode,
     };
     about(&mut ret, load);
+    if let Some(by) = outcome.by {
+        ret.set("legacy_salt", by);
+    }
     if let Some(out) = outcome.out {
         ret.set("out", out);
     }

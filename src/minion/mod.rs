@@ -26,6 +26,7 @@ pub mod local;
 pub mod modules;
 mod net;
 pub mod publication;
+pub mod render;
 pub mod request;
 pub mod session;
 pub(crate) mod setup;
@@ -80,7 +81,7 @@ impl Subject for Me {
     }
 }
 
-/// All grains of a minion: core ones, over them those of the file `grains` beside the
+/// All grains of a minion: core ones, over them those of executables, over them those of the file `grains` beside the
 /// configuration (`salt/grains/extra.py config`), over them the option `grains`.
 pub fn all_grains(config: &MinionConfig) -> Map {
     let mut own = grains_file(&config.conf_file.with_file_name("grains"));
@@ -90,7 +91,17 @@ pub fn all_grains(config: &MinionConfig) -> Map {
             None => own.0.push((key.clone(), value.clone())),
         }
     }
-    let mut collected = grains::collect(&own);
+    let mut collected = grains::collect(&Map::new());
+    for (key, value) in grains::external::collect(&config.as_map())
+        .0
+        .into_iter()
+        .chain(own.0.clone())
+    {
+        match collected.0.iter_mut().find(|(known, _)| *known == key) {
+            Some((_, slot)) => *slot = value,
+            None => collected.0.push((key, value)),
+        }
+    }
     for (key, value) in crate::map! {
         "id" => config.id.as_str(),
         "server_id" => grains::server_id(&config.id),

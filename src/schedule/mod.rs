@@ -12,7 +12,8 @@ mod tests;
 pub use moment::{Moment, parse_time};
 pub use spec::{Spec, Trigger, strptime};
 
-use crate::wire::Map;
+use crate::target::python_str;
+use crate::wire::{Map, Value};
 use jiff::civil::DateTime;
 use jiff::{SignedDuration, ToSpan};
 use rand::Rng;
@@ -72,16 +73,19 @@ impl Schedule {
         let mut errors = Vec::new();
         let mut before = std::mem::take(&mut self.entries);
         for (name, data) in option.iter() {
-            let Some(name) = name.as_str().filter(|n| !GLOBAL.contains(n)) else {
+            if name.as_str().is_some_and(|n| GLOBAL.contains(&n)) {
                 continue;
+            }
+            let named = python_str(name);
+            let mut left_out =
+                |why: &str| errors.push(format!("schedule: {named}: {why}; the job is left out"));
+            let (name, mut data) = match entry(name, data) {
+                Ok((name, data)) => (name, data.clone()),
+                Err(why) => {
+                    left_out(why);
+                    continue;
+                }
             };
-            let Some(data) = data.as_map() else {
-                errors.push(format!(
-                    "the scheduled job {name} is left out: it is no map"
-                ));
-                continue;
-            };
-            let mut data = data.clone();
             for key in ["splay", "skip_during_range"] {
                 if let Some(all) = option.get(key).filter(|v| !v.is_nil())
                     && !data.contains(key)
@@ -107,7 +111,7 @@ impl Schedule {
                     last: None,
                     skipped: None,
                 }),
-                Err(why) => errors.push(format!("the scheduled job {name} is left out: {why}")),
+                Err(why) => left_out(&why),
             }
         }
         self.enabled = option.get("enabled").is_none_or(|v| v.truthy());
@@ -157,6 +161,14 @@ impl Schedule {
         let due = self.entries.iter_mut().filter_map(|entry| entry.due(now));
         due.collect()
     }
+}
+
+fn entry<'a>(name: &'a Value, data: &'a Value) -> Result<(&'a str, &'a Map), &'static str> {
+    let name = name.as_str().ok_or("its name is no text; quote it")?;
+    let data = data.as_map().ok_or(
+        "it is no map; write `function: test.arg` and a time such as `minutes: 5` below its name",
+    )?;
+    Ok((name, data))
 }
 
 impl Entry {

@@ -84,7 +84,7 @@ impl Spec {
             .str("function")
             .or_else(|| data.str("func"))
             .or_else(|| data.str("fun"))
-            .ok_or("it names no `function`")?;
+            .ok_or("it names no function; add `function: test.arg`, say")?;
         let flag = |key: &str, default| data.get(key).map_or(default, Value::truthy);
         let at = |key: &str| match data.get(key) {
             None => Ok(None),

@@ -131,6 +131,11 @@ fn wrong_jobs_are_named_and_left_out() {
     let (schedule, errors) = Schedule::new(&yaml::parse(text).unwrap().into_map().unwrap());
     assert_eq!(schedule.specs().count(), 1);
     assert_eq!(errors.len(), 6, "{errors:?}");
+    let good = |e: &String| e.starts_with("schedule: ") && e.ends_with("; the job is left out");
+    assert!(errors.iter().all(good), "{errors:?}");
+    let number = Map(vec![(5.into(), Value::Map(Map::new()))]);
+    let (_, errors) = Schedule::new(&number);
+    assert!(errors[0].contains("5: its name is no text"), "{errors:?}");
 }
 
 #[test]

@@ -2,8 +2,11 @@
 //!
 //! The only room where `unsafe` may stand.
 
+pub mod accounts;
 pub mod command;
+pub mod crypt;
 pub mod daemon;
+pub mod environment;
 pub mod logging;
 pub mod net;
 pub mod pam;

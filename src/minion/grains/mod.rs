@@ -23,6 +23,7 @@
 //! * Releases are read from `os-release` and `lsb-release`; the old files that stock also
 //!   knows (`SuSE-release`, `centos-release`, Synology's) are not.
 
+pub mod external;
 mod gpu;
 mod hardware;
 mod host;
