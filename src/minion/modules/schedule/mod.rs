@@ -239,7 +239,7 @@ fn saved(call: &Call<'_>) -> Map {
 /// Writes it there, for a minion that does not run.
 fn save(call: &Call<'_>, schedule: &Map) {
     let path = file(call);
-    let text = yaml::emit(&crate::map! {"schedule" => schedule.clone()}.into(), true);
+    let text = yaml::emit(&crate::map! {"schedule" => schedule.clone()}.into(), false);
     let dir = path.parent().unwrap_or(Path::new("/"));
     let written =
         std::fs::create_dir_all(dir).and_then(|()| write_atomic(&path, text.as_bytes(), 0o600));
