@@ -46,6 +46,9 @@ missing_for_tests() {
     has iostat || echo sysstat
     has traceroute || echo traceroute
     has mkfs.xfs || echo xfsprogs
+    # Secrets and repositories of pillars.
+    has gpg || echo gnupg
+    has git || echo git
 }
 
 # Installs Debian packages, or says what to install.

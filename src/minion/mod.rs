@@ -1,32 +1,40 @@
 //! halite's own small minion.
 //!
-//! Two threads and a child process per job. The main thread ([`daemon`]) hears publications
-//! and looks after the jobs, and never waits for anything; the [`courier`] speaks to the
-//! master's request port. A third thread serves the local event bus. The protocol's
-//! decisions ([`signin`], [`request`], [`publication`]) do no IO. What jobs do is in
-//! [`modules`] and [`grains`], which run in the job's process or in `halite-call`.
+//! Two threads, one more for each master, and a child process per job. The main thread ([`daemon`])
+//! hears publications and looks after the jobs, and never waits for anything; the [`courier`] speaks to
+//! a master's request port. A third thread serves the local event bus; what else has to wait (opening a
+//! line, a pillar) has a thread for as long as it takes. The decisions ([`signin`], [`course`],
+//! [`watch`], [`request`], [`publication`], [`timetable`]) do no IO. What jobs do is in [`modules`] and
+//! [`grains`], which run in the job's process or in `halite-call`.
 
 pub mod ask;
 pub mod bus;
 pub mod channel;
 pub mod courier;
+pub mod course;
 pub mod daemon;
+mod duties;
 mod error;
+pub mod files;
 pub mod grains;
 pub mod job;
 pub mod jobs;
 pub mod keys;
+mod line;
 pub mod link;
-pub mod mining;
+pub mod local;
 pub mod modules;
 mod net;
 pub mod publication;
+pub mod render;
 pub mod request;
 pub mod session;
 pub(crate) mod setup;
 pub mod signin;
 pub mod spool;
+pub mod timetable;
 pub mod versions;
+pub mod watch;
 
 #[cfg(test)]
 mod testing;

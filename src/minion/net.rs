@@ -260,6 +260,50 @@ pub fn default_gateway(v4: bool) -> Option<Option<String>> {
         .find_map(if v4 { default_v4 } else { default_v6 })
 }
 
+/// Whether this host has a TCP connection to the host and port of a `tcp://` address
+/// (`salt/modules/status.py master`, `salt/utils/network.py remote_port_tcp`).
+pub fn is_connected(url: &str) -> bool {
+    use std::net::ToSocketAddrs;
+    let Some(Ok(wanted)) = url
+        .strip_prefix("tcp://")
+        .map(ToSocketAddrs::to_socket_addrs)
+    else {
+        return false;
+    };
+    let wanted: Vec<std::net::SocketAddr> = wanted.collect();
+    ["/proc/net/tcp", "/proc/net/tcp6"].iter().any(|table| {
+        let table = std::fs::read_to_string(table).unwrap_or_default();
+        let mut peers = table.lines().filter_map(established);
+        peers.any(|peer| wanted.contains(&peer))
+    })
+}
+
+/// The other end of an established connection, from a line of the kernel's table.
+fn established(line: &str) -> Option<std::net::SocketAddr> {
+    let mut words = line.split_whitespace().skip(2);
+    let (peer, state) = (words.next()?, words.next()?);
+    if state != "01" {
+        return None;
+    }
+    let (ip, port) = peer.split_once(':')?;
+    let port = u16::from_str_radix(port, 16).ok()?;
+    // Words of 32 bits, each printed as a number of the host's byte order.
+    let word = |at: usize| u32::from_str_radix(ip.get(at * 8..at * 8 + 8)?, 16).ok();
+    let ip: IpAddr = match ip.len() {
+        8 => Ipv4Addr::from(word(0)?.to_ne_bytes()).into(),
+        32 => {
+            let mut bytes = [0; 16];
+            for at in 0..4 {
+                bytes[at * 4..at * 4 + 4].copy_from_slice(&word(at)?.to_ne_bytes());
+            }
+            let v6 = Ipv6Addr::from(bytes);
+            v6.to_ipv4_mapped().map_or(v6.into(), IpAddr::from)
+        }
+        _ => return None,
+    };
+    Some((ip, port).into())
+}
+
 const UP: u32 = 0x1;
 const GATEWAY: u32 = 0x2;
 const REJECT: u32 = 0x200;
@@ -325,6 +369,22 @@ mod tests {
         let reject =
             format!("{zero} 00 {zero} 00 {zero} ffffffff 00000001 00000000 00200200       lo");
         assert_eq!(default_v6(&reject), None);
+    }
+
+    #[test]
+    fn connections_are_seen() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("tcp://{}", listener.local_addr().unwrap());
+        assert!(!is_connected(&url));
+        let stream = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        assert!(is_connected(&url));
+        drop((stream, listener));
+        assert!(!is_connected(&url));
+        assert!(!is_connected("tcp://no.such.host.invalid:1") && !is_connected("x"));
+        let v6 = "0: 0:1 0000000000000000FFFF00000100007F:1194 01 0:0";
+        if cfg!(target_endian = "little") {
+            assert_eq!(established(v6), Some("127.0.0.1:4500".parse().unwrap()));
+        }
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! table. [`call`] takes the wire form of the arguments and answers what a minion
 //! returns, with the texts of stock Salt (`salt/minion.py _thread_return`).
 
+mod archive;
 mod accounts;
 mod aliases;
 mod alternatives;
@@ -17,6 +18,7 @@ mod disk;
 mod environ;
 mod event;
 mod extfs;
+pub mod file;
 mod git;
 mod grains;
 mod group;
@@ -36,6 +38,7 @@ mod network;
 pub mod own;
 mod partition;
 mod pillar;
+mod pkg;
 pub mod proc;
 mod program;
 mod ps;
@@ -43,6 +46,7 @@ mod publish;
 pub mod python;
 mod random;
 mod saltutil;
+mod schedule;
 mod shadow;
 mod shell;
 mod status;
@@ -50,6 +54,7 @@ mod step;
 mod sys;
 mod sysctl;
 mod system;
+mod systemd;
 mod temp;
 mod test;
 mod timezone;
@@ -68,6 +73,7 @@ use std::sync::Arc;
 
 /// Every module. New modules get a line here and nowhere else.
 const MODULES: &[Module] = &[
+    archive::MODULE,
     aliases::MODULE,
     alternatives::MODULE,
     cmd::MODULE,
@@ -77,6 +83,7 @@ const MODULES: &[Module] = &[
     cron::MODULE,
     data::MODULE,
     event::MODULE,
+    file::MODULE,
     extfs::MODULE,
     git::MODULE,
     grains::MODULE,
@@ -95,10 +102,12 @@ const MODULES: &[Module] = &[
     partition::MODULE,
     pillar::MODULE,
     ps::MODULE,
+    pkg::MODULE,
     publish::MODULE,
     random::MODULE,
     saltutil::MODULE,
     shadow::MODULE,
+    schedule::MODULE,
     status::MODULE,
     sys::MODULE,
     sysctl::MODULE,
@@ -310,6 +319,22 @@ pub fn find(fun: &str) -> Option<&'static Function> {
     let (module, name) = fun.split_once('.')?;
     let module = MODULES.iter().find(|m| m.name == module)?;
     module.functions.iter().find(|f| f.name == name)
+}
+
+/// Runs a function as `__salt__[fun](*args, **kwargs)`, for code that is not inside a call.
+///
+/// # Errors
+/// Whatever that function raises; a `KeyError` when there is none.
+pub fn invoke(ctx: &Context, fun: &str, args: Vec<Value>, kwargs: Map) -> declare::Result {
+    const OUTSIDE: &Function = &Function::new("", |_| Ok(Value::Nil), "");
+    let mut call = Call {
+        ctx,
+        bound: Bound::default(),
+        retcode: Value::Int(0),
+        function: OUTSIDE,
+        depth: 0,
+    };
+    call.salt(fun, args, kwargs)
 }
 
 /// Runs a function with arguments in wire form.

@@ -13,6 +13,8 @@ mod shells;
 
 mod user;
 
+pub(super) use user::{Guard, Identity, identity};
+
 use super::declare::{Function, Module, Result, opt, req};
 use super::{Call, Fault, declare::Lit, python};
 use crate::map;
