@@ -10,6 +10,7 @@ mod alternatives;
 pub mod bind;
 mod cmd;
 mod config;
+mod cp;
 mod cron;
 mod data;
 pub mod declare;
@@ -61,6 +62,7 @@ const MODULES: &[Module] = &[
     alternatives::MODULE,
     cmd::MODULE,
     config::MODULE,
+    cp::MODULE,
     cron::MODULE,
     data::MODULE,
     event::MODULE,
