@@ -14,7 +14,7 @@
 //!     differs: why              # they are known to differ, which is checked as well
 //! ```
 //!
-//! `{dir}` is an empty directory, for each minion another one.
+//! `{dir}` is an empty directory, for each minion another one, `{root}` is the minion's `root_dir`.
 
 #![allow(dead_code)]
 

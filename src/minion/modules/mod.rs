@@ -11,6 +11,7 @@ mod archive;
 pub mod bind;
 mod cmd;
 mod config;
+mod cp;
 mod cron;
 mod data;
 pub mod declare;
@@ -78,6 +79,7 @@ const MODULES: &[Module] = &[
     alternatives::MODULE,
     cmd::MODULE,
     config::MODULE,
+    cp::MODULE,
     disk::MODULE,
     environ::MODULE,
     cron::MODULE,
