@@ -143,7 +143,7 @@ fn plain(entry: Map, call: &Call, dir: &Path) -> Map {
     let mut ret = entry.get("ret").cloned().unwrap_or_default();
     ret = mapped(&ret, &|text| fault(&text.replace(dir, "{dir}")));
     for place in call.drop.iter().map(String::as_str).chain(["__pub_*"]) {
-        let path: Vec<&str> = place.split('.').collect();
+        let path: Vec<&str> = place.split('.').filter(|part| !part.is_empty()).collect();
         remove(&mut ret, &path, !place.contains('.'));
     }
     if call.sorted {
