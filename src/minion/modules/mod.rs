@@ -4,6 +4,7 @@
 //! table. [`call`] takes the wire form of the arguments and answers what a minion
 //! returns, with the texts of stock Salt (`salt/minion.py _thread_return`).
 
+mod archive;
 mod accounts;
 mod aliases;
 mod alternatives;
@@ -13,7 +14,10 @@ mod config;
 mod cron;
 mod data;
 pub mod declare;
+mod disk;
+mod environ;
 mod event;
+mod extfs;
 pub mod file;
 mod git;
 mod grains;
@@ -21,15 +25,20 @@ mod group;
 mod hashutil;
 mod hosts;
 mod key;
+mod kmod;
 mod legacy;
+mod locale;
 mod log;
 mod matching;
 mod mine;
 mod minion;
+mod mount;
 mod nested;
 mod network;
 pub mod own;
+mod partition;
 mod pillar;
+mod pkg;
 pub mod proc;
 mod program;
 mod ps;
@@ -37,14 +46,20 @@ mod publish;
 pub mod python;
 mod random;
 mod saltutil;
+mod schedule;
 mod shadow;
 mod shell;
 mod status;
 mod step;
 mod sys;
+mod sysctl;
+mod system;
+mod systemd;
 mod temp;
 mod test;
+mod timezone;
 mod user;
+mod xfs;
 
 use super::link::{Link, LinkError};
 use crate::wire::{Map, Value};
@@ -58,36 +73,50 @@ use std::sync::Arc;
 
 /// Every module. New modules get a line here and nowhere else.
 const MODULES: &[Module] = &[
+    archive::MODULE,
     aliases::MODULE,
     alternatives::MODULE,
     cmd::MODULE,
     config::MODULE,
+    disk::MODULE,
+    environ::MODULE,
     cron::MODULE,
     data::MODULE,
     event::MODULE,
     file::MODULE,
+    extfs::MODULE,
     git::MODULE,
     grains::MODULE,
     group::MODULE,
     hosts::MODULE,
     hashutil::MODULE,
     key::MODULE,
+    kmod::MODULE,
+    locale::MODULE,
     log::MODULE,
     matching::MODULE,
     mine::MODULE,
+    mount::MODULE,
     minion::MODULE,
     network::MODULE,
+    partition::MODULE,
     pillar::MODULE,
     ps::MODULE,
+    pkg::MODULE,
     publish::MODULE,
     random::MODULE,
     saltutil::MODULE,
     shadow::MODULE,
+    schedule::MODULE,
     status::MODULE,
     sys::MODULE,
+    sysctl::MODULE,
+    system::MODULE,
     temp::MODULE,
     test::MODULE,
+    timezone::MODULE,
     user::MODULE,
+    xfs::MODULE,
 ];
 
 /// How deeply functions may call functions (`test.cross_test`).
