@@ -156,7 +156,7 @@ fn plain(entry: Map, call: &Call, places: &Places) -> Map {
     let mut ret = entry.get("ret").cloned().unwrap_or_default();
     ret = mapped(&ret, &|text| fault(&places.iter().fold(text.to_owned(), one)));
     for place in call.drop.iter().map(String::as_str).chain(["__pub_*"]) {
-        let path: Vec<&str> = place.split('.').collect();
+        let path: Vec<&str> = place.split('.').filter(|part| !part.is_empty()).collect();
         remove(&mut ret, &path, !place.contains('.'));
     }
     if call.sorted {

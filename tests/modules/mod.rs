@@ -8,7 +8,8 @@
 //!   calls:                      # made in order, first all on the one minion, then on the other
 //!   - test.arg: [1, "{dir}/x"]  # the function with its positional arguments
 //!     kwargs: {a: 2}
-//!     drop: [pid, "0.time"]     # these keys, or what is at these places, do not count; `*` may end a key
+//!     drop: [pid, "0.time"]     # these keys, or what is at these places, do not count; `*` may end a key, and
+//!                               # `.0` is the first of a list that is the answer
 //!     kinds: true               # only the kinds of the values count, not the values
 //!     sorted: true              # the order of lists does not count
 //!     differs: why              # they are known to differ, which is checked as well

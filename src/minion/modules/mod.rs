@@ -323,20 +323,25 @@ pub fn find(fun: &str) -> Option<&'static Function> {
     module.functions.iter().find(|f| f.name == name)
 }
 
-/// Runs a function as `__salt__[fun](*args, **kwargs)`, for code that is not inside a call.
-///
-/// # Errors
-/// Whatever that function raises; a `KeyError` when there is none.
-pub fn invoke(ctx: &Context, fun: &str, args: Vec<Value>, kwargs: Map) -> declare::Result {
+/// Runs code as if inside a call without arguments: what modules offer to the rest of the program (the pieces
+/// of [`file`]) takes a [`Call`].
+pub fn inside<T>(ctx: &Context, run: impl FnOnce(&mut Call<'_>) -> T) -> T {
     const OUTSIDE: &Function = &Function::new("", |_| Ok(Value::Nil), "");
-    let mut call = Call {
+    run(&mut Call {
         ctx,
         bound: Bound::default(),
         retcode: Value::Int(0),
         function: OUTSIDE,
         depth: 0,
-    };
-    call.salt(fun, args, kwargs)
+    })
+}
+
+/// Runs a function as `__salt__[fun](*args, **kwargs)`, for code that is not inside a call.
+///
+/// # Errors
+/// Whatever that function raises; a `KeyError` when there is none.
+pub fn invoke(ctx: &Context, fun: &str, args: Vec<Value>, kwargs: Map) -> declare::Result {
+    inside(ctx, |call| call.salt(fun, args, kwargs))
 }
 
 /// Runs a function with arguments in wire form.
