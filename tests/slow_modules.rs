@@ -119,7 +119,15 @@ fn play(config: &MasterConfig, id: &str, scenario: &Scenario) -> Vec<Option<Map>
 
 fn ask(config: &MasterConfig, id: &str, call: &Call, dir: &Path, timeout: u64) -> Option<Map> {
     let dir = dir.to_str().unwrap();
-    let put = |v: &Value| mapped(v, &|text| text.replace("{dir}", dir));
+    let put = |v: &Value| {
+        mapped(v, &|text| {
+            let text = text.replace("{dir}", dir);
+            match text.contains("{http}") {
+                true => text.replace("{http}", modules::web::address()),
+                false => text,
+            }
+        })
+    };
     let args = call.args.iter().map(put).collect();
     let kwargs = put(&Value::Map(call.kwargs.clone())).into_map().unwrap();
     let order = Command {

@@ -9,6 +9,7 @@ pub mod pytext;
 pub mod shlex;
 pub mod textwrap;
 mod value;
+pub mod xml;
 pub mod yaml;
 
 pub use value::{Map, Value};

@@ -4,22 +4,24 @@
 //! table. [`call`] takes the wire form of the arguments and answers what a minion
 //! returns, with the texts of stock Salt (`salt/minion.py _thread_return`).
 
-mod archive;
 mod accounts;
 mod aliases;
 mod alternatives;
+mod archive;
 pub mod bind;
 mod cmd;
 mod config;
 mod cron;
 mod data;
 pub mod declare;
+mod defaults;
 mod event;
 mod git;
 mod grains;
 mod group;
 mod hashutil;
 mod hosts;
+mod http;
 mod key;
 mod legacy;
 mod log;
@@ -39,6 +41,7 @@ mod random;
 mod saltutil;
 mod shadow;
 mod shell;
+mod slsutil;
 mod status;
 mod step;
 mod sys;
@@ -65,11 +68,13 @@ const MODULES: &[Module] = &[
     config::MODULE,
     cron::MODULE,
     data::MODULE,
+    defaults::MODULE,
     event::MODULE,
     git::MODULE,
     grains::MODULE,
     group::MODULE,
     hosts::MODULE,
+    http::MODULE,
     hashutil::MODULE,
     key::MODULE,
     log::MODULE,
@@ -83,6 +88,7 @@ const MODULES: &[Module] = &[
     random::MODULE,
     saltutil::MODULE,
     shadow::MODULE,
+    slsutil::MODULE,
     status::MODULE,
     sys::MODULE,
     temp::MODULE,
@@ -252,6 +258,20 @@ impl Call<'_> {
         }
         Ok(answer.ret)
     }
+}
+
+/// Runs a function for a template that a function of this depth renders.
+fn within(ctx: &Context, depth: u32, fun: &str, args: Vec<Value>, kwargs: Map) -> declare::Result {
+    let function =
+        find_for(ctx, fun).ok_or_else(|| Fault::raised("KeyError", format!("'{fun}'")))?;
+    let mut outer = Call {
+        ctx,
+        bound: Bound::default(),
+        retcode: Value::Int(0),
+        function,
+        depth,
+    };
+    outer.salt(fun, args, kwargs)
 }
 
 /// All functions with their full names, sorted.
