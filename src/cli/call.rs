@@ -164,7 +164,7 @@ fn call(options: &Options) -> Result<i32, MinionError> {
         &ctx,
         fun,
         &wire_args(args, &options.arguments.verbatim()),
-        &config.disable_modules,
+        &job::Allowed::of(&config.as_map()).despite_blackout(),
     );
     if noted && let Err(e) = proc::remove(&config.cachedir, jid.as_str()) {
         log::warn!("the file of job {jid} cannot be removed: {e}");

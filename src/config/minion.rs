@@ -151,6 +151,8 @@ options! {
         permissive_pki_access: bool = "false";
         /// Modules, or functions as `module.function`, that may not be called.
         disable_modules: Vec<String> = "[]";
+        /// Modules that alone may be called; empty: all.
+        whitelist_modules: Vec<String> = "[]";
     }
 
     Jobs {
@@ -162,6 +164,8 @@ options! {
         grains: Map = "{}";
         /// Jobs that may run at once; -1 is no limit.
         process_count_max: i32 = "-1";
+        /// Keep results of jobs in `cachedir/minion_jobs`, for `saltutil.find_cached_job`.
+        cache_jobs: bool = "false";
         /// Job ids remembered so that no job runs twice.
         minion_jid_queue_hwm: u32 = "100";
         /// Send results to the master.
@@ -201,6 +205,16 @@ options! {
         grains_dirs: Vec<String> = "[]";
         /// A Salt in Python that runs functions which this minion lacks: its virtual environment, or its Python.
         legacy_salt: String = "''";
+        /// Custom modules to copy, by kind. Empty: all.
+        extmod_whitelist: Map = "{}";
+        /// Custom modules not to copy, by kind.
+        extmod_blacklist: Map = "{}";
+        /// Remove copies of custom modules that the file server does not have any more.
+        clean_dynamic_modules: bool = "true";
+        /// For `file_client: local`: regular expressions of paths that are not files of the file server.
+        file_ignore_regex: Vec<String> = "[]";
+        /// The same as globs.
+        file_ignore_glob: Vec<String> = "[]";
         /// Environment for states and files. Empty: all of the top file.
         saltenv: Option<String> = "null";
         /// Environment for the pillar. Empty: all of the top file.
@@ -292,6 +306,9 @@ impl MinionConfig {
         self.root_dir = finish::root(&self.root_dir);
         self.sock_dir = paths::sock_dir(std::mem::take(&mut self.sock_dir), &self.cachedir);
         let root = self.root_dir.clone();
+        if self.extension_modules.as_os_str().is_empty() {
+            self.extension_modules = self.cachedir.join("extmods");
+        }
         for path in [
             &mut self.pki_dir,
             &mut self.cachedir,

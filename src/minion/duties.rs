@@ -10,6 +10,7 @@ use super::modules::{Context, mine_functions, python};
 use super::publication::Job;
 use super::timetable::{Due, GRAINS, MINE};
 use super::watch::Input;
+use crate::sys::daemon::{make_dir, write_atomic};
 use crate::wire::msgpack::{self, Profile};
 use crate::wire::{Map, Value};
 use std::sync::Arc;
@@ -33,6 +34,7 @@ impl Minion {
         let Finished { jid, origin, load } = finished;
         let own = match origin {
             Origin::Master(at) => {
+                self.keep(jid.as_str(), &load);
                 self.show(format!("salt/job/{jid}/ret/{}", self.config.id), &load);
                 if let Some(line) = self.lines.get(at).filter(|_| self.config.pub_ret) {
                     line.outbox().result(jid.as_str(), load);
@@ -60,6 +62,19 @@ impl Minion {
             if (own.to_all || at == own.line) && !line.is_dead() {
                 line.outbox().result(jid.as_str(), load.clone());
             }
+        }
+    }
+
+    /// `cache_jobs`: `cachedir/minion_jobs/<jid>/return.p` (`salt/utils/minion.py cache_jobs`).
+    fn keep(&self, jid: &str, load: &[u8]) {
+        if !self.config.cache_jobs {
+            return;
+        }
+        let dir = self.config.cachedir.join("minion_jobs").join(jid);
+        let kept =
+            make_dir(&dir, 0o700).and_then(|()| write_atomic(&dir.join("return.p"), load, 0o600));
+        if let Err(e) = kept {
+            log::error!("{}: {e}; the result is not kept", dir.display());
         }
     }
 

@@ -26,6 +26,7 @@ pub mod local;
 pub mod modules;
 mod net;
 pub mod publication;
+pub mod render;
 pub mod request;
 pub mod session;
 pub(crate) mod setup;

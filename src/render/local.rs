@@ -11,7 +11,7 @@ use crate::config::MasterConfig;
 use crate::store::files::{FileServer, Opened};
 use crate::wire::ids::MinionId;
 use crate::wire::{Map, Value};
-use std::cell::RefCell;
+use std::cell::{LazyCell, RefCell};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -77,7 +77,7 @@ pub struct LocalSls {
     listed: RefCell<HashMap<String, Option<Vec<String>>>>,
     id: MinionId,
     grains: Rc<Map>,
-    opts: Map,
+    opts: Rc<Map>,
     pillar: Rc<Map>,
     pipeline: Pipeline,
 }
@@ -103,7 +103,7 @@ impl LocalSls {
             listed: RefCell::default(),
             id,
             grains: Rc::new(grains),
-            opts,
+            opts: Rc::new(opts),
             pillar: Rc::new(pillar),
             pipeline: Pipeline {
                 default: config.renderer.clone(),
@@ -148,11 +148,12 @@ impl LocalSls {
                 env: env.to_owned(),
             })
         };
+        let opts = self.opts.clone();
         let given = Given {
             id: self.id.clone(),
             grains: self.grains.clone(),
             pillar: self.pillar.clone(),
-            opts: self.opts.clone(),
+            opts: Rc::new(LazyCell::new(Box::new(move || (*opts).clone()))),
             trees: Rc::new(tree),
             pillar_rend: false,
             deadline: Instant::now() + PATIENCE,

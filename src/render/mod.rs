@@ -5,6 +5,7 @@ pub mod choose;
 pub mod error;
 pub mod files;
 pub mod functions;
+pub mod gpg;
 pub mod jinja;
 pub mod local;
 pub mod merge;

@@ -2,38 +2,52 @@
 
 use super::RenderError;
 use super::files::Tree;
-use super::functions::{Salt, Scope};
+use super::functions::{Late, Salt, Scope};
+use super::gpg::Gpg;
 use super::jinja::Obj;
 use super::pipeline::{Pipeline, Source, Templates, render_yaml};
 use super::template::{Engine, sls_context};
 use crate::config::MasterConfig;
+use crate::store::keys::KeyStore;
+use crate::store::minions::MinionCache;
+use crate::store::open;
 use crate::wire::ids::MinionId;
 use crate::wire::{Map, Value};
-use std::cell::RefCell;
+use std::cell::{OnceCell, RefCell};
 use std::collections::HashMap;
 use std::rc::{Rc, Weak};
 use std::time::Instant;
 
-/// Rendered texts whose data are held; beyond this all are forgotten.
-const PARSED_HELD: usize = 10_000;
+/// Octets of rendered texts whose data are held; beyond this all are forgotten. Data take some
+/// ten times as much.
+const PARSED_HELD: usize = 4 << 20;
 
-/// Data parsed from the text that a file last rendered to.
+/// Data parsed from texts before. A minion mostly gets the pillar that it got the last time,
+/// and to read its YAML is most of the work.
 #[derive(Default)]
-pub(super) struct Parsed(RefCell<HashMap<String, (String, Value)>>);
+pub(super) struct Parsed(RefCell<Texts>);
+
+#[derive(Default)]
+struct Texts {
+    data: HashMap<Box<str>, Value>,
+    octets: usize,
+}
 
 impl Parsed {
-    fn yaml(&self, path: &str, text: &str) -> Result<Value, RenderError> {
-        if let Some((seen, data)) = self.0.borrow().get(path)
-            && seen == text
-        {
+    fn yaml(&self, text: &str) -> Result<Value, RenderError> {
+        if let Some(data) = self.0.borrow().data.get(text) {
             return Ok(data.clone());
         }
         let data = render_yaml(text)?;
         let mut held = self.0.borrow_mut();
-        if held.len() >= PARSED_HELD {
-            held.clear();
+        held.octets += text.len();
+        if held.octets > PARSED_HELD {
+            *held = Texts {
+                octets: text.len(),
+                ..Texts::default()
+            };
         }
-        held.insert(path.to_owned(), (text.to_owned(), data.clone()));
+        held.data.insert(text.into(), data.clone());
         Ok(data)
     }
 }
@@ -45,6 +59,9 @@ pub(super) struct Shared {
     pub opts: Rc<Map>,
     pub engine: Engine,
     pub parsed: Parsed,
+    pub gpg: Gpg,
+    pub keys: Rc<KeyStore>,
+    pub minions: Rc<MinionCache>,
 }
 
 impl Shared {
@@ -52,6 +69,9 @@ impl Shared {
         Shared {
             engine: Engine::new(config),
             parsed: Parsed::default(),
+            gpg: Gpg::new(config),
+            keys: Rc::new(open::key_store(config)),
+            minions: Rc::new(open::minion_cache(config)),
             opts: Rc::new(config.as_map()),
             config: Rc::new(config.clone()),
         }
@@ -70,7 +90,7 @@ pub(super) struct Given {
     /// The pillar as far as templates may see it.
     pub pillar: Rc<Map>,
     /// The options as templates see them, with the grains.
-    pub opts: Map,
+    pub opts: Rc<Late>,
     /// Where templates find others.
     pub trees: Rc<Trees>,
     /// Whether the sources are those of a pillar.
@@ -87,28 +107,28 @@ pub(super) struct Variables {
     /// The environment of the template that runs.
     running: RefCell<String>,
     salt: Obj,
-    grains: Obj,
+    grains: OnceCell<Obj>,
+    given_grains: Rc<Map>,
     pillar: Obj,
-    opts: Obj,
+    opts: OnceCell<Obj>,
+    given_opts: Rc<Late>,
+    deadline: Instant,
 }
 
 impl Variables {
     pub fn new(shared: &Rc<Shared>, given: Given) -> Rc<Variables> {
-        let grains = Obj::from(&*given.grains);
         let pillar = Obj::from(&*given.pillar);
-        let function_opts = Rc::new(given.opts.clone());
-        let opts = Obj::from(given.opts);
-        if let Obj::Dict(dict) = &opts {
-            dict.borrow_mut().set_str("grains", grains.clone());
-        }
+        let (grains, opts) = (given.grains.clone(), given.opts.clone());
         Rc::new_cyclic(|own: &Weak<Variables>| {
             let (render, find) = (own.clone(), own.clone());
             let scope = Scope {
                 id: given.id,
                 grains: given.grains,
                 pillar: given.pillar,
-                opts: function_opts,
+                opts: given.opts,
                 config: shared.config.clone(),
+                keys: shared.keys.clone(),
+                minions: shared.minions.clone(),
                 deadline: given.deadline,
                 render: Rc::new(move |text, path, pipe, more| {
                     let own = render.upgrade().ok_or("the compilation is over already")?;
@@ -127,10 +147,30 @@ impl Variables {
                 running: RefCell::default(),
                 salt: Obj::native(Salt(Rc::new(scope))),
                 pillar,
-                grains,
-                opts,
+                grains: OnceCell::new(),
+                given_grains: grains,
+                opts: OnceCell::new(),
+                given_opts: opts,
+                deadline: given.deadline,
             }
         })
+    }
+
+    fn grains(&self) -> Obj {
+        let make = || Obj::from(&*self.given_grains);
+        self.grains.get_or_init(make).clone()
+    }
+
+    fn opts(&self) -> Obj {
+        let make = || {
+            let opts: &Map = &self.given_opts;
+            let opts = Obj::from(opts);
+            if let Obj::Dict(dict) = &opts {
+                dict.borrow_mut().set_str("grains", self.grains());
+            }
+            opts
+        };
+        self.opts.get_or_init(make).clone()
     }
 
     fn pipe(&self, text: &str, path: &str, pipe: &str, more: &Map) -> Result<Value, RenderError> {
@@ -159,8 +199,6 @@ impl Templates for Variables {
         }
         let mut context = vec![
             ("salt".to_owned(), self.salt.clone()),
-            ("grains".to_owned(), self.grains.clone()),
-            ("opts".to_owned(), self.opts.clone()),
             ("pillar".to_owned(), self.pillar.clone()),
             ("saltenv".to_owned(), Obj::str_from(source.saltenv)),
             ("sls".to_owned(), Obj::str_from(source.sls)),
@@ -168,6 +206,13 @@ impl Templates for Variables {
         ];
         if self.pillar_rend {
             context.push(("_pillar_rend".to_owned(), Obj::Bool(true)));
+        }
+        // These two are large, and most templates name at most one of them.
+        if may_name(text, "grains") {
+            context.push(("grains".to_owned(), self.grains()));
+        }
+        if may_name(text, "opts") {
+            context.push(("opts".to_owned(), self.opts()));
         }
         for (name, value) in source.defaults.iter() {
             let Some(name) = name.as_str() else { continue };
@@ -186,7 +231,21 @@ impl Templates for Variables {
         result
     }
 
-    fn yaml(&self, source: &Source, text: &str) -> Result<Value, RenderError> {
-        self.shared.parsed.yaml(source.path, text)
+    fn yaml(&self, text: &str) -> Result<Value, RenderError> {
+        self.shared.parsed.yaml(text)
     }
+
+    fn gpg(&self, source: &Source, data: &mut Value) -> Result<(), RenderError> {
+        let newlines = source.defaults.get("translate_newlines");
+        let newlines = newlines.is_some_and(Value::truthy);
+        let done = self.shared.gpg.decrypt(data, newlines, self.deadline);
+        done.map_err(RenderError::new)
+    }
+}
+
+/// Whether a template can see a variable: it names it, another one that it loads may, or it shows
+/// all that there are.
+fn may_name(text: &str, variable: &str) -> bool {
+    const OTHERS: [&str; 4] = ["import", "include", "extends", "context"];
+    text.contains(variable) || OTHERS.iter().any(|word| text.contains(word))
 }

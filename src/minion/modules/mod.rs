@@ -15,7 +15,11 @@ mod cron;
 mod data;
 pub mod declare;
 mod defaults;
+mod disk;
+mod environ;
 mod event;
+mod extfs;
+pub mod file;
 mod git;
 mod grains;
 mod group;
@@ -23,15 +27,20 @@ mod hashutil;
 mod hosts;
 mod http;
 mod key;
+mod kmod;
 mod legacy;
+mod locale;
 mod log;
 mod matching;
 mod mine;
 mod minion;
+mod mount;
 mod nested;
 mod network;
 pub mod own;
+mod partition;
 mod pillar;
+mod pkg;
 pub mod proc;
 mod program;
 mod ps;
@@ -39,15 +48,21 @@ mod publish;
 pub mod python;
 mod random;
 mod saltutil;
+mod schedule;
 mod shadow;
 mod shell;
 mod slsutil;
 mod status;
 mod step;
 mod sys;
+mod sysctl;
+mod system;
+mod systemd;
 mod temp;
 mod test;
+mod timezone;
 mod user;
+mod xfs;
 
 use super::link::{Link, LinkError};
 use crate::wire::{Map, Value};
@@ -66,10 +81,14 @@ const MODULES: &[Module] = &[
     alternatives::MODULE,
     cmd::MODULE,
     config::MODULE,
+    disk::MODULE,
+    environ::MODULE,
     cron::MODULE,
     data::MODULE,
     defaults::MODULE,
     event::MODULE,
+    file::MODULE,
+    extfs::MODULE,
     git::MODULE,
     grains::MODULE,
     group::MODULE,
@@ -77,23 +96,33 @@ const MODULES: &[Module] = &[
     http::MODULE,
     hashutil::MODULE,
     key::MODULE,
+    kmod::MODULE,
+    locale::MODULE,
     log::MODULE,
     matching::MODULE,
     mine::MODULE,
+    mount::MODULE,
     minion::MODULE,
     network::MODULE,
+    partition::MODULE,
     pillar::MODULE,
     ps::MODULE,
+    pkg::MODULE,
     publish::MODULE,
     random::MODULE,
     saltutil::MODULE,
     shadow::MODULE,
     slsutil::MODULE,
+    schedule::MODULE,
     status::MODULE,
     sys::MODULE,
+    sysctl::MODULE,
+    system::MODULE,
     temp::MODULE,
     test::MODULE,
+    timezone::MODULE,
     user::MODULE,
+    xfs::MODULE,
 ];
 
 /// How deeply functions may call functions (`test.cross_test`).
@@ -310,6 +339,22 @@ pub fn find(fun: &str) -> Option<&'static Function> {
     let (module, name) = fun.split_once('.')?;
     let module = MODULES.iter().find(|m| m.name == module)?;
     module.functions.iter().find(|f| f.name == name)
+}
+
+/// Runs a function as `__salt__[fun](*args, **kwargs)`, for code that is not inside a call.
+///
+/// # Errors
+/// Whatever that function raises; a `KeyError` when there is none.
+pub fn invoke(ctx: &Context, fun: &str, args: Vec<Value>, kwargs: Map) -> declare::Result {
+    const OUTSIDE: &Function = &Function::new("", |_| Ok(Value::Nil), "");
+    let mut call = Call {
+        ctx,
+        bound: Bound::default(),
+        retcode: Value::Int(0),
+        function: OUTSIDE,
+        depth: 0,
+    };
+    call.salt(fun, args, kwargs)
 }
 
 /// Runs a function with arguments in wire form.

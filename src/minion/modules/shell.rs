@@ -132,3 +132,55 @@ pub fn os_text(error: &std::io::Error, path: &str) -> String {
 pub fn errno_text(number: i32) -> &'static str {
     nix::errno::Errno::from_raw(number).desc()
 }
+
+/// Whether a function is only to say what it would do (`salt.utils.args.test_mode`).
+pub fn test_mode(call: &Call<'_>) -> bool {
+    let named = call.bound.kwargs.iter().any(|(key, value)| {
+        super::python::str(key).eq_ignore_ascii_case("test") && super::nested::is_true(value)
+    });
+    named || super::nested::is_true(call.arg("test"))
+}
+
+/// The text of a file, or the `OSError` that reading it raises.
+///
+/// # Errors
+/// It cannot be read, or is not UTF-8.
+pub fn read_file(path: &str) -> std::io::Result<String> {
+    let octets = std::fs::read(path)?;
+    String::from_utf8(octets)
+        .map_err(|_| std::io::Error::other(format!("{path} is not valid UTF-8")))
+}
+
+/// Replaces what is in a file, keeping its mode and owner; a new file gets the usual mode.
+/// Readers see the old content or the new; where the file is a mount of its own, as in a
+/// container, it is written in place.
+///
+/// # Errors
+/// It cannot be written.
+pub fn write_file(path: &str, text: &str) -> std::io::Result<()> {
+    use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
+    let target = std::fs::canonicalize(path).unwrap_or_else(|_| path.into());
+    let Ok(old) = std::fs::metadata(&target) else {
+        return std::fs::write(&target, text);
+    };
+    if !old.is_file() {
+        return std::fs::write(&target, text);
+    }
+    let mut name = std::ffi::OsString::from(".");
+    name.push(target.file_name().unwrap_or_default());
+    name.push(format!(".{}~", std::process::id()));
+    let temp = target.with_file_name(name);
+    let written = std::fs::write(&temp, text)
+        .and_then(|()| chown(&temp, Some(old.uid()), Some(old.gid())))
+        .and_then(|()| {
+            let mode = std::fs::Permissions::from_mode(old.mode() & 0o7777);
+            std::fs::set_permissions(&temp, mode)
+        })
+        .and_then(|()| std::fs::rename(&temp, &target));
+    if written.is_ok() {
+        return Ok(());
+    }
+    // Gone already is as good.
+    let _ = std::fs::remove_file(&temp);
+    std::fs::write(&target, text)
+}

@@ -7,6 +7,7 @@
 //! be trusted, else one more entry of `_errors`.
 
 mod cache;
+mod decrypt;
 mod ext;
 mod sls;
 mod top;
@@ -20,12 +21,9 @@ use super::merge::{Merger, Strategy};
 use super::pipeline::{Pipeline, Source};
 use super::variables::{Given, Shared, Variables};
 use crate::config::{MasterConfig, SaltSeries};
-use crate::store::keys::KeyStore;
-use crate::store::minions::MinionCache;
-use crate::store::open;
 use crate::wire::ids::MinionId;
 use crate::wire::{Map, Value};
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, LazyCell, RefCell};
 use std::fmt;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -87,8 +85,6 @@ pub struct PillarMaster {
     config: Rc<MasterConfig>,
     shared: Rc<Shared>,
     files: Rc<FileCache>,
-    keys: KeyStore,
-    minions: MinionCache,
     cache: cache::Cache,
 }
 
@@ -100,8 +96,6 @@ impl PillarMaster {
             config: shared.config.clone(),
             shared,
             files: Rc::default(),
-            keys: open::key_store(config),
-            minions: open::minion_cache(config),
             cache: cache::Cache::new(config),
         }
     }
@@ -359,7 +353,9 @@ impl<'a> Compile<'a> {
             }
             pillar.set("_errors", errors);
         }
-        Ok(self.merger.merge(pillar, &self.request.pillar_override))
+        let mut pillar = self.merger.merge(pillar, &self.request.pillar_override);
+        self.decrypt(&mut pillar);
+        Ok(pillar)
     }
 
     /// The options of the master as `pillar_opts` shows them to minions.
@@ -389,11 +385,14 @@ impl<'a> Compile<'a> {
             let files = files.clone();
             Rc::new(Below { files, roots })
         };
+        let opts = self.master.shared.opts.clone();
+        let (request, settings) = (self.request.clone(), self.settings.clone());
+        let make = move || options(&opts, &request, &settings);
         Given {
             id: self.request.id.clone(),
             grains: self.request.grains.clone(),
             pillar: self.pillar.borrow().clone(),
-            opts: options(&self.master.shared.opts, self.request, &self.settings),
+            opts: Rc::new(LazyCell::new(Box::new(make))),
             trees: Rc::new(tree),
             pillar_rend: true,
             deadline: self.deadline,

@@ -11,7 +11,7 @@ mod hashes;
 mod ignore;
 mod lists;
 mod minionfs;
-mod names;
+pub(crate) mod names;
 mod read;
 mod recv;
 mod roots;

@@ -1,6 +1,6 @@
 //! Running `git`: by its argument list, in an environment of its own, for a limited time.
 
-use super::remote::Access;
+use super::access::Access;
 use crate::sys::signals::StopFlag;
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
@@ -13,14 +13,14 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 /// For commands that only read the mirror.
-pub(super) const LOCAL: Duration = Duration::from_secs(30);
+pub(crate) const LOCAL: Duration = Duration::from_secs(30);
 /// For fetching.
-pub(super) const REMOTE: Duration = Duration::from_secs(600);
+pub(crate) const REMOTE: Duration = Duration::from_secs(600);
 /// Most bytes of output that are taken in.
 const MAX_OUTPUT: u64 = 256 << 20;
 const MAX_MESSAGE: u64 = 64 << 10;
 /// Protocols that a URL may name, and that a server may lead to.
-pub(super) const PROTOCOLS: [&str; 5] = ["https", "http", "ssh", "git", "file"];
+pub(crate) const PROTOCOLS: [&str; 5] = ["https", "http", "ssh", "git", "file"];
 /// What git needs of our environment.
 const KEPT: [&str; 9] = [
     "PATH",
@@ -35,11 +35,17 @@ const KEPT: [&str; 9] = [
 ];
 
 /// One command on a mirror.
-pub(super) struct Git<'a> {
+pub(crate) struct Git<'a> {
+    /// The repository.
     pub dir: &'a Path,
+    /// How its remote is reached; nothing for commands that do not.
     pub access: Option<&'a Access>,
+    /// How long it may take.
     pub limit: Duration,
+    /// Ends it early.
     pub stop: Option<&'a StopFlag>,
+    /// Further variables of its environment.
+    pub env: &'a [(&'a str, &'a Path)],
 }
 
 impl<'a> Git<'a> {
@@ -50,6 +56,7 @@ impl<'a> Git<'a> {
             access: None,
             limit: LOCAL,
             stop: None,
+            env: &[],
         }
     }
 
@@ -98,6 +105,7 @@ impl<'a> Git<'a> {
             .env("GIT_NO_REPLACE_OBJECTS", "1")
             .env("GIT_OPTIONAL_LOCKS", "0")
             .env("GIT_ALLOW_PROTOCOL", PROTOCOLS.join(":"));
+        command.envs(self.env.iter().copied());
         if let Some(access) = self.access {
             access.apply(&mut command);
         }

@@ -1,81 +1,24 @@
-//! `saltutil`: the jobs that run on this minion.
-//!
-//! Left out: everything that needs the master (refreshing, syncing, `revoke_auth`).
+//! The jobs that run on this minion.
 
-use super::declare::{Arg, Function, Module, Result, req};
-use super::proc::{self, Process};
-use super::{Call, Fault, python};
+use super::super::declare::Result;
+use super::super::proc::{self, Process};
+use super::super::{Call, Fault, python};
 use crate::target::fnmatch;
 use crate::wire::{Map, Value};
 use nix::errno::Errno;
 use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::Pid;
 
-const JID: &[Arg] = &[req("jid")];
-
-pub(super) const MODULE: Module = Module {
-    name: "saltutil",
-    functions: &[
-        Function::new(
-            "running",
-            |c| Ok(running(c).into()),
-            "The publish loads of all jobs that run on the minion, with their pids.",
-        ),
-        Function::new(
-            "is_running",
-            is_running,
-            "The running jobs whose function matches a glob.",
-        )
-        .args(&[req("fun")]),
-        Function::new(
-            "find_job",
-            find_job,
-            "The load of one running job, or an empty map.",
-        )
-        .args(JID),
-        Function::new(
-            "signal_job",
-            signal_job,
-            "Sends a signal to a job's process and to everything that it started.",
-        )
-        .args(&[req("jid"), req("sig")]),
-        Function::new(
-            "term_job",
-            |c| one(c, Signal::SIGTERM),
-            "Asks a job to end (SIGTERM).",
-        )
-        .args(JID),
-        Function::new(
-            "kill_job",
-            |c| one(c, Signal::SIGKILL),
-            "Ends a job at once (SIGKILL).",
-        )
-        .args(JID),
-        Function::new(
-            "term_all_jobs",
-            |c| all(c, Signal::SIGTERM),
-            "Asks all running jobs to end (SIGTERM).",
-        ),
-        Function::new(
-            "kill_all_jobs",
-            |c| all(c, Signal::SIGKILL),
-            "Ends all running jobs at once (SIGKILL).",
-        ),
-    ],
-};
-
-fn running(call: &Call<'_>) -> Vec<Value> {
-    proc::running(&call.ctx.cachedir)
-        .into_iter()
-        .map(Value::from)
-        .collect()
+pub(super) fn running(call: &mut Call<'_>) -> Result {
+    let all: Vec<Value> = jobs(call).into_iter().map(Value::from).collect();
+    Ok(all.into())
 }
 
 fn jobs(call: &Call<'_>) -> Vec<Map> {
     proc::running(&call.ctx.cachedir)
 }
 
-fn is_running(call: &mut Call<'_>) -> Result {
+pub(super) fn is_running(call: &mut Call<'_>) -> Result {
     let glob = python::str(call.arg("fun"));
     let hits: Vec<Value> = jobs(call)
         .into_iter()
@@ -92,18 +35,18 @@ fn find(call: &Call<'_>) -> Option<Map> {
         .find(|job| job.str("jid") == Some(&jid))
 }
 
-fn find_job(call: &mut Call<'_>) -> Result {
+pub(super) fn find_job(call: &mut Call<'_>) -> Result {
     Ok(find(call).unwrap_or_default().into())
 }
 
-fn one(call: &mut Call<'_>, signal: Signal) -> Result {
+pub(super) fn one(call: &mut Call<'_>, signal: Signal) -> Result {
     match find(call) {
         Some(job) => Ok(send(call, &job, signal).into()),
         None => Ok("".into()),
     }
 }
 
-fn all(call: &mut Call<'_>, signal: Signal) -> Result {
+pub(super) fn all(call: &mut Call<'_>, signal: Signal) -> Result {
     let texts: Vec<String> = jobs(call)
         .iter()
         .map(|job| send(call, job, signal))
@@ -111,7 +54,7 @@ fn all(call: &mut Call<'_>, signal: Signal) -> Result {
     Ok(texts.into())
 }
 
-fn signal_job(call: &mut Call<'_>) -> Result {
+pub(super) fn signal_job(call: &mut Call<'_>) -> Result {
     let Some(job) = find(call) else {
         return Ok("".into());
     };
@@ -175,7 +118,7 @@ fn raw(pid: u32) -> i32 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Context, call};
+    use super::super::super::{Context, call};
     use super::*;
     use crate::map;
     use std::os::unix::process::{CommandExt, ExitStatusExt};
