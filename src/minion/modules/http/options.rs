@@ -142,12 +142,18 @@ impl Options {
     /// The headers in the order in which they were given, the agent among them.
     ///
     /// # Errors
-    /// The file of headers cannot be read.
+    /// The file of headers cannot be read, or a value is no text.
     pub fn headers(&self) -> Result<Map, Fault> {
         let mut headers = Map::new();
         if let Value::Map(given) = self.get("header_dict") {
             for (name, value) in given.iter() {
-                headers.set(python::str(name), python::str(value));
+                let Value::Str(text) = value else {
+                    return Err(Fault::Command(format!(
+                        "Expected bytes, unicode, or None; got {}",
+                        python::class(value)
+                    )));
+                };
+                headers.set(python::str(name), text.as_str());
             }
         }
         let mut lines: Vec<String> = match self.get("header_list") {

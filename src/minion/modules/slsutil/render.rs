@@ -24,7 +24,10 @@ pub fn renderer(call: &mut Call<'_>) -> Result {
             ));
         }
         (false, true) => python::str(string),
-        (true, false) => read(call, &python::str(path), &saltenv)?,
+        (true, false) => match read(call, &python::str(path), &saltenv)? {
+            Some(text) => text,
+            None => return Ok(Map::new().into()),
+        },
     };
     let shown = if path.truthy() {
         python::str(path)
@@ -64,17 +67,16 @@ pub fn renderer(call: &mut Call<'_>) -> Result {
         .map_err(|e| Fault::raised("salt.exceptions.SaltRenderError", e.to_string()))
 }
 
-fn read(call: &Call<'_>, path: &str, saltenv: &str) -> std::result::Result<String, Fault> {
+/// The text of a file of the file server or of this host; `None` if there is none.
+fn read(call: &Call<'_>, path: &str, saltenv: &str) -> std::result::Result<Option<String>, Fault> {
     let found = FileClient::new(call.ctx)?.cache_file(path, saltenv)?;
-    let Some(file) = found else {
-        // Stock renders the `False` that it has for a missing file.
-        return Err(Fault::Type(
-            "stat: path should be string, bytes, os.PathLike or integer, not bool".into(),
-        ));
+    let Some(file) = found.filter(|file| file.is_file()) else {
+        log::error!("Template does not exist: {path}");
+        return Ok(None);
     };
     let shown = file.to_string_lossy().into_owned();
     let content = std::fs::read(&file).map_err(|e| python::os_error(&e, &shown))?;
-    Ok(String::from_utf8_lossy(&content).into_owned())
+    Ok(Some(String::from_utf8_lossy(&content).into_owned()))
 }
 
 struct Minion {

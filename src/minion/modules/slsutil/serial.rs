@@ -69,6 +69,9 @@ fn ini(obj: &Value) -> Result {
             return Err(wrong("SerializationError", text));
         };
         for (key, value) in keys.iter() {
+            if value.is_nil() {
+                return Err(wrong("SerializationError", "option values must be strings"));
+            }
             let key = python::str(key).to_lowercase();
             let value = python::str(value).replace('\n', "\n\t");
             out.push_str(&format!("{key} = {value}\n"));
