@@ -112,7 +112,12 @@ fn play(config: &MasterConfig, minion: &Minion, scenario: &Scenario) -> Vec<Opti
     let own = dir.path().join("d");
     std::fs::create_dir(&own).unwrap();
     let text = |path: &Path| path.to_str().unwrap().to_owned();
-    let places = [("{dir}", text(&own)), ("{root}", text(minion.home.root()))];
+    let web = modules::web::address().to_owned();
+    let places = [
+        ("{dir}", text(&own)),
+        ("{root}", text(minion.home.root())),
+        ("{http}", web),
+    ];
     let calls = scenario.calls.iter();
     calls
         .map(|call| {

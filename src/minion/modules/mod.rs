@@ -15,6 +15,7 @@ mod cp;
 mod cron;
 mod data;
 pub mod declare;
+mod defaults;
 mod disk;
 mod environ;
 mod event;
@@ -25,6 +26,7 @@ mod grains;
 mod group;
 mod hashutil;
 mod hosts;
+mod http;
 mod key;
 mod kmod;
 mod legacy;
@@ -50,6 +52,7 @@ mod saltutil;
 mod schedule;
 mod shadow;
 mod shell;
+mod slsutil;
 mod status;
 mod step;
 mod sys;
@@ -84,6 +87,7 @@ const MODULES: &[Module] = &[
     environ::MODULE,
     cron::MODULE,
     data::MODULE,
+    defaults::MODULE,
     event::MODULE,
     file::MODULE,
     extfs::MODULE,
@@ -91,6 +95,7 @@ const MODULES: &[Module] = &[
     grains::MODULE,
     group::MODULE,
     hosts::MODULE,
+    http::MODULE,
     hashutil::MODULE,
     key::MODULE,
     kmod::MODULE,
@@ -109,6 +114,7 @@ const MODULES: &[Module] = &[
     random::MODULE,
     saltutil::MODULE,
     shadow::MODULE,
+    slsutil::MODULE,
     schedule::MODULE,
     status::MODULE,
     sys::MODULE,
@@ -283,6 +289,20 @@ impl Call<'_> {
         }
         Ok(answer.ret)
     }
+}
+
+/// Runs a function for a template that a function of this depth renders.
+fn within(ctx: &Context, depth: u32, fun: &str, args: Vec<Value>, kwargs: Map) -> declare::Result {
+    let function =
+        find_for(ctx, fun).ok_or_else(|| Fault::raised("KeyError", format!("'{fun}'")))?;
+    let mut outer = Call {
+        ctx,
+        bound: Bound::default(),
+        retcode: Value::Int(0),
+        function,
+        depth,
+    };
+    outer.salt(fun, args, kwargs)
 }
 
 /// All functions with their full names, sorted.
