@@ -28,7 +28,9 @@ mod program;
 mod publish;
 pub mod python;
 mod saltutil;
+mod service;
 mod shadow;
+mod ssh;
 mod status;
 mod step;
 mod sys;
@@ -65,7 +67,9 @@ const MODULES: &[Module] = &[
     pkg::MODULE,
     publish::MODULE,
     saltutil::MODULE,
+    service::MODULE,
     shadow::MODULE,
+    ssh::MODULE,
     status::MODULE,
     sys::MODULE,
     test::MODULE,
