@@ -33,6 +33,9 @@ missing_for_tests() {
     [ -e /etc/pam.d ] || printf '%s\n' libpam0g libpam-modules
     has useradd || echo passwd
     has pgrep || echo procps
+    # Secrets and repositories of pillars.
+    has gpg || echo gnupg
+    has git || echo git
 }
 
 # Installs Debian packages, or says what to install.

@@ -45,6 +45,10 @@ fn modules_page() -> String {
         modules::reasons("arguments.yaml"),
     );
     let own: BTreeMap<String, _> = halite::minion::modules::functions().into_iter().collect();
+    let grains = modules::reasons("grains.yaml").into_iter();
+    let grains: Vec<String> = grains
+        .map(|(name, why)| format!("| `{name}` | {why} |\n"))
+        .collect();
     let mut rows = Vec::new();
     let (mut same, mut different, mut missing) = (0, 0, 0);
     for name in stock.keys().chain(own.keys()).collect::<BTreeSet<_>>() {
@@ -90,8 +94,12 @@ fn modules_page() -> String {
          in what is said here, {missing} are not there. Compared: so many calls return the same on a stock minion and on \
          halite's, on one host (`tests/slow_modules.rs`). Names and defaults of arguments are compared for all \
          (`tests/arguments.rs`).\n\n\
-         | function | state | compared | difference and reason |\n|---|---|---|---|\n{}",
-        rows.concat()
+         | function | state | compared | difference and reason |\n|---|---|---|---|\n{}\n\
+         # Grains\n\n\
+         All core grains of stock 3008.3 with the same values on the same host, except:\n\n\
+         | grain | reason |\n|---|---|\n{}",
+        rows.concat(),
+        grains.concat()
     )
 }
 

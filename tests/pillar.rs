@@ -7,13 +7,19 @@ mod common;
 
 /// Against stock Salt's own code, which needs no daemon for this.
 mod stock {
-    use super::cases::{Case, read_cases, write_tree};
+    use super::cases::{Case, KeyRing, make_repositories, read_cases, write_tree};
     use super::common::Stock;
     use std::io::Write;
     use std::process::{Command, Stdio};
 
     const TREE: &str = include_str!("pillar/tree.txt");
     const CASES: &str = include_str!("pillar/cases.yaml");
+    const SECRETS: &str = include_str!("pillar/secrets.txt");
+    const SECRET_CASES: &str = include_str!("pillar/secrets.yaml");
+    const FLEET: &str = include_str!("pillar/fleet.txt");
+    const FLEET_CASES: &str = include_str!("pillar/fleet.yaml");
+    const REPOSITORIES: &str = include_str!("pillar/repositories.txt");
+    const REPOSITORY_CASES: &str = include_str!("pillar/repositories.yaml");
     const SCRIPT: &str = include_str!("pillar/stock.py");
 
     fn ask(stock: &Stock, cases: &[Case]) -> Vec<Vec<String>> {
@@ -46,8 +52,60 @@ mod stock {
         };
         let dir = tempfile::tempdir().unwrap();
         write_tree(dir.path(), TREE);
-        let cases = read_cases(CASES, dir.path(), series);
-        let expected = ask(&stock, &cases);
+        same(&stock, series, &read_cases(CASES, dir.path(), series));
+    }
+
+    /// With secrets, encrypted for a key that is made here.
+    fn compare_secrets(series: &str) {
+        let Some(stock) = Stock::find(series) else {
+            return;
+        };
+        let dir = tempfile::tempdir().unwrap();
+        let ring = KeyRing::new(dir.path().join("gpgkeys"));
+        write_tree(dir.path(), &ring.fill(SECRETS));
+        let cases = read_cases(SECRET_CASES, dir.path(), series);
+        for case in cases.iter().filter(|case| case.name.starts_with("beside")) {
+            std::os::unix::fs::symlink(&ring.0, case.dir().join("gpgkeys")).unwrap();
+        }
+        same(&stock, series, &cases);
+    }
+
+    /// With minions whose mines and grains the master remembers.
+    fn compare_fleet(series: &str) {
+        let Some(stock) = Stock::find(series) else {
+            return;
+        };
+        let dir = tempfile::tempdir().unwrap();
+        write_tree(dir.path(), FLEET);
+        let cases = read_cases(FLEET_CASES, dir.path(), series);
+        cases.iter().for_each(Case::fill_stores);
+        same(&stock, series, &cases);
+    }
+
+    /// With repositories, which stock reads by GitPython.
+    fn compare_repositories(series: &str) {
+        let Some(stock) = Stock::find(series) else {
+            return;
+        };
+        let mut python = Command::new(stock.program("python"));
+        if !python
+            .args(["-c", "import git"])
+            .status()
+            .unwrap()
+            .success()
+        {
+            eprintln!("skipped: this Salt has no GitPython");
+            return;
+        }
+        let dir = tempfile::tempdir().unwrap();
+        write_tree(dir.path(), REPOSITORIES);
+        make_repositories(dir.path());
+        let cases = read_cases(REPOSITORY_CASES, dir.path(), series);
+        same(&stock, series, &cases);
+    }
+
+    fn same(stock: &Stock, series: &str, cases: &[Case]) {
+        let expected = ask(stock, cases);
         let mut wrong = Vec::new();
         for (case, expected) in cases.iter().zip(&expected) {
             for ((request, own), stock) in case.requests.iter().zip(case.halite()).zip(expected) {
@@ -82,5 +140,35 @@ mod stock {
     #[test]
     fn same_pillar_as_3008() {
         compare("3008");
+    }
+
+    #[test]
+    fn same_secrets_as_3006() {
+        compare_secrets("3006");
+    }
+
+    #[test]
+    fn same_secrets_as_3008() {
+        compare_secrets("3008");
+    }
+
+    #[test]
+    fn same_of_the_fleet_as_3006() {
+        compare_fleet("3006");
+    }
+
+    #[test]
+    fn same_of_the_fleet_as_3008() {
+        compare_fleet("3008");
+    }
+
+    #[test]
+    fn same_of_repositories_as_3006() {
+        compare_repositories("3006");
+    }
+
+    #[test]
+    fn same_of_repositories_as_3008() {
+        compare_repositories("3008");
     }
 }

@@ -191,6 +191,80 @@ fn reactions_call_jobs_runners_and_wheel_functions() {
 }
 
 #[test]
+fn files_come_from_all_backends_of_the_file_server() {
+    let dir = tempfile::tempdir().unwrap();
+    let repo = dir.path().join("repo");
+    let macros = "{% macro call(what) %}{runner.test.metasyntactic: [{args: [{locality: '{{ what }}'}]}]}{% endmacro %}\n";
+    let files = [
+        ("reactor/macros.jinja", macros),
+        (
+            "reactor/x.sls",
+            "{% from 'reactor/macros.jinja' import call %}\nx: {{ call(tpldir ~ data.n) }}\n",
+        ),
+        (
+            "orch/init.sls",
+            "{% from 'reactor/macros.jinja' import call with context %}\n\
+             include: [.sub]\n{{ sls }}: {test.nop: [{name: '{{ tplfile }} {{ slspath }}'}]}\n",
+        ),
+        ("orch/sub.sls", "sub: {test.nop: []}\n"),
+    ];
+    let url = common::git::repository(&repo, &files);
+    let place = dir.path().display();
+    write(dir.path(), &[("plain.sls", "p: {test.nop: []}\n")]);
+    let master = Master::halite(&format!(
+        "fileserver_backend: [roots, gitfs]\ngitfs_remotes: ['{url}']\ngitfs_base: main\n\
+         file_roots: {{base: ['{place}']}}\nreactor: [{{my/git: 'salt://reactor/x.sls'}}]\n"
+    ));
+    let cli = master.halite_cli();
+    wait_until("the reactor listens", || {
+        log(&master).contains("all roles serve")
+    });
+    let states = |mods: &str| {
+        let ran = cli.runner(&["--out", "json", "state.orchestrate", mods]);
+        let value = ran.json().unwrap();
+        let data = value["data"].as_object().unwrap().clone();
+        let states = data.into_iter().next().unwrap().1;
+        let states = states.as_object().unwrap_or_else(|| panic!("{value}"));
+        states.keys().cloned().collect::<Vec<String>>()
+    };
+    let fetch = || {
+        wait_until("the repository is fetched", || {
+            cli.runner(&["fileserver.update"]).ok().unwrap();
+            let listed = cli.runner(&["--out", "json", "fileserver.file_list"]);
+            let listed = listed.json().unwrap();
+            repo.join("late.sls").exists() == listed.to_string().contains("late.sls")
+                && listed.to_string().contains("orch/sub.sls")
+        });
+    };
+    fetch();
+    assert_eq!(
+        states("orch,plain"),
+        [
+            "test_|-sub_|-sub_|-nop",
+            "test_|-orch_|-orch/init.sls orch_|-nop",
+            "test_|-p_|-p_|-nop"
+        ]
+    );
+    let mut calls = listen(&master);
+    fire(&master, "my/git", map! {"n" => 1});
+    let fun = "runner.test.metasyntactic";
+    let args = |locality: &str| [Value::from(map! {"locality" => locality})];
+    assert_eq!(run(&mut calls, "Reactor", fun), args(".1"));
+
+    // What was pushed counts once it is fetched.
+    let changed = macros.replace("{{ what }}", "new");
+    let more = [
+        ("reactor/macros.jinja", changed.as_str()),
+        ("late.sls", "late: {test.nop: []}\n"),
+    ];
+    common::git::repository(&repo, &more);
+    fetch();
+    assert_eq!(states("late"), ["test_|-late_|-late_|-nop"]);
+    fire(&master, "my/git", map! {"n" => 2});
+    assert_eq!(run(&mut calls, "Reactor", fun), args("new"));
+}
+
+#[test]
 fn runner_functions_manage_the_reactor() {
     let dir = tempfile::tempdir().unwrap();
     write(dir.path(), &[("next.sls", &next("us"))]);
@@ -269,7 +343,7 @@ fn the_schedule_runs_functions() {
     wait_until("wrong jobs are named", || {
         let log = log(&master);
         log.contains("the scheduled job wrong: 'no.such' is not available")
-            && log.contains("the scheduled job bad is left out")
+            && log.contains("schedule: bad: `seconds` is a whole number")
     });
 }
 

@@ -92,6 +92,33 @@ fn a_runner_tells_by_events_and_is_kept() {
 }
 
 #[test]
+fn modules_are_copied_on_the_master() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::create_dir(dir.path().join("_runners")).unwrap();
+    std::fs::write(dir.path().join("_runners/own.py"), "X = 1\n").unwrap();
+    let master = Master::halite(&format!(
+        "salt_series: '3006'\nfile_roots: {{base: ['{}']}}\n",
+        dir.path().display()
+    ));
+    let mut bus = Subscriber::connect(master.bus()).unwrap();
+    let mut run = |fun: &str| {
+        let answer = runner(&master, fun, Vec::new());
+        let tag = format!("{}/ret", answer.str("tag").unwrap());
+        event(&mut bus, &tag).remove("return").unwrap()
+    };
+    let done = run("saltutil.sync_all").into_map().unwrap();
+    let expected = Value::from(vec!["runners.own".to_owned()]);
+    assert_eq!(done.get("runners"), Some(&expected));
+    assert!(!done.contains("wrapper"), "3006 has none");
+    let copy = master.home.cache().join("extmods/runners/own.py");
+    assert_eq!(std::fs::read_to_string(copy).unwrap(), "X = 1\n");
+    assert_eq!(run("saltutil.sync_runners"), Value::Array(Vec::new()));
+    // What lies there is none of halite's functions.
+    let told = run("own.x");
+    assert!(told.as_str().unwrap().contains("'own.x' is not available"));
+}
+
+#[test]
 fn a_wheel_function_is_the_answer() {
     let master = Master::halite("salt_series: 3008");
     let mut bus = Subscriber::connect(master.bus()).unwrap();

@@ -120,6 +120,78 @@ fn start(dir: &Path, old: &Stock, new: &Stock) -> (Master, Vec<Minion>) {
     (master, minions)
 }
 
+/// Files of a repository, for orchestration without minions.
+const REPOSITORY: &[(&str, &str)] = &[
+    (
+        "orch/init.sls",
+        "{% from 'lib/names.jinja' import name with context %}\n{% import_yaml 'lib/map.yaml' as map %}\n\
+         include: [.part, base: other]\n{{ name('a') }}: {test.nop: [{name: '{{ map.word }} {{ saltenv }}'}]}\n\
+         places: {test.nop: [{name: '{{ tplfile }} {{ tpldir }} {{ tpldot }} {{ slspath }} {{ slscolonpath }} {{ sls }}'}]}\n",
+    ),
+    (
+        "orch/part.sls",
+        "{% from './near.jinja' import near %}\n{{ near }}: {test.nop: [{require: [{sls: other}]}]}\n",
+    ),
+    ("orch/near.jinja", "{% set near = 'near' %}\n"),
+    (
+        "lib/names.jinja",
+        "{% macro name(x) %}n-{{ x }}-{{ sls }}{% endmacro %}\n",
+    ),
+    ("lib/map.yaml", "word: git\n"),
+    // The directory has precedence.
+    ("other.sls", "other: {test.fail_without_changes: []}\n"),
+    ("wild/one.sls", "one: {test.nop: []}\n"),
+    ("wild/two.sls", "two: {test.nop: []}\n"),
+];
+
+/// Every state of files in a repository, beside stock; the master's directories come first.
+#[test]
+fn files_of_a_repository_are_those_of_stock() {
+    let Some(new) = Stock::find("3008") else {
+        return;
+    };
+    let dir = tempfile::tempdir().unwrap();
+    let url = common::git::repository(&dir.path().join("repo"), REPOSITORY);
+    let roots = dir.path().join("roots");
+    std::fs::create_dir(&roots).unwrap();
+    std::fs::write(roots.join("other.sls"), "other: {test.nop: []}\n").unwrap();
+    let options = format!(
+        "salt_series: '3008'\nfileserver_backend: [roots, gitfs]\ngitfs_remotes: ['{url}']\n\
+         gitfs_base: main\nfile_roots: {{base: ['{}']}}\n",
+        roots.display()
+    );
+    // Each master has copies of its own of the repository: stock removes any others.
+    let (mine, theirs) = (Master::halite(&options), Master::stock(&new, &options));
+    let (own, stock) = (mine.halite_cli(), theirs.stock_cli(&new));
+    for cli in [&own, &stock] {
+        wait_until("the repository is fetched", || {
+            cli.runner(&["fileserver.update"]).ok().unwrap();
+            let listed = cli.runner(&["--out", "json", "fileserver.file_list"]);
+            listed.ok().unwrap().contains("orch/part.sls")
+        });
+    }
+    for args in [
+        &["orch"][..],
+        &["orch", "saltenv=dev"],
+        &["wild.*,orch.part"],
+        &["lib.none", "saltenv=main"],
+        &["orch,lib.none", "saltenv=none"],
+        &["lib.none"],
+    ] {
+        let found = orchestrate(&own, args);
+        assert_eq!(found, orchestrate(&stock, args), "{args:?}");
+        if args == ["orch"] {
+            let all = found.0["data"]
+                .as_object()
+                .unwrap()
+                .values()
+                .next()
+                .unwrap();
+            assert_eq!(all.as_object().map_or(0, Map::len), 4, "{found:?}");
+        }
+    }
+}
+
 #[test]
 fn states_come_to_the_same_as_with_stock() {
     let (Some(old), Some(new)) = (Stock::find("3006"), Stock::find("3008")) else {

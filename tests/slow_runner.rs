@@ -4,5 +4,7 @@ mod common;
 
 #[path = "runner/peer.rs"]
 mod peer;
+#[path = "runner/saltutil.rs"]
+mod saltutil;
 #[path = "runner/stock.rs"]
 mod stock;

@@ -8,7 +8,7 @@ use crate::config::{MinionConfig, load_minion};
 use crate::minion::ask::Stop;
 use crate::minion::channel::{Channel, Reply};
 use crate::minion::link::Link;
-use crate::minion::modules::{Context, Fault, Outcome, functions, proc};
+use crate::minion::modules::{Context, Fault, Outcome, functions_for, proc};
 use crate::minion::session::Session;
 use crate::minion::{MinionError, all_grains, job};
 use crate::sys::daemon::make_dir;
@@ -120,7 +120,7 @@ fn call(options: &Options) -> Result<i32, MinionError> {
         }
     };
     if options.doc {
-        return Ok(documentation(fun));
+        return Ok(documentation(options, fun));
     }
     let config = Arc::new(load(options)?);
     let grains = Arc::new(all_grains(&config));
@@ -164,13 +164,16 @@ fn call(options: &Options) -> Result<i32, MinionError> {
         &ctx,
         fun,
         &wire_args(args, &options.arguments.verbatim()),
-        &config.disable_modules,
+        &job::Allowed::of(&config.as_map()).despite_blackout(),
     );
     if noted && let Err(e) = proc::remove(&config.cachedir, jid.as_str()) {
         log::warn!("the file of job {jid} cannot be removed: {e}");
     }
-    if let Some(status) = complain(fun, &outcome) {
+    if let Some(status) = complain(&ctx, fun, &outcome) {
         return Ok(status);
+    }
+    if let Some(by) = &outcome.by {
+        eprintln!("{fun} was run by {by}");
     }
     if let Some(connection) = &mut master {
         connection.give(&config, fun, args, &outcome);
@@ -238,9 +241,17 @@ fn wire_args(args: &[String], verbatim: &[&str]) -> Vec<Value> {
     positional
 }
 
-fn documentation(prefix: &str) -> i32 {
+fn documentation(options: &Options, prefix: &str) -> i32 {
+    // Modules of the site stand where the configuration says; without one there are none.
+    let opts = load_minion(&options.common.config_dir)
+        .map(|config| config.as_map())
+        .unwrap_or_default();
+    let ctx = Context {
+        opts,
+        ..Context::default()
+    };
     let mut text = String::new();
-    for (name, function) in functions() {
+    for (name, function) in functions_for(&ctx) {
         if name.starts_with(prefix) {
             text.push_str(&format!("{name}:\n{}\n\n", function.doc));
         }
@@ -251,7 +262,7 @@ fn documentation(prefix: &str) -> i32 {
 }
 
 /// What goes to standard error and leaves nothing to show (`salt/cli/caller.py BaseCaller.call`).
-fn complain(fun: &str, outcome: &Outcome) -> Option<i32> {
+fn complain(ctx: &Context, fun: &str, outcome: &Outcome) -> Option<i32> {
     match outcome.fault.as_ref()? {
         // With documentation of functions of like names, that is the return.
         Fault::Missing(_) if outcome.ret.as_map().is_some() => None,
@@ -273,7 +284,7 @@ fn complain(fun: &str, outcome: &Outcome) -> Option<i32> {
         }
         Fault::Type(text) => {
             eprintln!("\nPassed invalid arguments: {text}.\n\nUsage:");
-            if let Some((_, function)) = functions().iter().find(|(name, _)| name == fun) {
+            if let Some((_, function)) = functions_for(ctx).iter().find(|(name, _)| name == fun) {
                 println!("{}", function.doc);
             }
             Some(1)

@@ -90,12 +90,19 @@ fn load(options: &Options) -> Result<MasterConfig, String> {
     }
 }
 
+/// What the configuration asks for and does not get; the master serves all the same.
+fn denials(config: &MasterConfig) -> Vec<String> {
+    let mut out = master::check::denials(config);
+    out.extend(crate::engine::faults(config));
+    out
+}
+
 fn check(config: &MasterConfig) -> i32 {
     let faults = master::check::faults(config);
     for warning in &config.warnings {
         println!("warning: {warning}");
     }
-    for denial in master::check::denials(config) {
+    for denial in denials(config) {
         println!("warning: {denial}");
     }
     for fault in &faults {
@@ -157,7 +164,7 @@ fn serve(options: &Options, mut config: MasterConfig, role: &str) -> i32 {
     for warning in std::mem::take(&mut config.warnings) {
         log::warn!("{warning}");
     }
-    for denial in master::check::denials(&config) {
+    for denial in denials(&config) {
         log::error!("{denial}");
     }
     let mut report = Report::inherited();

@@ -2,7 +2,8 @@
 
 use crate::config::MasterConfig;
 use crate::minion::grains;
-use crate::render::pillar::{LocalSls, PillarMaster, PillarRequest};
+use crate::render::LocalSls;
+use crate::render::pillar::{PillarMaster, PillarRequest};
 use crate::wire::Map;
 use crate::wire::ids::MinionId;
 use std::time::Duration;

@@ -199,6 +199,22 @@ impl OptionValue for Reactions {
     }
 }
 
+/// The keys of `decrypt_pillar`, kept as they are for the reason of [`ExtPillars`].
+#[derive(Clone, Debug, PartialEq)]
+pub struct Decrypt(pub Value);
+
+impl OptionValue for Decrypt {
+    const TYPE: &'static str = "a list of keys, or of maps of a key to its renderer";
+
+    fn from_value(value: &Value) -> Option<Converted<Self>> {
+        plain(Decrypt(value.clone()))
+    }
+
+    fn to_value(&self) -> Value {
+        self.0.clone()
+    }
+}
+
 /// The entries of `ext_pillar`. Anything but a list of maps is kept as it is: the error
 /// stands in each pillar, as with Salt, and does not keep the master from starting.
 #[derive(Clone, Debug, PartialEq)]

@@ -1,7 +1,8 @@
 //! Options of the master.
 
 use super::kinds::{
-    BusFraming, ExtPillars, Items, JobCacheCompat, Reactions, Roots, SaltSeries, TokenOverride,
+    BusFraming, Decrypt, ExtPillars, Items, JobCacheCompat, Reactions, Roots, SaltSeries,
+    TokenOverride,
 };
 use super::paths;
 use super::table::options;
@@ -26,8 +27,7 @@ options! {
         ipv6: Option<bool> = "null";
         /// Number of worker processes that answer requests, unless `worker_pools` says otherwise.
         worker_threads: u32 = "5";
-        /// Named pools of workers, each with `worker_count` and the list of `commands` it answers; exactly
-        /// one pool takes `'*'`.
+        /// Named pools of workers, each with `worker_count` and the list of `commands` it answers; exactly one pool takes `'*'`.
         worker_pools: Map = "{}";
         /// Use `worker_pools`. When false, one pool of `worker_threads` workers answers everything.
         worker_pools_enabled: bool = "true";
@@ -83,11 +83,10 @@ options! {
         ipc_write_buffer: u64 = "0";
         /// Bytes of the largest event.
         max_event_size: u64 = "1048576";
-        /// Address and port that tell Prometheus what this master does, at `/metrics` and `/healthz`; whoever can
-        /// connect can read. Empty: none.
+        /// Address and port that tell Prometheus what this master does, at `/metrics` and `/healthz`; whoever can connect can read. Empty: none.
         metrics_address: String = "127.0.0.1:4507";
-        /// Masters that the syndic on this host serves, the first that answers.
-        syndic_master: Vec<String> = "masterofmasters";
+        /// Masters that the syndic on this host serves, the first that answers. Without one it does not start.
+        syndic_master: Vec<String> = "[]";
         /// Port of such a master for requests. 0: the `master_port` of the minion's configuration.
         syndic_master_port: u16 = "0";
         /// Account that the syndic runs as. Empty: `user`.
@@ -155,8 +154,7 @@ options! {
         drop_messages_signature_fail: bool = "false";
         /// Let minions ask for the removal of their own key.
         allow_minion_key_revoke: bool = "true";
-        /// Functions that minions may have run on other minions: patterns of ids, each with a list of patterns
-        /// of functions, or of maps from a target to such a list.
+        /// Functions that minions may have run on other minions: patterns of ids, each with a list of patterns of functions, or of maps from a target to such a list.
         peer: Map = "{}";
         /// Runner functions that minions may call: patterns of ids, each with a list of patterns of functions.
         peer_run: Map = "{}";
@@ -348,6 +346,16 @@ options! {
         minionfs_whitelist: Vec<String> = "[]";
         /// Globs of minions whose files are not offered.
         minionfs_blacklist: Vec<String> = "[]";
+        /// Directory into which `saltutil.sync_*` copies modules in Python, for stock's tools. Empty:
+        /// `extmods` in `cachedir`.
+        extension_modules: PathBuf = "/var/cache/{product}/master/extmods";
+        /// Let `saltutil.sync_*` remove modules there that the file server has no more.
+        clean_dynamic_modules: bool = "true";
+        /// Modules that `saltutil.sync_*` copies: lists of names per kind (`modules`, `states`, ...).
+        /// All of a kind without an entry.
+        extmod_whitelist: Map = "{}";
+        /// Modules that it does not copy, in the same form.
+        extmod_blacklist: Map = "{}";
         /// Repositories of the backend `gitfs`: URLs, or maps of a URL to a list of its options.
         gitfs_remotes: Items = "[]";
         /// Branch, tag or commit that is the environment `base`.
@@ -422,6 +430,22 @@ options! {
         pillar_cache_ttl: u64 = "3600";
         /// Where it is kept: `disk`, or `memory` of each worker.
         pillar_cache_backend: String = "disk";
+        /// What of the compiled pillar is decrypted last: a list of keys, or of maps of a key to its renderer.
+        decrypt_pillar: Decrypt = "[]";
+        /// What stands between the levels of these keys.
+        decrypt_pillar_delimiter: String = "':'";
+        /// Renderer of keys that name none.
+        decrypt_pillar_default: String = "gpg";
+        /// Renderers that may be named.
+        decrypt_pillar_renderers: Vec<String> = "[gpg]";
+        /// Directory of the keys of the renderer `gpg`. Empty: `gpgkeys` beside the configuration file.
+        gpg_keydir: String = "''";
+        /// Let a pillar file fail that has something `gpg` cannot decrypt, rather than leave it as it is. Empty: unless `salt_series` is 3006.
+        gpg_decrypt_must_succeed: Option<bool> = "null";
+        /// Hold what `gpg` decrypted in the memory of each worker.
+        gpg_cache: bool = "false";
+        /// Seconds that it is held.
+        gpg_cache_ttl: u64 = "86400";
         /// Branch of the external pillar `git` that is the environment `base`.
         git_pillar_base: String = "master";
         /// Branch of repositories that are named without one.
@@ -430,6 +454,18 @@ options! {
         git_pillar_env: String = "''";
         /// Directory of the repository that is the root of the pillar.
         git_pillar_root: String = "''";
+        /// Branch or tag for those that a repository does not have. Empty: none.
+        git_pillar_fallback: String = "''";
+        /// What is fetched of repositories.
+        git_pillar_refspecs: Vec<String> = "['+refs/heads/*:refs/remotes/origin/*', '+refs/tags/*:refs/tags/*']";
+        /// Account at servers that are reached by HTTP.
+        git_pillar_user: String = "''";
+        /// Its password.
+        git_pillar_password: String = "''";
+        /// File with the private key for servers that are reached by SSH.
+        git_pillar_privkey: String = "''";
+        /// Proxy for HTTP.
+        git_pillar_proxy: String = "''";
         /// Let pillar files include those of other repositories of the same environment.
         git_pillar_includes: bool = "true";
         /// Seconds between fetches of one repository.
@@ -550,21 +586,6 @@ impl MasterConfig {
             .max("master_event_pull.ipc".len());
         paths::check_sockets(&c.sock_dir, &"x".repeat(longest))?;
         Ok(c)
-    }
-
-    /// Name of the file with the signature of the master's key: `master_pubkey_signature`, else
-    /// the default of the series.
-    pub fn signature_name(&self) -> String {
-        match (&self.master_pubkey_signature, self.salt_series) {
-            (Some(name), _) => name.clone(),
-            (None, SaltSeries::S3008) => format!("{}_pubkey_signature", self.id),
-            (None, SaltSeries::S3006 | SaltSeries::S3007) => "master_pubkey_signature".into(),
-        }
-    }
-
-    /// Whether frames of the event bus have a length before them.
-    pub fn bus_prefixed(&self) -> bool {
-        finish::prefixed(self.event_bus_framing, self.salt_series)
     }
 
     /// Every option in effect, what is no option here included.

@@ -28,10 +28,27 @@ options! {
         master_port: u16 = "4506";
         /// Port of the master for publications. The master says in its sign-in answer if it is another one.
         publish_port: u16 = "4505";
+        /// What a list of masters means: `str` (all of them at once), `failover` (one of them, the next if it is lost),
+        /// `distributed` (the same, and the id decides which comes first) or `disable` (no master at all).
+        master_type: String = "str";
+        /// Seconds between checks whether the connection to the master is there; 0 is none.
+        master_alive_interval: u64 = "0";
+        /// With `failover`, return to the first master when it is there again.
+        master_failback: bool = "false";
+        /// Seconds between checks for that; 0 is `master_alive_interval`.
+        master_failback_interval: u64 = "0";
+        /// With `failover`, try the masters in an order by chance.
+        random_master: bool = "false";
+        /// Old name of `random_master`.
+        master_shuffle: bool = "false";
+        /// Passes through the list of masters before it counts as failed; -1 is no limit.
+        master_tries: i32 = "-1";
         /// Use IPv6. Empty: decided by the address of the master.
         ipv6: Option<bool> = "null";
         /// Seconds between attempts to resolve the name of the master; 0 is a single attempt.
         retry_dns: u64 = "30";
+        /// Attempts to resolve it after the first, until the minion ends; empty is no limit.
+        retry_dns_count: Option<u32> = "null";
         /// Account that the process runs as.
         user: String = "root";
         /// Directory put in front of the paths below, except `file_roots`.
@@ -99,6 +116,9 @@ options! {
         auth_timeout: u64 = "5";
         /// Attempts to sign in that may time out.
         auth_tries: u32 = "7";
+        /// Wait `acceptance_wait_time` after attempts without answer, as for a key that is not accepted yet. With
+        /// `ping_interval`, a ping without answer makes a new sign-in.
+        auth_safemode: bool = "false";
         /// Further rounds of sign-in after the first failed; 0 is none.
         auth_retries: u32 = "0";
         /// Seconds between attempts while the key waits to be accepted.
@@ -131,6 +151,8 @@ options! {
         permissive_pki_access: bool = "false";
         /// Modules, or functions as `module.function`, that may not be called.
         disable_modules: Vec<String> = "[]";
+        /// Modules that alone may be called; empty: all.
+        whitelist_modules: Vec<String> = "[]";
     }
 
     Jobs {
@@ -142,10 +164,24 @@ options! {
         grains: Map = "{}";
         /// Jobs that may run at once; -1 is no limit.
         process_count_max: i32 = "-1";
+        /// Keep results of jobs in `cachedir/minion_jobs`, for `saltutil.find_cached_job`.
+        cache_jobs: bool = "false";
         /// Job ids remembered so that no job runs twice.
         minion_jid_queue_hwm: u32 = "100";
         /// Send results to the master.
         pub_ret: bool = "true";
+        /// Jobs that this minion gives itself, by name, each with its function and times.
+        schedule: Map = "{}";
+        /// Run them before the first connection to a master too.
+        scheduler_before_connect: bool = "false";
+        /// Minutes between looks at the grains; the pillar is fetched anew if they changed. 0 is none.
+        grains_refresh_every: i64 = "0";
+        /// States to apply at the start: `highstate`, `sls` (see `sls_list`) or `top` (see `top_file`). Empty: none.
+        startup_states: String = "''";
+        /// The states of `startup_states: sls`.
+        sls_list: Vec<String> = "[]";
+        /// The top file of `startup_states: top`.
+        top_file: String = "''";
         /// Functions whose values this minion leaves in the mine: names, each with its arguments.
         mine_functions: Map = "{}";
         /// Bring them to the master at the start and every `mine_interval`.
@@ -161,6 +197,24 @@ options! {
         file_client: String = "remote";
         /// Directories of files for `local`, per environment.
         file_roots: Roots = "{base: [/srv/salt, /srv/spm/salt]}";
+        /// Directory of the modules that `saltutil.sync_*` brings, below it `modules`, `grains` and so on.
+        extension_modules: PathBuf = "/var/cache/{product}/minion/extmods";
+        /// Further directories of executables that are modules.
+        module_dirs: Vec<String> = "[]";
+        /// Further directories of executables that print grains.
+        grains_dirs: Vec<String> = "[]";
+        /// A Salt in Python that runs functions which this minion lacks: its virtual environment, or its Python.
+        legacy_salt: String = "''";
+        /// Custom modules to copy, by kind. Empty: all.
+        extmod_whitelist: Map = "{}";
+        /// Custom modules not to copy, by kind.
+        extmod_blacklist: Map = "{}";
+        /// Remove copies of custom modules that the file server does not have any more.
+        clean_dynamic_modules: bool = "true";
+        /// For `file_client: local`: regular expressions of paths that are not files of the file server.
+        file_ignore_regex: Vec<String> = "[]";
+        /// The same as globs.
+        file_ignore_glob: Vec<String> = "[]";
         /// Environment for states and files. Empty: all of the top file.
         saltenv: Option<String> = "null";
         /// Environment for the pillar. Empty: all of the top file.
@@ -235,6 +289,11 @@ impl MinionConfig {
             &["OAEP-SHA1", "OAEP-SHA224"],
         )?;
         checks.one_of("file_client", &c.file_client, &["remote", "local"])?;
+        checks.one_of(
+            "master_type",
+            &c.master_type,
+            &["str", "failover", "distributed", "disable"],
+        )?;
         checks.positive("max_event_size", c.max_event_size)?;
         finish::levels(&mut c.log_level, &mut c.log_level_logfile, &mut c.warnings);
         c.place();
@@ -247,9 +306,13 @@ impl MinionConfig {
         self.root_dir = finish::root(&self.root_dir);
         self.sock_dir = paths::sock_dir(std::mem::take(&mut self.sock_dir), &self.cachedir);
         let root = self.root_dir.clone();
+        if self.extension_modules.as_os_str().is_empty() {
+            self.extension_modules = self.cachedir.join("extmods");
+        }
         for path in [
             &mut self.pki_dir,
             &mut self.cachedir,
+            &mut self.extension_modules,
             &mut self.pidfile,
             &mut self.sock_dir,
         ] {

@@ -4,11 +4,12 @@
 //! (`salt/config/__init__.py`), into a struct with one public field per option. What the file holds beside
 //! them is kept in `extra`.
 
+mod derived;
 mod doc;
 mod error;
 mod file;
 mod finish;
-mod glob;
+pub mod glob;
 mod id;
 mod kinds;
 mod master;

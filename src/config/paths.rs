@@ -114,6 +114,9 @@ impl MasterConfig {
         self.root_dir = finish::root(&self.root_dir);
         self.sock_dir = sock_dir(std::mem::take(&mut self.sock_dir), &self.cachedir);
         let root = self.root_dir.clone();
+        if self.extension_modules.as_os_str().is_empty() {
+            self.extension_modules = self.cachedir.join("extmods");
+        }
         for path in [
             &mut self.pki_dir,
             &mut self.cachedir,
@@ -121,6 +124,7 @@ impl MasterConfig {
             &mut self.syndic_pidfile,
             &mut self.sock_dir,
             &mut self.sqlite_queue_dir,
+            &mut self.extension_modules,
         ] {
             *path = below(&root, path);
         }

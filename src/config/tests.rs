@@ -106,7 +106,7 @@ fn pools_map(c: &MasterConfig) -> Map {
 }
 
 /// Options whose default is not Salt's, with the reason.
-const OWN_DEFAULTS: [&str; 6] = [
+const OWN_DEFAULTS: [&str; 8] = [
     // A list of one-entry maps with Salt; read as one map here.
     "gitfs_saltenv",
     // Salt fills these after the defaults: 0 where the file says nothing.
@@ -117,6 +117,10 @@ const OWN_DEFAULTS: [&str; 6] = [
     "conf_file",
     // Number of minutes that Salt's master has in its code only.
     "autosign_timeout",
+    // False in 3006, true since; without it, as `salt_series` says.
+    "gpg_decrypt_must_succeed",
+    // A name with Salt that no host has; without one the syndic says so and ends.
+    "syndic_master",
     "id",
 ];
 

@@ -197,4 +197,5 @@ optional! {
     PathBuf = "a path or empty";
     bool = "true, false or empty";
     Map = "a map or empty";
+    u32 = "a whole number from 0, or empty";
 }

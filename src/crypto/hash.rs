@@ -63,6 +63,25 @@ impl HashType {
         hasher.update(data);
         hasher.hex()
     }
+
+    /// The HMAC of `message` under `key`, which may have any length.
+    pub fn hmac(self, key: &[u8], message: &[u8]) -> Vec<u8> {
+        fn of<M: hmac::Mac + hmac::digest::KeyInit>(key: &[u8], message: &[u8]) -> Vec<u8> {
+            let Ok(mut mac) = <M as hmac::Mac>::new_from_slice(key) else {
+                return Vec::new();
+            };
+            mac.update(message);
+            mac.finalize().into_bytes().to_vec()
+        }
+        match self {
+            HashType::Md5 => of::<hmac::Hmac<md5::Md5>>(key, message),
+            HashType::Sha1 => of::<hmac::Hmac<sha1::Sha1>>(key, message),
+            HashType::Sha224 => of::<hmac::Hmac<sha2::Sha224>>(key, message),
+            HashType::Sha256 => of::<hmac::Hmac<sha2::Sha256>>(key, message),
+            HashType::Sha384 => of::<hmac::Hmac<sha2::Sha384>>(key, message),
+            HashType::Sha512 => of::<hmac::Hmac<sha2::Sha512>>(key, message),
+        }
+    }
 }
 
 impl Hasher {
@@ -112,6 +131,30 @@ impl fmt::Display for UnsupportedHash {
 
 impl std::error::Error for UnsupportedHash {}
 
+/// The digest of `data` under one of the names of Python's `hashlib`, in hexadecimal digits;
+/// `None` for a name that this build does not know. SHA-3 and BLAKE2 need the feature `openssl`.
+pub fn hex_by_name(name: &str, data: &[u8]) -> Option<String> {
+    if let Ok(hash) = name.parse::<HashType>() {
+        return Some(hash.hex(data));
+    }
+    #[cfg(feature = "openssl")]
+    {
+        use openssl::hash::{MessageDigest, hash};
+        let known = match name {
+            "sha3_224" => MessageDigest::sha3_224(),
+            "sha3_256" => MessageDigest::sha3_256(),
+            "sha3_384" => MessageDigest::sha3_384(),
+            "sha3_512" => MessageDigest::sha3_512(),
+            "blake2b" => MessageDigest::from_name("blake2b512")?,
+            "blake2s" => MessageDigest::from_name("blake2s256")?,
+            _ => return None,
+        };
+        hash(known, data).ok().map(|digest| hex(&digest))
+    }
+    #[cfg(not(feature = "openssl"))]
+    None
+}
+
 /// The fingerprint of a key, as `salt-call --local key.finger` prints it and as
 /// `master_finger` expects it: the hash of the lines between the PEM armour, each
 /// with its newline, in colon-separated pairs. Text that is no PEM is hashed whole
@@ -141,15 +184,9 @@ pub(super) fn hex(bytes: &[u8]) -> String {
         .map(|d| DIGITS[usize::from(d)] as char)
         .collect()
 }
+
 /// HMAC-SHA-256 of `message` under `key`, in hexadecimal digits: shows that one has a key
 /// without showing the key.
 pub fn hmac_hex(key: &[u8], message: &[u8]) -> String {
-    use hmac::{Hmac, Mac};
-    // A key of any length will do.
-    let Ok(mut mac) = Hmac::<sha2::Sha256>::new_from_slice(key) else {
-        return String::new();
-    };
-    mac.update(message);
-    let octets = mac.finalize().into_bytes();
-    octets.iter().map(|octet| format!("{octet:02x}")).collect()
+    hex(&HashType::Sha256.hmac(key, message))
 }

@@ -12,6 +12,7 @@ mod hash;
 mod key;
 mod key_string;
 mod padding;
+mod password;
 mod pem;
 mod rng;
 #[cfg(feature = "openssl")]
@@ -21,9 +22,10 @@ pub mod rsa_portable;
 pub use algorithm::{Encryption, Signing, UnsupportedAlgorithm};
 pub use crypticle::{Crypticle, CrypticleError};
 pub use error::CryptoError;
-pub use hash::{HashType, Hasher, UnsupportedHash, finger, hmac_hex, in_pairs};
+pub use hash::{HashType, Hasher, UnsupportedHash, finger, hex_by_name, hmac_hex, in_pairs};
 pub use key::{Backend, MAX_BITS, MIN_BITS, PrivateOps, PublicOps, RsaPrivate, RsaPublic};
 pub use key_string::KeyString;
+pub use password::Alphabet;
 pub use pem::clean_key;
 pub use rng::{fill_random, nonce, random_hex};
 

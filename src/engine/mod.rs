@@ -25,6 +25,14 @@ const ENGINES: &[(&str, Run)] = &[
     ("scheduler", scheduler::run),
 ];
 
+/// What is wrong with entries of the options `schedule` and `reactor`. The master serves all the
+/// same, without them.
+pub fn faults(config: &MasterConfig) -> Vec<String> {
+    let mut out = scheduler::faults(config);
+    out.extend(reactor::faults(config));
+    out
+}
+
 /// Runs an engine's role; `None` if `role` is none.
 pub fn run_role(role: &str, config: &MasterConfig) -> Option<Result<(), RoleError>> {
     let (_, run) = ENGINES.iter().find(|(name, _)| *name == role)?;

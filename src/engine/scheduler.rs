@@ -25,10 +25,8 @@ const TURN: Duration = Duration::from_millis(200);
 
 /// Runs the role until it is told to stop.
 pub fn run(config: &MasterConfig, roles: &Roles, stop: &StopFlag) -> Result<(), RoleError> {
-    let (mut schedule, errors) = Schedule::new(&config.schedule);
-    for error in errors {
-        log::error!("{error}");
-    }
+    // What is wrong with jobs was said when the master started: see `faults`.
+    let (mut schedule, _) = Schedule::new(&config.schedule);
     let running = Mutex::new(HashMap::new());
     roles.ready();
     std::thread::scope(|scope| {
@@ -51,6 +49,35 @@ pub fn run(config: &MasterConfig, roles: &Roles, stop: &StopFlag) -> Result<(), 
         }
     });
     Ok(())
+}
+
+/// What is wrong with entries of the option `schedule`; the others run all the same.
+pub(super) fn faults(config: &MasterConfig) -> Vec<String> {
+    let (schedule, mut errors) = Schedule::new(&config.schedule);
+    for spec in schedule.specs() {
+        let (known, lister) = match spec.function.strip_prefix("wheel.") {
+            Some(name) => (
+                wheel::find(name).is_some(),
+                "wheel functions stand in docs/compatibility.md",
+            ),
+            None => (
+                runner::find(runner_name(spec)).is_some(),
+                "`halite-run -d` lists runner functions",
+            ),
+        };
+        if !known {
+            errors.push(format!(
+                "schedule: {}: there is no function {}; {lister}",
+                spec.name, spec.function
+            ));
+        }
+    }
+    errors
+}
+
+fn runner_name(spec: &Spec) -> &str {
+    let name = spec.function.as_str();
+    name.strip_prefix("runner.").unwrap_or(name)
 }
 
 type Running = Mutex<HashMap<String, i64>>;
@@ -92,10 +119,7 @@ fn execute(config: &MasterConfig, stop: &StopFlag, spec: &Spec) {
         wheel::answer(config, &call);
         return;
     }
-    let name = spec
-        .function
-        .strip_prefix("runner.")
-        .unwrap_or(&spec.function);
+    let name = runner_name(spec);
     let mut quiet = |_: &str, _: &Value, _: bool| {};
     let mut context = RunContext::new(config.clone(), stop.clone(), &mut quiet);
     let mut launch = Launch::own(config);

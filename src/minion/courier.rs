@@ -4,14 +4,14 @@
 //! when the master has answered. While the master is silent the courier stays with the
 //! first one; a minion that was restarted begins with what an earlier process left.
 
-use super::ask::Stop;
+use super::MinionError;
+use super::ask::{Stop, Wake};
 use super::channel::{Channel, Reply};
 use super::session::{Session, chance, jittered};
 use super::spool::Spool;
-use super::{Alarm, MinionError};
 use crate::wire::msgpack;
 use crate::wire::{Map, Value};
-use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TrySendError, bounded};
+use crossbeam_channel::{Receiver, Sender, TrySendError, bounded};
 use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
@@ -20,8 +20,6 @@ use std::time::{Duration, Instant};
 
 /// Letters that may wait; results beyond it wait in the spool alone.
 const QUEUE: usize = 4096;
-/// How often the courier looks whether the process is to end.
-const LOOK: Duration = Duration::from_millis(500);
 /// How often a result is offered that the master takes but cannot handle.
 const MAX_REFUSALS: u32 = 3;
 
@@ -34,6 +32,8 @@ enum Letter {
     Loose(Vec<u8>),
     /// A `_minion_event` load.
     Event(Map),
+    /// The same, as a ping: somebody wants to know whether it arrives.
+    Ping(Map),
 }
 
 /// The way to the courier.
@@ -42,6 +42,7 @@ pub struct Outbox {
     letters: Sender<Letter>,
     spool: Option<Spool>,
     overflow: Arc<AtomicBool>,
+    lost: Arc<AtomicBool>,
 }
 
 impl Outbox {
@@ -78,6 +79,16 @@ impl Outbox {
             log::warn!("an event for the master is dropped: too many are waiting");
         }
     }
+
+    /// Sends a ping, unless others wait already; [`Outbox::ping_lost`] tells if nobody answered.
+    pub fn ping(&self, load: Map) {
+        let _ = self.letters.try_send(Letter::Ping(load));
+    }
+
+    /// Whether a ping was lost since the last time.
+    pub fn ping_lost(&self) -> bool {
+        self.lost.swap(false, Ordering::SeqCst)
+    }
 }
 
 /// The courier's own state.
@@ -88,10 +99,12 @@ pub struct Courier {
     waiting: VecDeque<Letter>,
     spool: Option<Spool>,
     overflow: Arc<AtomicBool>,
+    lost: Arc<AtomicBool>,
+    wake: Wake,
 }
 
 impl Courier {
-    /// A courier, and the way to it. What the spool holds is carried first.
+    /// A courier, and the way to it. What the spool holds is carried first. `wake` is told of lost pings.
     ///
     /// # Errors
     /// No descriptors left.
@@ -99,9 +112,11 @@ impl Courier {
         session: &Arc<Session>,
         spool: Option<Spool>,
         stop: Stop,
+        wake: &Wake,
     ) -> io::Result<(Courier, Outbox)> {
         let (letters, received) = bounded(QUEUE);
         let overflow = Arc::new(AtomicBool::new(false));
+        let lost = Arc::new(AtomicBool::new(false));
         let left = spool.as_ref().map(Spool::names).unwrap_or_default();
         if !left.is_empty() {
             log::info!(
@@ -116,6 +131,8 @@ impl Courier {
             waiting: left.into_iter().map(Letter::Spooled).collect(),
             spool: spool.clone(),
             overflow: overflow.clone(),
+            lost: lost.clone(),
+            wake: wake.clone(),
         };
         Ok((
             courier,
@@ -123,19 +140,22 @@ impl Courier {
                 letters,
                 spool,
                 overflow,
+                lost,
             },
         ))
     }
 
-    /// Carries letters until the process ends. A sign-in that is refused for good goes to `alarm`.
-    pub fn run(mut self, alarm: &Alarm) {
+    /// Carries letters until the process ends.
+    ///
+    /// # Errors
+    /// A sign-in is refused for good.
+    pub fn run(mut self) -> Result<(), MinionError> {
         while let Some(letter) = self.next() {
-            match self.deliver(letter) {
-                Ok(true) => {}
-                Ok(false) => return,
-                Err(e) => return alarm.raise(e),
+            if !self.deliver(letter)? {
+                break;
             }
         }
+        Ok(())
     }
 
     fn next(&mut self) -> Option<Letter> {
@@ -151,18 +171,23 @@ impl Courier {
                     .extend(spool.names().into_iter().map(Letter::Spooled));
                 continue;
             }
-            match self.letters.recv_timeout(LOOK) {
-                Ok(letter) => return Some(letter),
-                Err(RecvTimeoutError::Timeout) if !self.channel.stop().is_set() => {}
-                Err(_) => return None,
-            }
+            // The end of the process does not wait for this thread.
+            return self.letters.recv().ok();
         }
     }
 
     /// Brings one letter; `false` if the process is to end.
     fn deliver(&mut self, letter: Letter) -> Result<bool, MinionError> {
         match letter {
-            Letter::Event(load) => self.event(&load),
+            Letter::Event(load) => Ok(self.event(&load)?.is_some()),
+            Letter::Ping(load) => {
+                let answered = self.event(&load)?;
+                if answered == Some(false) {
+                    self.lost.store(true, Ordering::SeqCst);
+                    self.wake.wake();
+                }
+                Ok(answered.is_some())
+            }
             Letter::Loose(bytes) => self.result("(not kept)", &bytes),
             Letter::Spooled(name) => {
                 let Some(bytes) = self.spool.as_ref().and_then(|s| s.get(&name)) else {
@@ -177,17 +202,18 @@ impl Courier {
         }
     }
 
-    fn event(&mut self, load: &Map) -> Result<bool, MinionError> {
+    /// Whether it arrived; `None` if the process is to end.
+    fn event(&mut self, load: &Map) -> Result<Option<bool>, MinionError> {
         let (timeout, tries) = self.channel.usual();
         match self.channel.call(load, timeout, tries)? {
-            Reply::Value(_) => Ok(true),
-            Reply::Stopped => Ok(false),
+            Reply::Value(_) => Ok(Some(true)),
+            Reply::Stopped => Ok(None),
             Reply::Silence | Reply::Refused(_) => {
                 log::warn!(
                     "an event ({}) did not reach the master",
                     load.str("tag").unwrap_or_default()
                 );
-                Ok(true)
+                Ok(Some(false))
             }
         }
     }

@@ -1,46 +1,33 @@
 //! The minion daemon's main loop.
 //!
-//! It waits for publications, signals, results of jobs and new keys at once, and handles
-//! each without waiting for anything. Talking to the master's request port is the
-//! [`courier`](super::courier)'s; a sign-in that a publication makes necessary runs in a
-//! thread of its own while that publication is held.
+//! It waits for publications, signals, results of jobs, what the clock and the local bus want, and news
+//! of threads at once, and handles each without waiting for anything. Each master has a
+//! [`Line`](super::line::Line); talking to a master's request port is the
+//! [`courier`](super::courier)'s. What is done about jobs and orders is in [`duties`](super::duties).
 
 use super::ask::{Stop, Wake};
-use super::channel::Channel;
-use super::courier::{Courier, Outbox};
-use super::jobs::{Finished, Jobs};
-use super::link::hand_over;
-use super::mining::{Fate, Mining};
-use super::modules::{Context, mine_functions};
-use super::publication::{Received, Receiver};
-use super::session::{Credentials, Session, chance};
-use super::setup::{STACK, prepare, serve_bus, subscribe};
-use super::spool::Spool;
-use super::{Alarm, Me, MinionError, all_grains};
+use super::course::Reason;
+use super::jobs::{Jobs, Origin};
+use super::line::{Heard, Line, News, Shared};
+use super::local::Order;
+use super::publication::Jids;
+use super::session::chance;
+use super::setup::{prepare, serve_bus};
+use super::timetable::{self, Timetable};
+use super::watch::Input;
+use super::{Alarm, MinionError, all_grains};
 use crate::config::MinionConfig;
-use crate::crypto::PublicKey;
 use crate::sys::daemon::{PidFile, Report};
 use crate::sys::signals::SignalPipe;
 use crate::transport::bus::BusHandle;
 use crate::wire::Map;
-use halite_ipc::Event;
-use std::collections::VecDeque;
+use crossbeam_channel::{Receiver, unbounded};
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// A publication that waits for new keys longer than this is dropped: a job must not run
-/// when everybody has forgotten it.
-const HOLD: Duration = Duration::from_secs(60);
-/// Publications that may wait so.
-const MAX_HELD: usize = 1000;
-/// Publications taken in one turn, so that results get their turn as well.
-const TURN: usize = 64;
 /// How long jobs may take to end when the minion is stopped.
 const GRACE: Duration = Duration::from_millis(1000);
-/// A sign-in that changed nothing is not repeated sooner than this.
-const FRUITLESS: Duration = Duration::from_secs(5);
 
 /// What the command line adds to the configuration.
 pub struct Start {
@@ -59,154 +46,117 @@ pub fn run(config: MinionConfig, start: Start, report: &mut Report) -> Result<()
     prepare(&config)?;
     let signals = SignalPipe::install()?;
     let stop = Stop::of(&signals.stop)?;
-    let bus = serve_bus(&config)?;
+    let wake = Wake::new()?;
+    let (teller, news) = unbounded();
+    let (orders, woken) = (teller.clone(), wake.clone());
+    let tap = move |body: &[u8]| {
+        if let Some(order) = Order::read(body)
+            && orders.send(News::Order(order)).is_ok()
+        {
+            woken.wake();
+        }
+    };
+    let bus = serve_bus(&config, Box::new(tap))?;
     let _pid = PidFile::write(&config.pidfile)
         .map_err(|e| MinionError::io("pid file", &config.pidfile, &e))?;
     let grains = Arc::new(all_grains(&config));
-    let context = zmq::Context::new();
-    let session = Arc::new(Session::new(config.clone(), &grains, &context, false)?);
+    let shared = Shared {
+        context: zmq::Context::new(),
+        alarm: Alarm::new(&wake),
+        stop: stop.clone(),
+        wake,
+        teller,
+    };
+    let mut minion = Minion::new(config, start, shared, news, grains, bus)?;
     // From here on there is only waiting for the master, which may take days.
     report.ready();
     let _ = sd_notify::notify(&[
         sd_notify::NotifyState::Ready,
         sd_notify::NotifyState::Status("signing in at the master"),
     ]);
-    log::info!("minion {} begins", config.id);
-    if !stop.sleep(Duration::from_secs(config.random_startup_delay).mul_f64(chance())) {
+    log::info!("minion {} begins", minion.config.id);
+    if !stop.sleep(Duration::from_secs(minion.config.random_startup_delay).mul_f64(chance())) {
         return Ok(());
     }
-    let Some(credentials) = session.renew(0, &stop)? else {
-        return Ok(());
-    };
-    // Hear publications before anything else is asked: none is missed meanwhile.
-    let subscriber = subscribe(&config, &context, &credentials.publish_url, false)?;
-    let mut channel = Channel::new(&session, stop.clone())?;
-    let Some(pillar) = pillar(&mut channel, &grains, &stop)? else {
-        return Ok(());
-    };
-    drop(channel);
-    let me = Me {
-        id: config.id.clone(),
-        grains: grains.clone(),
-        pillar: Arc::new(pillar),
-    };
-    let minion = Minion::new(start, session, subscriber, &credentials, me, stop, bus)?;
+    minion.begin();
     minion.run(&signals)
 }
 
-/// The pillar, however long the master takes; `None` if the process is to end.
-fn pillar(channel: &mut Channel, grains: &Map, stop: &Stop) -> Result<Option<Map>, MinionError> {
-    loop {
-        match channel.pillar(grains) {
-            Err(e) if e.status == 1 => {
-                log::error!("{e}; the minion tries again");
-                if !stop.sleep(Duration::from_secs(5)) {
-                    return Ok(None);
-                }
-            }
-            other => return other,
-        }
-    }
-}
-
-struct Minion {
-    config: Arc<MinionConfig>,
-    session: Arc<Session>,
-    subscriber: zmq::Socket,
-    publish_url: String,
-    receiver: Receiver,
-    me: Me,
-    jobs: Jobs,
-    outbox: Outbox,
-    bus: BusHandle,
-    alarm: Alarm,
-    stop: Stop,
-    wake: Wake,
-    held: VecDeque<(Instant, Vec<Vec<u8>>)>,
-    /// Generation of the keys in use.
-    generation: u64,
-    /// A sign-in is under way.
-    renewing: Arc<AtomicBool>,
-    /// When a sign-in gave the same keys as before.
-    fruitless: Option<Instant>,
-    next_ping: Option<Instant>,
-    mining: Mining,
+pub(super) struct Minion {
+    pub(super) config: Arc<MinionConfig>,
+    pub(super) shared: Shared,
+    news: Receiver<News>,
+    pub(super) lines: Vec<Line>,
+    pub(super) grains: Arc<Map>,
+    pub(super) jobs: Jobs,
+    pub(super) bus: BusHandle,
+    pub(super) timetable: Timetable,
+    pub(super) jids: crate::wire::ids::JidClock,
+    /// Pillars under way that somebody waits for.
+    pub(super) pillars: usize,
+    /// Whether there was a connection yet.
+    pub(super) met: bool,
 }
 
 impl Minion {
     fn new(
+        config: Arc<MinionConfig>,
         start: Start,
-        session: Arc<Session>,
-        subscriber: zmq::Socket,
-        credentials: &Credentials,
-        me: Me,
-        stop: Stop,
+        shared: Shared,
+        news: Receiver<News>,
+        grains: Arc<Map>,
         bus: BusHandle,
     ) -> Result<Minion, MinionError> {
-        let config = session.config().clone();
-        let mut jobs = Jobs::new(&config, start.log, start.title, me.grains.clone());
-        jobs.set_pillar(me.pillar.clone());
-        jobs.set_credentials(hand_over(credentials));
-        let spool = match Spool::open(&config.cachedir) {
-            Ok(spool) => Some(spool),
-            Err(e) => {
-                log::error!(
-                    "results are kept in memory only: {}/returns: {e}",
-                    config.cachedir.display()
-                );
-                None
-            }
-        };
-        let wake = Wake::new()?;
-        let alarm = Alarm::new(&wake);
-        let (courier, outbox) = Courier::new(&session, spool, stop.clone())?;
-        let raised = alarm.clone();
-        std::thread::Builder::new()
-            .name("courier".into())
-            .stack_size(STACK * 2)
-            .spawn(move || courier.run(&raised))?;
-        let ping = Duration::from_secs(config.ping_interval.saturating_mul(60));
+        let mut jobs = Jobs::new(&config, start.log, start.title, grains.clone());
+        let jids = Jids::new(config.minion_jid_queue_hwm as usize);
+        let configs = line_configs(&config);
+        let alone = configs.len() == 1;
+        let mut lines = Vec::new();
+        for (index, own) in configs.into_iter().enumerate() {
+            let line = Line::new(index, own, &grains, &shared, &jids, alone)?;
+            jobs.site(index).master = line.master();
+            lines.push(line);
+        }
         Ok(Minion {
-            receiver: Receiver::new(
-                &config.id,
-                &credentials.aes,
-                verifier(&config, credentials),
-                config.minion_jid_queue_hwm as usize,
-            ),
-            publish_url: credentials.publish_url.clone(),
-            generation: credentials.generation,
-            next_ping: (!ping.is_zero()).then(|| Instant::now() + ping),
-            mining: Mining::new(&config, Instant::now()),
-            renewing: Arc::default(),
-            fruitless: None,
-            held: VecDeque::new(),
+            timetable: Timetable::new(&config),
             config,
-            session,
-            subscriber,
-            me,
+            shared,
+            news,
+            lines,
+            grains,
             jobs,
-            outbox,
             bus,
-            alarm,
-            stop,
-            wake,
+            jids: Default::default(),
+            pillars: 0,
+            met: false,
         })
     }
 
-    fn run(mut self, signals: &SignalPipe) -> Result<(), MinionError> {
+    fn begin(&mut self) {
         for orphan in self.jobs.orphans() {
             log::warn!("job {} was not finished by an earlier process", orphan.jid);
             self.deliver(orphan);
         }
-        self.announce();
-        self.mine();
-        let _ = sd_notify::notify(&[sd_notify::NotifyState::Status("ready")]);
-        log::info!("minion {} is ready", self.config.id);
+        for line in &mut self.lines {
+            line.open(Reason::First);
+        }
+        if self.lines.is_empty() {
+            log::warn!("master_type is disable: this minion has no master");
+        }
+        if self.lines.is_empty() || self.config.scheduler_before_connect {
+            self.timetable.start();
+        }
+        if self.lines.is_empty() {
+            self.startup_states();
+        }
+    }
+
+    fn run(mut self, signals: &SignalPipe) -> Result<(), MinionError> {
         let outcome = loop {
             if signals.stop.is_set() {
                 break Ok(());
             }
-            if let Some(error) = self.alarm.take() {
+            if let Some(error) = self.shared.alarm.take() {
                 break Err(error);
             }
             if let Err(e) = self.turn(signals) {
@@ -217,42 +167,52 @@ impl Minion {
         outcome
     }
 
-    /// The start events (`salt/minion.py Minion._fire_master_minion_start`).
-    fn announce(&self) {
-        let id = &self.config.id;
-        let now = jiff::Zoned::now().strftime("%a %b %e %H:%M:%S %Y");
-        let text = format!("Minion {id} started at {now}");
-        let legacy = self
-            .config
-            .enable_legacy_startup_events
-            .then(|| "minion_start".to_owned());
-        for tag in legacy
-            .into_iter()
-            .chain([format!("salt/minion/{id}/start")])
-        {
-            let mut load = event(id, &tag, text.as_str().into());
-            let wanted = &self.config.start_event_grains;
-            if !wanted.is_empty() {
-                let grains: Map = self
-                    .me
-                    .grains
-                    .iter()
-                    .filter(|(k, _)| k.as_str().is_some_and(|k| wanted.iter().any(|w| w == k)))
-                    .cloned()
-                    .collect();
-                load.set("grains", grains);
-            }
-            self.outbox.event(load);
-        }
-    }
-
     /// Waits for something to happen and handles it.
     fn turn(&mut self, signals: &SignalPipe) -> Result<(), MinionError> {
+        let heard = self.wait(signals)?;
+        // Empties the pipe; SIGCHLD needs nothing else.
+        signals.wait(&[], 0)?;
+        self.shared.wake.take();
+        while let Ok(news) = self.news.try_recv() {
+            self.handle(news)?;
+        }
+        for finished in self.jobs.attend() {
+            self.deliver(finished);
+        }
+        for at in 0..self.lines.len() {
+            let mut found = Heard { jobs: Vec::new() };
+            if self.lines[at].rekey(&mut found)? {
+                self.jobs.site(at).credentials = self.lines[at].credentials();
+                self.jobs.site(at).master = self.lines[at].master();
+            }
+            if heard.get(at).copied().unwrap_or_default() {
+                found.jobs.extend(self.lines[at].hear()?.jobs);
+            }
+            for job in found.jobs {
+                self.take(job, at);
+            }
+            self.lines[at].tick();
+        }
+        for due in self.timetable.due(timetable::now()) {
+            self.launch(due);
+        }
+        Ok(())
+    }
+
+    /// Waits; which lines have something to hear.
+    fn wait(&self, signals: &SignalPipe) -> Result<Vec<bool>, MinionError> {
         let mut items = vec![
-            self.subscriber.as_poll_item(zmq::POLLIN),
             zmq::PollItem::from_fd(signals.as_raw_fd(), zmq::POLLIN),
-            zmq::PollItem::from_fd(self.wake.as_raw_fd(), zmq::POLLIN),
+            zmq::PollItem::from_fd(self.shared.wake.as_raw_fd(), zmq::POLLIN),
         ];
+        let before = items.len();
+        let mut places = Vec::new();
+        for (at, line) in self.lines.iter().enumerate() {
+            if let Some(socket) = line.subscriber() {
+                items.push(socket.as_poll_item(zmq::POLLIN));
+                places.push(at);
+            }
+        }
         items.extend(
             self.jobs
                 .descriptors()
@@ -262,229 +222,78 @@ impl Minion {
             Ok(_) | Err(zmq::Error::EINTR) => {}
             Err(e) => return Err(e.into()),
         }
-        let heard = items[0].is_readable();
-        // Empties the pipe; SIGCHLD needs nothing else.
-        signals.wait(&[], 0)?;
-        self.wake.take();
-        for finished in self.jobs.attend() {
-            self.deliver(finished);
+        let mut heard = vec![false; self.lines.len()];
+        for (item, at) in items[before..].iter().zip(places) {
+            heard[at] = item.is_readable();
         }
-        self.rekey()?;
-        if heard {
-            self.hear()?;
-        }
-        self.ping();
-        self.mine();
-        Ok(())
+        Ok(heard)
     }
 
     /// Milliseconds until something is due even if nothing happens.
     fn patience(&self) -> i64 {
         let now = Instant::now();
-        let ping = self.next_ping.map(|at| at.saturating_duration_since(now));
-        let held = (!self.held.is_empty()).then_some(Duration::from_secs(1));
-        match ping
-            .into_iter()
-            .chain(held)
-            .chain(self.mining.wait(now))
-            .min()
-        {
+        let lines = self.lines.iter().filter_map(|line| line.wait(now));
+        let schedule = self.timetable.wait(timetable::now());
+        match lines.chain(schedule).min() {
             Some(wait) => i64::try_from(wait.as_millis() + 1).unwrap_or(i64::MAX),
             None => -1,
         }
     }
 
-    fn hear(&mut self) -> Result<(), MinionError> {
-        for _ in 0..TURN {
-            match self.subscriber.recv_multipart(zmq::DONTWAIT) {
-                Ok(frames) if self.held.is_empty() => self.receive(frames, true),
-                // Behind one that waits for new keys.
-                Ok(frames) => self.hold(frames),
-                Err(zmq::Error::EAGAIN | zmq::Error::EINTR) => return Ok(()),
-                Err(e) => return Err(e.into()),
+    fn handle(&mut self, news: News) -> Result<(), MinionError> {
+        match news {
+            News::Opened(at, opened) => {
+                self.lines[at].opened(*opened);
+                self.connected(at);
             }
+            News::Failed(at, error) => return self.failed(at, error),
+            News::Renewed(at) => self.lines[at].renewed(),
+            News::Alive(at, alive) => self.lines[at].input(Input::Alive(alive)),
+            News::First(at, answers) => self.lines[at].input(Input::FirstAnswers(answers)),
+            News::Pillar(at, pillar) => self.new_pillar(at, pillar),
+            News::Grains(grains, force) => self.new_grains(*grains, force),
+            News::Order(order) => self.order(order),
         }
         Ok(())
     }
 
-    fn receive(&mut self, frames: Vec<Vec<u8>>, may_renew: bool) {
-        match self.receiver.receive(&frames, &self.me) {
-            Received::Job(job) => {
-                log::info!(
-                    "user {} runs {:.200} with jid {}",
-                    job.load.str("user").unwrap_or("?"),
-                    job.load
-                        .get("fun")
-                        .map(super::modules::python::str)
-                        .unwrap_or_default(),
-                    job.jid
-                );
-                self.start_event(&job.load);
-                let finished = self.jobs.add(job);
-                finished.into_iter().for_each(|f| self.deliver(f));
-            }
-            Received::Ignored(why) => log::debug!("a publication is ignored: {why}"),
-            Received::Unknown if may_renew => {
-                log::info!(
-                    "a publication was made with a key that is not known here; signing in again"
-                );
-                self.hold(frames);
-                self.renew();
-            }
-            Received::Unknown => {
-                log::warn!("a publication cannot be decrypted even with the newest keys; ignored")
-            }
+    /// A line is there, or there again.
+    fn connected(&mut self, at: usize) {
+        let line = &self.lines[at];
+        let site = self.jobs.site(at);
+        site.master = line.master();
+        site.pillar = line.me.pillar.clone();
+        site.credentials = line.credentials();
+        line.announce();
+        if self.leader() == at || !self.met {
+            let pillar = line.me.pillar.clone();
+            self.timetable.set_sources(&pillar, &self.grains);
         }
-    }
-
-    fn hold(&mut self, frames: Vec<Vec<u8>>) {
-        if self.held.len() >= MAX_HELD {
-            log::error!("too many publications wait for new keys; one is dropped");
+        log::info!("connected to the master {}", self.lines[at].master());
+        if std::mem::replace(&mut self.met, true) {
             return;
         }
-        self.held.push_back((Instant::now(), frames));
+        self.timetable.start();
+        self.startup_states();
+        let _ = sd_notify::notify(&[sd_notify::NotifyState::Status("ready")]);
+        log::info!("minion {} is ready", self.config.id);
     }
 
-    /// Signs in beside the loop; its end wakes the loop.
-    fn renew(&mut self) {
-        if self.fruitless.is_some_and(|at| at.elapsed() < FRUITLESS)
-            || self.renewing.swap(true, Ordering::SeqCst)
-        {
-            return;
+    /// One of several masters that refuses us does not end the minion, unless it has rejected the key.
+    fn failed(&mut self, at: usize, error: MinionError) -> Result<(), MinionError> {
+        if error.status != 1 || self.lines.len() == 1 {
+            return Err(error);
         }
-        let (session, seen) = (self.session.clone(), self.generation);
-        let (alarm, wake, renewing) =
-            (self.alarm.clone(), self.wake.clone(), self.renewing.clone());
-        let stop = self.stop.clone();
-        let spawned = std::thread::Builder::new()
-            .name("sign-in".into())
-            .stack_size(STACK)
-            .spawn(move || {
-                if let Err(e) = session.renew(seen, &stop) {
-                    alarm.raise(e);
-                }
-                renewing.store(false, Ordering::SeqCst);
-                wake.wake();
-            });
-        if let Err(e) = spawned {
-            log::error!("no sign-in: {e}");
-            self.renewing.store(false, Ordering::SeqCst);
+        self.lines[at].failed(&error);
+        match self.lines.iter().all(Line::is_dead) {
+            true => Err(error),
+            false => Ok(()),
         }
     }
 
-    /// Takes new keys, and looks again at what was held for them.
-    fn rekey(&mut self) -> Result<(), MinionError> {
-        if let Some(present) = self
-            .session
-            .present()
-            .filter(|c| c.generation > self.generation)
-        {
-            self.generation = present.generation;
-            self.jobs.set_credentials(hand_over(&present));
-            let news = self
-                .receiver
-                .rekey(&present.aes, verifier(&self.config, &present));
-            self.fruitless = (!news).then(Instant::now);
-            if present.publish_url != self.publish_url {
-                self.subscriber = subscribe(
-                    &self.config,
-                    self.session.context(),
-                    &present.publish_url,
-                    false,
-                )?;
-                self.publish_url = present.publish_url.clone();
-            }
-            for (_, frames) in std::mem::take(&mut self.held) {
-                self.receive(frames, false);
-            }
-        }
-        if self.held.is_empty() {
-            return Ok(());
-        }
-        let before = self.held.len();
-        self.held.retain(|(since, _)| since.elapsed() < HOLD);
-        if self.held.len() < before {
-            log::error!(
-                "publications are dropped: no new keys within {} s",
-                HOLD.as_secs()
-            );
-        }
-        if !self.held.is_empty() {
-            self.renew();
-        }
-        Ok(())
-    }
-
-    fn start_event(&self, load: &Map) {
-        if !load.get("start_event").is_some_and(|v| v.truthy()) {
-            return;
-        }
-        let jid = load.str("jid").unwrap_or_default();
-        let id = &self.config.id;
-        let mut data = crate::map! {"id" => id.as_str(), "jid" => jid};
-        for key in ["fun", "tgt", "tgt_type", "user"] {
-            data.set(key, load.get(key).cloned().unwrap_or_default());
-        }
-        for key in ["master_id", "metadata"] {
-            if let Some(value) = load.get(key).filter(|v| !v.is_nil()) {
-                data.set(key, value.clone());
-            }
-        }
-        self.outbox.event(event(
-            id,
-            &format!("salt/job/{jid}/start/{id}"),
-            data.into(),
-        ));
-    }
-
-    /// Sends a result, and shows it on the local bus.
-    fn deliver(&mut self, mut finished: Finished) {
-        match self.mining.finished(&finished.jid, &finished.load) {
-            Fate::NotOurs => {}
-            Fate::Dropped => return,
-            Fate::Sent(load) => finished.load = load,
-        }
-        let tag = format!("salt/job/{}/ret/{}", finished.jid, self.config.id);
-        match Event::from_payload(tag, finished.load.clone()) {
-            Ok(event) => {
-                if let Err(e) = self.bus.fire(&event) {
-                    log::debug!(
-                        "the result of job {} is not on the local bus: {e}",
-                        finished.jid
-                    );
-                }
-            }
-            Err(e) => log::debug!("the result of job {} is no event: {e}", finished.jid),
-        }
-        if self.config.pub_ret {
-            self.outbox.result(finished.jid.as_str(), finished.load);
-        }
-    }
-
-    /// Updates the mine when it is time.
-    fn mine(&mut self) {
-        let (config, me) = (&self.config, &self.me);
-        let wanted = || {
-            let ctx = Context {
-                opts: config.as_map(),
-                pillar: me.pillar.clone(),
-                ..Context::default()
-            };
-            mine_functions(&ctx).is_some()
-        };
-        if let Some(job) = self.mining.due(Instant::now(), &config.id, wanted) {
-            let finished = self.jobs.add(job);
-            finished.into_iter().for_each(|f| self.deliver(f));
-        }
-    }
-
-    fn ping(&mut self) {
-        if self.next_ping.is_some_and(|at| at <= Instant::now()) {
-            self.next_ping =
-                Some(Instant::now() + Duration::from_secs(self.config.ping_interval * 60));
-            self.outbox
-                .event(event(&self.config.id, "minion_ping", "ping".into()));
-        }
+    /// The line whose pillar and keys the minion uses for itself: the first that is up.
+    pub(super) fn leader(&self) -> usize {
+        self.lines.iter().position(Line::is_up).unwrap_or(0)
     }
 
     /// Ends the jobs; their results wait in the spool for the next start.
@@ -503,25 +312,29 @@ impl Minion {
         self.jobs.kill();
         finished.extend(self.jobs.attend());
         for result in finished.iter().filter(|_| self.config.pub_ret) {
-            self.outbox.keep(result.jid.as_str(), &result.load);
+            if let Origin::Master(at) = result.origin
+                && let Some(line) = self.lines.get(at)
+            {
+                line.outbox().keep(result.jid.as_str(), &result.load);
+            }
         }
         self.bus.stop();
     }
 }
 
-fn verifier(config: &MinionConfig, credentials: &Credentials) -> Option<PublicKey> {
-    config
-        .sign_pub_messages
-        .then(|| credentials.master.key.clone())
-}
-
-/// A `_minion_event` load of one event (`salt/minion.py Minion._fire_master_prepare`).
-fn event(id: &str, tag: &str, data: crate::wire::Value) -> Map {
-    crate::map! {
-        "id" => id,
-        "cmd" => "_minion_event",
-        "pretag" => crate::wire::Value::Nil,
-        "data" => data,
-        "tag" => tag,
+/// The configuration of each line: with `master_type: str` one for each master.
+fn line_configs(config: &Arc<MinionConfig>) -> Vec<Arc<MinionConfig>> {
+    match config.master_type.as_str() {
+        "disable" => Vec::new(),
+        "str" if config.master.len() > 1 => config
+            .master
+            .iter()
+            .map(|master| {
+                let mut own = config.as_ref().clone();
+                own.master = vec![master.clone()];
+                Arc::new(own)
+            })
+            .collect(),
+        _ => vec![config.clone()],
     }
 }

@@ -46,16 +46,61 @@ const CHUNK: usize = 64 << 10;
 /// Octets of the length before a result.
 const HEAD: usize = 8;
 
+/// Where a job comes from.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Origin {
+    /// From a master, by its place among the connections; its result goes back there.
+    Master(usize),
+    /// The minion gave it to itself.
+    Own(Own),
+}
+
+/// A job that the minion gave itself.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Own {
+    /// Its name in the schedule.
+    pub name: String,
+    /// The connection whose pillar and keys it uses.
+    pub line: usize,
+    /// The jid under which masters keep the result; `None`: nobody gets it.
+    pub keep: Option<&'static str>,
+    /// Masters other than that of `line` get it as well.
+    pub to_all: bool,
+}
+
+impl Origin {
+    fn line(&self) -> usize {
+        match self {
+            Origin::Master(line) => *line,
+            Origin::Own(own) => own.line,
+        }
+    }
+}
+
 /// A finished job: what goes to the master.
 pub struct Finished {
     /// Its id.
     pub jid: Jid,
+    /// Where it came from.
+    pub origin: Origin,
     /// The packed `_return` load ([`Profile::Local`]).
     pub load: Vec<u8>,
 }
 
+/// What the jobs of one connection see.
+#[derive(Clone, Debug, Default)]
+pub struct Site {
+    /// The master, as the option names it.
+    pub master: String,
+    /// The pillar from there.
+    pub pillar: Arc<Map>,
+    /// Keys to ask the master under.
+    pub credentials: Option<Handed>,
+}
+
 struct Running {
     jid: Jid,
+    origin: Origin,
     load: Map,
     child: Child,
     out: ChildStdout,
@@ -69,12 +114,13 @@ pub struct Jobs {
     opts: Map,
     log: (String, String, String),
     grains: Arc<Map>,
-    pillar: Arc<Map>,
-    credentials: Option<Handed>,
+    sites: Vec<Site>,
+    /// What `environ.setenv` has asked for: a variable without a value is taken away.
+    environ: Vec<(String, Option<String>)>,
     stamp: StampStyle,
     title: String,
     running: Vec<Running>,
-    waiting: VecDeque<Job>,
+    waiting: VecDeque<(Job, Origin)>,
     /// Commands of jobs that were asked to end; they may outlive the job.
     ending: Vec<Process>,
 }
@@ -94,8 +140,8 @@ impl Jobs {
             opts,
             log,
             grains,
-            pillar: Arc::new(Map::new()),
-            credentials: None,
+            sites: Vec::new(),
+            environ: Vec::new(),
             title,
             running: Vec::new(),
             waiting: VecDeque::new(),
@@ -103,29 +149,45 @@ impl Jobs {
         }
     }
 
-    /// The pillar that jobs see from now on.
-    pub fn set_pillar(&mut self, pillar: Arc<Map>) {
-        self.pillar = pillar;
+    /// What jobs of one connection see from now on.
+    pub fn site(&mut self, line: usize) -> &mut Site {
+        if self.sites.len() <= line {
+            self.sites.resize_with(line + 1, Site::default);
+        }
+        &mut self.sites[line]
     }
 
-    /// The keys that jobs get from now on, to ask the master under them.
-    pub fn set_credentials(&mut self, credentials: Handed) {
-        self.credentials = Some(credentials);
+    /// The grains that jobs see from now on.
+    pub fn set_grains(&mut self, grains: Arc<Map>) {
+        self.grains = grains;
+    }
+
+    /// Sets or takes away a variable of the environment of jobs that begin later.
+    pub fn set_environ(&mut self, name: &str, value: Option<String>) {
+        self.environ.retain(|(n, _)| n != name);
+        self.environ.push((name.to_owned(), value));
+    }
+
+    /// How many jobs of a name in the schedule run or wait.
+    pub fn count(&self, name: &str) -> usize {
+        let is = |origin: &Origin| matches!(origin, Origin::Own(own) if own.name == name);
+        self.running.iter().filter(|r| is(&r.origin)).count()
+            + self.waiting.iter().filter(|(_, o)| is(o)).count()
     }
 
     /// Takes a job in. `Some` if it can only fail.
-    pub fn add(&mut self, job: Job) -> Option<Finished> {
+    pub fn add(&mut self, job: Job, origin: Origin) -> Option<Finished> {
         if self.may_start(&job) {
-            return self.start(job);
+            return self.start(job, origin);
         }
         if self.waiting.len() >= MAX_WAITING {
             let why = format!(
                 "The minion has {MAX_WAITING} jobs waiting already (process_count_max) and did not run this one."
             );
-            return Some(self.failed(&job.jid, &job.load, &why, 1));
+            return Some(self.failed(&job.jid, origin, &job.load, &why, 1));
         }
         log::info!("job {} waits: process_count_max jobs are running", job.jid);
-        self.waiting.push_back(job);
+        self.waiting.push_back((job, origin));
         None
     }
 
@@ -137,20 +199,14 @@ impl Jobs {
         }
     }
 
-    fn start(&mut self, job: Job) -> Option<Finished> {
-        match self.spawn(&job) {
+    fn start(&mut self, job: Job, origin: Origin) -> Option<Finished> {
+        match self.spawn(&job, origin.line()) {
             Ok((child, out)) => {
                 log::info!("job {} is process {}", job.jid, child.id());
-                if let Err(e) = proc::write(
-                    &self.config.cachedir,
-                    job.jid.as_str(),
-                    &job.load,
-                    child.id(),
-                ) {
-                    log::error!("job {} will not be found by find_job: {e}", job.jid);
-                }
+                self.note(&job, &origin, child.id());
                 self.running.push(Running {
                     jid: job.jid,
+                    origin,
                     load: job.load,
                     child,
                     out,
@@ -162,19 +218,39 @@ impl Jobs {
             Err(e) => {
                 let why = format!("The minion could not start a process for the job: {e}");
                 log::error!("job {}: {why}", job.jid);
-                Some(self.failed(&job.jid, &job.load, &why, 1))
+                Some(self.failed(&job.jid, origin, &job.load, &why, 1))
             }
         }
     }
 
-    fn spawn(&self, job: &Job) -> io::Result<(Child, ChildStdout)> {
+    /// Writes the file of a running job.
+    fn note(&self, job: &Job, origin: &Origin, pid: u32) {
+        let mut load = job.load.clone();
+        match origin {
+            Origin::Master(line) => {
+                let master = self.sites.get(*line).map(|site| site.master.as_str());
+                load.set(proc::MASTER, master.unwrap_or_default());
+            }
+            Origin::Own(_) => load.set(proc::MASTER, Value::Nil),
+        }
+        if let Err(e) = proc::write(&self.config.cachedir, job.jid.as_str(), &load, pid) {
+            log::error!("job {} will not be found by find_job: {e}", job.jid);
+        }
+    }
+
+    fn spawn(&self, job: &Job, line: usize) -> io::Result<(Child, ChildStdout)> {
+        let site = self.sites.get(line).cloned().unwrap_or_default();
+        let mut opts = self.opts.clone();
+        if !site.master.is_empty() {
+            opts.set("master", site.master.as_str());
+        }
         let order = Order {
             parent: std::process::id(),
             load: job.load.clone(),
-            opts: self.opts.clone(),
+            opts,
             grains: self.grains.clone(),
-            pillar: self.pillar.clone(),
-            credentials: self.credentials.clone(),
+            pillar: site.pillar,
+            credentials: site.credentials,
             log: self.log.clone(),
         };
         let mut input = File::from(memfd_create(c"halite-job", MFdFlags::MFD_CLOEXEC)?);
@@ -185,7 +261,14 @@ impl Jobs {
             Some(other) => other.str_list().join(","),
             None => String::new(),
         };
-        let mut child = Command::new(program()?)
+        let mut command = Command::new(program()?);
+        for (name, value) in &self.environ {
+            match value {
+                Some(value) => command.env(name, value),
+                None => command.env_remove(name),
+            };
+        }
+        let mut child = command
             .arg0(format!("{} Job-{} {fun:.100}", self.title, job.jid))
             .arg(FLAG)
             .stdin(Stdio::from(input))
@@ -240,11 +323,11 @@ impl Jobs {
                 }
             }
         }
-        while let Some(job) = self.waiting.front()
+        while let Some((job, _)) = self.waiting.front()
             && self.may_start(job)
-            && let Some(job) = self.waiting.pop_front()
+            && let Some((job, origin)) = self.waiting.pop_front()
         {
-            finished.extend(self.start(job));
+            finished.extend(self.start(job, origin));
         }
         finished
     }
@@ -258,6 +341,7 @@ impl Jobs {
             done.result.drain(..HEAD);
             return Finished {
                 jid: done.jid,
+                origin: done.origin,
                 load: done.result,
             };
         }
@@ -271,13 +355,14 @@ impl Jobs {
         let why = format!("The process of the job {how} before it returned.");
         log::warn!("job {}: {why}", done.jid);
         let code = status.signal().map_or(1, |s| 128 + i64::from(s));
-        self.failed(&done.jid, &done.load, &why, code)
+        self.failed(&done.jid, done.origin, &done.load, &why, code)
     }
 
-    fn failed(&self, jid: &Jid, load: &Map, why: &str, code: i64) -> Finished {
+    fn failed(&self, jid: &Jid, origin: Origin, load: &Map, why: &str, code: i64) -> Finished {
         let ret = job::failed(&self.config.id, load, why, code, self.stamp);
         Finished {
             jid: jid.clone(),
+            origin,
             load: msgpack::encode_map(&ret, Profile::Local),
         }
     }
@@ -301,13 +386,28 @@ impl Jobs {
                 .iter()
                 .any(|load| load.str("jid") == Some(jid.as_str()))
         };
-        before
+        let why = "The minion was ended while it ran the job.";
+        let gone = before
             .into_iter()
-            .filter(|(jid, load)| load.contains("fun") && !lives(jid))
-            .map(|(jid, load)| {
-                self.failed(&jid, &load, "The minion was ended while it ran the job.", 1)
-            })
-            .collect()
+            .filter(|(jid, load)| load.contains("fun") && !lives(jid));
+        gone.filter_map(|(jid, load)| {
+            let line = self.home(load.get(proc::MASTER))?;
+            Some(self.failed(&jid, Origin::Master(line), &load, why, 1))
+        })
+        .collect()
+    }
+
+    /// The connection to the master that a job file names; of one that names none, the first. `None`:
+    /// no master waits for the job.
+    fn home(&self, master: Option<&Value>) -> Option<usize> {
+        match master {
+            None => Some(0),
+            Some(master) => {
+                let name = master.as_str()?;
+                let at = self.sites.iter().position(|site| site.master == name);
+                Some(at.unwrap_or(0))
+            }
+        }
     }
 
     /// Asks all jobs and whatever they started to end.
@@ -319,8 +419,8 @@ impl Jobs {
         let waiting = std::mem::take(&mut self.waiting);
         let why = "The minion was stopped before it ran the job.";
         waiting
-            .iter()
-            .map(|job| self.failed(&job.jid, &job.load, why, 1))
+            .into_iter()
+            .map(|(job, origin)| self.failed(&job.jid, origin, &job.load, why, 1))
             .collect()
     }
 

@@ -171,7 +171,7 @@ pub fn hand_over(credentials: &Credentials) -> Handed {
     Handed(crate::map! {
         "aes" => credentials.aes.as_str(), "session" => credentials.session.as_str(),
         "master" => credentials.master.pem.as_str(), "publish_url" => credentials.publish_url.as_str(),
-        "request_url" => credentials.request_url.as_str(),
+        "request_url" => credentials.request_url.as_str(), "name" => credentials.name.as_str(),
     })
 }
 

@@ -1,32 +1,40 @@
 //! halite's own small minion.
 //!
-//! Two threads and a child process per job. The main thread ([`daemon`]) hears publications
-//! and looks after the jobs, and never waits for anything; the [`courier`] speaks to the
-//! master's request port. A third thread serves the local event bus. The protocol's
-//! decisions ([`signin`], [`request`], [`publication`]) do no IO. What jobs do is in
-//! [`modules`] and [`grains`], which run in the job's process or in `halite-call`.
+//! Two threads, one more for each master, and a child process per job. The main thread ([`daemon`])
+//! hears publications and looks after the jobs, and never waits for anything; the [`courier`] speaks to
+//! a master's request port. A third thread serves the local event bus; what else has to wait (opening a
+//! line, a pillar) has a thread for as long as it takes. The decisions ([`signin`], [`course`],
+//! [`watch`], [`request`], [`publication`], [`timetable`]) do no IO. What jobs do is in [`modules`] and
+//! [`grains`], which run in the job's process or in `halite-call`.
 
 pub mod ask;
 pub mod bus;
 pub mod channel;
 pub mod courier;
+pub mod course;
 pub mod daemon;
+mod duties;
 mod error;
+pub mod files;
 pub mod grains;
 pub mod job;
 pub mod jobs;
 pub mod keys;
+mod line;
 pub mod link;
-pub mod mining;
+pub mod local;
 pub mod modules;
 mod net;
 pub mod publication;
+pub mod render;
 pub mod request;
 pub mod session;
 pub(crate) mod setup;
 pub mod signin;
 pub mod spool;
+pub mod timetable;
 pub mod versions;
+pub mod watch;
 
 #[cfg(test)]
 mod testing;
@@ -73,7 +81,7 @@ impl Subject for Me {
     }
 }
 
-/// All grains of a minion: core ones, over them those of the file `grains` beside the
+/// All grains of a minion: core ones, over them those of executables, over them those of the file `grains` beside the
 /// configuration (`salt/grains/extra.py config`), over them the option `grains`.
 pub fn all_grains(config: &MinionConfig) -> Map {
     let mut own = grains_file(&config.conf_file.with_file_name("grains"));
@@ -83,7 +91,17 @@ pub fn all_grains(config: &MinionConfig) -> Map {
             None => own.0.push((key.clone(), value.clone())),
         }
     }
-    let mut collected = grains::collect(&own);
+    let mut collected = grains::collect(&Map::new());
+    for (key, value) in grains::external::collect(&config.as_map())
+        .0
+        .into_iter()
+        .chain(own.0.clone())
+    {
+        match collected.0.iter_mut().find(|(known, _)| *known == key) {
+            Some((_, slot)) => *slot = value,
+            None => collected.0.push((key, value)),
+        }
+    }
     for (key, value) in crate::map! {
         "id" => config.id.as_str(),
         "server_id" => grains::server_id(&config.id),

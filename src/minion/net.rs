@@ -19,6 +19,8 @@ pub struct Address {
     pub label: String,
     /// Scope, IPv6 only.
     pub scope: &'static str,
+    /// Whether an earlier address of the interface is of the same network, IPv4 only.
+    pub secondary: bool,
 }
 
 /// One interface.
@@ -28,6 +30,8 @@ pub struct Interface {
     pub name: String,
     /// Whether it is up.
     pub up: bool,
+    /// The interface below it or at its other end; `if7` if that is another namespace's.
+    pub parent: Option<String>,
     /// Hardware address; tunnels have none.
     pub hwaddr: Option<String>,
     /// Addresses in the kernel's order.
@@ -47,22 +51,39 @@ impl Interface {
     /// The map that `network.interfaces` shows.
     pub fn map(&self) -> Map {
         let mut out = map! {"up" => self.up};
+        if let Some(parent) = &self.parent {
+            out.set("parent", parent);
+        }
         if let Some(hwaddr) = &self.hwaddr {
             out.set("hwaddr", hwaddr);
         }
         let (v4, v6): (Vec<&Address>, Vec<&Address>) =
             self.addresses.iter().partition(|a| a.ip.is_ipv4());
-        if !v4.is_empty() {
-            out.set("inet", v4.into_iter().map(v4_map).collect::<Vec<Value>>());
-        }
-        if !v6.is_empty() {
-            out.set("inet6", v6.into_iter().map(v6_map).collect::<Vec<Value>>());
+        let (second, v4): (Vec<&Address>, Vec<&Address>) =
+            v4.into_iter().partition(|a| a.secondary);
+        let list = |all: Vec<&Address>, map: fn(&Address) -> Map| -> Vec<Value> {
+            all.into_iter().map(|a| map(a).into()).collect()
+        };
+        for (key, values) in [
+            ("inet", list(v4, v4_map)),
+            ("secondary", list(second, secondary_map)),
+            ("inet6", list(v6, v6_map)),
+        ] {
+            if !values.is_empty() {
+                out.set(key, values);
+            }
         }
         out
     }
 }
 
-fn v4_map(a: &Address) -> Value {
+fn secondary_map(a: &Address) -> Map {
+    let mut out = map! {"type" => "inet"};
+    out.0.extend(v4_map(a).0);
+    out
+}
+
+fn v4_map(a: &Address) -> Map {
     let mask = u32::MAX.checked_shl(32 - a.prefix.min(32)).unwrap_or(0);
     map! {
         "address" => a.ip.to_string(),
@@ -70,16 +91,14 @@ fn v4_map(a: &Address) -> Value {
         "broadcast" => a.broadcast.map(|b| b.to_string()),
         "label" => &a.label,
     }
-    .into()
 }
 
-fn v6_map(a: &Address) -> Value {
+fn v6_map(a: &Address) -> Map {
     map! {
         "address" => a.ip.to_string(),
         "prefixlen" => a.prefix.to_string(),
         "scope" => a.scope,
     }
-    .into()
 }
 
 /// All interfaces, in the kernel's order. What cannot be read is left out.
@@ -99,6 +118,7 @@ pub fn interfaces() -> Vec<Interface> {
                 all.push(Interface {
                     name: name.to_owned(),
                     up: flags.contains(nix::net::if_::InterfaceFlags::IFF_UP),
+                    parent: None,
                     hwaddr: hwaddr(name),
                     addresses: Vec::new(),
                 });
@@ -114,13 +134,21 @@ pub fn interfaces() -> Vec<Interface> {
             let broadcast = entry
                 .broadcast
                 .filter(|_| flags.contains(nix::net::if_::InterfaceFlags::IFF_BROADCAST))
-                .and_then(|b| b.as_sockaddr_in().map(|b| b.ip()));
+                .and_then(|b| b.as_sockaddr_in().map(|b| b.ip()))
+                // Without a broadcast address the C library names the address itself.
+                .filter(|b| *b != ip.ip());
+            let prefix = mask.map_or(32, u32::count_ones);
+            let secondary = all[at].addresses.iter().any(|a| {
+                let same = |old: Ipv4Addr| shares_network(old, ip.ip(), prefix);
+                !a.secondary && a.prefix == prefix && matches!(a.ip, IpAddr::V4(old) if same(old))
+            });
             all[at].addresses.push(Address {
                 ip: ip.ip().into(),
-                prefix: mask.map_or(32, u32::count_ones),
+                prefix,
                 broadcast,
                 label: entry.interface_name.clone(),
                 scope: "",
+                secondary,
             });
         } else if let Some(ip) = address.as_sockaddr_in6() {
             let mask = mask.and_then(|m| m.as_sockaddr_in6().map(|m| u128::from(m.ip())));
@@ -130,10 +158,58 @@ pub fn interfaces() -> Vec<Interface> {
                 broadcast: None,
                 label: String::new(),
                 scope: scopes.get(&ip.ip()).copied().unwrap_or("global"),
+                secondary: false,
             });
         }
     }
+    add_parents(&mut all);
     all
+}
+
+/// The rule by which the kernel calls an address secondary.
+fn shares_network(a: Ipv4Addr, b: Ipv4Addr, prefix: u32) -> bool {
+    let shift = 32 - prefix.min(32);
+    let network = |ip| u32::from(ip).checked_shr(shift).unwrap_or(0);
+    network(a) == network(b)
+}
+
+/// What `ip` writes after the `@` of a name.
+fn add_parents(all: &mut [Interface]) {
+    let number = |name: &str, file: &str| -> Option<u32> {
+        let text = std::fs::read_to_string(format!("/sys/class/net/{name}/{file}")).ok()?;
+        text.trim().parse().ok()
+    };
+    let links: Vec<(String, Option<u32>, Option<u32>)> = all
+        .iter()
+        .map(|i| {
+            let name = i.name.clone();
+            let (own, link) = (number(&name, "ifindex"), number(&name, "iflink"));
+            (name, own, link)
+        })
+        .collect();
+    for interface in all {
+        let own = links.iter().find(|(name, ..)| *name == interface.name);
+        let Some((name, Some(index), Some(link))) = own else {
+            continue;
+        };
+        if link == index {
+            continue;
+        }
+        if *link == 0 {
+            interface.parent = Some("NONE".to_owned());
+            continue;
+        }
+        // The number may be one of another namespace: a neighbour here must know of the tie.
+        let other = links.iter().find(|(_, other, _)| *other == Some(*link));
+        let tied = other.filter(|(other, _, back)| {
+            let lower = format!("/sys/class/net/{name}/lower_{other}");
+            *back == Some(*index) || std::path::Path::new(&lower).exists()
+        });
+        interface.parent = Some(match tied {
+            Some((other, ..)) => other.clone(),
+            None => format!("if{link}"),
+        });
+    }
 }
 
 fn hwaddr(name: &str) -> Option<String> {
@@ -182,6 +258,50 @@ pub fn default_gateway(v4: bool) -> Option<Option<String>> {
     table
         .lines()
         .find_map(if v4 { default_v4 } else { default_v6 })
+}
+
+/// Whether this host has a TCP connection to the host and port of a `tcp://` address
+/// (`salt/modules/status.py master`, `salt/utils/network.py remote_port_tcp`).
+pub fn is_connected(url: &str) -> bool {
+    use std::net::ToSocketAddrs;
+    let Some(Ok(wanted)) = url
+        .strip_prefix("tcp://")
+        .map(ToSocketAddrs::to_socket_addrs)
+    else {
+        return false;
+    };
+    let wanted: Vec<std::net::SocketAddr> = wanted.collect();
+    ["/proc/net/tcp", "/proc/net/tcp6"].iter().any(|table| {
+        let table = std::fs::read_to_string(table).unwrap_or_default();
+        let mut peers = table.lines().filter_map(established);
+        peers.any(|peer| wanted.contains(&peer))
+    })
+}
+
+/// The other end of an established connection, from a line of the kernel's table.
+fn established(line: &str) -> Option<std::net::SocketAddr> {
+    let mut words = line.split_whitespace().skip(2);
+    let (peer, state) = (words.next()?, words.next()?);
+    if state != "01" {
+        return None;
+    }
+    let (ip, port) = peer.split_once(':')?;
+    let port = u16::from_str_radix(port, 16).ok()?;
+    // Words of 32 bits, each printed as a number of the host's byte order.
+    let word = |at: usize| u32::from_str_radix(ip.get(at * 8..at * 8 + 8)?, 16).ok();
+    let ip: IpAddr = match ip.len() {
+        8 => Ipv4Addr::from(word(0)?.to_ne_bytes()).into(),
+        32 => {
+            let mut bytes = [0; 16];
+            for at in 0..4 {
+                bytes[at * 4..at * 4 + 4].copy_from_slice(&word(at)?.to_ne_bytes());
+            }
+            let v6 = Ipv6Addr::from(bytes);
+            v6.to_ipv4_mapped().map_or(v6.into(), IpAddr::from)
+        }
+        _ => return None,
+    };
+    Some((ip, port).into())
 }
 
 const UP: u32 = 0x1;
@@ -249,6 +369,22 @@ mod tests {
         let reject =
             format!("{zero} 00 {zero} 00 {zero} ffffffff 00000001 00000000 00200200       lo");
         assert_eq!(default_v6(&reject), None);
+    }
+
+    #[test]
+    fn connections_are_seen() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("tcp://{}", listener.local_addr().unwrap());
+        assert!(!is_connected(&url));
+        let stream = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        assert!(is_connected(&url));
+        drop((stream, listener));
+        assert!(!is_connected(&url));
+        assert!(!is_connected("tcp://no.such.host.invalid:1") && !is_connected("x"));
+        let v6 = "0: 0:1 0000000000000000FFFF00000100007F:1194 01 0:0";
+        if cfg!(target_endian = "little") {
+            assert_eq!(established(v6), Some("127.0.0.1:4500".parse().unwrap()));
+        }
     }
 
     #[test]

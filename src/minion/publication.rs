@@ -8,6 +8,7 @@ use crate::target::{Subject, Target};
 use crate::wire::ids::Jid;
 use crate::wire::{Map, msgpack};
 use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Topic of publications for lower masters.
 pub const SYNDIC: &str = "syndic";
@@ -39,6 +40,37 @@ pub struct Job {
     pub load: Map,
 }
 
+/// The jids of late, which the receivers of several masters can share: a job runs once, whichever of
+/// them it came from.
+#[derive(Clone, Debug, Default)]
+pub struct Jids {
+    seen: Arc<Mutex<VecDeque<Jid>>>,
+    remember: usize,
+}
+
+impl Jids {
+    /// Remembers the last `remember` ones.
+    pub fn new(remember: usize) -> Jids {
+        Jids {
+            seen: Arc::default(),
+            remember,
+        }
+    }
+
+    /// Notes a jid; `false` if it is known already.
+    fn note(&self, jid: &Jid) -> bool {
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        if seen.contains(jid) {
+            return false;
+        }
+        seen.push_back(jid.clone());
+        while seen.len() > self.remember {
+            seen.pop_front();
+        }
+        true
+    }
+}
+
 /// Reads publications. Keeps the last serial of the key in use and the last jids.
 pub struct Receiver {
     aes: KeyString,
@@ -48,8 +80,7 @@ pub struct Receiver {
     topics: Vec<String>,
     /// The master's key if publications must be signed (`sign_pub_messages`).
     verifier: Option<PublicKey>,
-    seen: VecDeque<Jid>,
-    remember: usize,
+    jids: Jids,
 }
 
 impl Receiver {
@@ -60,14 +91,23 @@ impl Receiver {
         verifier: Option<PublicKey>,
         remember: usize,
     ) -> Receiver {
+        Receiver::sharing(id, aes, verifier, &Jids::new(remember))
+    }
+
+    /// A receiver that shares its memory of jids with others.
+    pub fn sharing(
+        id: &str,
+        aes: &KeyString,
+        verifier: Option<PublicKey>,
+        jids: &Jids,
+    ) -> Receiver {
         Receiver {
             aes: aes.clone(),
             crypticle: Crypticle::new(aes),
             serial: 0,
             topics: vec![BROADCAST.to_owned(), topic(id)],
             verifier,
-            seen: VecDeque::new(),
-            remember,
+            jids: jids.clone(),
         }
     }
 
@@ -176,12 +216,8 @@ impl Receiver {
         if !matches {
             return ignored("it is for others");
         }
-        if self.seen.contains(&jid) {
+        if !self.jids.note(&jid) {
             return ignored("its jid is known already");
-        }
-        self.seen.push_back(jid.clone());
-        while self.seen.len() > self.remember {
-            self.seen.pop_front();
         }
         Received::Job(Job { jid, load })
     }

@@ -5,12 +5,14 @@
 
 use super::MinionError;
 use super::ask::{Answer, Asker, Stop, Wake};
+use super::course::{Course, Do, Event, Kind, Reason, Roster};
 use super::keys;
-use super::signin::{MasterKey, Policy, Request, Rounds, Step, Terms, Verdict, judge};
+use super::signin::{MasterKey, Policy, Request, Terms, Verdict, judge};
 use crate::config::MinionConfig;
 use crate::crypto::{Crypticle, KeyString, clean_key, fill_random, nonce};
 use crate::transport::sockets::tcp_url;
 use crate::wire::{Map, Value};
+use std::net::ToSocketAddrs;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
@@ -32,6 +34,8 @@ pub struct Credentials {
     pub publish_url: String,
     /// `tcp://` address of requests.
     pub request_url: String,
+    /// The master as the option `master` names it.
+    pub name: String,
 }
 
 impl Credentials {
@@ -47,6 +51,7 @@ impl Credentials {
             master: MasterKey::parse(packed.str("master")?)?,
             publish_url: packed.str("publish_url")?.to_owned(),
             request_url: packed.str("request_url")?.to_owned(),
+            name: packed.str("name").unwrap_or_default().to_owned(),
         })
     }
 }
@@ -54,8 +59,16 @@ impl Credentials {
 /// One address out of the option `master`.
 #[derive(Clone, Debug, PartialEq)]
 struct Address {
+    /// As the option has it.
+    name: String,
     host: String,
     port: u16,
+}
+
+/// What one thread at a time uses to sign in.
+struct Signing {
+    asker: Asker,
+    roster: Roster,
 }
 
 /// The minion's standing with its master.
@@ -64,10 +77,11 @@ pub struct Session {
     terms: Terms,
     master_file: PathBuf,
     masters: Vec<Address>,
+    first: usize,
     context: zmq::Context,
     once: bool,
     present: Mutex<Option<Arc<Credentials>>>,
-    signing: Mutex<Asker>,
+    signing: Mutex<Signing>,
     listeners: Mutex<Vec<Wake>>,
 }
 
@@ -109,14 +123,29 @@ impl Session {
         };
         let asker = Asker::new(context, &config, &tcp_url(&first.host, first.port));
         keys::pinned(&master_file)?;
+        let kind = match config.master_type.as_str() {
+            "distributed" => Kind::Distributed,
+            // A command asks the first of a list that answers, whatever the daemon does with the list.
+            _ if masters.len() > 1 => Kind::Failover,
+            _ => Kind::Single,
+        };
+        let random = config.random_master || config.master_shuffle;
+        let roster = Roster::new(
+            kind,
+            masters.len(),
+            &config.id,
+            random,
+            config.master_failback,
+        );
         Ok(Session {
             master_file,
             terms: terms(&config, grains)?,
             masters,
+            first: roster.first(),
             context: context.clone(),
             once,
             present: Mutex::new(None),
-            signing: Mutex::new(asker),
+            signing: Mutex::new(Signing { asker, roster }),
             listeners: Mutex::new(Vec::new()),
             config,
         })
@@ -158,12 +187,29 @@ impl Session {
     /// # Errors
     /// The master refuses for good.
     pub fn renew(&self, seen: u64, stop: &Stop) -> Result<Option<Arc<Credentials>>, MinionError> {
-        let mut asker = lock(&self.signing);
+        let reason = match self.present() {
+            None => Reason::First,
+            Some(_) => Reason::Again,
+        };
+        self.search(seen, reason, stop)
+    }
+
+    /// As [`Session::renew`], beginning with the master that `reason` says.
+    ///
+    /// # Errors
+    /// As [`Session::renew`].
+    pub fn search(
+        &self,
+        seen: u64,
+        reason: Reason,
+        stop: &Stop,
+    ) -> Result<Option<Arc<Credentials>>, MinionError> {
+        let mut signing = lock(&self.signing);
         let before = self.present();
         if let Some(newer) = before.as_ref().filter(|c| c.generation > seen) {
             return Ok(Some(newer.clone()));
         }
-        let Some(fresh) = self.sign_in(&mut asker, before.as_deref(), stop)? else {
+        let Some(fresh) = self.sign_in(&mut signing, before.as_deref(), reason, stop)? else {
             return Ok(None);
         };
         let fresh = Arc::new(fresh);
@@ -177,36 +223,45 @@ impl Session {
 
     fn sign_in(
         &self,
-        asker: &mut Asker,
+        signing: &mut Signing,
         before: Option<&Credentials>,
+        reason: Reason,
         stop: &Stop,
     ) -> Result<Option<Credentials>, MinionError> {
         let mut policy = Policy::of(&self.config);
         policy.once = self.once;
-        let mut rounds = Rounds::new(policy, &self.terms.id);
-        let mut at = before.map_or(0, |b| self.index_of(&b.request_url));
+        let present = before.map_or(0, |b| self.index_of(&b.request_url));
+        let order = signing.roster.order(reason, present, shuffle);
+        let list = signing.roster.is_list();
+        if list && !self.once {
+            policy.tries = 1;
+        }
+        let asker = &mut signing.asker;
+        let mut course = Course::new(policy, &self.terms.id, order, list);
+        let mut act = course.next(Event::Begin);
         loop {
-            let master = &self.masters[at];
-            let url = tcp_url(&master.host, master.port);
-            asker.turn_to(&url);
-            let pinned = keys::pinned(&self.master_file)?;
-            let request = Request::new(&self.terms, pinned.as_ref(), &nonce());
-            let verdict = match asker.ask(&request.body, rounds.timeout(), stop, None)? {
-                Answer::Bytes(bytes) => judge(&self.terms, pinned.as_ref(), &request, &bytes),
-                Answer::Silence | Answer::Interrupted => {
-                    log::info!("no answer from the master at {url}");
-                    at = (at + 1) % self.masters.len();
-                    Verdict::Silence
+            let event = match act {
+                Do::Resolve(at) => self.resolve(at),
+                Do::Ask(at, timeout) => match self.ask(asker, at, timeout, stop)? {
+                    Some(verdict) => Event::Answer(verdict),
+                    None => return Ok(None),
+                },
+                Do::Wait(wait) => {
+                    asker.close();
+                    if !stop.sleep(jittered(wait)) {
+                        return Ok(None);
+                    }
+                    Event::Waited
                 }
-                Answer::Stopped => return Ok(None),
-            };
-            match rounds.after(verdict) {
-                Step::Done(accepted) => {
+                Do::Fail(failure) => return Err(failure.into()),
+                Do::Done(at, accepted) => {
                     asker.close();
                     if accepted.pin {
                         keys::pin(&self.master_file, &accepted.master)?;
                     }
+                    let master = &self.masters[at];
                     let port = self.publish_port(accepted.publish_port);
+                    let url = tcp_url(&master.host, master.port);
                     log::info!("signed in at {url}");
                     return Ok(Some(Credentials {
                         generation: before.map_or(0, |b| b.generation) + 1,
@@ -216,17 +271,60 @@ impl Session {
                         master: accepted.master,
                         publish_url: tcp_url(&master.host, port),
                         request_url: url,
+                        name: master.name.clone(),
                     }));
                 }
-                Step::Again(wait) => {
-                    asker.close();
-                    if !stop.sleep(jittered(wait)) {
-                        return Ok(None);
-                    }
+            };
+            act = course.next(event);
+        }
+    }
+
+    /// Asks one master; `None` if the process is to end.
+    fn ask(
+        &self,
+        asker: &mut Asker,
+        at: usize,
+        timeout: Duration,
+        stop: &Stop,
+    ) -> Result<Option<Verdict>, MinionError> {
+        let master = &self.masters[at];
+        let url = tcp_url(&master.host, master.port);
+        asker.turn_to(&url);
+        let pinned = keys::pinned(&self.master_file)?;
+        let request = Request::new(&self.terms, pinned.as_ref(), &nonce());
+        Ok(Some(
+            match asker.ask(&request.body, timeout, stop, None)? {
+                Answer::Bytes(bytes) => judge(&self.terms, pinned.as_ref(), &request, &bytes),
+                Answer::Silence | Answer::Interrupted => {
+                    log::info!("no answer from the master at {url}");
+                    Verdict::Silence
                 }
-                Step::Fail(failure) => return Err(failure.into()),
+                Answer::Stopped => return Ok(None),
+            },
+        ))
+    }
+
+    /// Asks the resolver anew each time: names move.
+    fn resolve(&self, at: usize) -> Event {
+        let master = &self.masters[at];
+        match (master.host.as_str(), master.port).to_socket_addrs() {
+            Ok(_) => Event::Resolved,
+            Err(e) => {
+                log::debug!("{}: {e}", master.host);
+                Event::Unresolvable(master.host.clone())
             }
         }
+    }
+
+    /// The master that is preferred to all others, as the option names it.
+    pub fn preferred(&self) -> Option<String> {
+        self.masters.get(self.first).map(|m| m.name.clone())
+    }
+
+    /// Its `tcp://` address for requests.
+    pub fn preferred_url(&self) -> Option<String> {
+        let master = self.masters.get(self.first)?;
+        Some(tcp_url(&master.host, master.port))
     }
 
     fn index_of(&self, url: &str) -> usize {
@@ -313,9 +411,16 @@ fn address(text: &str, default: u16) -> Result<Address, MinionError> {
         return Err(bad());
     }
     Ok(Address {
+        name: text.to_owned(),
         host: host.to_owned(),
         port,
     })
+}
+
+/// An order by chance.
+fn shuffle(order: &mut [usize]) {
+    use rand::seq::SliceRandom;
+    order.shuffle(&mut rand::thread_rng());
 }
 
 /// A wait stretched by up to a quarter, so that a fleet does not ask in step.

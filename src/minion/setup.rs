@@ -7,7 +7,7 @@ use super::publication::{BROADCAST, SYNDIC, topic};
 use super::session::chance;
 use crate::config::MinionConfig;
 use crate::sys::daemon::make_dir;
-use crate::transport::bus::{BusHandle, BusOptions, BusServer};
+use crate::transport::bus::{BusHandle, BusOptions, BusServer, Tap};
 use crate::wire::ids::MinionId;
 use halite_ipc::Framing;
 
@@ -55,7 +55,7 @@ fn hand_over(dir: &std::path::Path, user: &str) -> std::io::Result<()> {
 }
 
 /// The local event bus, in a thread of its own (reference `salt-local.md` 1.1, 2.5).
-pub(super) fn serve_bus(config: &MinionConfig) -> Result<BusHandle, MinionError> {
+pub(super) fn serve_bus(config: &MinionConfig, tap: Tap) -> Result<BusHandle, MinionError> {
     let path =
         |kind: &str| super::bus::socket(&config.sock_dir, &config.hash_type, &config.id, kind);
     let options = BusOptions {
@@ -73,6 +73,7 @@ pub(super) fn serve_bus(config: &MinionConfig) -> Result<BusHandle, MinionError>
     };
     let mut server = BusServer::bind(&path("pull"), &path("pub"), options)
         .map_err(|e| MinionError::new(1, format!("{e} (is this minion running already?)")))?;
+    server.tap(tap);
     let handle = server.handle();
     std::thread::Builder::new()
         .name("event bus".into())

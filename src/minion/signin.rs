@@ -363,6 +363,14 @@ pub struct Policy {
     pub delay: Duration,
     /// A command that somebody waits for: nothing but silence is asked again.
     pub once: bool,
+    /// `auth_safemode`: silence is waited out like a key that is not accepted yet.
+    pub safemode: bool,
+    /// `retry_dns`; zero is a single attempt to resolve a name.
+    pub retry_dns: Duration,
+    /// `retry_dns_count`: attempts after the first; `None` is no limit.
+    pub retry_dns_count: Option<u32>,
+    /// `master_tries`: passes through a list of masters before an error is logged; below 1 is no limit.
+    pub master_tries: i32,
 }
 
 impl Policy {
@@ -378,6 +386,10 @@ impl Policy {
             rejected_retry: config.rejected_retry,
             delay: secs(config.random_reauth_delay),
             once: false,
+            safemode: config.auth_safemode,
+            retry_dns: secs(config.retry_dns),
+            retry_dns_count: config.retry_dns_count,
+            master_tries: config.master_tries,
         }
     }
 }
@@ -429,6 +441,11 @@ impl Rounds {
             silent: 0,
             rounds: 0,
         }
+    }
+
+    /// Whose sign-in it is.
+    pub fn id(&self) -> &str {
+        &self.id
     }
 
     /// How long to wait for an answer.
@@ -516,6 +533,9 @@ impl Rounds {
             return fail(1, message.into());
         }
         log::error!("{message}; the minion goes on trying");
+        if self.policy.safemode {
+            return self.grown();
+        }
         self.again(self.policy.delay)
     }
 

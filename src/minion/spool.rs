@@ -28,7 +28,42 @@ impl Spool {
     /// # Errors
     /// It cannot be made.
     pub fn open(cachedir: &Path) -> io::Result<Spool> {
-        let dir = cachedir.join("returns");
+        Spool::at(cachedir.join("returns"))
+    }
+
+    /// As [`Spool::open`], for one of several masters: results for each lie in a directory of its own.
+    ///
+    /// # Errors
+    /// It cannot be made.
+    pub fn open_for(cachedir: &Path, master: &str) -> io::Result<Spool> {
+        Spool::at(Spool::place_for(cachedir, master))
+    }
+
+    /// The directory of results for one of several masters.
+    pub fn place_for(cachedir: &Path, master: &str) -> PathBuf {
+        let plain = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
+        let name: String = master
+            .chars()
+            .map(|c| if plain(c) { c } else { '_' })
+            .collect();
+        // Neither hidden nor a way out; a name that is plain stays as it is.
+        cachedir.join("returns").join(format!("to-{name}"))
+    }
+
+    /// Takes over the results of another directory.
+    pub fn adopt(&self, dir: &Path) {
+        let from = Spool {
+            dir: dir.to_owned(),
+            ..self.clone()
+        };
+        for name in from.names() {
+            if let Err(e) = fs::rename(dir.join(&name), self.dir.join(&name)) {
+                log::error!("{}/{name}: {e}; it stays where it is", dir.display());
+            }
+        }
+    }
+
+    fn at(dir: PathBuf) -> io::Result<Spool> {
         make_dir(&dir, 0o700)?;
         Ok(Spool {
             dir,

@@ -89,5 +89,6 @@ pub fn credentials() -> Credentials {
         master: master(),
         publish_url: "tcp://127.0.0.1:4505".into(),
         request_url: "tcp://127.0.0.1:4506".into(),
+        name: "127.0.0.1".into(),
     }
 }

@@ -1,5 +1,5 @@
-//! Files of `pillar_roots`, read again only when they change
-//! (`salt/fileclient.py PillarClient`).
+//! Source files: what templates of an environment find, and the files of `pillar_roots`, read
+//! again only when they change (`salt/fileclient.py PillarClient`).
 //!
 //! Names come from files that the administrator wrote; they stay below their root all the
 //! same. Symbolic links inside a root are followed, as stock Salt does.
@@ -31,13 +31,32 @@ pub struct SourceFile {
     pub name: String,
     /// Its text.
     pub text: Rc<str>,
-    /// Changes whenever the file does.
-    pub stamp: Stamp,
+}
+
+/// The files of one environment, as templates find them.
+pub trait Tree {
+    /// The file of a name with slashes; `None` for what is not there, cannot be read, or would lie
+    /// elsewhere.
+    fn find(&self, name: &str) -> Option<SourceFile>;
+}
+
+/// The files below some directories; the first that has a name counts.
+pub struct Below {
+    /// Files that were read before.
+    pub files: Rc<FileCache>,
+    /// The directories.
+    pub roots: Vec<String>,
+}
+
+impl Tree for Below {
+    fn find(&self, name: &str) -> Option<SourceFile> {
+        self.files.find(&self.roots, name)
+    }
 }
 
 /// What changes when a file changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Stamp {
+struct Stamp {
     inode: u64,
     size: u64,
     modified: (i64, i64),
@@ -97,7 +116,6 @@ impl FileCache {
             path: path.clone(),
             name: name.to_owned(),
             text,
-            stamp,
         };
         if let Some(held) = self.files.borrow().get(&path)
             && held.stamp == stamp
@@ -130,12 +148,8 @@ impl FileCache {
     /// The file of an SLS: `a.b` is `a/b.sls` or `a/b/init.sls` (`Client.get_state`). The flag
     /// says that it is the latter.
     pub fn state(&self, roots: &[String], sls: &str) -> Option<(SourceFile, bool)> {
-        let base = sls.replace('.', "/");
-        if let Some(file) = self.find(roots, &format!("{base}.sls")) {
-            return Some((file, false));
-        }
-        self.find(roots, &format!("{base}/init.sls"))
-            .map(|f| (f, true))
+        let mut names = state_files(sls).into_iter();
+        names.find_map(|(name, init)| Some((self.find(roots, &name)?, init)))
     }
 
     /// Every SLS below `roots`, sorted (`Client.list_states`).
@@ -200,14 +214,25 @@ impl Walk {
                 }
                 continue;
             }
-            let path = format!("{prefix}{name}");
-            let Some(state) = path.strip_suffix(".sls") else {
-                continue;
-            };
-            let state = state.strip_suffix("/init").unwrap_or(state);
-            self.states.insert(state.replace('/', "."));
+            self.states.extend(state_of(&format!("{prefix}{name}")));
         }
     }
+}
+
+/// The names of the files that an SLS may have, and whether the name is that of an `init.sls`.
+pub fn state_files(sls: &str) -> [(String, bool); 2] {
+    let base = sls.replace('.', "/");
+    [
+        (format!("{base}.sls"), false),
+        (format!("{base}/init.sls"), true),
+    ]
+}
+
+/// The SLS that a file is (`Client.list_states`).
+pub fn state_of(file: &str) -> Option<String> {
+    let state = file.strip_suffix(".sls")?;
+    let state = state.strip_suffix("/init").unwrap_or(state);
+    Some(state.replace('/', "."))
 }
 
 /// A name without a way out of its root; leading slashes are dropped, as in `salt://` URLs.
@@ -218,7 +243,14 @@ pub fn inside(name: &str) -> Option<&str> {
 }
 
 fn read_text(path: &Path) -> Result<String, String> {
-    let file = fs::File::open(path).map_err(|e| e.to_string())?;
+    text_of(fs::File::open(path).map_err(|e| e.to_string())?)
+}
+
+/// The text of an open file.
+///
+/// # Errors
+/// It cannot be read, is longer than [`MAX_SOURCE`], or no text.
+pub fn text_of(file: fs::File) -> Result<String, String> {
     let mut bytes = Vec::new();
     file.take(MAX_SOURCE + 1)
         .read_to_end(&mut bytes)

@@ -9,7 +9,6 @@ const ABSENT: &[&str] = &[
     "cheetah",
     "dson",
     "genshi",
-    "gpg",
     "hjson",
     "json5",
     "mako",
@@ -60,13 +59,21 @@ pub trait Templates {
     /// The template is wrong, or something in it failed.
     fn jinja(&self, source: &Source, text: &str) -> Result<String, RenderError>;
 
-    /// Reads YAML that `source` gave; whoever renders often may remember the data of a text.
+    /// Reads YAML; whoever renders often may remember the data of a text.
     ///
     /// # Errors
     /// The text is no YAML.
-    fn yaml(&self, source: &Source, text: &str) -> Result<Value, RenderError> {
-        let _ = source;
+    fn yaml(&self, text: &str) -> Result<Value, RenderError> {
         render_yaml(text)
+    }
+
+    /// Decrypts texts in data where they stand.
+    ///
+    /// # Errors
+    /// Something cannot be decrypted that must be.
+    fn gpg(&self, source: &Source, data: &mut Value) -> Result<(), RenderError> {
+        let _ = (source, data);
+        Err(RenderError::new("the renderer \"gpg\" has no keys here"))
     }
 }
 
@@ -142,9 +149,10 @@ impl Pipeline {
                 "yaml" => out.push((Renderer::Yaml, args.trim())),
                 "json" => out.push((Renderer::Json, args.trim())),
                 "text" => out.push((Renderer::Text, args.trim())),
+                "gpg" => out.push((Renderer::Gpg, args.trim())),
                 name if ABSENT.contains(&name) => {
                     return Err(RenderError::new(format!(
-                        "The renderer \"{name}\" is not available on this master; it renders jinja, yaml and json"
+                        "The renderer \"{name}\" is not available on this master; it renders jinja, yaml, json and gpg"
                     )));
                 }
                 _ => {
@@ -163,6 +171,8 @@ enum Renderer {
     Yaml,
     Json,
     Text,
+    /// Decrypts text, or the texts in data.
+    Gpg,
 }
 
 impl Renderer {
@@ -176,6 +186,7 @@ impl Renderer {
         let text = match &input {
             None => source.text,
             Some(Stage::Text(text)) => text,
+            Some(Stage::Data(_)) if self == Renderer::Gpg => "",
             Some(Stage::Data(_)) => {
                 return Err(RenderError::new(
                     "a renderer for text stands behind one for data",
@@ -188,9 +199,28 @@ impl Renderer {
             }
             Renderer::Jinja => templates.jinja(source, text).map(Stage::Text),
             Renderer::Text => Ok(Stage::Text(text.to_owned())),
-            Renderer::Yaml => templates.yaml(source, text).map(Stage::Data),
+            Renderer::Yaml => templates.yaml(text).map(Stage::Data),
             Renderer::Json => render_json(text).map(Stage::Data),
+            Renderer::Gpg => decrypted(source, input, templates),
         }
+    }
+}
+
+fn decrypted(
+    source: &Source,
+    input: Option<Stage>,
+    templates: &dyn Templates,
+) -> Result<Stage, RenderError> {
+    let (mut data, is_text) = match input {
+        None => (Value::from(source.text), true),
+        Some(Stage::Text(text)) => (Value::Str(text), true),
+        Some(Stage::Data(data)) => (data, false),
+    };
+    templates.gpg(source, &mut data)?;
+    match data {
+        Value::Str(text) if is_text => Ok(Stage::Text(text)),
+        _ if is_text => Err(RenderError::new("what was decrypted is no UTF-8")),
+        data => Ok(Stage::Data(data)),
     }
 }
 

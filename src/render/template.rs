@@ -2,7 +2,7 @@
 //! (`salt/utils/templates.py render_jinja_tmpl`, `salt/utils/jinja.py SaltCacheLoader`).
 
 use super::RenderError;
-use super::files::FileCache;
+use super::files::Tree;
 use super::jinja::{Environment, ErrorKind, Loaded, Loader, Obj, Options};
 use crate::config::MasterConfig;
 use crate::wire::{Map, Value};
@@ -10,9 +10,9 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 /// Where templates of the running render come from.
-#[derive(Clone, Debug, Default)]
+#[derive(Default)]
 struct Place {
-    roots: Vec<String>,
+    files: Option<Rc<dyn Tree>>,
     /// Directory that relative names start from; each loaded template moves it.
     tpldir: String,
 }
@@ -27,12 +27,11 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// Environments with the options of `config`, loading through `files`.
-    pub fn new(config: &MasterConfig, files: Rc<FileCache>) -> Engine {
+    /// Environments with the options of `config`.
+    pub fn new(config: &MasterConfig) -> Engine {
         let place = Rc::new(RefCell::new(Place::default()));
         let environment = |settings: &Map| {
             let loader = SaltLoader {
-                files: files.clone(),
                 place: place.clone(),
             };
             Environment::new(options(config, settings)).with_loader(Rc::new(loader))
@@ -64,7 +63,7 @@ impl Engine {
     }
 
     /// Renders `text`. `context` has the variables, those of [`sls_context`] among them; other
-    /// templates are loaded from `roots`.
+    /// templates are loaded from `files`.
     ///
     /// # Errors
     /// In Salt's words, with the lines around the place.
@@ -72,12 +71,12 @@ impl Engine {
         &self,
         text: &str,
         sls: &str,
-        roots: &[String],
+        files: Rc<dyn Tree>,
         context: Vec<(String, Obj)>,
     ) -> Result<String, RenderError> {
         let tpldir = context.iter().find(|(name, _)| name == "tpldir");
         let place = Place {
-            roots: roots.to_vec(),
+            files: Some(files),
             tpldir: tpldir
                 .and_then(|(_, v)| v.as_str())
                 .unwrap_or(".")
@@ -191,10 +190,9 @@ pub fn sls_context(path: &str, sls: &str) -> Vec<(String, Obj)> {
     context
 }
 
-/// Finds templates below the roots; a name that starts with `./` or `../` is relative to the
-/// template that was loaded last, and stays below the roots.
+/// Finds templates among the files; a name that starts with `./` or `../` is relative to the
+/// template that was loaded last, and stays among them.
 struct SaltLoader {
-    files: Rc<FileCache>,
     place: Rc<RefCell<Place>>,
 }
 
@@ -229,7 +227,7 @@ impl Loader for SaltLoader {
             ("tpldot".to_owned(), Obj::str_from(dir.replace('/', "."))),
         ];
         place.tpldir = shown.to_owned();
-        let found = self.files.find(&place.roots, &full);
+        let found = place.files.as_ref().and_then(|files| files.find(&full));
         Ok(found.map(|file| Loaded {
             source: file.text.to_string(),
             name: file.path.to_string_lossy().into_owned(),

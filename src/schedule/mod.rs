@@ -10,9 +10,10 @@ mod spec;
 mod tests;
 
 pub use moment::{Moment, parse_time};
-pub use spec::{Spec, Trigger};
+pub use spec::{Spec, Trigger, strptime};
 
-use crate::wire::Map;
+use crate::target::python_str;
+use crate::wire::{Map, Value};
 use jiff::civil::DateTime;
 use jiff::{SignedDuration, ToSpan};
 use rand::Rng;
@@ -20,6 +21,8 @@ use rand::Rng;
 /// A moment that passed longer ago than this (the host slept, say) is not made up for, unless
 /// it is an interval.
 const LATE: i64 = 60;
+/// Keys that are no jobs but concern all.
+pub const GLOBAL: &[&str] = &["enabled", "skip_function", "skip_during_range", "splay"];
 
 /// Jobs with their next times.
 #[derive(Debug, Default)]
@@ -31,39 +34,88 @@ pub struct Schedule {
 #[derive(Debug)]
 struct Entry {
     spec: Spec,
+    /// As it is written, to see whether it has changed.
+    data: Map,
     /// When it is due, before splay.
     next: Option<DateTime>,
     /// When it runs, splay added.
     fire: Option<DateTime>,
     started: bool,
+    /// When it ran.
+    last: Option<DateTime>,
+    /// Why it did not run when it was due, and when that was.
+    skipped: Option<(&'static str, DateTime)>,
+    /// Times at which it runs besides; each is taken out when it has come.
+    extra: Vec<DateTime>,
+}
+
+/// What a job is about to do and has done.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Status {
+    /// When it runs next, splay added.
+    pub next: Option<DateTime>,
+    /// When it ran.
+    pub last: Option<DateTime>,
+    /// Why it did not run when it was due last (Salt's `_skip_reason`), and when that was.
+    pub skipped: Option<(&'static str, DateTime)>,
 }
 
 impl Schedule {
     /// From the option or pillar key `schedule`, with what is wrong with jobs that are left out.
     pub fn new(option: &Map) -> (Schedule, Vec<String>) {
+        let mut schedule = Schedule::default();
+        let errors = schedule.update(option);
+        (schedule, errors)
+    }
+
+    /// Takes over another set of jobs; those that are as before keep their times.
+    pub fn update(&mut self, option: &Map) -> Vec<String> {
         let mut errors = Vec::new();
-        let mut entries = Vec::new();
+        let mut before = std::mem::take(&mut self.entries);
         for (name, data) in option.iter() {
-            let Some(name) = name.as_str().filter(|n| *n != "enabled") else {
+            if name.as_str().is_some_and(|n| GLOBAL.contains(&n)) {
                 continue;
+            }
+            let named = python_str(name);
+            let mut left_out =
+                |why: &str| errors.push(format!("schedule: {named}: {why}; the job is left out"));
+            let (name, mut data) = match entry(name, data) {
+                Ok((name, data)) => (name, data.clone()),
+                Err(why) => {
+                    left_out(why);
+                    continue;
+                }
             };
-            match data.as_map().map(|data| Spec::parse(name, data)) {
-                Some(Ok(spec)) => entries.push(Entry {
+            for key in ["splay", "skip_during_range"] {
+                if let Some(all) = option.get(key).filter(|v| !v.is_nil())
+                    && !data.contains(key)
+                {
+                    data.set(key, all.clone());
+                }
+            }
+            if let Some(at) = before
+                .iter()
+                .position(|e| e.spec.name == name && e.data == data)
+            {
+                self.entries.push(before.swap_remove(at));
+                continue;
+            }
+            match Spec::parse(name, &data) {
+                Ok(spec) => self.entries.push(Entry {
+                    extra: spec.run_at.clone(),
                     spec,
+                    data,
                     next: None,
                     fire: None,
                     started: false,
+                    last: None,
+                    skipped: None,
                 }),
-                Some(Err(why)) => {
-                    errors.push(format!("the scheduled job {name} is left out: {why}"))
-                }
-                None => errors.push(format!(
-                    "the scheduled job {name} is left out: it is no map"
-                )),
+                Err(why) => left_out(&why),
             }
         }
-        let enabled = option.get("enabled").is_none_or(|v| v.truthy());
-        (Schedule { entries, enabled }, errors)
+        self.enabled = option.get("enabled").is_none_or(|v| v.truthy());
+        errors
     }
 
     /// The jobs.
@@ -71,7 +123,37 @@ impl Schedule {
         self.entries.iter().map(|e| &e.spec)
     }
 
-    /// Jobs that are to run now; each is planned anew. To be asked about once a second.
+    /// What one job is about to do.
+    pub fn status(&self, name: &str) -> Option<Status> {
+        let entry = self.entries.iter().find(|e| e.spec.name == name)?;
+        Some(Status {
+            next: entry
+                .fire
+                .into_iter()
+                .chain(entry.extra.iter().copied())
+                .min(),
+            last: entry.last,
+            skipped: entry.skipped,
+        })
+    }
+
+    /// Plans jobs that are new without running any; what runs at the start waits for [`Schedule::due`].
+    pub fn plan(&mut self, now: DateTime) {
+        for entry in self.entries.iter_mut().filter(|e| e.fire.is_none()) {
+            entry.plan(now);
+        }
+    }
+
+    /// When [`Schedule::due`] has something to do next; `None` is never.
+    pub fn next(&self) -> Option<DateTime> {
+        if !self.enabled {
+            return None;
+        }
+        self.entries.iter().filter_map(Entry::when).min()
+    }
+
+    /// Jobs that are to run now; each is planned anew. To be asked when [`Schedule::next`] says, or about
+    /// once a second.
     pub fn due(&mut self, now: DateTime) -> Vec<Spec> {
         if !self.enabled {
             return Vec::new();
@@ -81,14 +163,47 @@ impl Schedule {
     }
 }
 
+fn entry<'a>(name: &'a Value, data: &'a Value) -> Result<(&'a str, &'a Map), &'static str> {
+    let name = name.as_str().ok_or("its name is no text; quote it")?;
+    let data = data.as_map().ok_or(
+        "it is no map; write `function: test.arg` and a time such as `minutes: 5` below its name",
+    )?;
+    Ok((name, data))
+}
+
 impl Entry {
+    fn when(&self) -> Option<DateTime> {
+        if !self.spec.enabled {
+            return None;
+        }
+        if !self.started {
+            return Some(DateTime::MIN);
+        }
+        self.fire
+            .into_iter()
+            .chain(self.extra.iter().copied())
+            .min()
+    }
+
     fn due(&mut self, now: DateTime) -> Option<Spec> {
+        if !self.spec.enabled {
+            self.skipped = Some(("disabled", now));
+            return None;
+        }
         if !self.started {
             self.started = true;
-            self.plan(now);
-            if self.spec.run_on_start && self.allowed(now) {
-                return Some(self.spec.clone());
+            if self.fire.is_none() {
+                self.plan(now);
             }
+            // As in Salt, what runs at the start asks for no range.
+            if self.spec.run_on_start {
+                return self.runs(now);
+            }
+        }
+        let before = self.extra.len();
+        self.extra.retain(|at| *at > now);
+        if self.extra.len() < before {
+            return self.runs(now);
         }
         let fire = self.fire?;
         if fire > now {
@@ -97,7 +212,20 @@ impl Entry {
         let late = now.duration_since(fire).as_secs() > LATE;
         self.plan(now);
         let interval = matches!(self.spec.trigger, Trigger::Every(_));
-        ((interval || !late) && self.allowed(now)).then(|| self.spec.clone())
+        if !interval && late {
+            return None;
+        }
+        if let Some(why) = self.obstacle(now, fire) {
+            self.skipped = Some((why, now));
+            return None;
+        }
+        self.runs(now)
+    }
+
+    fn runs(&mut self, now: DateTime) -> Option<Spec> {
+        self.last = Some(now);
+        self.skipped = None;
+        Some(self.spec.clone())
     }
 
     /// Sets the next time after `now`.
@@ -127,12 +255,28 @@ impl Entry {
         });
     }
 
-    fn allowed(&self, now: DateTime) -> bool {
+    /// Why it does not run now, in Salt's words.
+    fn obstacle(&self, now: DateTime, fire: DateTime) -> Option<&'static str> {
         let spec = &self.spec;
-        spec.enabled
-            && spec.after.is_none_or(|after| now >= after)
-            && spec.until.is_none_or(|until| now <= until)
-            && spec.range.as_ref().is_none_or(|range| range.holds(now))
-            && spec.skip.as_ref().is_none_or(|range| !range.holds(now))
+        let skips = |at: &DateTime| {
+            let fits = |t: DateTime| (*at..=at.saturating_add(1.second())).contains(&t);
+            fits(now) || fits(fire)
+        };
+        if spec.range.as_ref().is_some_and(|range| !range.holds(now)) {
+            return Some("not_in_range");
+        }
+        if spec.skip.as_ref().is_some_and(|range| range.holds(now)) {
+            return Some("in_skip_range");
+        }
+        if spec.skip_at.iter().any(skips) {
+            return Some("skip_explicit");
+        }
+        if spec.until.is_some_and(|until| now > until) {
+            return Some("until_passed");
+        }
+        if spec.after.is_some_and(|after| now < after) {
+            return Some("after_not_passed");
+        }
+        None
     }
 }

@@ -68,6 +68,10 @@ pub struct Spec {
     pub maxrunning: Option<i64>,
     /// Whether the result is kept in the master's job cache.
     pub return_job: bool,
+    /// Times at which it runs besides (`run_explicit`).
+    pub run_at: Vec<DateTime>,
+    /// Times at which it does not run (`skip_explicit`).
+    pub skip_at: Vec<DateTime>,
 }
 
 impl Spec {
@@ -79,7 +83,8 @@ impl Spec {
         let function = data
             .str("function")
             .or_else(|| data.str("func"))
-            .ok_or("it names no `function`")?;
+            .or_else(|| data.str("fun"))
+            .ok_or("it names no function; add `function: test.arg`, say")?;
         let flag = |key: &str, default| data.get(key).map_or(default, Value::truthy);
         let at = |key: &str| match data.get(key) {
             None => Ok(None),
@@ -114,6 +119,8 @@ impl Spec {
                 Some(value) => value.as_int(),
             },
             return_job: flag("return_job", true),
+            run_at: explicit(data.get("run_explicit"))?,
+            skip_at: explicit(data.get("skip_explicit"))?,
         })
     }
 }
@@ -153,7 +160,11 @@ fn trigger(data: &Map) -> Result<Trigger, String> {
         found.push(Trigger::When(moments?));
     }
     if let Some(once) = data.get("once") {
-        match moment(once)? {
+        let at = match (data.str("once_fmt"), once.as_str()) {
+            (Some(form), Some(text)) => Moment::At(strptime(form, text)?),
+            _ => moment(once)?,
+        };
+        match at {
             Moment::At(at) => found.push(Trigger::Once(at)),
             _ => return Err("`once` is a date with a time".to_owned()),
         }
@@ -178,6 +189,25 @@ fn trigger(data: &Map) -> Result<Trigger, String> {
             "it says not when: give seconds, minutes, hours, days, when, once or cron".to_owned(),
         ),
     }
+}
+
+/// Times with their forms (`{time: ..., time_fmt: ...}`).
+fn explicit(value: Option<&Value>) -> Result<Vec<DateTime>, String> {
+    let list = value.and_then(Value::as_array).unwrap_or_default();
+    let one = |entry: &Value| {
+        let map = entry.as_map();
+        let time = map.and_then(|m| m.str("time")).ok_or("a time is missing")?;
+        let form = map.and_then(|m| m.str("time_fmt"));
+        strptime(form.unwrap_or("%Y-%m-%dT%H:%M:%S"), time)
+    };
+    list.iter().map(one).collect()
+}
+
+/// A time in a form of `strptime`.
+pub fn strptime(form: &str, text: &str) -> Result<DateTime, String> {
+    DateTime::strptime(form, text)
+        .or_else(|_| jiff::civil::Date::strptime(form, text).map(|d| d.at(0, 0, 0, 0)))
+        .map_err(|_| format!("Date string could not be parsed: {text}, {form}"))
 }
 
 fn moment(value: &Value) -> Result<Moment, String> {

@@ -131,4 +131,51 @@ fn wrong_jobs_are_named_and_left_out() {
     let (schedule, errors) = Schedule::new(&yaml::parse(text).unwrap().into_map().unwrap());
     assert_eq!(schedule.specs().count(), 1);
     assert_eq!(errors.len(), 6, "{errors:?}");
+    let good = |e: &String| e.starts_with("schedule: ") && e.ends_with("; the job is left out");
+    assert!(errors.iter().all(good), "{errors:?}");
+    let number = Map(vec![(5.into(), Value::Map(Map::new()))]);
+    let (_, errors) = Schedule::new(&number);
+    assert!(errors[0].contains("5: its name is no text"), "{errors:?}");
+}
+
+#[test]
+fn jobs_that_stay_as_they_are_keep_their_times() {
+    let start = date(2026, 11, 21).at(12, 0, 0, 0);
+    let at = |n: i64| start.saturating_add(n.seconds());
+    let map = |text: &str| yaml::parse(text).unwrap().into_map().unwrap();
+    let mut schedule = schedule("a: {function: f, seconds: 10}\nb: {function: f, seconds: 10}");
+    assert_eq!(
+        schedule.next(),
+        Some(DateTime::MIN),
+        "they want to be planned"
+    );
+    schedule.due(start);
+    assert_eq!(schedule.next(), Some(at(10)));
+    schedule.update(&map(
+        "a: {function: f, seconds: 10}\nb: {function: f, seconds: 60}",
+    ));
+    schedule.plan(at(5));
+    assert_eq!(schedule.status("a").unwrap().next, Some(at(10)));
+    assert_eq!(schedule.status("b").unwrap().next, Some(at(65)));
+    assert_eq!(schedule.status("c"), None);
+    assert_eq!(schedule.due(at(10)).len(), 1);
+    assert_eq!(schedule.status("a").unwrap().last, Some(at(10)));
+    schedule.update(&map("enabled: false\na: {function: f, seconds: 10}"));
+    assert_eq!(schedule.next(), None);
+}
+
+#[test]
+fn explicit_times() {
+    let start = date(2026, 11, 21).at(12, 0, 0, 0);
+    let text = "a: {function: f, seconds: 10, skip_explicit: [{time: '2026-11-21T12:00:20'}], \
+                run_explicit: [{time: '21.11.2026 12:00:25', time_fmt: '%d.%m.%Y %H:%M:%S'}]}";
+    assert_eq!(runs(&mut schedule(text), start, 45), [10, 25, 30, 40]);
+    let once = "a: {function: f, once: '21.11.2026 12:00', once_fmt: '%d.%m.%Y %H:%M'}";
+    let mut once = schedule(once);
+    assert_eq!(
+        runs(&mut once, start.saturating_add((-5).seconds()), 10),
+        [5]
+    );
+    let global = "splay: {start: 3, end: 3}\nskip_function: x\na: {function: f, seconds: 10}";
+    assert_eq!(runs(&mut schedule(global), start, 30), [13, 23]);
 }

@@ -2,11 +2,13 @@
 
 pub mod audit;
 pub mod files;
+pub mod git;
 pub mod jobs;
 pub mod keys;
 pub mod mine;
 pub mod minions;
 pub mod open;
 pub mod presence;
+pub mod remembered;
 pub mod sessions;
 pub mod tokens;

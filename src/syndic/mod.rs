@@ -64,7 +64,10 @@ impl Shared {
 /// No upper master is named.
 pub fn upper(master: &MasterConfig, minion: &MinionConfig) -> Result<MinionConfig, MinionError> {
     if master.syndic_master.iter().all(String::is_empty) {
-        let text = "the option `syndic_master` of the master's configuration names no upper master";
+        let text = format!(
+            "no upper master is configured: write `syndic_master: HOST` into {}, and `order_masters: true` into the configuration of the master on that host",
+            master.conf_file.display()
+        );
         return Err(MinionError::new(1, text));
     }
     let mut upper = minion.clone();

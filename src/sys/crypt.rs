@@ -1,37 +1,57 @@
-//! Password hashes, by the system's own `crypt(3)`, which is looked for when it is used.
+//! `crypt`, by the system's own library, which is looked for when it is used: the hashes of
+//! `/etc/shadow` in every kind that the host knows.
 
 use libloading::{Library, Symbol};
-use std::ffi::{CStr, CString, c_char};
-use std::sync::{Mutex, PoisonError};
+use nix::libc::c_char;
+use std::ffi::{CStr, CString};
 
-/// Names of the library on Linux.
-const NAMES: [&str; 3] = ["libcrypt.so.1", "libcrypt.so.2", "libcrypt.so"];
+/// Names of the library, the common one first.
+const LIBRARIES: [&str; 2] = ["libcrypt.so.1", "libcrypt.so.2"];
+/// Octets of `struct crypt_data`: 32 KiB in libxcrypt, 128 KiB and a little in old glibc.
+const DATA: usize = 256 << 10;
 
-/// `crypt` keeps its answer in one place for the whole process.
-static ALONE: Mutex<()> = Mutex::new(());
+type Crypt = unsafe extern "C" fn(*const c_char, *const c_char, *mut u64) -> *const c_char;
 
-/// `crypt(password, setting)`; nothing when the setting means nothing to it.
+/// The hash of a password as `crypt_r` makes it; `None` where that fails. The setting is a method
+/// with a salt, such as `$6$salt`.
 ///
 /// # Errors
-/// There is no library, or a NUL in the arguments.
+/// There is no such library, or a NUL in one of the texts.
 #[allow(unsafe_code)]
 pub fn crypt(password: &str, setting: &str) -> Result<Option<String>, String> {
-    let c = |text: &str| CString::new(text).map_err(|_| "embedded null byte".to_owned());
+    let c = |text: &str| CString::new(text).map_err(|_| "embedded null character".to_owned());
     let (password, setting) = (c(password)?, c(setting)?);
-    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
-    // SAFETY: the library has no code that runs on loading beyond the C library's own.
-    let library = NAMES
-        .iter()
-        .find_map(|name| unsafe { Library::new(*name) }.ok())
-        .ok_or("libcrypt is not installed, which makes password hashes")?;
-    // SAFETY: this is the type of `crypt` in `crypt.h`; the answer is copied before the lock goes.
-    unsafe {
-        let crypt: Symbol<unsafe extern "C" fn(*const c_char, *const c_char) -> *const c_char> =
-            library.get(b"crypt").map_err(|e| e.to_string())?;
-        let hash = crypt(password.as_ptr(), setting.as_ptr());
-        if hash.is_null() {
-            return Ok(None);
-        }
-        Ok(Some(CStr::from_ptr(hash).to_string_lossy().into_owned()))
+    let library = load()?;
+    // SAFETY: this is the type of `crypt_r` in `crypt.h`.
+    let run: Symbol<Crypt> =
+        unsafe { library.get(b"crypt_r") }.map_err(|e| format!("libcrypt has no crypt_r: {e}"))?;
+    let mut data = vec![0u64; DATA / 8];
+    // SAFETY: both texts end in NUL; `data` is zeroed as `crypt.h` demands, larger than any
+    // `struct crypt_data`, aligned for it, and outlives the result, which may lie in it.
+    let hash = unsafe {
+        let hash = run(password.as_ptr(), setting.as_ptr(), data.as_mut_ptr());
+        (!hash.is_null()).then(|| CStr::from_ptr(hash).to_string_lossy().into_owned())
+    };
+    Ok(hash)
+}
+
+#[allow(unsafe_code)]
+fn load() -> Result<Library, String> {
+    // SAFETY: libcrypt runs no code of its own when it is loaded; its names are constants.
+    let mut found = LIBRARIES.iter().map(|name| unsafe { Library::new(*name) });
+    found
+        .find_map(Result::ok)
+        .ok_or_else(|| "the library libcrypt cannot be loaded; install libcrypt1".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn known_hashes() {
+        let hash = crypt("x", "$1$saltsalt").unwrap().unwrap();
+        assert_eq!(hash, "$1$saltsalt$4px9i58NU2Z2/vZOUlGjq.");
+        assert!(crypt("x\0", "ab").is_err());
     }
 }

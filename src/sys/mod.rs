@@ -6,6 +6,7 @@ pub mod accounts;
 pub mod command;
 pub mod crypt;
 pub mod daemon;
+pub mod environment;
 pub mod logging;
 pub mod net;
 pub mod pam;

@@ -5,10 +5,21 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// An established TCP connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Connection {
-    local_port: u16,
-    remote: IpAddr,
-    remote_port: u16,
+pub struct Connection {
+    /// Address of this end.
+    pub local: IpAddr,
+    /// Port of this end.
+    pub local_port: u16,
+    /// Address of the other end.
+    pub remote: IpAddr,
+    /// Port of the other end.
+    pub remote_port: u16,
+}
+
+/// All established TCP connections, in the order of `/proc/net/tcp` and `tcp6`.
+pub fn all_established() -> Vec<Connection> {
+    let tables = tables();
+    tables.iter().flat_map(|table| connections(table)).collect()
 }
 
 /// Established TCP connections to a local port, counted from `/proc/net/tcp` and `tcp6`.
@@ -71,10 +82,11 @@ fn connections(table: &str) -> impl Iterator<Item = Connection> {
 
 fn connection(line: &str) -> Option<Connection> {
     let mut words = line.split_whitespace().skip(1);
-    let (_, local_port) = end(words.next()?)?;
+    let (local, local_port) = end(words.next()?)?;
     let (remote, remote_port) = end(words.next()?)?;
     // 01 is ESTABLISHED.
     (words.next()? == "01").then_some(Connection {
+        local,
         local_port,
         remote,
         remote_port,

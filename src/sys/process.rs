@@ -246,3 +246,15 @@ pub fn user_name() -> String {
         _ => uid.to_string(),
     }
 }
+
+/// The I/O priority of a process: class (0 none, 1 real time, 2 best effort, 3 idle) and level;
+/// `None` if there is no such process or the kernel does not say.
+pub fn io_priority(pid: i32) -> Option<(i64, i64)> {
+    const WHO_PROCESS: i32 = 1;
+    const CLASS_SHIFT: u32 = 13;
+    // SAFETY: takes two numbers and touches no memory of this process.
+    #[allow(unsafe_code)]
+    let value = unsafe { nix::libc::syscall(nix::libc::SYS_ioprio_get, WHO_PROCESS, pid) };
+    let value = i64::from(value);
+    (value >= 0).then_some((value >> CLASS_SHIFT, value & ((1 << CLASS_SHIFT) - 1)))
+}

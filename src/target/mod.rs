@@ -21,7 +21,10 @@ pub use eval::{Expected, Inventory, Subject};
 pub use glob::{Glob, fnmatch};
 pub use ip::IpTest;
 pub use nodegroup::{expand_compound, expand_nodegroup};
-pub use pyre::{Mode as RegexMode, PyRegex};
+pub use pyre::{
+    Mode as RegexMode, PyRegex, Replaced as RegexReplaced, Template as RegexTemplate,
+    escape as regex_escape,
+};
 pub use pytext::str as python_str;
 
 use crate::wire::Value;

@@ -4,8 +4,10 @@
 //! spelling, what Python refuses is refused. The result runs on `regex`, in linear time, or, when it
 //! needs a look-around or a back reference, on `fancy-regex` with a limit on its backtracking.
 
+mod replace;
 mod translate;
 
+pub use replace::{Replaced, Template, escape};
 pub use translate::Mode;
 
 use regex::RegexBuilder;

@@ -1,8 +1,12 @@
 //! Messages and codecs: bytes in, values out, no IO.
 
+pub mod base64;
+pub mod difflib;
 pub mod envelope;
 pub mod ids;
 pub mod msgpack;
+pub mod pylines;
+pub mod pyrandom;
 pub mod pytext;
 pub mod shlex;
 pub mod textwrap;

@@ -1,6 +1,7 @@
 //! What all commands have in common, run as programs: the report of versions, the Saltfile,
 //! and the options of stock's tools. `stock.rs` asks stock which options those are.
 
+mod configuration;
 #[path = "../harness/mod.rs"]
 mod harness;
 mod saltfile;

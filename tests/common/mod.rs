@@ -10,6 +10,7 @@
 pub mod check;
 pub mod cli;
 pub mod config;
+pub mod git;
 pub mod master;
 pub mod minion;
 pub mod ports;

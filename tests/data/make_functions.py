@@ -85,7 +85,8 @@ def plain(default):
 
 def spec(fun):
     """As sys.argspec, and the arguments that can only be given by keyword."""
-    full = inspect.getfullargspec(fun)
+    # As salt.utils.args.get_function_argspec, behind decorators.
+    full = inspect.getfullargspec(inspect.unwrap(fun))
     defaults = full.defaults or ()
     required = len(full.args) - len(defaults)
     args = [[name] for name in full.args[:required]]

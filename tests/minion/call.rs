@@ -114,3 +114,39 @@ fn a_key_that_is_not_accepted() {
     assert_eq!((status, out.as_str()), (2, ""));
     assert!(err.contains("has the minion key been accepted?"), "{err}");
 }
+
+#[test]
+fn modules_and_grains_of_the_site() {
+    let dir = tempfile::tempdir().unwrap();
+    let put = |name: &str, text: &str| {
+        let path = dir.path().join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    };
+    put(
+        "own/greet.sh",
+        "#!/bin/sh\nif [ \"$1\" = describe ]; then\n  echo '{\"functions\": {\"hello\": {\"doc\": \"Greets.\", \"args\": [\"who\"]}}}'\n  exit\nfi\n\
+         sed 's/.*\"who\":\"\\([a-z]*\\)\".*/{\"return\": \"hello \\1\"}/'\n",
+    );
+    put("facts/rack", "#!/bin/sh\necho '{\"rack\": 7}'\n");
+    let root = dir.path().display();
+    put(
+        "minion",
+        &format!(
+            "id: m\nroot_dir: {root}\nmodule_dirs: ['{root}/own']\ngrains_dirs: ['{root}/facts']\n"
+        ),
+    );
+    let said = |args: &[&str]| call(dir.path(), args).1;
+    assert_eq!(
+        said(&["--local", "--out=json", "greet.hello", "you"]),
+        "{\n    \"local\": \"hello you\"\n}\n"
+    );
+    assert_eq!(
+        said(&["--local", "--out=json", "grains.get", "rack"]),
+        "{\n    \"local\": 7\n}\n"
+    );
+    assert!(said(&["-d", "greet"]).contains("Greets."));
+    assert!(
+        said(&["--local", "--out=json", "sys.list_functions", "greet"]).contains("greet.hello")
+    );
+}

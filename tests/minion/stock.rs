@@ -184,3 +184,39 @@ fn under_a_stock_3006_master() {
 fn under_a_stock_3008_master() {
     under_stock("HALITE_SALT_3008");
 }
+
+#[test]
+fn an_installed_salt_runs_what_halite_lacks() {
+    let Some(venv) = std::env::var_os("HALITE_SALT_3008").filter(|v| !v.is_empty()) else {
+        return;
+    };
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path().display();
+    let venv = Path::new(&venv).display();
+    let text = format!("id: m\nroot_dir: {root}\ngrains: {{rack: 7}}\nlegacy_salt: {venv}\n");
+    std::fs::write(dir.path().join("minion"), text).unwrap();
+    let call = |args: &[&str]| {
+        let out = Command::new(env!("CARGO_BIN_EXE_halite-call"))
+            .arg("-c")
+            .arg(dir.path())
+            .args(["--local", "--out=json"])
+            .args(args)
+            .output()
+            .unwrap();
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+        (text(out.stdout), text(out.stderr))
+    };
+    let (out, err) = call(&["salt_version.get_release_number", "Sodium"]);
+    assert_eq!(out, "{\n    \"local\": \"3001\"\n}\n", "{err}");
+    assert!(err.contains("was run by Salt 3008.3 in"), "{err}");
+    // Its own errors, and none of its functions where halite has one.
+    let (_, err) = call(&["salt_version.get_release_number"]);
+    assert!(
+        err.contains("missing 1 required positional argument: 'name'"),
+        "{err}"
+    );
+    let (_, err) = call(&["test.ping"]);
+    assert!(!err.contains("was run by"), "{err}");
+    let (_, err) = call(&["nosuch.fun"]);
+    assert!(err.contains("'nosuch.fun' is not available."), "{err}");
+}

@@ -1,10 +1,14 @@
 //! Cases in files: a tree of pillar files, options of the master, requests of minions.
 
 use halite::config::{Flavour, MasterConfig};
+use halite::map;
 use halite::render::pillar::{PillarMaster, PillarRequest};
+use halite::store::open;
 use halite::wire::{Map, Value, yaml};
 use std::fs;
-use std::path::Path;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 use std::rc::Rc;
 use std::time::Duration;
 use tempfile::TempDir;
@@ -67,6 +71,33 @@ impl Case {
         self.conf.path().join("salt")
     }
 
+    /// Puts what minions left behind into the stores, as files that stock reads as well.
+    pub fn fill_stores(&self) {
+        let config = MasterConfig::load(&self.dir(), Flavour::Salt).unwrap();
+        let (minions, mines) = (open::minion_cache(&config), open::mine_store(&config));
+        let keys = config.pki_dir.join("minions");
+        fs::create_dir_all(&keys).unwrap();
+        fs::create_dir_all(config.cachedir.join("proc")).unwrap();
+        let for_web =
+            map! {"__data__" => "web only", "__saltmine_acl__" => 1, "allow_tgt" => "web*"};
+        for (id, os, address) in [
+            ("web1", "Debian", "10.0.0.1"),
+            ("web2", "RedHat", "10.0.0.2"),
+            ("db1", "Debian", "10.0.0.3"),
+        ] {
+            fs::write(keys.join(id), "-----BEGIN PUBLIC KEY-----\n").unwrap();
+            let grains = map! {"id" => id, "os" => os};
+            let id = id.parse().unwrap();
+            minions.store(&id, &grains, &map! {"given" => 1}).unwrap();
+            let mine = map! {
+                "network.ip_addrs" => vec![address.to_owned()],
+                "test.id" => id.as_str(),
+                "for_web" => for_web.clone(),
+            };
+            mines.put(&id, mine, true).unwrap();
+        }
+    }
+
     /// The pillars that halite compiles, as JSON.
     pub fn halite(&self) -> Vec<String> {
         let config = MasterConfig::load(&self.dir(), Flavour::Salt).unwrap();
@@ -99,5 +130,113 @@ pub fn read_request(given: &Map) -> PillarRequest {
         pillar_override: map("pillar_override"),
         extra_minion_data: map("extra_minion_data"),
         clean_cache: false,
+    }
+}
+
+/// Makes `repo` with the branches main and dev and the tag v1, of the directories of these
+/// names, and `repo2` a repository with a branch main.
+pub fn make_repositories(root: &Path) {
+    let git = |dir: &Path, args: &[&str]| {
+        let mut command = Command::new("git");
+        command
+            .current_dir(dir)
+            .env("GIT_CONFIG_GLOBAL", "/dev/null");
+        command.args(["-c", "user.name=t", "-c", "user.email=t@t"]);
+        let output = command.args(args).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "git {args:?}: {said}");
+    };
+    let repo = root.join("repo");
+    fs::rename(root.join("main"), &repo).unwrap();
+    for dir in [&repo, &root.join("repo2")] {
+        git(dir, &["init", "-q", "-b", "main"]);
+        git(dir, &["add", "."]);
+        git(dir, &["commit", "-q", "-m", "one"]);
+    }
+    git(&repo, &["tag", "v1"]);
+    git(&repo, &["checkout", "-q", "-b", "dev"]);
+    git(&repo, &["rm", "-q", "-r", "."]);
+    git(&repo, &["--work-tree", "../dev", "add", "-A"]);
+    git(&repo, &["commit", "-q", "-m", "two"]);
+}
+
+/// A directory of `gpg` with a key of its own; its agent goes with it.
+pub struct KeyRing(pub PathBuf);
+
+impl KeyRing {
+    pub fn new(dir: PathBuf) -> KeyRing {
+        use std::os::unix::fs::PermissionsExt;
+        fs::create_dir(&dir).unwrap();
+        fs::set_permissions(&dir, fs::Permissions::from_mode(0o700)).unwrap();
+        let ring = KeyRing(dir);
+        let make = ["--passphrase", "", "--quick-gen-key", "master"];
+        ring.gpg(
+            &[&make[..], &["future-default", "default", "never"]].concat(),
+            b"",
+        );
+        ring
+    }
+
+    fn gpg(&self, args: &[&str], input: &[u8]) -> Vec<u8> {
+        let mut child = Command::new("gpg")
+            .args(["--batch", "--quiet", "--homedir"])
+            .arg(&self.0)
+            .args(args)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        child.stdin.take().unwrap().write_all(input).unwrap();
+        let output = child.wait_with_output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "gpg: {said}");
+        output.stdout
+    }
+
+    pub fn encrypt(&self, plain: &[u8]) -> String {
+        let args = [
+            "--trust-model",
+            "always",
+            "--armor",
+            "--encrypt",
+            "-r",
+            "master",
+        ];
+        String::from_utf8(self.gpg(&args, plain)).unwrap()
+    }
+
+    /// Fills `{{indent:NAME}}` in with a block for one of the texts below, its lines indented
+    /// by two; `{{folded:NAME}}` is one line with `\n` for ends of lines, and `{{broken}}` is a block
+    /// for nobody.
+    pub fn fill(&self, text: &str) -> String {
+        let mut text = text.to_owned();
+        let plain: [(&str, &[u8]); 4] = [
+            ("word", b"supersecret"),
+            ("lines", b"two\nlines\n\n"),
+            ("yaml", b"inner: {a: 1}"),
+            ("bytes", b"caf\xe9"),
+        ];
+        for (name, plain) in plain {
+            let block = self.encrypt(plain);
+            let folded = block.trim_end().replace('\n', "\\n");
+            text = text.replace(&format!("{{{{folded:{name}}}}}"), &folded);
+            let indented = block.trim_end().replace('\n', "\n  ");
+            text = text.replace(&format!("{{{{indent:{name}}}}}"), &indented);
+            text = text.replace(&format!("{{{{plain:{name}}}}}"), block.trim_end());
+        }
+        let broken = "-----BEGIN PGP MESSAGE-----\n\nhF4D\n-----END PGP MESSAGE-----";
+        text.replace("{{broken}}", &broken.replace('\n', "\n  "))
+    }
+}
+
+impl Drop for KeyRing {
+    fn drop(&mut self) {
+        // An agent that is gone already needs no ending.
+        let _ = Command::new("gpgconf")
+            .arg("--homedir")
+            .arg(&self.0)
+            .args(["--kill", "all"])
+            .output();
     }
 }

@@ -4,6 +4,7 @@
 use super::{Args, Function, Ran, RunContext, RunError};
 use crate::client::fleet::Fleet;
 use crate::config::SaltSeries;
+use crate::store::remembered::{Part, remembered};
 use crate::sys::daemon::{make_dir, write_atomic};
 use crate::target::Target;
 use crate::wire::ids::MinionId;
@@ -29,19 +30,19 @@ pub(super) const FUNCTIONS: &[Function] = &[
         name: "cache.grains",
         args: &["tgt", "?tgt_type", "**kwargs"],
         doc: "The cached grains of minions.",
-        run: |context, args| show(context, args, "grains"),
+        run: |context, args| show(context, args, Part::Grains),
     },
     Function {
         name: "cache.pillar",
         args: &["?tgt", "?tgt_type", "**kwargs"],
         doc: "The cached pillar of minions, of all without a target.",
-        run: |context, args| show(context, args, "pillar"),
+        run: |context, args| show(context, args, Part::Pillar),
     },
     Function {
         name: "cache.mine",
         args: &["?tgt", "?tgt_type", "**kwargs"],
         doc: "The cached mine data of minions, of all without a target.",
-        run: |context, args| show(context, args, "mine"),
+        run: |context, args| show(context, args, Part::Mine),
     },
     Function {
         name: "cache.clear_grains",
@@ -236,30 +237,13 @@ fn targets(context: &RunContext, args: &Args) -> Result<Option<Vec<MinionId>>, R
     Ok(Some(expected.minions.to_vec()))
 }
 
-fn show(context: &mut RunContext, args: &Args, what: &str) -> Result<Ran, RunError> {
-    let chosen = targets(context, args)?;
-    let cache = Cached::new(context);
-    // Without a target: every minion of which there is something.
-    let (ids, all) = match chosen {
-        Some(ids) => (ids, false),
-        None => (
-            crate::store::open::minion_cache(&context.config).ids()?,
-            true,
-        ),
-    };
-    let mut out = Map::new();
-    for id in ids {
-        let data = match context.config.minion_data_cache {
-            true => cache.get(&id, what)?,
-            false => None,
-        };
-        match data {
-            Some(data) if !(all && data.is_empty()) => out.set(id.as_str(), data),
-            _ if all => {}
-            _ => out.set(id.as_str(), Map::new()),
-        }
-    }
-    Ok(Value::Map(out).into())
+fn show(context: &mut RunContext, args: &Args, part: Part) -> Result<Ran, RunError> {
+    let config = &context.config;
+    let fleet = Fleet::open(config)?;
+    let kind = args.text(1, "tgt_type").unwrap_or_else(|| "glob".into());
+    let tgt = args.get(0, "tgt").map(|tgt| (tgt, kind.as_str()));
+    let found = remembered(config, &fleet.inventory(), part, tgt).map_err(invalid)?;
+    Ok(Value::Map(found).into())
 }
 
 /// The banks of minions in the layout of the series.

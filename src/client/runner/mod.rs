@@ -24,6 +24,7 @@ pub mod process;
 mod queue;
 pub mod reactor;
 mod salt;
+mod saltutil;
 mod survey;
 mod test;
 
@@ -224,6 +225,7 @@ pub fn functions() -> impl Iterator<Item = &'static Function> {
         queue::FUNCTIONS,
         reactor::FUNCTIONS,
         salt::FUNCTIONS,
+        saltutil::FUNCTIONS,
         survey::FUNCTIONS,
         test::FUNCTIONS,
     ]

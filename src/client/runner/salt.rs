@@ -66,7 +66,7 @@ fn cmd(context: &mut RunContext, args: &Args) -> Result<Ran, RunError> {
         cachedir: config.cachedir.clone(),
         ..Context::default()
     };
-    let outcome = job::guarded(&ctx, fun, &arg, &[]);
+    let outcome = job::guarded(&ctx, fun, &arg, &job::Allowed::default());
     match outcome.fault {
         // Stock returns this sentence, and is content.
         Some(Fault::Missing(_)) => {

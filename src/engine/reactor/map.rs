@@ -4,44 +4,55 @@ use crate::target::fnmatch;
 use crate::wire::{Map, Value, yaml};
 use std::path::{Path, PathBuf};
 
+/// A glob of tags with the files that react.
+type Entry = (String, Vec<String>);
+
 /// Globs of tags with files, in order.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ReactionMap {
-    entries: Vec<(String, Vec<String>)>,
+    entries: Vec<Entry>,
 }
 
 impl ReactionMap {
-    /// From the option: a list of one-key maps, or the path of a YAML file with such a list.
-    pub fn new(option: &Value) -> ReactionMap {
+    /// From the option: a list of one-key maps, or the path of a YAML file with such a list; and
+    /// what is wrong with it.
+    pub fn new(option: &Value) -> (ReactionMap, Vec<String>) {
+        let (mut map, mut errors) = (ReactionMap::default(), Vec::new());
         let read;
         let list = match option {
-            Value::Str(path) => {
-                read = std::fs::read_to_string(path)
-                    .map_err(|e| e.to_string())
-                    .and_then(|text| yaml::parse(&text).map_err(|e| e.to_string()));
-                match &read {
-                    Ok(value) => value,
-                    Err(e) => {
-                        log::error!("{path}: the map of reactions cannot be read: {e}");
-                        return ReactionMap::default();
-                    }
+            Value::Str(path) => match read_list(path) {
+                Ok(list) => {
+                    read = list;
+                    &read
                 }
-            }
+                Err(why) => {
+                    let text = format!("reactor: {path}: {why}; nothing is reacted to");
+                    return (map, vec![text]);
+                }
+            },
             other => other,
         };
-        let entries = list.as_array().unwrap_or_default().iter().filter_map(|item| {
-            let map = item.as_map().filter(|m| m.len() == 1);
-            let Some((Value::Str(tag), files)) = map.and_then(|m| m.0.first()) else {
-                log::error!(
-                    "an entry of `reactor` is not `tag: [files]` and is ignored; quote tags that hold a colon"
-                );
-                return None;
-            };
-            Some((tag.clone(), files_of(files)))
-        });
-        ReactionMap {
-            entries: entries.collect(),
+        for (at, item) in list.as_array().unwrap_or_default().iter().enumerate() {
+            match entry(at + 1, item) {
+                Ok(entry) => map.entries.push(entry),
+                Err(why) => errors.push(format!("reactor: {why}; the entry is ignored")),
+            }
         }
+        (map, errors)
+    }
+
+    /// Reaction files that do not exist, with their tags. What the file server will have is not
+    /// known before it has fetched.
+    pub fn missing(&self) -> Vec<String> {
+        let all = self.entries.iter();
+        let all = all.flat_map(|(tag, files)| files.iter().map(move |file| (tag, file)));
+        all.filter(|(_, file)| !file.starts_with("salt://") && paths(file).is_empty())
+            .map(|(tag, file)| {
+                format!(
+                    "reactor: {tag}: there is no file {file}; write the whole path of an SLS file, or salt://..."
+                )
+            })
+            .collect()
     }
 
     /// Whether anything reacts to a tag.
@@ -92,6 +103,44 @@ fn told(good: bool, comment: &str) -> Map {
     crate::map! {"status" => good, "comment" => comment}
 }
 
+fn read_list(path: &str) -> Result<Value, String> {
+    let text = std::fs::read_to_string(path).map_err(|e| e.to_string())?;
+    let list = yaml::parse(&text).map_err(|e| e.to_string())?;
+    match list {
+        Value::Array(_) | Value::Nil => Ok(list),
+        _ => Err("it is no list of `tag: [files]`".to_owned()),
+    }
+}
+
+/// Reads the entry of this number; what is wrong begins with its tag, if it has one.
+fn entry(number: usize, item: &Value) -> Result<Entry, String> {
+    let map = item.as_map().filter(|m| m.len() == 1);
+    let Some((tag, files)) = map.and_then(|m| m.0.first()) else {
+        return Err(format!(
+            "entry {number}: it is not `tag: [files]`; each tag begins a list item of its own, quoted if it holds a colon or a star, and its files are indented below it"
+        ));
+    };
+    let Value::Str(tag) = tag else {
+        return Err(format!("entry {number}: its tag is no text; quote it"));
+    };
+    let good = match files {
+        Value::Str(file) => !file.is_empty(),
+        Value::Array(files) => {
+            !files.is_empty()
+                && files
+                    .iter()
+                    .all(|f| f.as_str().is_some_and(|f| !f.is_empty()))
+        }
+        _ => false,
+    };
+    match good {
+        true => Ok((tag.clone(), files_of(files))),
+        false => Err(format!(
+            "{tag}: it names no files; write `- /srv/reactor/x.sls` or `- salt://reactor/x.sls` below it"
+        )),
+    }
+}
+
 fn files_of(value: &Value) -> Vec<String> {
     match value {
         Value::Str(one) => vec![one.clone()],
@@ -132,12 +181,42 @@ mod tests {
     use super::*;
 
     #[test]
+    fn wrong_entries_are_named() {
+        let dir = tempfile::tempdir().unwrap();
+        let place = dir.path().to_str().unwrap();
+        std::fs::write(dir.path().join("a.sls"), "").unwrap();
+        let text = format!(
+            "- good: ['{place}/a.sls', '{place}/*.sls', 'salt://x.sls']\n- two: [/a]\n  tags: [/b]\n- text\n\
+             - 5: [/a]\n- none:\n- empty: []\n- number: [5]\n- gone: '{place}/b.sls'\n"
+        );
+        let (map, errors) = ReactionMap::new(&yaml::parse(&text).unwrap());
+        assert_eq!(map.entries.len(), 2);
+        let names = ["entry 2", "entry 3", "entry 4", "none", "empty", "number"];
+        assert_eq!(errors.len(), names.len(), "{errors:?}");
+        for (name, error) in names.iter().zip(&errors) {
+            assert!(error.starts_with(&format!("reactor: {name}: ")), "{error}");
+        }
+        let missing = map.missing();
+        assert_eq!(missing.len(), 1);
+        assert!(missing[0].contains("gone: there is no file"), "{missing:?}");
+
+        let file = dir.path().join("map.yaml");
+        for (content, wrong) in [("- a: [/x]\n", 0), ("a: [/x]\n", 1), ("{", 1)] {
+            std::fs::write(&file, content).unwrap();
+            let (_, errors) = ReactionMap::new(&file.to_str().unwrap().into());
+            assert_eq!(errors.len(), wrong, "{content}: {errors:?}");
+        }
+        assert_eq!(ReactionMap::new(&"/no/such".into()).1.len(), 1);
+    }
+
+    #[test]
     fn tags_are_globs_and_files_add_up() {
         let option = yaml::parse(
             "- 'salt/minion/*/start':\n  - /a.sls\n  - /b.sls\n- 'salt/*':\n  - /c.sls\n- other: /d.sls\n",
         )
         .unwrap();
-        let mut map = ReactionMap::new(&option);
+        let (mut map, errors) = ReactionMap::new(&option);
+        assert!(errors.is_empty(), "{errors:?}");
         assert_eq!(
             map.files("salt/minion/m/start"),
             ["/a.sls", "/b.sls", "/c.sls"]

@@ -15,13 +15,13 @@ use crate::client::runner::reactor::proof;
 use crate::client::sls::{self, MasterSls};
 use crate::config::MasterConfig;
 use crate::master::roles::{RoleError, Roles};
+use crate::render::files::SourceFile;
 use crate::render::state::reaction::{compile_reactions, pad_reactions};
 use crate::sys::signals::StopFlag;
 use crate::wire::{Map, Value, msgpack};
 use act::Hands;
 use halite_ipc::Event;
 use map::ReactionMap;
-use std::path::PathBuf;
 
 /// Under whose name reactions run; events of this user are not reacted to.
 const USER: &str = "Reactor";
@@ -29,7 +29,8 @@ const USER: &str = "Reactor";
 /// Runs the role until it is told to stop.
 pub fn run(config: &MasterConfig, roles: &Roles, stop: &StopFlag) -> Result<(), RoleError> {
     let mut reactor = Reactor {
-        map: ReactionMap::new(&config.reactor.0),
+        // What is wrong with it was said when the master started: see `faults`.
+        map: ReactionMap::new(&config.reactor.0).0,
         source: source(config).map_err(|why| RoleError::new(1, why))?,
         leader: true,
         config,
@@ -42,6 +43,13 @@ pub fn run(config: &MasterConfig, roles: &Roles, stop: &StopFlag) -> Result<(), 
         });
     });
     Ok(())
+}
+
+/// What is wrong with entries of the option `reactor`; the others count all the same.
+pub(super) fn faults(config: &MasterConfig) -> Vec<String> {
+    let (map, mut errors) = ReactionMap::new(&config.reactor.0);
+    errors.extend(map.missing());
+    errors
 }
 
 /// The renderer of reactions. They go on without a pillar where the master's own is wrong.
@@ -93,9 +101,9 @@ impl Reactor<'_> {
         let context = crate::map! {"tag" => tag, "data" => data.clone()};
         let mut high = Map::new();
         for file in files {
-            for path in self.find(file) {
-                let shown = path.display().to_string();
-                match self.source.render_file(&path, &context) {
+            for found in self.find(file) {
+                let shown = found.path.display().to_string();
+                match self.source.render_file(&found, &context) {
                     Ok(Value::Map(mut rendered)) => {
                         pad_reactions(&mut rendered, &shown);
                         for (id, body) in rendered.0 {
@@ -120,10 +128,15 @@ impl Reactor<'_> {
     }
 
     /// The files that an entry means: a path, a glob of paths, or a file of the file server.
-    fn find(&mut self, entry: &str) -> Vec<PathBuf> {
-        let found = match entry.strip_prefix("salt://") {
-            Some(path) => self.source.path_of(path).into_iter().collect(),
-            None => map::paths(entry),
+    fn find(&self, entry: &str) -> Vec<SourceFile> {
+        let found: Vec<SourceFile> = match entry.strip_prefix("salt://") {
+            Some(url) => self.source.served_file(url).into_iter().collect(),
+            None => {
+                let paths = map::paths(entry).into_iter();
+                paths
+                    .filter_map(|path| self.source.host_file(&path))
+                    .collect()
+            }
         };
         if found.is_empty() {
             log::error!("there is no reaction file {entry}");

@@ -5,7 +5,7 @@
 //! Compared key by key with `salt-call --local grains.items` of 3008.3; what differs, and why:
 //!
 //! * `id`, `master`, `server_id` are the caller's to add ([`server_id`] computes the last).
-//! * `pythonversion`, `pythonpath`, `pythonexecutable`, `saltpath`, `zmqversion`, `package`,
+//! * `pythonversion`, `pythonpath`, `pythonexecutable`, `saltpath`, `package`,
 //!   `ca_truststore`: there is no Python here, and no Salt installation.
 //! * `halite_version`: this program; `saltversion` names the Salt release it follows.
 //! * `fqdn`, `fqdn_ip4`, `fqdn_ip6` come from the host's name and `/etc/hosts`, `fqdns` is
@@ -17,12 +17,14 @@
 //!   in the order of `systemd-detect-virt`, instead of running it or `virt-what`.
 //! * `osarch` on Debian is dpkg's own list or this program's architecture, not the answer of
 //!   `dpkg`; on the RedHat and SUSE families the machine's, not the answer of `rpm`.
-//! * `gpus`, `num_gpus`, `lvm`, `biosversion` by `dmidecode` where sysfs has none: each would
+//! * `lvm`, `biosversion` by `dmidecode` where sysfs has none: each would
 //!   need a program. `selinux` comes from its file system.
 //! * `disks` and `ssds` are sorted; stock keeps the order of the directory.
 //! * Releases are read from `os-release` and `lsb-release`; the old files that stock also
 //!   knows (`SuSE-release`, `centos-release`, Synology's) are not.
 
+pub mod external;
+mod gpu;
 mod hardware;
 mod host;
 mod network;
@@ -44,6 +46,7 @@ pub fn collect(config_grains: &Map) -> Map {
     host::add(&mut grains);
     os::add(&mut grains);
     hardware::add(&mut grains);
+    gpu::add(&mut grains);
     virt::add(&mut grains);
     process::add(&mut grains);
     versions(&mut grains);
@@ -79,6 +82,8 @@ fn versions(grains: &mut Map) {
         .collect();
     grains.set("saltversion", COMPAT_VERSION);
     grains.set("saltversioninfo", info);
+    let (major, minor, patch) = zmq::version();
+    grains.set("zmqversion", format!("{major}.{minor}.{patch}"));
     grains.set("halite_version", env!("CARGO_PKG_VERSION"));
 }
 

@@ -4,7 +4,7 @@
 //! Left out: `get_docker`, for there is no module `docker`.
 
 use super::declare::{Function, Lit, Module, Result, opt, req};
-use super::{Call, Context, Fault, config, find, python};
+use super::{Call, Context, Fault, config, find_for, python};
 use crate::minion::Me;
 use crate::sys::daemon::write_atomic;
 use crate::target::Target;
@@ -112,8 +112,8 @@ pub(crate) fn configured(ctx: &Context) -> Option<Map> {
     }
 }
 
-fn available(name: &str) -> bool {
-    let known = find(name).is_some();
+fn available(ctx: &Context, name: &str) -> bool {
+    let known = find_for(ctx, name).is_some();
     if !known {
         log::error!("Function {name} in mine_functions not available");
     }
@@ -139,7 +139,7 @@ fn update(call: &mut Call<'_>) -> Result {
         let alias = python::str(alias);
         let found = definition(value);
         let name = found.function.unwrap_or_else(|| alias.clone());
-        if !available(&name) {
+        if !available(call.ctx, &name) {
             continue;
         }
         match call.salt(&name, found.args, found.kwargs) {
@@ -223,12 +223,12 @@ fn valid(call: &mut Call<'_>) -> Result {
         let alias = python::str(alias);
         let found = definition(value);
         let Some(function) = found.function else {
-            if available(&alias) {
+            if available(call.ctx, &alias) {
                 out.set(alias, value.clone());
             }
             continue;
         };
-        if !available(&function) {
+        if !available(call.ctx, &function) {
             continue;
         }
         let mut args = found.args;

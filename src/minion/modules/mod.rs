@@ -4,6 +4,7 @@
 //! table. [`call`] takes the wire form of the arguments and answers what a minion
 //! returns, with the texts of stock Salt (`salt/minion.py _thread_return`).
 
+mod archive;
 mod accounts;
 mod aliases;
 mod alternatives;
@@ -11,32 +12,57 @@ pub mod bind;
 mod cmd;
 mod config;
 mod cron;
+mod data;
 pub mod declare;
+mod disk;
+mod environ;
 mod event;
+mod extfs;
+pub mod file;
+mod git;
 mod grains;
 mod group;
+mod hashutil;
 mod hosts;
 mod key;
+mod kmod;
+mod legacy;
+mod locale;
 mod log;
+mod matching;
 mod mine;
+mod minion;
+mod mount;
 mod nested;
 mod network;
+pub mod own;
+mod partition;
 mod pillar;
 mod pkg;
 pub mod proc;
 mod program;
+mod ps;
 mod publish;
 pub mod python;
+mod random;
 mod saltutil;
 mod service;
 mod shadow;
 mod ssh;
+mod schedule;
+mod shadow;
+mod shell;
 mod status;
 mod step;
 mod sys;
+mod sysctl;
+mod system;
 mod systemd;
+mod temp;
 mod test;
+mod timezone;
 mod user;
+mod xfs;
 
 use super::link::{Link, LinkError};
 use crate::wire::{Map, Value};
@@ -50,30 +76,52 @@ use std::sync::Arc;
 
 /// Every module. New modules get a line here and nowhere else.
 const MODULES: &[Module] = &[
+    archive::MODULE,
     aliases::MODULE,
     alternatives::MODULE,
     cmd::MODULE,
     config::MODULE,
+    disk::MODULE,
+    environ::MODULE,
     cron::MODULE,
+    data::MODULE,
     event::MODULE,
+    file::MODULE,
+    extfs::MODULE,
+    git::MODULE,
     grains::MODULE,
     group::MODULE,
     hosts::MODULE,
+    hashutil::MODULE,
     key::MODULE,
+    kmod::MODULE,
+    locale::MODULE,
     log::MODULE,
+    matching::MODULE,
     mine::MODULE,
+    mount::MODULE,
+    minion::MODULE,
     network::MODULE,
+    partition::MODULE,
     pillar::MODULE,
+    ps::MODULE,
     pkg::MODULE,
     publish::MODULE,
+    random::MODULE,
     saltutil::MODULE,
     service::MODULE,
     shadow::MODULE,
     ssh::MODULE,
+    schedule::MODULE,
     status::MODULE,
     sys::MODULE,
+    sysctl::MODULE,
+    system::MODULE,
+    temp::MODULE,
     test::MODULE,
+    timezone::MODULE,
     user::MODULE,
+    xfs::MODULE,
 ];
 
 /// How deeply functions may call functions (`test.cross_test`).
@@ -111,6 +159,8 @@ pub struct Outcome {
     pub out: Option<String>,
     /// Why the call failed, for `halite-call`, which words errors differently.
     pub fault: Option<Fault>,
+    /// By what else than this program it was run (`legacy_salt`).
+    pub by: Option<String>,
 }
 
 /// Why a function gave no value, by the exception that stock Salt raises there.
@@ -204,7 +254,9 @@ impl Call<'_> {
     /// # Errors
     /// Whatever that function raises; a `KeyError` when there is none.
     pub fn salt(&mut self, fun: &str, args: Vec<Value>, kwargs: Map) -> declare::Result {
-        let function = find(fun).ok_or_else(|| Fault::raised("KeyError", format!("'{fun}'")))?;
+        let Some(function) = find_for(self.ctx, fun) else {
+            return self.legacy(fun, &args, &kwargs);
+        };
         if self.depth >= MAX_CALLS {
             return Err(Fault::raised(
                 "RecursionError",
@@ -225,6 +277,15 @@ impl Call<'_> {
         }
         Ok(ret)
     }
+
+    fn legacy(&mut self, fun: &str, args: &[Value], kwargs: &Map) -> declare::Result {
+        let answer = legacy::call(self.ctx, fun, args, kwargs)
+            .ok_or_else(|| Fault::raised("KeyError", format!("'{fun}'")))??;
+        if answer.retcode.truthy() {
+            self.retcode = answer.retcode;
+        }
+        Ok(answer.ret)
+    }
 }
 
 /// All functions with their full names, sorted.
@@ -241,22 +302,75 @@ pub fn functions() -> Vec<(String, &'static Function)> {
     all
 }
 
-/// The function behind a full name.
+/// As [`functions`], with those of the site's modules ([`own`]), which hide others of their name.
+pub fn functions_for(ctx: &Context) -> Vec<(String, &'static Function)> {
+    let mut all = own::functions(ctx);
+    for (name, function) in functions() {
+        if !all.iter().any(|(known, _)| *known == name) {
+            all.push((name, function));
+        }
+    }
+    all.sort_by(|a, b| a.0.cmp(&b.0));
+    all
+}
+
+/// The function behind a full name, the site's own before those that are built in.
+pub fn find_for(ctx: &Context, fun: &str) -> Option<&'static Function> {
+    own::find(ctx, fun).or_else(|| find(fun))
+}
+
+/// The built-in function behind a full name.
 pub fn find(fun: &str) -> Option<&'static Function> {
     let (module, name) = fun.split_once('.')?;
     let module = MODULES.iter().find(|m| m.name == module)?;
     module.functions.iter().find(|f| f.name == name)
 }
 
+/// Runs a function as `__salt__[fun](*args, **kwargs)`, for code that is not inside a call.
+///
+/// # Errors
+/// Whatever that function raises; a `KeyError` when there is none.
+pub fn invoke(ctx: &Context, fun: &str, args: Vec<Value>, kwargs: Map) -> declare::Result {
+    const OUTSIDE: &Function = &Function::new("", |_| Ok(Value::Nil), "");
+    let mut call = Call {
+        ctx,
+        bound: Bound::default(),
+        retcode: Value::Int(0),
+        function: OUTSIDE,
+        depth: 0,
+    };
+    call.salt(fun, args, kwargs)
+}
+
 /// Runs a function with arguments in wire form.
 pub fn call(ctx: &Context, fun: &str, args: &[Value]) -> Outcome {
-    let Some(function) = find(fun) else {
-        return not_available(fun);
+    let Some(function) = find_for(ctx, fun) else {
+        return elsewhere(ctx, fun, args);
     };
     let mut retcode = Value::Int(0);
     match run(ctx, function, args, &mut retcode) {
         Ok(ret) => finished(ret, retcode),
-        Err(fault) => failed(fun, function, fault),
+        Err(fault) => failed(fun, function.doc, fault),
+    }
+}
+
+/// A function that is not here: an installed Salt may have it.
+fn elsewhere(ctx: &Context, fun: &str, args: &[Value]) -> Outcome {
+    // Any keyword is taken here; that Salt knows which ones there are.
+    const OPEN: Function = Function::new("", |_| Ok(Value::Nil), "")
+        .varargs()
+        .keywords();
+    let (positional, kwargs) = match bind::load(&OPEN, args, None) {
+        Ok(loaded) => loaded,
+        Err(fault) => return failed(fun, "", fault),
+    };
+    match legacy::call(ctx, fun, &positional, &kwargs) {
+        None => not_available(ctx, fun),
+        Some(Err(fault)) => failed(fun, "", fault),
+        Some(Ok(answer)) => Outcome {
+            by: Some(answer.by),
+            ..finished(answer.ret, answer.retcode)
+        },
     }
 }
 
@@ -292,6 +406,7 @@ fn finished(ret: Value, retcode: Value) -> Outcome {
         success: code == 0,
         out: None,
         fault: None,
+        by: None,
     }
 }
 
@@ -309,22 +424,22 @@ fn looks_successful(ret: &Value) -> bool {
 const TRACEBACK: &str =
     "The minion function caused an exception: Traceback (most recent call last):\n";
 
-fn failed(fun: &str, function: &Function, fault: Fault) -> Outcome {
+fn failed(fun: &str, doc: &str, fault: Fault) -> Outcome {
     let text = match &fault {
         Fault::Missing(m) => m.clone(),
         Fault::CommandNotFound(m) => format!("Command required for '{fun}' not found: {m}"),
         Fault::Command(m) => format!("ERROR: {m}"),
         Fault::Invocation(m) => format!("ERROR executing '{fun}': {m}"),
-        Fault::Type(m) => format!("Passed invalid arguments to {fun}: {m}\n{}", function.doc),
+        Fault::Type(m) => format!("Passed invalid arguments to {fun}: {m}\n{doc}"),
         Fault::Raised(class, m) if m.is_empty() => format!("{TRACEBACK}{class}\n"),
         Fault::Raised(class, m) => format!("{TRACEBACK}{class}: {m}\n"),
     };
     error(text.into(), fault)
 }
 
-fn not_available(fun: &str) -> Outcome {
+fn not_available(ctx: &Context, fun: &str) -> Outcome {
     let text = format!("'{fun}' is not available.");
-    let mut docs = sys::docs(&format!("{fun}*"));
+    let mut docs = sys::docs(ctx, &format!("{fun}*"));
     let fault = Fault::Missing(text.clone());
     if docs.is_empty() {
         return error(text.into(), fault);
@@ -340,6 +455,7 @@ fn error(ret: Value, fault: Fault) -> Outcome {
         success: false,
         out: Some("nested".to_owned()),
         fault: Some(fault),
+        by: None,
     }
 }
 

@@ -16,6 +16,9 @@ use std::path::{Path, PathBuf};
 /// The key that holds the start time of the process.
 pub const START: &str = "__start";
 
+/// The key that holds the master that gave the job; nil if none did.
+pub const MASTER: &str = "__master";
+
 /// A job file beyond this is not one.
 const MAX_FILE: u64 = 64 << 20;
 
@@ -107,6 +110,7 @@ fn load(cachedir: &Path, jid: &Jid) -> Option<Map> {
     }
     let mut map = map;
     map.remove(START);
+    map.remove(MASTER);
     Some(map)
 }
 

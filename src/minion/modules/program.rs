@@ -63,7 +63,8 @@ pub fn helper(mut helper: Helper) -> Result<Ran, Fault> {
     let locale = LOCALE
         .iter()
         .map(|name| ((*name).to_owned(), Some("C".to_owned())));
-    helper.env.splice(0..0, locale);
+    let changed = crate::sys::environment::changed();
+    helper.env.splice(0..0, changed.into_iter().chain(locale));
     let done = helper
         .run(LONGEST)
         .map_err(|e| Fault::Command(e.to_string()))?;

@@ -50,3 +50,54 @@ pub fn short_class(value: &Value) -> &'static str {
         .trim_start_matches("<class '")
         .trim_end_matches("'>")
 }
+
+/// The exception that Python raises for an error of the system about a path.
+pub fn os_error(error: &std::io::Error, path: &str) -> super::Fault {
+    use std::io::ErrorKind::*;
+    let class = match error.kind() {
+        NotFound => "FileNotFoundError",
+        PermissionDenied => "PermissionError",
+        IsADirectory => "IsADirectoryError",
+        NotADirectory => "NotADirectoryError",
+        AlreadyExists => "FileExistsError",
+        _ => "OSError",
+    };
+    let text = match error.raw_os_error() {
+        Some(number) => {
+            let what = nix::errno::Errno::from_raw(number).desc();
+            format!("[Errno {number}] {what}: {}", repr(&path.into()))
+        }
+        None => error.to_string(),
+    };
+    super::Fault::raised(class, text)
+}
+
+/// `os.path.expanduser`: `~` and `~user` at the beginning of a path; what is not known stays.
+pub fn expand_user(path: &str) -> String {
+    let Some(rest) = path.strip_prefix('~') else {
+        return path.to_owned();
+    };
+    let (name, tail) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+    let home = |user: nix::unistd::User| user.dir.to_string_lossy().into_owned();
+    let own = || {
+        nix::unistd::User::from_uid(nix::unistd::getuid())
+            .ok()
+            .flatten()
+            .map(home)
+    };
+    let found = match name {
+        "" => std::env::var("HOME").ok().or_else(own),
+        name => nix::unistd::User::from_name(name).ok().flatten().map(home),
+    };
+    match found {
+        Some(dir) => {
+            let whole = format!("{}{tail}", dir.trim_end_matches('/'));
+            if whole.is_empty() {
+                "/".to_owned()
+            } else {
+                whole
+            }
+        }
+        None => path.to_owned(),
+    }
+}

@@ -1,9 +1,7 @@
 //! What the steps of many functions have in common: commands as stock's `__salt__["cmd.run_all"]`,
 //! which set the return code of the job, and files that are rewritten in place.
 
-use super::bind::bind;
 use super::cmd::which;
-use super::declare::{Function, Result};
 use super::program::{self, Ran};
 use super::{Call, Fault, python};
 use crate::sys::command::Helper;
@@ -115,25 +113,6 @@ pub fn printed_anyway<T: Into<String>>(
     let text = printed(call, argv)?;
     call.retcode = 0.into();
     Ok(text)
-}
-
-/// Runs a function whose stock form hides behind a decorator that takes any arguments: they are
-/// put in place as those of `inner`.
-///
-/// # Errors
-/// Those of the arguments, and of the function.
-pub fn behind(call: &mut Call<'_>, inner: &'static Function) -> Result {
-    let positional = std::mem::take(&mut call.bound.varargs);
-    let mut kwargs = std::mem::take(&mut call.bound.kwargs);
-    kwargs
-        .0
-        .retain(|(k, _)| !python::str(k).starts_with("__pub_"));
-    let bound = bind(inner, positional, kwargs)?;
-    let outer = std::mem::replace(&mut call.function, inner);
-    call.bound = bound;
-    let ret = (inner.run)(call);
-    call.function = outer;
-    ret
 }
 
 /// A failed file operation as Python raises it.

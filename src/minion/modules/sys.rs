@@ -1,7 +1,7 @@
 //! `sys`: what functions there are.
 
 use super::declare::{Arg, Function, Lit, Module, Result, opt};
-use super::{Call, Fault, functions, python};
+use super::{Call, Context, Fault, functions_for, python};
 use crate::map;
 use crate::target::fnmatch;
 use crate::wire::{Map, Value};
@@ -25,13 +25,13 @@ pub(super) const MODULE: Module = Module {
 };
 
 /// The documentation of what one argument of `sys.doc` selects.
-pub(super) fn docs(pattern: &str) -> Map {
+pub(super) fn docs(ctx: &Context, pattern: &str) -> Map {
     let prefix = match pattern {
         "" => String::new(),
         p if p.ends_with('.') => p.to_owned(),
         p => format!("{p}."),
     };
-    functions()
+    functions_for(ctx)
         .into_iter()
         .filter(|(name, _)| {
             if pattern.contains('*') {
@@ -46,11 +46,11 @@ pub(super) fn docs(pattern: &str) -> Map {
 
 fn doc(call: &mut Call<'_>) -> Result {
     if call.bound.varargs.is_empty() {
-        return Ok(docs("").into());
+        return Ok(docs(call.ctx, "").into());
     }
     let mut out = Map::new();
     for pattern in patterns(call)? {
-        for (name, text) in docs(&pattern).0 {
+        for (name, text) in docs(call.ctx, &pattern).0 {
             out.set(python::str(&name), text);
         }
     }
@@ -82,7 +82,7 @@ fn selects(pattern: &str, name: &str) -> bool {
 
 fn list_functions(call: &mut Call<'_>) -> Result {
     let patterns = patterns(call)?;
-    let names: Vec<String> = functions()
+    let names: Vec<String> = functions_for(call.ctx)
         .into_iter()
         .map(|(name, _)| name)
         .filter(|name| patterns.is_empty() || patterns.iter().any(|p| selects(p, name)))
@@ -93,7 +93,7 @@ fn list_functions(call: &mut Call<'_>) -> Result {
 fn list_modules(call: &mut Call<'_>) -> Result {
     let patterns = patterns(call)?;
     let mut modules = BTreeSet::new();
-    for (name, _) in functions() {
+    for (name, _) in functions_for(call.ctx) {
         let module = name.split('.').next().unwrap_or_default().to_owned();
         let hit = |p: &String| {
             if p.contains('*') {
@@ -111,7 +111,7 @@ fn list_modules(call: &mut Call<'_>) -> Result {
 
 fn argspec(call: &mut Call<'_>) -> Result {
     let pattern = call.text("module").unwrap_or_default();
-    let specs: Map = functions()
+    let specs: Map = functions_for(call.ctx)
         .into_iter()
         .filter(|(name, _)| selects(&pattern, name))
         .map(|(name, f)| (name, spec(f)))

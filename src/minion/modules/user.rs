@@ -33,7 +33,7 @@ pub(super) const MODULE: Module = Module {
             .args(&[req("name"), opt("root", Lit::Nil)]),
         Function::new("list_users", list_users, "The names of all users, sorted.").args(&[opt("root", Lit::Nil)]),
         Function::new("list_groups", list_groups, "The names of the groups that a user is in, sorted.").args(&[req("name")]),
-        Function::new("primary_group", |c| step::behind(c, &PRIMARY_GROUP), PRIMARY_GROUP.doc).varargs().keywords(),
+        Function::new("primary_group", primary_group, "The name of the primary group of a user.").args(&[req("name")]),
         Function::new("chuid", |c| attribute(c, "uid", "uid", "-u", false), "Gives a user another user id.")
             .args(&[req("name"), req("uid"), opt("root", Lit::Nil)]),
         Function::new("chgid", |c| attribute(c, "gid", "gid", "-g", false), "Gives a user another primary group, by its id.")
@@ -62,13 +62,6 @@ pub(super) const MODULE: Module = Module {
             .args(&[req("name"), req("new_name"), opt("root", Lit::Nil)]),
     ],
 };
-
-const PRIMARY_GROUP: Function = Function::new(
-    "primary_group",
-    primary_group,
-    "The name of the primary group of a user.",
-)
-.args(&[req("name")]);
 
 fn name(call: &Call<'_>) -> String {
     python::str(call.arg("name"))

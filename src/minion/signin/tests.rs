@@ -318,6 +318,10 @@ fn policy() -> Policy {
         rejected_retry: false,
         delay: secs(7),
         once: false,
+        safemode: false,
+        retry_dns: secs(30),
+        retry_dns_count: None,
+        master_tries: -1,
     }
 }
 

@@ -2,9 +2,7 @@
 
 use super::{Call, Fault, Function, Outcome, Run, Scope};
 use crate::crypto::HashType;
-use crate::wire::Value;
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
+use crate::wire::{Value, base64};
 
 pub(super) const FUNCTIONS: &[Function] = &[
     Function {
@@ -35,7 +33,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
         name: "hashutil.base64_b64encode",
         params: &["instr"],
         required: 1,
-        run: Run::Data(|_, c| Ok(STANDARD.encode(c.text("instr")).into())),
+        run: Run::Data(|_, c| Ok(base64::encode(c.text("instr").as_bytes()).into())),
     },
     Function {
         name: "hashutil.base64_b64decode",
@@ -47,7 +45,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
         name: "hashutil.base64_encodestring",
         params: &["instr"],
         required: 1,
-        run: Run::Data(encode_lines),
+        run: Run::Data(|_, c| Ok(base64::encode_lines(c.text("instr").as_bytes()).into())),
     },
     Function {
         name: "hashutil.base64_decodestring",
@@ -70,29 +68,9 @@ fn digest(_: &Scope, call: &Call) -> Outcome {
     }
 }
 
-fn encode_lines(_: &Scope, call: &Call) -> Outcome {
-    let text = STANDARD.encode(call.text("instr"));
-    let lines: Vec<String> = text
-        .as_bytes()
-        .chunks(76)
-        .map(|l| String::from_utf8_lossy(l).into_owned())
-        .collect();
-    Ok(match lines.is_empty() {
-        true => "".into(),
-        false => (lines.join("\n") + "\n").into(),
-    })
-}
-
 fn decode(_: &Scope, call: &Call) -> Outcome {
-    let text: String = call
-        .text("instr")
-        .chars()
-        .filter(|c| !c.is_whitespace())
-        .collect();
-    let bytes = STANDARD
-        .decode(text)
-        .map_err(|e| Fault::Other(e.to_string()))?;
-    Ok(match String::from_utf8(bytes) {
+    let octets = base64::decode(call.text("instr").as_bytes()).map_err(Fault::Other)?;
+    Ok(match String::from_utf8(octets) {
         Ok(text) => text.into(),
         Err(e) => Value::Bytes(e.into_bytes()),
     })

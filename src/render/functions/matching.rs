@@ -1,6 +1,8 @@
 //! `match.*`: whether the minion is meant by a target (`salt/modules/match.py`).
 
-use super::{Call, Function, Outcome, Run, Scope, text_of};
+use super::{Call, Fault, Function, Outcome, Run, Scope, text_of};
+use crate::render::choose;
+use crate::render::merge::NotMaps;
 use crate::target::{Subject, Target};
 use crate::wire::{Map, Value};
 
@@ -126,41 +128,39 @@ fn kind(call: &Call) -> String {
     }
 }
 
-/// The value of the first key that means the minion, or of `default`.
+fn lookup(call: &Call) -> Map {
+    let table = call.get("lookup").and_then(Value::as_map);
+    table.cloned().unwrap_or_default()
+}
+
+impl From<NotMaps> for Fault {
+    fn from(e: NotMaps) -> Fault {
+        Fault::Type(e.to_string())
+    }
+}
+
 fn filter_by(scope: &Scope, call: &Call) -> Outcome {
-    let none = Map::new();
-    let table = call.get("lookup").and_then(Value::as_map).unwrap_or(&none);
     let kind = kind(call);
-    let hit = table.iter().find(|(key, _)| meant(scope, call, key, &kind));
     let default = call
         .get("default")
         .cloned()
         .unwrap_or_else(|| "default".into());
-    let found = hit.or_else(|| table.iter().find(|(key, _)| *key == default));
-    let found = found.map(|(_, value)| value.clone());
-    match (found, call.some("merge")) {
-        (Some(Value::Map(mut own)), Some(Value::Map(merge))) => {
-            crate::render::merge::update(&mut own, merge, call.flag("merge_lists", false));
-            Ok(Value::Map(own))
+    let over = match call.some("merge") {
+        None => None,
+        Some(Value::Map(over)) => Some((over, call.flag("merge_lists", false))),
+        Some(_) => {
+            let text = "filter_by merge argument must be a dictionary.";
+            return Err(Fault::Other(text.into()));
         }
-        (None, Some(merge)) => Ok(merge.clone()),
-        (found, _) => Ok(found.unwrap_or_default()),
-    }
+    };
+    let over = over.filter(|(over, _)| !over.is_empty());
+    let found = choose::filter_by(&lookup(call), &default, over, |key| {
+        Ok::<_, Fault>(meant(scope, call, key, &kind))
+    })?;
+    Ok(found.unwrap_or_default())
 }
 
-/// The names whose targets, one or several, mean the minion; `None` without any.
 fn search_by(scope: &Scope, call: &Call) -> Outcome {
-    let none = Map::new();
-    let table = call.get("lookup").and_then(Value::as_map).unwrap_or(&none);
     let kind = kind(call);
-    let found = table.iter().filter(|(_, targets)| {
-        let targets = targets.as_array().unwrap_or(std::slice::from_ref(targets));
-        targets.iter().any(|tgt| meant(scope, call, tgt, &kind))
-    });
-    let names: Vec<Value> = found.map(|(name, _)| name.clone()).collect();
-    Ok(if names.is_empty() {
-        Value::Nil
-    } else {
-        names.into()
-    })
+    choose::search_by(&lookup(call), |tgt| Ok(meant(scope, call, tgt, &kind)))
 }

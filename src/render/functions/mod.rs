@@ -10,12 +10,16 @@ mod grains;
 mod hashing;
 mod matching;
 mod random;
+mod runner;
 mod slsutil;
 
 use super::jinja::{Args, Cx, Error, ErrorKind, Obj, Object};
 use crate::config::MasterConfig;
+use crate::store::keys::KeyStore;
+use crate::store::minions::MinionCache;
 use crate::wire::ids::MinionId;
 use crate::wire::{Map, Value};
+use std::cell::LazyCell;
 use std::rc::Rc;
 use std::time::Instant;
 
@@ -28,9 +32,13 @@ pub struct Scope {
     /// The pillar as far as templates may see it.
     pub pillar: Rc<Map>,
     /// The options of the master as the functions see them.
-    pub opts: Rc<Map>,
+    pub opts: Rc<Late>,
     /// The configuration.
     pub config: Rc<MasterConfig>,
+    /// Keys of the minions.
+    pub keys: Rc<KeyStore>,
+    /// Grains and pillar of the minions.
+    pub minions: Rc<MinionCache>,
     /// When whatever is started must be done.
     pub deadline: Instant,
     /// Renders a text with a pipeline, for `slsutil.renderer`.
@@ -38,6 +46,9 @@ pub struct Scope {
     /// Finds a file of the pillar roots of the running environment.
     pub find: Rc<Finder>,
 }
+
+/// Data that are put together when they are first looked at.
+pub type Late = LazyCell<Map, Box<dyn FnOnce() -> Map>>;
 
 /// A name below the roots in, its file out.
 pub type Finder = dyn Fn(&str) -> Option<super::files::SourceFile>;
@@ -133,6 +144,7 @@ const TABLES: &[&[Function]] = &[
     hashing::FUNCTIONS,
     matching::FUNCTIONS,
     random::FUNCTIONS,
+    runner::FUNCTIONS,
     slsutil::FUNCTIONS,
 ];
 
@@ -143,10 +155,8 @@ const REFUSED: &[&str] = &[
     "event.send",
     "gpg.decrypt",
     "http.query",
-    "mine.get",
     "publish.publish",
     "publish.runner",
-    "saltutil.runner",
     "saltutil.wheel",
     "sdb.get",
     "sdb.get_or_set_hash",

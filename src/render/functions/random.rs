@@ -1,16 +1,12 @@
 //! `random.*` (`salt/modules/mod_random.py`).
 
 use super::{Call, Fault, Function, Outcome, Run, Scope, text_of};
-use crate::crypto::HashType;
-use crate::render::jinja::filters::mersenne::Mersenne;
+use crate::crypto::{Alphabet, HashType};
 use crate::wire::Value;
+use crate::wire::pyrandom::Mersenne;
 use rand::Rng;
 use rand::seq::SliceRandom;
 
-/// Python's `string.ascii_letters`, digits and the punctuation Salt adds.
-const LETTERS: &str = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
-const DIGITS: &str = "0123456789";
-const PUNCTUATION: &str = "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~";
 /// Longest text.
 const MAX_LENGTH: i64 = 100_000;
 
@@ -63,27 +59,20 @@ fn get_str(_: &Scope, call: &Call) -> Outcome {
             "length must be from 1 to {MAX_LENGTH}"
         )));
     }
-    let mut chars: Vec<char> = call.text("chars").chars().collect();
-    if chars.is_empty() {
-        let (lower, upper) = LETTERS.split_at(26);
-        let sets = [
-            ("lowercase", lower),
-            ("uppercase", upper),
-            ("digits", DIGITS),
-            ("punctuation", PUNCTUATION),
-        ];
-        for (name, set) in sets {
-            if call.flag(name, true) {
-                chars.extend(set.chars());
-            }
-        }
+    let alphabet = Alphabet {
+        chars: call.text("chars"),
+        lowercase: call.flag("lowercase", true),
+        uppercase: call.flag("uppercase", true),
+        digits: call.flag("digits", true),
+        punctuation: call.flag("punctuation", true),
+        whitespace: call.flag("whitespace", false),
+        printable: call.flag("printable", false),
+    };
+    let length = usize::try_from(length).unwrap_or_default();
+    match alphabet.password(length) {
+        Some(text) => Ok(text.into()),
+        None => Err(Fault::Function("no characters to choose from".into())),
     }
-    if chars.is_empty() {
-        return Err(Fault::Function("no characters to choose from".into()));
-    }
-    let mut rng = rand::rngs::OsRng;
-    let pick = |_| chars[rng.gen_range(0..chars.len())];
-    Ok((0..length).map(pick).collect::<String>().into())
 }
 
 fn hash(_: &Scope, call: &Call) -> Outcome {
@@ -121,13 +110,11 @@ fn seed(scope: &Scope, call: &Call) -> Outcome {
 
 /// What Python's generator gives first after this seed.
 fn below(seed: &Value, range: i64) -> Result<i64, Fault> {
-    let Value::Str(seed) = seed else {
-        return Err(Fault::Function(
-            "a seed must be text in templates of this master".into(),
-        ));
+    let Some(mut numbers) = Mersenne::from_value(seed) else {
+        return Err(Fault::Type("a seed must be text or a number".into()));
     };
-    match u32::try_from(range) {
-        Ok(range) if range > 0 => Ok(Mersenne::from_text(seed).below(range).into()),
+    match u64::try_from(range) {
+        Ok(range) if range > 0 => Ok(i64::try_from(numbers.below(range)).unwrap_or_default()),
         _ => Err(Fault::Other("empty range for randrange()".into())),
     }
 }

@@ -7,37 +7,29 @@
 //! be trusted, else one more entry of `_errors`.
 
 mod cache;
+mod decrypt;
 mod ext;
-mod local;
 mod sls;
 mod top;
-mod variables;
 
 #[cfg(test)]
 mod tests;
 
 use super::RenderError;
+use super::files::{Below, FileCache, Tree};
 use super::merge::{Merger, Strategy};
-use super::pipeline::{Pipeline, Source, render_yaml};
+use super::pipeline::{Pipeline, Source};
+use super::variables::{Given, Shared, Variables};
 use crate::config::{MasterConfig, SaltSeries};
-use crate::store::keys::KeyStore;
-use crate::store::minions::MinionCache;
-use crate::store::open;
 use crate::wire::ids::MinionId;
 use crate::wire::{Map, Value};
-use std::cell::{Cell, RefCell};
-use std::collections::HashMap;
+use std::cell::{Cell, LazyCell, RefCell};
 use std::fmt;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-pub use local::LocalSls;
 use top::Matches;
 pub use top::Top;
-use variables::{Shared, Variables};
-
-/// Rendered texts whose data are held; beyond this all are forgotten.
-const PARSED_HELD: usize = 10_000;
 
 /// Why there is no pillar at all.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -88,33 +80,11 @@ impl PillarRequest {
     }
 }
 
-/// Data parsed from the text that a file last rendered to.
-#[derive(Default)]
-struct Parsed(RefCell<HashMap<String, (String, Value)>>);
-
-impl Parsed {
-    fn yaml(&self, path: &str, text: &str) -> Result<Value, RenderError> {
-        if let Some((seen, data)) = self.0.borrow().get(path)
-            && seen == text
-        {
-            return Ok(data.clone());
-        }
-        let data = render_yaml(text)?;
-        let mut held = self.0.borrow_mut();
-        if held.len() >= PARSED_HELD {
-            held.clear();
-        }
-        held.insert(path.to_owned(), (text.to_owned(), data.clone()));
-        Ok(data)
-    }
-}
-
 /// Configuration, stores and what was read before: one per worker, for all its requests.
 pub struct PillarMaster {
     config: Rc<MasterConfig>,
     shared: Rc<Shared>,
-    keys: KeyStore,
-    minions: MinionCache,
+    files: Rc<FileCache>,
     cache: cache::Cache,
 }
 
@@ -125,8 +95,7 @@ impl PillarMaster {
         PillarMaster {
             config: shared.config.clone(),
             shared,
-            keys: open::key_store(config),
-            minions: open::minion_cache(config),
+            files: Rc::default(),
             cache: cache::Cache::new(config),
         }
     }
@@ -384,7 +353,9 @@ impl<'a> Compile<'a> {
             }
             pillar.set("_errors", errors);
         }
-        Ok(self.merger.merge(pillar, &self.request.pillar_override))
+        let mut pillar = self.merger.merge(pillar, &self.request.pillar_override);
+        self.decrypt(&mut pillar);
+        Ok(pillar)
     }
 
     /// The options of the master as `pillar_opts` shows them to minions.
@@ -402,16 +373,47 @@ impl<'a> Compile<'a> {
     /// What templates see; made when the first source is rendered.
     fn variables(&self) -> Rc<Variables> {
         let mut held = self.variables.borrow_mut();
-        let make = || {
-            let pillar = self.pillar.borrow().clone();
-            Variables::new(
-                &self.master.shared,
-                self.request,
-                &self.settings,
-                pillar,
-                self.deadline,
-            )
-        };
+        let make = || Variables::new(&self.master.shared, self.given());
         held.get_or_insert_with(make).clone()
     }
+
+    fn given(&self) -> Given {
+        let (files, roots) = (self.master.files.clone(), self.settings.roots.clone());
+        let tree = move |env: &str| -> Rc<dyn Tree> {
+            let found = roots.iter().find(|(name, _)| name == env);
+            let roots = found.map(|(_, dirs)| dirs.clone()).unwrap_or_default();
+            let files = files.clone();
+            Rc::new(Below { files, roots })
+        };
+        let opts = self.master.shared.opts.clone();
+        let (request, settings) = (self.request.clone(), self.settings.clone());
+        let make = move || options(&opts, &request, &settings);
+        Given {
+            id: self.request.id.clone(),
+            grains: self.request.grains.clone(),
+            pillar: self.pillar.borrow().clone(),
+            opts: Rc::new(LazyCell::new(Box::new(make))),
+            trees: Rc::new(tree),
+            pillar_rend: true,
+            deadline: self.deadline,
+        }
+    }
+}
+
+/// The options as `Pillar.__gen_opts` changes them; the grains follow.
+fn options(opts: &Map, request: &PillarRequest, settings: &Settings) -> Map {
+    let mut opts = opts.clone();
+    let roots: Map = settings
+        .roots
+        .iter()
+        .map(|(env, dirs)| (env.as_str(), dirs.clone()))
+        .collect();
+    opts.set("pillar_roots", roots);
+    opts.set("file_client", "local");
+    opts.set("grains", (*request.grains).clone());
+    opts.set("saltenv", settings.saltenv.clone());
+    opts.set("pillarenv", settings.pillarenv.clone());
+    opts.set("id", request.id.as_str());
+    opts.set("minion_id", request.id.as_str());
+    opts
 }

@@ -69,7 +69,7 @@ impl Compile<'_> {
             None if env == "base" => &[],
             None => return Err(NoEnv),
         };
-        let states = self.master.shared.files.states(roots);
+        let states = self.master.files.states(roots);
         let glob = Glob::new(pattern);
         Ok(match glob.literal() {
             Some(name) => states.get(name).into_iter().cloned().collect(),
@@ -91,7 +91,7 @@ impl Compile<'_> {
     ) -> (Option<Value>, Vec<String>) {
         let mut errors = Vec::new();
         let roots = self.settings.roots_of(env).unwrap_or_default();
-        let Some((file, is_init)) = self.master.shared.files.state(roots, sls) else {
+        let Some((file, is_init)) = self.master.files.state(roots, sls) else {
             return match self.missing(sls, env, !roots.is_empty()) {
                 None => (None, errors),
                 Some(error) => {

@@ -244,7 +244,7 @@ fn urls_that_run_programs_are_refused() {
                 .compile(&request("m"), LONG)
                 .unwrap(),
         );
-        assert!(text.contains("has no form that is allowed"), "{text}");
+        assert!(text.contains("is not allowed"), "{text}");
     }
 }
 
@@ -277,7 +277,9 @@ fn cost_of_fifty_items() {
         assert_eq!(master.compile(&request, LONG).unwrap().len(), 50);
     };
     run(0);
-    let began = Instant::now();
-    (0..count).for_each(run);
-    println!("{:?} per pillar", began.elapsed() / count as u32);
+    for what in ["new", "repeated"] {
+        let began = Instant::now();
+        (0..count).for_each(run);
+        println!("{:?} per {what} pillar", began.elapsed() / count as u32);
+    }
 }

@@ -75,7 +75,7 @@ impl Compile<'_> {
         let name = self.config().state_top.trim_start_matches("salt://");
         for env in self.top_envs() {
             let roots = self.settings.roots_of(&env).unwrap_or_default();
-            let Some(file) = self.master.shared.files.find(roots, name) else {
+            let Some(file) = self.master.files.find(roots, name) else {
                 continue;
             };
             let none = Map::new();
@@ -132,7 +132,7 @@ impl Compile<'_> {
             }
             done.push(sls.to_owned());
             let roots = self.settings.roots_of(env).unwrap_or_default();
-            let Some((file, _)) = self.master.shared.files.state(roots, sls) else {
+            let Some((file, _)) = self.master.files.state(roots, sls) else {
                 log::error!("the top file '{sls}' of environment '{env}' does not exist");
                 continue;
             };

@@ -54,23 +54,24 @@ pub fn gather(
         done: HashSet::new(),
     };
     let mut all = Gathered::default();
+    // As with stock, an environment that does not exist leaves the files of the glob before.
+    let mut files: Vec<String> = Vec::new();
     for (saltenv, wanted) in matches {
         for glob in wanted {
-            let Some(available) = gatherer.available(saltenv) else {
-                all.errors.push(format!(
+            match gatherer.available(saltenv) {
+                Some(available) => files = matching(&available, glob),
+                None => all.errors.push(format!(
                     "No matching salt environment for environment '{saltenv}' found"
-                ));
-                continue;
-            };
-            let mut files = matching(&available, glob);
+                )),
+            }
             if files.is_empty() {
                 files.push(glob.clone());
             }
-            for sls in files {
-                if gatherer.done.contains(&key(saltenv, &sls)) {
+            for sls in &files {
+                if gatherer.done.contains(&key(saltenv, sls)) {
                     continue;
                 }
-                let (state, mut errors) = gatherer.file(&sls, saltenv, 0);
+                let (state, mut errors) = gatherer.file(sls, saltenv, 0);
                 for error in &mut errors {
                     let missing = format!("SLS {glob} in saltenv");
                     if error.contains("is not available") && error.contains(&missing) {
@@ -112,14 +113,18 @@ impl Gatherer<'_> {
 
     fn file(&mut self, sls: &str, saltenv: &str, depth: usize) -> (Map, Vec<String>) {
         let mut errors = Vec::new();
-        self.done.insert(key(saltenv, sls));
         if depth > MAX_DEPTH {
             errors.push(format!(
                 "SLS '{saltenv}:{sls}' is included {MAX_DEPTH} files deep; flatten the includes"
             ));
             return (Map::new(), errors);
         }
-        let rendered = match self.source.render(saltenv, sls) {
+        let rendered = self.source.render(saltenv, sls);
+        if !matches!(rendered, Ok(None)) {
+            // What is not there is looked for, and missed, each time.
+            self.done.insert(key(saltenv, sls));
+        }
+        let rendered = match rendered {
             Ok(Some(rendered)) => rendered,
             Ok(None) => {
                 errors.push(format!(

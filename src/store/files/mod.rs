@@ -5,12 +5,14 @@
 //! (`wanted`) and opened in one place (`beneath`).
 
 mod beneath;
+pub mod extmods;
 pub mod git;
 mod hashes;
 mod ignore;
 mod lists;
 mod minionfs;
-mod names;
+pub(crate) mod names;
+mod read;
 mod recv;
 mod roots;
 mod roots_events;
@@ -18,6 +20,7 @@ mod wanted;
 
 pub use hashes::expire as expire_hashes;
 pub use lists::{Form, clear as clear_lists};
+pub use read::Opened;
 pub use recv::receive;
 pub use roots_events::Watch;
 
@@ -214,10 +217,13 @@ impl FileServer {
     }
 
     fn find_path(&mut self, path: &str, env: &str) -> Option<Found> {
-        let wanted = Wanted::parse(path, env)?;
+        self.find_wanted(&Wanted::parse(path, env)?)
+    }
+
+    fn find_wanted(&mut self, wanted: &Wanted) -> Option<Found> {
         self.backends
             .iter_mut()
-            .find_map(|backend| backend.find(&wanted, &self.ignore))
+            .find_map(|backend| backend.find(wanted, &self.ignore))
     }
 
     fn found(&mut self, load: &Map, env: &str) -> Option<Found> {
@@ -334,9 +340,13 @@ impl FileServer {
             Form::EmptyDirs => self.picked(None),
             _ => self.picked(load.get("fsbackend")),
         };
+        self.names(&picked, &env, prefix, form).into()
+    }
+
+    fn names(&mut self, picked: &[usize], env: &str, prefix: &str, form: Form) -> Vec<String> {
         let mut all = Vec::new();
-        for at in &picked {
-            let lists = self.backends[*at].lists(&env, prefix, &self.ignore);
+        for at in picked {
+            let lists = self.backends[*at].lists(env, prefix, &self.ignore);
             let found = lists
                 .get(form)
                 .iter()
@@ -347,7 +357,7 @@ impl FileServer {
             all.sort_unstable();
             all.dedup();
         }
-        all.into()
+        all
     }
 
     /// `_symlink_list`: links and where they point. Of a link that several backends have, the first

@@ -34,8 +34,22 @@ impl Wanted {
                 }
             }
         }
-        let bad = wanted.path.starts_with('/') || wanted.path.contains("../");
-        (!bad && !wanted.path.contains('\0')).then_some(wanted)
+        wanted.checked()
+    }
+
+    /// A path that is taken as it stands. `None` for those that are refused everywhere.
+    pub fn plain(path: &str, env: &str) -> Option<Wanted> {
+        let wanted = Wanted {
+            path: path.into(),
+            env: env.into(),
+            index: None,
+        };
+        wanted.checked()
+    }
+
+    fn checked(self) -> Option<Wanted> {
+        let bad = self.path.starts_with('/') || self.path.contains("../");
+        (!bad && !self.path.contains('\0')).then_some(self)
     }
 }
 

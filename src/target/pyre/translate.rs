@@ -13,6 +13,12 @@ pub struct Mode {
     pub ignore_case: bool,
     /// `re.M`.
     pub multiline: bool,
+    /// `re.S`.
+    pub dot_all: bool,
+    /// `re.X`.
+    pub verbose: bool,
+    /// `re.A`, and what patterns of octets always are.
+    pub ascii: bool,
     /// It must match at the start of the text.
     pub anchored: bool,
     /// Where a match ends counts, not only whether there is one.
@@ -78,13 +84,18 @@ pub fn translate(pattern: &str, how: &Mode) -> Done<Translated> {
         before: Before::Nothing,
         flags: Flags {
             multiline: how.multiline,
-            ..Flags::default()
+            verbose: how.verbose,
+            ascii: how.ascii,
         },
         exact: how.exact,
-        global: [(how.ignore_case, 'i'), (how.multiline, 'm')]
-            .iter()
-            .filter_map(|(on, letter)| on.then_some(*letter))
-            .collect(),
+        global: [
+            (how.ignore_case, 'i'),
+            (how.multiline, 'm'),
+            (how.dot_all, 's'),
+        ]
+        .iter()
+        .filter_map(|(on, letter)| on.then_some(*letter))
+        .collect(),
         open: Vec::new(),
         groups: 0,
         names: HashMap::new(),
@@ -409,6 +420,7 @@ impl Translator {
         match c {
             'A' => self.position("\\A"),
             'Z' => self.position("\\z"),
+            'b' if self.flags.ascii => self.position("(?-u:\\b)"),
             'b' => self.position("\\b"),
             'B' => self.position("\\B"),
             '1'..='9' => return self.number_escape(c),

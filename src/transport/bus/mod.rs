@@ -16,7 +16,7 @@ mod source;
 pub use counters::BusCounters;
 pub use handle::{BusHandle, FireError};
 pub use listen::BindError;
-pub use server::BusServer;
+pub use server::{BusServer, Tap};
 
 use halite_ipc::{Framing, StampStyle};
 

@@ -36,6 +36,9 @@ const ACCEPTS: usize = 64;
 /// How long an ending bus still hands on what has been fired already.
 const GRACE: Duration = Duration::from_millis(500);
 
+/// Sees the bodies of events.
+pub type Tap = Box<dyn FnMut(&[u8]) + Send>;
+
 /// A bus: both sockets, their connections and the queues between them.
 pub struct BusServer {
     cx: Context,
@@ -47,6 +50,7 @@ pub struct BusServer {
     inbox: Receiver<Vec<u8>>,
     sender: Sender<Vec<u8>>,
     signals: Arc<Signals>,
+    tap: Option<Tap>,
     chunk: Box<[u8]>,
     /// Drops that are in the log, when it was written, and when to write again.
     reported: u64,
@@ -95,6 +99,7 @@ impl BusServer {
                 woken: AtomicBool::new(false),
                 stop: AtomicBool::new(false),
             }),
+            tap: None,
             chunk: vec![0; CHUNK].into_boxed_slice(),
             reported: 0,
             last_report: None,
@@ -114,6 +119,12 @@ impl BusServer {
             stamp: self.cx.options.stamp,
             max_event_size: self.cx.options.max_event_size,
         }
+    }
+
+    /// Shows every event that another process fires to `tap`, by its body, before it is handed on; those
+    /// of [`BusHandle::fire`] are left out. It runs in the thread of the bus and must not wait.
+    pub fn tap(&mut self, tap: Tap) {
+        self.tap = Some(tap);
     }
 
     /// What has been done so far.
@@ -306,10 +317,16 @@ impl BusServer {
         };
         let cx = &self.cx;
         let sinks = &mut self.sinks;
+        let tap = &mut self.tap;
         let mut gone = Vec::new();
         let mut defect = None;
         let turn = source.drain(|body| match check(body, cx.options.max_event_size) {
-            Ok(()) => broadcast(sinks, body, cx, &mut gone),
+            Ok(()) => {
+                if let Some(tap) = tap {
+                    tap(body);
+                }
+                broadcast(sinks, body, cx, &mut gone);
+            }
             Err(why) => {
                 match why {
                     Defect::TooLarge => add(&cx.counters.oversized, 1),

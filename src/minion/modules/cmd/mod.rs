@@ -13,6 +13,8 @@ mod shells;
 
 mod user;
 
+pub(super) use user::{Guard, Identity, identity};
+
 use super::declare::{Function, Module, Result, opt, req};
 use super::{Call, Fault, declare::Lit, python};
 use crate::map;
@@ -312,7 +314,7 @@ pub(crate) fn which(name: &str) -> Option<String> {
     if program(name) {
         return Some(name.to_owned());
     }
-    let path = std::env::var("PATH").unwrap_or_default();
+    let path = crate::sys::environment::get("PATH").unwrap_or_default();
     let usual = [
         "/sbin",
         "/bin",

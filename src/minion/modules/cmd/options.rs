@@ -219,10 +219,7 @@ fn environment(call: &Call<'_>, runas: bool, identity: Option<&Identity>) -> Vec
     let given = given(get(call, "env"));
     let mut env = Vec::new();
     if !get(call, "clean_env").truthy() {
-        env.extend(
-            std::env::vars_os()
-                .filter_map(|(k, v)| Some((k.into_string().ok()?, v.into_string().ok()?))),
-        );
+        env.extend(crate::sys::environment::all());
     }
     if let Some(user) = identity.filter(|_| runas) {
         put(&mut env, "HOME", &user.home);

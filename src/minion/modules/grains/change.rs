@@ -4,7 +4,7 @@
 
 use super::super::declare::Result;
 use super::super::nested::traverse;
-use super::super::{Call, Fault, find, python};
+use super::super::{Call, Fault, find_for, python};
 use crate::sys::daemon::write_atomic;
 use crate::wire::{Map, Value, yaml};
 use std::path::{Path, PathBuf};
@@ -64,7 +64,9 @@ fn write(call: &mut Call<'_>, grains: Map, destructive: bool, refresh: Value) ->
         );
     }
     let opts = &call.ctx.opts;
-    if !opts.get("local").is_some_and(Value::truthy) && find("saltutil.refresh_grains").is_some() {
+    if !opts.get("local").is_some_and(Value::truthy)
+        && find_for(call.ctx, "saltutil.refresh_grains").is_some()
+    {
         let refresh = Map(vec![("refresh_pillar".into(), refresh)]);
         call.salt("saltutil.refresh_grains", Vec::new(), refresh)?;
     }

@@ -5,11 +5,8 @@ use super::super::error::Error;
 use super::super::value::{Args, Obj};
 use super::{FilterFn, bytes_of, must};
 use crate::crypto::HashType;
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
-use hmac::{Hmac, Mac};
+use crate::wire::base64;
 use sha1::{Digest, Sha1};
-use sha2::Sha256;
 
 pub(super) const TABLE: &[(&str, FilterFn)] = &[
     ("base64_decode", base64_decode),
@@ -49,60 +46,23 @@ fn text_or_bytes(bytes: Vec<u8>) -> Obj {
 
 fn base64_encode(_: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
     args.bind("base64_b64encode", &[])?;
-    Ok(STANDARD.encode(bytes_of(value)?).into())
+    Ok(base64::encode(&bytes_of(value)?).into())
 }
 
-/// `base64.b64decode`: what is no digit is passed over; the end must be padded.
 fn base64_decode(_: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
     args.bind("base64_b64decode", &[])?;
-    let (mut bits, mut count) = (0u32, 0usize);
-    let mut pads = 0;
-    let mut out = Vec::new();
-    for byte in bytes_of(value)? {
-        let digit = match byte {
-            b'A'..=b'Z' => byte - b'A',
-            b'a'..=b'z' => byte - b'a' + 26,
-            b'0'..=b'9' => byte - b'0' + 52,
-            b'+' => 62,
-            b'/' => 63,
-            b'=' => {
-                pads += 1;
-                if count % 4 >= 2 && count % 4 + pads >= 4 {
-                    return Ok(text_or_bytes(out));
-                }
-                continue;
-            }
-            _ => continue,
-        };
-        pads = 0;
-        bits = (bits << 6) | u32::from(digit);
-        count += 1;
-        if count % 4 != 1 {
-            let shift = [0, 0, 4, 2][count % 4];
-            out.push((bits >> shift) as u8);
-        }
-    }
-    match count % 4 {
-        0 => Ok(text_or_bytes(out)),
-        1 => Err(Error::value_error(format!(
-            "Invalid base64-encoded string: number of data characters ({count}) cannot be 1 more \
-             than a multiple of 4"
-        ))),
-        _ => Err(Error::value_error("Incorrect padding")),
-    }
+    let octets = base64::decode(&bytes_of(value)?).map_err(Error::value_error)?;
+    Ok(text_or_bytes(octets))
 }
 
 fn mac(message: &Obj, key: &Obj) -> Result<Vec<u8>, Error> {
-    let mut mac = Hmac::<Sha256>::new_from_slice(&bytes_of(key)?)
-        .map_err(|_| Error::value_error("the key of the signature has a bad length"))?;
-    mac.update(&bytes_of(message)?);
-    Ok(mac.finalize().into_bytes().to_vec())
+    Ok(HashType::Sha256.hmac(&bytes_of(key)?, &bytes_of(message)?))
 }
 
 fn hmac_signature(_: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
     let names = ["shared_secret", "challenge_hmac"];
     let bound = args.bind_required("hmac_signature", &names, 2)?;
-    let valid = STANDARD.encode(mac(value, &must(&bound[0]))?);
+    let valid = base64::encode(&mac(value, &must(&bound[0]))?);
     let same =
         subtle::ConstantTimeEq::ct_eq(valid.as_bytes(), bytes_of(&must(&bound[1]))?.as_slice());
     Ok(Obj::Bool(same.into()))

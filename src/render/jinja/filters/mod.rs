@@ -13,7 +13,6 @@ mod group;
 mod itertools;
 mod json;
 pub mod markup;
-pub(in crate::render) mod mersenne;
 mod net;
 mod net_kinds;
 mod numbers;

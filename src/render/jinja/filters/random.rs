@@ -3,9 +3,9 @@
 use super::super::cx::Cx;
 use super::super::error::{Error, ErrorKind};
 use super::super::value::{Args, Obj};
-use super::mersenne::Mersenne;
 use super::{FilterFn, integer, must, text_or};
 use crate::crypto::HashType;
+use crate::wire::pyrandom::{Mersenne, Source};
 use base64::Engine;
 use rand::Rng;
 
@@ -68,37 +68,22 @@ fn random_str(cx: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
     Ok(text.into())
 }
 
-/// Numbers below a bound, from a seed or from the system.
-enum Source {
-    Seeded(Box<Mersenne>),
-    System,
-}
-
-impl Source {
-    /// Salt hashes what is given as a seed (`salt/utils/data.py sample`).
-    fn of(seed: &Option<Obj>) -> Result<Source, Error> {
-        let seed = match seed {
-            None | Some(Obj::None) => return Ok(Source::System),
-            Some(Obj::Bytes(bytes)) => bytes.to_vec(),
-            Some(other) => match other.as_str() {
-                Some(text) => text.as_bytes().to_vec(),
-                None => {
-                    return Err(Error::type_error(
-                        "object supporting the buffer API required",
-                    ));
-                }
-            },
-        };
-        let seed = HashType::Sha512.hex(&seed);
-        Ok(Source::Seeded(Box::new(Mersenne::from_text(&seed))))
-    }
-
-    fn below(&mut self, n: usize) -> usize {
-        match self {
-            Source::Seeded(mersenne) => mersenne.below(n as u32) as usize,
-            Source::System => rand::thread_rng().gen_range(0..n),
-        }
-    }
+/// Salt hashes what is given as a seed (`salt/utils/data.py sample`).
+fn source(seed: &Option<Obj>) -> Result<Source, Error> {
+    let seed = match seed {
+        None | Some(Obj::None) => return Ok(Source::System),
+        Some(Obj::Bytes(bytes)) => bytes.to_vec(),
+        Some(other) => match other.as_str() {
+            Some(text) => text.as_bytes().to_vec(),
+            None => {
+                return Err(Error::type_error(
+                    "object supporting the buffer API required",
+                ));
+            }
+        },
+    };
+    let seed = HashType::Sha512.hex(&seed);
+    Ok(Source::Seeded(Box::new(Mersenne::from_text(&seed))))
 }
 
 /// `random.Random.sample`.
@@ -114,42 +99,16 @@ fn sample(cx: &mut Cx, value: &Obj, size: i64, seed: &Option<Obj>) -> Result<Obj
             "Population must be a sequence.  For dicts or sets, use sorted(d).",
         ));
     }
-    let mut pool = cx.iterate(value)?;
-    let n = pool.len();
-    let k = usize::try_from(size).ok().filter(|k| *k <= n);
-    let Some(k) = k else {
-        return Err(Error::value_error(
-            "Sample larger than population or is negative",
-        ));
+    let pool = cx.iterate(value)?;
+    let places = match usize::try_from(size) {
+        Ok(k) => source(seed)?.sample(pool.len(), k),
+        Err(_) => None,
     };
-    let mut source = Source::of(seed)?;
-    // Which of two ways Python takes decides what a seed chooses.
-    let mut set_size = 21;
-    if k > 5 {
-        let mut power = 1;
-        while power < k * 3 {
-            power *= 4;
-        }
-        set_size += power;
-    }
-    let mut result = Vec::with_capacity(k);
-    if n <= set_size {
-        for i in 0..k {
-            let j = source.below(n - i);
-            result.push(pool[j].clone());
-            pool[j] = pool[n - i - 1].clone();
-        }
-        return Ok(Obj::list(result));
-    }
-    let mut selected = std::collections::HashSet::new();
-    for _ in 0..k {
-        let mut j = source.below(n);
-        while !selected.insert(j) {
-            j = source.below(n);
-        }
-        result.push(pool[j].clone());
-    }
-    Ok(Obj::list(result))
+    let places =
+        places.ok_or_else(|| Error::value_error("Sample larger than population or is negative"))?;
+    Ok(Obj::list(
+        places.into_iter().map(|at| pool[at].clone()).collect(),
+    ))
 }
 
 fn random_sample(cx: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {

@@ -25,7 +25,7 @@ fn quote(_: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
     if !value.truthy()? {
         return Ok("''".into());
     }
-    Ok(crate::wire::shlex::quote(&text_of(value)?).into())
+    Ok(crate::wire::shlex::quote(text_of(value)?).into())
 }
 
 fn sequence(_: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {

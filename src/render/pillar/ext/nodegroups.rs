@@ -32,6 +32,7 @@ pub(super) fn member(compile: &Compile, group: &str) -> bool {
     let master = compile.master;
     let id = &compile.request.id;
     if !master
+        .shared
         .keys
         .get(KeyState::Accepted, id)
         .is_ok_and(|key| key.is_some())
@@ -40,7 +41,7 @@ pub(super) fn member(compile: &Compile, group: &str) -> bool {
     }
     let known = Known {
         ids: Arc::new(vec![id.clone()]),
-        cache: &master.minions,
+        cache: &master.shared.minions,
         caches_data: compile.config().minion_data_cache,
     };
     match Target::parse(definition, "compound", None) {

@@ -1,19 +1,15 @@
-//! A bare copy of a remote: who fetches writes down its refs, who serves reads them.
+//! A remote as the file server sees it: the trees of its commits and the content of their files.
 
-use super::remote::{Remote, is_hex, shown};
-use super::run::{Git, REMOTE};
+use super::remote::Remote;
 use crate::store::files::beneath::{Links, Place};
 use crate::store::files::lists::Lists;
 use crate::store::files::names;
-use crate::sys::daemon::write_atomic;
+use crate::store::git::{Bare, Git, REMOTE, Refs, shown};
 use crate::sys::signals::StopFlag;
-use crate::wire::Map;
-use crate::wire::msgpack::{self, Profile};
-use nix::fcntl::{Flock, FlockArg};
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -22,9 +18,6 @@ const HELD: usize = 32;
 /// Links that are followed from one file to the next (`SYMLINK_RECURSE_DEPTH`).
 const MAX_LINKS: usize = 100;
 const LINK: u32 = 0o120_000;
-
-/// Names of refs and the objects they stand for, tags peeled.
-pub(super) type Refs = BTreeMap<String, String>;
 
 /// A file of a tree.
 #[derive(Clone, Debug, PartialEq)]
@@ -44,106 +37,40 @@ pub(super) struct Tree {
 /// A mirror as one process sees it.
 pub(super) struct Mirror {
     pub remote: Remote,
-    dir: PathBuf,
+    bare: Bare,
     blobs: PathBuf,
-    refs: Arc<Refs>,
-    stamp: Option<(u64, i64, i64)>,
     trees: HashMap<String, Arc<Tree>>,
-    commits: HashMap<String, Option<String>>,
 }
 
 impl Mirror {
     /// The mirror of a remote below `cachedir/gitfs`; nothing is made yet.
     pub fn new(remote: Remote, top: &Path) -> Mirror {
         Mirror {
-            dir: top.join("mirrors").join(&remote.name),
+            bare: Bare::new(
+                top.join("mirrors").join(&remote.name),
+                &remote.url,
+                remote.access.clone(),
+                remote.refspecs.clone(),
+            ),
             blobs: top.join("blobs"),
             remote,
-            refs: Arc::default(),
-            stamp: None,
             trees: HashMap::new(),
-            commits: HashMap::new(),
         }
-    }
-
-    /// The mark that keeps it from being fetched (`fileserver.lock`).
-    pub fn lock_file(&self) -> PathBuf {
-        self.dir.with_extension("lk")
-    }
-
-    fn refs_file(&self) -> PathBuf {
-        self.dir.join("halite-refs")
     }
 
     /// The refs as they were fetched last.
     pub fn refs(&mut self) -> Arc<Refs> {
-        let path = self.refs_file();
-        let stamp = std::fs::metadata(&path)
-            .ok()
-            .map(|m| (m.ino(), m.mtime(), m.mtime_nsec()));
-        if stamp != self.stamp {
-            self.refs = Arc::new(read_refs(&path).unwrap_or_default());
-            self.stamp = stamp;
-            self.commits.clear();
-        }
-        self.refs.clone()
+        self.bare.refs()
     }
 
-    /// Brings the mirror up to date; whether any ref moved. Only one process does so at a time, and
-    /// none while [`Self::lock_file`] exists.
+    /// Brings the mirror up to date; whether any ref moved.
     pub fn fetch(&mut self, stop: Option<&StopFlag>) -> io::Result<bool> {
-        let url = shown(&self.remote.url);
-        if self.lock_file().exists() {
-            log::warn!(
-                "gitfs: {url} is locked ({}); it is not updated",
-                self.lock_file().display()
-            );
-            return Ok(false);
-        }
-        let mut make = std::fs::DirBuilder::new();
-        make.recursive(true).mode(0o700).create(&self.dir)?;
-        let guard = File::options()
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .mode(0o600)
-            .open(self.dir.join("halite-lock"))?;
-        let Ok(_guard) = Flock::lock(guard, FlockArg::LockExclusiveNonblock) else {
-            log::debug!("gitfs: {url} is being updated by somebody else");
-            return Ok(false);
-        };
-        let git = Git {
-            dir: &self.dir,
-            access: Some(&self.remote.access),
-            limit: REMOTE,
-            stop,
-        };
-        if !self.dir.join("HEAD").exists() {
-            git.run(&["init", "--quiet", "--bare"], b"")?;
-        }
-        let mut args = vec!["fetch", "--quiet", "--prune", "--no-tags", "--force", "--"];
-        args.push(&self.remote.url);
-        args.extend(self.remote.refspecs.iter().map(String::as_str));
-        // Its messages may hold the URL with a password.
-        git.run(&args, b"")
-            .map_err(|e| io::Error::other(e.to_string().replace(&self.remote.url, &url)))?;
-        let format = "--format=%(objectname) %(*objectname) %(refname)";
-        let output = git.run(
-            &["for-each-ref", format, "refs/remotes/origin/", "refs/tags/"],
-            b"",
-        )?;
-        let refs = parse_refs(&output);
-        let before = read_refs(&self.refs_file());
-        if before.as_ref() == Some(&refs) {
-            return Ok(false);
-        }
-        let map: Map = refs.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
-        write_atomic(
-            &self.refs_file(),
-            &msgpack::encode_map(&map, Profile::Local),
-            0o600,
-        )?;
-        Ok(true)
+        self.bare.fetch(REMOTE, stop)
+    }
+
+    /// The mark that keeps it from being fetched (`fileserver.lock`).
+    pub fn lock_file(&self) -> PathBuf {
+        self.bare.lock_file()
     }
 
     /// The commit of an environment (`GitProvider.get_tree`).
@@ -155,33 +82,13 @@ impl Mirror {
         let wanted = self.remote.reference(env);
         let fallback = Some(self.remote.fallback.clone()).filter(|f| !f.is_empty());
         [wanted, fallback].into_iter().flatten().find_map(|name| {
-            let kinds = self.remote.ref_types.clone();
+            let kinds = &self.remote.ref_types;
             kinds.iter().find_map(|kind| match kind.as_str() {
                 "branch" => refs.get(&format!("refs/remotes/origin/{name}")).cloned(),
                 "tag" => refs.get(&format!("refs/tags/{name}")).cloned(),
-                _ => self.commit_of_hash(&name),
+                _ => self.bare.commit_of_hash(&name),
             })
         })
-    }
-
-    fn commit_of_hash(&mut self, name: &str) -> Option<String> {
-        if !is_hex(name) || !(4..=64).contains(&name.len()) {
-            return None;
-        }
-        if let Some(known) = self.commits.get(name) {
-            return known.clone();
-        }
-        let object = format!("{name}^{{commit}}");
-        let found = Git::local(&self.dir)
-            .run(&["rev-parse", "--quiet", "--verify", &object], b"")
-            .ok()
-            .and_then(|out| String::from_utf8(out).ok())
-            .map(|out| out.trim().to_owned());
-        if self.commits.len() > 1000 {
-            self.commits.clear();
-        }
-        self.commits.insert(name.to_owned(), found.clone());
-        found
     }
 
     /// All files of an environment.
@@ -190,7 +97,7 @@ impl Mirror {
         if let Some(tree) = self.trees.get(&commit) {
             return Some(tree.clone());
         }
-        let tree = read_tree(&self.dir, &commit)
+        let tree = read_tree(self.bare.dir(), &commit)
             .inspect_err(|e| log::error!("gitfs: {}: {e}", shown(&self.remote.url)))
             .ok()?;
         let tree = Arc::new(tree);
@@ -270,7 +177,7 @@ impl Mirror {
             .truncate(true)
             .mode(0o600)
             .open(&temp)?;
-        let done = Git::local(&self.dir)
+        let done = Git::local(self.bare.dir())
             .run_into(&["cat-file", "blob", &blob.oid], file)
             .and_then(|()| std::fs::rename(&temp, &path));
         if done.is_err() {
@@ -294,25 +201,6 @@ impl Tree {
         }
         None
     }
-}
-
-fn read_refs(path: &Path) -> Option<Refs> {
-    let value = msgpack::decode(&std::fs::read(path).ok()?).ok()?;
-    let pairs = value.into_map()?.0.into_iter();
-    pairs
-        .map(|(k, v)| Some((k.as_str()?.to_owned(), v.as_str()?.to_owned())))
-        .collect()
-}
-
-fn parse_refs(output: &[u8]) -> Refs {
-    let text = String::from_utf8_lossy(output);
-    let lines = text.lines().filter_map(|line| {
-        let mut words = line.splitn(3, ' ');
-        let (object, peeled, name) = (words.next()?, words.next()?, words.next()?);
-        let object = if peeled.is_empty() { object } else { peeled };
-        Some((name.to_owned(), object.to_owned()))
-    });
-    lines.collect()
 }
 
 fn read_tree(dir: &Path, commit: &str) -> io::Result<Tree> {

@@ -6,15 +6,15 @@
 
 mod mirror;
 mod remote;
-mod run;
 
 use super::Found;
 use super::lists::Lists;
 use crate::config::MasterConfig;
+use crate::store::git::{is_hex, shown};
 use crate::sys::signals::StopFlag;
 use crate::target::fnmatch;
 use mirror::Mirror;
-use remote::{Remote, shown};
+use remote::Remote;
 use std::collections::BTreeSet;
 use std::io;
 use std::os::unix::fs::OpenOptionsExt;
@@ -53,7 +53,7 @@ impl GitFs {
 
     /// The mirrors in which an environment is looked for.
     fn offering(&mut self, env: &str) -> Vec<&mut Mirror> {
-        let known = remote::is_hex(env) || self.envs().iter().any(|e| e == env);
+        let known = is_hex(env) || self.envs().iter().any(|e| e == env);
         let mirrors = self.mirrors.iter_mut();
         mirrors
             .filter(|m| known || !m.remote.fallback.is_empty())

@@ -1,12 +1,10 @@
 //! `gitfs_remotes` and the options beside it (`salt/utils/gitfs.py GitProvider`).
 
-use super::run::PROTOCOLS;
 use crate::config::MasterConfig;
 use crate::store::files::{exposed, names};
+use crate::store::git::{Access, check_url, is_hex, refspec_fault, shown};
 use crate::wire::{Map, Value};
-use base64::Engine;
 use std::collections::BTreeMap;
-use std::process::Command;
 
 /// What one environment sets apart from the remote: `ref`, `root`, `mountpoint`.
 type PerEnv = BTreeMap<String, Map>;
@@ -31,16 +29,6 @@ pub(super) struct Remote {
     pub update_interval: u64,
     pub refspecs: Vec<String>,
     pub access: Access,
-}
-
-/// How a remote is reached.
-#[derive(Clone, Debug)]
-pub(super) struct Access {
-    ssl_verify: bool,
-    user: String,
-    password: String,
-    privkey: String,
-    proxy: String,
 }
 
 impl Remote {
@@ -157,15 +145,8 @@ impl Remote {
                 return Err(format!("ref_types: {kind:?} is none of branch, tag, sha"));
             }
         }
-        for spec in &self.refspecs {
-            let target = spec.rsplit(':').next().unwrap_or_default();
-            let known =
-                target.starts_with("refs/remotes/origin/") || target.starts_with("refs/tags/");
-            if spec.starts_with('-') || !known {
-                return Err(format!(
-                    "refspecs: {spec:?} does not lead to refs/remotes/origin/ or refs/tags/"
-                ));
-            }
+        if let Some(why) = self.refspecs.iter().find_map(|spec| refspec_fault(spec)) {
+            return Err(why);
         }
         if self.update_interval == 0 {
             self.update_interval = 60;
@@ -259,88 +240,6 @@ impl Remote {
         envs.retain(|env| self.exposes(env));
         envs
     }
-}
-
-impl Access {
-    /// Sets the environment of a `git` that speaks to the remote. Secrets stay out of its argument
-    /// list, which every account on the host can read.
-    pub fn apply(&self, command: &mut Command) {
-        if !self.ssl_verify {
-            command.env("GIT_SSL_NO_VERIFY", "true");
-        }
-        if !self.proxy.is_empty() {
-            command
-                .env("http_proxy", &self.proxy)
-                .env("https_proxy", &self.proxy);
-        }
-        if !self.user.is_empty() {
-            let pair = format!("{}:{}", self.user, self.password);
-            let pair = base64::engine::general_purpose::STANDARD.encode(pair);
-            command
-                .env("GIT_CONFIG_COUNT", "1")
-                .env("GIT_CONFIG_KEY_0", "http.extraHeader")
-                .env("GIT_CONFIG_VALUE_0", format!("Authorization: Basic {pair}"));
-        }
-        let mut ssh = "ssh -o BatchMode=yes".to_owned();
-        if !self.privkey.is_empty() {
-            // git hands this to a shell.
-            let quoted = self.privkey.replace('\'', r"'\''");
-            ssh.push_str(&format!(" -o IdentitiesOnly=yes -i '{quoted}'"));
-        }
-        command.env("GIT_SSH_COMMAND", ssh);
-    }
-}
-
-/// Refuses what git would take for an option, a program to run, or an unknown protocol.
-fn check_url(url: &str) -> Result<(), String> {
-    if url.starts_with('-') || url.contains("::") || url.chars().any(|c| c.is_control() || c == ' ')
-    {
-        return Err("it is no URL of a repository".into());
-    }
-    if let Some((scheme, rest)) = url.split_once("://") {
-        if !PROTOCOLS.contains(&scheme) {
-            return Err(format!(
-                "the protocol must be one of {}",
-                PROTOCOLS.join(", ")
-            ));
-        }
-        let host = rest.split('/').next().unwrap_or_default();
-        let host = host.rsplit('@').next().unwrap_or_default();
-        if rest.starts_with('-') || host.starts_with('-') || rest.is_empty() {
-            return Err("it is no URL of a repository".into());
-        }
-        return Ok(());
-    }
-    // user@host:path
-    let scp = url.split_once(':').and_then(|(login, path)| {
-        let (user, host) = login.split_once('@')?;
-        Some((user, host, path))
-    });
-    let word = |s: &str| !s.is_empty() && !s.starts_with('-') && !s.contains(['/', '@']);
-    match scp {
-        Some((user, host, path))
-            if word(user) && word(host) && !path.is_empty() && !path.starts_with('-') =>
-        {
-            Ok(())
-        }
-        _ => Err("it must begin with a protocol, or be user@host:path".into()),
-    }
-}
-
-/// A URL without the password in it.
-pub(super) fn shown(url: &str) -> String {
-    match url
-        .split_once("://")
-        .map(|(scheme, rest)| (scheme, rest.rsplit_once('@')))
-    {
-        Some((scheme, Some((_, rest)))) if scheme != "ssh" => format!("{scheme}://***@{rest}"),
-        _ => url.to_owned(),
-    }
-}
-
-/// `salt/utils/stringutils.py is_hex`.
-pub(super) fn is_hex(text: &str) -> bool {
-    !text.is_empty() && text.chars().all(|c| c.is_ascii_hexdigit())
 }
 
 fn text(value: &Value) -> Option<String> {

@@ -1,0 +1,28 @@
+//! What follows from several options of the master, or from the series it speaks.
+
+use super::kinds::SaltSeries;
+use super::{MasterConfig, finish};
+
+impl MasterConfig {
+    /// Name of the file with the signature of the master's key: `master_pubkey_signature`, else
+    /// the default of the series.
+    pub fn signature_name(&self) -> String {
+        match (&self.master_pubkey_signature, self.salt_series) {
+            (Some(name), _) => name.clone(),
+            (None, SaltSeries::S3008) => format!("{}_pubkey_signature", self.id),
+            (None, SaltSeries::S3006 | SaltSeries::S3007) => "master_pubkey_signature".into(),
+        }
+    }
+
+    /// Whether frames of the event bus have a length before them.
+    pub fn bus_prefixed(&self) -> bool {
+        finish::prefixed(self.event_bus_framing, self.salt_series)
+    }
+
+    /// Whether everything encrypted must be decrypted: `gpg_decrypt_must_succeed`, else the
+    /// default of the series.
+    pub fn secrets_must_open(&self) -> bool {
+        self.gpg_decrypt_must_succeed
+            .unwrap_or(self.salt_series != SaltSeries::S3006)
+    }
+}

@@ -1,0 +1,388 @@
+//! What the daemon does about jobs, results, due times and orders from the local bus
+//! (`salt/minion.py handle_event`, `_state_run`; `salt/utils/schedule.py handle_func`).
+
+use super::all_grains;
+use super::daemon::Minion;
+use super::jobs::{Finished, Origin, Own};
+use super::line::{News, event as event_load};
+use super::local::{self, MODULES_REFRESHED, Order, PILLAR_REFRESHED};
+use super::modules::{Context, mine_functions, python};
+use super::publication::Job;
+use super::timetable::{Due, GRAINS, MINE};
+use super::watch::Input;
+use crate::sys::daemon::{make_dir, write_atomic};
+use crate::wire::msgpack::{self, Profile};
+use crate::wire::{Map, Value};
+use std::sync::Arc;
+
+impl Minion {
+    /// Takes a job from the master at `line`.
+    pub(super) fn take(&mut self, job: Job, line: usize) {
+        log::info!(
+            "user {} runs {:.200} with jid {}",
+            job.load.str("user").unwrap_or("?"),
+            job.load.get("fun").map(python::str).unwrap_or_default(),
+            job.jid
+        );
+        self.lines[line].start_event(&job.load);
+        let finished = self.jobs.add(job, Origin::Master(line));
+        finished.into_iter().for_each(|f| self.deliver(f));
+    }
+
+    /// Sends a result where it belongs, and shows it on the local bus.
+    pub(super) fn deliver(&mut self, finished: Finished) {
+        let Finished { jid, origin, load } = finished;
+        let own = match origin {
+            Origin::Master(at) => {
+                self.keep(jid.as_str(), &load);
+                self.show(format!("salt/job/{jid}/ret/{}", self.config.id), &load);
+                if let Some(line) = self.lines.get(at).filter(|_| self.config.pub_ret) {
+                    line.outbox().result(jid.as_str(), load);
+                }
+                return;
+            }
+            Origin::Own(own) => own,
+        };
+        let Some(keep) = own.keep else {
+            return;
+        };
+        let Ok(Value::Map(mut map)) = msgpack::decode(&load) else {
+            return;
+        };
+        map.set("jid", keep);
+        if let Some(args) = map.get("fun_args").and_then(Value::as_array) {
+            map.set("fun_args", unmarked(args));
+        }
+        let load = msgpack::encode_map(&map, Profile::Local);
+        self.show("__schedule_return".to_owned(), &load);
+        if !self.config.pub_ret {
+            return;
+        }
+        for (at, line) in self.lines.iter().enumerate() {
+            if (own.to_all || at == own.line) && !line.is_dead() {
+                line.outbox().result(jid.as_str(), load.clone());
+            }
+        }
+    }
+
+    /// `cache_jobs`: `cachedir/minion_jobs/<jid>/return.p` (`salt/utils/minion.py cache_jobs`).
+    fn keep(&self, jid: &str, load: &[u8]) {
+        if !self.config.cache_jobs {
+            return;
+        }
+        let dir = self.config.cachedir.join("minion_jobs").join(jid);
+        let kept =
+            make_dir(&dir, 0o700).and_then(|()| write_atomic(&dir.join("return.p"), load, 0o600));
+        if let Err(e) = kept {
+            log::error!("{}: {e}; the result is not kept", dir.display());
+        }
+    }
+
+    fn show(&self, tag: String, payload: &[u8]) {
+        match halite_ipc::Event::from_payload(tag.clone(), payload.to_vec()) {
+            Ok(event) => {
+                if let Err(e) = self.bus.fire(&event) {
+                    log::debug!("{tag} is not on the local bus: {e}");
+                }
+            }
+            Err(e) => log::debug!("{tag} is no event: {e}"),
+        }
+    }
+
+    fn tell(&self, tag: &str, data: &Map) {
+        self.show(tag.to_owned(), &msgpack::encode_map(data, Profile::Local));
+    }
+
+    /// Runs a job of the schedule, unless as many as may run already.
+    pub(super) fn launch(&mut self, due: Due) {
+        let Due { spec, data } = due;
+        let name = spec.name.as_str();
+        if name == GRAINS {
+            return self.refresh(false);
+        }
+        if data.get("dry_run").is_some_and(Value::truthy) {
+            log::debug!("the scheduled job {name} has dry_run set");
+            return;
+        }
+        let counted = data.get("jid_include").is_none_or(Value::truthy);
+        let running = i64::try_from(self.jobs.count(name)).unwrap_or(i64::MAX);
+        if counted && spec.maxrunning.is_some_and(|most| running >= most) {
+            log::info!("the scheduled job {name} was not started, {running} already running");
+            return;
+        }
+        let mut args = spec.args.clone();
+        if !spec.kwargs.is_empty() {
+            let mut kwargs = spec.kwargs.clone();
+            kwargs.set("__kwarg__", true);
+            args.push(kwargs.into());
+        }
+        let mut load = crate::map! {
+            "fun" => spec.function.as_str(), "arg" => args, "tgt" => self.config.id.as_str(),
+            "tgt_type" => "glob", "ret" => returners(&data), "schedule" => name,
+        };
+        for (from, to) in [
+            ("metadata", "metadata"),
+            ("return_config", "ret_config"),
+            ("return_kwargs", "ret_kwargs"),
+        ] {
+            if let Some(value) = data.get(from) {
+                load.set(to, value.clone());
+            }
+        }
+        let keep = match (spec.return_job, data.str("return_job")) {
+            (_, Some("nocache")) => Some("nocache"),
+            (true, _) => Some("req"),
+            (false, _) => None,
+        };
+        match name {
+            MINE => self.mine(&load, keep),
+            _ => {
+                log::info!("the scheduled job {name} runs {}", spec.function);
+                self.give(load, name, self.leader(), keep, true);
+            }
+        }
+    }
+
+    /// Each master gets the mine: it is asked there.
+    fn mine(&mut self, load: &Map, keep: Option<&'static str>) {
+        for at in 0..self.lines.len() {
+            let line = &self.lines[at];
+            let ctx = Context {
+                opts: self.config.as_map(),
+                pillar: line.me.pillar.clone(),
+                ..Context::default()
+            };
+            if line.is_up() && mine_functions(&ctx).is_some() {
+                self.give(load.clone(), MINE, at, keep, false);
+            }
+        }
+    }
+
+    /// Gives the minion a job of its own.
+    fn give(
+        &mut self,
+        mut load: Map,
+        name: &str,
+        line: usize,
+        keep: Option<&'static str>,
+        to_all: bool,
+    ) {
+        let jid = self.jids.next();
+        load.set("jid", jid.as_str());
+        let own = Own {
+            name: name.to_owned(),
+            line,
+            keep,
+            to_all,
+        };
+        let finished = self.jobs.add(Job { jid, load }, Origin::Own(own));
+        finished.into_iter().for_each(|f| self.deliver(f));
+    }
+
+    /// `startup_states`, once.
+    pub(super) fn startup_states(&mut self) {
+        let config = &self.config;
+        let (fun, arg): (&str, Vec<Value>) = match config.startup_states.as_str() {
+            "" => return,
+            _ if self.lines.is_empty() && config.file_client == "remote" => {
+                log::warn!("startup_states needs a master or `file_client: local`; it is left out");
+                return;
+            }
+            "sls" => ("state.sls", vec![config.sls_list.clone().into()]),
+            "top" => ("state.top", vec![config.top_file.as_str().into()]),
+            _ => ("state.highstate", Vec::new()),
+        };
+        let load = crate::map! {
+            "fun" => fun, "arg" => arg, "tgt" => config.id.as_str(), "tgt_type" => "glob", "ret" => "",
+        };
+        self.give(load, "startup_states", self.leader(), Some("req"), true);
+    }
+
+    /// Collects the grains anew beside the loop; with `force`, the pillar is fetched even if they did
+    /// not change.
+    fn refresh(&mut self, force: bool) {
+        let config = self.config.clone();
+        self.shared.aside("grains", move || {
+            Some(News::Grains(Box::new(all_grains(&config)), force))
+        });
+    }
+
+    /// Takes over grains that were collected anew.
+    pub(super) fn new_grains(&mut self, grains: Map, force: bool) {
+        let changed = grains != *self.grains;
+        if !changed && !force {
+            return;
+        }
+        self.grains = Arc::new(grains);
+        self.jobs.set_grains(self.grains.clone());
+        let mut asked = 0;
+        for line in &mut self.lines {
+            line.me.grains = self.grains.clone();
+            if line.is_up() {
+                line.refresh_pillar();
+                asked += 1;
+            }
+        }
+        self.pillars += asked;
+        if asked == 0 {
+            self.tell(PILLAR_REFRESHED, &crate::map! {"complete" => true});
+        }
+    }
+
+    /// Takes over a pillar that was fetched anew.
+    pub(super) fn new_pillar(&mut self, at: usize, pillar: Option<Map>) {
+        if let Some(pillar) = pillar {
+            let pillar = Arc::new(pillar);
+            self.lines[at].me.pillar = pillar.clone();
+            self.jobs.site(at).pillar = pillar.clone();
+            if self.leader() == at {
+                self.timetable.set_sources(&pillar, &self.grains);
+            }
+        }
+        self.pillars = self.pillars.saturating_sub(1);
+        if self.pillars == 0 {
+            self.tell(PILLAR_REFRESHED, &crate::map! {"complete" => true});
+        }
+    }
+
+    /// Does what a function asks for by an event.
+    pub(super) fn order(&mut self, order: Order) {
+        let Order { tag, data } = order;
+        let flag = |key: &str| data.get(key).is_some_and(Value::truthy);
+        let begins = |what: &&str| tag.starts_with(*what);
+        let Some(what) = local::ORDERS.iter().copied().find(|what| begins(&what)) else {
+            return;
+        };
+        log::debug!("the event {tag} on the local bus is handled");
+        match what {
+            "module_refresh" if flag("notify") => {
+                self.tell(MODULES_REFRESHED, &crate::map! {"complete" => true});
+            }
+            "pillar_refresh" => self.refresh(true),
+            "grains_refresh" => self.refresh(flag("force_refresh")),
+            "manage_schedule" => self.manage_schedule(&data),
+            "environ_setenv" => self.set_environ(&data),
+            "fire_master" => self.fire_master(&data),
+            "__beacons_return" => {
+                let events = data.get("beacons").cloned().unwrap_or_default();
+                self.fire_master(&crate::map! {"events" => events});
+            }
+            "_salt_error" => {
+                self.fire_master(&crate::map! {"data" => data, "tag" => tag});
+            }
+            "_minion_mine" => self.to_masters(&data),
+            "__schedule_return" => {
+                let jid = self.jids.next();
+                let load = msgpack::encode_map(&data, Profile::Local);
+                for line in self.lines.iter().filter(|line| !line.is_dead()) {
+                    line.outbox().result(jid.as_str(), load.clone());
+                }
+            }
+            "__master_disconnected" => {
+                let master = data.str("master").unwrap_or_default();
+                let lost = self.lines.iter_mut().find(|l| l.master() == master);
+                if let Some(line) = lost {
+                    line.input(Input::Lost);
+                }
+            }
+            "__master_failback" => {
+                for line in self.lines.iter_mut() {
+                    line.input(Input::FirstIsThere);
+                }
+            }
+            // There is nothing that would have to be loaded anew.
+            _ => {}
+        }
+    }
+
+    fn manage_schedule(&mut self, data: &Map) {
+        let done = self.timetable.manage(data);
+        for (tag, data) in &done.events {
+            self.tell(tag, data);
+        }
+        if let Some(due) = done.run {
+            self.launch(due);
+        }
+    }
+
+    /// `environ.setenv` with `update_minion`: for the jobs that begin later.
+    fn set_environ(&mut self, data: &Map) {
+        let Some(wanted) = data.get("environ").and_then(Value::as_map) else {
+            return;
+        };
+        let flag = |key: &str| data.get(key).is_some_and(Value::truthy);
+        if flag("clear_all") {
+            for (name, _) in std::env::vars() {
+                if !wanted.contains(&name) {
+                    self.jobs.set_environ(&name, None);
+                }
+            }
+        }
+        for (name, value) in wanted.iter() {
+            let Some(name) = name
+                .as_str()
+                .filter(|n| !n.is_empty() && !n.contains(['=', '\0']))
+            else {
+                continue;
+            };
+            let value = match value {
+                Value::Bool(false) if flag("false_unsets") => None,
+                Value::Bool(false) => Some(String::new()),
+                other => other
+                    .as_str()
+                    .filter(|v| !v.contains('\0'))
+                    .map(str::to_owned),
+            };
+            self.jobs.set_environ(name, value);
+        }
+    }
+
+    /// Sends one event, or the list `events`, to all masters.
+    fn fire_master(&mut self, data: &Map) {
+        let tag = data.str("tag").unwrap_or_default();
+        let mut load = event_load(
+            &self.config.id,
+            tag,
+            data.get("data").cloned().unwrap_or_default(),
+        );
+        if let Some(events) = data.get("events").filter(|e| !e.is_nil()) {
+            load.set("events", events.clone());
+            load.remove("data");
+            load.remove("tag");
+        }
+        load.set("pretag", data.get("pretag").cloned().unwrap_or_default());
+        self.to_masters(&load);
+    }
+
+    fn to_masters(&mut self, load: &Map) {
+        for line in self.lines.iter().filter(|line| line.is_up()) {
+            line.outbox().event(load.clone());
+        }
+    }
+}
+
+/// Arguments as the schedule has them: without the mark of keywords.
+fn unmarked(args: &[Value]) -> Vec<Value> {
+    let plain = |arg: &Value| match arg {
+        Value::Map(map) => {
+            let mut map = map.clone();
+            map.remove("__kwarg__");
+            Value::Map(map)
+        }
+        other => other.clone(),
+    };
+    args.iter().map(plain).collect()
+}
+
+/// The option `returner` of a job as `ret` of a load.
+fn returners(data: &Map) -> String {
+    match data.get("returner") {
+        Some(Value::Array(list)) => list
+            .iter()
+            .filter_map(Value::as_str)
+            .collect::<Vec<_>>()
+            .join(","),
+        Some(one) => one.as_str().unwrap_or_default().to_owned(),
+        None => String::new(),
+    }
+}

@@ -1,0 +1,618 @@
+//! A line to one master, or to one of a list: its keys, publications, results and pillar, and the
+//! threads that open it and look after it. What to do when is decided by [`watch`](super::watch) and
+//! [`course`](super::course).
+//!
+//! Nothing here waits; what has to wait runs in a thread and tells by [`News`].
+
+use super::ask::{Answer, Asker, Stop, Wake};
+use super::channel::Channel;
+use super::courier::{Courier, Outbox};
+use super::course::Reason;
+use super::link::{Handed, hand_over};
+use super::publication::{Jids, Job, Received, Receiver};
+use super::session::{Credentials, Session};
+use super::setup::{STACK, subscribe};
+use super::spool::Spool;
+use super::watch::{Act, Input, Rules, Watch};
+use super::{Alarm, Me, MinionError};
+use crate::config::MinionConfig;
+use crate::crypto::PublicKey;
+use crate::wire::msgpack::{self, Profile};
+use crate::wire::{Map, Value};
+use crossbeam_channel::Sender;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// A publication that waits for new keys longer than this is dropped: a job must not run
+/// when everybody has forgotten it.
+const HOLD: Duration = Duration::from_secs(60);
+/// Publications that may wait so.
+const MAX_HELD: usize = 1000;
+/// Publications taken in one turn, so that results get their turn as well.
+const TURN: usize = 64;
+/// A sign-in that changed nothing is not repeated sooner than this.
+const FRUITLESS: Duration = Duration::from_secs(5);
+
+/// What all lines share.
+#[derive(Clone)]
+pub struct Shared {
+    /// ZeroMQ's.
+    pub context: zmq::Context,
+    /// Ends waits.
+    pub stop: Stop,
+    /// Wakes the main loop.
+    pub wake: Wake,
+    /// Takes what threads have to tell.
+    pub teller: Sender<News>,
+    /// Takes errors that end the process.
+    pub alarm: Alarm,
+}
+
+impl Shared {
+    fn tell(&self, news: News) {
+        if self.teller.send(news).is_ok() {
+            self.wake.wake();
+        }
+    }
+
+    /// Runs something that waits in a thread, whose news wake the main loop.
+    pub fn aside(&self, name: &str, run: impl FnOnce() -> Option<News> + Send + 'static) -> bool {
+        let shared = self.clone();
+        let spawned = std::thread::Builder::new()
+            .name(name.into())
+            .stack_size(STACK)
+            .spawn(move || {
+                if let Some(news) = run() {
+                    shared.tell(news);
+                }
+            });
+        if let Err(e) = &spawned {
+            log::error!("no thread for {name}: {e}");
+        }
+        spawned.is_ok()
+    }
+}
+
+/// What threads tell the main loop.
+pub enum News {
+    /// A line is there, with all it needs.
+    Opened(usize, Box<Opened>),
+    /// A line cannot be opened.
+    Failed(usize, MinionError),
+    /// A sign-in has ended; the session knows how.
+    Renewed(usize),
+    /// A pillar that was fetched anew; `None` if there was none to get.
+    Pillar(usize, Option<Map>),
+    /// Whether the connection for publications is there.
+    Alive(usize, bool),
+    /// Whether the preferred master answers.
+    First(usize, bool),
+    /// Grains that were collected anew, and whether the pillar is fetched anyway.
+    Grains(Box<Map>, bool),
+    /// Somebody on the local bus wants something.
+    Order(super::local::Order),
+}
+
+/// What opening a line gives.
+pub struct Opened {
+    credentials: Arc<Credentials>,
+    subscriber: zmq::Socket,
+    pillar: Map,
+}
+
+/// One line.
+pub struct Line {
+    index: usize,
+    config: Arc<MinionConfig>,
+    session: Arc<Session>,
+    shared: Shared,
+    subscriber: Option<zmq::Socket>,
+    publish_url: String,
+    receiver: Option<Receiver>,
+    jids: Jids,
+    /// What the master knows of us, for targets.
+    pub me: Me,
+    outbox: Outbox,
+    watch: Watch,
+    held: VecDeque<(Instant, Vec<Vec<u8>>)>,
+    /// Generation of the keys in use.
+    generation: u64,
+    /// A sign-in is under way.
+    renewing: bool,
+    /// When a sign-in gave the same keys as before.
+    fruitless: Option<Instant>,
+    next_ping: Option<Instant>,
+    /// It cannot be opened and is given up.
+    dead: bool,
+}
+
+/// What is heard on a line.
+pub struct Heard {
+    /// Jobs for this minion.
+    pub jobs: Vec<Job>,
+}
+
+impl Line {
+    /// A line that is not open yet; `alone` if there is no other one.
+    ///
+    /// # Errors
+    /// Keys or options that cannot be used.
+    pub fn new(
+        index: usize,
+        config: Arc<MinionConfig>,
+        grains: &Arc<Map>,
+        shared: &Shared,
+        jids: &Jids,
+        alone: bool,
+    ) -> Result<Line, MinionError> {
+        let session = Session::new(config.clone(), grains, &shared.context, false)?;
+        let session = Arc::new(session);
+        let spool = spool(&config, alone, index);
+        let (courier, outbox) = Courier::new(&session, spool, shared.stop.clone(), &shared.wake)?;
+        session.announce_to(&shared.wake);
+        let raised = shared.clone();
+        std::thread::Builder::new()
+            .name("courier".into())
+            .stack_size(STACK * 2)
+            .spawn(move || match courier.run() {
+                Ok(()) => {}
+                Err(e) if alone => raised.alarm.raise(e),
+                Err(e) => raised.tell(News::Failed(index, e)),
+            })?;
+        let ping = Duration::from_secs(config.ping_interval.saturating_mul(60));
+        let rules = Rules::of(&config, config.master.len() > 1);
+        Ok(Line {
+            index,
+            session,
+            shared: shared.clone(),
+            subscriber: None,
+            publish_url: String::new(),
+            receiver: None,
+            jids: jids.clone(),
+            me: Me {
+                id: config.id.clone(),
+                grains: grains.clone(),
+                pillar: Arc::default(),
+            },
+            outbox,
+            watch: Watch::new(rules),
+            held: VecDeque::new(),
+            generation: 0,
+            renewing: false,
+            fruitless: None,
+            next_ping: (!ping.is_zero()).then(|| Instant::now() + ping),
+            dead: false,
+            config,
+        })
+    }
+
+    /// Where results and events go.
+    pub fn outbox(&self) -> &Outbox {
+        &self.outbox
+    }
+
+    /// Whether the master is there, as far as we know.
+    pub fn is_up(&self) -> bool {
+        self.watch.is_up()
+    }
+
+    /// Whether it is given up.
+    pub fn is_dead(&self) -> bool {
+        self.dead
+    }
+
+    /// The master in use, or the first one, as the option names it.
+    pub fn master(&self) -> String {
+        match self.session.present() {
+            Some(present) => present.name.clone(),
+            None => self.config.master.first().cloned().unwrap_or_default(),
+        }
+    }
+
+    /// The socket for polling, while there is one.
+    pub fn subscriber(&self) -> Option<&zmq::Socket> {
+        self.subscriber.as_ref()
+    }
+
+    /// The keys for jobs.
+    pub fn credentials(&self) -> Option<Handed> {
+        self.session.present().map(|present| hand_over(&present))
+    }
+
+    /// Looks for a master and opens the line to it, beside the main loop.
+    pub fn open(&mut self, reason: Reason) {
+        let (index, session, shared) = (self.index, self.session.clone(), self.shared.clone());
+        let (grains, seen) = (self.me.grains.clone(), self.generation);
+        let list = self.config.master.len() > 1;
+        self.renewing = true;
+        let run = move || match open(&session, &shared, &grains, seen, reason, list) {
+            Ok(Some(opened)) => Some(News::Opened(index, Box::new(opened))),
+            Ok(None) => None,
+            Err(e) => Some(News::Failed(index, e)),
+        };
+        self.renewing = self.shared.aside("opening", run);
+    }
+
+    /// Takes over what opening gave.
+    pub fn opened(&mut self, opened: Opened) {
+        let Opened {
+            credentials,
+            subscriber,
+            pillar,
+        } = opened;
+        self.renewing = false;
+        self.fruitless = None;
+        self.generation = credentials.generation;
+        self.publish_url = credentials.publish_url.clone();
+        self.subscriber = Some(subscriber);
+        let verifier = verifier(&self.config, &credentials);
+        match &mut self.receiver {
+            Some(receiver) => {
+                receiver.rekey(&credentials.aes, verifier);
+            }
+            None => {
+                let receiver =
+                    Receiver::sharing(&self.config.id, &credentials.aes, verifier, &self.jids);
+                self.receiver = Some(receiver);
+            }
+        }
+        self.me.pillar = Arc::new(pillar);
+        let first = self.session.preferred() == Some(credentials.name.clone());
+        self.input(Input::Opened { first });
+    }
+
+    /// The line cannot be opened.
+    pub fn failed(&mut self, why: &MinionError) {
+        log::error!("the master {} is given up: {why}", self.master());
+        self.dead = true;
+        self.renewing = false;
+    }
+
+    /// Tells the watch and does what it says.
+    pub fn input(&mut self, input: Input) {
+        let mut act = self.watch.next(input, Instant::now());
+        while let Some(what) = act {
+            self.act(what);
+            act = self.watch.next(Input::Tick, Instant::now());
+        }
+    }
+
+    fn act(&mut self, act: Act) {
+        let index = self.index;
+        match act {
+            Act::Move(reason) => self.open(reason),
+            Act::Check => {
+                let url = self.publish_url.clone();
+                self.shared.aside("looking", move || {
+                    Some(News::Alive(index, super::net::is_connected(&url)))
+                });
+            }
+            Act::AskFirst => {
+                let (shared, config) = (self.shared.clone(), self.config.clone());
+                let Some(url) = self.session.preferred_url() else {
+                    return;
+                };
+                self.shared.aside("asking", move || {
+                    Some(News::First(index, answers(&shared, &config, &url)))
+                });
+            }
+        }
+    }
+
+    /// Does what is due.
+    pub fn tick(&mut self) {
+        if self.outbox.ping_lost() {
+            log::error!("a ping was not answered by the master {}", self.master());
+            self.input(Input::PingLost);
+        }
+        self.input(Input::Tick);
+        let now = Instant::now();
+        if self.next_ping.is_some_and(|at| at <= now) {
+            let every = Duration::from_secs(self.config.ping_interval.saturating_mul(60));
+            self.next_ping = Some(now + every);
+            if self.is_up() {
+                self.outbox
+                    .ping(event(&self.config.id, "minion_ping", "ping".into()));
+            }
+        }
+    }
+
+    /// Time until something is due even if nothing happens.
+    pub fn wait(&self, now: Instant) -> Option<Duration> {
+        let ping = self.next_ping.map(|at| at.saturating_duration_since(now));
+        let held = (!self.held.is_empty()).then_some(Duration::from_secs(1));
+        ping.into_iter()
+            .chain(held)
+            .chain(self.watch.wait(now))
+            .min()
+    }
+
+    /// Takes publications.
+    ///
+    /// # Errors
+    /// The socket is broken.
+    pub fn hear(&mut self) -> Result<Heard, MinionError> {
+        let mut heard = Heard { jobs: Vec::new() };
+        for _ in 0..TURN {
+            let Some(socket) = &self.subscriber else {
+                break;
+            };
+            match socket.recv_multipart(zmq::DONTWAIT) {
+                Ok(frames) if self.held.is_empty() => self.receive(frames, true, &mut heard),
+                // Behind one that waits for new keys.
+                Ok(frames) => self.hold(frames),
+                Err(zmq::Error::EAGAIN | zmq::Error::EINTR) => break,
+                Err(e) => return Err(e.into()),
+            }
+        }
+        Ok(heard)
+    }
+
+    fn receive(&mut self, frames: Vec<Vec<u8>>, may_renew: bool, heard: &mut Heard) {
+        let Some(receiver) = &mut self.receiver else {
+            return;
+        };
+        match receiver.receive(&frames, &self.me) {
+            Received::Job(job) => heard.jobs.push(job),
+            Received::Ignored(why) => log::debug!("a publication is ignored: {why}"),
+            Received::Unknown if may_renew => {
+                log::info!(
+                    "a publication was made with a key that is not known here; signing in again"
+                );
+                self.hold(frames);
+                self.renew();
+            }
+            Received::Unknown => {
+                log::warn!("a publication cannot be decrypted even with the newest keys; ignored")
+            }
+        }
+    }
+
+    fn hold(&mut self, frames: Vec<Vec<u8>>) {
+        if self.held.len() >= MAX_HELD {
+            log::error!("too many publications wait for new keys; one is dropped");
+            return;
+        }
+        self.held.push_back((Instant::now(), frames));
+    }
+
+    /// Signs in beside the loop; its end wakes the loop.
+    fn renew(&mut self) {
+        if self.fruitless.is_some_and(|at| at.elapsed() < FRUITLESS) || self.renewing {
+            return;
+        }
+        let (session, shared, seen) = (self.session.clone(), self.shared.clone(), self.generation);
+        let index = self.index;
+        self.renewing = self.shared.aside("sign-in", move || {
+            Some(match session.renew(seen, &shared.stop) {
+                Ok(_) => News::Renewed(index),
+                Err(e) => News::Failed(index, e),
+            })
+        });
+    }
+
+    /// A sign-in has ended.
+    pub fn renewed(&mut self) {
+        self.renewing = false;
+    }
+
+    /// Takes new keys, and looks again at what was held for them. `true` if the keys are new.
+    ///
+    /// # Errors
+    /// The new connection cannot be made.
+    pub fn rekey(&mut self, heard: &mut Heard) -> Result<bool, MinionError> {
+        let mut news = false;
+        let present = self.session.present();
+        if let Some(present) = present.filter(|c| c.generation > self.generation)
+            && let Some(receiver) = &mut self.receiver
+        {
+            news = true;
+            self.generation = present.generation;
+            let other = receiver.rekey(&present.aes, verifier(&self.config, &present));
+            self.fruitless = (!other).then(Instant::now);
+            if present.publish_url != self.publish_url {
+                // The sign-in went to another master of the list.
+                self.subscriber = Some(subscribe(
+                    &self.config,
+                    self.session.context(),
+                    &present.publish_url,
+                    false,
+                )?);
+                self.publish_url = present.publish_url.clone();
+                let first = self.session.preferred() == Some(present.name.clone());
+                self.input(Input::Opened { first });
+                self.refresh_pillar();
+            }
+            for (_, frames) in std::mem::take(&mut self.held) {
+                self.receive(frames, false, heard);
+            }
+        }
+        if self.held.is_empty() {
+            return Ok(news);
+        }
+        let before = self.held.len();
+        self.held.retain(|(since, _)| since.elapsed() < HOLD);
+        if self.held.len() < before {
+            log::error!(
+                "publications are dropped: no new keys within {} s",
+                HOLD.as_secs()
+            );
+        }
+        if !self.held.is_empty() {
+            self.renew();
+        }
+        Ok(news)
+    }
+
+    /// Fetches the pillar anew, beside the loop.
+    pub fn refresh_pillar(&mut self) {
+        let (session, stop, index) = (self.session.clone(), self.shared.stop.clone(), self.index);
+        let grains = self.me.grains.clone();
+        self.shared.aside("pillar", move || {
+            let pillar = Channel::new(&session, stop)
+                .map_err(MinionError::from)
+                .and_then(|mut channel| channel.pillar(&grains));
+            match pillar {
+                Ok(pillar) => Some(News::Pillar(index, pillar)),
+                Err(e) => {
+                    log::error!("Pillar data could not be refreshed: {e}");
+                    Some(News::Pillar(index, None))
+                }
+            }
+        });
+    }
+
+    /// The start events (`salt/minion.py Minion._fire_master_minion_start`).
+    pub fn announce(&self) {
+        let id = &self.config.id;
+        let now = jiff::Zoned::now().strftime("%a %b %e %H:%M:%S %Y");
+        let text = format!("Minion {id} started at {now}");
+        let legacy = self
+            .config
+            .enable_legacy_startup_events
+            .then(|| "minion_start".to_owned());
+        for tag in legacy
+            .into_iter()
+            .chain([format!("salt/minion/{id}/start")])
+        {
+            let mut load = event(id, &tag, text.as_str().into());
+            let wanted = &self.config.start_event_grains;
+            if !wanted.is_empty() {
+                let grains: Map = self
+                    .me
+                    .grains
+                    .iter()
+                    .filter(|(k, _)| k.as_str().is_some_and(|k| wanted.iter().any(|w| w == k)))
+                    .cloned()
+                    .collect();
+                load.set("grains", grains);
+            }
+            self.outbox.event(load);
+        }
+    }
+
+    /// The event that a job has begun, if its load asks for it.
+    pub fn start_event(&self, load: &Map) {
+        if !load.get("start_event").is_some_and(|v| v.truthy()) {
+            return;
+        }
+        let jid = load.str("jid").unwrap_or_default();
+        let id = &self.config.id;
+        let mut data = crate::map! {"id" => id.as_str(), "jid" => jid};
+        for key in ["fun", "tgt", "tgt_type", "user"] {
+            data.set(key, load.get(key).cloned().unwrap_or_default());
+        }
+        for key in ["master_id", "metadata"] {
+            if let Some(value) = load.get(key).filter(|v| !v.is_nil()) {
+                data.set(key, value.clone());
+            }
+        }
+        self.outbox.event(event(
+            id,
+            &format!("salt/job/{jid}/start/{id}"),
+            data.into(),
+        ));
+    }
+}
+
+/// Signs in, listens, and fetches the pillar, however long that takes; `None` if the process is to end.
+fn open(
+    session: &Arc<Session>,
+    shared: &Shared,
+    grains: &Map,
+    seen: u64,
+    reason: Reason,
+    list: bool,
+) -> Result<Option<Opened>, MinionError> {
+    let (mut seen, mut reason) = (seen, reason);
+    loop {
+        let Some(credentials) = session.search(seen, reason, &shared.stop)? else {
+            return Ok(None);
+        };
+        // Hear publications before anything else is asked: none is missed meanwhile.
+        let subscriber = subscribe(
+            session.config(),
+            &shared.context,
+            &credentials.publish_url,
+            false,
+        )?;
+        let mut channel = Channel::new(session, shared.stop.clone())?;
+        loop {
+            match channel.pillar(grains) {
+                Ok(Some(pillar)) => {
+                    return Ok(Some(Opened {
+                        credentials,
+                        subscriber,
+                        pillar,
+                    }));
+                }
+                Ok(None) => return Ok(None),
+                Err(e) if e.status != 1 => return Err(e),
+                Err(e) => log::error!("{e}; the minion tries again"),
+            }
+            if !shared.stop.sleep(Duration::from_secs(5)) {
+                return Ok(None);
+            }
+            if list {
+                break;
+            }
+        }
+        (seen, reason) = (credentials.generation, Reason::Lost);
+    }
+}
+
+/// Whether a master answers a ping in the clear (`salt/modules/status.py ping_master`).
+fn answers(shared: &Shared, config: &MinionConfig, url: &str) -> bool {
+    let load = crate::map! {"enc" => "clear", "load" => crate::map! {"cmd" => "ping"}};
+    let body = msgpack::encode_map(&load, Profile::Wire);
+    let timeout = Duration::from_secs(config.auth_timeout.max(1));
+    let mut asker = Asker::new(&shared.context, config, url);
+    matches!(
+        asker.ask(&body, timeout, &shared.stop, None),
+        Ok(Answer::Bytes(_))
+    )
+}
+
+fn spool(config: &MinionConfig, alone: bool, index: usize) -> Option<Spool> {
+    let name = config.master.first().map_or("", String::as_str);
+    let opened = match alone {
+        true => Spool::open(&config.cachedir),
+        false => Spool::open_for(&config.cachedir, name),
+    };
+    match opened {
+        Ok(spool) => {
+            // What lies where an earlier process, which had another number of masters, has put it.
+            match (alone, index) {
+                (true, _) => spool.adopt(&Spool::place_for(&config.cachedir, name)),
+                (false, 0) => spool.adopt(&config.cachedir.join("returns")),
+                _ => {}
+            }
+            Some(spool)
+        }
+        Err(e) => {
+            log::error!(
+                "results are kept in memory only: {}/returns: {e}",
+                config.cachedir.display()
+            );
+            None
+        }
+    }
+}
+
+fn verifier(config: &MinionConfig, credentials: &Credentials) -> Option<PublicKey> {
+    config
+        .sign_pub_messages
+        .then(|| credentials.master.key.clone())
+}
+
+/// A `_minion_event` load of one event (`salt/minion.py Minion._fire_master_prepare`).
+pub fn event(id: &str, tag: &str, data: Value) -> Map {
+    crate::map! {
+        "id" => id,
+        "cmd" => "_minion_event",
+        "pretag" => Value::Nil,
+        "data" => data,
+        "tag" => tag,
+    }
+}

@@ -1,0 +1,146 @@
+//! Links, hard and symbolic.
+
+use super::super::declare::Result;
+use super::super::{Call, python};
+use super::os::{self, Done};
+use super::paths::{self, expanduser, expandvars};
+use std::fs;
+use std::os::unix::fs::symlink as make_symlink;
+
+fn text(call: &Call<'_>, name: &str) -> String {
+    call.text(name).unwrap_or_default()
+}
+
+pub fn link(call: &mut Call<'_>) -> Result {
+    let (src, path) = (expanduser(&text(call, "src")), text(call, "path"));
+    if !paths::is_abs(&src) {
+        return os::invocation("File path must be absolute.");
+    }
+    match fs::hard_link(&src, &path) {
+        Ok(()) => Ok(true.into()),
+        Err(e) => os::command(format!(
+            "Could not create '{path}': {} -> {}",
+            os::text(&e, &src),
+            python::repr(&path.as_str().into())
+        )),
+    }
+}
+
+pub fn is_link(call: &mut Call<'_>) -> Result {
+    let path = text(call, "path");
+    if !call.flag("nostat") {
+        return Ok(paths::is_link(&expanduser(&path)).into());
+    }
+    let dir = paths::dirname(&path);
+    let entries = fs::read_dir(dir).map_err(|e| os::fault(&e, dir))?;
+    let found = entries
+        .flatten()
+        .find(|e| paths::join(dir, &e.file_name().to_string_lossy()) == path);
+    let link = found.and_then(|e| e.file_type().ok());
+    Ok(link.is_some_and(|kind| kind.is_symlink()).into())
+}
+
+/// How `file.symlink` makes a link.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct How {
+    /// What is there goes.
+    pub force: bool,
+    /// What is there is replaced in one step.
+    pub atomic: bool,
+    /// A link that leads nowhere counts as not there.
+    pub follow_symlinks: bool,
+}
+
+/// Makes a symbolic link (`file.symlink`).
+///
+/// # Errors
+/// There is something else, or it cannot be made.
+pub fn symlink(src: &str, path: &str, how: How) -> Done<bool> {
+    let path = expanduser(path);
+    let exists = match how.follow_symlinks {
+        true => paths::exists(&path),
+        false => paths::lexists(&path),
+    };
+    if !paths::is_abs(&path) {
+        return os::invocation(format!("Link path must be absolute: {path}"));
+    }
+    let replaces = how.force || how.atomic;
+    if paths::is_link(&path) {
+        let there = paths::readlink(&path).unwrap_or_default();
+        if paths::normpath(&there) == paths::normpath(src) {
+            return Ok(true);
+        }
+        if !replaces {
+            return os::command(format!("Found existing symlink: {path}"));
+        }
+    }
+    if exists && !replaces {
+        return os::command(format!("Existing path is not a symlink: {path}"));
+    }
+    if how.atomic {
+        return atomic_link(src, &path);
+    }
+    if how.force && (exists || paths::is_link(&path)) {
+        fs::remove_file(&path).map_err(|e| os::fault(&e, &path))?;
+    }
+    match make_symlink(src, &path) {
+        Ok(()) => Ok(true),
+        Err(_) => os::command(format!("Could not create '{path}'")),
+    }
+}
+
+/// A link under another name, renamed over what is there.
+fn atomic_link(src: &str, path: &str) -> Done<bool> {
+    let dir = paths::dirname(path);
+    let mut temporary = String::new();
+    for _ in 0..5 {
+        temporary = paths::join(dir, &format!("tmp{}", os::random_name()));
+        match make_symlink(src, &temporary) {
+            Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => {}
+            Err(e) => {
+                let text = os::text(&e, src);
+                return Err(match os::fault(&e, src) {
+                    super::Fault::Raised(class, _) => super::Fault::Raised(
+                        class,
+                        format!("{text} -> {}", python::repr(&temporary.as_str().into())),
+                    ),
+                    other => other,
+                });
+            }
+            Ok(()) => break,
+        }
+    }
+    match fs::rename(&temporary, path) {
+        Ok(()) => Ok(true),
+        Err(_) => {
+            let _ = fs::remove_file(&temporary);
+            os::command(format!("Could not create '{path}'"))
+        }
+    }
+}
+
+pub fn symlink_function(call: &mut Call<'_>) -> Result {
+    let how = How {
+        force: call.flag("force"),
+        atomic: call.flag("atomic"),
+        follow_symlinks: call.flag("follow_symlinks"),
+    };
+    Ok(symlink(&text(call, "src"), &text(call, "path"), how)?.into())
+}
+
+pub fn readlink(call: &mut Call<'_>) -> Result {
+    let path = expandvars(&expanduser(&text(call, "path")));
+    if !paths::is_abs(&path) {
+        return os::invocation(format!("Path to link must be absolute: {path}"));
+    }
+    if !paths::is_link(&path) {
+        return os::invocation(format!("A valid link was not specified: {path}"));
+    }
+    if call.flag("canonicalize") {
+        return Ok(paths::realpath(&path).into());
+    }
+    match paths::readlink(&path) {
+        Ok(target) => Ok(target.into()),
+        Err(e) => os::command(os::text(&e, &path)),
+    }
+}

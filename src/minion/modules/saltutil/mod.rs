@@ -1,0 +1,204 @@
+//! `saltutil`: jobs that run on this minion, refreshing, synchronising custom modules, caches and keys
+//! (`salt/modules/saltutil.py`).
+
+mod caches;
+mod jobs;
+mod refresh;
+mod sync;
+
+use super::declare::{Arg, Function, Lit, Module, opt, req};
+use nix::sys::signal::Signal;
+
+const JID: &[Arg] = &[req("jid")];
+const FROM: &[Arg] = &[
+    opt("saltenv", Lit::Nil),
+    opt("extmod_whitelist", Lit::Nil),
+    opt("extmod_blacklist", Lit::Nil),
+];
+const SYNC: &[Arg] = &[
+    opt("saltenv", Lit::Nil),
+    opt("refresh", Lit::Bool(true)),
+    opt("extmod_whitelist", Lit::Nil),
+    opt("extmod_blacklist", Lit::Nil),
+];
+const SYNC_QUIET: &[Arg] = &[
+    opt("saltenv", Lit::Nil),
+    opt("refresh", Lit::Bool(false)),
+    opt("extmod_whitelist", Lit::Nil),
+    opt("extmod_blacklist", Lit::Nil),
+];
+const SYNC_PILLAR: &[Arg] = &[
+    opt("saltenv", Lit::Nil),
+    opt("refresh", Lit::Bool(true)),
+    opt("extmod_whitelist", Lit::Nil),
+    opt("extmod_blacklist", Lit::Nil),
+    opt("clean_pillar_cache", Lit::Bool(false)),
+];
+const REFRESH_PILLAR: &[Arg] = &[
+    opt("wait", Lit::Bool(false)),
+    opt("timeout", Lit::Int(30)),
+    opt("clean_cache", Lit::Bool(true)),
+];
+
+/// A function that copies custom modules of one kind.
+macro_rules! sync {
+    ($name:literal, $form:literal, $args:expr) => {
+        Function::new(
+            $name,
+            |c| sync::run(c, $form),
+            concat!(
+                "Copies the custom modules below salt://_",
+                $form,
+                " from the file server; says which ones are new or have changed."
+            ),
+        )
+        .args($args)
+    };
+}
+
+pub(super) const MODULE: Module = Module {
+    name: "saltutil",
+    functions: &[
+        Function::new(
+            "running",
+            jobs::running,
+            "The publish loads of all jobs that run on the minion, with their pids.",
+        ),
+        Function::new(
+            "is_running",
+            jobs::is_running,
+            "The running jobs whose function matches a glob.",
+        )
+        .args(&[req("fun")]),
+        Function::new(
+            "find_job",
+            jobs::find_job,
+            "The load of one running job, or an empty map.",
+        )
+        .args(JID),
+        Function::new(
+            "signal_job",
+            jobs::signal_job,
+            "Sends a signal to a job's process and to everything that it started.",
+        )
+        .args(&[req("jid"), req("sig")]),
+        Function::new(
+            "term_job",
+            |c| jobs::one(c, Signal::SIGTERM),
+            "Asks a job to end (SIGTERM).",
+        )
+        .args(JID),
+        Function::new(
+            "kill_job",
+            |c| jobs::one(c, Signal::SIGKILL),
+            "Ends a job at once (SIGKILL).",
+        )
+        .args(JID),
+        Function::new(
+            "term_all_jobs",
+            |c| jobs::all(c, Signal::SIGTERM),
+            "Asks all running jobs to end (SIGTERM).",
+        ),
+        Function::new(
+            "kill_all_jobs",
+            |c| jobs::all(c, Signal::SIGKILL),
+            "Ends all running jobs at once (SIGKILL).",
+        ),
+        Function::new(
+            "find_cached_job",
+            caches::find_cached_job,
+            "The result of a job that the minion has kept (option cache_jobs).",
+        )
+        .args(JID),
+        Function::new(
+            "clear_job_cache",
+            caches::clear_job_cache,
+            "Removes kept results of jobs that are older than so many hours.",
+        )
+        .args(&[opt("hours", Lit::Int(24))]),
+        Function::new(
+            "clear_cache",
+            caches::clear_cache,
+            "Removes the files of the minion's cache, except what says which jobs run and results that the master does not \
+             have yet.",
+        ),
+        Function::new(
+            "regen_keys",
+            caches::regen_keys,
+            "Removes everything in the directory of keys and makes a new pair; the daemon uses it after its next start.",
+        ),
+        Function::new(
+            "revoke_auth",
+            caches::revoke_auth,
+            "Asks the master to delete this minion's key.",
+        )
+        .args(&[opt("preserve_minion_cache", Lit::Bool(false))]),
+        Function::new(
+            "refresh_grains",
+            refresh::refresh_grains,
+            "Has the minion collect its grains anew, and its pillar unless refresh_pillar is false.",
+        )
+        .keywords(),
+        Function::new(
+            "refresh_pillar",
+            refresh::refresh_pillar,
+            "Has the minion fetch its pillar anew; with wait, until that is done.",
+        )
+        .args(REFRESH_PILLAR),
+        Function::new(
+            "pillar_refresh",
+            refresh::refresh_pillar,
+            "Another name of saltutil.refresh_pillar.",
+        )
+        .args(REFRESH_PILLAR),
+        Function::new(
+            "refresh_modules",
+            refresh::refresh_modules,
+            "Tells the minion that modules have changed; with async=False, waits for its answer.",
+        )
+        .keywords(),
+        Function::new(
+            "refresh_beacons",
+            |c| refresh::tell(c, "beacons_refresh"),
+            "Tells the minion that its beacons have changed.",
+        ),
+        Function::new(
+            "refresh_matchers",
+            |c| refresh::tell(c, "matchers_refresh"),
+            "Tells the minion that custom matchers have changed.",
+        ),
+        sync!("sync_beacons", "beacons", SYNC),
+        sync!("sync_clouds", "clouds", SYNC),
+        sync!("sync_engines", "engines", SYNC_QUIET),
+        sync!("sync_executors", "executors", SYNC),
+        sync!("sync_grains", "grains", SYNC_PILLAR),
+        sync!("sync_log_handlers", "log_handlers", SYNC),
+        sync!("sync_matchers", "matchers", SYNC_QUIET),
+        sync!("sync_modules", "modules", SYNC),
+        sync!("sync_output", "output", SYNC),
+        sync!("sync_outputters", "output", SYNC),
+        sync!("sync_pillar", "pillar", SYNC_PILLAR),
+        sync!("sync_proxymodules", "proxy", SYNC_QUIET),
+        sync!("sync_renderers", "renderers", SYNC),
+        sync!("sync_resources", "resources", SYNC),
+        sync!("sync_returners", "returners", SYNC),
+        sync!("sync_sdb", "sdb", FROM),
+        sync!("sync_serializers", "serializers", SYNC),
+        sync!("sync_states", "states", SYNC),
+        sync!("sync_thorium", "thorium", SYNC_QUIET),
+        sync!("sync_tops", "tops", SYNC),
+        sync!("sync_utils", "utils", SYNC),
+        sync!("sync_wrapper", "wrapper", SYNC),
+        Function::new(
+            "sync_all",
+            sync::all,
+            "Copies the custom modules of all kinds from the file server; says which ones are new or have changed.",
+        )
+        .args(SYNC_PILLAR),
+        Function::new(
+            "list_extmods",
+            sync::list_extmods,
+            "The custom modules that have been copied to this minion, by kind.",
+        ),
+    ],
+};

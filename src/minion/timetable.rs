@@ -1,0 +1,608 @@
+//! The minion's schedule: what the configuration, the pillar and the daemon itself want to run when,
+//! and how it is changed and kept (`salt/utils/schedule.py Schedule`).
+//!
+//! Time comes in; the only IO is the file `_schedule.conf`. When jobs are due is
+//! [`schedule`](crate::schedule)'s to say.
+
+use crate::config::{MinionConfig, SaltSeries};
+use crate::schedule::{GLOBAL, Schedule, Spec};
+use crate::sys::daemon::write_atomic;
+use crate::wire::{Map, Value, yaml};
+use jiff::civil::DateTime;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// The updates of the mine.
+pub const MINE: &str = "__mine_interval";
+/// `grains_refresh_every`.
+pub const GRAINS: &str = "__update_grains";
+
+/// Shorter waits are not cut in two.
+const LOOK: Duration = Duration::from_secs(60);
+
+/// How times are shown.
+const TIME: &str = "%Y-%m-%dT%H:%M:%S";
+
+/// A job that is to run.
+#[derive(Clone, Debug)]
+pub struct Due {
+    /// What, with which arguments.
+    pub spec: Spec,
+    /// As it is written.
+    pub data: Map,
+}
+
+/// What became of a request to change or show the schedule.
+#[derive(Debug, Default)]
+pub struct Managed {
+    /// Events that tell so: tag and data.
+    pub events: Vec<(String, Map)>,
+    /// A job to run at once.
+    pub run: Option<Due>,
+}
+
+/// The schedule of a minion.
+#[derive(Debug)]
+pub struct Timetable {
+    /// Of the configuration, and what was added since.
+    own: Map,
+    /// The daemon's own jobs.
+    inner: Map,
+    pillar: Map,
+    whens: Map,
+    schedule: Schedule,
+    file: PathBuf,
+    /// Whether intervals run at the start unless they say otherwise: since 3008.
+    at_start: bool,
+    active: bool,
+}
+
+impl Timetable {
+    /// As configured. Nothing is due before [`Timetable::start`].
+    pub fn new(config: &MinionConfig) -> Timetable {
+        let mut inner = Map::new();
+        if config.mine_enabled && config.mine_interval > 0 {
+            inner.set(
+                MINE,
+                crate::map! {
+                    "function" => "mine.update", "minutes" => config.mine_interval, "jid_include" => true,
+                    "maxrunning" => 2, "run_on_start" => true, "return_job" => config.mine_return_job,
+                    "enabled" => true,
+                },
+            );
+        }
+        if config.grains_refresh_every != 0 {
+            let minutes = config.grains_refresh_every.unsigned_abs();
+            inner.set(
+                GRAINS,
+                crate::map! {
+                    "function" => "event.fire", "minutes" => minutes, "run_on_start" => false,
+                    "args" => vec![Value::Map(Map::new()), "grains_refresh".into()],
+                },
+            );
+        }
+        let dir = config.conf_file.parent().unwrap_or(Path::new("/"));
+        let include = Path::new(&config.default_include).parent();
+        let mut timetable = Timetable {
+            own: config.schedule.clone(),
+            inner,
+            pillar: Map::new(),
+            whens: Map::new(),
+            schedule: Schedule::default(),
+            file: dir
+                .join(include.unwrap_or(Path::new("")))
+                .join("_schedule.conf"),
+            at_start: config.salt_series == SaltSeries::S3008,
+            active: false,
+        };
+        timetable.rebuild();
+        timetable
+    }
+
+    /// From now on jobs are due.
+    pub fn start(&mut self) {
+        self.active = true;
+    }
+
+    /// Whether it was started.
+    pub fn is_active(&self) -> bool {
+        self.active
+    }
+
+    /// Takes `schedule` and `whens` of the pillar, and `whens` of the grains.
+    pub fn set_sources(&mut self, pillar: &Map, grains: &Map) {
+        let map = |from: &Map, key: &str| from.get(key).and_then(Value::as_map).cloned();
+        self.pillar = map(pillar, "schedule").unwrap_or_default();
+        self.whens = map(grains, "whens").unwrap_or_default();
+        for (key, value) in map(pillar, "whens").unwrap_or_default().0 {
+            self.whens.set(key.as_str().unwrap_or_default(), value);
+        }
+        self.rebuild();
+    }
+
+    /// Pillar, over it what is of the minion's own (`_get_schedule`).
+    fn all(&self) -> Map {
+        let mut all = self.pillar.clone();
+        for (key, value) in self.inner.iter().chain(self.own.iter()) {
+            all.set(key.as_str().unwrap_or_default(), value.clone());
+        }
+        all
+    }
+
+    fn rebuild(&mut self) {
+        let mut all = self.all();
+        for (name, data) in &mut all.0 {
+            let global = name.as_str().is_some_and(|n| GLOBAL.contains(&n));
+            let Value::Map(data) = data else {
+                continue;
+            };
+            if !global {
+                self.complete(data);
+            }
+        }
+        for error in self.schedule.update(&all) {
+            log::error!("{error}");
+        }
+        self.schedule.plan(now());
+    }
+
+    fn complete(&self, data: &mut Map) {
+        let interval = ["seconds", "minutes", "hours", "days"];
+        if self.at_start
+            && !data.contains("run_on_start")
+            && interval.iter().any(|u| data.contains(u))
+        {
+            data.set("run_on_start", true);
+        }
+        let named = |value: &Value| {
+            let named = value.as_str().and_then(|name| self.whens.get(name));
+            named.unwrap_or(value).clone()
+        };
+        match data.get("when") {
+            Some(Value::Array(list)) => {
+                let list: Vec<Value> = list.iter().map(named).collect();
+                data.set("when", list);
+            }
+            Some(one) => {
+                let one = named(one);
+                data.set("when", one);
+            }
+            None => {}
+        }
+    }
+
+    /// How long nothing is due; `None` is for ever.
+    pub fn wait(&self, now: DateTime) -> Option<Duration> {
+        let next = self.schedule.next().filter(|_| self.active)?;
+        if next <= now {
+            return Some(Duration::ZERO);
+        }
+        // The host's clock may be set, or the host may sleep, which the clock of waits does not see: halfway
+        // there is another look.
+        let wait = Duration::try_from(now.duration_until(next)).ok()?;
+        Some(match wait > LOOK {
+            true => (wait / 2).clamp(LOOK, LOOK * 10),
+            false => wait,
+        })
+    }
+
+    /// What is to run now.
+    pub fn due(&mut self, now: DateTime) -> Vec<Due> {
+        if !self.active {
+            return Vec::new();
+        }
+        let specs = self.schedule.due(now);
+        specs.into_iter().map(|spec| self.with_data(spec)).collect()
+    }
+
+    fn with_data(&self, spec: Spec) -> Due {
+        let all = self.all();
+        let data = all.get(&spec.name).and_then(Value::as_map).cloned();
+        Due {
+            data: data.unwrap_or_default(),
+            spec,
+        }
+    }
+
+    /// Does what an event `manage_schedule` asks for (`salt/minion.py manage_schedule`).
+    pub fn manage(&mut self, data: &Map) -> Managed {
+        let mut done = Managed::default();
+        let name = data.str("name").unwrap_or_default().to_owned();
+        let persist = data.get("persist").is_some_and(Value::truthy);
+        let func = data.str("func").unwrap_or_default();
+        let complete = match func {
+            "add" => {
+                self.add(data.get("schedule"));
+                "add"
+            }
+            "delete" => {
+                self.delete(&name);
+                "delete"
+            }
+            "modify" => {
+                self.modify(&name, data.get("schedule"));
+                "delete"
+            }
+            "enable_job" => {
+                self.set_enabled(&name, true);
+                "enabled_job"
+            }
+            "disable_job" => {
+                self.set_enabled(&name, false);
+                "disabled_job"
+            }
+            "enable" => {
+                self.own.set("enabled", true);
+                "enabled"
+            }
+            "disable" => {
+                self.own.set("enabled", false);
+                "disabled"
+            }
+            "postpone_job" => {
+                self.explicit(&name, data, true);
+                "postpone_job"
+            }
+            "skip_job" => {
+                self.explicit(&name, data, false);
+                "skip_job"
+            }
+            "reload" => {
+                self.reload(data.get("schedule"));
+                return done;
+            }
+            "run_job" => {
+                let spec = self.schedule.specs().find(|s| s.name == name).cloned();
+                if spec.is_none() {
+                    log::error!("there is no scheduled job {name} to run");
+                }
+                done.run = spec.map(|spec| self.with_data(spec));
+                return done;
+            }
+            other => {
+                self.show(other, data, &name, &mut done);
+                return done;
+            }
+        };
+        self.rebuild();
+        if persist {
+            self.persist();
+        }
+        let tag = format!("/salt/minion/minion_schedule_{complete}_complete");
+        let answer = crate::map! {"complete" => true, "schedule" => self.shown(self.all())};
+        done.events.push((tag, answer));
+        done
+    }
+
+    fn show(&mut self, func: &str, data: &Map, name: &str, done: &mut Managed) {
+        let (what, answer) = match func {
+            "list" => {
+                let which = match data.str("where") {
+                    Some("pillar") => self.pillar.clone(),
+                    Some("opts") => {
+                        let mut own = self.inner.clone();
+                        own.0.extend(self.own.0.iter().cloned());
+                        own
+                    }
+                    _ => self.all(),
+                };
+                let which = self.shown(which);
+                (
+                    "list_complete",
+                    crate::map! {"complete" => true, "schedule" => which},
+                )
+            }
+            "save_schedule" => {
+                self.persist();
+                ("saved", crate::map! {"complete" => true})
+            }
+            "get_next_fire_time" => {
+                let next = self.schedule.status(name).and_then(|s| s.next);
+                let next = next.map(|at| at.strftime(TIME).to_string());
+                let answer = crate::map! {"complete" => true, "next_fire_time" => next};
+                ("next_fire_time_complete", answer)
+            }
+            "job_status" => {
+                let status = self.job_status(name);
+                (
+                    "job_status_complete",
+                    crate::map! {"complete" => true, "data" => status},
+                )
+            }
+            other => {
+                log::error!("Function \"{other}\" is unavailable in salt.utils.scheduler");
+                return;
+            }
+        };
+        done.events
+            .push((format!("/salt/minion/minion_schedule_{what}"), answer));
+    }
+
+    /// Jobs as stock's have become by the time they are looked at.
+    fn shown(&self, mut schedule: Map) -> Map {
+        for (name, data) in &mut schedule.0 {
+            let name = name.as_str().unwrap_or_default();
+            let Value::Map(data) = data else {
+                continue;
+            };
+            if GLOBAL.contains(&name) {
+                continue;
+            }
+            if !data.contains("name") {
+                data.set("name", name);
+            }
+            let ran = self.schedule.status(name).is_some_and(|s| s.last.is_some());
+            for (key, value) in [
+                ("jid_include", Value::Bool(true)),
+                ("maxrunning", Value::Int(1)),
+            ] {
+                if ran && !data.contains(key) {
+                    data.set(key, value);
+                }
+            }
+        }
+        schedule
+    }
+
+    fn job_status(&self, name: &str) -> Map {
+        let mut data = match self.shown(self.all()).get(name) {
+            Some(Value::Map(data)) => data.clone(),
+            _ => return Map::new(),
+        };
+        let status = self.schedule.status(name).unwrap_or_default();
+        let text = |at: Option<DateTime>| at.map(|at| at.strftime(TIME).to_string());
+        data.set("_next_fire_time", text(status.next));
+        data.set("_splay", Value::Nil);
+        if status.last.is_some() {
+            data.set("_last_run", text(status.last));
+        }
+        if let Some((why, at)) = status.skipped {
+            data.set("_skip_reason", why);
+            data.set("_skipped", true);
+            data.set("_skipped_time", text(Some(at)));
+        }
+        data
+    }
+
+    fn in_pillar(&self, name: &str) -> bool {
+        let found = !self.own.contains(name) && self.pillar.contains(name);
+        if found {
+            log::warn!("the scheduled job {name} is in the pillar and cannot be changed here");
+        }
+        found
+    }
+
+    fn add(&mut self, schedule: Option<&Value>) {
+        let Some(schedule) = schedule.and_then(Value::as_map) else {
+            return log::error!("Scheduled jobs have to be of type dict.");
+        };
+        for (name, data) in schedule.iter() {
+            let (Some(name), Some(data)) = (name.as_str(), data.as_map()) else {
+                continue;
+            };
+            if self.pillar.contains(name) {
+                self.in_pillar(name);
+                continue;
+            }
+            let mut data = data.clone();
+            if !data.contains("enabled") {
+                data.set("enabled", true);
+            }
+            log::info!("the job {name} is in the schedule now");
+            self.own.set(name, data);
+        }
+    }
+
+    fn delete(&mut self, name: &str) {
+        if !self.in_pillar(name) {
+            self.own.remove(name);
+        }
+    }
+
+    fn modify(&mut self, name: &str, schedule: Option<&Value>) {
+        if let Some(data) = schedule.and_then(Value::as_map)
+            && !self.in_pillar(name)
+        {
+            self.own.set(name, data.clone());
+        }
+    }
+
+    fn set_enabled(&mut self, name: &str, enabled: bool) {
+        if self.in_pillar(name) {
+            return;
+        }
+        if let Some(Value::Map(data)) = self.own.get_mut(name) {
+            data.set("enabled", enabled);
+        }
+    }
+
+    fn explicit(&mut self, name: &str, order: &Map, runs: bool) {
+        if self.in_pillar(name) {
+            return;
+        }
+        let Some(Value::Map(data)) = self.own.get_mut(name) else {
+            return;
+        };
+        let form = order.str("time_fmt").unwrap_or(TIME);
+        let mut add = |list: &str, time: &str| {
+            let entry =
+                crate::map! {"time" => order.str(time).unwrap_or_default(), "time_fmt" => form};
+            let mut all = match data.remove(list) {
+                Some(Value::Array(all)) => all,
+                _ => Vec::new(),
+            };
+            all.push(entry.into());
+            data.set(list, all);
+        };
+        add("skip_explicit", "time");
+        if runs {
+            add("run_explicit", "new_time");
+        }
+    }
+
+    fn reload(&mut self, schedule: Option<&Value>) {
+        let Some(mut map) = schedule.and_then(Value::as_map) else {
+            return;
+        };
+        if let Some(Value::Map(inner)) = map.get("schedule") {
+            map = inner;
+        }
+        for (name, data) in map.iter() {
+            self.own
+                .set(name.as_str().unwrap_or_default(), data.clone());
+        }
+        // Whatever was planned is planned anew.
+        self.schedule = Schedule::default();
+        self.rebuild();
+    }
+
+    /// Writes what is not of the pillar into `_schedule.conf` beside the configuration.
+    fn persist(&self) {
+        let hidden = |map: &Map| -> Map {
+            let shown = |k: &Value| !k.as_str().is_some_and(|k| k.starts_with('_'));
+            map.iter().filter(|(k, _)| shown(k)).cloned().collect()
+        };
+        let mut kept = hidden(&self.own);
+        for (_, data) in &mut kept.0 {
+            if let Value::Map(data) = data {
+                *data = hidden(data);
+            }
+        }
+        let text = yaml::emit(&crate::map! {"schedule" => kept}.into(), true);
+        let dir = self.file.parent().unwrap_or(Path::new("/"));
+        let written = std::fs::create_dir_all(dir)
+            .and_then(|()| write_atomic(&self.file, text.as_bytes(), 0o600));
+        if let Err(e) = written {
+            log::error!("{}: {e}; the schedule is not kept", self.file.display());
+        }
+    }
+}
+
+/// The host's clock.
+pub fn now() -> DateTime {
+    jiff::Zoned::now().datetime()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::map;
+    use jiff::ToSpan;
+
+    fn table(dir: &Path, schedule: &str) -> Timetable {
+        let schedule = yaml::parse(schedule).unwrap();
+        let options = map! {"id" => "m1", "mine_enabled" => false, "schedule" => schedule};
+        let mut table = Timetable::new(&MinionConfig::from_map(options, dir).unwrap());
+        table.start();
+        table
+    }
+
+    fn names(due: &[Due]) -> Vec<&str> {
+        due.iter().map(|d| d.spec.name.as_str()).collect()
+    }
+
+    fn answer(table: &mut Timetable, order: Map) -> (String, Map) {
+        table.manage(&order).events.pop().unwrap()
+    }
+
+    #[test]
+    fn jobs_come_from_the_options_and_the_pillar() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut t = table(dir.path(), "a: {function: test.ping, seconds: 10}");
+        let pillar = map! {"schedule" => yaml::parse("b: {function: f, seconds: 10}").unwrap()};
+        t.set_sources(&pillar, &Map::new());
+        let start = now();
+        assert_eq!(
+            names(&t.due(start)),
+            ["b", "a"],
+            "intervals run at the start"
+        );
+        assert!(t.due(start).is_empty());
+        assert!(t.wait(start).unwrap() <= Duration::from_secs(11));
+        assert_eq!(t.due(start.saturating_add(12.seconds())).len(), 2);
+        t.set_sources(&Map::new(), &Map::new());
+        assert_eq!(names(&t.due(start.saturating_add(30.seconds()))), ["a"]);
+    }
+
+    #[test]
+    fn changes_are_made_told_and_kept() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut t = table(dir.path(), "{}");
+        let job = map! {"j" => map! {"function" => "test.ping", "seconds" => 3600, "_x" => 1}};
+        let order = map! {"func" => "add", "name" => "j", "schedule" => job, "persist" => true};
+        let (tag, told) = answer(&mut t, order);
+        assert_eq!(tag, "/salt/minion/minion_schedule_add_complete");
+        assert!(
+            told.get("schedule")
+                .unwrap()
+                .as_map()
+                .unwrap()
+                .contains("j")
+        );
+        let file = dir.path().join("minion.d/_schedule.conf");
+        let kept = std::fs::read_to_string(&file).unwrap();
+        assert_eq!(
+            kept,
+            "schedule:\n  j:\n    enabled: true\n    function: test.ping\n    seconds: 3600\n"
+        );
+        assert_eq!(names(&t.due(now())), ["j"]);
+        let off = map! {"func" => "disable_job", "name" => "j", "persist" => false};
+        answer(&mut t, off);
+        assert!(t.due(now().saturating_add(2.hours())).is_empty());
+        assert!(
+            std::fs::read_to_string(&file)
+                .unwrap()
+                .contains("enabled: true")
+        );
+        let (_, status) = answer(&mut t, map! {"func" => "job_status", "name" => "j"});
+        let status = status.get("data").unwrap().as_map().unwrap().clone();
+        assert_eq!(status.str("function"), Some("test.ping"));
+        let gone = map! {"func" => "delete", "name" => "j", "persist" => true};
+        answer(&mut t, gone);
+        assert_eq!(std::fs::read_to_string(&file).unwrap(), "schedule: {}\n");
+    }
+
+    #[test]
+    fn the_next_time_and_a_postponed_job() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut t = table(dir.path(), "a: {function: f, once: '2099-01-01T12:00:00'}");
+        let next = map! {"func" => "get_next_fire_time", "name" => "a"};
+        let (_, told) = answer(&mut t, next.clone());
+        assert_eq!(told.str("next_fire_time"), Some("2099-01-01T12:00:00"));
+        let later = map! {
+            "func" => "postpone_job", "name" => "a", "time" => "2099-01-01T12:00:00",
+            "new_time" => "2098-01-01T12:00:00",
+        };
+        answer(&mut t, later);
+        let (_, told) = answer(&mut t, next);
+        assert_eq!(told.str("next_fire_time"), Some("2098-01-01T12:00:00"));
+    }
+
+    #[test]
+    fn a_job_can_be_run_at_once_and_named_times_are_looked_up() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut t = table(dir.path(), "a: {function: f, when: tea time}");
+        t.set_sources(
+            &map! {"whens" => map! {"tea time" => "5:00pm"}},
+            &Map::new(),
+        );
+        let run = t.manage(&map! {"func" => "run_job", "name" => "a"}).run;
+        assert_eq!(run.unwrap().spec.function, "f");
+        assert!(
+            t.manage(&map! {"func" => "run_job", "name" => "x"})
+                .run
+                .is_none()
+        );
+    }
+
+    #[test]
+    fn nothing_is_due_before_the_start() {
+        let dir = tempfile::tempdir().unwrap();
+        let options = map! {"id" => "m1", "grains_refresh_every" => 5};
+        let mut t = Timetable::new(&MinionConfig::from_map(options, dir.path()).unwrap());
+        assert!(t.due(now()).is_empty() && t.wait(now()).is_none());
+        t.start();
+        assert_eq!(names(&t.due(now())), [MINE]);
+        assert_eq!(names(&t.due(now().saturating_add(6.minutes()))), [GRAINS]);
+    }
+}

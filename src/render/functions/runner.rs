@@ -1,0 +1,235 @@
+//! `saltutil.runner` and `mine.get`: what the master remembers of other minions
+//! (`salt/modules/saltutil.py runner`, `salt/modules/mine.py`).
+//!
+//! Of the runners there are those that only read what lies on this host. They run within the
+//! compilation: no event tells of them, and they are not in the job cache.
+
+use super::{Call, Fault, Function, Outcome, Run, Scope, text_of};
+use crate::config::SaltSeries;
+use crate::store::keys::KeyState;
+use crate::store::mine::query::{self, Question};
+use crate::store::minions::Known;
+use crate::store::open;
+use crate::store::presence::connected_ids;
+use crate::store::remembered::{Part, remembered};
+use crate::target::Inventory;
+use crate::wire::yaml::parse_input;
+use crate::wire::{Map, Value};
+
+pub(super) const FUNCTIONS: &[Function] = &[
+    Function {
+        name: "mine.get",
+        params: &["tgt", "fun", "tgt_type", "exclude_minion"],
+        required: 2,
+        run: Run::Data(mine_get),
+    },
+    Function {
+        name: "saltutil.runner",
+        params: &[
+            "name",
+            "arg",
+            "kwarg",
+            "full_return",
+            "saltenv",
+            "jid",
+            "**",
+        ],
+        required: 1,
+        run: Run::Data(runner),
+    },
+];
+
+/// A runner function.
+struct Runner {
+    name: &'static str,
+    params: &'static [&'static str],
+    /// How many of them must be given.
+    required: usize,
+    run: fn(&Scope, &Map) -> Result<Value, String>,
+}
+
+const TGT: &[&str] = &["tgt", "tgt_type"];
+const SUBSET: &[&str] = &["subset", "show_ip"];
+
+const RUNNERS: &[Runner] = &[
+    Runner {
+        name: "mine.get",
+        params: &["tgt", "fun", "tgt_type"],
+        required: 2,
+        run: mine,
+    },
+    Runner {
+        name: "cache.grains",
+        params: TGT,
+        required: 1,
+        run: |scope, args| cache(scope, args, Part::Grains),
+    },
+    Runner {
+        name: "cache.pillar",
+        params: TGT,
+        required: 0,
+        run: |scope, args| cache(scope, args, Part::Pillar),
+    },
+    Runner {
+        name: "cache.mine",
+        params: TGT,
+        required: 0,
+        run: |scope, args| cache(scope, args, Part::Mine),
+    },
+    Runner {
+        name: "manage.present",
+        params: SUBSET,
+        required: 0,
+        run: present,
+    },
+    Runner {
+        name: "manage.not_present",
+        params: SUBSET,
+        required: 0,
+        run: not_present,
+    },
+];
+
+/// Where the options say `file_client: local`, as they do for pillars, it looks into the data
+/// store of the host itself, which has no mine.
+fn mine_get(scope: &Scope, _: &Call) -> Outcome {
+    log::info!(
+        "the pillar of {} calls mine.get, which finds nothing there; the mine answers \
+         salt['saltutil.runner']('mine.get', ...)",
+        scope.id
+    );
+    Ok(Value::Map(Map::new()))
+}
+
+fn runner(scope: &Scope, call: &Call) -> Outcome {
+    let name = call.text("name");
+    let Some(runner) = RUNNERS.iter().find(|runner| runner.name == name) else {
+        return Err(Fault::Function(format!(
+            "the function saltutil.runner {name} is not available in templates of this master"
+        )));
+    };
+    if call.flag("full_return", false) {
+        return Err(Fault::Function(format!(
+            "saltutil.runner {name}: full_return is not available in templates of this master"
+        )));
+    }
+    let args = runner.bind(call).map_err(Fault::Type)?;
+    (runner.run)(scope, &args).map_err(|why| Fault::Function(format!("{name}: {why}")))
+}
+
+impl Runner {
+    /// Arguments by the names of parameters. Texts by position are read as on a command line.
+    fn bind(&self, call: &Call) -> Result<Map, String> {
+        let given = match call.some("arg") {
+            None => &[][..],
+            Some(Value::Array(items)) => items.as_slice(),
+            Some(_) => return Err("arg must be formatted as a list/tuple".to_owned()),
+        };
+        let mut named = match call.some("kwarg") {
+            None => Map::new(),
+            Some(Value::Map(map)) => map.clone(),
+            Some(_) => return Err("kwarg must be formatted as a dictionary".to_owned()),
+        };
+        let mut places = self.params.iter();
+        let mut args = Map::new();
+        for value in given {
+            let (values, more) = match value {
+                Value::Str(text) => parse_input(std::slice::from_ref(text), &[]),
+                other => (vec![other.clone()], Map::new()),
+            };
+            for value in values {
+                let place = places
+                    .next()
+                    .ok_or_else(|| self.misfit("too many are given"))?;
+                args.set(*place, value);
+            }
+            named.0.extend(more.0);
+        }
+        named.0.extend(call.more.0.iter().cloned());
+        for (name, value) in named.0 {
+            let name = text_of(&name);
+            match self.params.iter().find(|param| **param == name) {
+                _ if name.starts_with("__") => {}
+                Some(param) => args.set(*param, value),
+                None => return Err(self.misfit(&format!("there is no '{name}'"))),
+            }
+        }
+        match self.params[..self.required]
+            .iter()
+            .find(|p| !args.contains(p))
+        {
+            Some(missing) => Err(self.misfit(&format!("'{missing}' is missing"))),
+            None => Ok(args),
+        }
+    }
+
+    fn misfit(&self, why: &str) -> String {
+        let params = self.params.join(", ");
+        format!("{} takes the arguments {params}: {why}", self.name)
+    }
+}
+
+/// Accepted minions and what is cached of them.
+fn fleet(scope: &Scope) -> Result<Known<'_>, String> {
+    let ids = scope.keys.list(KeyState::Accepted);
+    Ok(Known {
+        ids: ids.map_err(|e| e.to_string())?,
+        cache: &scope.minions,
+        caches_data: scope.config.minion_data_cache,
+    })
+}
+
+fn kind(args: &Map) -> String {
+    let kind = args.get("tgt_type").map(text_of);
+    kind.filter(|kind| !kind.is_empty())
+        .unwrap_or_else(|| "glob".to_owned())
+}
+
+/// Who asks matters for values that minions keep for some. Before 3008 it is the minion of the
+/// pillar; since then it is the master, which is nobody's target.
+fn mine(scope: &Scope, args: &Map) -> Result<Value, String> {
+    let asker = match scope.config.salt_series {
+        SaltSeries::S3006 | SaltSeries::S3007 => scope.id.as_str(),
+        SaltSeries::S3008 => scope.config.id.as_str(),
+    };
+    let question = Question {
+        asker,
+        tgt: args.get("tgt").unwrap_or(&Value::Nil),
+        tgt_type: &kind(args).to_lowercase(),
+        fun: args.get("fun").unwrap_or(&Value::Nil),
+    };
+    let config = &scope.config;
+    let mines = open::mine_store(config);
+    Ok(query::get(config, &mines, &fleet(scope)?, &question).into())
+}
+
+fn cache(scope: &Scope, args: &Map, part: Part) -> Result<Value, String> {
+    let kind = kind(args);
+    let tgt = args.get("tgt").filter(|tgt| !tgt.is_nil());
+    let tgt = tgt.map(|tgt| (tgt, kind.as_str()));
+    remembered(&scope.config, &fleet(scope)?, part, tgt).map(Value::Map)
+}
+
+fn present(scope: &Scope, args: &Map) -> Result<Value, String> {
+    let subset = args.get("subset").map(Value::str_list);
+    let subset: Option<Vec<_>> =
+        subset.map(|ids| ids.iter().filter_map(|id| id.parse().ok()).collect());
+    let connected = connected_ids(&scope.config, subset.as_deref()).map_err(|e| e.to_string())?;
+    let ids = connected.iter();
+    Ok(match args.get("show_ip").is_some_and(Value::truthy) {
+        true => Value::Map(ids.map(|(id, ip)| (id.as_str(), ip.to_string())).collect()),
+        false => Value::Array(ids.map(|(id, _)| id.as_str().into()).collect()),
+    })
+}
+
+fn not_present(scope: &Scope, args: &Map) -> Result<Value, String> {
+    let subset = args.get("subset").map(Value::str_list);
+    let connected = connected_ids(&scope.config, None).map_err(|e| e.to_string())?;
+    let fleet = fleet(scope)?;
+    let absent = fleet.ids().iter().filter(|id| {
+        let meant = subset.as_ref();
+        !connected.contains_key(*id)
+            && meant.is_none_or(|ids| ids.iter().any(|wanted| wanted == id.as_str()))
+    });
+    Ok(Value::Array(absent.map(|id| id.as_str().into()).collect()))
+}

@@ -1,0 +1,291 @@
+//! The renderer `gpg`: texts with encrypted blocks in them (`salt/renderers/gpg.py`).
+//!
+//! The program `gpg` decrypts, with the key ring in `gpg_keydir`. It gets the block by standard
+//! input, and its answer goes nowhere but into the data: neither appears in the log.
+
+use super::functions::text_of;
+use super::jinja::Obj;
+use crate::config::MasterConfig;
+use crate::crypto::HashType;
+use crate::sys::command::{Helper, HelperError, Output};
+use crate::wire::Value;
+use nix::errno::Errno;
+use nix::sys::signal::kill;
+use nix::unistd::Pid;
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+const BEGIN: &[u8] = b"-----BEGIN PGP MESSAGE-----";
+const END: &[u8] = b"-----END PGP MESSAGE-----";
+/// How long one block may take at most; an agent that waits for a pass phrase waits for ever.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Plain texts held; beyond this all are forgotten.
+const HELD: usize = 10_000;
+
+/// Plain texts and when they were made, by the digest of their block.
+type Known = HashMap<String, (Instant, Vec<u8>)>;
+
+/// A key ring, and what was decrypted with it.
+pub struct Gpg {
+    homedir: PathBuf,
+    must_succeed: bool,
+    /// How long plain texts are held; without it, not at all.
+    ttl: Option<Duration>,
+    known: RefCell<Known>,
+}
+
+impl Gpg {
+    /// As `config` says; nothing is run yet.
+    pub fn new(config: &MasterConfig) -> Gpg {
+        let beside = || {
+            let dir = config.conf_file.parent().unwrap_or(Path::new("."));
+            dir.join("gpgkeys")
+        };
+        let given = Some(&config.gpg_keydir).filter(|dir| !dir.is_empty());
+        Gpg {
+            homedir: given.map_or_else(beside, PathBuf::from),
+            must_succeed: config.secrets_must_open(),
+            ttl: config
+                .gpg_cache
+                .then(|| Duration::from_secs(config.gpg_cache_ttl)),
+            known: RefCell::default(),
+        }
+    }
+
+    /// Decrypts all texts in `value` where they stand; keys of maps stay as they are. With
+    /// `newlines`, the two letters `\n` stand for the end of a line.
+    ///
+    /// # Errors
+    /// A block cannot be decrypted and `gpg_decrypt_must_succeed` is on, or there is no `gpg`.
+    /// What was decrypted by then stays so.
+    pub fn decrypt(
+        &self,
+        value: &mut Value,
+        newlines: bool,
+        deadline: Instant,
+    ) -> Result<(), String> {
+        match value {
+            Value::Str(text) if !newlines && find(text.as_bytes(), BEGIN).is_none() => Ok(()),
+            Value::Str(text) => {
+                *value = self.texts(text.as_bytes(), newlines, deadline)?;
+                Ok(())
+            }
+            Value::Bytes(bytes) => {
+                *value = self.texts(bytes, newlines, deadline)?;
+                Ok(())
+            }
+            Value::Map(map) => {
+                let mut values = map.0.iter_mut();
+                values.try_for_each(|(_, value)| self.decrypt(value, newlines, deadline))
+            }
+            Value::Array(items) => {
+                let mut items = items.iter_mut();
+                items.try_for_each(|value| self.decrypt(value, newlines, deadline))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// A text with its blocks decrypted. Line ends behind it go if there was any block; what is
+    /// then no UTF-8 stays bytes.
+    fn texts(&self, given: &[u8], newlines: bool, deadline: Instant) -> Result<Value, String> {
+        let unfolded = if newlines {
+            unfold(given)
+        } else {
+            given.to_vec()
+        };
+        let mut rest = unfolded.as_slice();
+        let mut out = Vec::new();
+        let mut any = false;
+        while let Some((before, block, after)) = next_block(rest) {
+            out.extend_from_slice(before);
+            out.extend(self.block(block, deadline)?);
+            rest = after;
+            any = true;
+        }
+        out.extend_from_slice(rest);
+        while any && out.last() == Some(&b'\n') {
+            out.pop();
+        }
+        Ok(match String::from_utf8(out) {
+            Ok(text) => Value::Str(text),
+            Err(e) => Value::Bytes(e.into_bytes()),
+        })
+    }
+
+    fn block(&self, block: &[u8], deadline: Instant) -> Result<Vec<u8>, String> {
+        let cipher = match std::str::from_utf8(block) {
+            Ok(text) => unfold(text.as_bytes()),
+            Err(_) => block.to_vec(),
+        };
+        let key = self.ttl.map(|ttl| (HashType::Sha256.hex(&cipher), ttl));
+        if let Some((key, ttl)) = &key
+            && let Some((at, plain)) = self.known.borrow().get(key)
+            && at.elapsed() < *ttl
+        {
+            return Ok(plain.clone());
+        }
+        let why = match self.run(&cipher, deadline) {
+            Ok(output) if usable(&output) => {
+                if let Some((key, _)) = key {
+                    self.keep(key, &output.stdout);
+                }
+                return Ok(output.stdout);
+            }
+            Ok(output) => text_of_bytes(&output.stderr),
+            Err(HelperError::Io(_, e)) if e.kind() == std::io::ErrorKind::NotFound => {
+                return Err("GPG unavailable".to_owned());
+            }
+            Err(e) => e.to_string(),
+        };
+        if self.must_succeed {
+            let cipher = text_of_bytes(&cipher);
+            return Err(format!(
+                "Could not decrypt cipher {cipher}, received: {why}"
+            ));
+        }
+        log::warn!("Could not decrypt a cipher, received: {why}");
+        Ok(cipher)
+    }
+
+    fn keep(&self, key: String, plain: &[u8]) {
+        let mut known = self.known.borrow_mut();
+        if known.len() >= HELD {
+            known.clear();
+        }
+        known.insert(key, (Instant::now(), plain.to_vec()));
+    }
+
+    fn run(&self, cipher: &[u8], deadline: Instant) -> Result<Output, HelperError> {
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(HelperError::TimedOut("gpg".into(), left));
+        }
+        remove_stale_locks(&self.homedir);
+        let homedir = self.homedir.to_string_lossy();
+        let helper = Helper {
+            stdin: Some(cipher.to_vec()),
+            ..Helper::new([
+                "gpg",
+                "--homedir",
+                &homedir,
+                "--status-fd",
+                "2",
+                "--no-tty",
+                "-d",
+            ])
+        };
+        helper.run(left.min(PATIENCE))
+    }
+}
+
+/// Whether `gpg` gave a plain text. It ends badly for a signature that it cannot check as well,
+/// which does not matter, but a text that somebody changed on its way must not be taken.
+fn usable(output: &Output) -> bool {
+    const BROKEN: &[u8] = b"[GNUPG:] DECRYPTION_FAILED";
+    !output.stdout.is_empty() && find(&output.stderr, BROKEN).is_none()
+}
+
+fn text_of_bytes(bytes: &[u8]) -> String {
+    Obj::from(&Value::Bytes(bytes.to_vec()))
+        .repr()
+        .unwrap_or_else(|_| text_of(&Value::Bytes(bytes.to_vec())))
+}
+
+fn find(text: &[u8], word: &[u8]) -> Option<usize> {
+    text.windows(word.len()).position(|part| part == word)
+}
+
+/// What is before the first block, the block, and what is behind it.
+fn next_block(text: &[u8]) -> Option<(&[u8], &[u8], &[u8])> {
+    let begin = find(text, BEGIN)?;
+    let inside = begin + BEGIN.len();
+    let end = inside + find(&text[inside..], END)? + END.len();
+    Some((&text[..begin], &text[begin..end], &text[end..]))
+}
+
+/// Ends of lines for the two letters `\n`.
+fn unfold(text: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = find(rest, br"\n") {
+        out.extend_from_slice(&rest[..at]);
+        out.push(b'\n');
+        rest = &rest[at + 2..];
+    }
+    out.extend_from_slice(rest);
+    out
+}
+
+/// Removes what a `gpg` left in its directory that was killed while it took a lock: files
+/// `.#lk<address>.<host>.<process>` (`_cleanup_stale_lockfiles`).
+fn remove_stale_locks(homedir: &Path) {
+    let Ok(entries) = std::fs::read_dir(homedir) else {
+        return;
+    };
+    for entry in entries.flatten() {
+        let name = entry.file_name();
+        let process = name
+            .to_str()
+            .and_then(|name| name.strip_prefix(".#lk"))
+            .and_then(|rest| rest.rsplit_once('.'))
+            .and_then(|(_, pid)| pid.parse::<i32>().ok())
+            .filter(|pid| *pid > 0);
+        let gone = process.is_some_and(|pid| kill(Pid::from_raw(pid), None) == Err(Errno::ESRCH));
+        if gone && let Err(e) = std::fs::remove_file(entry.path()) {
+            log::debug!("{}: {e}", entry.path().display());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks() {
+        let text =
+            b"a-----BEGIN PGP MESSAGE-----x-----END PGP MESSAGE-----b-----END PGP MESSAGE-----";
+        let (before, block, after) = next_block(text).unwrap();
+        assert_eq!(before, b"a");
+        assert!(block.starts_with(BEGIN) && block.ends_with(END));
+        assert_eq!(after, b"b-----END PGP MESSAGE-----");
+        assert!(next_block(after).is_none());
+        assert!(next_block(b"-----BEGIN PGP MESSAGE----- no end").is_none());
+        assert_eq!(unfold(br"a\nb\\nc"), b"a\nb\\\nc");
+    }
+
+    #[test]
+    fn what_was_changed_is_not_taken() {
+        let output = |stdout: &str, stderr: &str| Output {
+            stdout: stdout.into(),
+            stderr: stderr.into(),
+            code: 2,
+            pid: 0,
+        };
+        assert!(usable(&output(
+            "text",
+            "[GNUPG:] DECRYPTION_OKAY\n[GNUPG:] ERRSIG"
+        )));
+        assert!(!usable(&output("text", "[GNUPG:] DECRYPTION_FAILED\n")));
+        assert!(!usable(&output("", "[GNUPG:] DECRYPTION_OKAY\n")));
+    }
+
+    #[test]
+    fn stale_locks_go() {
+        let dir = tempfile::tempdir().unwrap();
+        let own = format!(".#lk0x12.host.{}", std::process::id());
+        // No process has this number.
+        let stale = format!(".#lk0x12.host.name.{}", i32::MAX);
+        for name in [own.as_str(), stale.as_str(), "pubring.kbx", ".#lkx"] {
+            std::fs::write(dir.path().join(name), "").unwrap();
+        }
+        remove_stale_locks(dir.path());
+        assert!(!dir.path().join(stale).exists());
+        for name in [own.as_str(), "pubring.kbx", ".#lkx"] {
+            assert!(dir.path().join(name).exists(), "{name}");
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! Where a repository lies and how it is reached.
+
+use super::run::PROTOCOLS;
+use base64::Engine;
+use std::process::Command;
+
+/// How a remote is reached.
+#[derive(Clone, Debug)]
+pub(crate) struct Access {
+    /// Check the certificate of the server.
+    pub ssl_verify: bool,
+    /// For HTTP; empty for none.
+    pub user: String,
+    /// Of this user.
+    pub password: String,
+    /// File with a private key, for SSH; empty for those of the account.
+    pub privkey: String,
+    /// For HTTP; empty for that of the environment.
+    pub proxy: String,
+}
+
+impl Access {
+    /// Sets the environment of a `git` that speaks to the remote. Secrets stay out of its argument
+    /// list, which every account on the host can read.
+    pub fn apply(&self, command: &mut Command) {
+        if !self.ssl_verify {
+            command.env("GIT_SSL_NO_VERIFY", "true");
+        }
+        if !self.proxy.is_empty() {
+            command
+                .env("http_proxy", &self.proxy)
+                .env("https_proxy", &self.proxy);
+        }
+        if !self.user.is_empty() {
+            let pair = format!("{}:{}", self.user, self.password);
+            let pair = base64::engine::general_purpose::STANDARD.encode(pair);
+            command
+                .env("GIT_CONFIG_COUNT", "1")
+                .env("GIT_CONFIG_KEY_0", "http.extraHeader")
+                .env("GIT_CONFIG_VALUE_0", format!("Authorization: Basic {pair}"));
+        }
+        let mut ssh = "ssh -o BatchMode=yes".to_owned();
+        if !self.privkey.is_empty() {
+            // git hands this to a shell.
+            let quoted = self.privkey.replace('\'', r"'\''");
+            ssh.push_str(&format!(" -o IdentitiesOnly=yes -i '{quoted}'"));
+        }
+        command.env("GIT_SSH_COMMAND", ssh);
+    }
+}
+
+/// Refuses what git would take for an option, a program to run, or an unknown protocol.
+pub(crate) fn check_url(url: &str) -> Result<(), String> {
+    if url.starts_with('-') || url.contains("::") || url.chars().any(|c| c.is_control() || c == ' ')
+    {
+        return Err("it is no URL of a repository".into());
+    }
+    if let Some((scheme, rest)) = url.split_once("://") {
+        if !PROTOCOLS.contains(&scheme) {
+            return Err(format!(
+                "the protocol must be one of {}",
+                PROTOCOLS.join(", ")
+            ));
+        }
+        let host = rest.split('/').next().unwrap_or_default();
+        let host = host.rsplit('@').next().unwrap_or_default();
+        if rest.starts_with('-') || host.starts_with('-') || rest.is_empty() {
+            return Err("it is no URL of a repository".into());
+        }
+        return Ok(());
+    }
+    // user@host:path, or host:path
+    let scp = url.split_once(':').map(|(login, path)| {
+        let (user, host) = login.split_once('@').unwrap_or(("git", login));
+        (user, host, path)
+    });
+    let word = |s: &str| !s.is_empty() && !s.starts_with('-') && !s.contains(['/', '@']);
+    match scp {
+        Some((user, host, path))
+            if word(user) && word(host) && !path.is_empty() && !path.starts_with('-') =>
+        {
+            Ok(())
+        }
+        _ => Err("it must begin with a protocol, or be host:path".into()),
+    }
+}
+
+/// A URL without the password in it.
+pub(crate) fn shown(url: &str) -> String {
+    match url
+        .split_once("://")
+        .map(|(scheme, rest)| (scheme, rest.rsplit_once('@')))
+    {
+        Some((scheme, Some((_, rest)))) if scheme != "ssh" => format!("{scheme}://***@{rest}"),
+        _ => url.to_owned(),
+    }
+}
+
+/// `salt/utils/stringutils.py is_hex`.
+pub(crate) fn is_hex(text: &str) -> bool {
+    !text.is_empty() && text.chars().all(|c| c.is_ascii_hexdigit())
+}
+
+/// What is wrong with a refspec; it must lead to where refs are looked up.
+pub(crate) fn refspec_fault(spec: &str) -> Option<String> {
+    let target = spec.rsplit(':').next().unwrap_or_default();
+    let known = target.starts_with("refs/remotes/origin/") || target.starts_with("refs/tags/");
+    (spec.starts_with('-') || !known)
+        .then(|| format!("refspecs: {spec:?} does not lead to refs/remotes/origin/ or refs/tags/"))
+}

@@ -1,0 +1,12 @@
+//! Repositories by the command `git`, for the file server and for the pillar: URLs, credentials,
+//! mirrors, and commits as directories.
+
+mod access;
+mod bare;
+mod checkout;
+mod run;
+
+pub(crate) use access::{Access, check_url, is_hex, refspec_fault, shown};
+pub(crate) use bare::{Bare, Refs};
+pub(crate) use checkout::Checkout;
+pub(crate) use run::{Git, REMOTE};

@@ -1,0 +1,56 @@
+//! What the master remembers of several minions at once: grains, pillar or mine
+//! (`salt/utils/master.py MasterPillarUtil`, as the runner `cache` asks it).
+
+use super::minions::Known;
+use super::open;
+use crate::config::MasterConfig;
+use crate::target::Target;
+use crate::wire::{Map, Value};
+
+/// Which of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// Grains at the last refresh.
+    Grains,
+    /// Pillar at the last refresh.
+    Pillar,
+    /// Values that the minion left.
+    Mine,
+}
+
+/// Id -> data: of the minions that a target and its type mean, an empty map where there is
+/// nothing; without a target, of all of whom there is something.
+///
+/// # Errors
+/// The target is wrong, or something cannot be read.
+pub fn remembered(
+    config: &MasterConfig,
+    fleet: &Known,
+    part: Part,
+    tgt: Option<(&Value, &str)>,
+) -> Result<Map, String> {
+    let text = |e: std::io::Error| e.to_string();
+    let ids = match tgt {
+        None => fleet.cache.ids().map_err(text)?,
+        Some((tgt, kind)) => {
+            let target = Target::parse(tgt, kind, None).map_err(|e| e.to_string())?;
+            let expected = target.expected(fleet, &config.nodegroups);
+            expected.minions.to_vec()
+        }
+    };
+    let mines = open::mine_store(config);
+    let mut out = Map::new();
+    for id in ids {
+        let data = match part {
+            _ if !config.minion_data_cache => None,
+            Part::Mine => mines.get(&id).map_err(text)?,
+            Part::Grains => fleet.cache.get(&id).map(|data| (*data.grains).clone()),
+            Part::Pillar => fleet.cache.get(&id).map(|data| (*data.pillar).clone()),
+        };
+        let data = data.unwrap_or_default();
+        if tgt.is_some() || !data.is_empty() {
+            out.set(id.as_str(), data);
+        }
+    }
+    Ok(out)
+}

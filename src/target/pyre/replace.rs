@@ -1,0 +1,186 @@
+//! `re.sub`, `re.escape` and the searches that need places.
+
+use super::PyRegex;
+
+/// One piece of a replacement.
+enum Piece {
+    Text(String),
+    Group(usize),
+}
+
+/// The template of a replacement: `\1`, `\g<name>`, and the escapes of control characters.
+pub struct Template(Vec<Piece>);
+
+/// What a replacement came to.
+pub struct Replaced {
+    /// The new text.
+    pub text: String,
+    /// How many places were replaced.
+    pub count: usize,
+}
+
+impl PyRegex {
+    /// `re.subn`: replaces the first `limit` matches, with 0 all. `watch` hears of each match, with the
+    /// length that the new text has so far, and may end it.
+    ///
+    /// # Errors
+    /// Those of `watch`.
+    pub fn replace<E>(
+        &self,
+        text: &str,
+        template: &Template,
+        limit: usize,
+        mut watch: impl FnMut(usize) -> Result<(), E>,
+    ) -> Result<Replaced, E> {
+        let mut out = String::new();
+        let (mut at, mut copied, mut count) = (0, 0, 0);
+        while at <= text.len() && (limit == 0 || count < limit) {
+            let Some(found) = self.captures(text, at) else {
+                break;
+            };
+            let Some((start, end)) = found[0] else { break };
+            out.push_str(&text[copied..start]);
+            template.expand(text, &found, &mut out);
+            count += 1;
+            watch(out.len())?;
+            copied = end;
+            at = match end > start {
+                true => end,
+                // Behind an empty match one character is passed over.
+                false => {
+                    let step = text[end..].chars().next().map_or(1, char::len_utf8);
+                    if let Some(passed) = text.get(end..end + step) {
+                        out.push_str(passed);
+                        copied = end + step;
+                    }
+                    end + step
+                }
+            };
+        }
+        out.push_str(text.get(copied..).unwrap_or_default());
+        Ok(Replaced { text: out, count })
+    }
+
+    /// `re.search(...) is not None`.
+    pub fn found_in(&self, text: &str) -> bool {
+        self.captures(text, 0).is_some()
+    }
+}
+
+/// `re.escape`.
+pub fn escape(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        if "()[]{}?*+-|^$\\.&~# \t\n\r\x0b\x0c".contains(c) {
+            out.push('\\');
+        }
+        out.push(c);
+    }
+    out
+}
+
+impl Template {
+    fn expand(&self, text: &str, found: &[Option<(usize, usize)>], out: &mut String) {
+        for piece in &self.0 {
+            match piece {
+                Piece::Text(text) => out.push_str(text),
+                Piece::Group(n) => {
+                    if let Some(Some((start, end))) = found.get(*n) {
+                        out.push_str(&text[*start..*end]);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Reads a template for a pattern.
+    ///
+    /// # Errors
+    /// Why Python refuses it.
+    pub fn new(template: &str, regex: &PyRegex) -> Result<Template, String> {
+        let fail = |why: String| Err(why);
+        let mut pieces = Vec::new();
+        let mut text = String::new();
+        let chars: Vec<char> = template.chars().collect();
+        let mut at = 0;
+        while at < chars.len() {
+            let c = chars[at];
+            at += 1;
+            if c != '\\' {
+                text.push(c);
+                continue;
+            }
+            let Some(&kind) = chars.get(at) else {
+                return fail(format!(
+                    "bad escape (end of pattern) at position {}",
+                    at - 1
+                ));
+            };
+            at += 1;
+            let group = match kind {
+                'g' => {
+                    let end = chars[at..].iter().position(|c| *c == '>').map(|n| at + n);
+                    let Some(end) = end.filter(|_| chars.get(at) == Some(&'<')) else {
+                        return fail(format!("missing < at position {at}"));
+                    };
+                    let name: String = chars[at + 1..end].iter().collect();
+                    let number = match name.parse() {
+                        Ok(number) => Some(number),
+                        Err(_) => regex.group(&name),
+                    };
+                    let Some(number) = number else {
+                        return fail(format!("unknown group name '{name}'"));
+                    };
+                    at = end + 1;
+                    number
+                }
+                '0' => {
+                    let digits: String = chars[at..]
+                        .iter()
+                        .take(2)
+                        .take_while(|c| c.is_digit(8))
+                        .collect();
+                    at += digits.len();
+                    let code = u32::from_str_radix(&format!("0{digits}"), 8).unwrap_or(0);
+                    text.extend(char::from_u32(code));
+                    continue;
+                }
+                '1'..='9' => {
+                    let mut digits = kind.to_string();
+                    if let Some(next) = chars.get(at).filter(|c| c.is_ascii_digit()) {
+                        digits.push(*next);
+                        at += 1;
+                    }
+                    digits.parse().unwrap_or(usize::MAX)
+                }
+                other => {
+                    match other {
+                        'n' => text.push('\n'),
+                        't' => text.push('\t'),
+                        'r' => text.push('\r'),
+                        'a' => text.push('\x07'),
+                        'b' => text.push('\x08'),
+                        'f' => text.push('\x0c'),
+                        'v' => text.push('\x0b'),
+                        '\\' => text.push('\\'),
+                        other if other.is_ascii_alphabetic() => {
+                            return fail(format!("bad escape \\{other} at position {}", at - 2));
+                        }
+                        other => text.extend(['\\', other]),
+                    }
+                    continue;
+                }
+            };
+            if group >= regex.groups() {
+                return fail(format!(
+                    "invalid group reference {group} at position {}",
+                    at.saturating_sub(1)
+                ));
+            }
+            pieces.push(Piece::Text(std::mem::take(&mut text)));
+            pieces.push(Piece::Group(group));
+        }
+        pieces.push(Piece::Text(text));
+        Ok(Template(pieces))
+    }
+}

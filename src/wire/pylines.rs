@@ -1,0 +1,104 @@
+//! Texts and octets into lines as Python does it in its several ways. Lines keep their line ends.
+
+/// A binary file's `readlines()`: lines end in a line feed.
+pub fn of_octets(data: &[u8]) -> Vec<&[u8]> {
+    data.split_inclusive(|b| *b == b'\n').collect()
+}
+
+/// A text file's `readlines()` with `newline=''`: lines end in a line feed, a carriage return, or both.
+pub fn of_file(text: &str) -> Vec<&str> {
+    split(text, |c| matches!(c, '\n' | '\r'))
+}
+
+/// `str.splitlines(True)`.
+pub fn of_text(text: &str) -> Vec<&str> {
+    split(text, |c| {
+        matches!(
+            c,
+            '\n' | '\r' | '\x0b' | '\x0c' | '\x1c'..='\x1e' | '\u{85}' | '\u{2028}' | '\u{2029}'
+        )
+    })
+}
+
+fn split(text: &str, ends: impl Fn(char) -> bool) -> Vec<&str> {
+    let mut lines = Vec::new();
+    let mut rest = text;
+    while !rest.is_empty() {
+        let end = match rest.char_indices().find(|(_, c)| ends(*c)) {
+            Some((at, '\r')) if rest[at + 1..].starts_with('\n') => at + 2,
+            Some((at, c)) => at + c.len_utf8(),
+            None => rest.len(),
+        };
+        lines.push(&rest[..end]);
+        rest = &rest[end..];
+    }
+    lines
+}
+
+/// Octets as text: UTF-8, or Latin-1 where they are none (`salt/utils/data.py decode` with the
+/// encodings of `salt/utils/stringutils.py get_diff_list`).
+pub fn decode(octets: &[u8]) -> String {
+    match std::str::from_utf8(octets) {
+        Ok(text) => text.to_owned(),
+        Err(_) => latin1(octets),
+    }
+}
+
+/// Every octet as the character of its number.
+pub fn latin1(octets: &[u8]) -> String {
+    octets.iter().map(|b| char::from(*b)).collect()
+}
+
+/// The way back from [`latin1`]; what is no such character is left out.
+pub fn from_latin1(text: &str) -> Vec<u8> {
+    text.chars()
+        .filter_map(|c| u8::try_from(u32::from(c)).ok())
+        .collect()
+}
+
+/// The text of Python's `UnicodeDecodeError` for octets that are no UTF-8.
+pub fn utf8_error(octets: &[u8]) -> Option<String> {
+    let e = std::str::from_utf8(octets).err()?;
+    let at = e.valid_up_to();
+    let first = octets[at];
+    let starts = (0xc2..=0xf4).contains(&first);
+    let why = match e.error_len() {
+        None => "unexpected end of data",
+        Some(_) if !starts => "invalid start byte",
+        Some(_) => "invalid continuation byte",
+    };
+    let length = e.error_len().unwrap_or(octets.len() - at);
+    Some(match length {
+        1 => format!("'utf-8' codec can't decode byte 0x{first:02x} in position {at}: {why}"),
+        n => format!(
+            "'utf-8' codec can't decode bytes in position {at}-{}: {why}",
+            at + n - 1
+        ),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines() {
+        assert_eq!(of_octets(b"a\r\nb\rc\n"), [&b"a\r\n"[..], b"b\rc\n"]);
+        assert_eq!(
+            of_file("a\r\nb\rc\n\x0cd"),
+            ["a\r\n", "b\r", "c\n", "\x0cd"]
+        );
+        assert_eq!(
+            of_text("a\x0cb\u{2028}\r\n"),
+            ["a\x0c", "b\u{2028}", "\r\n"]
+        );
+        assert!(of_text("").is_empty());
+        assert_eq!(decode(b"\xe9"), "\u{e9}");
+        assert_eq!(from_latin1(&latin1(b"\x00\xff")), b"\x00\xff");
+        assert_eq!(
+            utf8_error(b"ab\xff").unwrap(),
+            "'utf-8' codec can't decode byte 0xff in position 2: invalid start byte"
+        );
+        assert_eq!(utf8_error(b"ab"), None);
+    }
+}
