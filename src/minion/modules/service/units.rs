@@ -1,7 +1,6 @@
 //! Which services there are and how they are.
 
 use super::{Ctl, below, name, notice_changes, root};
-use crate::map;
 use crate::minion::modules::cmd::which;
 use crate::minion::modules::declare::Result;
 use crate::minion::modules::{Call, Fault, python, step};
@@ -304,6 +303,7 @@ pub fn execs(call: &mut Call<'_>) -> Result {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::map;
 
     #[test]
     fn lists_are_read() {

@@ -4,8 +4,8 @@ mod auth;
 mod hosts;
 mod keys;
 
+use super::Fault;
 use super::declare::{Function, Lit, Module, Result, opt, req};
-use super::{Call, Fault, step};
 use crate::wire::{Map, Value};
 
 const NIL: Lit = Lit::Nil;
@@ -98,27 +98,9 @@ pub(super) const MODULE: Module = Module {
             opt("saltenv", BASE),
             opt("fingerprint_hash_type", NIL),
         ]),
-        Function::new(
-            "get_known_host_entries",
-            |c| step::behind(c, &hosts::GET),
-            hosts::GET.doc,
-        )
-        .varargs()
-        .keywords(),
-        Function::new(
-            "recv_known_host_entries",
-            |c| step::behind(c, &hosts::RECEIVE),
-            hosts::RECEIVE.doc,
-        )
-        .varargs()
-        .keywords(),
-        Function::new(
-            "hash_known_hosts",
-            |c| step::behind(c, &hosts::HASH),
-            hosts::HASH.doc,
-        )
-        .varargs()
-        .keywords(),
+        hosts::GET,
+        hosts::RECEIVE,
+        hosts::HASH,
         Function::new(
             "check_known_host",
             hosts::check_known_host,
