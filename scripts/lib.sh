@@ -33,6 +33,10 @@ missing_for_tests() {
     [ -e /etc/pam.d ] || printf '%s\n' libpam0g libpam-modules
     has useradd || echo passwd
     has pgrep || echo procps
+    # Modules of the minion that are compared with stock's.
+    has crontab || echo cron
+    has ssh-keygen || echo openssh-client
+    has systemctl || echo systemd
     # Secrets and repositories of pillars.
     has gpg || echo gnupg
     has git || echo git
