@@ -46,6 +46,9 @@ missing_for_tests() {
     has iostat || echo sysstat
     has traceroute || echo traceroute
     has mkfs.xfs || echo xfsprogs
+    has crontab || echo cron
+    has ssh-keygen || echo openssh-client
+    has systemctl || echo systemd
     # Secrets and repositories of pillars.
     has gpg || echo gnupg
     has git || echo git

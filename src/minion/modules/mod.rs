@@ -50,9 +50,11 @@ pub mod python;
 mod random;
 mod saltutil;
 mod schedule;
+mod service;
 mod shadow;
 mod shell;
 mod slsutil;
+mod ssh;
 mod status;
 mod step;
 mod sys;
@@ -113,8 +115,10 @@ const MODULES: &[Module] = &[
     publish::MODULE,
     random::MODULE,
     saltutil::MODULE,
+    service::MODULE,
     shadow::MODULE,
     slsutil::MODULE,
+    ssh::MODULE,
     schedule::MODULE,
     status::MODULE,
     sys::MODULE,
