@@ -272,6 +272,8 @@ pub fn io_priority(pid: i32) -> Option<(i64, i64)> {
     // SAFETY: takes two numbers and touches no memory of this process.
     #[allow(unsafe_code)]
     let value = unsafe { nix::libc::syscall(nix::libc::SYS_ioprio_get, WHO_PROCESS, pid) };
+    // The width of the answer is the machine's.
+    #[allow(clippy::useless_conversion)]
     let value = i64::from(value);
     (value >= 0).then_some((value >> CLASS_SHIFT, value & ((1 << CLASS_SHIFT) - 1)))
 }
