@@ -100,14 +100,19 @@ impl Tree {
         wait_until("both minions answer from above", || {
             self.minions.iter_mut().for_each(Minion::must_live);
             self.syndic.as_mut().unwrap().must_live();
-            self.ask(&["*", "test.ping", "-t", "3"]).len() == IDS.len()
+            // A stock master that has just begun may leave the program without an answer.
+            let said = self.cli.ask(&["*", "test.ping", "-t", "3"]);
+            said.is_ok_and(|said| self.returned(said).len() == IDS.len())
         });
     }
 
     /// What the minions returned. The syndic is no minion: halite says nothing of it, stock
     /// that it did not return.
     fn ask(&self, args: &[&str]) -> Map<String, Value> {
-        let mut said = self.cli.ask(args).unwrap();
+        self.returned(self.cli.ask(args).unwrap())
+    }
+
+    fn returned(&self, mut said: Map<String, Value>) -> Map<String, Value> {
         if !self.cli.is_halite() {
             said.remove("lower");
             said.retain(|_, value| *value != json!(false));
