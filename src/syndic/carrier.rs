@@ -66,16 +66,11 @@ impl Carrier {
         &self.shared.uppers[self.master]
     }
 
-    /// How long one try of a message may take, and how many there are
-    /// (`salt/minion.py MinionBase._return_retry_timer`).
-    fn patience(&self) -> (Duration, u32) {
+    /// How long an event may take (`salt/minion.py MinionBase._return_retry_timer`).
+    fn patience(&self) -> Duration {
         let least = self.upper.return_retry_timer.max(1);
         let most = self.upper.return_retry_timer_max.max(least);
-        let seconds = rand::thread_rng().gen_range(least..=most);
-        (
-            Duration::from_secs(seconds),
-            self.upper.return_retry_tries.max(1),
-        )
+        Duration::from_secs(rand::thread_rng().gen_range(least..=most))
     }
 
     /// Takes from the job cache what the bus did not bring, or an earlier process did not send.
@@ -117,8 +112,7 @@ impl Carrier {
             "id" => self.upper.id.as_str(), "cmd" => "_minion_event",
             "pretag" => format!("syndic/{}", self.upper.id), "events" => events,
         };
-        let (timeout, _) = self.patience();
-        Ok(match self.channel.call(&load, timeout, 1)? {
+        Ok(match self.channel.call(&load, self.patience(), 1)? {
             Reply::Stopped => false,
             Reply::Value(_) => {
                 self.mine().reach(true);
@@ -149,7 +143,9 @@ impl Carrier {
             let load = crate::map! {
                 "cmd" => "_syndic_return", "id" => self.upper.id.as_str(), "load" => loads,
             };
-            let (timeout, tries) = self.patience();
+            // Longer than stock waits: a master that is just starting takes every try for a message
+            // of its own, and would tell each return as often.
+            let (timeout, tries) = self.channel.usual();
             match self.channel.call(&load, timeout, tries)? {
                 // An empty text is an exception in the upper master's handler.
                 Reply::Value(v) if !v.is_str("") => self.acknowledged(batch),
