@@ -295,20 +295,6 @@ impl Call<'_> {
     }
 }
 
-/// Runs a function for a template that a function of this depth renders.
-fn within(ctx: &Context, depth: u32, fun: &str, args: Vec<Value>, kwargs: Map) -> declare::Result {
-    let function =
-        find_for(ctx, fun).ok_or_else(|| Fault::raised("KeyError", format!("'{fun}'")))?;
-    let mut outer = Call {
-        ctx,
-        bound: Bound::default(),
-        retcode: Value::Int(0),
-        function,
-        depth,
-    };
-    outer.salt(fun, args, kwargs)
-}
-
 /// All functions with their full names, sorted.
 pub fn functions() -> Vec<(String, &'static Function)> {
     let mut all: Vec<_> = MODULES

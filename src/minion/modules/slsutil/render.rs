@@ -1,16 +1,13 @@
 //! A pipe of renderers on the minion: `salt` in its templates are the minion's own functions.
 
 use super::super::declare::Result;
-use super::super::{Call, Context, Fault, MODULES, find, python, within};
+use super::super::{Call, Context, Fault, python};
+use crate::map;
 use crate::minion::files::FileClient;
+use crate::minion::render::{Template, template};
 use crate::render::RenderError;
-use crate::render::jinja::{
-    Args, Cx, Environment, Error, ErrorKind, Loaded, Loader, Obj, Object, Options,
-};
 use crate::render::pipeline::{Pipeline, Source, Templates};
-use crate::render::template::sls_context;
 use crate::wire::{Map, Value};
-use std::rc::Rc;
 
 pub fn renderer(call: &mut Call<'_>) -> Result {
     let (path, string) = (call.arg("path"), call.arg("string"));
@@ -58,10 +55,7 @@ pub fn renderer(call: &mut Call<'_>) -> Result {
         sls: "",
         defaults: &own.cloned().collect(),
     };
-    let templates = Minion {
-        ctx: Rc::new(call.ctx.clone()),
-        depth: call.depth,
-    };
+    let templates = Minion { ctx: call.ctx };
     pipeline
         .compile(&source, &templates)
         .map_err(|e| Fault::raised("salt.exceptions.SaltRenderError", e.to_string()))
@@ -79,151 +73,23 @@ fn read(call: &Call<'_>, path: &str, saltenv: &str) -> std::result::Result<Optio
     Ok(Some(String::from_utf8_lossy(&content).into_owned()))
 }
 
-struct Minion {
-    ctx: Rc<Context>,
-    depth: u32,
+struct Minion<'a> {
+    ctx: &'a Context,
 }
 
-impl Templates for Minion {
+impl Templates for Minion<'_> {
     fn jinja(&self, source: &Source, text: &str) -> std::result::Result<String, RenderError> {
-        let mut variables = sls_context(source.path, source.sls);
-        let mut put = |name: &str, value: Obj| variables.push((name.to_owned(), value));
-        put("grains", Obj::from(&*self.ctx.grains));
-        put("pillar", Obj::from(&*self.ctx.pillar));
-        put("opts", Obj::from(&self.ctx.opts));
-        put("saltenv", Obj::from(&Value::from(source.saltenv)));
-        put("sls", Obj::from(&Value::from(source.sls)));
-        let functions = Functions {
-            ctx: self.ctx.clone(),
-            depth: self.depth,
+        let mut variables = map! {"sls" => source.sls};
+        variables.0.extend(source.defaults.0.iter().cloned());
+        let given = Template {
+            format: "jinja",
+            text,
+            saltenv: source.saltenv,
+            variables: &variables,
         };
-        put("salt", Obj::native(functions));
-        for (name, value) in source.defaults.iter() {
-            put(&python::str(name), Obj::from(value));
+        match template(self.ctx, &given) {
+            Ok(rendered) => rendered.map_err(RenderError::new),
+            Err(fault) => Err(RenderError::new(fault.message())),
         }
-        let loader = Files {
-            ctx: self.ctx.clone(),
-            saltenv: source.saltenv.to_owned(),
-        };
-        let environment = Environment::new(Options::default()).with_loader(Rc::new(loader));
-        let mut out = environment
-            .render(text, "<template>", variables)
-            .map_err(|e| RenderError::new(e.salt_text()))?;
-        if text.ends_with('\n') {
-            out.push('\n');
-        }
-        Ok(out)
-    }
-}
-
-/// Templates of the file server.
-struct Files {
-    ctx: Rc<Context>,
-    saltenv: String,
-}
-
-impl Loader for Files {
-    fn load(&self, name: &str, _: Option<&str>) -> std::result::Result<Option<Loaded>, String> {
-        let name = name.strip_prefix("salt://").unwrap_or(name);
-        let url = format!("salt://{name}");
-        let client = FileClient::new(&self.ctx).map_err(|e| e.to_string())?;
-        let content = client
-            .contents(&url, &self.saltenv)
-            .map_err(|e| e.to_string())?;
-        Ok(content.map(|content| Loaded {
-            source: String::from_utf8_lossy(&content).into_owned(),
-            name: name.to_owned(),
-            globals: Vec::new(),
-        }))
-    }
-}
-
-/// The variable `salt`, or one of its modules.
-struct Functions {
-    ctx: Rc<Context>,
-    depth: u32,
-}
-
-impl Functions {
-    fn get(&self, name: &str) -> Option<Obj> {
-        find(name)?;
-        Some(Obj::native(Named {
-            name: name.to_owned(),
-            ctx: self.ctx.clone(),
-            depth: self.depth,
-        }))
-    }
-}
-
-impl Object for Functions {
-    fn type_name(&self) -> &str {
-        "AliasedLoader"
-    }
-
-    fn get_item(&self, _: &mut Cx, key: &Obj) -> std::result::Result<Option<Obj>, Error> {
-        Ok(key.as_str().and_then(|name| self.get(name)))
-    }
-
-    fn get_attr(&self, _: &mut Cx, name: &str) -> std::result::Result<Option<Obj>, Error> {
-        if !MODULES.iter().any(|m| m.name == name) {
-            return Ok(None);
-        }
-        Ok(Some(Obj::native(OfModule {
-            name: name.to_owned(),
-            functions: Functions {
-                ctx: self.ctx.clone(),
-                depth: self.depth,
-            },
-        })))
-    }
-
-    fn contains(&self, _: &mut Cx, item: &Obj) -> std::result::Result<Option<bool>, Error> {
-        Ok(Some(item.as_str().is_some_and(|name| find(name).is_some())))
-    }
-}
-
-struct OfModule {
-    name: String,
-    functions: Functions,
-}
-
-impl Object for OfModule {
-    fn type_name(&self) -> &str {
-        "LoadedMod"
-    }
-
-    fn get_attr(&self, _: &mut Cx, name: &str) -> std::result::Result<Option<Obj>, Error> {
-        Ok(self.functions.get(&format!("{}.{name}", self.name)))
-    }
-}
-
-struct Named {
-    name: String,
-    ctx: Rc<Context>,
-    depth: u32,
-}
-
-impl Object for Named {
-    fn type_name(&self) -> &str {
-        "LoadedFunc"
-    }
-
-    fn callable(&self) -> bool {
-        true
-    }
-
-    fn call(&self, _: &mut Cx, args: &Args) -> std::result::Result<Obj, Error> {
-        let positional: std::result::Result<Vec<Value>, Error> =
-            args.positional.iter().map(Obj::to_value).collect();
-        let mut keywords = Map::new();
-        for (name, value) in &args.keyword {
-            keywords.set(name.as_ref(), value.to_value()?);
-        }
-        within(&self.ctx, self.depth, &self.name, positional?, keywords)
-            .map(Obj::from)
-            .map_err(|fault| match fault {
-                Fault::Type(text) => Error::type_error(text),
-                other => Error::new(ErrorKind::Function, other.message().to_owned()),
-            })
     }
 }
