@@ -2,9 +2,10 @@
 //! (`salt/minion.py handle_event`, `_state_run`; `salt/utils/schedule.py handle_func`).
 
 use super::all_grains;
+use super::aside::News;
 use super::daemon::Minion;
 use super::jobs::{Finished, Origin, Own};
-use super::line::{News, event as event_load};
+use super::line::event as event_load;
 use super::local::{self, MODULES_REFRESHED, Order, PILLAR_REFRESHED};
 use super::modules::{Context, mine_functions, python};
 use super::publication::Job;
