@@ -4,10 +4,10 @@
 //! table. [`call`] takes the wire form of the arguments and answers what a minion
 //! returns, with the texts of stock Salt (`salt/minion.py _thread_return`).
 
-mod archive;
 mod accounts;
 mod aliases;
 mod alternatives;
+mod archive;
 pub mod bind;
 mod cmd;
 mod config;
