@@ -21,7 +21,8 @@ fn sanitized(host: &Value) -> std::result::Result<String, Fault> {
         return Ok(host.to_owned());
     }
     let allowed = |c: &char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
-    Ok(host.chars().take(255).filter(allowed).collect())
+    let name: String = host.chars().take(255).filter(allowed).collect();
+    Ok(name.trim_start_matches('-').to_owned())
 }
 
 pub(super) fn ping(call: &mut Call<'_>) -> Result {
