@@ -573,7 +573,7 @@ mod tests {
             .replace(" x\n", " x\n# inside\n");
         assert_eq!(
             texts(&all)["/x.sources"],
-            moved.replace("Signed-By:\n", "Signed-By: ")
+            moved.replace("Signed-By:\n ", "Signed-By: ")
         );
     }
 }
