@@ -52,8 +52,6 @@ pub struct Timetable {
     whens: Map,
     schedule: Schedule,
     file: PathBuf,
-    /// Whether intervals run at the start unless they say otherwise: since 3008.
-    at_start: bool,
     active: bool,
 }
 
@@ -88,11 +86,10 @@ impl Timetable {
             inner,
             pillar: Map::new(),
             whens: Map::new(),
-            schedule: Schedule::default(),
+            schedule: Schedule::default().eager(config.salt_series == SaltSeries::S3008),
             file: dir
                 .join(include.unwrap_or(Path::new("")))
                 .join("_schedule.conf"),
-            at_start: config.salt_series == SaltSeries::S3008,
             active: false,
         };
         timetable.rebuild();
@@ -147,13 +144,6 @@ impl Timetable {
     }
 
     fn complete(&self, data: &mut Map) {
-        let interval = ["seconds", "minutes", "hours", "days"];
-        if self.at_start
-            && !data.contains("run_on_start")
-            && interval.iter().any(|u| data.contains(u))
-        {
-            data.set("run_on_start", true);
-        }
         let named = |value: &Value| {
             let named = value.as_str().and_then(|name| self.whens.get(name));
             named.unwrap_or(value).clone()

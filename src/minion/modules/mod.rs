@@ -11,9 +11,11 @@ mod archive;
 pub mod bind;
 mod cmd;
 mod config;
+mod cp;
 mod cron;
 mod data;
 pub mod declare;
+mod defaults;
 mod disk;
 mod environ;
 mod event;
@@ -24,6 +26,7 @@ mod grains;
 mod group;
 mod hashutil;
 mod hosts;
+mod http;
 mod key;
 mod kmod;
 mod legacy;
@@ -50,6 +53,7 @@ mod schedule;
 mod service;
 mod shadow;
 mod shell;
+mod slsutil;
 mod ssh;
 mod status;
 mod step;
@@ -80,10 +84,12 @@ const MODULES: &[Module] = &[
     alternatives::MODULE,
     cmd::MODULE,
     config::MODULE,
+    cp::MODULE,
     disk::MODULE,
     environ::MODULE,
     cron::MODULE,
     data::MODULE,
+    defaults::MODULE,
     event::MODULE,
     file::MODULE,
     extfs::MODULE,
@@ -91,6 +97,7 @@ const MODULES: &[Module] = &[
     grains::MODULE,
     group::MODULE,
     hosts::MODULE,
+    http::MODULE,
     hashutil::MODULE,
     key::MODULE,
     kmod::MODULE,
@@ -110,6 +117,7 @@ const MODULES: &[Module] = &[
     saltutil::MODULE,
     service::MODULE,
     shadow::MODULE,
+    slsutil::MODULE,
     ssh::MODULE,
     schedule::MODULE,
     status::MODULE,
@@ -287,6 +295,20 @@ impl Call<'_> {
     }
 }
 
+/// Runs a function for a template that a function of this depth renders.
+fn within(ctx: &Context, depth: u32, fun: &str, args: Vec<Value>, kwargs: Map) -> declare::Result {
+    let function =
+        find_for(ctx, fun).ok_or_else(|| Fault::raised("KeyError", format!("'{fun}'")))?;
+    let mut outer = Call {
+        ctx,
+        bound: Bound::default(),
+        retcode: Value::Int(0),
+        function,
+        depth,
+    };
+    outer.salt(fun, args, kwargs)
+}
+
 /// All functions with their full names, sorted.
 pub fn functions() -> Vec<(String, &'static Function)> {
     let mut all: Vec<_> = MODULES
@@ -325,20 +347,25 @@ pub fn find(fun: &str) -> Option<&'static Function> {
     module.functions.iter().find(|f| f.name == name)
 }
 
-/// Runs a function as `__salt__[fun](*args, **kwargs)`, for code that is not inside a call.
-///
-/// # Errors
-/// Whatever that function raises; a `KeyError` when there is none.
-pub fn invoke(ctx: &Context, fun: &str, args: Vec<Value>, kwargs: Map) -> declare::Result {
+/// Runs code as if inside a call without arguments: what modules offer to the rest of the program (the pieces
+/// of [`file`]) takes a [`Call`].
+pub fn inside<T>(ctx: &Context, run: impl FnOnce(&mut Call<'_>) -> T) -> T {
     const OUTSIDE: &Function = &Function::new("", |_| Ok(Value::Nil), "");
-    let mut call = Call {
+    run(&mut Call {
         ctx,
         bound: Bound::default(),
         retcode: Value::Int(0),
         function: OUTSIDE,
         depth: 0,
-    };
-    call.salt(fun, args, kwargs)
+    })
+}
+
+/// Runs a function as `__salt__[fun](*args, **kwargs)`, for code that is not inside a call.
+///
+/// # Errors
+/// Whatever that function raises; a `KeyError` when there is none.
+pub fn invoke(ctx: &Context, fun: &str, args: Vec<Value>, kwargs: Map) -> declare::Result {
+    inside(ctx, |call| call.salt(fun, args, kwargs))
 }
 
 /// Runs a function with arguments in wire form.

@@ -84,7 +84,7 @@ pub(super) fn traceroute(call: &mut Call<'_>) -> Result {
         return Ok(Value::Array(Vec::new()));
     }
     let (major, minor, patch) = version(&shell::run(call, &["traceroute", "--version"])?);
-    let modern = (major >= 2 && patch >= 14) || (major >= 2 && minor > 0);
+    let modern = major >= 2 && (patch >= 14 || minor > 0);
     let mut out: Vec<Value> = Vec::new();
     for line in text.lines() {
         if !line.contains(' ') || line.starts_with("traceroute") {
