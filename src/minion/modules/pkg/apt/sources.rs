@@ -216,9 +216,8 @@ impl Line {
         if self.trusted == Some(true) {
             put("trusted", "trusted=yes".to_owned(), "yes".to_owned());
         }
-        options.retain(|(name, full, value)| {
-            !(name == "trusted" && value == "no") && !full.is_empty()
-        });
+        options
+            .retain(|(name, full, value)| !full.is_empty() && (name != "trusted" || value != "no"));
         let mut words = Vec::new();
         if self.disabled {
             words.push("#".to_owned());
