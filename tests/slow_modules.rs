@@ -120,22 +120,14 @@ fn play(config: &MasterConfig, minion: &Minion, scenario: &Scenario) -> Vec<Opti
     ];
     let calls = scenario.calls.iter();
     calls
-        .map(|call| {
-            ask(config, &minion.id, call, &places, 60).map(|ret| plain(ret, call, &places))
-        })
+        .map(|call| ask(config, &minion.id, call, &places, 60).map(|ret| plain(ret, call, &places)))
         .collect()
 }
 
 /// Names that stand for directories of one minion.
 type Places = [(&'static str, String)];
 
-fn ask(
-    config: &MasterConfig,
-    id: &str,
-    call: &Call,
-    places: &Places,
-    timeout: u64,
-) -> Option<Map> {
+fn ask(config: &MasterConfig, id: &str, call: &Call, places: &Places, timeout: u64) -> Option<Map> {
     let one = |text: String, (name, dir): &(&str, String)| text.replace(name, dir);
     let put = |v: &Value| mapped(v, &|text| places.iter().fold(text.to_owned(), one));
     let args = call.args.iter().map(put).collect();
@@ -159,7 +151,9 @@ fn ask(
 fn plain(entry: Map, call: &Call, places: &Places) -> Map {
     let one = |text: String, (name, dir): &(&str, String)| text.replace(dir, name);
     let mut ret = entry.get("ret").cloned().unwrap_or_default();
-    ret = mapped(&ret, &|text| fault(&places.iter().fold(text.to_owned(), one)));
+    ret = mapped(&ret, &|text| {
+        fault(&places.iter().fold(text.to_owned(), one))
+    });
     for place in call.drop.iter().map(String::as_str).chain(["__pub_*"]) {
         let path: Vec<&str> = place.split('.').filter(|part| !part.is_empty()).collect();
         remove(&mut ret, &path, !place.contains('.'));

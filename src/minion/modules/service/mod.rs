@@ -161,7 +161,7 @@ pub(super) const MODULE: Module = Module {
             .args(&[opt("root", NIL)]),
         Function::new(
             "systemctl_reload",
-            |c| change::daemon_reload(c),
+            change::daemon_reload,
             "Lets systemd read its units again.",
         ),
         Function::new(

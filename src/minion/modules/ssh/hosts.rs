@@ -280,10 +280,9 @@ pub fn set_known_host(call: &mut Call<'_>) -> Result {
     let (key, print) = (call.arg("key").clone(), call.arg("fingerprint").clone());
     let exists = || -> Result { Ok(map! {"status" => "exists", "keys" => keys.clone()}.into()) };
     let mut check = false;
-    if !stored.is_empty()
-        && !(print.truthy() && !parts(&stored, "fingerprint").contains(&print))
-        && !(key.truthy() && !keys.contains(&key))
-    {
+    let same_print = !print.truthy() || parts(&stored, "fingerprint").contains(&print);
+    let same_key = !key.truthy() || keys.contains(&key);
+    if !stored.is_empty() && same_print && same_key {
         check = key.is_nil() && print.is_nil();
         if !check {
             return exists();
