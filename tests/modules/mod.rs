@@ -15,9 +15,12 @@
 //!     differs: why              # they are known to differ, which is checked as well
 //! ```
 //!
-//! `{dir}` is an empty directory, for each minion another one.
+//! `{dir}` is an empty directory, for each minion another one, `{root}` is the minion's `root_dir`, `{http}` the
+//! address of a web server of the test, `http://127.0.0.1:PORT`.
 
 #![allow(dead_code)]
+
+pub mod web;
 
 use halite::wire::{Map, Value, yaml};
 use std::collections::BTreeMap;

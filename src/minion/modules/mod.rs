@@ -11,9 +11,11 @@ mod archive;
 pub mod bind;
 mod cmd;
 mod config;
+mod cp;
 mod cron;
 mod data;
 pub mod declare;
+mod defaults;
 mod disk;
 mod environ;
 mod event;
@@ -24,6 +26,7 @@ mod grains;
 mod group;
 mod hashutil;
 mod hosts;
+mod http;
 mod key;
 mod kmod;
 mod legacy;
@@ -47,8 +50,11 @@ pub mod python;
 mod random;
 mod saltutil;
 mod schedule;
+mod service;
 mod shadow;
 mod shell;
+mod slsutil;
+mod ssh;
 mod status;
 mod step;
 mod sys;
@@ -78,10 +84,12 @@ const MODULES: &[Module] = &[
     alternatives::MODULE,
     cmd::MODULE,
     config::MODULE,
+    cp::MODULE,
     disk::MODULE,
     environ::MODULE,
     cron::MODULE,
     data::MODULE,
+    defaults::MODULE,
     event::MODULE,
     file::MODULE,
     extfs::MODULE,
@@ -89,6 +97,7 @@ const MODULES: &[Module] = &[
     grains::MODULE,
     group::MODULE,
     hosts::MODULE,
+    http::MODULE,
     hashutil::MODULE,
     key::MODULE,
     kmod::MODULE,
@@ -106,7 +115,10 @@ const MODULES: &[Module] = &[
     publish::MODULE,
     random::MODULE,
     saltutil::MODULE,
+    service::MODULE,
     shadow::MODULE,
+    slsutil::MODULE,
+    ssh::MODULE,
     schedule::MODULE,
     status::MODULE,
     sys::MODULE,
