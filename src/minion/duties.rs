@@ -14,6 +14,7 @@ use crate::sys::daemon::{make_dir, write_atomic};
 use crate::wire::msgpack::{self, Profile};
 use crate::wire::{Map, Value};
 use std::sync::Arc;
+use std::time::Instant;
 
 impl Minion {
     /// Takes a job from the master at `line`.
@@ -89,7 +90,7 @@ impl Minion {
         }
     }
 
-    fn tell(&self, tag: &str, data: &Map) {
+    pub(super) fn tell(&self, tag: &str, data: &Map) {
         self.show(tag.to_owned(), &msgpack::encode_map(data, Profile::Local));
     }
 
@@ -223,6 +224,10 @@ impl Minion {
                 asked += 1;
             }
         }
+        if self.lines.is_empty() {
+            self.own_pillar();
+            asked = 1;
+        }
         self.pillars += asked;
         if asked == 0 {
             self.tell(PILLAR_REFRESHED, &crate::map! {"complete" => true});
@@ -233,11 +238,17 @@ impl Minion {
     pub(super) fn new_pillar(&mut self, at: usize, pillar: Option<Map>) {
         if let Some(pillar) = pillar {
             let pillar = Arc::new(pillar);
-            self.lines[at].me.pillar = pillar.clone();
+            if let Some(line) = self.lines.get_mut(at) {
+                line.me.pillar = pillar.clone();
+            }
             self.jobs.site(at).pillar = pillar.clone();
             if self.leader() == at {
                 self.timetable.set_sources(&pillar, &self.grains);
+                self.lookout.beacons.set_pillar(&pillar, Instant::now());
             }
+        }
+        if self.lines.is_empty() {
+            self.ready();
         }
         self.pillars = self.pillars.saturating_sub(1);
         if self.pillars == 0 {
@@ -261,6 +272,7 @@ impl Minion {
             "pillar_refresh" => self.refresh(true),
             "grains_refresh" => self.refresh(flag("force_refresh")),
             "manage_schedule" => self.manage_schedule(&data),
+            "manage_beacons" => self.manage_beacons(&data),
             "environ_setenv" => self.set_environ(&data),
             "fire_master" => self.fire_master(&data),
             "__beacons_return" => {

@@ -8,6 +8,7 @@
 //! [`grains`], which run in the job's process or in `halite-call`.
 
 pub mod ask;
+pub mod beacons;
 pub mod bus;
 pub mod channel;
 pub mod courier;
@@ -23,8 +24,10 @@ pub mod keys;
 mod line;
 pub mod link;
 pub mod local;
+mod lookout;
 pub mod modules;
 mod net;
+pub mod pillar;
 pub mod publication;
 pub mod render;
 pub mod request;

@@ -8,6 +8,7 @@ mod archive;
 mod accounts;
 mod aliases;
 mod alternatives;
+mod beacons;
 pub mod bind;
 mod cmd;
 mod config;
@@ -50,6 +51,7 @@ mod saltutil;
 mod schedule;
 mod shadow;
 mod shell;
+mod state;
 mod status;
 mod step;
 mod sys;
@@ -66,6 +68,7 @@ use super::link::{Link, LinkError};
 use crate::wire::{Map, Value};
 pub(crate) use cmd::which;
 pub(crate) use mine::configured as mine_functions;
+pub(crate) use ps::names as process_names;
 
 use bind::Bound;
 use declare::{Function, Module};
@@ -77,6 +80,7 @@ const MODULES: &[Module] = &[
     archive::MODULE,
     aliases::MODULE,
     alternatives::MODULE,
+    beacons::MODULE,
     cmd::MODULE,
     config::MODULE,
     cp::MODULE,
@@ -110,6 +114,7 @@ const MODULES: &[Module] = &[
     saltutil::MODULE,
     shadow::MODULE,
     schedule::MODULE,
+    state::MODULE,
     status::MODULE,
     sys::MODULE,
     sysctl::MODULE,

@@ -100,6 +100,15 @@ impl PillarMaster {
         }
     }
 
+    /// As [`PillarMaster::new`] for a minion that compiles its own pillar: templates see `opts`, its options.
+    pub fn standalone(config: &MasterConfig, opts: Map) -> PillarMaster {
+        let mut master = PillarMaster::new(config);
+        let mut shared = Shared::new(config);
+        shared.opts = Rc::new(opts);
+        master.shared = Rc::new(shared);
+        master
+    }
+
     /// The pillar of one minion, from the cache if `pillar_cache` is on. `limit` is the time it
     /// may take; child processes are killed when it has passed.
     ///
