@@ -4,12 +4,15 @@
 use super::MinionError;
 use super::link::LinkError;
 use super::modules::{Context, Fault};
+use super::render::{Caller, Functions, Salt};
 use crate::config::{MASTER_OPTIONS, MasterConfig};
+use crate::render::jinja::Obj;
 use crate::render::pillar::{PillarMaster, PillarRequest};
 use crate::wire::ids::MinionId;
 use crate::wire::{Map, Value};
 use std::path::Path;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Longest that a pillar may take here.
@@ -124,7 +127,15 @@ fn compile(opts: &Map, grains: &Map, wish: &Wish) -> Result<Map, MinionError> {
     request.pillarenv = wish.pillarenv.clone();
     request.pillar_override = wish.pillar_override.clone();
     request.ext = wish.ext.clone();
-    PillarMaster::standalone(&config, opts.clone())
+    let ctx = Context {
+        id: request.id.as_str().to_owned(),
+        grains: Arc::new(grains.clone()),
+        opts: opts.clone(),
+        cachedir: config.cachedir.clone(),
+        ..Context::default()
+    };
+    let functions: Rc<dyn Caller> = Rc::new(Functions(Rc::new(ctx)));
+    PillarMaster::standalone(&config, opts.clone(), Obj::native(Salt(functions)))
         .compile(&request, LONGEST)
         .map_err(|e| bad(&e))
 }
@@ -176,7 +187,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let write = |name: &str, text: &str| std::fs::write(dir.path().join(name), text).unwrap();
         write("top.sls", "base:\n  'role:web':\n    - match: grain\n    - web\n");
-        write("web.sls", "a: {{ opts.own }}\nb: {{ pillar.get('c', 1) }}\nid: {{ grains.role }}\n");
+        write("web.sls", "a: {{ opts.own }}\nb: {{ pillar.get('c', 1) }}\nid: {{ grains.role }}\nd: {{ salt['state.check_request']() }}\n");
         let roots = vec![Value::from(dir.path().to_str().unwrap())];
         let opts = map! {
             "id" => "m1", "file_client" => "local", "own" => "mine",
@@ -186,7 +197,7 @@ mod tests {
         assert!(is_local(&opts));
         let grains = map! {"role" => "web"};
         let pillar = local(&opts, &grains, &Wish::default()).unwrap();
-        assert_eq!(pillar, map! {"a" => "mine", "b" => 1, "id" => "web"});
+        assert_eq!(pillar, map! {"a" => "mine", "b" => 1, "id" => "web", "d" => Map::new()});
         let wish = Wish {
             pillar_override: map! {"c" => 2},
             ..Wish::default()

@@ -251,7 +251,9 @@ fn save(call: &mut Call<'_>) -> Result {
         None => "".into(),
     };
     let shown = file.display();
-    let written = write_atomic(&file, text.as_str().unwrap_or_default().as_bytes(), 0o644);
+    let text = text.as_str().unwrap_or_default();
+    let written = std::fs::create_dir_all(file.parent().unwrap_or(dir))
+        .and_then(|()| write_atomic(&file, text.as_bytes(), 0o644));
     Ok(match written {
         Ok(()) => ret(true, format!("Beacons saved to {shown}.")),
         Err(_) => ret(

@@ -8,7 +8,7 @@ use crate::sys::daemon::write_atomic;
 use crate::target::{PyRegex, fnmatch};
 use crate::wire::ids::Jid;
 use crate::wire::msgpack::{self, Profile};
-use crate::wire::{Map, Value};
+use crate::wire::{Map, Value, yaml};
 use halite_ipc::Subscriber;
 use serde::Serialize;
 use serde_json::ser::Formatter;
@@ -99,15 +99,26 @@ fn list_disabled(call: &mut Call<'_>) -> Result {
     call.salt("grains.get", vec![DISABLED.into()], Map::new())
 }
 
+/// What is disabled as it was written last: the grains of this job may be older.
+fn disabled(call: &mut Call<'_>) -> std::result::Result<Vec<Value>, Fault> {
+    let conf = Path::new(call.ctx.opts.str("conf_file").unwrap_or_default());
+    let text = std::fs::read_to_string(conf.with_file_name("grains")).unwrap_or_default();
+    let written = yaml::parse(&text).ok().and_then(Value::into_map);
+    if let Some(Value::Array(list)) = written.and_then(|mut map| map.remove(DISABLED)) {
+        return Ok(list);
+    }
+    Ok(match list_disabled(call)? {
+        Value::Array(list) => list,
+        _ => Vec::new(),
+    })
+}
+
 fn switch(call: &mut Call<'_>, enable: bool) -> Result {
     let states: Vec<String> = match call.arg("states") {
         Value::Array(list) => list.iter().map(python::str).collect(),
         other => python::str(other).split(',').map(str::to_owned).collect(),
     };
-    let mut disabled: Vec<Value> = match list_disabled(call)? {
-        Value::Array(list) => list,
-        _ => Vec::new(),
-    };
+    let mut disabled = disabled(call)?;
     let mut lines = Vec::new();
     let before = disabled.clone();
     for state in states {

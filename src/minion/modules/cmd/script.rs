@@ -2,7 +2,7 @@
 
 use super::super::declare::Result;
 use super::super::{Call, Fault, cp, python};
-use super::options::{Mode, get};
+use super::options::{Mode, get, give};
 use super::{Ran, execute};
 use crate::map;
 use crate::minion::files::{FileClient, url};
@@ -76,6 +76,7 @@ pub fn script(call: &mut Call<'_>) -> Result {
         }
         .into());
     };
+    give(call, "template", Value::Nil);
     let suffix = Path::new(url::parse(&source).0)
         .extension()
         .map(|e| format!(".{}", e.to_string_lossy()))
@@ -93,7 +94,7 @@ pub fn script(call: &mut Call<'_>) -> Result {
     };
     if !args.is_empty() {
         // Arguments go to the script itself, never through a shell.
-        override_shell(call);
+        give(call, "python_shell", false.into());
     }
     let mut cmd = vec![Value::from(file.path())];
     cmd.extend(args);
@@ -145,17 +146,6 @@ fn script_args(args: &Value) -> std::result::Result<Vec<Value>, Fault> {
         Value::Array(list) => Ok(list.clone()),
         other if other.truthy() => Ok(vec![python::str(other).into()]),
         _ => Ok(Vec::new()),
-    }
-}
-
-fn override_shell(call: &mut Call<'_>) {
-    let at = call
-        .function
-        .args
-        .iter()
-        .position(|a| a.name == "python_shell");
-    if let Some(slot) = at.and_then(|i| call.bound.named.get_mut(i)) {
-        *slot = false.into();
     }
 }
 

@@ -108,32 +108,39 @@ fn names(call: &Call<'_>) -> std::result::Result<(String, String), Fault> {
     let Some(format) = call.text("template").filter(|t| !t.is_empty()) else {
         return Ok((path, dest));
     };
-    if !render::is_template(&format) {
+    let saltenv = env(call);
+    let failed = "Failed to render file path with error";
+    let rendered = |text: &str| rendered_text(call, &format, text, &saltenv, failed);
+    Ok((rendered(&path)?, rendered(&dest)?))
+}
+
+/// A short text such as a name, rendered with the keywords `pillar` and `pillarenv`; `failed` begins the
+/// sentence if it cannot be.
+pub(super) fn rendered_text(
+    call: &Call<'_>,
+    format: &str,
+    text: &str,
+    saltenv: &str,
+    failed: &str,
+) -> std::result::Result<String, Fault> {
+    if !render::is_template(format) {
         return Err(Fault::Command(format!(
             "Attempted to render file paths with unavailable engine {format}"
         )));
     }
-    let saltenv = env(call);
     let mut variables = Map::new();
-    let given = |key: &str| call.bound.kwargs.get(key);
-    if given("pillar").is_some() || given("pillarenv").is_some() {
+    let given = |key: &str| call.bound.kwargs.get(key).is_some();
+    if given("pillar") || given("pillarenv") {
         variables.set("pillar", pillar_with(call)?);
     }
-    let rendered = |text: &str| {
-        let template = render::Template {
-            format: &format,
-            text,
-            saltenv: &saltenv,
-            variables: &variables,
-        };
-        let why = match render::template(call.ctx, &template) {
-            Ok(Ok(text)) => return Ok(text),
-            Ok(Err(why)) => why,
-            Err(fault) => fault.message().to_owned(),
-        };
-        Err(Fault::Command(format!("Failed to render file path with error: {why}")))
+    let template = render::Template {
+        format,
+        text,
+        saltenv,
+        variables: &variables,
     };
-    Ok((rendered(&path)?, rendered(&dest)?))
+    render::template(call.ctx, &template)?
+        .map_err(|why| Fault::Command(format!("{failed}: {why}")))
 }
 
 /// The pillar compiled afresh with the keywords `pillar` and `pillarenv` (`_gather_pillar`).
@@ -152,7 +159,7 @@ pub(super) fn pillar_with(call: &Call<'_>) -> std::result::Result<Map, Fault> {
     Ok(pillar)
 }
 
-/// A file rendered as a template; `None` if there is no such file, or it cannot be rendered.
+/// A file rendered as a template; `None` if there is no such file, or there is no such kind of template.
 pub(super) fn rendered(
     call: &Call<'_>,
     address: &str,
@@ -170,13 +177,13 @@ pub(super) fn rendered(
         saltenv,
         variables,
     };
-    let why = match render::template(call.ctx, &template) {
-        Ok(Ok(text)) => return Ok(Some(text)),
-        Ok(Err(why)) => why,
-        Err(fault) => fault.message().to_owned(),
-    };
-    log::error!("Failed to render template with error: {why}");
-    Ok(None)
+    match render::template(call.ctx, &template)? {
+        Ok(text) => Ok(Some(text)),
+        Err(why) => {
+            log::error!("Failed to render template with error: {why}");
+            Ok(None)
+        }
+    }
 }
 
 fn gzip(call: &Call<'_>) -> Option<i64> {
