@@ -112,25 +112,22 @@ fn play(config: &MasterConfig, minion: &Minion, scenario: &Scenario) -> Vec<Opti
     let own = dir.path().join("d");
     std::fs::create_dir(&own).unwrap();
     let text = |path: &Path| path.to_str().unwrap().to_owned();
-    let places = [("{dir}", text(&own)), ("{root}", text(minion.home.root()))];
+    let web = modules::web::address().to_owned();
+    let places = [
+        ("{dir}", text(&own)),
+        ("{root}", text(minion.home.root())),
+        ("{http}", web),
+    ];
     let calls = scenario.calls.iter();
     calls
-        .map(|call| {
-            ask(config, &minion.id, call, &places, 60).map(|ret| plain(ret, call, &places))
-        })
+        .map(|call| ask(config, &minion.id, call, &places, 60).map(|ret| plain(ret, call, &places)))
         .collect()
 }
 
 /// Names that stand for directories of one minion.
 type Places = [(&'static str, String)];
 
-fn ask(
-    config: &MasterConfig,
-    id: &str,
-    call: &Call,
-    places: &Places,
-    timeout: u64,
-) -> Option<Map> {
+fn ask(config: &MasterConfig, id: &str, call: &Call, places: &Places, timeout: u64) -> Option<Map> {
     let one = |text: String, (name, dir): &(&str, String)| text.replace(name, dir);
     let put = |v: &Value| mapped(v, &|text| places.iter().fold(text.to_owned(), one));
     let args = call.args.iter().map(put).collect();
@@ -154,9 +151,11 @@ fn ask(
 fn plain(entry: Map, call: &Call, places: &Places) -> Map {
     let one = |text: String, (name, dir): &(&str, String)| text.replace(dir, name);
     let mut ret = entry.get("ret").cloned().unwrap_or_default();
-    ret = mapped(&ret, &|text| fault(&places.iter().fold(text.to_owned(), one)));
+    ret = mapped(&ret, &|text| {
+        fault(&places.iter().fold(text.to_owned(), one))
+    });
     for place in call.drop.iter().map(String::as_str).chain(["__pub_*"]) {
-        let path: Vec<&str> = place.split('.').collect();
+        let path: Vec<&str> = place.split('.').filter(|part| !part.is_empty()).collect();
         remove(&mut ret, &path, !place.contains('.'));
     }
     if call.sorted {

@@ -2,7 +2,7 @@
 
 use super::beacons::{Beacons, Watcher};
 use super::daemon::Minion;
-use super::line::News;
+use super::aside::News;
 use super::modules::Context;
 use super::pillar::{self, Wish};
 use crate::config::MinionConfig;

@@ -343,7 +343,9 @@ mod tests {
                 let request = server.recv().unwrap();
                 let header = |name: &'static str| {
                     let all = request.headers().iter();
-                    all.clone().find(|h| h.field.equiv(name)).map(|h| h.value.to_string())
+                    all.clone()
+                        .find(|h| h.field.equiv(name))
+                        .map(|h| h.value.to_string())
                 };
                 let etag = tiny_http::Header::from_bytes("ETag", "\"1\"").unwrap();
                 let (status, text) = match request.url() {
@@ -353,7 +355,9 @@ mod tests {
                     _ => (404, "none".to_owned()),
                 };
                 let answer = tiny_http::Response::from_string(text);
-                request.respond(answer.with_status_code(status).with_header(etag)).unwrap();
+                request
+                    .respond(answer.with_status_code(status).with_header(etag))
+                    .unwrap();
             }
         });
         let dir = tempfile::tempdir().unwrap();
@@ -363,24 +367,38 @@ mod tests {
         };
         let client = FileClient::new(&ctx).unwrap();
         let url = format!("http://127.0.0.1:{port}/a");
-        let place = dir.path().join(format!("extrn_files/base/127.0.0.1{port}/a"));
+        let place = dir
+            .path()
+            .join(format!("extrn_files/base/127.0.0.1{port}/a"));
         let fetch = Fetch::new(&url, "base");
         let got = client.get_url(&fetch).unwrap();
         assert_eq!(got, Some(Got::File(place.clone())));
         assert_eq!(std::fs::read(&place).unwrap(), b"content");
-        let content = Fetch { dest: None, ..fetch };
+        let content = Fetch {
+            dest: None,
+            ..fetch
+        };
         let got = client.get_url(&content).unwrap();
         assert_eq!(got, Some(Got::Content(b"content".to_vec())));
         // With the digest it is not fetched again.
         let digest = HashType::Sha256.hex(b"content");
-        let kept = Fetch { source_hash: Some(&digest), ..fetch };
+        let kept = Fetch {
+            source_hash: Some(&digest),
+            ..fetch
+        };
         assert_eq!(client.get_url(&kept).unwrap(), got_file(&place));
-        let tagged = Fetch { use_etag: true, ..fetch };
+        let tagged = Fetch {
+            use_etag: true,
+            ..fetch
+        };
         assert_eq!(client.get_url(&tagged).unwrap(), got_file(&place));
         assert_eq!(client.get_url(&tagged).unwrap(), got_file(&place));
         assert_eq!(std::fs::read(&place).unwrap(), b"content");
         let user = format!("http://u:p%40@127.0.0.1:{port}/user");
-        let got = client.get_url(&Fetch { dest: None, ..Fetch::new(&user, "base") });
+        let got = client.get_url(&Fetch {
+            dest: None,
+            ..Fetch::new(&user, "base")
+        });
         assert_eq!(got.unwrap(), Some(Got::Content(b"Basic dTpwQA==".to_vec())));
         let none = format!("http://127.0.0.1:{port}/none?x=1");
         let why = client.get_url(&Fetch::new(&none, "base")).unwrap_err();

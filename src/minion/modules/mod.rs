@@ -4,11 +4,11 @@
 //! table. [`call`] takes the wire form of the arguments and answers what a minion
 //! returns, with the texts of stock Salt (`salt/minion.py _thread_return`).
 
-mod archive;
 mod accounts;
 mod aliases;
 mod alternatives;
 mod beacons;
+mod archive;
 pub mod bind;
 mod cmd;
 mod config;
@@ -16,6 +16,7 @@ mod cp;
 mod cron;
 mod data;
 pub mod declare;
+mod defaults;
 mod disk;
 mod environ;
 mod event;
@@ -26,6 +27,7 @@ mod grains;
 mod group;
 mod hashutil;
 mod hosts;
+mod http;
 mod key;
 mod kmod;
 mod legacy;
@@ -49,9 +51,12 @@ pub mod python;
 mod random;
 mod saltutil;
 mod schedule;
+mod service;
 mod shadow;
 mod shell;
 mod state;
+mod slsutil;
+mod ssh;
 mod status;
 mod step;
 mod sys;
@@ -88,6 +93,7 @@ const MODULES: &[Module] = &[
     environ::MODULE,
     cron::MODULE,
     data::MODULE,
+    defaults::MODULE,
     event::MODULE,
     file::MODULE,
     extfs::MODULE,
@@ -95,6 +101,7 @@ const MODULES: &[Module] = &[
     grains::MODULE,
     group::MODULE,
     hosts::MODULE,
+    http::MODULE,
     hashutil::MODULE,
     key::MODULE,
     kmod::MODULE,
@@ -112,7 +119,10 @@ const MODULES: &[Module] = &[
     publish::MODULE,
     random::MODULE,
     saltutil::MODULE,
+    service::MODULE,
     shadow::MODULE,
+    slsutil::MODULE,
+    ssh::MODULE,
     schedule::MODULE,
     state::MODULE,
     status::MODULE,
@@ -328,20 +338,25 @@ pub fn find(fun: &str) -> Option<&'static Function> {
     module.functions.iter().find(|f| f.name == name)
 }
 
-/// Runs a function as `__salt__[fun](*args, **kwargs)`, for code that is not inside a call.
-///
-/// # Errors
-/// Whatever that function raises; a `KeyError` when there is none.
-pub fn invoke(ctx: &Context, fun: &str, args: Vec<Value>, kwargs: Map) -> declare::Result {
+/// Runs code as if inside a call without arguments: what modules offer to the rest of the program (the pieces
+/// of [`file`]) takes a [`Call`].
+pub fn inside<T>(ctx: &Context, run: impl FnOnce(&mut Call<'_>) -> T) -> T {
     const OUTSIDE: &Function = &Function::new("", |_| Ok(Value::Nil), "");
-    let mut call = Call {
+    run(&mut Call {
         ctx,
         bound: Bound::default(),
         retcode: Value::Int(0),
         function: OUTSIDE,
         depth: 0,
-    };
-    call.salt(fun, args, kwargs)
+    })
+}
+
+/// Runs a function as `__salt__[fun](*args, **kwargs)`, for code that is not inside a call.
+///
+/// # Errors
+/// Whatever that function raises; a `KeyError` when there is none.
+pub fn invoke(ctx: &Context, fun: &str, args: Vec<Value>, kwargs: Map) -> declare::Result {
+    inside(ctx, |call| call.salt(fun, args, kwargs))
 }
 
 /// Runs a function with arguments in wire form.

@@ -98,8 +98,7 @@ pub(super) fn compose(text: &str) -> Result<Graph, YamlError> {
             return Err(stop.error);
         };
         budget = left;
-        text.to_mut()
-            .replace_range(start..end, &" ".repeat(blanks));
+        text.to_mut().replace_range(start..end, &" ".repeat(blanks));
     }
 }
 

@@ -95,11 +95,19 @@ fn path(call: &Call<'_>) -> String {
 }
 
 fn place(found: Option<PathBuf>, none: impl Into<Value>) -> Value {
-    found.map_or_else(|| none.into(), |path| path.to_string_lossy().as_ref().into())
+    found.map_or_else(
+        || none.into(),
+        |path| path.to_string_lossy().as_ref().into(),
+    )
 }
 
 fn places(found: Vec<PathBuf>) -> Value {
-    Value::Array(found.into_iter().map(|path| place(Some(path), "")).collect())
+    Value::Array(
+        found
+            .into_iter()
+            .map(|path| place(Some(path), ""))
+            .collect(),
+    )
 }
 
 /// `path` and `dest`, rendered if there is a `template`.
@@ -340,7 +348,10 @@ fn cache_local_file(call: &mut Call<'_>) -> Result {
 
 fn cache_dest(call: &mut Call<'_>) -> Result {
     let address = call.text("url").unwrap_or_default();
-    Ok(place(client(call)?.cache_dest(&address, &env(call)), "Invalid path"))
+    Ok(place(
+        client(call)?.cache_dest(&address, &env(call)),
+        "Invalid path",
+    ))
 }
 
 fn is_cached(call: &mut Call<'_>) -> Result {

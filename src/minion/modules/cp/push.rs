@@ -47,7 +47,11 @@ fn send(
         "cmd" => "_file_recv", "id" => call.ctx.id.as_str(),
         "path" => parts(upload.unwrap_or(&shown)), "size" => size,
     };
-    let piece = call.ctx.opts.get("file_buffer_size").and_then(Value::as_int);
+    let piece = call
+        .ctx
+        .opts
+        .get("file_buffer_size")
+        .and_then(Value::as_int);
     let piece = piece.unwrap_or(PIECE).clamp(1, MAX_PIECE) as u64;
     let mut at: u64 = 0;
     loop {
@@ -105,7 +109,13 @@ pub fn push_dir(call: &mut Call<'_>) -> Result {
     let upload = call.text("upload_path").filter(|p| !p.is_empty());
     let path = std::fs::canonicalize(&path).unwrap_or_else(|_| PathBuf::from(&path));
     if path.is_file() {
-        return send(call, &path.to_string_lossy(), upload.as_deref(), false, false);
+        return send(
+            call,
+            &path.to_string_lossy(),
+            upload.as_deref(),
+            false,
+            false,
+        );
     }
     let glob = call.text("glob");
     let mut files = Vec::new();
@@ -114,7 +124,10 @@ pub fn push_dir(call: &mut Call<'_>) -> Result {
         let name = file.file_name().unwrap_or_default();
         name.to_string_lossy().into_owned()
     };
-    files.retain(|file| glob.as_deref().is_none_or(|glob| fnmatch(&name(file), glob)));
+    files.retain(|file| {
+        glob.as_deref()
+            .is_none_or(|glob| fnmatch(&name(file), glob))
+    });
     if files.is_empty() {
         return Ok(false.into());
     }
@@ -123,7 +136,13 @@ pub fn push_dir(call: &mut Call<'_>) -> Result {
         let target = upload
             .as_deref()
             .map(|upload| format!("/{}/{}", upload.trim_matches('/'), below.display()));
-        let sent = send(call, &file.to_string_lossy(), target.as_deref(), false, false)?;
+        let sent = send(
+            call,
+            &file.to_string_lossy(),
+            target.as_deref(),
+            false,
+            false,
+        )?;
         if !sent.truthy() {
             return Ok(sent);
         }

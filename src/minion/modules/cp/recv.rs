@@ -52,16 +52,17 @@ pub fn recv_chunked(call: &mut Call<'_>) -> Result {
 fn receive(call: &Call<'_>, dest: &str) -> std::result::Result<io::Result<Value>, Fault> {
     let Some(chunk) = call.arg("chunk").as_bytes() else {
         // An empty directory.
-        return Ok(match std::fs::create_dir(dest).or_else(|_| std::fs::create_dir_all(dest)) {
-            Ok(()) => Ok(true.into()),
-            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {
-                Ok("Path exists and is a file".into())
-            }
-            Err(e) => Err(e),
-        });
+        return Ok(
+            match std::fs::create_dir(dest).or_else(|_| std::fs::create_dir_all(dest)) {
+                Ok(()) => Ok(true.into()),
+                Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {
+                    Ok("Path exists and is a file".into())
+                }
+                Err(e) => Err(e),
+            },
+        );
     };
-    let chunk =
-        base64::decode(chunk).map_err(|why| Fault::raised("binascii.Error", why))?;
+    let chunk = base64::decode(chunk).map_err(|why| Fault::raised("binascii.Error", why))?;
     let append = call.flag("append");
     let mode = match call.arg("mode") {
         Value::Nil => None,
@@ -90,7 +91,9 @@ fn write(
     let mut unpacked = Vec::new();
     let octets = match compressed {
         true => {
-            GzDecoder::new(chunk).take(MAX_PIECE).read_to_end(&mut unpacked)?;
+            GzDecoder::new(chunk)
+                .take(MAX_PIECE)
+                .read_to_end(&mut unpacked)?;
             &unpacked
         }
         false => chunk,
