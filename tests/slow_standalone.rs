@@ -32,9 +32,14 @@ mod stock {
     /// What a tool prints for a function, as JSON.
     fn call(program: &Path, dir: &Path, args: &[&str]) -> Json {
         let mut command = Command::new(program);
-        command.arg("-c").arg(dir).args(["--out=json", "-l", "quiet"]).args(args);
+        command
+            .arg("-c")
+            .arg(dir)
+            .args(["--out=json", "-l", "quiet"])
+            .args(args);
         let ran = cli::run(command, args.join(" "), Duration::from_secs(60));
-        ran.json().unwrap_or_else(|e| panic!("{e}\n{}", ran.describe()))
+        ran.json()
+            .unwrap_or_else(|e| panic!("{e}\n{}", ran.describe()))
     }
 
     #[test]
@@ -60,18 +65,37 @@ mod stock {
              ext_pillar:\n- cmd_json: 'echo {{\\\"ext\\\": true}}'\nenable_fqdns_grains: false\nenable_gpu_grains: false\n"
         );
         std::fs::write(at("salt").join("minion"), config).unwrap();
-        let programs = [stock.program("salt-call"), common::halite_program("halite-call")];
+        let programs = [
+            stock.program("salt-call"),
+            common::halite_program("halite-call"),
+        ];
         for args in [
             &["--local", "pillar.items", "unmask=True"][..],
             &["--local", "pillar.items"],
-            &["--local", "pillar.items", "pillar={given: 5, own: 6}", "unmask=True"],
+            &[
+                "--local",
+                "pillar.items",
+                "pillar={given: 5, own: 6}",
+                "unmask=True",
+            ],
             &["--local", "pillar.items", "pillarenv=dev", "unmask=True"],
             &["--local", "pillar.items", "pillarenv=nosuch", "unmask=True"],
             &["--local", "pillar.get", "inc:a", "unmask=True"],
-            &["--local", "pillar.get", "dev", "pillarenv=dev", "unmask=True"],
+            &[
+                "--local",
+                "pillar.get",
+                "dev",
+                "pillarenv=dev",
+                "unmask=True",
+            ],
             &["--local", "pillar.item", "inc", "role", "unmask=True"],
             &["--local", "pillar.raw", "inc"],
-            &["--local", "pillar.ext", "{cmd_yaml: 'echo asked: 1'}", "unmask=True"],
+            &[
+                "--local",
+                "pillar.ext",
+                "{cmd_yaml: 'echo asked: 1'}",
+                "unmask=True",
+            ],
             &["--local", "pillar.file_exists", "inc.sls"],
             &["--local", "cp.list_master"],
             &["--local", "cp.get_file_str", "salt://a.txt"],
@@ -122,7 +146,11 @@ mod stock {
             Value::Map(map) => {
                 let counts = |key: &Value| !key.is_str("_stamp") && !key.is_str("id");
                 let pairs = map.iter().filter(|(key, _)| counts(key));
-                Value::Map(pairs.map(|(key, value)| (key.clone(), plain(value))).collect())
+                Value::Map(
+                    pairs
+                        .map(|(key, value)| (key.clone(), plain(value)))
+                        .collect(),
+                )
             }
             Value::Int(_) | Value::Float(_) | Value::UInt(_) => 0.into(),
             Value::Array(list) => Value::Array(list.iter().map(plain).collect()),
@@ -136,7 +164,9 @@ mod stock {
             return;
         };
         let master = Master::halite("salt_series: '3008'\nauto_accept: true");
-        let mut bus = Subscriber::connect(master.bus()).unwrap().with_prefix("salt/beacon/");
+        let mut bus = Subscriber::connect(master.bus())
+            .unwrap()
+            .with_prefix("salt/beacon/");
         let mut told = Vec::new();
         for id in ["stock", "halite"] {
             let _minion = match id {
@@ -144,7 +174,9 @@ mod stock {
                 _ => Minion::halite(&master, id, BEACONS),
             };
             let events = events(&mut bus, id, 8);
-            let shown = events.into_iter().map(|(name, data)| (name, plain(&data.into())));
+            let shown = events
+                .into_iter()
+                .map(|(name, data)| (name, plain(&data.into())));
             told.push(shown.collect::<BTreeMap<String, Value>>());
         }
         let shape = |all: &BTreeMap<String, Value>| -> Vec<String> {

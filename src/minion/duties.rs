@@ -270,6 +270,7 @@ impl Minion {
             "grains_refresh" => self.refresh(flag("force_refresh")),
             "manage_schedule" => self.manage_schedule(&data),
             "manage_beacons" => self.manage_beacons(&data),
+            "beacons_refresh" => self.lookout.beacons.refresh(),
             "environ_setenv" => self.set_environ(&data),
             "fire_master" => self.fire_master(&data),
             "__beacons_return" => {

@@ -1,8 +1,8 @@
 //! What the daemon does about beacons, and about its pillar where it has no master.
 
+use super::aside::News;
 use super::beacons::{Beacons, Watcher};
 use super::daemon::Minion;
-use super::aside::News;
 use super::modules::Context;
 use super::pillar::{self, Wish};
 use crate::config::MinionConfig;
@@ -41,6 +41,9 @@ impl Minion {
             return;
         }
         let mut watcher = self.lookout.watcher.take().unwrap_or_default();
+        for name in self.lookout.beacons.dropped() {
+            watcher.forget(&name);
+        }
         let leader = self.leader();
         let ctx = Context {
             id: self.config.id.clone(),
@@ -61,13 +64,8 @@ impl Minion {
 
     /// Tells what beacons have seen: the local bus, and from there the masters.
     pub(super) fn seen(&mut self, seen: Seen) {
-        let Seen {
-            mut watcher,
-            events,
-        } = seen;
-        for name in self.lookout.beacons.seen() {
-            watcher.forget(&name);
-        }
+        let Seen { watcher, events } = seen;
+        self.lookout.beacons.seen();
         self.lookout.watcher = Some(watcher);
         if !events.is_empty() {
             self.tell("__beacons_return", &crate::map! {"beacons" => events});

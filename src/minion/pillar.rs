@@ -111,7 +111,10 @@ pub fn local(opts: &Map, grains: &Map, wish: &Wish) -> Result<Map, MinionError> 
     });
     match compiled? {
         Ok(pillar) => pillar,
-        Err(_) => Err(MinionError::new(1, "the pillar: its compilation broke down")),
+        Err(_) => Err(MinionError::new(
+            1,
+            "the pillar: its compilation broke down",
+        )),
     }
 }
 
@@ -186,8 +189,14 @@ mod tests {
     fn a_minion_compiles_its_own_pillar() {
         let dir = tempfile::tempdir().unwrap();
         let write = |name: &str, text: &str| std::fs::write(dir.path().join(name), text).unwrap();
-        write("top.sls", "base:\n  'role:web':\n    - match: grain\n    - web\n");
-        write("web.sls", "a: {{ opts.own }}\nb: {{ pillar.get('c', 1) }}\nid: {{ grains.role }}\nd: {{ salt['state.check_request']() }}\n");
+        write(
+            "top.sls",
+            "base:\n  'role:web':\n    - match: grain\n    - web\n",
+        );
+        write(
+            "web.sls",
+            "a: {{ opts.own }}\nb: {{ pillar.get('c', 1) }}\nid: {{ grains.role }}\nd: {{ salt['state.check_request']() }}\n",
+        );
         let roots = vec![Value::from(dir.path().to_str().unwrap())];
         let opts = map! {
             "id" => "m1", "file_client" => "local", "own" => "mine",
@@ -197,7 +206,10 @@ mod tests {
         assert!(is_local(&opts));
         let grains = map! {"role" => "web"};
         let pillar = local(&opts, &grains, &Wish::default()).unwrap();
-        assert_eq!(pillar, map! {"a" => "mine", "b" => 1, "id" => "web", "d" => Map::new()});
+        assert_eq!(
+            pillar,
+            map! {"a" => "mine", "b" => 1, "id" => "web", "d" => Map::new()}
+        );
         let wish = Wish {
             pillar_override: map! {"c" => 2},
             ..Wish::default()

@@ -56,7 +56,11 @@ impl Settings {
         };
         Settings {
             config: config.clone(),
-            list: entries.into_iter().map(own).filter(|map| !map.is_empty()).collect(),
+            list: entries
+                .into_iter()
+                .map(own)
+                .filter(|map| !map.is_empty())
+                .collect(),
             interval: interval
                 .filter(|seconds| *seconds > 0.0)
                 .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()),

@@ -43,11 +43,17 @@ pub(super) fn validate(config: &Map) -> Result<(), String> {
         let Some(wanted) = wanted.as_map() else {
             return wrong("must be a list of dictionaries.");
         };
-        if !["mask", "recurse", "auto_add"].iter().any(|key| wanted.contains(key)) {
+        if !["mask", "recurse", "auto_add"]
+            .iter()
+            .any(|key| wanted.contains(key))
+        {
             return wrong("must contain mask, recurse or auto_add items.");
         }
         for key in ["auto_add", "recurse"] {
-            if wanted.get(key).is_some_and(|value| value.as_bool().is_none()) {
+            if wanted
+                .get(key)
+                .is_some_and(|value| value.as_bool().is_none())
+            {
                 return wrong(&format!("{key} must be boolean."));
             }
         }
@@ -248,7 +254,10 @@ impl Watches {
             }
             match self.inotify.add_watch(&path, how.mask) {
                 Ok(descriptor) => {
-                    let how = Watched { path: path.clone(), ..how.clone() };
+                    let how = Watched {
+                        path: path.clone(),
+                        ..how.clone()
+                    };
                     self.watched.insert(descriptor, how);
                 }
                 Err(e) => log::error!("add_watch: cannot watch {text}: {}", e.desc()),
@@ -264,7 +273,8 @@ impl Watches {
 
 /// The entry of the configuration that a watched path belongs to: its own, or the nearest above.
 fn matching<'a>(wanted: &'a [Wanted], path: &Path) -> Option<&'a Wanted> {
-    path.ancestors().find_map(|dir| wanted.iter().find(|one| Path::new(&one.path) == dir))
+    path.ancestors()
+        .find_map(|dir| wanted.iter().find(|one| Path::new(&one.path) == dir))
 }
 
 /// What happened, as pyinotify names it.
@@ -341,7 +351,11 @@ mod tests {
         fs::remove_file(dir.path().join("a")).unwrap();
         assert_eq!(
             told(&mut held),
-            ["/new /new/c IN_CREATE", "/new /new/c IN_CLOSE_WRITE", " /a IN_DELETE"]
+            [
+                "/new /new/c IN_CREATE",
+                "/new /new/c IN_CLOSE_WRITE",
+                " /a IN_DELETE"
+            ]
         );
     }
 
@@ -353,7 +367,10 @@ mod tests {
         };
         assert!(check("files: {/x: {mask: [open]}}").is_ok());
         let why = check("files: {/x: {mask: [opened]}}").unwrap_err();
-        assert_eq!(why, "Configuration for inotify beacon invalid mask option opened.");
+        assert_eq!(
+            why,
+            "Configuration for inotify beacon invalid mask option opened."
+        );
         assert!(check("files: {/x: {}}").is_err());
         assert!(check("{}").is_err());
     }

@@ -23,7 +23,9 @@ pub(super) fn validate(config: &Map) -> Result<(), String> {
         );
     }
     for name in NAMES {
-        let bounds = averages.and_then(|map| map.get(name)).and_then(Value::as_array);
+        let bounds = averages
+            .and_then(|map| map.get(name))
+            .and_then(Value::as_array);
         match bounds.map(<[Value]>::len) {
             None => {
                 return Err(
@@ -45,7 +47,9 @@ pub(super) fn validate(config: &Map) -> Result<(), String> {
 
 pub(super) fn look(last: &mut Option<[f64; 3]>, config: &Map) -> Result<Vec<Map>, String> {
     let text = std::fs::read_to_string("/proc/loadavg").map_err(|e| e.to_string())?;
-    let mut words = text.split_whitespace().filter_map(|word| word.parse::<f64>().ok());
+    let mut words = text
+        .split_whitespace()
+        .filter_map(|word| word.parse::<f64>().ok());
     let now = [(); 3].map(|()| words.next().unwrap_or_default());
     judge(last, config, now)
 }
@@ -62,7 +66,9 @@ fn judge(last: &mut Option<[f64; 3]>, config: &Map, now: [f64; 3]) -> Result<Vec
     let averages = config.get("averages").and_then(Value::as_map);
     let mut tell = false;
     for (at, name) in NAMES.iter().enumerate() {
-        let bounds = averages.and_then(|map| map.get(name)).and_then(Value::as_array);
+        let bounds = averages
+            .and_then(|map| map.get(name))
+            .and_then(Value::as_array);
         let Some([low, high]) = bounds else {
             continue;
         };

@@ -82,7 +82,10 @@ mod tests {
         assert!(look(&mut at, &config).unwrap().is_empty());
         std::fs::write(&path, "good-bye before\nhello\na good-bye\n").unwrap();
         let found = look(&mut at, &config).unwrap();
-        let want = [told("bad", "no", "", "bad regex"), told("a/b", "yes", "a good-bye", "")];
+        let want = [
+            told("bad", "no", "", "bad regex"),
+            told("a/b", "yes", "a good-bye", ""),
+        ];
         assert_eq!(found, want);
         assert_eq!(look(&mut at, &config).unwrap().len(), 1);
         assert!(look(&mut at, &crate::map! {"file" => "/nosuch"}).is_err());

@@ -131,9 +131,15 @@ impl Beacons {
         if beacons == self.pillar {
             return;
         }
-        self.dropped.extend(self.in_force().into_iter().map(|(name, _)| name));
+        self.refresh();
         self.pillar = beacons;
         self.plan(now);
+    }
+
+    /// The event `beacons_refresh`: what beacons remember is forgotten.
+    pub fn refresh(&mut self) {
+        let all = self.in_force();
+        self.dropped.extend(all.into_iter().map(|(name, _)| name));
     }
 
     /// Those of the pillar if it has any, else those of the configuration (`config.merge`); none while they are
@@ -147,7 +153,10 @@ impl Beacons {
             return Vec::new();
         }
         let fits = |config: &Value| {
-            Settings::of(config).all.get("enabled").is_none_or(Value::truthy)
+            Settings::of(config)
+                .all
+                .get("enabled")
+                .is_none_or(Value::truthy)
         };
         all.iter()
             .filter(|(name, config)| !name.is_str("enabled") && fits(config))
@@ -166,7 +175,9 @@ impl Beacons {
     }
 
     fn wait(&self, settings: &Settings) -> Duration {
-        settings.interval.map_or(self.every, |wait| wait.max(self.every))
+        settings
+            .interval
+            .map_or(self.every, |wait| wait.max(self.every))
     }
 
     /// How long until one looks; `None` without a beacon, and while a look is under way.
@@ -200,9 +211,13 @@ impl Beacons {
         looks
     }
 
-    /// The look is over. What the watcher has to forget.
-    pub fn seen(&mut self) -> Vec<String> {
+    /// The look is over.
+    pub fn seen(&mut self) {
         self.looking = false;
+    }
+
+    /// What the watcher has to forget before it looks again.
+    pub fn dropped(&mut self) -> Vec<String> {
         std::mem::take(&mut self.dropped)
     }
 
@@ -212,7 +227,12 @@ impl Beacons {
         let data = request.get("beacon_data").cloned().unwrap_or_default();
         let told = match request.str("func")? {
             "add" => self.put(&name, data, "/salt/minion/minion_beacon_add_complete", true),
-            "modify" => self.put(&name, data, "/salt/minion/minion_beacon_modify_complete", false),
+            "modify" => self.put(
+                &name,
+                data,
+                "/salt/minion/minion_beacon_modify_complete",
+                false,
+            ),
             "delete" => self.delete(&name),
             "enable" => self.all(true, "/salt/minion/minion_beacons_enabled_complete"),
             "disable" => self.all(false, "/salt/minion/minion_beacons_disabled_complete"),
@@ -259,7 +279,9 @@ impl Beacons {
     fn put(&mut self, name: &str, data: Value, tag: &'static str, add: bool) -> Told {
         if self.pillar.contains(name) {
             let comment = match add {
-                true => format!("Cannot update beacon item {name}, because it is configured in pillar."),
+                true => {
+                    format!("Cannot update beacon item {name}, because it is configured in pillar.")
+                }
                 false => format!("Cannot modify beacon item {name}, it is configured in pillar."),
             };
             return self.told(tag, false, comment);
@@ -296,8 +318,16 @@ impl Beacons {
 
     fn one(&mut self, name: &str, enabled: bool) -> Told {
         let (tag, word, doing) = match enabled {
-            true => ("/salt/minion/minion_beacon_enabled_complete", "enable", "Enabling"),
-            false => ("/salt/minion/minion_beacon_disabled_complete", "disable", "Disabling"),
+            true => (
+                "/salt/minion/minion_beacon_enabled_complete",
+                "enable",
+                "Enabling",
+            ),
+            false => (
+                "/salt/minion/minion_beacon_disabled_complete",
+                "disable",
+                "Disabling",
+            ),
         };
         if self.pillar.contains(name) {
             let comment = format!("Cannot {word} beacon item {name}, it is configured in pillar.");
@@ -342,7 +372,8 @@ impl Beacons {
     }
 
     fn reset(&mut self) -> Told {
-        self.dropped.extend(self.own.iter().map(|(name, _)| python::str(name)));
+        self.dropped
+            .extend(self.own.iter().map(|(name, _)| python::str(name)));
         self.own = Map::new();
         let tag = "/salt/minion/minion_beacon_reset_complete";
         self.told(tag, true, "Beacons have been reset".to_owned())
@@ -351,7 +382,11 @@ impl Beacons {
 
 /// `validate_beacon`.
 fn checked(name: &str, data: &Value) -> Told {
-    let module = data.as_array().into_iter().flatten().find_map(|item| item.as_map()?.str("beacon_module"));
+    let module = data
+        .as_array()
+        .into_iter()
+        .flatten()
+        .find_map(|item| item.as_map()?.str("beacon_module"));
     let kind = module.unwrap_or(name);
     let (valid, comment) = match KINDS.contains(&kind) {
         false => (
@@ -405,11 +440,15 @@ impl Watcher {
         let Look { name, settings } = look;
         let kind = settings.module.as_deref().unwrap_or(name);
         if !KINDS.contains(&kind) {
-            self.say(format!("Unable to process beacon {name}: there is no beacon {kind}"));
+            self.say(format!(
+                "Unable to process beacon {name}: there is no beacon {kind}"
+            ));
             return Vec::new();
         }
         if let Err(why) = validate(kind, &settings.config) {
-            self.say(format!("Beacon {name} configuration invalid, not running.\n{why}"));
+            self.say(format!(
+                "Beacon {name} configuration invalid, not running.\n{why}"
+            ));
             return Vec::new();
         }
         if settings.not_with_states && state_runs(ctx) {
@@ -434,7 +473,10 @@ impl Watcher {
         };
         let tag = format!("salt/beacon/{}/{name}/", ctx.id);
         match found {
-            Ok(found) => found.into_iter().map(|data| event(ctx, &tag, kind, data)).collect(),
+            Ok(found) => found
+                .into_iter()
+                .map(|data| event(ctx, &tag, kind, data))
+                .collect(),
             Err(why) => {
                 log::error!("Unable to start {name} beacon, {why}");
                 vec![crate::map! {
@@ -453,7 +495,10 @@ impl Watcher {
 }
 
 fn event(ctx: &Context, tag: &str, kind: &str, mut data: Map) -> Map {
-    let end = data.remove("tag").map(|end| python::str(&end)).unwrap_or_default();
+    let end = data
+        .remove("tag")
+        .map(|end| python::str(&end))
+        .unwrap_or_default();
     if !data.contains("id") {
         data.set("id", ctx.id.as_str());
     }
@@ -462,7 +507,9 @@ fn event(ctx: &Context, tag: &str, kind: &str, mut data: Map) -> Map {
 
 fn state_runs(ctx: &Context) -> bool {
     let running = proc::running(&ctx.cachedir);
-    running.iter().any(|job| job.str("fun").is_some_and(|fun| fun.starts_with("state")))
+    running
+        .iter()
+        .any(|job| job.str("fun").is_some_and(|fun| fun.starts_with("state")))
 }
 
 fn unix_now() -> f64 {
@@ -485,7 +532,10 @@ fn number(value: &Value) -> Result<f64, String> {
         Value::Str(text) => {
             let plain = text.replace('%', "");
             plain.trim().parse().map_err(|_| {
-                format!("could not convert string to float: {}", python::repr(&plain.as_str().into()))
+                format!(
+                    "could not convert string to float: {}",
+                    python::repr(&plain.as_str().into())
+                )
             })
         }
         Value::Int(number) => Ok(*number as f64),

@@ -17,7 +17,9 @@ const COUNTERS: [&str; 8] = [
 
 fn interfaces(config: &Map) -> impl Iterator<Item = (String, &Value)> {
     let all = config.get("interfaces").and_then(Value::as_map);
-    all.into_iter().flat_map(Map::iter).map(|(k, v)| (python::str(k), v))
+    all.into_iter()
+        .flat_map(Map::iter)
+        .map(|(k, v)| (python::str(k), v))
 }
 
 pub(super) fn validate(config: &Map) -> Result<(), String> {
@@ -71,8 +73,12 @@ mod tests {
         let found = crate::map! {"bytes_sent" => 10, "errin" => 0};
         let reached = |wanted: Map| reached(&found, &wanted).unwrap();
         assert!(reached(crate::map! {"errin" => 0}));
-        assert!(reached(crate::map! {"type" => "greater", "bytes_sent" => "9"}));
-        assert!(!reached(crate::map! {"type" => "greater", "bytes_sent" => 10}));
+        assert!(reached(
+            crate::map! {"type" => "greater", "bytes_sent" => "9"}
+        ));
+        assert!(!reached(
+            crate::map! {"type" => "greater", "bytes_sent" => 10}
+        ));
         assert!(!reached(crate::map! {"type" => "equal", "bytes_sent" => 9}));
     }
 }

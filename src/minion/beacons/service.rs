@@ -83,7 +83,13 @@ fn judge(
     };
     if !last.contains_key(name) {
         if !wanted.get("emitatstartup").is_none_or(Value::truthy) {
-            last.insert(name.to_owned(), Last { time: None, ..fresh });
+            last.insert(
+                name.to_owned(),
+                Last {
+                    time: None,
+                    ..fresh
+                },
+            );
             return Ok(());
         }
         last.insert(name.to_owned(), fresh.clone());

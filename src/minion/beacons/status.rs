@@ -8,7 +8,12 @@ use crate::wire::{Map, Value};
 const USUAL: [&str; 5] = ["loadavg", "cpustats", "meminfo", "vmstats", "time"];
 
 pub(super) fn look(ctx: &Context, list: &[Map]) -> Result<Vec<Map>, String> {
-    let usual = vec![USUAL.into_iter().map(|name| (name, vec![Value::from("all")])).collect::<Map>()];
+    let usual = vec![
+        USUAL
+            .into_iter()
+            .map(|name| (name, vec![Value::from("all")]))
+            .collect::<Map>(),
+    ];
     let list = if list.is_empty() { &usual } else { list };
     let mut told = Map::new();
     for (function, items) in list.iter().flat_map(Map::iter) {
@@ -24,7 +29,9 @@ pub(super) fn look(ctx: &Context, list: &[Map]) -> Result<Vec<Map>, String> {
         let picked = match ask(ctx, &full, &[]) {
             Ok(data) => picked(data, &items)?,
             Err(why) => {
-                log::debug!("Status beacon attempted to process function {function} but encountered error: {why}");
+                log::debug!(
+                    "Status beacon attempted to process function {function} but encountered error: {why}"
+                );
                 Map::new().into()
             }
         };
@@ -47,13 +54,16 @@ fn picked(data: Value, items: &[Value]) -> Result<Value, String> {
                 Some((_, value)) => value.clone(),
                 None => {
                     let missing = python::repr(item);
-                    return Ok(format!("Status beacon is incorrectly configured: {missing}").into());
+                    return Ok(
+                        format!("Status beacon is incorrectly configured: {missing}").into(),
+                    );
                 }
             },
             Value::Array(list) => {
                 let at = python::int(item).map_err(|fault| fault.message().to_owned())?;
                 let at = usize::try_from(at).ok().and_then(|at| list.get(at));
-                at.cloned().ok_or_else(|| "list index out of range".to_owned())?
+                at.cloned()
+                    .ok_or_else(|| "list index out of range".to_owned())?
             }
             Value::Str(text) => {
                 let at = python::int(item).map_err(|fault| fault.message().to_owned())?;

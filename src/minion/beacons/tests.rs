@@ -17,7 +17,8 @@ const SECOND: Duration = Duration::from_secs(1);
 
 #[test]
 fn they_look_when_they_are_due() {
-    let mut b = beacons("{load: [{interval: 5}], ps: [{processes: {}}], memusage: [{enabled: false}]}");
+    let mut b =
+        beacons("{load: [{interval: 5}], ps: [{processes: {}}], memusage: [{enabled: false}]}");
     let t = Instant::now();
     assert_eq!(b.next_due(t), None, "not started");
     b.start(t, false);
@@ -49,7 +50,8 @@ fn the_pillar_stands_before_the_configuration() {
     b.start(t, true);
     b.set_pillar(&map("beacons: {load: []}"), t);
     assert_eq!(names(&b.due(t + SECOND)), ["load"]);
-    assert_eq!(b.seen(), ["ps"]);
+    assert_eq!(b.dropped(), ["ps"]);
+    b.seen();
     b.set_pillar(&Map::new(), t);
     assert_eq!(names(&b.due(t + 2 * SECOND)), ["ps"]);
 }
@@ -67,21 +69,36 @@ fn requests() {
         comment(ask("{func: add, name: load, beacon_data: []}")).unwrap(),
         "Cannot update beacon item load, because it is configured in pillar."
     );
-    assert_eq!(comment(ask("{func: delete, name: log}")).unwrap(), "Deleting beacon item: log");
-    assert_eq!(comment(ask("{func: delete, name: log}")).unwrap(), "Beacon item log not found.");
+    assert_eq!(
+        comment(ask("{func: delete, name: log}")).unwrap(),
+        "Deleting beacon item: log"
+    );
+    assert_eq!(
+        comment(ask("{func: delete, name: log}")).unwrap(),
+        "Beacon item log not found."
+    );
     let told = ask("{func: disable_beacon, name: ps}").unwrap();
     let ps = yaml::parse("[{processes: {}}, {enabled: false}]").unwrap();
-    assert_eq!(told.get("beacons").unwrap(), &Value::from(crate::map! {"ps" => ps}));
+    assert_eq!(
+        told.get("beacons").unwrap(),
+        &Value::from(crate::map! {"ps" => ps})
+    );
     ask("{func: enable_beacon, name: ps}");
     let list = ask("{func: list, include_pillar: true, include_opts: true}").unwrap();
-    assert_eq!(list.get("beacons").unwrap(), &Value::from(map("{load: [], ps: [{processes: {}}]}")));
+    assert_eq!(
+        list.get("beacons").unwrap(),
+        &Value::from(map("{load: [], ps: [{processes: {}}]}"))
+    );
     let check = ask("{func: validate_beacon, name: x, beacon_data: [{beacon_module: memusage}]}");
     assert_eq!(
         check.unwrap().str("vcomment"),
         Some("Configuration for memusage beacon requires percent.")
     );
     assert!(ask("{func: nosuch}").is_none());
-    assert_eq!(comment(ask("{func: reset}")).unwrap(), "Beacons have been reset");
+    assert_eq!(
+        comment(ask("{func: reset}")).unwrap(),
+        "Beacons have been reset"
+    );
 }
 
 #[test]
@@ -96,7 +113,10 @@ fn what_a_look_tells() {
     };
     let mut watcher = Watcher::default();
     let mut tell = |name: &str, text: &str| watcher.look(&ctx, &[look(name, text)]);
-    let told = tell("procs", "[{processes: {no-such-process: stopped}}, {beacon_module: ps}]");
+    let told = tell(
+        "procs",
+        "[{processes: {no-such-process: stopped}}, {beacon_module: ps}]",
+    );
     let event = crate::map! {
         "tag" => "salt/beacon/m1/procs/",
         "data" => crate::map! {"no-such-process" => "Stopped", "id" => "m1"},
@@ -112,7 +132,12 @@ fn what_a_look_tells() {
     let failed = failed[0].as_map().unwrap();
     assert!(failed.str("error").unwrap().contains("/no/such"));
     let status = tell("status", "[{interval: 5}, {loadavg: [1-min]}]");
-    let status = status[0].as_map().unwrap().get("data").and_then(Value::as_map).unwrap();
+    let status = status[0]
+        .as_map()
+        .unwrap()
+        .get("data")
+        .and_then(Value::as_map)
+        .unwrap();
     let data = status.get("data").and_then(Value::as_map).unwrap();
     assert_eq!(data.len(), 1);
 }

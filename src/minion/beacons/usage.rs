@@ -21,7 +21,9 @@ pub(super) fn disk(ctx: &Context, list: &[Map]) -> Result<Vec<Map>, String> {
             false => format!("{mount}$"),
         };
         let regex = PyRegex::new(&whole)?;
-        let places = partitions.iter().filter_map(|p| p.as_map()?.str("mountpoint"));
+        let places = partitions
+            .iter()
+            .filter_map(|p| p.as_map()?.str("mountpoint"));
         for place in places.filter(|place| regex.matches(place)) {
             let Ok(usage) = ask(ctx, "ps.disk_usage", &[place.into()]) else {
                 log::warn!("{place} is not a valid mount point.");

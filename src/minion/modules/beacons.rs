@@ -17,24 +17,71 @@ const TAG: &str = "manage_beacons";
 pub(super) const MODULE: Module = Module {
     name: "beacons",
     functions: &[
-        Function::new("add", add, "Adds a beacon, if the minion has one of its kind and the data are good for it.")
+        Function::new(
+            "add",
+            add,
+            "Adds a beacon, if the minion has one of its kind and the data are good for it.",
+        )
+        .args(args![name, beacon_data])
+        .keywords(),
+        Function::new("delete", delete, "Deletes a beacon.")
+            .args(args![name])
+            .keywords(),
+        Function::new(
+            "disable",
+            |c| all(c, false),
+            "Lets no beacon look any more.",
+        )
+        .keywords(),
+        Function::new(
+            "disable_beacon",
+            |c| one(c, false),
+            "Lets one beacon look no more.",
+        )
+        .args(args![name])
+        .keywords(),
+        Function::new("enable", |c| all(c, true), "Takes beacons.disable back.").keywords(),
+        Function::new(
+            "enable_beacon",
+            |c| one(c, true),
+            "Takes beacons.disable_beacon back.",
+        )
+        .args(args![name])
+        .keywords(),
+        Function::new(
+            "list",
+            list,
+            "The beacons that are configured, as YAML or as data.",
+        )
+        .inner("list_")
+        .args(args![
+            return_yaml = True,
+            include_pillar = True,
+            include_opts = True
+        ])
+        .keywords(),
+        Function::new(
+            "list_available",
+            list_available,
+            "The kinds of beacons that this minion has, as YAML or as data.",
+        )
+        .args(args![return_yaml = True])
+        .keywords(),
+        Function::new("modify", modify, "Gives a beacon other data.")
             .args(args![name, beacon_data])
             .keywords(),
-        Function::new("delete", delete, "Deletes a beacon.").args(args![name]).keywords(),
-        Function::new("disable", |c| all(c, false), "Lets no beacon look any more.").keywords(),
-        Function::new("disable_beacon", |c| one(c, false), "Lets one beacon look no more.").args(args![name]).keywords(),
-        Function::new("enable", |c| all(c, true), "Takes beacons.disable back.").keywords(),
-        Function::new("enable_beacon", |c| one(c, true), "Takes beacons.disable_beacon back.").args(args![name]).keywords(),
-        Function::new("list", list, "The beacons that are configured, as YAML or as data.")
-            .inner("list_")
-            .args(args![return_yaml = True, include_pillar = True, include_opts = True])
-            .keywords(),
-        Function::new("list_available", list_available, "The kinds of beacons that this minion has, as YAML or as data.")
-            .args(args![return_yaml = True])
-            .keywords(),
-        Function::new("modify", modify, "Gives a beacon other data.").args(args![name, beacon_data]).keywords(),
-        Function::new("reset", reset, "Drops all beacons that are not in the pillar.").keywords(),
-        Function::new("save", save, "Writes the beacons into minion.d/beacons.conf, so that they outlast the minion.").keywords(),
+        Function::new(
+            "reset",
+            reset,
+            "Drops all beacons that are not in the pillar.",
+        )
+        .keywords(),
+        Function::new(
+            "save",
+            save,
+            "Writes the beacons into minion.d/beacons.conf, so that they outlast the minion.",
+        )
+        .keywords(),
     ],
 };
 
@@ -43,7 +90,11 @@ fn ret(result: bool, comment: impl Into<String>) -> Map {
 }
 
 fn timeout(call: &Call<'_>) -> Value {
-    call.bound.kwargs.get("timeout").cloned().unwrap_or_else(|| 60.into())
+    call.bound
+        .kwargs
+        .get("timeout")
+        .cloned()
+        .unwrap_or_else(|| 60.into())
 }
 
 /// Asks the daemon. `Err(false)`: there is none; `Err(true)`: it does not answer.
@@ -72,7 +123,8 @@ fn name(call: &Call<'_>) -> String {
 
 /// The beacons that are configured; `None` without an answer.
 fn configured(call: &Call<'_>, pillar: bool, opts: bool) -> Option<Value> {
-    let request = crate::map! {"func" => "list", "include_pillar" => pillar, "include_opts" => opts};
+    let request =
+        crate::map! {"func" => "list", "include_pillar" => pillar, "include_opts" => opts};
     let answer = ask(call, &request, "/salt/minion/minion_beacons_list_complete").ok()?;
     let complete = answer.get("complete").is_some_and(Value::truthy);
     answer.get("beacons").filter(|_| complete).cloned()
@@ -82,7 +134,9 @@ fn configured(call: &Call<'_>, pillar: bool, opts: bool) -> Option<Value> {
 fn known(call: &Call<'_>) -> std::result::Result<Map, Fault> {
     match configured(call, true, true) {
         Some(Value::Map(map)) => Ok(map),
-        _ => Err(Fault::Type("argument of type 'NoneType' is not iterable".to_owned())),
+        _ => Err(Fault::Type(
+            "argument of type 'NoneType' is not iterable".to_owned(),
+        )),
     }
 }
 
@@ -101,8 +155,16 @@ fn list(call: &mut Call<'_>) -> Result {
 
 fn available(call: &Call<'_>) -> Option<Value> {
     let request = crate::map! {"func" => "list_available"};
-    let answer = ask(call, &request, "/salt/minion/minion_beacons_list_available_complete").ok()?;
-    answer.get("beacons").filter(|beacons| beacons.truthy()).cloned()
+    let answer = ask(
+        call,
+        &request,
+        "/salt/minion/minion_beacons_list_available_complete",
+    )
+    .ok()?;
+    answer
+        .get("beacons")
+        .filter(|beacons| beacons.truthy())
+        .cloned()
 }
 
 fn list_available(call: &mut Call<'_>) -> Result {
@@ -116,7 +178,9 @@ fn list_available(call: &mut Call<'_>) -> Result {
 /// Which kind of beacon the data are for.
 fn kind(call: &Call<'_>) -> String {
     let data = call.arg("beacon_data").as_array().unwrap_or_default();
-    let module = data.iter().find_map(|item| item.as_map()?.get("beacon_module"));
+    let module = data
+        .iter()
+        .find_map(|item| item.as_map()?.get("beacon_module"));
     module.map_or_else(|| name(call), python::str)
 }
 
@@ -125,9 +189,15 @@ fn invalid(call: &Call<'_>) -> std::result::Result<Option<String>, Fault> {
     let request = crate::map! {
         "name" => name(call), "beacon_data" => call.arg("beacon_data").clone(), "func" => "validate_beacon",
     };
-    let answer = ask(call, &request, "/salt/minion/minion_beacon_validation_complete");
+    let answer = ask(
+        call,
+        &request,
+        "/salt/minion/minion_beacon_validation_complete",
+    );
     let Ok(answer) = answer else {
-        return Err(Fault::Type("'NoneType' object is not subscriptable".to_owned()));
+        return Err(Fault::Type(
+            "'NoneType' object is not subscriptable".to_owned(),
+        ));
     };
     let valid = answer.get("valid").is_some_and(Value::truthy);
     Ok((!valid).then(|| answer.get("vcomment").map(python::str).unwrap_or_default()))
@@ -144,7 +214,12 @@ fn add(call: &mut Call<'_>) -> Result {
     }
     let kind = kind(call);
     let kinds = available(call).unwrap_or_default();
-    if !kinds.as_array().unwrap_or_default().iter().any(|known| known.is_str(&kind)) {
+    if !kinds
+        .as_array()
+        .unwrap_or_default()
+        .iter()
+        .any(|known| known.is_str(&kind))
+    {
         return Ok(ret(false, format!("Beacon \"{kind}\" is not available.")).into());
     }
     if is_test(call) {
@@ -154,7 +229,11 @@ fn add(call: &mut Call<'_>) -> Result {
         let text = format!("Beacon {name} configuration invalid, not adding.\n{why}");
         return Ok(ret(false, text).into());
     }
-    let answer = ask(call, &change(call, "add"), "/salt/minion/minion_beacon_add_complete");
+    let answer = ask(
+        call,
+        &change(call, "add"),
+        "/salt/minion/minion_beacon_add_complete",
+    );
     Ok(match answer {
         Ok(answer) if !done(&answer) => ret(false, comment(&answer)),
         Ok(answer) => {
@@ -181,14 +260,20 @@ fn comment(answer: &Map) -> String {
 }
 
 fn beacons(answer: &Map) -> Map {
-    answer.get("beacons").and_then(Value::as_map).cloned().unwrap_or_default()
+    answer
+        .get("beacons")
+        .and_then(Value::as_map)
+        .cloned()
+        .unwrap_or_default()
 }
 
 /// A configuration as lines for a comparison.
 fn lines(config: &Value) -> Vec<String> {
     let items = config.as_array().unwrap_or_default();
     let pairs = items.iter().filter_map(Value::as_map).flat_map(Map::iter);
-    pairs.map(|(key, value)| format!("{}:{}\n", python::str(key), python::str(value))).collect()
+    pairs
+        .map(|(key, value)| format!("{}:{}\n", python::str(key), python::str(value)))
+        .collect()
 }
 
 fn modify(call: &mut Call<'_>) -> Result {
@@ -209,7 +294,11 @@ fn modify(call: &mut Call<'_>) -> Result {
         return Ok(ret(true, format!("Job {name} in correct state")).into());
     }
     let diff = unified_diff(&lines(before), &lines(data), "", "");
-    let answer = ask(call, &change(call, "modify"), "/salt/minion/minion_beacon_modify_complete");
+    let answer = ask(
+        call,
+        &change(call, "modify"),
+        "/salt/minion/minion_beacon_modify_complete",
+    );
     let mut told = match answer {
         Ok(answer) if !done(&answer) => ret(false, comment(&answer)),
         Ok(answer) if beacons(&answer).get(&name) == Some(data) => {
@@ -245,7 +334,9 @@ fn save(call: &mut Call<'_>) -> Result {
     let conf = Path::new(opts.str("conf_file").unwrap_or_default());
     let include = Path::new(opts.str("default_include").unwrap_or_default());
     let dir = conf.parent().unwrap_or(Path::new("/"));
-    let file = dir.join(include.parent().unwrap_or(Path::new(""))).join("beacons.conf");
+    let file = dir
+        .join(include.parent().unwrap_or(Path::new("")))
+        .join("beacons.conf");
     let text = match configured(call, false, true).filter(Value::truthy) {
         Some(beacons) => as_yaml(beacons),
         None => "".into(),
@@ -305,7 +396,11 @@ fn one(call: &mut Call<'_>, enable: bool) -> Result {
         return Ok(ret(false, format!("Beacon {name} is not currently configured.")).into());
     }
     let request = crate::map! {"func" => func, "name" => name.as_str()};
-    let answer = ask(call, &request, &format!("/salt/minion/minion_beacon_{word}_complete"));
+    let answer = ask(
+        call,
+        &request,
+        &format!("/salt/minion/minion_beacon_{word}_complete"),
+    );
     Ok(match answer {
         Ok(answer) if !done(&answer) => ret(false, comment(&answer)),
         Ok(answer) => {
@@ -326,7 +421,11 @@ fn one(call: &mut Call<'_>, enable: bool) -> Result {
 fn is_enabled(config: &Value) -> Option<bool> {
     let of = |map: &Map| map.get("enabled").map(Value::truthy);
     match config {
-        Value::Array(list) => list.iter().filter_map(Value::as_map).filter_map(of).next_back(),
+        Value::Array(list) => list
+            .iter()
+            .filter_map(Value::as_map)
+            .filter_map(of)
+            .next_back(),
         Value::Map(map) => of(map),
         _ => None,
     }

@@ -133,15 +133,20 @@ fn given(call: &Call<'_>, name: &str) -> Option<String> {
 fn compiled(call: &Call<'_>) -> std::result::Result<Map, Fault> {
     let opts = &call.ctx.opts;
     let own = |key: &str| opts.str(key).map(str::to_owned);
-    let from_saltenv = opts.get("pillarenv_from_saltenv").is_some_and(Value::truthy);
+    let from_saltenv = opts
+        .get("pillarenv_from_saltenv")
+        .is_some_and(Value::truthy);
     let pillarenv = given(call, "pillarenv").or_else(|| match from_saltenv {
-        true => given(call, "saltenv").filter(|env| !env.is_empty()).or_else(|| own("saltenv")),
+        true => given(call, "saltenv")
+            .filter(|env| !env.is_empty())
+            .or_else(|| own("saltenv")),
         false => own("pillarenv"),
     });
     let over = call.arg("pillar");
     if over.truthy() && call.arg("pillar_enc").truthy() {
         return Err(Fault::Command(
-            "Failed to decrypt pillar override: this minion has no renderers that decrypt".to_owned(),
+            "Failed to decrypt pillar override: this minion has no renderers that decrypt"
+                .to_owned(),
         ));
     }
     if over.truthy() && over.as_map().is_none() {
@@ -192,14 +197,15 @@ fn items(call: &mut Call<'_>) -> Result {
         return Ok(shown(call, all.into(), mask_off(call)));
     }
     // With names it is `pillar.item`, which stock calls without `unmask`.
-    Ok(masked(named(call, &*source(call)?, &"".into(), DELIMITER).into()))
+    Ok(masked(
+        named(call, &*source(call)?, &"".into(), DELIMITER).into(),
+    ))
 }
 
 fn ext(call: &mut Call<'_>) -> Result {
     let external = match call.arg("external") {
-        Value::Str(text) => yaml::parse(text).map_err(|e| {
-            Fault::raised("salt.utils.yamlloader.YAMLError", e.to_string())
-        })?,
+        Value::Str(text) => yaml::parse(text)
+            .map_err(|e| Fault::raised("salt.utils.yamlloader.YAMLError", e.to_string()))?,
         other => other.clone(),
     };
     let wish = Wish {

@@ -63,13 +63,21 @@ fn running(call: &mut Call<'_>) -> Result {
     if call.flag("concurrent") {
         return Ok(Value::Array(Vec::new()));
     }
-    let own = call.ctx.job.as_ref().and_then(|job| job.str("jid")).unwrap_or_default();
+    let own = call
+        .ctx
+        .job
+        .as_ref()
+        .and_then(|job| job.str("jid"))
+        .unwrap_or_default();
     let told = active(call).into_iter().filter_map(|job| {
         let jid = job.str("jid").unwrap_or_default();
         if jid == own {
             return None;
         }
-        let time = jid.parse::<Jid>().map(|jid| jid.time_text()).unwrap_or_default();
+        let time = jid
+            .parse::<Jid>()
+            .map(|jid| jid.time_text())
+            .unwrap_or_default();
         let pid = job.get("pid").map(python::str).unwrap_or_default();
         Some(Value::from(format!(
             "The function \"{}\" is running as PID {pid} and was started at {time} with jid {jid}",
@@ -81,7 +89,8 @@ fn running(call: &mut Call<'_>) -> Result {
 
 fn clear_cache(call: &mut Call<'_>) -> Result {
     let dir = &call.ctx.cachedir;
-    let entries = std::fs::read_dir(dir).map_err(|e| python::os_error(&e, &dir.to_string_lossy()))?;
+    let entries =
+        std::fs::read_dir(dir).map_err(|e| python::os_error(&e, &dir.to_string_lossy()))?;
     let mut removed = Vec::new();
     for entry in entries.flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();
@@ -137,7 +146,11 @@ fn switch(call: &mut Call<'_>, enable: bool) -> Result {
         });
     }
     if disabled != before {
-        call.salt("grains.setval", vec![DISABLED.into(), disabled.into()], Map::new())?;
+        call.salt(
+            "grains.setval",
+            vec![DISABLED.into(), disabled.into()],
+            Map::new(),
+        )?;
     }
     call.salt("saltutil.refresh_modules", Vec::new(), Map::new())?;
     Ok(crate::map! {"res" => true, "msg" => lines.join("\n")}.into())
@@ -153,7 +166,10 @@ fn pause_file(call: &Call<'_>, jid: &str) -> std::result::Result<PathBuf, Fault>
 
 fn read(path: &Path) -> Map {
     let octets = std::fs::read(path).unwrap_or_default();
-    msgpack::decode(&octets).ok().and_then(Value::into_map).unwrap_or_default()
+    msgpack::decode(&octets)
+        .ok()
+        .and_then(Value::into_map)
+        .unwrap_or_default()
 }
 
 fn save(path: &Path, data: &Map) -> std::result::Result<(), Fault> {
@@ -185,7 +201,12 @@ fn set(data: &mut Map, state: &str, key: &str, value: impl Into<Value>) {
 fn pause(call: &mut Call<'_>) -> Result {
     let (path, state, mut data) = paused(call)?;
     if call.flag("duration") {
-        set(&mut data, &state, "duration", python::int(call.arg("duration"))?);
+        set(
+            &mut data,
+            &state,
+            "duration",
+            python::int(call.arg("duration"))?,
+        );
     }
     save(&path, &data)?;
     Ok(Value::Nil)
@@ -246,9 +267,10 @@ fn check_request(call: &mut Call<'_>) -> Result {
     let all = read(&path);
     match call.text("name").filter(|name| !name.is_empty()) {
         None => Ok(all.into()),
-        Some(name) => all.get(&name).cloned().ok_or_else(|| {
-            Fault::raised("KeyError", python::repr(&name.as_str().into()))
-        }),
+        Some(name) => all
+            .get(&name)
+            .cloned()
+            .ok_or_else(|| Fault::raised("KeyError", python::repr(&name.as_str().into()))),
     }
 }
 
@@ -272,7 +294,9 @@ fn clear_request(call: &mut Call<'_>) -> Result {
 fn event(call: &mut Call<'_>) -> Result {
     let opts = &call.ctx.opts;
     let text = |key: &str| opts.str(key).unwrap_or_default();
-    let dir = call.text("sock_dir").unwrap_or_else(|| text("sock_dir").to_owned());
+    let dir = call
+        .text("sock_dir")
+        .unwrap_or_else(|| text("sock_dir").to_owned());
     let socket = match call.text("node").as_deref() {
         Some("master") => Path::new(&dir).join("master_event_pub.ipc"),
         _ => bus::socket(Path::new(&dir), text("hash_type"), text("id"), "pub"),
@@ -349,7 +373,8 @@ mod tests {
 
     #[test]
     fn events_as_python_writes_them() {
-        let data: Value = crate::map! {"b" => vec![Value::Int(1), "x".into()], "a" => Value::Nil}.into();
+        let data: Value =
+            crate::map! {"b" => vec![Value::Int(1), "x".into()], "a" => Value::Nil}.into();
         assert_eq!(json(&data, false), r#"{"b": [1, "x"], "a": null}"#);
         assert!(json(&data, true).starts_with("{\n    \"a\": null,\n"));
     }

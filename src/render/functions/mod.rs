@@ -261,10 +261,14 @@ impl Object for Both {
 
     /// A module of which each of the two may have a part, or a function of one.
     fn get_attr(&self, cx: &mut Cx, name: &str) -> Result<Option<Obj>, Error> {
-        Ok(match self.ask(cx, |object, cx| object.get_attr(cx, name))? {
-            [Some(first), Some(then)] if !first.callable() => Some(Obj::native(Both { first, then })),
-            [first, then] => first.or(then),
-        })
+        Ok(
+            match self.ask(cx, |object, cx| object.get_attr(cx, name))? {
+                [Some(first), Some(then)] if !first.callable() => {
+                    Some(Obj::native(Both { first, then }))
+                }
+                [first, then] => first.or(then),
+            },
+        )
     }
 
     fn contains(&self, cx: &mut Cx, item: &Obj) -> Result<Option<bool>, Error> {

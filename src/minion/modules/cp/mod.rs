@@ -147,8 +147,7 @@ pub(super) fn rendered_text(
         saltenv,
         variables: &variables,
     };
-    render::template(call.ctx, &template)?
-        .map_err(|why| Fault::Command(format!("{failed}: {why}")))
+    render::template(call.ctx, &template)?.map_err(|why| Fault::Command(format!("{failed}: {why}")))
 }
 
 /// The pillar compiled afresh with the keywords `pillar` and `pillarenv` (`_gather_pillar`).
