@@ -8,6 +8,7 @@ mod accounts;
 mod aliases;
 mod alternatives;
 mod archive;
+mod beacons;
 pub mod bind;
 mod cmd;
 mod config;
@@ -55,6 +56,7 @@ mod shadow;
 mod shell;
 mod slsutil;
 mod ssh;
+mod state;
 mod status;
 mod step;
 mod sys;
@@ -71,6 +73,7 @@ use super::link::{Link, LinkError};
 use crate::wire::{Map, Value};
 pub(crate) use cmd::which;
 pub(crate) use mine::configured as mine_functions;
+pub(crate) use ps::names as process_names;
 
 use bind::Bound;
 use declare::{Function, Module};
@@ -82,6 +85,7 @@ const MODULES: &[Module] = &[
     archive::MODULE,
     aliases::MODULE,
     alternatives::MODULE,
+    beacons::MODULE,
     cmd::MODULE,
     config::MODULE,
     cp::MODULE,
@@ -120,6 +124,7 @@ const MODULES: &[Module] = &[
     slsutil::MODULE,
     ssh::MODULE,
     schedule::MODULE,
+    state::MODULE,
     status::MODULE,
     sys::MODULE,
     sysctl::MODULE,
