@@ -107,18 +107,19 @@ pub(super) fn levels(console: &mut String, file: &mut Option<String>, warnings: 
     }
 }
 
-/// One warning per option that has no effect here.
+/// One warning per option that has no effect here; settings of returners have one.
 pub(super) fn leftovers(
     extra: &Map,
     table: &[OptionInfo],
     origin: &HashMap<String, PathBuf>,
+    is_setting: fn(&str) -> bool,
 ) -> Vec<String> {
     let mut out = Vec::new();
     for (key, _) in extra.iter() {
         let Value::Str(name) = key else {
             continue;
         };
-        if super::returners::is_setting(name) {
+        if is_setting(name) {
             continue;
         }
         let what = if SALT_OPTIONS.lines().any(|known| known == name) {

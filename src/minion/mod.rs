@@ -28,6 +28,7 @@ mod net;
 pub mod publication;
 pub mod render;
 pub mod request;
+pub mod returners;
 pub mod session;
 pub(crate) mod setup;
 pub mod signin;

@@ -4,10 +4,10 @@
 //! table. [`call`] takes the wire form of the arguments and answers what a minion
 //! returns, with the texts of stock Salt (`salt/minion.py _thread_return`).
 
-mod archive;
 mod accounts;
 mod aliases;
 mod alternatives;
+mod archive;
 pub mod bind;
 mod cmd;
 mod config;
@@ -45,6 +45,7 @@ mod ps;
 mod publish;
 pub mod python;
 mod random;
+mod ret;
 mod saltutil;
 mod schedule;
 mod shadow;
@@ -105,6 +106,7 @@ const MODULES: &[Module] = &[
     pkg::MODULE,
     publish::MODULE,
     random::MODULE,
+    ret::MODULE,
     saltutil::MODULE,
     shadow::MODULE,
     schedule::MODULE,

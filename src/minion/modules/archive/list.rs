@@ -14,7 +14,16 @@ use std::process::{Child, Command, Stdio};
 
 /// Endings of names and the formats that they stand for.
 const TAR: [&str; 10] = [
-    ".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tbz", ".tar.xz", ".txz", ".tar.lzma", ".tlz",
+    ".tar",
+    ".tar.gz",
+    ".tgz",
+    ".tar.bz2",
+    ".tbz2",
+    ".tbz",
+    ".tar.xz",
+    ".txz",
+    ".tar.lzma",
+    ".tlz",
 ];
 
 /// Names of an archive by their kind.
@@ -47,13 +56,22 @@ fn found(call: &mut Call<'_>, cached: &str) -> Outcome<Names> {
         "tar" => tar(&name, cached, call.arg("options"))?,
         "zip" => zip(&name, cached)?,
         "rar" => rar(call, &name)?,
-        other => return Err(Fault::Command(format!("Unsupported archive format '{other}'"))),
+        other => {
+            return Err(Fault::Command(format!(
+                "Unsupported archive format '{other}'"
+            )));
+        }
     };
     clean(call, cached);
     if strip > 0 {
         for names in [&mut inside.dirs, &mut inside.files, &mut inside.links] {
-            let cut = names.iter().filter_map(|name| name.splitn(strip + 1, '/').nth(strip));
-            *names = cut.filter(|name| !name.is_empty()).map(str::to_owned).collect();
+            let cut = names
+                .iter()
+                .filter_map(|name| name.splitn(strip + 1, '/').nth(strip));
+            *names = cut
+                .filter(|name| !name.is_empty())
+                .map(str::to_owned)
+                .collect();
             names.sort();
         }
     }
@@ -64,10 +82,12 @@ fn strip(value: &Value) -> Outcome<usize> {
     if !value.truthy() {
         return Ok(0);
     }
-    let count = python::int(value).ok().and_then(|n| usize::try_from(n).ok());
-    count.filter(|n| *n > 0).ok_or_else(|| {
-        Fault::Command("'strip_components' must be a positive integer".into())
-    })
+    let count = python::int(value)
+        .ok()
+        .and_then(|n| usize::try_from(n).ok());
+    count
+        .filter(|n| *n > 0)
+        .ok_or_else(|| Fault::Command("'strip_components' must be a positive integer".into()))
 }
 
 fn format(call: &Call<'_>, name: &str) -> Outcome<String> {
@@ -75,7 +95,11 @@ fn format(call: &Call<'_>, name: &str) -> Outcome<String> {
         return Ok(text(call, "archive_format"));
     }
     let path = name.split_once("://").map_or(name, |(_, rest)| rest);
-    let path = path.split(['?', '#']).next().unwrap_or_default().to_lowercase();
+    let path = path
+        .split(['?', '#'])
+        .next()
+        .unwrap_or_default()
+        .to_lowercase();
     let known = if TAR.iter().any(|end| path.ends_with(end)) {
         "tar"
     } else if path.ends_with(".zip") {
@@ -93,7 +117,10 @@ fn format(call: &Call<'_>, name: &str) -> Outcome<String> {
 /// What the system says about a file.
 fn unreadable(name: &str, path: &str, error: &io::Error) -> Fault {
     let text = python::os_error(error, path);
-    Fault::Command(format!("Failed to list contents of {name}: {}", text.message()))
+    Fault::Command(format!(
+        "Failed to list contents of {name}: {}",
+        text.message()
+    ))
 }
 
 /// A program that decompresses to its standard output; it ends with its reader.
@@ -141,7 +168,9 @@ fn tar(name: &str, path: &str, options: &Value) -> Outcome<Names> {
     }
     if let Value::Str(line) = options {
         let words = shlex::split(line).map_err(|e| {
-            Fault::Command(format!("Uncaught exception '{e}' when listing contents of {name}"))
+            Fault::Command(format!(
+                "Uncaught exception '{e}' when listing contents of {name}"
+            ))
         })?;
         if !words.is_empty() {
             let reader = Decompressor::start(&words, path);
@@ -237,10 +266,16 @@ fn zip(name: &str, path: &str) -> Outcome<Names> {
 
 fn rar(call: &mut Call<'_>, name: &str) -> Outcome<Names> {
     if cmd::which("rar").is_none() {
-        return Err(Fault::Command("rar command not available, is it installed?".into()));
+        return Err(Fault::Command(
+            "rar command not available, is it installed?".into(),
+        ));
     }
     let words: Vec<String> = ["rar", "lt", name].map(str::to_owned).into();
-    let printed = call.salt("cmd.run", vec![words.into()], map! {"python_shell" => false})?;
+    let printed = call.salt(
+        "cmd.run",
+        vec![words.into()],
+        map! {"python_shell" => false},
+    )?;
     let printed = python::str(&printed);
     let mut names = Names::default();
     if let Ok(entry) = Regex::new(r"Name:\s*([^\n]+)\s*Type:\s*([^\n]+)") {

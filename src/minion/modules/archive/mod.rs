@@ -20,37 +20,136 @@ const PACKED: &[Arg] = args![gzipfile, template = None, runas = None, options = 
 pub(super) const MODULE: Module = Module {
     name: "archive",
     functions: &[
-        Function::new("list", list::list, "The names in an archive, or with verbose=True apart by their kind.")
-            .inner("list_")
-            .args(args![
-                name, archive_format = None, options = None, strip_components = None, clean = False,
-                verbose = False, saltenv = "base", source_hash = None, use_etag = False
-            ]),
-        Function::new("tar", tar, "Runs tar with options, an archive, and what to pack or where to unpack.").args(args![
-            options, tarfile, sources = None, dest = None, cwd = None, template = None, runas = None
+        Function::new(
+            "list",
+            list::list,
+            "The names in an archive, or with verbose=True apart by their kind.",
+        )
+        .inner("list_")
+        .args(args![
+            name,
+            archive_format = None,
+            options = None,
+            strip_components = None,
+            clean = False,
+            verbose = False,
+            saltenv = "base",
+            source_hash = None,
+            use_etag = False
         ]),
-        Function::new("gzip", |c| single(c, "gzip", "sourcefile"), "Compresses a file with gzip.")
-            .args(args![sourcefile, template = None, runas = None, options = None]),
-        Function::new("gunzip", |c| single(c, "gunzip", "gzipfile"), "Unpacks a file with gunzip.").args(PACKED),
-        Function::new("cmd_zip", cmd_zip, "Packs files and directories with the program zip.").args(ZIP),
-        Function::new("zip", zip::zip, "Packs files and directories into a ZIP file, and gives back what is in it.")
-            .inner("zip_")
-            .args(args![zip_file, sources, template = None, cwd = None, runas = None, zip64 = False]),
-        Function::new("cmd_unzip", cmd_unzip, "Unpacks a ZIP file with the program unzip.").args(args![
-            zip_file, dest, excludes = None, options = None, template = None, runas = None,
-            trim_output = False, password = None
+        Function::new(
+            "tar",
+            tar,
+            "Runs tar with options, an archive, and what to pack or where to unpack.",
+        )
+        .args(args![
+            options,
+            tarfile,
+            sources = None,
+            dest = None,
+            cwd = None,
+            template = None,
+            runas = None
         ]),
-        Function::new("unzip", zip::unzip, "Unpacks a ZIP file into a directory, and gives back what was in it.").args(args![
-            zip_file, dest, excludes = None, options = None, template = None, runas = None,
-            trim_output = False, password = None, extract_perms = True
+        Function::new(
+            "gzip",
+            |c| single(c, "gzip", "sourcefile"),
+            "Compresses a file with gzip.",
+        )
+        .args(args![
+            sourcefile,
+            template = None,
+            runas = None,
+            options = None
         ]),
-        Function::new("is_encrypted", zip::is_encrypted, "Whether a ZIP file cannot be read without a password.").args(args![
-            name, clean = False, saltenv = "base", source_hash = None, use_etag = False
+        Function::new(
+            "gunzip",
+            |c| single(c, "gunzip", "gzipfile"),
+            "Unpacks a file with gunzip.",
+        )
+        .args(PACKED),
+        Function::new(
+            "cmd_zip",
+            cmd_zip,
+            "Packs files and directories with the program zip.",
+        )
+        .args(ZIP),
+        Function::new(
+            "zip",
+            zip::zip,
+            "Packs files and directories into a ZIP file, and gives back what is in it.",
+        )
+        .inner("zip_")
+        .args(args![
+            zip_file,
+            sources,
+            template = None,
+            cwd = None,
+            runas = None,
+            zip64 = False
         ]),
-        Function::new("rar", rar, "Packs files with the program rar.")
-            .args(args![rarfile, sources, template = None, cwd = None, runas = None]),
-        Function::new("unrar", unrar, "Unpacks a file with the program unrar or rar.").args(args![
-            rarfile, dest, excludes = None, template = None, runas = None, trim_output = False
+        Function::new(
+            "cmd_unzip",
+            cmd_unzip,
+            "Unpacks a ZIP file with the program unzip.",
+        )
+        .args(args![
+            zip_file,
+            dest,
+            excludes = None,
+            options = None,
+            template = None,
+            runas = None,
+            trim_output = False,
+            password = None
+        ]),
+        Function::new(
+            "unzip",
+            zip::unzip,
+            "Unpacks a ZIP file into a directory, and gives back what was in it.",
+        )
+        .args(args![
+            zip_file,
+            dest,
+            excludes = None,
+            options = None,
+            template = None,
+            runas = None,
+            trim_output = False,
+            password = None,
+            extract_perms = True
+        ]),
+        Function::new(
+            "is_encrypted",
+            zip::is_encrypted,
+            "Whether a ZIP file cannot be read without a password.",
+        )
+        .args(args![
+            name,
+            clean = False,
+            saltenv = "base",
+            source_hash = None,
+            use_etag = False
+        ]),
+        Function::new("rar", rar, "Packs files with the program rar.").args(args![
+            rarfile,
+            sources,
+            template = None,
+            cwd = None,
+            runas = None
+        ]),
+        Function::new(
+            "unrar",
+            unrar,
+            "Unpacks a file with the program unrar or rar.",
+        )
+        .args(args![
+            rarfile,
+            dest,
+            excludes = None,
+            template = None,
+            runas = None,
+            trim_output = False
         ]),
     ],
 };
@@ -70,7 +169,8 @@ fn needs(program: &str) -> Outcome<()> {
 fn no_template(call: &Call<'_>) -> Outcome<()> {
     match call.flag("template") {
         true => Err(Fault::Command(
-            "This minion has no 'template' for archives: render the names before sending them".into(),
+            "This minion has no 'template' for archives: render the names before sending them"
+                .into(),
         )),
         false => Ok(()),
     }
@@ -81,7 +181,12 @@ fn list_of(value: &Value) -> Option<Vec<String>> {
     match value {
         Value::Nil => None,
         Value::Array(items) => Some(items.iter().map(python::str).collect()),
-        other => Some(python::str(other).split(',').map(|s| s.trim().to_owned()).collect()),
+        other => Some(
+            python::str(other)
+                .split(',')
+                .map(|s| s.trim().to_owned())
+                .collect(),
+        ),
     }
 }
 
@@ -185,7 +290,12 @@ fn unrar(call: &mut Call<'_>) -> Result {
             "None of provided binaries([\"'unrar'\", \"'rar'\"]) were found in $PATH.".into(),
         ));
     };
-    let mut words = vec![program, "x".to_owned(), "-idp".to_owned(), text(call, "rarfile")];
+    let mut words = vec![
+        program,
+        "x".to_owned(),
+        "-idp".to_owned(),
+        text(call, "rarfile"),
+    ];
     for exclude in list_of(call.arg("excludes")).unwrap_or_default() {
         words.extend(["-x".to_owned(), exclude]);
     }
@@ -238,7 +348,11 @@ fn clean(call: &Call<'_>, cached: &str) {
 
 /// A message with the place of the archive, as stock's exceptions have it.
 fn about(text: &str, cached: &str) -> Fault {
-    let stop = if text.ends_with(['.', '?', '!']) { "" } else { "." };
+    let stop = if text.ends_with(['.', '?', '!']) {
+        ""
+    } else {
+        "."
+    };
     Fault::Command(format!(
         "{text}{stop} Additional info follows:\n\narchive location:\n    {cached}"
     ))

@@ -57,10 +57,16 @@ pub fn zip(call: &mut Call<'_>) -> Result {
     no_template(call)?;
     let sources = sources(call);
     let cwd = call.arg("cwd");
-    let cwd = if cwd.truthy() { Some(python::str(cwd)) } else { None };
+    let cwd = if cwd.truthy() {
+        Some(python::str(cwd))
+    } else {
+        None
+    };
     match &cwd {
         None if sources.iter().any(|s| !s.starts_with('/')) => {
-            return Err(Fault::Invocation("Relative paths require the 'cwd' parameter".into()));
+            return Err(Fault::Invocation(
+                "Relative paths require the 'cwd' parameter".into(),
+            ));
         }
         Some(cwd) if !cwd.starts_with('/') => {
             return Err(Fault::Invocation("cwd must be absolute".into()));
@@ -305,7 +311,10 @@ fn link_error(error: &io::Error, target: &str, path: &Path) -> io::Error {
     let text = python::os_error(error, "");
     let head = text.message().trim_end_matches(": ''");
     let path = python::repr(&path.into());
-    io::Error::other(format!("{head}: b{} -> {path}", python::repr(&target.into())))
+    io::Error::other(format!(
+        "{head}: b{} -> {path}",
+        python::repr(&target.into())
+    ))
 }
 
 /// The place of a name below a directory, without what could lead out of it.
@@ -360,7 +369,10 @@ pub fn is_encrypted(call: &mut Call<'_>) -> Result {
     let mut archive = match open(&cached) {
         Ok(archive) => archive,
         Err(said) if said == "File is not a zip file" => {
-            return Err(about(&format!("{} is not a ZIP file", text(call, "name")), &cached));
+            return Err(about(
+                &format!("{} is not a ZIP file", text(call, "name")),
+                &cached,
+            ));
         }
         Err(said) => return Err(about(&said, &cached)),
     };
