@@ -6,6 +6,8 @@ mod call;
 mod harness;
 #[path = "minion/pair.rs"]
 mod pair;
+#[path = "minion/returners.rs"]
+mod returners;
 #[path = "minion/stock.rs"]
 mod stock;
 
