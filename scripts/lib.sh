@@ -33,6 +33,22 @@ missing_for_tests() {
     [ -e /etc/pam.d ] || printf '%s\n' libpam0g libpam-modules
     has useradd || echo passwd
     has pgrep || echo procps
+    # What functions of the minion run.
+    has dig || echo bind9-dnsutils
+    has ethtool || echo ethtool
+    has hdparm || echo hdparm
+    has ping || echo iputils-ping
+    has lsmod || echo kmod
+    has lsof || echo lsof
+    has netstat || echo net-tools
+    has parted || echo parted
+    has smartctl || echo smartmontools
+    has iostat || echo sysstat
+    has traceroute || echo traceroute
+    has mkfs.xfs || echo xfsprogs
+    has crontab || echo cron
+    has ssh-keygen || echo openssh-client
+    has systemctl || echo systemd
     # Secrets and repositories of pillars.
     has gpg || echo gnupg
     has git || echo git

@@ -3,9 +3,17 @@
 
 #[path = "minion/call.rs"]
 mod call;
+#[path = "minion/faults.rs"]
+mod faults;
 mod harness;
+#[path = "minion/masters.rs"]
+mod masters;
+#[path = "minion/own.rs"]
+mod own;
 #[path = "minion/pair.rs"]
 mod pair;
+#[path = "minion/proxy.rs"]
+mod proxy;
 #[path = "minion/returners.rs"]
 mod returners;
 #[path = "minion/stock.rs"]

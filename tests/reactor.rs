@@ -313,6 +313,76 @@ fn runner_functions_manage_the_reactor() {
     assert!(!tags().contains(&"my/forged".to_owned()));
 }
 
+/// What a reaction file sees of the pillar before and after a change.
+fn pillar_seen(interval: u64) -> [Value; 2] {
+    let dir = tempfile::tempdir().unwrap();
+    let place = dir.path().display();
+    let seen = "n: {runner.test.metasyntactic: [{args: [{locality: '{{ pillar.x }}'}]}]}\n";
+    write(
+        dir.path(),
+        &[
+            ("top.sls", "base: {'*': [x]}\n"),
+            ("x.sls", "x: old\n"),
+            ("seen.sls", seen),
+        ],
+    );
+    let master = Master::halite(&format!(
+        "reactor_refresh_interval: {interval}\npillar_roots: {{base: ['{place}']}}\n\
+         reactor:\n  - my/seen: ['{place}/seen.sls']\n"
+    ));
+    wait_until("the reactor listens", || {
+        log(&master).contains("all roles serve")
+    });
+    let mut bus = listen(&master);
+    let mut ask = || {
+        fire(&master, "my/seen", map! {});
+        let args = run(&mut bus, "Reactor", "runner.test.metasyntactic");
+        args[0].as_map().unwrap().get("locality").unwrap().clone()
+    };
+    let before = ask();
+    // Of another length, so that it counts as changed whatever the clock of files says.
+    write(dir.path(), &[("x.sls", "x: newer\n")]);
+    [before, ask()]
+}
+
+#[test]
+fn what_reactions_see_is_built_once_per_refresh() {
+    assert_eq!(pillar_seen(3600), ["old".into(), "old".into()]);
+    assert_eq!(pillar_seen(0), ["old".into(), "newer".into()]);
+}
+
+/// Nice values of the master's processes.
+fn nice_values(master: &Master) -> Vec<i64> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir("/proc").unwrap().flatten() {
+        let Ok(stat) = std::fs::read_to_string(entry.path().join("stat")) else {
+            continue;
+        };
+        // After the name in brackets: state, parent, ...; nice is the 17th.
+        let fields: Vec<&str> = match stat.rsplit_once(')') {
+            Some((_, rest)) => rest.split_whitespace().collect(),
+            None => continue,
+        };
+        if fields[1] == master.id().to_string() {
+            found.push(fields[16].parse().unwrap());
+        }
+    }
+    found.sort_unstable();
+    found
+}
+
+#[test]
+fn the_reactor_may_be_nice() {
+    let master = Master::halite("reactor_niceness: 7\nreactor: [{my/tag: [/none.sls]}]\n");
+    wait_until("the reactor is nice", || {
+        log(&master).contains("the reactor runs with the nice value")
+    });
+    let all = nice_values(&master);
+    let most = all.last().unwrap() - all.first().unwrap();
+    assert_eq!(most, 7, "{all:?}");
+    assert_eq!(all.iter().filter(|n| *n != all.first().unwrap()).count(), 1);
+}
+
 #[test]
 fn the_schedule_runs_functions() {
     let master = Master::halite(

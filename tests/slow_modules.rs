@@ -42,7 +42,7 @@ fn calls_return_what_stock_returns() {
                 fun: "test.ping".into(),
                 ..Call::default()
             };
-            ask(&config, &minion.id, &ping, Path::new("/nowhere"), 2).is_some()
+            ask(&config, &minion.id, &ping, &[], 2).is_some()
         });
     }
     let wanted = std::env::var("HALITE_MODULES").unwrap_or_default();
@@ -57,7 +57,7 @@ fn calls_return_what_stock_returns() {
         false => Vec::new(),
     };
     for scenario in &scenarios {
-        let [expected, found] = ["stock", "halite"].map(|id| play(&config, id, scenario));
+        let [expected, found] = minions.each_ref().map(|one| play(&config, one, scenario));
         for ((call, expected), found) in scenario.calls.iter().zip(expected).zip(found) {
             made += 1;
             wrong.extend(judge(scenario, call, expected, found));
@@ -77,7 +77,7 @@ fn other_grains(config: &MasterConfig) -> Vec<String> {
         ..Call::default()
     };
     let [stock, own] = ["stock", "halite"].map(|id| {
-        let all = ask(config, id, &call, Path::new("/nowhere"), 60).expect("grains");
+        let all = ask(config, id, &call, &[], 60).expect("grains");
         all.get("ret")
             .cloned()
             .and_then(Value::into_map)
@@ -107,19 +107,29 @@ fn other_grains(config: &MasterConfig) -> Vec<String> {
 }
 
 /// Makes all calls of a scenario on one minion; answers as far as they count.
-fn play(config: &MasterConfig, id: &str, scenario: &Scenario) -> Vec<Option<Map>> {
+fn play(config: &MasterConfig, minion: &Minion, scenario: &Scenario) -> Vec<Option<Map>> {
     let dir = common::short_dir();
     let own = dir.path().join("d");
     std::fs::create_dir(&own).unwrap();
+    let text = |path: &Path| path.to_str().unwrap().to_owned();
+    let web = modules::web::address().to_owned();
+    let places = [
+        ("{dir}", text(&own)),
+        ("{root}", text(minion.home.root())),
+        ("{http}", web),
+    ];
     let calls = scenario.calls.iter();
     calls
-        .map(|call| ask(config, id, call, &own, 60).map(|ret| plain(ret, call, &own)))
+        .map(|call| ask(config, &minion.id, call, &places, 60).map(|ret| plain(ret, call, &places)))
         .collect()
 }
 
-fn ask(config: &MasterConfig, id: &str, call: &Call, dir: &Path, timeout: u64) -> Option<Map> {
-    let dir = dir.to_str().unwrap();
-    let put = |v: &Value| mapped(v, &|text| text.replace("{dir}", dir));
+/// Names that stand for directories of one minion.
+type Places = [(&'static str, String)];
+
+fn ask(config: &MasterConfig, id: &str, call: &Call, places: &Places, timeout: u64) -> Option<Map> {
+    let one = |text: String, (name, dir): &(&str, String)| text.replace(name, dir);
+    let put = |v: &Value| mapped(v, &|text| places.iter().fold(text.to_owned(), one));
     let args = call.args.iter().map(put).collect();
     let kwargs = put(&Value::Map(call.kwargs.clone())).into_map().unwrap();
     let order = Command {
@@ -138,12 +148,14 @@ fn ask(config: &MasterConfig, id: &str, call: &Call, dir: &Path, timeout: u64) -
 }
 
 /// The parts of an answer that count.
-fn plain(entry: Map, call: &Call, dir: &Path) -> Map {
-    let dir = dir.to_str().unwrap();
+fn plain(entry: Map, call: &Call, places: &Places) -> Map {
+    let one = |text: String, (name, dir): &(&str, String)| text.replace(dir, name);
     let mut ret = entry.get("ret").cloned().unwrap_or_default();
-    ret = mapped(&ret, &|text| fault(&text.replace(dir, "{dir}")));
+    ret = mapped(&ret, &|text| {
+        fault(&places.iter().fold(text.to_owned(), one))
+    });
     for place in call.drop.iter().map(String::as_str).chain(["__pub_*"]) {
-        let path: Vec<&str> = place.split('.').collect();
+        let path: Vec<&str> = place.split('.').filter(|part| !part.is_empty()).collect();
         remove(&mut ret, &path, !place.contains('.'));
     }
     if call.sorted {

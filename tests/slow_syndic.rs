@@ -36,6 +36,17 @@ struct Waiting {
 
 impl Tree {
     fn start(upper: Master, lower: fn(&str) -> Master, program: PathBuf, cli: Cli) -> Tree {
+        let minions = |lower: &Master| IDS.map(|id| Minion::halite(lower, id, "")).into();
+        Tree::with(upper, lower, &minions, program, cli)
+    }
+
+    fn with(
+        upper: Master,
+        lower: fn(&str) -> Master,
+        minions: &dyn Fn(&Master) -> Vec<Minion>,
+        program: PathBuf,
+        cli: Cli,
+    ) -> Tree {
         let lower = lower(&format!(
             "auto_accept: true\nsyndic_master: 127.0.0.1\nsyndic_master_port: {}\n\
              syndic_event_forward_timeout: 0.1\n",
@@ -50,7 +61,7 @@ impl Tree {
             upper.publish_port
         );
         std::fs::write(lower.home.config_dir().join("minion"), minion).unwrap();
-        let minions = IDS.map(|id| Minion::halite(&lower, id, "")).into();
+        let minions = minions(&lower);
         let mut tree = Tree {
             syndic: None,
             program,
@@ -89,14 +100,19 @@ impl Tree {
         wait_until("both minions answer from above", || {
             self.minions.iter_mut().for_each(Minion::must_live);
             self.syndic.as_mut().unwrap().must_live();
-            self.ask(&["*", "test.ping", "-t", "3"]).len() == IDS.len()
+            // A stock master that has just begun may leave the program without an answer.
+            let said = self.cli.ask(&["*", "test.ping", "-t", "3"]);
+            said.is_ok_and(|said| self.returned(said).len() == IDS.len())
         });
     }
 
     /// What the minions returned. The syndic is no minion: halite says nothing of it, stock
     /// that it did not return.
     fn ask(&self, args: &[&str]) -> Map<String, Value> {
-        let mut said = self.cli.ask(args).unwrap();
+        self.returned(self.cli.ask(args).unwrap())
+    }
+
+    fn returned(&self, mut said: Map<String, Value>) -> Map<String, Value> {
         if !self.cli.is_halite() {
             said.remove("lower");
             said.retain(|_, value| *value != json!(false));
@@ -193,6 +209,8 @@ impl Tree {
         self.lower.stop();
         job.go();
         self.lower.start_again();
+        // Minions hear a later job only when their publications have come back.
+        self.wait_whole();
         self.complete(job, "lower");
     }
 
@@ -240,6 +258,153 @@ impl Waiting {
     }
 }
 
+/// Two masters of masters above one lower master.
+struct Twins {
+    syndic: Process,
+    _minions: Vec<Minion>,
+    lower: Master,
+    uppers: [Master; 2],
+    dir: tempfile::TempDir,
+}
+
+impl Twins {
+    fn start(extra: &str) -> Twins {
+        let uppers = [(); 2].map(|()| Master::halite(UPPER));
+        let lower = Master::halite(&format!(
+            "auto_accept: true\nsyndic_master: ['127.0.0.1:{}', '127.0.0.1:{}']\n\
+             syndic_event_forward_timeout: 0.1\n{extra}",
+            uppers[0].ret_port, uppers[1].ret_port
+        ));
+        let minion = format!(
+            "root_dir: {}\nid: lower\nacceptance_wait_time: 1\nreturn_retry_timer: 1\n\
+             return_retry_timer_max: 1\nreturn_retry_tries: 1\n",
+            lower.home.root().display(),
+        );
+        std::fs::write(lower.home.config_dir().join("minion"), minion).unwrap();
+        let dir = common::short_dir();
+        let mut command = Command::new(halite_program("halite-syndic"));
+        command
+            .arg("-c")
+            .arg(lower.home.config_dir())
+            .args(["-l", "info"]);
+        let syndic = Process::start("the syndic", &mut command, &dir.path().join("log"));
+        let twins = Twins {
+            syndic,
+            _minions: IDS.map(|id| Minion::halite(&lower, id, "")).into(),
+            lower,
+            uppers,
+            dir,
+        };
+        twins.wait_whole(0);
+        twins.wait_whole(1);
+        twins
+    }
+
+    fn wait_whole(&self, upper: usize) {
+        let cli = self.uppers[upper].halite_cli();
+        wait_until("both minions answer from above", || {
+            cli.ask(&["*", "test.ping", "-t", "3"])
+                .is_ok_and(|said| said.len() == IDS.len())
+        });
+    }
+
+    /// Publishes a job at an upper master that runs until a file is there.
+    fn begin(&self, upper: usize, word: &str) -> String {
+        let at = self.dir.path().display();
+        let line = format!(
+            "echo x >> {at}/{word}; while [ ! -e {at}/go ]; do sleep 0.05; done; echo {word}"
+        );
+        let jid = publish(&self.uppers[upper].halite_cli(), &["*", "cmd.run", &line]);
+        wait_until("both minions have begun", || {
+            lines(&self.dir.path().join(word)) == IDS.len()
+        });
+        jid
+    }
+
+    fn go(&self) {
+        std::fs::write(self.dir.path().join("go"), "").unwrap();
+    }
+
+    fn wait_returned(&self, upper: usize, jid: &str, word: &str) {
+        wait_until("the upper master has both returns", || {
+            let all = looked_up(&self.uppers[upper].halite_cli(), jid);
+            IDS.iter().all(|id| all.get(id) == Some(&json!(word)))
+        });
+    }
+
+    /// A later job at the other upper master that has gone its whole way.
+    fn later(&self, upper: usize) {
+        let jid = publish(
+            &self.uppers[upper].halite_cli(),
+            &["*", "test.echo", "later"],
+        );
+        self.wait_returned(upper, &jid, "later");
+    }
+}
+
+fn publish(cli: &Cli, args: &[&str]) -> String {
+    let mut all = vec!["--async"];
+    all.extend(args);
+    let said = cli.salt(&all).ok().unwrap();
+    said.split_whitespace().last().unwrap().to_owned()
+}
+
+fn looked_up(cli: &Cli, jid: &str) -> Value {
+    let ran = cli.runner(&["jobs.lookup_jid", jid, "--out=json"]);
+    ran.json().unwrap_or_default()
+}
+
+fn lines(path: &std::path::Path) -> usize {
+    std::fs::read_to_string(path)
+        .unwrap_or_default()
+        .lines()
+        .count()
+}
+
+#[test]
+fn two_upper_masters_at_once() {
+    let mut twins = Twins::start("");
+    let [one, two] = [twins.begin(0, "one"), twins.begin(1, "two")];
+    // The second is away when its job ends; the first is served as ever.
+    twins.uppers[1].stop();
+    twins.go();
+    twins.wait_returned(0, &one, "one");
+    twins.later(0);
+    // Each job's returns are with the master that asked and nowhere else.
+    assert_eq!(looked_up(&twins.uppers[0].halite_cli(), &two), json!({}));
+    twins.uppers[1].start_again();
+    twins.wait_returned(1, &two, "two");
+    twins.wait_whole(1);
+    twins.later(1);
+    assert_eq!(looked_up(&twins.uppers[1].halite_cli(), &one), json!({}));
+    for word in ["one", "two"] {
+        assert_eq!(lines(&twins.dir.path().join(word)), IDS.len(), "{word}");
+    }
+    // What no upper master asked for goes to one of them.
+    let own = publish(&twins.lower.halite_cli(), &["*", "test.echo", "own"]);
+    let has = |upper: usize| {
+        let all = looked_up(&twins.uppers[upper].halite_cli(), &own);
+        IDS.iter().all(|id| all.get(id) == Some(&json!("own")))
+    };
+    wait_until("one upper master has the lower one's job", || {
+        has(0) || has(1)
+    });
+    twins.later(0);
+    twins.later(1);
+    assert!(has(0) != has(1), "both have it");
+    twins.syndic.must_live();
+}
+
+#[test]
+fn in_a_cluster_another_upper_master_gets_returns() {
+    let mut twins = Twins::start("syndic_mode: cluster\nsyndic_failover: ordered\n");
+    let two = twins.begin(1, "two");
+    twins.uppers[1].stop();
+    twins.go();
+    twins.wait_returned(0, &two, "two");
+    twins.syndic.must_live();
+}
+
 fn all(mut tree: Tree) {
     tree.jobs();
     tree.killed_syndic();
@@ -280,27 +445,59 @@ fn a_syndic_is_never_missed() {
 mod stock {
     use super::*;
 
-    #[test]
-    fn below_stock_3008() {
-        let Some(stock) = Stock::find("3008") else {
+    /// A halite minion and a stock one below a halite master and a halite syndic.
+    fn below_stock(series: &str) {
+        let Some(stock) = Stock::find(series) else {
             return;
         };
         let upper = Master::stock(&stock, UPPER);
         let cli = upper.stock_cli(&stock);
-        all(Tree::halite(upper, cli));
+        let minions = |lower: &Master| {
+            let [one, other] = IDS;
+            vec![
+                Minion::halite(lower, one, ""),
+                Minion::stock(&stock, lower, other, ""),
+            ]
+        };
+        let program = halite_program("halite-syndic");
+        all(Tree::with(upper, Master::halite, &minions, program, cli));
     }
 
-    /// Stock's own syndic below halite. Of 3008.3 the syndic stops after its sign-in, below a stock
-    /// master too.
-    fn own_syndic(series: &str) {
-        let Some(stock) = Stock::find("3006") else {
+    #[test]
+    fn below_stock_3006() {
+        below_stock("3006");
+    }
+
+    #[test]
+    fn below_stock_3008() {
+        below_stock("3008");
+    }
+
+    /// Stock's own syndic below halite. That of 3008.3 cannot send a second message from within
+    /// its loop, below a stock master either.
+    fn own_syndic(release: &str, lower: fn(&str) -> Master, series: &str) {
+        let Some(stock) = Stock::find(release) else {
             return;
         };
         let upper = Master::halite(&format!("{UPPER}salt_series: '{series}'\n"));
         let cli = upper.halite_cli();
         let syndic = stock.program("salt-syndic");
-        let tree = Tree::start(upper, lower_3006, syndic, cli);
+        let tree = Tree::start(upper, lower, syndic, cli);
         tree.jobs();
+    }
+
+    fn lower_3007(extra: &str) -> Master {
+        Master::stock(&Stock::find("3007").unwrap(), extra)
+    }
+
+    #[test]
+    fn syndic_of_3007_below_halite() {
+        own_syndic("3007", lower_3007, "3008");
+    }
+
+    #[test]
+    fn syndic_of_3007_between_halites() {
+        own_syndic("3007", Master::halite, "3008");
     }
 
     /// Of the series of the stock program that hears its bus.
@@ -314,12 +511,12 @@ mod stock {
 
     #[test]
     fn syndic_of_3006_below_halite_as_3006() {
-        own_syndic("3006");
+        own_syndic("3006", lower_3006, "3006");
     }
 
     #[test]
     fn syndic_of_3006_below_halite_as_3008() {
-        own_syndic("3008");
+        own_syndic("3006", lower_3006, "3008");
     }
 
     #[test]

@@ -85,10 +85,18 @@ options! {
         max_event_size: u64 = "1048576";
         /// Address and port that tell Prometheus what this master does, at `/metrics` and `/healthz`; whoever can connect can read. Empty: none.
         metrics_address: String = "127.0.0.1:4507";
-        /// Masters that the syndic on this host serves, the first that answers. Without one it does not start.
+        /// Masters that the syndic on this host serves, all at once. Without one it does not start.
         syndic_master: Vec<String> = "[]";
         /// Port of such a master for requests. 0: the `master_port` of the minion's configuration.
         syndic_master_port: u16 = "0";
+        /// What goes up: `sync`: returns, to the master that asked, and all events. `cluster`: returns, to another
+        /// master where the one that asked is away, and no events but those about jobs.
+        syndic_mode: String = "sync";
+        /// Which of several upper masters gets returns that none of them asked for, or whose master is away:
+        /// `random` or `ordered`, the first of the list that answers.
+        syndic_failover: String = "random";
+        /// Messages that an upper master leaves unanswered before another gets such returns.
+        syndic_retries: u32 = "3";
         /// Account that the syndic runs as. Empty: `user`.
         syndic_user: Option<String> = "null";
         /// File with the process id of the syndic.
@@ -303,6 +311,11 @@ options! {
         reactor_worker_hwm: u32 = "10000";
         /// Runners and wheel functions of reactions that run at once.
         reactor_worker_threads: u32 = "10";
+        /// Seconds for which the reactor keeps what it has built once: grains, options and pillar that reaction files
+        /// see, and its client for jobs.
+        reactor_refresh_interval: u64 = "60";
+        /// What is added to the nice value of the reactor; below 0 needs the right to do so.
+        reactor_niceness: Option<i32> = "null";
         /// Runner and wheel functions by the clock: a map of names to `function`, `seconds`, `cron`, `when`, ...
         schedule: Map = "{}";
         /// Fire events about who is connected, every `loop_interval`.

@@ -196,6 +196,7 @@ optional! {
     String = "text or empty";
     PathBuf = "a path or empty";
     bool = "true, false or empty";
+    i32 = "a whole number or empty";
     Map = "a map or empty";
     u32 = "a whole number from 0, or empty";
 }

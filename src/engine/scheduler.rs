@@ -2,20 +2,21 @@
 //! `salt/utils/schedule.py`, which Salt runs in Maintenance).
 //!
 //! Owns the times of the jobs. Binds nothing; each job runs in a thread and fires the events of a
-//! runner on `master_event_pull.ipc`. Runs where the option `schedule` is set.
+//! runner and Salt's `__schedule_return` on `master_event_pull.ipc`. Runs where the option `schedule` is set.
 //!
 //! When it fails: its successor plans anew from the moment it starts; jobs that fell due
 //! in between are not made up for.
 
 use crate::client::runner::{self, Args, Launch, RunContext};
 use crate::client::wheel;
-use crate::config::MasterConfig;
+use crate::config::{MasterConfig, SaltSeries};
+use crate::master::events::Bus;
 use crate::master::functions::Call;
 use crate::master::roles::{RoleError, Roles};
-use crate::schedule::{Schedule, Spec};
+use crate::schedule::{ReturnJob, Schedule, Spec};
 use crate::sys::signals::StopFlag;
-use crate::wire::Value;
 use crate::wire::ids::JidClock;
+use crate::wire::{Map, Value};
 use std::collections::HashMap;
 use std::sync::Mutex;
 use std::time::Duration;
@@ -26,7 +27,8 @@ const TURN: Duration = Duration::from_millis(200);
 /// Runs the role until it is told to stop.
 pub fn run(config: &MasterConfig, roles: &Roles, stop: &StopFlag) -> Result<(), RoleError> {
     // What is wrong with jobs was said when the master started: see `faults`.
-    let (mut schedule, _) = Schedule::new(&config.schedule);
+    let (schedule, _) = Schedule::new(&config.schedule);
+    let mut schedule = schedule.eager(config.salt_series == SaltSeries::S3008);
     let running = Mutex::new(HashMap::new());
     roles.ready();
     std::thread::scope(|scope| {
@@ -109,24 +111,67 @@ fn execute(config: &MasterConfig, stop: &StopFlag, spec: &Spec) {
         positional: spec.args.clone(),
         keyword: spec.kwargs.clone(),
     };
-    if let Some(function) = spec.function.strip_prefix("wheel.") {
-        let call = Call {
-            fun: function.to_owned(),
-            low: crate::map! {"arg" => args.positional, "kwarg" => args.keyword},
-            jid: JidClock::default().next(),
-            user: USER.to_owned(),
-        };
-        wheel::answer(config, &call);
-        return;
+    let done = match spec.function.strip_prefix("wheel.") {
+        Some(function) => wheel_function(config, function, args),
+        None => runner_function(config, stop, spec, args),
+    };
+    if let Some(jid) = spec.return_job.jid() {
+        Bus::new(config).fire("__schedule_return", told(config, spec, jid, done));
     }
+}
+
+/// What a function returned, and the code of a return.
+type Done = Result<(Value, i64), String>;
+
+fn wheel_function(config: &MasterConfig, function: &str, args: Args) -> Done {
+    let call = Call {
+        fun: function.to_owned(),
+        low: crate::map! {"arg" => args.positional, "kwarg" => args.keyword},
+        jid: JidClock::default().next(),
+        user: USER.to_owned(),
+    };
+    let mut done = wheel::answer(config, &call);
+    let value = done.remove("return").unwrap_or_default();
+    match done.get("success").is_some_and(Value::truthy) {
+        true => Ok((value, 0)),
+        false => Err(value.as_str().unwrap_or_default().to_owned()),
+    }
+}
+
+fn runner_function(config: &MasterConfig, stop: &StopFlag, spec: &Spec, args: Args) -> Done {
     let name = runner_name(spec);
     let mut quiet = |_: &str, _: &Value, _: bool| {};
     let mut context = RunContext::new(config.clone(), stop.clone(), &mut quiet);
     let mut launch = Launch::own(config);
     launch.user = USER.to_owned();
-    launch.keep = spec.return_job;
+    launch.keep = spec.return_job == ReturnJob::Kept;
     let function = runner::find(name);
-    if let Err(e) = runner::run_as(&mut context, name, function, Ok(args), &launch) {
-        log::error!("the scheduled job {}: {e}", spec.name);
+    match runner::run_as(&mut context, name, function, Ok(args), &launch) {
+        Ok(ran) => Ok((ran.to_value(), context.run.retcode)),
+        Err(e) => {
+            log::error!("the scheduled job {}: {e}", spec.name);
+            Err(match function {
+                Some(_) => format!("Unhandled exception running {}", spec.function),
+                None => format!("{e}."),
+            })
+        }
+    }
+}
+
+/// The event at the end of a scheduled job (`salt/utils/schedule.py Schedule.handle_func`).
+fn told(config: &MasterConfig, spec: &Spec, jid: &str, done: Done) -> Map {
+    let mut fun_args = spec.args.clone();
+    if let Some(kwargs) = spec.given_kwargs() {
+        fun_args.push(kwargs.clone().into());
+    }
+    let (value, retcode, success) = match done {
+        Ok((value, retcode)) => (value, retcode, true),
+        Err(why) => (why.into(), 254, false),
+    };
+    crate::map! {
+        "cmd" => "_return", "id" => config.id.as_str(), "fun" => spec.function.as_str(),
+        "fun_args" => fun_args, "schedule" => spec.name.as_str(), "jid" => jid,
+        "pid" => i64::from(std::process::id()), "return" => value, "retcode" => retcode,
+        "success" => success,
     }
 }

@@ -5,10 +5,11 @@
 //! [`Line`](super::line::Line); talking to a master's request port is the
 //! [`courier`](super::courier)'s. What is done about jobs and orders is in [`duties`](super::duties).
 
+use super::aside::{News, Shared};
 use super::ask::{Stop, Wake};
 use super::course::Reason;
 use super::jobs::{Jobs, Origin};
-use super::line::{Heard, Line, News, Shared};
+use super::line::{Heard, Line};
 use super::local::Order;
 use super::publication::Jids;
 use super::session::chance;

@@ -2,9 +2,10 @@
 //! (`salt/minion.py handle_event`, `_state_run`; `salt/utils/schedule.py handle_func`).
 
 use super::all_grains;
+use super::aside::News;
 use super::daemon::Minion;
 use super::jobs::{Finished, Origin, Own};
-use super::line::{News, event as event_load};
+use super::line::event as event_load;
 use super::local::{self, MODULES_REFRESHED, Order, PILLAR_REFRESHED};
 use super::modules::{Context, mine_functions, python};
 use super::publication::Job;
@@ -129,11 +130,7 @@ impl Minion {
                 load.set(to, value.clone());
             }
         }
-        let keep = match (spec.return_job, data.str("return_job")) {
-            (_, Some("nocache")) => Some("nocache"),
-            (true, _) => Some("req"),
-            (false, _) => None,
-        };
+        let keep = spec.return_job.jid();
         match name {
             MINE => self.mine(&load, keep),
             _ => {
@@ -250,7 +247,7 @@ impl Minion {
         let Order { tag, data } = order;
         let flag = |key: &str| data.get(key).is_some_and(Value::truthy);
         let begins = |what: &&str| tag.starts_with(*what);
-        let Some(what) = local::ORDERS.iter().copied().find(|what| begins(&what)) else {
+        let Some(what) = local::ORDERS.iter().copied().find(begins) else {
             return;
         };
         log::debug!("the event {tag} on the local bus is handled");
@@ -270,7 +267,7 @@ impl Minion {
             "_salt_error" => {
                 self.fire_master(&crate::map! {"data" => data, "tag" => tag});
             }
-            "_minion_mine" => self.to_masters(&data),
+            "_minion_mine" => self.send_up(&data),
             "__schedule_return" => {
                 let jid = self.jids.next();
                 let load = msgpack::encode_map(&data, Profile::Local);
@@ -351,10 +348,10 @@ impl Minion {
             load.remove("tag");
         }
         load.set("pretag", data.get("pretag").cloned().unwrap_or_default());
-        self.to_masters(&load);
+        self.send_up(&load);
     }
 
-    fn to_masters(&mut self, load: &Map) {
+    fn send_up(&mut self, load: &Map) {
         for line in self.lines.iter().filter(|line| line.is_up()) {
             line.outbox().event(load.clone());
         }

@@ -7,6 +7,7 @@
 //! [`watch`], [`request`], [`publication`], [`timetable`]) do no IO. What jobs do is in [`modules`] and
 //! [`grains`], which run in the job's process or in `halite-call`.
 
+mod aside;
 pub mod ask;
 pub mod bus;
 pub mod channel;

@@ -349,7 +349,7 @@ mod tests {
     #[test]
     fn templates_call_functions() {
         let shown = rendered(
-            "{% if 1 %}\n{{ grains.os }} {{ x }} {{ salt['test.echo']('a') }} {{ salt.test.echo(text='b') }}\n{% endif %}\n",
+            "{% if 1 %}\n{{ grains.os }} {{ x }} {{ salt['test.echo']('a') }} {{ salt.test.echo(text='b') }}{% endif %}\n",
             map! {"x" => 3},
         );
         assert_eq!(shown.unwrap(), "Debian 3 a b\n");

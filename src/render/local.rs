@@ -80,6 +80,9 @@ pub struct LocalSls {
     opts: Rc<Map>,
     pillar: Rc<Map>,
     pipeline: Pipeline,
+    /// Whether the variables are built once and not for each file.
+    keep: bool,
+    kept: RefCell<Option<(Instant, Rc<Variables>)>>,
 }
 
 impl LocalSls {
@@ -110,7 +113,16 @@ impl LocalSls {
                 blacklist: config.renderer_blacklist.clone(),
                 whitelist: config.renderer_whitelist.clone(),
             },
+            keep: false,
+            kept: RefCell::default(),
         }
+    }
+
+    /// Builds grains, options and pillar once for all files, not for each. What a template
+    /// changes in them, the next one sees, as in stock Salt.
+    pub fn keeping(mut self) -> LocalSls {
+        self.keep = true;
+        self
     }
 
     /// Finds a file anywhere on this host.
@@ -141,6 +153,19 @@ impl LocalSls {
     }
 
     fn compile(&self, source: &Source) -> Result<Value, String> {
+        self.pipeline
+            .compile(source, &*self.variables())
+            .map_err(|e| e.to_string())
+    }
+
+    fn variables(&self) -> Rc<Variables> {
+        let mut kept = self.kept.borrow_mut();
+        // Programs of templates always have half of their time at least.
+        if let Some((built, variables)) = &*kept
+            && built.elapsed() < PATIENCE / 2
+        {
+            return variables.clone();
+        }
         let served = self.served.clone();
         let tree = move |env: &str| -> Rc<dyn Tree> {
             Rc::new(Environment {
@@ -159,9 +184,10 @@ impl LocalSls {
             deadline: Instant::now() + PATIENCE,
         };
         let variables = Variables::new(&self.shared, given);
-        self.pipeline
-            .compile(source, &*variables)
-            .map_err(|e| e.to_string())
+        if self.keep {
+            *kept = Some((Instant::now(), variables.clone()));
+        }
+        variables
     }
 
     fn list(&self, saltenv: &str) -> Option<Vec<String>> {

@@ -5,12 +5,13 @@
 
 mod moment;
 mod spec;
+mod words;
 
 #[cfg(test)]
 mod tests;
 
-pub use moment::{Moment, parse_time};
-pub use spec::{Spec, Trigger, strptime};
+pub use moment::Moment;
+pub use spec::{ReturnJob, Spec, Trigger, strptime};
 
 use crate::target::python_str;
 use crate::wire::{Map, Value};
@@ -29,6 +30,8 @@ pub const GLOBAL: &[&str] = &["enabled", "skip_function", "skip_during_range", "
 pub struct Schedule {
     entries: Vec<Entry>,
     enabled: bool,
+    /// Whether an interval begins with a run unless `run_on_start` says otherwise.
+    eager: bool,
 }
 
 #[derive(Debug)]
@@ -66,6 +69,12 @@ impl Schedule {
         let mut schedule = Schedule::default();
         let errors = schedule.update(option);
         (schedule, errors)
+    }
+
+    /// Intervals begin with a run unless `run_on_start` says otherwise, as in Salt from 3008 on.
+    pub fn eager(mut self, eager: bool) -> Schedule {
+        self.eager = eager;
+        self
     }
 
     /// Takes over another set of jobs; those that are as before keep their times.
@@ -158,7 +167,9 @@ impl Schedule {
         if !self.enabled {
             return Vec::new();
         }
-        let due = self.entries.iter_mut().filter_map(|entry| entry.due(now));
+        let eager = self.eager;
+        let entries = self.entries.iter_mut();
+        let due = entries.filter_map(|entry| entry.due(now, eager));
         due.collect()
     }
 }
@@ -185,7 +196,8 @@ impl Entry {
             .min()
     }
 
-    fn due(&mut self, now: DateTime) -> Option<Spec> {
+    fn due(&mut self, now: DateTime, eager: bool) -> Option<Spec> {
+        let interval = matches!(self.spec.trigger, Trigger::Every(_));
         if !self.spec.enabled {
             self.skipped = Some(("disabled", now));
             return None;
@@ -196,7 +208,7 @@ impl Entry {
                 self.plan(now);
             }
             // As in Salt, what runs at the start asks for no range.
-            if self.spec.run_on_start {
+            if self.spec.run_on_start.unwrap_or(eager && interval) {
                 return self.runs(now);
             }
         }
@@ -211,7 +223,6 @@ impl Entry {
         }
         let late = now.duration_since(fire).as_secs() > LATE;
         self.plan(now);
-        let interval = matches!(self.spec.trigger, Trigger::Every(_));
         if !interval && late {
             return None;
         }
@@ -271,10 +282,13 @@ impl Entry {
         if spec.skip_at.iter().any(skips) {
             return Some("skip_explicit");
         }
-        if spec.until.is_some_and(|until| now > until) {
+        // A time that there is not this year, 29 February say, lets nothing run.
+        let until = spec.until.map(|m| m.on(now));
+        if until.is_some_and(|at| at.is_none_or(|at| now >= at)) {
             return Some("until_passed");
         }
-        if spec.after.is_some_and(|after| now < after) {
+        let after = spec.after.map(|m| m.on(now));
+        if after.is_some_and(|at| at.is_none_or(|at| now <= at)) {
             return Some("after_not_passed");
         }
         None

@@ -1,184 +1,77 @@
 //! Moments as administrators write them.
 
+use super::words;
 use jiff::civil::{Date, DateTime, Time, Weekday};
 use jiff::{Timestamp, ToSpan};
 
-/// A point in time, once or again and again.
+/// Days that are looked through for the next one that fits: 29 February may be eight years away.
+const AHEAD: i64 = 366 * 8 + 1;
+
+/// A point in time, once or again and again: what is not given is that of each day anew.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Moment {
-    /// Once.
-    At(DateTime),
-    /// Every day.
-    Daily(Time),
-    /// Once a week.
-    Weekly(Weekday, Time),
+pub struct Moment {
+    /// In this year only.
+    pub year: Option<i16>,
+    /// In this month only, from 1.
+    pub month: Option<i8>,
+    /// On this day of the month only, from 1.
+    pub day: Option<i8>,
+    /// On this day of the week only.
+    pub weekday: Option<Weekday>,
+    /// At this time of day.
+    pub time: Time,
 }
 
 impl Moment {
     /// Reads `5:00pm`, `17:00`, `Monday 5:00pm`, `2026-11-21 17:00`, `Nov 21 2026 5pm`,
-    /// `11/21/2026 17:00`.
+    /// `11/21/2026 17:00` and more of what `dateutil` reads.
     ///
     /// # Errors
-    /// None of these; the message lists them.
+    /// None of these; the message lists some.
     pub fn parse(text: &str) -> Result<Moment, String> {
-        let bad =
-            || format!("{text:?} is no time; write `5:00pm`, `Monday 17:00` or `2026-11-21 17:00`");
-        if let Ok(at) = text.trim().parse::<DateTime>() {
-            return Ok(Moment::At(at));
-        }
-        let clean = text.replace(',', " ");
-        let mut words: Vec<&str> = clean.split_whitespace().collect();
-        let joined;
-        // `5:00 pm` is one time.
-        if let [.., time, half] = words.as_slice()
-            && ["am", "pm"].contains(&half.to_ascii_lowercase().as_str())
-        {
-            joined = format!("{time}{half}");
-            words.truncate(words.len() - 2);
-            words.push(&joined);
-        }
-        let time = words.last().and_then(|word| parse_time(word));
-        let before = match time {
-            Some(_) => &words[..words.len() - 1],
-            None => &words[..],
-        };
-        let at = time.unwrap_or(Time::midnight());
-        match (before, time) {
-            ([], Some(time)) => Ok(Moment::Daily(time)),
-            ([day], Some(time)) if weekday(day).is_some() => weekday(day)
-                .map(|day| Moment::Weekly(day, time))
-                .ok_or_else(bad),
-            (words, _) => date(words)
-                .map(|date| Moment::At(date.to_datetime(at)))
-                .ok_or_else(bad),
-        }
+        words::parse(text).ok_or_else(|| {
+            format!(
+                "{text:?} is no time (or one with a zone); write `5:00pm`, `Monday 17:00` or `2026-11-21 17:00`"
+            )
+        })
+    }
+
+    /// The one time that is meant, if year, month and day are given.
+    pub fn once(&self) -> Option<DateTime> {
+        let date = Date::new(self.year?, self.month?, self.day?).ok()?;
+        Some(date.to_datetime(self.time))
     }
 
     /// The first time after `now`.
     pub fn after(&self, now: DateTime) -> Option<DateTime> {
-        match *self {
-            Moment::At(at) => (at > now).then_some(at),
-            Moment::Daily(time) => {
-                let today = now.date().to_datetime(time);
-                if today > now {
-                    return Some(today);
-                }
-                Some(today.saturating_add(1.day()))
-            }
-            Moment::Weekly(day, time) => {
-                let ahead = now.date().weekday().until(day);
-                let this = now
-                    .date()
-                    .saturating_add(i64::from(ahead).days())
-                    .to_datetime(time);
-                if this > now {
-                    return Some(this);
-                }
-                Some(this.saturating_add(7.days()))
-            }
+        if let Some(once) = self.once() {
+            return (once > now).then_some(once);
         }
+        let days = (0..AHEAD).map(|n| now.date().saturating_add(n.days()));
+        // A day is one of them if the text, read on that day, means that very day.
+        days.filter_map(|day| self.seen_on(day).filter(|at| at.date() == day))
+            .find(|at| *at > now)
     }
 
-    /// This moment as of today, for ranges.
-    pub fn on(&self, now: DateTime) -> DateTime {
-        match *self {
-            Moment::At(at) => at,
-            Moment::Daily(time) => now.date().to_datetime(time),
-            Moment::Weekly(day, time) => {
-                let ahead = now.date().weekday().until(day);
-                now.date()
-                    .saturating_add(i64::from(ahead).days())
-                    .to_datetime(time)
-            }
-        }
+    /// This moment as it is read today: the weekday that comes next, today's date for what is not
+    /// given. `None` if there is no such day, such as 29 February.
+    pub fn on(&self, now: DateTime) -> Option<DateTime> {
+        self.seen_on(now.date())
     }
-}
 
-/// A time of day: `17:00`, `17:00:30`, `5pm`, `5:30pm`.
-pub fn parse_time(text: &str) -> Option<Time> {
-    let text = text.to_ascii_lowercase();
-    let (digits, half) = match text.strip_suffix("pm") {
-        Some(digits) => (digits, Some(12)),
-        None => match text.strip_suffix("am") {
-            Some(digits) => (digits, Some(0)),
-            None => (text.as_str(), None),
-        },
-    };
-    let parts: Vec<i8> = digits
-        .split(':')
-        .map(|part| part.parse().ok())
-        .collect::<Option<_>>()?;
-    let (hour, minute, second) = match parts.as_slice() {
-        [hour] if half.is_some() => (*hour, 0, 0),
-        [hour, minute] => (*hour, *minute, 0),
-        [hour, minute, second] => (*hour, *minute, *second),
-        _ => return None,
-    };
-    let hour = match half {
-        Some(half) if (1..=12).contains(&hour) => hour % 12 + half,
-        Some(_) => return None,
-        None => hour,
-    };
-    Time::new(hour, minute, second, 0).ok()
-}
-
-fn weekday(word: &str) -> Option<Weekday> {
-    const DAYS: [(&str, Weekday); 7] = [
-        ("monday", Weekday::Monday),
-        ("tuesday", Weekday::Tuesday),
-        ("wednesday", Weekday::Wednesday),
-        ("thursday", Weekday::Thursday),
-        ("friday", Weekday::Friday),
-        ("saturday", Weekday::Saturday),
-        ("sunday", Weekday::Sunday),
-    ];
-    let word = word.to_ascii_lowercase();
-    let named = |name: &str| word.len() >= 3 && name.starts_with(&word);
-    DAYS.iter()
-        .find(|(name, _)| named(name))
-        .map(|(_, day)| *day)
-}
-
-fn month(word: &str) -> Option<i8> {
-    const MONTHS: [&str; 12] = [
-        "january",
-        "february",
-        "march",
-        "april",
-        "may",
-        "june",
-        "july",
-        "august",
-        "september",
-        "october",
-        "november",
-        "december",
-    ];
-    let word = word.to_ascii_lowercase();
-    let at = MONTHS
-        .iter()
-        .position(|name| word.len() >= 3 && name.starts_with(&word))?;
-    i8::try_from(at + 1).ok()
-}
-
-/// `2026-11-21`, `11/21/2026`, `Nov 21 2026`, `21 November 2026`.
-fn date(words: &[&str]) -> Option<Date> {
-    match words {
-        [one] if one.contains('/') => {
-            let mut parts = one.split('/');
-            let (m, d, y) = (parts.next()?, parts.next()?, parts.next()?);
-            Date::new(y.parse().ok()?, m.parse().ok()?, d.parse().ok()?).ok()
-        }
-        [one] => one.parse().ok(),
-        [a, b, year] => {
-            let (month, day) = match (month(a), month(b)) {
-                (Some(month), None) => (month, *b),
-                (None, Some(month)) => (month, *a),
-                _ => return None,
-            };
-            Date::new(year.parse().ok()?, month, day.parse().ok()?).ok()
-        }
-        _ => None,
+    fn seen_on(&self, today: Date) -> Option<DateTime> {
+        let year = self.year.unwrap_or(today.year());
+        let month = self.month.unwrap_or(today.month());
+        let first = Date::new(year, month, 1).ok()?;
+        // Today's day of the month gives way to a shorter month, a given one does not.
+        let day = self.day.unwrap_or(today.day().min(first.days_in_month()));
+        let date = Date::new(year, month, day).ok()?;
+        let ahead = match self.weekday {
+            Some(weekday) => date.weekday().until(weekday),
+            None => 0,
+        };
+        let date = date.saturating_add(i64::from(ahead).days());
+        Some(date.to_datetime(self.time))
     }
 }
 

@@ -28,7 +28,9 @@ pub struct Range {
 impl Range {
     /// Whether `now` lies within, or with `invert` outside.
     pub fn holds(&self, now: DateTime) -> bool {
-        let (start, end) = (self.start.on(now), self.end.on(now));
+        let (Some(start), Some(end)) = (self.start.on(now), self.end.on(now)) else {
+            return false;
+        };
         if self.invert {
             now <= start || now >= end
         } else {
@@ -48,6 +50,8 @@ pub struct Spec {
     pub args: Vec<Value>,
     /// Keyword arguments.
     pub kwargs: Map,
+    /// Keyword arguments are written, if only none.
+    names_kwargs: bool,
     /// When it runs.
     pub trigger: Trigger,
     /// Seconds that are added by chance, from and to.
@@ -57,21 +61,43 @@ pub struct Spec {
     /// Does not run then.
     pub skip: Option<Range>,
     /// Does not run before.
-    pub after: Option<DateTime>,
+    pub after: Option<Moment>,
     /// Does not run after.
-    pub until: Option<DateTime>,
-    /// Runs at the start as well.
-    pub run_on_start: bool,
+    pub until: Option<Moment>,
+    /// Runs at the start as well; `None` is what the series of Salt does.
+    pub run_on_start: Option<bool>,
     /// Whether it runs at all.
     pub enabled: bool,
     /// How many of it may run at once; `None` is any number.
     pub maxrunning: Option<i64>,
-    /// Whether the result is kept in the master's job cache.
-    pub return_job: bool,
+    /// What becomes of the result.
+    pub return_job: ReturnJob,
     /// Times at which it runs besides (`run_explicit`).
     pub run_at: Vec<DateTime>,
     /// Times at which it does not run (`skip_explicit`).
     pub skip_at: Vec<DateTime>,
+}
+
+/// What becomes of a result (`return_job`).
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum ReturnJob {
+    /// It is told and kept in the job cache.
+    Kept,
+    /// It is told.
+    NoCache,
+    /// Nothing.
+    Untold,
+}
+
+impl ReturnJob {
+    /// What stands for the jid where the result is told.
+    pub fn jid(self) -> Option<&'static str> {
+        match self {
+            ReturnJob::Kept => Some("req"),
+            ReturnJob::NoCache => Some("nocache"),
+            ReturnJob::Untold => None,
+        }
+    }
 }
 
 impl Spec {
@@ -88,10 +114,7 @@ impl Spec {
         let flag = |key: &str, default| data.get(key).map_or(default, Value::truthy);
         let at = |key: &str| match data.get(key) {
             None => Ok(None),
-            Some(value) => moment(value).map(|m| match m {
-                Moment::At(at) => Some(at),
-                _ => None,
-            }),
+            Some(value) => moment(value).map(Some),
         };
         Ok(Spec {
             name: name.to_owned(),
@@ -106,22 +129,32 @@ impl Spec {
                 Some(Value::Map(map)) => map.clone(),
                 Some(_) => return Err("`kwargs` is a map".to_owned()),
             },
+            names_kwargs: data.contains("kwargs"),
             trigger: trigger(data)?,
             splay: splay(data.get("splay"))?,
             range: range(data.get("range"))?,
             skip: range(data.get("skip_during_range"))?,
             after: at("after")?,
             until: at("until")?,
-            run_on_start: flag("run_on_start", false),
+            run_on_start: data.get("run_on_start").map(Value::truthy),
             enabled: flag("enabled", true),
             maxrunning: match data.get("maxrunning") {
                 None => Some(1),
                 Some(value) => value.as_int(),
             },
-            return_job: flag("return_job", true),
+            return_job: match data.get("return_job") {
+                Some(value) if value.is_str("nocache") => ReturnJob::NoCache,
+                Some(value) if !value.truthy() => ReturnJob::Untold,
+                _ => ReturnJob::Kept,
+            },
             run_at: explicit(data.get("run_explicit"))?,
             skip_at: explicit(data.get("skip_explicit"))?,
         })
+    }
+
+    /// The keyword arguments, if the job names any or says that there are none.
+    pub fn given_kwargs(&self) -> Option<&Map> {
+        self.names_kwargs.then_some(&self.kwargs)
     }
 }
 
@@ -161,12 +194,12 @@ fn trigger(data: &Map) -> Result<Trigger, String> {
     }
     if let Some(once) = data.get("once") {
         let at = match (data.str("once_fmt"), once.as_str()) {
-            (Some(form), Some(text)) => Moment::At(strptime(form, text)?),
-            _ => moment(once)?,
+            (Some(form), Some(text)) => Some(strptime(form, text)?),
+            _ => moment(once)?.once(),
         };
         match at {
-            Moment::At(at) => found.push(Trigger::Once(at)),
-            _ => return Err("`once` is a date with a time".to_owned()),
+            Some(at) => found.push(Trigger::Once(at)),
+            None => return Err("`once` is a date with a time".to_owned()),
         }
     }
     if let Some(cron) = data.get("cron") {
@@ -220,7 +253,8 @@ fn moment(value: &Value) -> Result<Moment, String> {
 /// `30` is from 1 to 30 seconds, a map gives both ends.
 fn splay(value: Option<&Value>) -> Result<Option<(i64, i64)>, String> {
     let ends = match value {
-        None | Some(Value::Nil) => return Ok(None),
+        None => return Ok(None),
+        Some(none) if !none.truthy() => return Ok(None),
         Some(Value::Int(most)) => (1, *most),
         Some(Value::Map(map)) => match (map.int("start"), map.int("end")) {
             (Some(start), Some(end)) => (start, end),

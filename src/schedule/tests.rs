@@ -1,6 +1,6 @@
 use super::*;
 use crate::wire::yaml;
-use jiff::civil::{Weekday, date, time};
+use jiff::civil::{Weekday, date};
 
 fn schedule(text: &str) -> Schedule {
     let (schedule, errors) = Schedule::new(&yaml::parse(text).unwrap().into_map().unwrap());
@@ -58,30 +58,72 @@ fn times_of_day_and_of_the_week() {
     let mut daily = schedule("a: {function: f, when: ['5:00pm', 'Saturday 17:00:05']}");
     assert_eq!(runs(&mut daily, start, 30), [10, 15]);
     let monday = Moment::parse("Monday 5:00pm").unwrap();
-    assert_eq!(monday, Moment::Weekly(Weekday::Monday, time(17, 0, 0, 0)));
+    assert_eq!((monday.weekday, monday.day), (Some(Weekday::Monday), None));
     assert_eq!(
         monday.after(start),
         Some(date(2026, 11, 23).at(17, 0, 0, 0))
     );
 }
 
+/// What python-dateutil reads on two days (`tests/data/make_dateutil.py`): text, and the two times
+/// or nothing.
+const CORPUS: &str = include_str!("../../tests/data/dateutil.json");
+
 #[test]
-fn ways_to_write_a_moment() {
-    let at = Moment::At(date(2026, 11, 21).at(17, 0, 0, 0));
-    for text in [
-        "2026-11-21 17:00",
-        "2026-11-21T17:00:00",
-        "11/21/2026 5:00pm",
-        "Nov 21, 2026 5:00 PM",
-        "21 November 2026 17:00",
-    ] {
-        assert_eq!(Moment::parse(text).unwrap(), at, "{text}");
+fn times_are_read_as_dateutil_reads_them() {
+    let corpus: Vec<(String, Option<String>, Option<String>)> =
+        serde_json::from_str(CORPUS).unwrap();
+    let days = [date(2026, 11, 21), date(2027, 2, 10)].map(|d| d.at(0, 0, 0, 0));
+    let mut wrong = Vec::new();
+    for (text, one, other) in &corpus {
+        let moment = Moment::parse(text).ok();
+        for (day, wanted) in days.iter().zip([one, other]) {
+            // A time with a zone ends the schedule of a stock daemon with an error.
+            let zoned = wanted.as_ref().is_some_and(|w| w.contains('+'));
+            let wanted: Option<DateTime> = match wanted {
+                Some(w) if !zoned => Some(w.parse().unwrap()),
+                _ => None,
+            };
+            let read = moment.and_then(|m| m.on(*day));
+            if read != wanted {
+                wrong.push(format!("{text:?}: {read:?}, dateutil {wanted:?}"));
+            }
+        }
     }
-    assert_eq!(parse_time("12am"), Some(time(0, 0, 0, 0)));
-    assert_eq!(parse_time("12:30pm"), Some(time(12, 30, 0, 0)));
-    for bad in ["", "25:00", "13pm", "someday", "2026-13-01 10:00", "5"] {
-        assert!(Moment::parse(bad).is_err(), "{bad}");
-    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert!(corpus.len() > 200);
+}
+
+#[test]
+fn what_is_not_given_comes_again() {
+    let start = date(2026, 11, 21).at(17, 0, 0, 0);
+    let next = |text: &str| Moment::parse(text).unwrap().after(start).unwrap();
+    assert_eq!(next("5:00pm"), date(2026, 11, 22).at(17, 0, 0, 0));
+    assert_eq!(next("Sat 5:00pm"), date(2026, 11, 28).at(17, 0, 0, 0));
+    assert_eq!(next("3rd 10:00"), date(2026, 12, 3).at(10, 0, 0, 0));
+    assert_eq!(next("31 10:00"), date(2026, 12, 31).at(10, 0, 0, 0));
+    assert_eq!(next("Nov 21 5pm"), date(2027, 11, 21).at(17, 0, 0, 0));
+    assert_eq!(next("feb 29"), date(2028, 2, 29).at(0, 0, 0, 0));
+    assert_eq!(next("Dec 10:00"), date(2026, 12, 1).at(10, 0, 0, 0));
+    let past = Moment::parse("2026-11-21 16:59").unwrap();
+    assert_eq!(past.after(start), None);
+}
+
+#[test]
+fn an_interval_begins_with_a_run_from_3008_on() {
+    let start = date(2026, 11, 21).at(12, 0, 0, 0);
+    let eager = |text: &str| runs(&mut schedule(text).eager(true), start, 25);
+    assert_eq!(eager("a: {function: f, seconds: 10}"), [0, 10, 20]);
+    assert_eq!(
+        eager("a: {function: f, seconds: 10, run_on_start: false, splay: 0}"),
+        [10, 20]
+    );
+    assert!(eager("a: {fun: f, when: '13:00'}").is_empty());
+    let range = "range: {start: '12:00:15', end: '12:00:35'}";
+    assert_eq!(
+        eager(&format!("a: {{func: f, seconds: 10, {range}}}")),
+        [0, 20]
+    );
 }
 
 #[test]
@@ -127,10 +169,10 @@ fn splay_adds_a_little() {
 fn wrong_jobs_are_named_and_left_out() {
     let text = "good: {function: f, seconds: 1}\nno_time: {function: f}\nno_function: {seconds: 1}\n\
                 both: {function: f, seconds: 1, when: '5pm'}\nzero: {function: f, seconds: 0}\n\
-                text: nonsense\ncron: {function: f, cron: 'x'}\n";
+                text: nonsense\ncron: {function: f, cron: 'x'}\noff: {function: f, seconds: 1}\n";
     let (schedule, errors) = Schedule::new(&yaml::parse(text).unwrap().into_map().unwrap());
     assert_eq!(schedule.specs().count(), 1);
-    assert_eq!(errors.len(), 6, "{errors:?}");
+    assert_eq!(errors.len(), 7, "{errors:?}");
     let good = |e: &String| e.starts_with("schedule: ") && e.ends_with("; the job is left out");
     assert!(errors.iter().all(good), "{errors:?}");
     let number = Map(vec![(5.into(), Value::Map(Map::new()))]);

@@ -1,8 +1,9 @@
 //! The thread that brings returns and events to the upper master
 //! (`salt/minion.py SyndicManager._forward_events`, `Syndic._return_pub_multi`).
 
-use super::Shared;
 use super::basket::Returns;
+use super::{Shared, Upper};
+use crate::config::MinionConfig;
 use crate::minion::MinionError;
 use crate::minion::channel::{Channel, Reply};
 use crate::minion::session::lock;
@@ -10,19 +11,22 @@ use crate::store::jobs::JobStore;
 use crate::store::jobs::joblog::JobLog;
 use crate::wire::ids::Jid;
 use crate::wire::{Map, Value};
+use rand::Rng;
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// Between looks for entries of the ledger that are too old.
 const SWEEP: Duration = Duration::from_secs(3600);
 
 pub(super) struct Carrier {
+    /// Place of the upper master in `syndic_master`.
+    pub master: usize,
     pub shared: Arc<Shared>,
     pub channel: Channel,
     pub jobs: JobLog,
-    pub id: String,
+    pub upper: Arc<MinionConfig>,
     /// Between two messages.
     pub pause: Duration,
     /// How long jobs are remembered.
@@ -30,6 +34,10 @@ pub(super) struct Carrier {
     /// Jobs whose load the upper master has got from us, the latest last.
     pub loads: VecDeque<Jid>,
     pub most_loads: usize,
+    /// Messages in a row without an answer.
+    pub unanswered: u32,
+    /// The link has ended, and this with it.
+    pub over: Arc<AtomicBool>,
 }
 
 impl Carrier {
@@ -39,8 +47,8 @@ impl Carrier {
     /// The upper master refuses for good.
     pub fn run(mut self) -> Result<(), MinionError> {
         let mut swept = Instant::now();
-        while self.channel.stop().sleep(self.pause) {
-            if self.shared.behind.swap(false, Ordering::Relaxed) {
+        while self.channel.stop().sleep(self.pause) && !self.over.load(Ordering::Relaxed) {
+            if self.mine().behind.swap(false, Ordering::Relaxed) {
                 self.catch_up();
             }
             if !self.events()? || !self.returns()? {
@@ -48,15 +56,26 @@ impl Carrier {
             }
             if swept.elapsed() > SWEEP {
                 swept = Instant::now();
-                lock(&self.shared.ledger).expire(self.keep);
+                lock(&self.shared.routes).expire(self.master, self.keep);
             }
         }
         Ok(())
     }
 
+    fn mine(&self) -> &Upper {
+        &self.shared.uppers[self.master]
+    }
+
+    /// How long an event may take (`salt/minion.py MinionBase._return_retry_timer`).
+    fn patience(&self) -> Duration {
+        let least = self.upper.return_retry_timer.max(1);
+        let most = self.upper.return_retry_timer_max.max(least);
+        Duration::from_secs(rand::thread_rng().gen_range(least..=most))
+    }
+
     /// Takes from the job cache what the bus did not bring, or an earlier process did not send.
     fn catch_up(&mut self) {
-        let known = lock(&self.shared.ledger).jobs();
+        let known = lock(&self.shared.routes).jobs(self.master);
         for jid in known {
             let job = match self.jobs.get(&jid) {
                 Ok(Some(job)) => job,
@@ -66,10 +85,10 @@ impl Carrier {
                     continue;
                 }
             };
-            let ledger = lock(&self.shared.ledger);
-            let mut basket = lock(&self.shared.basket);
+            let routes = lock(&self.shared.routes);
+            let mut basket = lock(&self.mine().basket);
             for stored in job.returns {
-                if !ledger.has(&jid, &stored.id) {
+                if !routes.has(self.master, &jid, &stored.id) {
                     let mut load = stored.load;
                     if !load.contains("fun")
                         && let Some(fun) = job.load.get("fun")
@@ -84,19 +103,21 @@ impl Carrier {
 
     /// Events are tried once, as in stock. `false`: the process is to end.
     fn events(&mut self) -> Result<bool, MinionError> {
-        let events = lock(&self.shared.basket).take_events();
+        let events = lock(&self.mine().basket).take_events();
         if events.is_empty() {
             return Ok(true);
         }
         let count = events.len();
         let load = crate::map! {
-            "id" => self.id.as_str(), "cmd" => "_minion_event",
-            "pretag" => format!("syndic/{}", self.id), "events" => events,
+            "id" => self.upper.id.as_str(), "cmd" => "_minion_event",
+            "pretag" => format!("syndic/{}", self.upper.id), "events" => events,
         };
-        let (timeout, _) = self.channel.usual();
-        Ok(match self.channel.call(&load, timeout, 1)? {
+        Ok(match self.channel.call(&load, self.patience(), 1)? {
             Reply::Stopped => false,
-            Reply::Value(_) => true,
+            Reply::Value(_) => {
+                self.mine().reach(true);
+                true
+            }
             Reply::Silence | Reply::Refused(_) => {
                 log::warn!("{count} events did not reach the upper master");
                 true
@@ -107,16 +128,10 @@ impl Carrier {
     /// Returns stay until the upper master has acknowledged them.
     fn returns(&mut self) -> Result<bool, MinionError> {
         loop {
-            let mut batch = lock(&self.shared.basket).take_returns();
-            for (jid, job) in &mut batch {
-                let ledger = lock(&self.shared.ledger);
-                job.by_id
-                    .0
-                    .retain(|(id, _)| !id.as_str().is_some_and(|id| ledger.has(jid, id)));
-            }
-            batch.retain(|(_, job)| !job.by_id.is_empty());
+            let batch = lock(&self.mine().basket).take_returns();
+            let batch = self.lacking(batch);
             if batch.is_empty() {
-                if lock(&self.shared.basket).has_returns() {
+                if lock(&self.mine().basket).has_returns() {
                     continue;
                 }
                 return Ok(true);
@@ -126,8 +141,10 @@ impl Carrier {
                 .map(|(jid, job)| self.load(jid, job).into())
                 .collect();
             let load = crate::map! {
-                "cmd" => "_syndic_return", "id" => self.id.as_str(), "load" => loads,
+                "cmd" => "_syndic_return", "id" => self.upper.id.as_str(), "load" => loads,
             };
+            // Longer than stock waits: a master that is just starting takes every try for a message
+            // of its own, and would tell each return as often.
             let (timeout, tries) = self.channel.usual();
             match self.channel.call(&load, timeout, tries)? {
                 // An empty text is an exception in the upper master's handler.
@@ -138,17 +155,68 @@ impl Carrier {
                         "the upper master has not acknowledged returns of {} jobs; they are offered again",
                         batch.len()
                     );
-                    lock(&self.shared.basket).put_back(batch);
+                    self.unanswered(batch);
                     return Ok(true);
                 }
             }
         }
     }
 
+    /// Of returns, those that this upper master is to get and has not.
+    fn lacking(&self, batch: Vec<(Jid, Returns)>) -> Vec<(Jid, Returns)> {
+        let mut kept = Vec::new();
+        for (jid, mut job) in batch {
+            let routes = lock(&self.shared.routes);
+            let has = |id: &str| routes.has(self.master, &jid, id);
+            job.by_id.0.retain(|(id, _)| !id.as_str().is_some_and(has));
+            let mine = routes.knows(self.master, &jid);
+            drop(routes);
+            match mine {
+                _ if job.by_id.is_empty() => {}
+                true => kept.push((jid, job)),
+                // It was handed over while these waited.
+                false => {
+                    for owner in self.shared.owners(&jid) {
+                        let other = &self.shared.uppers[owner];
+                        lock(&other.basket).put_back(vec![(jid.clone(), job.clone())]);
+                    }
+                }
+            }
+        }
+        kept
+    }
+
+    /// Keeps what was not acknowledged, or leaves to another upper master what that one may have.
+    fn unanswered(&mut self, batch: Vec<(Jid, Returns)>) {
+        self.unanswered += 1;
+        self.mine().reach(false);
+        let mut own = Vec::new();
+        let retries = lock(&self.shared.routes).rules().retries;
+        for (jid, job) in batch {
+            let reached = self.shared.reached();
+            let other = match self.unanswered >= retries {
+                true => lock(&self.shared.routes).hand_over(self.master, &jid, &reached),
+                false => Ok(None),
+            };
+            match other {
+                Ok(Some(other)) => {
+                    log::warn!("returns of job {jid} go to another upper master");
+                    lock(&self.shared.uppers[other].basket).put_back(vec![(jid, job)]);
+                }
+                Ok(None) => own.push((jid, job)),
+                Err(e) => {
+                    log::error!("returns of job {jid} cannot be left to another master: {e}");
+                    own.push((jid, job));
+                }
+            }
+        }
+        lock(&self.mine().basket).put_back(own);
+    }
+
     /// One job of a `_syndic_return`. Its load goes along once.
     fn load(&mut self, jid: &Jid, job: &Returns) -> Map {
         let mut load = crate::map! {
-            "id" => self.id.as_str(), "jid" => jid.as_str(), "fun" => job.fun.clone(),
+            "id" => self.upper.id.as_str(), "jid" => jid.as_str(), "fun" => job.fun.clone(),
             "arg" => Value::Nil, "tgt" => Value::Nil, "tgt_type" => Value::Nil,
             "load" => self.job_load(jid),
         };
@@ -170,13 +238,18 @@ impl Carrier {
     }
 
     fn acknowledged(&mut self, batch: Vec<(Jid, Returns)>) {
+        self.unanswered = 0;
+        self.mine().reach(true);
+        if std::mem::take(&mut lock(&self.mine().basket).overflowed) {
+            self.mine().behind.store(true, Ordering::Relaxed);
+        }
         for (jid, job) in batch {
             let ids: Vec<String> = job
                 .by_id
                 .iter()
                 .filter_map(|(id, _)| id.as_str().map(str::to_owned))
                 .collect();
-            if let Err(e) = lock(&self.shared.ledger).done(&jid, &ids) {
+            if let Err(e) = lock(&self.shared.routes).done(self.master, &jid, &ids) {
                 log::error!("returns of job {jid} would go up again after a restart: {e}");
             }
             if !self.loads.contains(&jid) {

@@ -1,8 +1,9 @@
 //! What the upper master has acknowledged, so that neither a restart of the syndic nor one of
 //! either master loses a return or brings it twice.
 //!
-//! One small file per job, `cachedir/syndic/<jid>`: an id per line for each return that the upper
-//! master has. A file without lines is a job of which nothing has gone up yet.
+//! One small file per job and upper master, `cachedir/syndic/<master>/<jid>`: an id per line for
+//! each return that the upper master has. A file without lines is a job of which nothing has gone
+//! up yet.
 
 use crate::sys::daemon::make_dir;
 use crate::wire::ids::Jid;
@@ -13,7 +14,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// The ledger below one `cachedir`.
+/// The ledger of one upper master.
 #[derive(Debug)]
 pub struct Ledger {
     dir: PathBuf,
@@ -25,11 +26,10 @@ impl Ledger {
     ///
     /// # Errors
     /// The directory cannot be used.
-    pub fn open(cachedir: &Path) -> io::Result<Ledger> {
-        let dir = cachedir.join("syndic");
-        make_dir(&dir, 0o700)?;
+    pub fn open(dir: &Path) -> io::Result<Ledger> {
+        make_dir(dir, 0o700)?;
         let mut jobs = BTreeMap::new();
-        for entry in std::fs::read_dir(&dir)?.flatten() {
+        for entry in std::fs::read_dir(dir)?.flatten() {
             let name = entry.file_name();
             let Some(Ok(jid)) = name.to_str().map(str::parse::<Jid>) else {
                 continue;
@@ -43,12 +43,20 @@ impl Ledger {
             let ids = whole.lines().map(str::to_owned).collect();
             jobs.insert(jid, ids);
         }
-        Ok(Ledger { dir, jobs })
+        Ok(Ledger {
+            dir: dir.to_owned(),
+            jobs,
+        })
     }
 
     /// Jobs that are known, oldest first.
     pub fn jobs(&self) -> Vec<Jid> {
         self.jobs.keys().cloned().collect()
+    }
+
+    /// Whether the job is known.
+    pub fn knows(&self, jid: &Jid) -> bool {
+        self.jobs.contains_key(jid)
     }
 
     /// Whether the upper master has this return.
@@ -64,9 +72,9 @@ impl Ledger {
         if self.jobs.contains_key(jid) {
             return Ok(());
         }
-        self.append(jid, "")?;
+        // It is known to this process even if it cannot be written down.
         self.jobs.insert(jid.clone(), BTreeSet::new());
-        Ok(())
+        self.append(jid, "")
     }
 
     /// Notes returns that the upper master has.
@@ -83,6 +91,16 @@ impl Ledger {
             }
         }
         self.append(jid, &lines)
+    }
+
+    /// Forgets a job; what the upper master has of it.
+    pub fn take(&mut self, jid: &Jid) -> Vec<String> {
+        let _ = std::fs::remove_file(self.dir.join(jid.as_str()));
+        self.jobs
+            .remove(jid)
+            .unwrap_or_default()
+            .into_iter()
+            .collect()
     }
 
     fn append(&self, jid: &Jid, lines: &str) -> io::Result<()> {
@@ -125,8 +143,8 @@ mod tests {
         assert!(!ledger.has(&jid, "a"));
         ledger.done(&jid, &["a".into(), "b".into()]).unwrap();
         ledger.done(&jid, &["b".into()]).unwrap();
-        std::fs::write(dir.path().join("syndic/other"), "x").unwrap();
-        let path = dir.path().join("syndic").join(jid.as_str());
+        std::fs::write(dir.path().join("other"), "x").unwrap();
+        let path = dir.path().join(jid.as_str());
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "a\nb\n");
         std::fs::write(&path, "a\nb\nc").unwrap();
         let mut again = Ledger::open(dir.path()).unwrap();

@@ -1,22 +1,22 @@
-//! The syndic: joins an upper master as a minion, publishes its jobs to the minions of the master on
+//! The syndic: joins upper masters as a minion, publishes their jobs to the minions of the master on
 //! this host, and brings their returns and events up (`salt/minion.py Syndic`, `SyndicManager`).
 //!
-//! Four threads: the main one hears the upper master's publications; one publishes them down; one
-//! hears the event bus of the master on this host; the carrier speaks to the upper master's request
-//! port. What the upper master has is written down (the ledger), and what it lacks is taken
-//! from the job cache, so that a restart on either side loses nothing and repeats nothing.
+//! For each upper master two threads: the link hears its publications, the carrier speaks to its
+//! request port. One more publishes down, and one hears the event bus of the master on this
+//! host. What an upper master has is written down (the ledger), and what it lacks is taken from the
+//! job cache, so that a restart on either side loses nothing and repeats nothing.
 
 mod basket;
 mod carrier;
 mod down;
 mod ledger;
+mod link;
+mod routes;
 
 use crate::config::{MasterConfig, MinionConfig};
 use crate::minion::ask::{Stop, Wake};
-use crate::minion::channel::Channel;
-use crate::minion::publication::{Job, Received, Receiver};
-use crate::minion::session::{Credentials, Session, lock};
-use crate::minion::setup::{STACK, subscribe};
+use crate::minion::session::{Session, lock};
+use crate::minion::setup::STACK;
 use crate::minion::{Alarm, MinionError};
 use crate::store::open;
 use crate::sys::daemon::{PidFile, Report, make_dir};
@@ -25,9 +25,10 @@ use crate::wire::ids::Jid;
 use crate::wire::{Map, Value, msgpack};
 use basket::Basket;
 use carrier::Carrier;
-use crossbeam_channel::{Sender, TrySendError, bounded};
+use crossbeam_channel::bounded;
 use halite_ipc::Subscriber;
-use ledger::Ledger;
+use link::{Carry, Plan};
+use routes::{Routes, Rules};
 use std::collections::VecDeque;
 use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -39,21 +40,107 @@ const MOST_JOBS: usize = 1000;
 /// Publications that wait for new keys.
 const MOST_HELD: usize = 1000;
 
-/// What the threads share.
-struct Shared {
+/// Time until an upper master that refuses is asked again, where there are others to serve.
+const AGAIN: Duration = Duration::from_secs(30);
+
+/// What waits for one upper master.
+#[derive(Default)]
+struct Upper {
     basket: Mutex<Basket>,
-    /// Jobs of which returns may come, and what the upper master has of them.
-    ledger: Mutex<Ledger>,
     /// The job cache may have returns that the bus did not bring.
     behind: AtomicBool,
+    /// The syndic has announced itself there.
+    up: AtomicBool,
+    /// It has answered lately.
+    reached: AtomicBool,
+}
+
+impl Upper {
+    fn reach(&self, reached: bool) {
+        self.reached.store(reached, Ordering::Relaxed);
+    }
+}
+
+/// What the threads share. No thread holds two of its locks, but for those who take `routes` first.
+struct Shared {
+    uppers: Vec<Upper>,
+    /// Jobs of which returns may come, and what the upper masters have of them.
+    routes: Mutex<Routes>,
+    /// `master_id` of the master on this host.
+    own: Option<Value>,
 }
 
 impl Shared {
-    /// Notes a job on disk, so that a later process looks for its returns too.
-    fn begin(&self, jid: &Jid) {
-        if let Err(e) = lock(&self.ledger).begin(jid) {
+    fn new(routes: Routes, count: usize, own: Option<Value>) -> Shared {
+        let uppers: Vec<Upper> = (0..count).map(|_| Upper::default()).collect();
+        let shared = Shared {
+            uppers,
+            routes: Mutex::new(routes),
+            own,
+        };
+        shared.fall_behind();
+        shared
+    }
+
+    /// Notes a job on disk, so that a later process looks for its returns too; whether it is to go
+    /// down.
+    fn asked(&self, master: usize, jid: &Jid) -> bool {
+        lock(&self.routes).asked(master, jid).unwrap_or_else(|e| {
             log::error!("job {jid} would not be looked for after a restart: {e}");
+            true
+        })
+    }
+
+    /// Which upper masters answer.
+    fn reached(&self) -> Vec<bool> {
+        let each = self.uppers.iter();
+        each.map(|u| u.reached.load(Ordering::Relaxed)).collect()
+    }
+
+    /// The upper masters that get a job's returns.
+    fn owners(&self, jid: &Jid) -> Vec<usize> {
+        let reached = self.reached();
+        let mut routes = lock(&self.routes);
+        let owners = routes.owners(jid, &reached).or_else(|e| {
+            log::error!("job {jid} would not be looked for after a restart: {e}");
+            // It is known by now, if not written down.
+            routes.owners(jid, &reached)
+        });
+        owners.unwrap_or_default()
+    }
+
+    /// Events go to each upper master that the syndic has reached once.
+    fn add_event(&self, tag: &str, data: &Map) {
+        for upper in &self.uppers {
+            if upper.up.load(Ordering::Relaxed) {
+                lock(&upper.basket).add_event(tag, data.clone());
+            }
         }
+    }
+
+    /// Every upper master's returns are looked for in the job cache.
+    fn fall_behind(&self) {
+        for upper in &self.uppers {
+            upper.behind.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether an event that is no return goes up: all of them, or in a cluster those that name a job's minions.
+    fn wanted(&self, tag: &str, data: &Map) -> bool {
+        if !lock(&self.routes).rules().cluster {
+            return true;
+        }
+        let mut parts = tag.split('/').skip(1);
+        let job = parts.next() == Some("job")
+            && parts.next().is_some_and(|jid| jid.parse::<Jid>().is_ok())
+            && parts.next().is_some();
+        job && data.contains("minions")
+    }
+
+    /// Whether a return is of the own master's job in a cluster, where it stays.
+    fn stays(&self, data: &Map) -> bool {
+        let own = self.own.is_some() && data.get("master_id") == self.own.as_ref();
+        own && lock(&self.routes).rules().cluster
     }
 }
 
@@ -71,7 +158,12 @@ pub fn upper(master: &MasterConfig, minion: &MinionConfig) -> Result<MinionConfi
         return Err(MinionError::new(1, text));
     }
     let mut upper = minion.clone();
-    upper.master = master.syndic_master.clone();
+    upper.master = Vec::new();
+    for one in &master.syndic_master {
+        if !one.is_empty() && !upper.master.contains(one) {
+            upper.master.push(one.clone());
+        }
+    }
     if master.syndic_master_port != 0 {
         upper.master_port = master.syndic_master_port;
     }
@@ -98,78 +190,118 @@ pub fn run(
         return Err(MinionError::new(1, format!("the option `id`: {e}")));
     }
     let pause = forward_pause(&master)?;
+    let rules = Rules::of(&master)?;
     make_dir(&upper.pki_dir, 0o700).map_err(|e| MinionError::io("pki_dir", &upper.pki_dir, &e))?;
     if nix::unistd::geteuid().is_root() {
         crate::sys::process::drop_privileges(&upper.user)?;
     }
-    let upper = Arc::new(upper);
     let signals = SignalPipe::install()?;
     let stop = Stop::of(&signals.stop)?;
     let _pid = PidFile::write(&upper.pidfile)
         .map_err(|e| MinionError::io("pid file", &upper.pidfile, &e))?;
-    let ledger = Ledger::open(&master.cachedir)
+    let masters = upper.master.clone();
+    let routes = Routes::open(&master.cachedir, &masters, rules)
         .map_err(|e| MinionError::io("cachedir", &master.cachedir, &e))?;
+    let own = master.extra.get("master_id").cloned();
+    let shared = Arc::new(Shared::new(routes, masters.len(), own));
     let context = zmq::Context::new();
-    let file = upper.pki_dir.join("syndic_master.pub");
-    let session = Session::pinned_in(file, upper.clone(), &Map::new(), &context, false)?;
-    let session = Arc::new(session);
+    let sessions: Result<Vec<_>, MinionError> = (0..masters.len())
+        .map(|at| session(&upper, at, &context))
+        .collect();
+    let sessions = sessions?;
     report.ready();
     let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready]);
     log::info!("syndic {} begins", upper.id);
-    let Some(credentials) = session.renew(0, &stop)? else {
-        return Ok(());
-    };
-    let subscriber = subscribe(&upper, &context, &credentials.publish_url, true)?;
-    let shared = Arc::new(Shared {
-        basket: Mutex::default(),
-        ledger: Mutex::new(ledger),
-        behind: AtomicBool::new(true),
-    });
-    let wake = Wake::new()?;
-    session.announce_to(&wake);
-    let alarm = Alarm::new(&wake);
-    let carrier = Carrier {
-        shared: shared.clone(),
-        channel: Channel::new(&session, stop.clone())?,
-        jobs: open::job_store(&master),
-        id: upper.id.clone(),
-        pause,
-        keep: Duration::from_secs(master.keep_jobs_seconds.max(3600)),
-        loads: VecDeque::new(),
-        most_loads: (master.syndic_jid_forward_cache_hwm as usize).max(1),
-    };
-    let raised = alarm.clone();
-    spawn("carrier", move || {
-        if let Err(e) = carrier.run() {
-            raised.raise(e);
-        }
-    })?;
     listen(&master, shared.clone(), stop.clone())?;
+    let wake = Wake::new()?;
+    let alarm = Alarm::new(&wake);
     let (jobs, below) = bounded(MOST_JOBS);
+    let carry = carry(&master, pause);
     spawn("down", move || down::run(master, &below))?;
-    let mut syndic = Syndic {
-        receiver: Receiver::new(
-            &upper.id,
-            &credentials.aes,
-            verifier(&upper, &credentials),
-            upper.minion_jid_queue_hwm as usize,
-        )
-        .as_syndic(),
-        generation: credentials.generation,
-        publish_url: credentials.publish_url.clone(),
-        upper,
-        session,
-        subscriber,
-        jobs,
-        shared,
-        alarm,
-        stop,
-        wake,
-        renewing: Arc::default(),
-        held: Vec::new(),
+    for (at, (session, upper)) in sessions.into_iter().enumerate() {
+        let plan = Plan {
+            master: at,
+            upper,
+            session,
+            jobs: jobs.clone(),
+            shared: shared.clone(),
+            carry: carry.clone(),
+            stop: stop.clone(),
+        };
+        let alarm = (masters.len() == 1).then(|| alarm.clone());
+        let name = masters[at].clone();
+        spawn("link", move || serve(&plan, &name, alarm.as_ref()))?;
+    }
+    while !signals.stop.is_set() {
+        if let Some(error) = alarm.take() {
+            return Err(error);
+        }
+        let mut items = [
+            zmq::PollItem::from_fd(signals.as_raw_fd(), zmq::POLLIN),
+            zmq::PollItem::from_fd(wake.as_raw_fd(), zmq::POLLIN),
+        ];
+        match zmq::poll(&mut items, 1000) {
+            Ok(_) | Err(zmq::Error::EINTR) => {}
+            Err(e) => return Err(e.into()),
+        }
+        signals.wait(&[], 0)?;
+        wake.take();
+    }
+    log::info!("syndic {} ends", upper.id);
+    Ok(())
+}
+
+/// The standing with one upper master. The first keeps its key in the file that a syndic of Salt uses,
+/// which knows one key only.
+fn session(
+    upper: &MinionConfig,
+    at: usize,
+    context: &zmq::Context,
+) -> Result<(Arc<Session>, Arc<MinionConfig>), MinionError> {
+    let mut one = upper.clone();
+    one.master = vec![upper.master[at].clone()];
+    let name = match at {
+        0 => "syndic_master.pub".to_owned(),
+        _ => format!("syndic_master.{}.pub", routes::place(&upper.master[at])),
     };
-    syndic.announce()?;
-    syndic.run(&signals)
+    let (file, one) = (upper.pki_dir.join(name), Arc::new(one));
+    let session = Session::pinned_in(file, one.clone(), &Map::new(), context, false)?;
+    Ok((Arc::new(session), one))
+}
+
+/// Serves one upper master. What one of several refuses ends nothing but its own link.
+fn serve(plan: &Plan, name: &str, alarm: Option<&Alarm>) {
+    loop {
+        let Err(error) = link::run(plan) else {
+            return;
+        };
+        if let Some(alarm) = alarm {
+            return alarm.raise(error);
+        }
+        log::error!("the upper master {name}: {error}; asked again later");
+        if !plan.stop.sleep(AGAIN) {
+            return;
+        }
+    }
+}
+
+fn carry(master: &MasterConfig, pause: Duration) -> Carry {
+    let master = master.clone();
+    let most_loads = (master.syndic_jid_forward_cache_hwm as usize).max(1);
+    let keep = Duration::from_secs(master.keep_jobs_seconds.max(3600));
+    Arc::new(move |plan, channel, over| Carrier {
+        master: plan.master,
+        shared: plan.shared.clone(),
+        channel,
+        jobs: open::job_store(&master),
+        upper: plan.upper.clone(),
+        pause,
+        keep,
+        loads: VecDeque::new(),
+        most_loads,
+        unanswered: 0,
+        over,
+    })
 }
 
 fn forward_pause(master: &MasterConfig) -> Result<Duration, MinionError> {
@@ -206,7 +338,7 @@ fn listen(master: &MasterConfig, shared: Arc<Shared>, stop: Stop) -> Result<(), 
                 }
             };
             // What happened while nobody listened stands in the job cache.
-            shared.behind.store(true, Ordering::Relaxed);
+            shared.fall_behind();
             while !stop.is_set() {
                 match bus.next(Some(Duration::from_millis(500))) {
                     Ok(Some(event)) => heard(&shared, &event),
@@ -226,170 +358,27 @@ fn heard(shared: &Shared, event: &halite_ipc::Event) {
         return;
     };
     if event.tag == "halite/bus/dropped" {
-        return shared.behind.store(true, Ordering::Relaxed);
+        return shared.fall_behind();
     }
     let Some((jid, id)) = basket::return_of(&event.tag) else {
-        return lock(&shared.basket).add_event(&event.tag, data);
+        if shared.wanted(&event.tag, &data) {
+            shared.add_event(&event.tag, &data);
+        }
+        return;
     };
-    shared.begin(&jid);
+    if shared.stays(&data) {
+        return;
+    }
     let trimmed = data
         .get("return")
         .is_some_and(|r| r.is_str("VALUE_TRIMMED"));
-    if trimmed {
-        // The job cache has it whole.
-        return shared.behind.store(true, Ordering::Relaxed);
-    }
-    if data.contains("return") {
-        lock(&shared.basket).add_return(&jid, id, &data);
-    }
-}
-
-fn verifier(upper: &MinionConfig, credentials: &Credentials) -> Option<crate::crypto::PublicKey> {
-    upper
-        .sign_pub_messages
-        .then(|| credentials.master.key.clone())
-}
-
-struct Syndic {
-    upper: Arc<MinionConfig>,
-    session: Arc<Session>,
-    subscriber: zmq::Socket,
-    publish_url: String,
-    receiver: Receiver,
-    generation: u64,
-    jobs: Sender<Job>,
-    shared: Arc<Shared>,
-    alarm: Alarm,
-    stop: Stop,
-    wake: Wake,
-    renewing: Arc<AtomicBool>,
-    held: Vec<Vec<Vec<u8>>>,
-}
-
-impl Syndic {
-    /// The start events (`Syndic.fire_master_syndic_start`).
-    fn announce(&self) -> Result<(), MinionError> {
-        let id = &self.upper.id;
-        let now = jiff::Zoned::now().strftime("%a %b %e %H:%M:%S %Y");
-        let text = format!("Syndic {id} started at {now}");
-        let legacy = self
-            .upper
-            .enable_legacy_startup_events
-            .then(|| "syndic_start".to_owned());
-        let mut channel = Channel::new(&self.session, self.stop.clone())?;
-        for tag in legacy.into_iter().chain([format!("syndic/{id}/start")]) {
-            let load = crate::map! {
-                "id" => id.as_str(), "cmd" => "_minion_event", "pretag" => Value::Nil,
-                "data" => text.as_str(), "tag" => tag,
-            };
-            let (timeout, _) = channel.usual();
-            channel.call(&load, timeout, 1)?;
+    for owner in shared.owners(&jid) {
+        let upper = &shared.uppers[owner];
+        if trimmed {
+            // The job cache has it whole.
+            upper.behind.store(true, Ordering::Relaxed);
+        } else if data.contains("return") {
+            lock(&upper.basket).add_return(&jid, id, &data);
         }
-        log::info!("syndic {id} is ready");
-        Ok(())
-    }
-
-    fn run(&mut self, signals: &SignalPipe) -> Result<(), MinionError> {
-        while !signals.stop.is_set() {
-            if let Some(error) = self.alarm.take() {
-                return Err(error);
-            }
-            let mut items = [
-                self.subscriber.as_poll_item(zmq::POLLIN),
-                zmq::PollItem::from_fd(signals.as_raw_fd(), zmq::POLLIN),
-                zmq::PollItem::from_fd(self.wake.as_raw_fd(), zmq::POLLIN),
-            ];
-            match zmq::poll(&mut items, 1000) {
-                Ok(_) | Err(zmq::Error::EINTR) => {}
-                Err(e) => return Err(e.into()),
-            }
-            signals.wait(&[], 0)?;
-            self.wake.take();
-            self.rekey()?;
-            loop {
-                match self.subscriber.recv_multipart(zmq::DONTWAIT) {
-                    Ok(frames) => self.receive(frames, true),
-                    Err(zmq::Error::EAGAIN | zmq::Error::EINTR) => break,
-                    Err(e) => return Err(e.into()),
-                }
-            }
-        }
-        log::info!("syndic {} ends", self.upper.id);
-        Ok(())
-    }
-
-    fn receive(&mut self, frames: Vec<Vec<u8>>, may_renew: bool) {
-        match self.receiver.receive_any(&frames) {
-            Received::Job(job) => self.forward(job),
-            Received::Ignored(why) => log::debug!("a publication is ignored: {why}"),
-            Received::Unknown if may_renew && self.held.len() < MOST_HELD => {
-                self.held.push(frames);
-                self.renew();
-            }
-            Received::Unknown => {
-                log::warn!("a publication cannot be decrypted even with the newest keys; ignored")
-            }
-        }
-    }
-
-    fn forward(&mut self, job: Job) {
-        // Noted before anybody can return.
-        self.shared.begin(&job.jid);
-        match self.jobs.try_send(job) {
-            Ok(()) => {}
-            Err(TrySendError::Full(job)) => {
-                log::error!(
-                    "job {} is dropped: {MOST_JOBS} wait for the master below",
-                    job.jid
-                )
-            }
-            Err(TrySendError::Disconnected(job)) => {
-                log::error!("job {} is dropped: nobody publishes it", job.jid)
-            }
-        }
-    }
-
-    /// Signs in beside the loop; its end wakes the loop.
-    fn renew(&mut self) {
-        if self.renewing.swap(true, Ordering::SeqCst) {
-            return;
-        }
-        let (session, seen, stop) = (self.session.clone(), self.generation, self.stop.clone());
-        let (alarm, wake, renewing) =
-            (self.alarm.clone(), self.wake.clone(), self.renewing.clone());
-        let spawned = spawn("sign-in", move || {
-            if let Err(e) = session.renew(seen, &stop) {
-                alarm.raise(e);
-            }
-            renewing.store(false, Ordering::SeqCst);
-            wake.wake();
-        });
-        if let Err(e) = spawned {
-            log::error!("no sign-in: {e}");
-            self.renewing.store(false, Ordering::SeqCst);
-        }
-    }
-
-    /// Takes new keys, and looks again at what was held for them.
-    fn rekey(&mut self) -> Result<(), MinionError> {
-        let Some(present) = self
-            .session
-            .present()
-            .filter(|c| c.generation > self.generation)
-        else {
-            return Ok(());
-        };
-        self.generation = present.generation;
-        self.receiver
-            .rekey(&present.aes, verifier(&self.upper, &present));
-        if present.publish_url != self.publish_url {
-            let context = self.session.context();
-            self.subscriber = subscribe(&self.upper, context, &present.publish_url, true)?;
-            self.publish_url = present.publish_url.clone();
-        }
-        for frames in std::mem::take(&mut self.held) {
-            self.receive(frames, false);
-        }
-        Ok(())
     }
 }

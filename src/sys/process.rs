@@ -247,6 +247,23 @@ pub fn user_name() -> String {
     }
 }
 
+/// Adds to the nice value of the calling thread and of those that it starts afterwards; the new value.
+///
+/// # Errors
+/// The account may not raise its priority.
+#[allow(unsafe_code)]
+pub fn add_nice(increment: i32) -> std::io::Result<i32> {
+    nix::errno::Errno::clear();
+    // SAFETY: it takes a number and returns one.
+    let now = unsafe { nix::libc::nice(increment) };
+    // -1 is a nice value too.
+    match nix::errno::Errno::last() {
+        nix::errno::Errno::UnknownErrno => Ok(now),
+        _ if now != -1 => Ok(now),
+        error => Err(error.into()),
+    }
+}
+
 /// The I/O priority of a process: class (0 none, 1 real time, 2 best effort, 3 idle) and level;
 /// `None` if there is no such process or the kernel does not say.
 pub fn io_priority(pid: i32) -> Option<(i64, i64)> {
@@ -255,6 +272,8 @@ pub fn io_priority(pid: i32) -> Option<(i64, i64)> {
     // SAFETY: takes two numbers and touches no memory of this process.
     #[allow(unsafe_code)]
     let value = unsafe { nix::libc::syscall(nix::libc::SYS_ioprio_get, WHO_PROCESS, pid) };
+    // The width of the answer is the machine's.
+    #[allow(clippy::useless_conversion)]
     let value = i64::from(value);
     (value >= 0).then_some((value >> CLASS_SHIFT, value & ((1 << CLASS_SHIFT) - 1)))
 }

@@ -11,6 +11,7 @@ pub mod pytext;
 pub mod shlex;
 pub mod textwrap;
 mod value;
+pub mod xml;
 pub mod yaml;
 
 pub use value::{Map, Value};

@@ -8,15 +8,19 @@
 //!   calls:                      # made in order, first all on the one minion, then on the other
 //!   - test.arg: [1, "{dir}/x"]  # the function with its positional arguments
 //!     kwargs: {a: 2}
-//!     drop: [pid, "0.time"]     # these keys, or what is at these places, do not count; `*` may end a key
+//!     drop: [pid, "0.time"]     # these keys, or what is at these places, do not count; `*` may end a key, and
+//!                               # `.0` is the first of a list that is the answer
 //!     kinds: true               # only the kinds of the values count, not the values
 //!     sorted: true              # the order of lists does not count
 //!     differs: why              # they are known to differ, which is checked as well
 //! ```
 //!
-//! `{dir}` is an empty directory, for each minion another one.
+//! `{dir}` is an empty directory, for each minion another one, `{root}` is the minion's `root_dir`, `{http}` the
+//! address of a web server of the test, `http://127.0.0.1:PORT`.
 
 #![allow(dead_code)]
+
+pub mod web;
 
 use halite::wire::{Map, Value, yaml};
 use std::collections::BTreeMap;

@@ -109,7 +109,7 @@ fn returns(master: &Master, jid: &str) -> usize {
 
 /// Jobs of several kinds that return to `ret`.
 fn jobs(master: &Master, ret: &str, kwargs: &Map) -> Vec<String> {
-    let strange: Value = map! {"é\"\\" => vec![1.5, 1e20], "n" => Value::Nil, "i" => -3}.into();
+    let strange: Value = map! {"é\"\\" => Value::Array(vec![Value::Float(1.5), Value::Float(1e20)]), "n" => Value::Nil, "i" => -3}.into();
     let mut with = kwargs.clone();
     with.set("metadata", map! {"why" => "test"});
     [

@@ -14,7 +14,7 @@ use crate::wire::ids::JidClock;
 use crate::wire::{Map, Value};
 use crossbeam_channel::{Receiver, Sender, TrySendError, bounded};
 use std::thread::Scope;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 const NAP: Duration = Duration::from_millis(250);
 /// Keys of a call that are no arguments (`REACTOR_INTERNAL_KEYWORDS`).
@@ -49,7 +49,13 @@ impl Hands {
         // One thread, so that jobs go out in the order of the events.
         scope.spawn(move || {
             let mut client = LocalClient::new(config.clone());
+            let mut made = Instant::now();
+            let keep = Duration::from_secs(config.reactor_refresh_interval);
             work(&job_queue, stop, &mut |task| {
+                if made.elapsed() >= keep {
+                    client = LocalClient::new(config.clone());
+                    made = Instant::now();
+                }
                 if let Task::Job(job) = task
                     && let Err(e) = client.publish(&job)
                 {

@@ -17,21 +17,25 @@ use crate::config::MasterConfig;
 use crate::master::roles::{RoleError, Roles};
 use crate::render::files::SourceFile;
 use crate::render::state::reaction::{compile_reactions, pad_reactions};
+use crate::sys::process::add_nice;
 use crate::sys::signals::StopFlag;
 use crate::wire::{Map, Value, msgpack};
 use act::Hands;
 use halite_ipc::Event;
 use map::ReactionMap;
+use std::time::{Duration, Instant};
 
 /// Under whose name reactions run; events of this user are not reacted to.
 const USER: &str = "Reactor";
 
 /// Runs the role until it is told to stop.
 pub fn run(config: &MasterConfig, roles: &Roles, stop: &StopFlag) -> Result<(), RoleError> {
+    lower_priority(config);
     let mut reactor = Reactor {
         // What is wrong with it was said when the master started: see `faults`.
         map: ReactionMap::new(&config.reactor.0).0,
         source: source(config).map_err(|why| RoleError::new(1, why))?,
+        built: Instant::now(),
         leader: true,
         config,
     };
@@ -54,15 +58,30 @@ pub(super) fn faults(config: &MasterConfig) -> Vec<String> {
 
 /// The renderer of reactions. They go on without a pillar where the master's own is wrong.
 fn source(config: &MasterConfig) -> Result<MasterSls, String> {
-    sls::of_master(config, Map::new(), None).or_else(|why| {
+    let made = sls::of_master(config, Map::new(), None).or_else(|why| {
         log::error!("{why}; reactions are rendered without a pillar");
         sls::without_pillar(config)
-    })
+    });
+    made.map(MasterSls::keeping)
+}
+
+/// Before any thread is started, as it counts for the calling one and its descendants
+/// (`salt/utils/reactor.py Reactor.run`).
+fn lower_priority(config: &MasterConfig) {
+    let Some(increment) = config.reactor_niceness.filter(|n| *n != 0) else {
+        return;
+    };
+    match add_nice(increment) {
+        Ok(now) => log::info!("the reactor runs with the nice value {now}"),
+        Err(e) => log::error!("the option `reactor_niceness` {increment}: {e}; it has no effect"),
+    }
 }
 
 struct Reactor<'a> {
     map: ReactionMap,
     source: MasterSls,
+    /// When `source` was made.
+    built: Instant,
     /// Whether this master reacts; `reactor.set_leader` changes it.
     leader: bool,
     config: &'a MasterConfig,
@@ -90,9 +109,22 @@ impl Reactor<'_> {
             return;
         }
         let files = self.map.files(&event.tag);
+        self.refresh();
         for call in self.reactions(&event.tag, &data, &files) {
             hands.take(call);
         }
+    }
+
+    /// Makes grains and pillar anew when `reactor_refresh_interval` has passed.
+    fn refresh(&mut self) {
+        if self.built.elapsed() < Duration::from_secs(self.config.reactor_refresh_interval) {
+            return;
+        }
+        match source(self.config) {
+            Ok(source) => self.source = source,
+            Err(why) => log::error!("{why}; reactions go on with what they had"),
+        }
+        self.built = Instant::now();
     }
 
     /// The calls of all reaction files of an event. One wrong file stops all of them, as in Salt:

@@ -1,7 +1,7 @@
 //! Whole trees into the cache, and what lies there.
 
 use super::fetch::Get;
-use super::{FileClient, FileError, Result, url};
+use super::{Fetch, FileClient, FileError, Got, Result, url};
 use crate::crypto::HashType;
 use crate::target::{PyRegex, fnmatch};
 use crate::wire::{Map, Value};
@@ -50,13 +50,12 @@ impl FileClient {
     /// `file://` are files of this host and stay where they are.
     ///
     /// # Errors
-    /// As [`FileClient::get_file`]; other addresses (`http://`) are refused.
+    /// As [`FileClient::get_url`].
     pub fn cache_file(&self, path: &str, saltenv: &str) -> Result<Option<PathBuf>> {
-        let here = path.strip_prefix("file://").unwrap_or(path);
-        if here.starts_with('/') {
-            return Ok(Some(PathBuf::from(here)));
-        }
-        self.get_file(&Get::new(path, saltenv))
+        Ok(match self.get_url(&Fetch::new(path, saltenv))? {
+            Some(Got::File(place)) => Some(place),
+            _ => None,
+        })
     }
 
     /// Brings all files of an environment into the cache.

@@ -71,8 +71,8 @@ impl FileClient {
         for attempt in 1..=TRIES {
             let load = crate::map! {"path" => path, "saltenv" => saltenv, "cmd" => "_serve_file"};
             match cached {
-                true => self.into_cache(load, &dest)?,
-                false => self.into_place(load, &dest, get.gzip)?,
+                true => self.fetch_whole(load, &dest)?,
+                false => self.fetch_over(load, &dest, get.gzip)?,
             }
             if kind.is_none() || self.is_same(&dest, kind, &there)? {
                 break;
@@ -148,7 +148,7 @@ impl FileClient {
     }
 
     /// Into the cache: whole or not at all.
-    fn into_cache(&self, load: Map, dest: &Path) -> Result<()> {
+    fn fetch_whole(&self, load: Map, dest: &Path) -> Result<()> {
         static COUNT: AtomicU64 = AtomicU64::new(0);
         let failed = |e: io::Error| FileError::Io(dest.to_owned(), e);
         let dir = dest.parent().unwrap_or(Path::new("/"));
@@ -171,7 +171,7 @@ impl FileClient {
     }
 
     /// Into the file itself, whose mode, owner and links stay.
-    fn into_place(&self, mut load: Map, dest: &Path, gzip: Option<i64>) -> Result<()> {
+    fn fetch_over(&self, mut load: Map, dest: &Path, gzip: Option<i64>) -> Result<()> {
         if let Some(level) = gzip.filter(|level| *level > 0) {
             load.set("gzip", level);
         }

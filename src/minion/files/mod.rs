@@ -7,12 +7,14 @@
 mod cache;
 mod fetch;
 pub mod url;
+mod web;
 
 #[cfg(test)]
 mod tests;
 
 pub use cache::Pick;
 pub use fetch::Get;
+pub use web::{Fetch, Got};
 
 use super::link::{Link, LinkError};
 use super::modules::{Context, Fault};
@@ -51,6 +53,12 @@ pub enum FileError {
     Unsupported(String),
     /// What the file server said makes no sense.
     Answer(String),
+    /// A web server, or an address that is none.
+    Web(String),
+    /// A path of this host that is not absolute.
+    Relative(String),
+    /// The web server has nothing newer than what is here.
+    Unchanged,
 }
 
 impl fmt::Display for FileError {
@@ -61,6 +69,9 @@ impl fmt::Display for FileError {
             FileError::Io(path, e) => write!(f, "{}: {e}", path.display()),
             FileError::Unsupported(path) => write!(f, "Unsupported path: {path}"),
             FileError::Answer(what) => write!(f, "the file server gave no usable answer: {what}"),
+            FileError::Web(what) => f.write_str(what),
+            FileError::Relative(path) => write!(f, "Path '{path}' is not absolute"),
+            FileError::Unchanged => f.write_str("the file is the same as before"),
         }
     }
 }
@@ -71,8 +82,14 @@ impl From<FileError> for Fault {
     fn from(e: FileError) -> Fault {
         let class = match &e {
             FileError::Link(_) => "SaltClientError",
-            FileError::Io(..) => "OSError",
-            FileError::Unsupported(_) | FileError::Answer(_) => "MinionError",
+            FileError::Io(path, e) => {
+                return super::modules::python::os_error(e, &path.to_string_lossy());
+            }
+            FileError::Relative(_) => return Fault::Command(e.to_string()),
+            FileError::Unsupported(_)
+            | FileError::Answer(_)
+            | FileError::Web(_)
+            | FileError::Unchanged => "salt.exceptions.MinionError",
         };
         Fault::raised(class, e.to_string())
     }

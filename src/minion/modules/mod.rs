@@ -11,9 +11,11 @@ mod archive;
 pub mod bind;
 mod cmd;
 mod config;
+mod cp;
 mod cron;
 mod data;
 pub mod declare;
+mod defaults;
 mod disk;
 mod environ;
 mod event;
@@ -24,6 +26,7 @@ mod grains;
 mod group;
 mod hashutil;
 mod hosts;
+mod http;
 mod key;
 mod kmod;
 mod legacy;
@@ -48,8 +51,11 @@ mod random;
 mod ret;
 mod saltutil;
 mod schedule;
+mod service;
 mod shadow;
 mod shell;
+mod slsutil;
+mod ssh;
 mod status;
 mod step;
 mod sys;
@@ -79,10 +85,12 @@ const MODULES: &[Module] = &[
     alternatives::MODULE,
     cmd::MODULE,
     config::MODULE,
+    cp::MODULE,
     disk::MODULE,
     environ::MODULE,
     cron::MODULE,
     data::MODULE,
+    defaults::MODULE,
     event::MODULE,
     file::MODULE,
     extfs::MODULE,
@@ -90,6 +98,7 @@ const MODULES: &[Module] = &[
     grains::MODULE,
     group::MODULE,
     hosts::MODULE,
+    http::MODULE,
     hashutil::MODULE,
     key::MODULE,
     kmod::MODULE,
@@ -108,7 +117,10 @@ const MODULES: &[Module] = &[
     random::MODULE,
     ret::MODULE,
     saltutil::MODULE,
+    service::MODULE,
     shadow::MODULE,
+    slsutil::MODULE,
+    ssh::MODULE,
     schedule::MODULE,
     status::MODULE,
     sys::MODULE,
@@ -323,20 +335,25 @@ pub fn find(fun: &str) -> Option<&'static Function> {
     module.functions.iter().find(|f| f.name == name)
 }
 
-/// Runs a function as `__salt__[fun](*args, **kwargs)`, for code that is not inside a call.
-///
-/// # Errors
-/// Whatever that function raises; a `KeyError` when there is none.
-pub fn invoke(ctx: &Context, fun: &str, args: Vec<Value>, kwargs: Map) -> declare::Result {
+/// Runs code as if inside a call without arguments: what modules offer to the rest of the program (the pieces
+/// of [`file`]) takes a [`Call`].
+pub fn inside<T>(ctx: &Context, run: impl FnOnce(&mut Call<'_>) -> T) -> T {
     const OUTSIDE: &Function = &Function::new("", |_| Ok(Value::Nil), "");
-    let mut call = Call {
+    run(&mut Call {
         ctx,
         bound: Bound::default(),
         retcode: Value::Int(0),
         function: OUTSIDE,
         depth: 0,
-    };
-    call.salt(fun, args, kwargs)
+    })
+}
+
+/// Runs a function as `__salt__[fun](*args, **kwargs)`, for code that is not inside a call.
+///
+/// # Errors
+/// Whatever that function raises; a `KeyError` when there is none.
+pub fn invoke(ctx: &Context, fun: &str, args: Vec<Value>, kwargs: Map) -> declare::Result {
+    inside(ctx, |call| call.salt(fun, args, kwargs))
 }
 
 /// Runs a function with arguments in wire form.

@@ -3,20 +3,11 @@
 use super::declare::{Function, Module, Result, args};
 use super::{Call, Fault, python};
 use crate::crypto::{Alphabet, HashType, hex_by_name};
-use crate::sys::crypt::crypt;
 use crate::wire::pyrandom::{Mersenne, Source};
 use crate::wire::{Value, base64};
 
 /// Longest text and most members of a choice.
 const MOST: i64 = 1 << 20;
-/// Methods with the names that stock has for them and their marks in a hash.
-const METHODS: [(&str, &str); 5] = [
-    ("sha512", "6"),
-    ("sha256", "5"),
-    ("blowfish", "2b"),
-    ("md5", "1"),
-    ("crypt", ""),
-];
 
 pub(super) const MODULE: Module = Module {
     name: "random",
@@ -29,7 +20,7 @@ pub(super) const MODULE: Module = Module {
             length = {20}, chars = None, lowercase = True, uppercase = True, digits = True,
             punctuation = True, whitespace = False, printable = False
         ]),
-        Function::new("shadow_hash", shadow_hash, "The hash of a password, perhaps a random one, for /etc/shadow.")
+        Function::new("shadow_hash", super::shadow::gen_password, "The hash of a password, perhaps a random one, for /etc/shadow.")
             .args(args![crypt_salt = None, password = None, algorithm = "sha512"]),
         Function::new("rand_int", rand_int, "A random whole number between two others, these included.")
             .args(args![start = {1}, end = {10}, seed = None]),
@@ -93,66 +84,6 @@ fn get_str(call: &mut Call<'_>) -> Result {
         .password(usize::try_from(length).unwrap_or(0))
         .map(Value::from)
         .ok_or_else(|| Fault::Command("unterminated character set at position 0".into()))
-}
-
-fn shadow_hash(call: &mut Call<'_>) -> Result {
-    let algorithm = call.arg("algorithm");
-    let password = call.text("password").unwrap_or_default();
-    let password = match call.arg("password").is_nil() {
-        true => random_password(),
-        false => password,
-    };
-    let method = match algorithm {
-        Value::Nil => METHODS.first(),
-        name => METHODS.iter().find(|(n, _)| name.is_str(n)),
-    };
-    let Some((name, mark)) = method else {
-        let names: Vec<String> = METHODS.iter().map(|(n, _)| (*n).to_owned()).collect();
-        let names = python::repr(&names.into());
-        return Err(Fault::Invocation(format!(
-            "Cannot hash using '{}' hash algorithm. Natively supported algorithms are: {names}. If \
-             passlib is installed (False), the supported algorithms are: {names}.",
-            python::str(algorithm)
-        )));
-    };
-    let setting = match call.text("crypt_salt") {
-        None => setting(name, mark),
-        Some(salt) if mark.is_empty() => salt,
-        Some(salt) => format!("${mark}${salt}"),
-    };
-    crypt(&password, &setting)
-        .map(Value::from)
-        .map_err(|e| Fault::raised("ValueError", e))
-}
-
-fn random_password() -> String {
-    let all = Alphabet {
-        lowercase: true,
-        uppercase: true,
-        digits: true,
-        punctuation: true,
-        ..Alphabet::default()
-    };
-    all.password(20).unwrap_or_default()
-}
-
-/// A setting with a random salt (`crypt.mksalt`).
-fn setting(name: &str, mark: &str) -> String {
-    let salt = |length| {
-        let digits = Alphabet {
-            lowercase: true,
-            uppercase: true,
-            digits: true,
-            ..Alphabet::default()
-        };
-        digits.password(length).unwrap_or_default()
-    };
-    match name {
-        "crypt" => salt(2),
-        "blowfish" => format!("${mark}$12${}", salt(22)),
-        "md5" => format!("${mark}${}", salt(8)),
-        _ => format!("${mark}${}", salt(16)),
-    }
 }
 
 fn number(value: &Value) -> std::result::Result<i64, Fault> {

@@ -294,7 +294,8 @@ const METHODS: [(&str, &str, usize); 5] = [
 
 const SALT: &[u8] = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789./";
 
-fn gen_password(call: &mut Call<'_>) -> Result {
+/// `salt/utils/pycrypto.py gen_hash`.
+pub(super) fn gen_password(call: &mut Call<'_>) -> Result {
     let algorithm = call
         .text("algorithm")
         .unwrap_or_else(|| "sha512".to_owned());

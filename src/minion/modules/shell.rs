@@ -158,7 +158,8 @@ pub fn read_file(path: &str) -> std::io::Result<String> {
 /// # Errors
 /// It cannot be written.
 pub fn write_file(path: &str, text: &str) -> std::io::Result<()> {
-    use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
+    use std::io::Write;
+    use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, chown};
     let target = std::fs::canonicalize(path).unwrap_or_else(|_| path.into());
     let Ok(old) = std::fs::metadata(&target) else {
         return std::fs::write(&target, text);
@@ -170,7 +171,13 @@ pub fn write_file(path: &str, text: &str) -> std::io::Result<()> {
     name.push(target.file_name().unwrap_or_default());
     name.push(format!(".{}~", std::process::id()));
     let temp = target.with_file_name(name);
-    let written = std::fs::write(&temp, text)
+    // Nobody reads it before it has the mode of the old one.
+    let written = std::fs::OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(&temp)
+        .and_then(|mut file| file.write_all(text.as_bytes()))
         .and_then(|()| chown(&temp, Some(old.uid()), Some(old.gid())))
         .and_then(|()| {
             let mode = std::fs::Permissions::from_mode(old.mode() & 0o7777);
@@ -183,4 +190,25 @@ pub fn write_file(path: &str, text: &str) -> std::io::Result<()> {
     // Gone already is as good.
     let _ = std::fs::remove_file(&temp);
     std::fs::write(&target, text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn a_file_keeps_its_mode_and_its_link() {
+        let dir = tempfile::tempdir().unwrap();
+        let (real, link) = (dir.path().join("real"), dir.path().join("link"));
+        std::fs::write(&real, "old").unwrap();
+        std::fs::set_permissions(&real, std::fs::Permissions::from_mode(0o640)).unwrap();
+        std::os::unix::fs::symlink(&real, &link).unwrap();
+        write_file(link.to_str().unwrap(), "new\n").unwrap();
+        assert!(link.is_symlink());
+        assert_eq!(read_file(real.to_str().unwrap()).unwrap(), "new\n");
+        let mode = std::fs::metadata(&real).unwrap().permissions().mode();
+        assert_eq!(mode & 0o7777, 0o640);
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 2);
+    }
 }

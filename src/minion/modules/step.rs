@@ -177,16 +177,17 @@ pub fn rewrite(path: &Path, content: &[u8]) -> io::Result<()> {
 /// `salt/utils/data.py compare_dicts`: what is new, gone or other, each with `old` and `new`.
 pub fn compare(old: &Map, new: &Map) -> Map {
     let mut ret = Map::new();
-    let change = |old: Option<&Value>, new: Option<&Value>| -> Value {
-        let side = |v: Option<&Value>| v.cloned().unwrap_or_else(|| "".into());
-        crate::map! {"old" => side(old), "new" => side(new)}.into()
-    };
     let both = old.iter().chain(new.iter()).map(|(k, _)| k);
     for key in both.filter_map(Value::as_str) {
-        let (was, is) = (old.get(key), new.get(key));
-        if was != is && !ret.contains(key) {
-            ret.set(key, change(was, is));
-        }
+        let change = match (old.get(key), new.get(key)) {
+            (was, is) if was == is => continue,
+            (Some(was), None) => crate::map! {"new" => "", "old" => was.clone()},
+            (was, is) => {
+                let was = was.cloned().unwrap_or_else(|| "".into());
+                crate::map! {"old" => was, "new" => is.cloned().unwrap_or_default()}
+            }
+        };
+        ret.set(key, change);
     }
     ret
 }

@@ -79,8 +79,9 @@ const FIX_BUDGET: usize = 64 << 20;
 
 /// Reads the one document of `text`.
 ///
-/// libyaml takes a tab behind the colon of a key, and a comment right behind a quote or bracket. The scanner used
-/// here stops at both; there the blank that it wants is put in, and the text is read again.
+/// libyaml takes a tab behind the colon of a key, a comment right behind a quote or bracket, and lines of a quoted
+/// text that stand further left than its key. The scanner used here stops at all three; there the blanks that it
+/// wants are put in, and the text is read again.
 pub(super) fn compose(text: &str) -> Result<Graph, YamlError> {
     check_characters(text)?;
     let mut text = std::borrow::Cow::Borrowed(text);
@@ -90,15 +91,14 @@ pub(super) fn compose(text: &str) -> Result<Graph, YamlError> {
             Ok(graph) => return Ok(graph),
             Err(stop) => stop,
         };
-        let Some((start, end)) = stop.fix.and_then(|fix| fix.range(&text)) else {
+        let Some((start, end, blanks)) = stop.fix.and_then(|fix| fix.edit(&text)) else {
             return Err(stop.error);
         };
         let Some(left) = budget.checked_sub(text.len()) else {
             return Err(stop.error);
         };
         budget = left;
-        let spaces = " ".repeat((end - start).max(1));
-        text.to_mut().replace_range(start..end, &spaces);
+        text.to_mut().replace_range(start..end, &" ".repeat(blanks));
     }
 }
 

@@ -20,6 +20,15 @@ pub fn emit(value: &Value, sort: bool) -> String {
     e.out
 }
 
+/// Block style, but lists and maps that hold scalars only in brackets, without a final line end
+/// (`yaml.dump(value, default_flow_style=None)`).
+pub fn emit_leaves(value: &Value) -> String {
+    let mut e = Emitter::new(true);
+    e.leaves = true;
+    e.node(value, Context::Root);
+    e.out
+}
+
 /// The value on one line, lists and maps in brackets; for messages.
 pub fn emit_flow(value: &Value) -> String {
     let mut e = Emitter::new(false);
@@ -44,6 +53,16 @@ pub fn emit_scalar(value: &Value) -> String {
     }
 }
 
+/// A list or map without lists and maps in it.
+fn is_leaf(value: &Value) -> bool {
+    let nested = |v: &Value| matches!(v, Value::Array(_) | Value::Map(_));
+    match value {
+        Value::Array(items) => !items.iter().any(nested),
+        Value::Map(map) => !map.iter().any(|(k, v)| nested(k) || nested(v)),
+        _ => false,
+    }
+}
+
 #[derive(Clone, Copy, PartialEq)]
 enum Context {
     Root,
@@ -56,6 +75,8 @@ enum Context {
 struct Emitter {
     out: String,
     sort: bool,
+    /// Lists and maps that hold scalars only are written in flow style.
+    leaves: bool,
     width: usize,
     column: usize,
     indent: isize,
@@ -70,6 +91,7 @@ impl Emitter {
         Emitter {
             out: String::new(),
             sort,
+            leaves: false,
             width: WIDTH,
             column: 0,
             indent: -1,
@@ -117,6 +139,9 @@ impl Emitter {
     }
 
     fn node(&mut self, value: &Value, context: Context) {
+        if self.leaves && is_leaf(value) {
+            return self.flow_node(value, context == Context::SimpleKey);
+        }
         match value {
             Value::Array(items) if items.is_empty() => self.indicator("[]", true, false),
             Value::Map(map) if map.is_empty() => self.indicator("{}", true, false),

@@ -19,7 +19,7 @@ mod style;
 mod tests;
 
 pub use args::{parse_input, parse_kwarg, wire_input, yamlify_arg};
-pub use emit::{emit, emit_flow, emit_flow_lines, emit_scalar};
+pub use emit::{emit, emit_flow, emit_flow_lines, emit_leaves, emit_scalar};
 pub use style::escape;
 
 use crate::wire::Value;

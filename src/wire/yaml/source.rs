@@ -32,6 +32,8 @@ pub(super) enum Fix {
     TabsBefore(usize),
     /// Before the '#' here.
     Comment(usize),
+    /// Before a line of the quoted text that begins here, in this column.
+    Quoted(usize, usize),
 }
 
 impl Fix {
@@ -41,25 +43,66 @@ impl Fix {
         if what.starts_with("':' must be followed by a valid") {
             return Some(Fix::TabsBefore(at));
         }
+        if what.starts_with("invalid indentation in quoted") {
+            return Some(Fix::Quoted(at, e.marker().col()));
+        }
         let comment = what.starts_with("comments must be separated");
         comment.then_some(Fix::Comment(at))
     }
 
-    /// The range in bytes to replace.
-    pub fn range(self, text: &str) -> Option<(usize, usize)> {
+    /// The range in bytes to replace, and by how many blanks.
+    pub fn edit(self, text: &str) -> Option<(usize, usize, usize)> {
         let byte = |at| text.char_indices().nth(at).map_or(text.len(), |(i, _)| i);
         match self {
             Fix::TabsBefore(at) => {
                 let end = byte(at);
                 let start = text[..end].trim_end_matches([' ', '\t']).len();
-                text[start..end].contains('\t').then_some((start, end))
+                let tab = text[start..end].contains('\t');
+                tab.then_some((start, end, (end - start).max(1)))
             }
             Fix::Comment(at) => {
                 let at = byte(at);
-                text[at..].starts_with('#').then_some((at, at))
+                text[at..].starts_with('#').then_some((at, at, 1))
+            }
+            Fix::Quoted(at, column) => {
+                let start = byte(at);
+                let line = start + outdented(&text[start..], column)?;
+                Some((line, line, column))
             }
         }
     }
+}
+
+/// Where the first line of a quoted text begins that has fewer blanks before it than `column`;
+/// such blanks are no part of the text.
+fn outdented(text: &str, column: usize) -> Option<usize> {
+    let quote = text.chars().next().filter(|c| matches!(c, '"' | '\''))?;
+    let mut chars = text.char_indices().skip(1).peekable();
+    while let Some((at, c)) = chars.next() {
+        match c {
+            '\\' if quote == '"' => drop(chars.next().filter(|(_, c)| *c != '\n')),
+            c if c == quote => {
+                // Two single quotes are one of the text.
+                let doubled = quote == '\'' && chars.peek().is_some_and(|(_, c)| *c == quote);
+                if !doubled {
+                    return None;
+                }
+                chars.next();
+            }
+            _ => {}
+        }
+        let escaped = c == '\\' && text[at + 1..].starts_with('\n');
+        if c != '\n' && !escaped {
+            continue;
+        }
+        let begin = at + c.len_utf8() + usize::from(escaped);
+        let line = text[begin..].split('\n').next().unwrap_or_default();
+        let blanks = line.len() - line.trim_start_matches(' ').len();
+        if blanks < column && !line.trim().is_empty() {
+            return Some(begin);
+        }
+    }
+    None
 }
 
 /// The text by characters, for what events do not tell.

@@ -11,6 +11,7 @@ use super::declare::{Arg, Function, Module, Result, args};
 use super::{Call, Fault, cmd, python};
 use crate::config::glob;
 use crate::map;
+use crate::minion::files::FileClient;
 use crate::wire::{Map, Value, shlex};
 use std::path::Path;
 
@@ -319,19 +320,15 @@ fn trimmed(call: &Call<'_>, mut files: Vec<String>) -> Result {
 }
 
 /// The file of this host that an address leads to.
-fn cached(call: &mut Call<'_>) -> Outcome<String> {
+fn cached(call: &Call<'_>) -> Outcome<String> {
     let name = text(call, "name");
     if name.starts_with('/') {
         return Ok(name);
     }
-    let options = map! {
-        "source_hash" => call.arg("source_hash").clone(), "use_etag" => call.arg("use_etag").clone(),
-    };
-    let args = vec![name.as_str().into(), call.arg("saltenv").clone()];
-    match call.salt("cp.cache_file", args, options)? {
-        path if path.truthy() => Ok(python::str(&path)),
-        _ => Err(Fault::Command(format!("Failed to cache {name}"))),
-    }
+    let found = FileClient::new(call.ctx)?.cache_file(&name, &text(call, "saltenv"))?;
+    found
+        .map(|path| path.to_string_lossy().into_owned())
+        .ok_or_else(|| Fault::Command(format!("Failed to cache {name}")))
 }
 
 /// Removes the file when `clean` asks for it; one that is gone is fine.

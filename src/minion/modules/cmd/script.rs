@@ -5,6 +5,7 @@ use super::super::{Call, Fault, python};
 use super::options::{Mode, get};
 use super::{Ran, execute};
 use crate::map;
+use crate::minion::files::{FileClient, url};
 use crate::wire::shlex;
 use crate::wire::{Map, Value};
 use rand::Rng;
@@ -68,25 +69,21 @@ fn failed(e: &io::Error) -> Fault {
 /// `cmd.script`.
 pub fn script(call: &mut Call<'_>) -> Result {
     let source = call.text("source").unwrap_or_default();
-    let local = source.strip_prefix("file://").unwrap_or(&source).to_owned();
-    if !local.starts_with('/') {
-        return Err(Fault::Command(format!(
-            "cmd.script takes a script by its absolute path on the minion so far, not '{source}'"
-        )));
-    }
     if get(call, "template").truthy() {
         return Err(Fault::Command(
             "This minion has no 'template' for commands: render the script before sending it"
                 .to_owned(),
         ));
     }
-    let Ok(content) = fs::read(&local) else {
+    let saltenv = super::super::cp::saltenv(call, get(call, "saltenv"));
+    let cached = FileClient::new(call.ctx)?.cache_file(&source, &saltenv)?;
+    let Some(content) = cached.and_then(|path| fs::read(path).ok()) else {
         return Ok(map! {
             "pid" => 0, "retcode" => 1, "stdout" => "", "stderr" => "", "cache_error" => true,
         }
         .into());
     };
-    let suffix = Path::new(&local)
+    let suffix = Path::new(url::parse(&source).0)
         .extension()
         .map(|e| format!(".{}", e.to_string_lossy()))
         .unwrap_or_default();
@@ -111,7 +108,7 @@ pub fn script(call: &mut Call<'_>) -> Result {
     match execute(call, &cmd.into(), mode) {
         Ok(ran) => Ok(ran.hidden(hide).map().into()),
         Err(Fault::Command(text) | Fault::Invocation(text)) => {
-            log::error!("cmd.script: Unable to run script '{local}': {text}");
+            log::error!("cmd.script: Unable to run script '{source}': {text}");
             Ok(Map::new().into())
         }
         Err(other) => Err(other),

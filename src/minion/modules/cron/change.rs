@@ -92,9 +92,9 @@ fn set(call: &mut Call<'_>, mut wanted: Map, times: &[&str], again: bool) -> Res
             None => "new".into(),
         });
     };
-    let changes = |key: &&str| needs_change(&field(&old, key), &field(&wanted, key));
-    let changed = ["comment", "commented", "cmd"].iter().any(|k| changes(&k))
-        || times.iter().any(|k| changes(&k))
+    let changes = |key: &str| needs_change(&field(&old, key), &field(&wanted, key));
+    let changed = ["comment", "commented", "cmd"].iter().any(|k| changes(k))
+        || times.iter().any(|k| changes(k))
         || needs_change(&identifier, &set_id(&old));
     // After the old entry is gone the second round finds nothing, unless two entries fit.
     if !changed {

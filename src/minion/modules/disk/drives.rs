@@ -261,6 +261,9 @@ fn decimals(words: &[&str]) -> std::result::Result<Vec<i128>, Fault> {
     words.iter().map(|w| decimal(w)).collect()
 }
 
+/// A device and its rows of numbers.
+type Rows = (String, Vec<Vec<i128>>);
+
 pub(super) fn iostat(call: &mut Call<'_>) -> Result {
     shell::need("iostat")?;
     let (interval, count) = (
@@ -289,8 +292,7 @@ pub(super) fn iostat(call: &mut Call<'_>) -> Result {
         line.split_whitespace().skip(1).map(str::to_owned).collect()
     };
     let (mut system, mut system_head) = (Vec::new(), Vec::new());
-    let (mut devices, mut device_head): (Vec<(String, Vec<Vec<i128>>)>, _) =
-        (Vec::new(), Vec::new());
+    let (mut devices, mut device_head): (Vec<Rows>, Vec<String>) = (Vec::new(), Vec::new());
     let mut lines = text.lines();
     while let Some(line) = lines.next() {
         if line.starts_with("avg-cpu:") {

@@ -58,12 +58,14 @@ fn has_extended(call: &mut Call<'_>) -> Done<bool> {
         return Ok(false);
     };
     let shown = run::output_ignoring(call, &[&program])?;
-    let Some((_, rest)) = shown.split_once("tune2fs ") else {
-        return Ok(false);
-    };
-    let version: Vec<u32> = rest
-        .split(|c: char| !(c.is_ascii_digit() || c == '.'))
-        .next()
+    let version: Vec<u32> = shown
+        .split("tune2fs ")
+        .skip(1)
+        .filter_map(|rest| {
+            rest.split(|c: char| !(c.is_ascii_digit() || c == '.'))
+                .next()
+        })
+        .find(|version| !version.is_empty())
         .unwrap_or_default()
         .split('.')
         .filter_map(|n| n.parse().ok())

@@ -276,7 +276,8 @@ impl Run<'_> {
         if let Some(content) = self.encoded()? {
             self.replace_by_contents(call, &content.path(), &real)?;
         }
-        if is_link && !follow {
+        // The content may have replaced the link already.
+        if paths::is_link(&self.name) && !follow {
             self.fetch(call, map! {"verify_ssl" => self.m.verify_ssl.clone()})?;
             self.verify(call, &self.name.clone(), "")?;
             let (sfn, name) = (self.sfn.clone(), self.name.clone());

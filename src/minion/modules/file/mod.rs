@@ -280,3 +280,6 @@ pub(super) const MODULE: Module = Module {
             .keywords(),
     ],
 };
+
+#[cfg(test)]
+mod tests;

@@ -176,7 +176,7 @@ pub fn write_atomic(path: &str, data: &[u8]) -> Done {
 pub fn temp_dir() -> PathBuf {
     let named = ["TMPDIR", "TEMP", "TMP"]
         .iter()
-        .filter_map(|name| std::env::var_os(name))
+        .filter_map(std::env::var_os)
         .map(PathBuf::from)
         .find(|dir| dir.is_dir());
     named.unwrap_or_else(|| PathBuf::from("/tmp"))
@@ -370,7 +370,7 @@ pub fn move_to(from: &str, to: &str) -> Done {
             (Ok(a), Ok(b)) => (a.dev(), a.ino()) == (b.dev(), b.ino()),
             _ => false,
         };
-        if !(same && !paths::is_link(from)) {
+        if !same || paths::is_link(from) {
             target = paths::join(to, paths::basename(from.trim_end_matches('/')));
             if paths::exists(&target) {
                 return Err(Fault::raised(

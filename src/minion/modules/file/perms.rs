@@ -55,7 +55,7 @@ fn push(ret: &mut Map, text: impl Into<String>) {
 }
 
 fn change(ret: &mut Map, key: &str, value: impl Into<Value>) {
-    if !ret.get("changes").is_some_and(|c| c.as_map().is_some()) {
+    if ret.get("changes").is_none_or(|c| c.as_map().is_none()) {
         ret.set("changes", Map::new());
     }
     if let Some(Value::Map(changes)) = ret.get_mut("changes") {

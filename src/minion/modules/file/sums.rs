@@ -298,6 +298,7 @@ pub fn extract_hash(want: &Extract) -> Done<Option<Sum>> {
         "" => parsed.netloc,
         path => path.to_owned(),
     };
+    type Separator<'a> = &'a dyn Fn(char) -> bool;
     let separators = |c: char| pytext::is_space(c) || matches!(c, '\\' | '/' | '*');
     let text = os::read_text(&want.file)?;
     let mut first = None;
@@ -309,7 +310,7 @@ pub fn extract_hash(want: &Extract) -> Done<Option<Sum>> {
         };
         first.get_or_insert_with(|| sum.clone());
         let base = paths::basename(&want.file_name);
-        let tests: [(&str, &str, &dyn Fn(char) -> bool); 3] = [
+        let tests: [(&str, &str, Separator); 3] = [
             (&hash_name, &hash_name, &pytext::is_space),
             (&want.file_name, base, &separators),
             (&want.source, paths::basename(&from), &separators),

@@ -4,6 +4,7 @@ use super::super::declare::Result;
 use super::super::{Call, Fault, python};
 use super::run::{Done, Git, Outcome, cwd, first_word, keyword, list, only, opts, redacted};
 use crate::map;
+use crate::minion::files::{FileClient, Get};
 use crate::wire::{Map, Value};
 use regex::Regex;
 use std::path::Path;
@@ -109,8 +110,12 @@ impl Key {
             is_copy: true,
         };
         let saltenv = call.text("saltenv").unwrap_or_else(|| "base".to_owned());
-        let args = vec![name.into(), path.into(), saltenv.into()];
-        if !call.salt("cp.get_file", args, Map::new())?.truthy() {
+        let client = FileClient::new(call.ctx)?;
+        let got = client.get_file(&Get {
+            dest: &path,
+            ..Get::new(name, &saltenv)
+        })?;
+        if got.is_none() {
             return Ok(None);
         }
         let user = call.arg("user").clone();

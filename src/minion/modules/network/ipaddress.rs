@@ -186,10 +186,10 @@ pub(super) fn is_private(ip: IpAddr) -> bool {
         net.is_some_and(|net| net.contains(ip))
     };
     match ip {
-        IpAddr::V4(_) => V4.iter().any(|n| inside(n)),
+        IpAddr::V4(_) => V4.iter().any(inside),
         IpAddr::V6(v6) => match v6.to_ipv4_mapped() {
             Some(v4) => is_private(v4.into()),
-            None => V6.iter().any(|n| inside(n)),
+            None => V6.iter().any(inside),
         },
     }
 }

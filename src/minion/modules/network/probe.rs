@@ -21,7 +21,8 @@ fn sanitized(host: &Value) -> std::result::Result<String, Fault> {
         return Ok(host.to_owned());
     }
     let allowed = |c: &char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
-    Ok(host.chars().take(255).filter(allowed).collect())
+    let name: String = host.chars().take(255).filter(allowed).collect();
+    Ok(name.trim_start_matches('-').to_owned())
 }
 
 pub(super) fn ping(call: &mut Call<'_>) -> Result {
@@ -84,7 +85,7 @@ pub(super) fn traceroute(call: &mut Call<'_>) -> Result {
         return Ok(Value::Array(Vec::new()));
     }
     let (major, minor, patch) = version(&shell::run(call, &["traceroute", "--version"])?);
-    let modern = (major >= 2 && patch >= 14) || (major >= 2 && minor > 0);
+    let modern = major >= 2 && (patch >= 14 || minor > 0);
     let mut out: Vec<Value> = Vec::new();
     for line in text.lines() {
         if !line.contains(' ') || line.starts_with("traceroute") {

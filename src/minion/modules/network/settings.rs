@@ -3,7 +3,7 @@
 use super::super::declare::Result;
 use super::super::{Call, Fault, python, shell, which};
 use crate::map;
-use crate::target::{PyRegex, RegexMode};
+use crate::target::PyRegex;
 use crate::wire::{Map, Value};
 use std::path::Path;
 

@@ -56,7 +56,7 @@ pub(super) fn modify(call: &mut Call<'_>) -> Result {
     let name = name(call);
     let mut kwargs = call.bound.kwargs.clone();
     if let Some(why) = conflict(&kwargs, "modify") {
-        return Ok(Said::new(why, false).into());
+        return Ok(Said::changing(why, false).into());
     }
     let offline = keyword(call, "offline");
     let mut schedule = jobs(
@@ -68,7 +68,7 @@ pub(super) fn modify(call: &mut Call<'_>) -> Result {
     );
     let Some(current) = schedule.get(&name).and_then(Value::as_map).cloned() else {
         let why = format!("Job {name} does not exist in schedule.");
-        return Ok(Said::new(why, false).into());
+        return Ok(Said::changing(why, false).into());
     };
     if !kwargs.contains("function") {
         kwargs.set(
@@ -81,11 +81,11 @@ pub(super) fn modify(call: &mut Call<'_>) -> Result {
         Err(why) => return Ok(Said::bare(why, false).into()),
     };
     if same(&job, &current) {
-        return Ok(Said::new(format!("Job {name} in correct state"), true).into());
+        return Ok(Said::changing(format!("Job {name} in correct state"), true).into());
     }
     let change = crate::map! {"old" => current.clone(), "new" => job.clone()};
     let say = |comment: String, result| {
-        let said = Said::new(comment, result).with(&name, change.clone());
+        let said = Said::changing(comment, result).with(&name, change.clone());
         Ok(said.into())
     };
     if keyword(call, "test") {
@@ -208,7 +208,7 @@ pub(super) fn purge(call: &mut Call<'_>) -> Result {
     }
     Ok(Said {
         changes: Some(changes),
-        ..Said::new(comments, true)
+        ..Said::changing(comments, true)
     }
     .into())
 }

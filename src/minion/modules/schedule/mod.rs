@@ -130,6 +130,8 @@ struct Said {
     comment: Value,
     result: bool,
     changes: Option<Map>,
+    /// The order of the keys: `changes` before `result`.
+    changes_first: bool,
 }
 
 impl Said {
@@ -139,6 +141,15 @@ impl Said {
             comment: comment.into(),
             result,
             changes: Some(Map::new()),
+            changes_first: false,
+        }
+    }
+
+    /// As [`Said::new`], for functions of stock that put the changes before the result.
+    fn changing(comment: impl Into<Value>, result: bool) -> Said {
+        Said {
+            changes_first: true,
+            ..Said::new(comment, result)
         }
     }
 
@@ -158,9 +169,16 @@ impl Said {
 
 impl From<Said> for Value {
     fn from(said: Said) -> Value {
-        let mut out = crate::map! {"comment" => said.comment, "result" => said.result};
-        if let Some(changes) = said.changes {
-            out.set("changes", changes);
+        let mut out = crate::map! {"comment" => said.comment};
+        let changes = said.changes.map(Value::from);
+        let parts = match said.changes_first {
+            true => [("changes", changes), ("result", Some(said.result.into()))],
+            false => [("result", Some(said.result.into())), ("changes", changes)],
+        };
+        for (key, value) in parts {
+            if let Some(value) = value {
+                out.set(key, value);
+            }
         }
         out.into()
     }
@@ -221,7 +239,7 @@ fn saved(call: &Call<'_>) -> Map {
 /// Writes it there, for a minion that does not run.
 fn save(call: &Call<'_>, schedule: &Map) {
     let path = file(call);
-    let text = yaml::emit(&crate::map! {"schedule" => schedule.clone()}.into(), true);
+    let text = yaml::emit(&crate::map! {"schedule" => schedule.clone()}.into(), false);
     let dir = path.parent().unwrap_or(Path::new("/"));
     let written =
         std::fs::create_dir_all(dir).and_then(|()| write_atomic(&path, text.as_bytes(), 0o600));

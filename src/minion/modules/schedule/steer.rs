@@ -66,15 +66,15 @@ fn switch_all(call: &Call<'_>, enabled: bool) -> Result {
         false => ("disable", "Disabled"),
     };
     if keyword(call, "test") {
-        return Ok(Said::new(format!("Schedule would be {word}d."), true).into());
+        return Ok(Said::changing(format!("Schedule would be {word}d."), true).into());
     }
     let data = crate::map! {"func" => word, "persist" => persist(call)};
     let now = changed(call, &data, &format!("{word}d_complete"));
     if now.is_some_and(|now| now.get("enabled").is_some_and(|e| e.truthy() == enabled)) {
-        let said = Said::new(format!("{did} schedule on minion."), true);
+        let said = Said::changing(format!("{did} schedule on minion."), true);
         return Ok(said.with("schedule", format!("{word}d")).into());
     }
-    Ok(Said::new(format!("Failed to {word} schedule on minion."), false).into())
+    Ok(Said::changing(format!("Failed to {word} schedule on minion."), false).into())
 }
 
 pub(super) fn enable(call: &mut Call<'_>) -> Result {

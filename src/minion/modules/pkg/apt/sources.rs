@@ -216,9 +216,8 @@ impl Line {
         if self.trusted == Some(true) {
             put("trusted", "trusted=yes".to_owned(), "yes".to_owned());
         }
-        options.retain(|(name, full, value)| {
-            !(name == "trusted" && value == "no") && !full.is_empty()
-        });
+        options
+            .retain(|(name, full, value)| !full.is_empty() && (name != "trusted" || value != "no"));
         let mut words = Vec::new();
         if self.disabled {
             words.push("#".to_owned());
@@ -573,7 +572,7 @@ mod tests {
             .replace(" x\n", " x\n# inside\n");
         assert_eq!(
             texts(&all)["/x.sources"],
-            moved.replace("Signed-By:\n", "Signed-By: ")
+            moved.replace("Signed-By:\n ", "Signed-By: ")
         );
     }
 }

@@ -1,0 +1,146 @@
+//! What has to wait runs in a thread beside the main loop, and tells it by [`News`].
+
+use super::ask::{Answer, Asker, Stop, Wake};
+use super::channel::Channel;
+use super::course::Reason;
+use super::session::{Credentials, Session};
+use super::setup::{STACK, subscribe};
+use super::{Alarm, MinionError};
+use crate::config::MinionConfig;
+use crate::wire::Map;
+use crate::wire::msgpack::{self, Profile};
+use crossbeam_channel::Sender;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// What all lines share.
+#[derive(Clone)]
+pub struct Shared {
+    /// ZeroMQ's.
+    pub context: zmq::Context,
+    /// Ends waits.
+    pub stop: Stop,
+    /// Wakes the main loop.
+    pub wake: Wake,
+    /// Takes what threads have to tell.
+    pub teller: Sender<News>,
+    /// Takes errors that end the process.
+    pub alarm: Alarm,
+}
+
+impl Shared {
+    /// Tells the main loop.
+    pub fn tell(&self, news: News) {
+        if self.teller.send(news).is_ok() {
+            self.wake.wake();
+        }
+    }
+
+    /// Runs something that waits in a thread, whose news wake the main loop.
+    pub fn aside(&self, name: &str, run: impl FnOnce() -> Option<News> + Send + 'static) -> bool {
+        let shared = self.clone();
+        let spawned = std::thread::Builder::new()
+            .name(name.into())
+            .stack_size(STACK)
+            .spawn(move || {
+                if let Some(news) = run() {
+                    shared.tell(news);
+                }
+            });
+        if let Err(e) = &spawned {
+            log::error!("no thread for {name}: {e}");
+        }
+        spawned.is_ok()
+    }
+}
+
+/// What threads tell the main loop.
+pub enum News {
+    /// A line is there, with all it needs.
+    Opened(usize, Box<Opened>),
+    /// A line cannot be opened.
+    Failed(usize, MinionError),
+    /// A sign-in has ended; the session knows how.
+    Renewed(usize),
+    /// A pillar that was fetched anew; `None` if there was none to get.
+    Pillar(usize, Option<Map>),
+    /// Whether the connection for publications is there.
+    Alive(usize, bool),
+    /// Whether the preferred master answers.
+    First(usize, bool),
+    /// Grains that were collected anew, and whether the pillar is fetched anyway.
+    Grains(Box<Map>, bool),
+    /// Somebody on the local bus wants something.
+    Order(super::local::Order),
+}
+
+/// What opening a line gives.
+pub struct Opened {
+    /// The keys.
+    pub credentials: Arc<Credentials>,
+    /// Hears publications.
+    pub subscriber: zmq::Socket,
+    /// The pillar.
+    pub pillar: Map,
+}
+
+/// Signs in, listens, and fetches the pillar, however long that takes; `None` if the process is to end.
+///
+/// # Errors
+/// The master refuses for good.
+pub fn open(
+    session: &Arc<Session>,
+    shared: &Shared,
+    grains: &Map,
+    seen: u64,
+    reason: Reason,
+    list: bool,
+) -> Result<Option<Opened>, MinionError> {
+    let (mut seen, mut reason) = (seen, reason);
+    loop {
+        let Some(credentials) = session.search(seen, reason, &shared.stop)? else {
+            return Ok(None);
+        };
+        // Hear publications before anything else is asked: none is missed meanwhile.
+        let subscriber = subscribe(
+            session.config(),
+            &shared.context,
+            &credentials.publish_url,
+            false,
+        )?;
+        let mut channel = Channel::new(session, shared.stop.clone())?;
+        loop {
+            match channel.pillar(grains) {
+                Ok(Some(pillar)) => {
+                    return Ok(Some(Opened {
+                        credentials,
+                        subscriber,
+                        pillar,
+                    }));
+                }
+                Ok(None) => return Ok(None),
+                Err(e) if e.status != 1 => return Err(e),
+                Err(e) => log::error!("{e}; the minion tries again"),
+            }
+            if !shared.stop.sleep(Duration::from_secs(5)) {
+                return Ok(None);
+            }
+            if list {
+                break;
+            }
+        }
+        (seen, reason) = (credentials.generation, Reason::Lost);
+    }
+}
+
+/// Whether a master answers a ping in the clear (`salt/modules/status.py ping_master`).
+pub fn answers(shared: &Shared, config: &MinionConfig, url: &str) -> bool {
+    let load = crate::map! {"enc" => "clear", "load" => crate::map! {"cmd" => "ping"}};
+    let body = msgpack::encode_map(&load, Profile::Wire);
+    let timeout = Duration::from_secs(config.auth_timeout.max(1));
+    let mut asker = Asker::new(&shared.context, config, url);
+    matches!(
+        asker.ask(&body, timeout, &shared.stop, None),
+        Ok(Answer::Bytes(_))
+    )
+}

@@ -1,0 +1,235 @@
+//! One upper master: signs in there and hears its publications, for as long as the process runs.
+
+use super::carrier::Carrier;
+use super::{MOST_HELD, MOST_JOBS, Shared, spawn};
+use crate::config::MinionConfig;
+use crate::minion::ask::{Stop, Wake};
+use crate::minion::channel::Channel;
+use crate::minion::publication::{Job, Received, Receiver};
+use crate::minion::session::{Credentials, Session};
+use crate::minion::setup::subscribe;
+use crate::minion::{Alarm, MinionError};
+use crate::wire::Value;
+use crossbeam_channel::{Sender, TrySendError};
+use std::os::fd::AsRawFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// What a link is made of, to begin it and to begin it again.
+#[derive(Clone)]
+pub(super) struct Plan {
+    /// Place in `syndic_master`.
+    pub master: usize,
+    pub upper: Arc<MinionConfig>,
+    pub session: Arc<Session>,
+    pub jobs: Sender<Job>,
+    pub shared: Arc<Shared>,
+    pub carry: Carry,
+    pub stop: Stop,
+}
+
+/// Makes the carrier of a link.
+pub(super) type Carry = Arc<dyn Fn(&Plan, Channel, Arc<AtomicBool>) -> Carrier + Send + Sync>;
+
+/// Serves one upper master until the process is to end.
+///
+/// # Errors
+/// The upper master refuses for good, or the sockets fail.
+pub(super) fn run(plan: &Plan) -> Result<(), MinionError> {
+    let Plan { upper, session, .. } = plan;
+    let Some(credentials) = session.renew(0, &plan.stop)? else {
+        return Ok(());
+    };
+    let subscriber = subscribe(upper, session.context(), &credentials.publish_url, true)?;
+    let wake = Wake::new()?;
+    session.announce_to(&wake);
+    let alarm = Alarm::new(&wake);
+    let over = Arc::new(AtomicBool::new(false));
+    let channel = Channel::new(session, plan.stop.clone())?;
+    let carrier = (plan.carry)(plan, channel, over.clone());
+    let raised = alarm.clone();
+    spawn("carrier", move || {
+        if let Err(e) = carrier.run() {
+            raised.raise(e);
+        }
+    })?;
+    let mut link = Link {
+        receiver: Receiver::new(
+            &upper.id,
+            &credentials.aes,
+            verifier(upper, &credentials),
+            upper.minion_jid_queue_hwm as usize,
+        )
+        .as_syndic(),
+        generation: credentials.generation,
+        publish_url: credentials.publish_url.clone(),
+        plan,
+        subscriber,
+        alarm,
+        wake,
+        renewing: Arc::default(),
+        held: Vec::new(),
+    };
+    let mine = &plan.shared.uppers[plan.master];
+    let ended = link.announce().and_then(|()| {
+        mine.up.store(true, Ordering::Relaxed);
+        mine.reach(true);
+        link.run()
+    });
+    mine.up.store(false, Ordering::Relaxed);
+    mine.reach(false);
+    over.store(true, Ordering::Relaxed);
+    ended
+}
+
+fn verifier(upper: &MinionConfig, credentials: &Credentials) -> Option<crate::crypto::PublicKey> {
+    upper
+        .sign_pub_messages
+        .then(|| credentials.master.key.clone())
+}
+
+struct Link<'a> {
+    plan: &'a Plan,
+    subscriber: zmq::Socket,
+    publish_url: String,
+    receiver: Receiver,
+    generation: u64,
+    alarm: Alarm,
+    wake: Wake,
+    renewing: Arc<AtomicBool>,
+    held: Vec<Vec<Vec<u8>>>,
+}
+
+impl Link<'_> {
+    /// The start events (`Syndic.fire_master_syndic_start`).
+    fn announce(&self) -> Result<(), MinionError> {
+        let id = &self.plan.upper.id;
+        let now = jiff::Zoned::now().strftime("%a %b %e %H:%M:%S %Y");
+        let text = format!("Syndic {id} started at {now}");
+        let legacy = self
+            .plan
+            .upper
+            .enable_legacy_startup_events
+            .then(|| "syndic_start".to_owned());
+        let mut channel = Channel::new(&self.plan.session, self.plan.stop.clone())?;
+        for tag in legacy.into_iter().chain([format!("syndic/{id}/start")]) {
+            let load = crate::map! {
+                "id" => id.as_str(), "cmd" => "_minion_event", "pretag" => Value::Nil,
+                "data" => text.as_str(), "tag" => tag,
+            };
+            let (timeout, _) = channel.usual();
+            channel.call(&load, timeout, 1)?;
+        }
+        log::info!("syndic {id} is ready at {}", self.publish_url);
+        Ok(())
+    }
+
+    fn run(&mut self) -> Result<(), MinionError> {
+        while !self.plan.stop.is_set() {
+            if let Some(error) = self.alarm.take() {
+                return Err(error);
+            }
+            let mut items = [
+                self.subscriber.as_poll_item(zmq::POLLIN),
+                zmq::PollItem::from_fd(self.wake.as_raw_fd(), zmq::POLLIN),
+            ];
+            match zmq::poll(&mut items, 1000) {
+                Ok(_) | Err(zmq::Error::EINTR) => {}
+                Err(e) => return Err(e.into()),
+            }
+            self.wake.take();
+            self.rekey()?;
+            loop {
+                match self.subscriber.recv_multipart(zmq::DONTWAIT) {
+                    Ok(frames) => self.receive(frames, true),
+                    Err(zmq::Error::EAGAIN | zmq::Error::EINTR) => break,
+                    Err(e) => return Err(e.into()),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn receive(&mut self, frames: Vec<Vec<u8>>, may_renew: bool) {
+        match self.receiver.receive_any(&frames) {
+            Received::Job(job) => self.forward(job),
+            Received::Ignored(why) => log::debug!("a publication is ignored: {why}"),
+            Received::Unknown if may_renew && self.held.len() < MOST_HELD => {
+                self.held.push(frames);
+                self.renew();
+            }
+            Received::Unknown => {
+                log::warn!("a publication cannot be decrypted even with the newest keys; ignored")
+            }
+        }
+    }
+
+    fn forward(&mut self, job: Job) {
+        // Noted before anybody can return.
+        if !self.plan.shared.asked(self.plan.master, &job.jid) {
+            log::debug!("job {} went down for another upper master", job.jid);
+            return;
+        }
+        match self.plan.jobs.try_send(job) {
+            Ok(()) => {}
+            Err(TrySendError::Full(job)) => {
+                log::error!(
+                    "job {} is dropped: {MOST_JOBS} wait for the master below",
+                    job.jid
+                )
+            }
+            Err(TrySendError::Disconnected(job)) => {
+                log::error!("job {} is dropped: nobody publishes it", job.jid)
+            }
+        }
+    }
+
+    /// Signs in beside the loop; its end wakes the loop.
+    fn renew(&mut self) {
+        if self.renewing.swap(true, Ordering::SeqCst) {
+            return;
+        }
+        let (session, seen, stop) = (
+            self.plan.session.clone(),
+            self.generation,
+            self.plan.stop.clone(),
+        );
+        let (alarm, wake, renewing) =
+            (self.alarm.clone(), self.wake.clone(), self.renewing.clone());
+        let spawned = spawn("sign-in", move || {
+            if let Err(e) = session.renew(seen, &stop) {
+                alarm.raise(e);
+            }
+            renewing.store(false, Ordering::SeqCst);
+            wake.wake();
+        });
+        if let Err(e) = spawned {
+            log::error!("no sign-in: {e}");
+            self.renewing.store(false, Ordering::SeqCst);
+        }
+    }
+
+    /// Takes new keys, and looks again at what was held for them.
+    fn rekey(&mut self) -> Result<(), MinionError> {
+        let Some(present) = self
+            .plan
+            .session
+            .present()
+            .filter(|c| c.generation > self.generation)
+        else {
+            return Ok(());
+        };
+        self.generation = present.generation;
+        self.receiver
+            .rekey(&present.aes, verifier(&self.plan.upper, &present));
+        if present.publish_url != self.publish_url {
+            let context = self.plan.session.context();
+            self.subscriber = subscribe(&self.plan.upper, context, &present.publish_url, true)?;
+            self.publish_url = present.publish_url.clone();
+        }
+        for frames in std::mem::take(&mut self.held) {
+            self.receive(frames, false);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,248 @@
+//! XML as far as data come in it: elements with their text. No document types, no entities but
+//! the five of XML and characters by number.
+
+/// Deepest nesting.
+const DEEPEST: usize = 128;
+
+/// An element.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Element {
+    /// Its name without what stands before a colon.
+    pub name: String,
+    /// The text before its first child, if there is any.
+    pub text: Option<String>,
+    /// The elements in it.
+    pub children: Vec<Element>,
+}
+
+/// Reads a document.
+///
+/// # Errors
+/// What is wrong with it, and after how many octets.
+pub fn parse(text: &str) -> Result<Element, String> {
+    let mut reader = Reader { text, at: 0 };
+    reader.between()?;
+    let root = reader.element(0)?;
+    reader.between()?;
+    match reader.at == text.len() {
+        true => Ok(root),
+        false => Err(reader.wrong("junk after document element")),
+    }
+}
+
+struct Reader<'a> {
+    text: &'a str,
+    at: usize,
+}
+
+impl<'a> Reader<'a> {
+    fn rest(&self) -> &'a str {
+        &self.text[self.at..]
+    }
+
+    fn wrong(&self, what: &str) -> String {
+        format!("{what} after {} octets", self.at)
+    }
+
+    fn take(&mut self, mark: &str) -> bool {
+        let there = self.rest().starts_with(mark);
+        if there {
+            self.at += mark.len();
+        }
+        there
+    }
+
+    /// What stands before a mark, which is passed.
+    fn until(&mut self, mark: &str) -> Result<&'a str, String> {
+        let rest = self.rest();
+        let end = rest
+            .find(mark)
+            .ok_or_else(|| self.wrong("no element found"))?;
+        self.at += end + mark.len();
+        Ok(&rest[..end])
+    }
+
+    fn blank(&mut self) {
+        self.at = self.text.len() - self.rest().trim_start().len();
+    }
+
+    /// Passes a comment or an instruction.
+    fn passed(&mut self) -> Result<bool, String> {
+        if self.take("<!--") {
+            self.until("-->")?;
+        } else if self.take("<?") {
+            self.until("?>")?;
+        } else {
+            return Ok(false);
+        }
+        Ok(true)
+    }
+
+    /// What may stand around the root.
+    fn between(&mut self) -> Result<(), String> {
+        self.take("\u{feff}");
+        loop {
+            self.blank();
+            if self.rest().starts_with("<!DOCTYPE") {
+                let declared = self.until(">")?;
+                if declared.contains('[') {
+                    return Err(self.wrong("entities are not read"));
+                }
+            } else if !self.passed()? {
+                return Ok(());
+            }
+        }
+    }
+
+    fn name(&mut self) -> Result<&'a str, String> {
+        let rest = self.rest();
+        let is_end = |c: char| c.is_whitespace() || "/>=<\"'".contains(c);
+        let end = rest.find(is_end).unwrap_or(rest.len());
+        if end == 0 {
+            return Err(self.wrong("not well-formed (invalid token)"));
+        }
+        self.at += end;
+        Ok(&rest[..end])
+    }
+
+    fn element(&mut self, depth: usize) -> Result<Element, String> {
+        if depth > DEEPEST {
+            return Err(self.wrong("nested too deeply"));
+        }
+        if !self.take("<") {
+            return Err(self.wrong("syntax error"));
+        }
+        let tag = self.name()?;
+        let mut element = Element {
+            name: tag.rsplit(':').next().unwrap_or_default().to_owned(),
+            ..Element::default()
+        };
+        if !self.attributes()? {
+            self.content(&mut element, depth)?;
+            let close = self.name()?;
+            self.blank();
+            if close != tag || !self.take(">") {
+                return Err(self.wrong("mismatched tag"));
+            }
+        }
+        Ok(element)
+    }
+
+    /// Passes the rest of a start tag; whether it is the end of the element too.
+    fn attributes(&mut self) -> Result<bool, String> {
+        loop {
+            self.blank();
+            if self.take("/>") {
+                return Ok(true);
+            }
+            if self.take(">") {
+                return Ok(false);
+            }
+            self.name()?;
+            self.blank();
+            let equals = self.take("=");
+            self.blank();
+            match equals {
+                true if self.take("\"") => self.until("\"")?,
+                true if self.take("'") => self.until("'")?,
+                _ => return Err(self.wrong("not well-formed (invalid token)")),
+            };
+        }
+    }
+
+    /// Text and elements up to the end tag, whose `</` is passed.
+    fn content(&mut self, element: &mut Element, depth: usize) -> Result<(), String> {
+        let mut text = String::new();
+        loop {
+            if self.take("</") {
+                break;
+            }
+            if self.take("<![CDATA[") {
+                let raw = self.until("]]>")?;
+                if element.children.is_empty() {
+                    text.push_str(raw);
+                }
+            } else if self.passed()? {
+                continue;
+            } else if self.rest().starts_with('<') {
+                element.children.push(self.element(depth + 1)?);
+            } else {
+                let rest = self.rest();
+                let end = rest
+                    .find('<')
+                    .ok_or_else(|| self.wrong("no element found"))?;
+                let plain = self.plain(&rest[..end])?;
+                if element.children.is_empty() {
+                    text.push_str(&plain);
+                }
+                self.at += end;
+            }
+        }
+        element.text = (!text.is_empty()).then_some(text);
+        Ok(())
+    }
+
+    /// Text with its entities replaced.
+    fn plain(&self, raw: &str) -> Result<String, String> {
+        let mut parts = raw.split('&');
+        let mut out = parts.next().unwrap_or_default().to_owned();
+        for part in parts {
+            let found = part.split_once(';').and_then(|(name, rest)| {
+                let letter = match name {
+                    "lt" => '<',
+                    "gt" => '>',
+                    "amp" => '&',
+                    "quot" => '"',
+                    "apos" => '\'',
+                    name => {
+                        let number = name.strip_prefix('#')?;
+                        let code = match number.strip_prefix('x') {
+                            Some(digits) => u32::from_str_radix(digits, 16),
+                            None => number.parse(),
+                        };
+                        char::from_u32(code.ok()?)?
+                    }
+                };
+                Some((letter, rest))
+            });
+            let (letter, rest) = found.ok_or_else(|| self.wrong("undefined entity"))?;
+            out.push(letter);
+            out.push_str(rest);
+        }
+        Ok(out.replace("\r\n", "\n"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn elements() {
+        let root = parse(
+            "<?xml version='1.0'?>\n<!DOCTYPE a>\n<!-- c -->\n<n:a x=\"1\" y='>'>t&lt;&#65;<![CDATA[<&]]>\
+             <b/>tail<c>\n</c ></n:a>\n",
+        )
+        .unwrap();
+        assert_eq!(
+            (root.name.as_str(), root.text.as_deref()),
+            ("a", Some("t<A<&"))
+        );
+        let names: Vec<&str> = root.children.iter().map(|c| c.name.as_str()).collect();
+        assert_eq!(names, ["b", "c"]);
+        assert_eq!(root.children[0].text, None);
+        let deep = "<a>".repeat(1000);
+        for bad in [
+            "",
+            "x",
+            "<a>",
+            "<a></b>",
+            "<a b></a>",
+            "<a>&x;</a>",
+            "<a/><b/>",
+            &deep,
+        ] {
+            assert!(parse(bad).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! A network that can be cut: a relay before one TCP port.
+
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Arc, Mutex};
+
+const OPEN: u8 = 0;
+/// Nothing passes, and nobody is told.
+const CUT: u8 = 1;
+/// What the server says is lost.
+const DEAF: u8 = 2;
+
+/// The relay; connections end with it.
+pub struct Proxy {
+    pub port: u16,
+    state: Arc<State>,
+}
+
+struct State {
+    mode: AtomicU8,
+    streams: Mutex<Vec<TcpStream>>,
+}
+
+impl Proxy {
+    /// A relay to a port of this host.
+    pub fn to(port: u16) -> Proxy {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let own = listener.local_addr().unwrap().port();
+        let state = Arc::new(State {
+            mode: AtomicU8::new(OPEN),
+            streams: Mutex::default(),
+        });
+        let shared = state.clone();
+        std::thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                serve(stream, port, &shared);
+            }
+        });
+        Proxy { port: own, state }
+    }
+
+    /// From now on nothing passes; connections stay, as they do when a cable is pulled.
+    pub fn cut(&self) {
+        self.state.mode.store(CUT, Ordering::SeqCst);
+    }
+
+    /// From now on the server is heard by nobody.
+    pub fn deafen(&self) {
+        self.state.mode.store(DEAF, Ordering::SeqCst);
+    }
+
+    /// All is well for new connections; the old ones are gone.
+    pub fn mend(&self) {
+        self.state.mode.store(OPEN, Ordering::SeqCst);
+        for stream in self.state.streams.lock().unwrap().drain(..) {
+            let _ = stream.shutdown(Shutdown::Both);
+        }
+    }
+}
+
+fn serve(client: TcpStream, port: u16, state: &Arc<State>) {
+    state
+        .streams
+        .lock()
+        .unwrap()
+        .push(client.try_clone().unwrap());
+    if state.mode.load(Ordering::SeqCst) == CUT {
+        return;
+    }
+    let Ok(server) = TcpStream::connect(("127.0.0.1", port)) else {
+        let _ = client.shutdown(Shutdown::Both);
+        return;
+    };
+    state
+        .streams
+        .lock()
+        .unwrap()
+        .push(server.try_clone().unwrap());
+    relay(
+        client.try_clone().unwrap(),
+        server.try_clone().unwrap(),
+        state.clone(),
+        &[CUT],
+    );
+    relay(server, client, state.clone(), &[CUT, DEAF]);
+}
+
+fn relay(mut from: TcpStream, mut to: TcpStream, state: Arc<State>, lost: &'static [u8]) {
+    std::thread::spawn(move || {
+        let mut chunk = [0u8; 16 << 10];
+        let mut broken = false;
+        loop {
+            match from.read(&mut chunk) {
+                Ok(n) if n > 0 => {
+                    // What is missing is missing: this direction stays silent.
+                    broken |= lost.contains(&state.mode.load(Ordering::SeqCst));
+                    if !broken && to.write_all(&chunk[..n]).is_err() {
+                        break;
+                    }
+                }
+                _ => break,
+            }
+        }
+        if state.mode.load(Ordering::SeqCst) == OPEN {
+            let _ = to.shutdown(Shutdown::Both);
+            let _ = from.shutdown(Shutdown::Both);
+        }
+    });
+}

@@ -1,0 +1,2 @@
+a: {{ salt['test.echo']('x') }}
+{% include 'formula/part' %}
