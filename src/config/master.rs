@@ -569,12 +569,8 @@ impl MasterConfig {
         finish::roots(&mut source, "pillar_roots", "/srv/pillar");
         let origin = source.origin.clone();
         let mut c = Self::read(source)?;
-        c.warnings.extend(finish::leftovers(
-            &c.extra,
-            MASTER_OPTIONS,
-            &origin,
-            super::returners::is_master_setting,
-        ));
+        c.warnings
+            .extend(finish::leftovers(&c.extra, Role::Master, &origin));
         let checks = finish::Checks::new(&origin);
         checks.hash_type(&mut c.hash_type)?;
         checks.signing("publish_signing_algorithm", &c.publish_signing_algorithm)?;

@@ -285,12 +285,8 @@ impl MinionConfig {
         finish::roots(&mut source, "file_roots", "/srv/salt");
         let origin = source.origin.clone();
         let mut c = Self::read(source)?;
-        c.warnings.extend(finish::leftovers(
-            &c.extra,
-            MINION_OPTIONS,
-            &origin,
-            super::returners::is_minion_setting,
-        ));
+        c.warnings
+            .extend(finish::leftovers(&c.extra, Role::Minion, &origin));
         let checks = finish::Checks::new(&origin);
         checks.hash_type(&mut c.hash_type)?;
         checks.signing("signing_algorithm", &c.signing_algorithm)?;

@@ -1,8 +1,8 @@
 //! Returners that this master or this minion writes to, and their settings. These have a dot in their names
 //! (`redis.host`), so they stand outside the table of options.
 
-use super::MasterConfig;
 use super::value::text;
+use super::{MasterConfig, Role};
 use crate::wire::{Map, Value};
 use std::path::PathBuf;
 
@@ -122,22 +122,20 @@ impl Returner {
     }
 }
 
-/// Whether an option is a setting of a returner of the master, or the map of all of one.
-pub(super) fn is_master_setting(option: &str) -> bool {
-    let used = |returner: &Returner| returner.keeps_jobs() || returner.keeps_events();
-    Returner::ALL
-        .iter()
-        .filter(|returner| used(returner))
-        .any(|returner| returner.has(option))
-}
-
-/// Whether an option is a setting of a returner of the minion, by itself or behind the name of
-/// an alternative.
-pub(super) fn is_minion_setting(option: &str) -> bool {
-    let behind = option.match_indices('.').map(|(at, _)| &option[at + 1..]);
-    std::iter::once(option)
-        .chain(behind)
-        .any(|option| Returner::ALL.iter().any(|returner| returner.has(option)))
+/// Whether an option is a setting of a returner, or the map of all of one; of a minion also one
+/// behind the name of an alternative.
+pub(super) fn is_setting(option: &str, role: Role) -> bool {
+    let of_master = |returner: &Returner| returner.keeps_jobs() || returner.keeps_events();
+    let known = |option: &str, all: bool| {
+        Returner::ALL
+            .iter()
+            .any(|returner| (all || of_master(returner)) && returner.has(option))
+    };
+    if role == Role::Master {
+        return known(option, false);
+    }
+    let mut behind = option.match_indices('.').map(|(at, _)| &option[at + 1..]);
+    known(option, true) || behind.any(|option| known(option, true))
 }
 
 /// Settings of one returner (`salt/returners/__init__.py get_returner_options`).
@@ -377,8 +375,8 @@ mod tests {
             ("redis.nonsense", false, false),
             ("local", false, false),
         ] {
-            assert_eq!(is_master_setting(option), master, "{option}");
-            assert_eq!(is_minion_setting(option), minion, "{option}");
+            assert_eq!(is_setting(option, Role::Master), master, "{option}");
+            assert_eq!(is_setting(option, Role::Minion), minion, "{option}");
         }
     }
 
