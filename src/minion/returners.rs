@@ -62,8 +62,10 @@ impl Wanted {
 
 /// The names of the option `return`, with commas between them.
 pub fn configured(opts: &Map) -> String {
-    let names = opts.get("return").map(Value::str_list);
-    names.unwrap_or_default().join(",")
+    match opts.get("return") {
+        Some(Value::Str(names)) => names.clone(),
+        other => other.map(Value::str_list).unwrap_or_default().join(","),
+    }
 }
 
 /// The returner of that name, unless `disable_returners` forbids it.

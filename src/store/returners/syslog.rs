@@ -105,8 +105,10 @@ fn form(settings: &Settings, program: &str) -> Result<Form, String> {
     };
     let level = number("level", "LOG_INFO", LEVELS)?;
     let facility = number("facility", "LOG_USER", FACILITIES)?;
-    let options = settings.get("options").map(Value::str_list);
-    let options = options.unwrap_or_default();
+    let options = match settings.get("options") {
+        Some(Value::Str(one)) => vec![one.clone()],
+        other => other.map(Value::str_list).unwrap_or_default(),
+    };
     if let Some(word) = options.iter().find(|o| !OPTIONS.contains(&o.as_str())) {
         return Err(unknown(word));
     }
