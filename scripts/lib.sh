@@ -35,6 +35,7 @@ missing_for_tests() {
     has pgrep || echo procps
     # What functions of the minion run.
     has dig || echo bind9-dnsutils
+    has chattr || echo e2fsprogs
     has ethtool || echo ethtool
     has hdparm || echo hdparm
     has ping || echo iputils-ping
@@ -42,6 +43,7 @@ missing_for_tests() {
     has lsof || echo lsof
     has netstat || echo net-tools
     has parted || echo parted
+    has patch || echo patch
     has smartctl || echo smartmontools
     has iostat || echo sysstat
     has traceroute || echo traceroute

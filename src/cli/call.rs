@@ -9,6 +9,7 @@ use crate::minion::ask::Stop;
 use crate::minion::channel::{Channel, Reply};
 use crate::minion::link::Link;
 use crate::minion::modules::{Context, Fault, Outcome, functions_for, proc};
+use crate::minion::pillar::{self, Wish};
 use crate::minion::returners::{self, Wanted};
 use crate::minion::session::Session;
 use crate::minion::{MinionError, all_grains, job};
@@ -143,7 +144,11 @@ fn call(options: &Options) -> Result<i32, MinionError> {
     if options.doc {
         return Ok(documentation(options, fun));
     }
-    let config = Arc::new(load(options)?);
+    let mut config = load(options)?;
+    if options.local {
+        config.file_client = "local".to_owned();
+    }
+    let config = Arc::new(config);
     let grains = Arc::new(all_grains(&config));
     if options.grains {
         return show(
@@ -160,7 +165,10 @@ fn call(options: &Options) -> Result<i32, MinionError> {
     };
     let pillar = match &mut master {
         Some(connection) => connection.pillar(&grains)?,
-        None => Map::new(),
+        None => {
+            let opts = config.as_map();
+            pillar::local(&opts, &grains, &Wish::of(&opts))?
+        }
     };
     let jid = JidClock::default().next();
     let load = crate::map! {

@@ -1,6 +1,6 @@
 //! Options of the minion.
 
-use super::kinds::{BusFraming, Roots, SaltSeries};
+use super::kinds::{BusFraming, ExtPillars, Roots, SaltSeries};
 use super::paths::{self, below, log_below};
 use super::table::options;
 use super::{ConfigError, Flavour, Role, finish};
@@ -181,6 +181,12 @@ options! {
         schedule: Map = "{}";
         /// Run them before the first connection to a master too.
         scheduler_before_connect: bool = "false";
+        /// What this minion looks at and tells by events: beacons by name, each with a list of maps.
+        beacons: Map = "{}";
+        /// Let them look before the first connection to a master too.
+        beacons_before_connect: bool = "false";
+        /// Seconds between two looks of a beacon without an `interval`.
+        loop_interval: u64 = "1";
         /// Minutes between looks at the grains; the pillar is fetched anew if they changed. 0 is none.
         grains_refresh_every: i64 = "0";
         /// States to apply at the start: `highstate`, `sls` (see `sls_list`) or `top` (see `top_file`). Empty: none.
@@ -226,6 +232,28 @@ options! {
         saltenv: Option<String> = "null";
         /// Environment for the pillar. Empty: all of the top file.
         pillarenv: Option<String> = "null";
+        /// Directories of the pillar, per environment; the environment `__env__` stands for any other.
+        pillar_roots: Roots = "{base: [/srv/pillar, /srv/spm/pillar]}";
+        /// Take the environment of the pillar from the minion's `saltenv`.
+        pillarenv_from_saltenv: bool = "false";
+        /// Say only in the log why a pillar file could not be rendered.
+        pillar_safe_render_error: bool = "true";
+        /// How pillar data of several sources are merged: `smart`, `aggregate`, `recurse`, `overwrite`, `list` or `none`.
+        pillar_source_merging_strategy: String = "smart";
+        /// Join lists of several sources instead of taking the last.
+        pillar_merge_lists: bool = "false";
+        /// Let included pillar files win over the file that includes them.
+        pillar_includes_override_sls: bool = "false";
+        /// External pillars: a list of maps of one name to its arguments.
+        ext_pillar: ExtPillars = "[]";
+        /// Ask the external pillars before the files of `pillar_roots` are rendered.
+        ext_pillar_first: bool = "false";
+        /// External pillars that a minion may ask for by itself. Those of the default do not exist here.
+        on_demand_ext_pillar: Vec<String> = "[libvirt, virtkey]";
+        /// How state and pillar files are rendered.
+        renderer: String = "jinja|yaml";
+        /// With `file_client: local`: take jobs and the pillar from the master all the same.
+        use_master_when_local: bool = "false";
         /// Digest of files, fingerprints and socket names: md5, sha1, sha224, sha256, sha384 or sha512.
         hash_type: String = "sha256";
         /// Bytes of a file fetched at once.
@@ -283,6 +311,7 @@ impl MinionConfig {
     fn from_source(mut source: super::source::Source) -> Result<Self, ConfigError> {
         finish::log_dir(&mut source, "minion")?;
         finish::roots(&mut source, "file_roots", "/srv/salt");
+        finish::roots(&mut source, "pillar_roots", "/srv/pillar");
         let origin = source.origin.clone();
         let mut c = Self::read(source)?;
         c.warnings

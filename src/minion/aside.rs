@@ -70,6 +70,8 @@ pub enum News {
     First(usize, bool),
     /// Grains that were collected anew, and whether the pillar is fetched anyway.
     Grains(Box<Map>, bool),
+    /// Beacons have looked.
+    Seen(Box<super::lookout::Seen>),
     /// Somebody on the local bus wants something.
     Order(super::local::Order),
 }

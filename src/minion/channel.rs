@@ -3,6 +3,7 @@
 
 use super::MinionError;
 use super::ask::{Answer, Asker, Stop, Wake};
+use super::pillar::{self, Wish};
 use super::request;
 use super::session::{Credentials, Session};
 use crate::crypto::nonce;
@@ -82,43 +83,50 @@ impl Channel {
         })
     }
 
-    /// Fetches the pillar; `None` if the process is to end.
+    /// Fetches the pillar, or compiles it here; `None` if the process is to end.
     ///
     /// # Errors
     /// No proven pillar within the tries of the configuration, or a refused sign-in.
     pub fn pillar(&mut self, grains: &Map) -> Result<Option<Map>, MinionError> {
-        let config = self.session.config().clone();
-        let load = crate::map! {
-            "id" => config.id.as_str(),
-            "grains" => grains.clone(),
-            "saltenv" => config.saltenv.clone(),
-            "pillarenv" => config.pillarenv.clone(),
-            "pillar_override" => Map::new(),
-            "extra_minion_data" => Map::new(),
-            "ver" => "2",
-            "cmd" => "_pillar",
-        };
+        let opts = self.session.config().as_map();
+        let wish = Wish::of(&opts);
+        if pillar::is_local(&opts) {
+            return pillar::local(&opts, grains, &wish).map(Some);
+        }
+        match self.pillar_by(&wish.load(&self.session.config().id, grains))? {
+            Reply::Value(Value::Map(pillar)) => Ok(Some(pillar)),
+            Reply::Value(_) | Reply::Stopped => Ok(None),
+            Reply::Refused(why) => Err(MinionError::new(
+                1,
+                format!("the master gave no pillar: {why}"),
+            )),
+            Reply::Silence => Err(MinionError::new(
+                1,
+                "the master did not answer the request for the pillar",
+            )),
+        }
+    }
+
+    /// Fetches the pillar that a load asks for.
+    ///
+    /// # Errors
+    /// A sign-in that became necessary was refused for good.
+    pub fn pillar_by(&mut self, load: &Map) -> Result<Reply, MinionError> {
         let (timeout, tries) = self.usual();
         let outcome = self.exchange(
-            &load,
+            load,
             timeout,
             tries,
             |session, credentials, answer, nonce| {
                 request::open_pillar(session.terms(), credentials, answer, nonce)
             },
         )?;
-        match outcome {
-            Outcome::Opened(pillar) => Ok(Some(pillar)),
-            Outcome::Stopped => Ok(None),
-            Outcome::Unreadable(why) => Err(MinionError::new(
-                1,
-                format!("the master gave no pillar: {why}"),
-            )),
-            Outcome::Silence | Outcome::Interrupted => Err(MinionError::new(
-                1,
-                "the master did not answer the request for the pillar",
-            )),
-        }
+        Ok(match outcome {
+            Outcome::Opened(pillar) => Reply::Value(pillar.into()),
+            Outcome::Stopped => Reply::Stopped,
+            Outcome::Unreadable(why) => Reply::Refused(why),
+            Outcome::Silence | Outcome::Interrupted => Reply::Silence,
+        })
     }
 
     /// `request_channel_timeout` and `request_channel_tries`.

@@ -11,6 +11,7 @@ use super::course::Reason;
 use super::jobs::{Jobs, Origin};
 use super::line::{Heard, Line};
 use super::local::Order;
+use super::lookout::Lookout;
 use super::publication::Jids;
 use super::session::chance;
 use super::setup::{prepare, serve_bus};
@@ -92,6 +93,7 @@ pub(super) struct Minion {
     pub(super) jobs: Jobs,
     pub(super) bus: BusHandle,
     pub(super) timetable: Timetable,
+    pub(super) lookout: Lookout,
     pub(super) jids: crate::wire::ids::JidClock,
     /// Pillars under way that somebody waits for.
     pub(super) pillars: usize,
@@ -120,6 +122,7 @@ impl Minion {
         }
         Ok(Minion {
             timetable: Timetable::new(&config),
+            lookout: Lookout::new(&config),
             config,
             shared,
             news,
@@ -144,11 +147,14 @@ impl Minion {
         if self.lines.is_empty() {
             log::warn!("master_type is disable: this minion has no master");
         }
-        if self.lines.is_empty() || self.config.scheduler_before_connect {
+        if self.config.scheduler_before_connect {
             self.timetable.start();
         }
+        if self.config.beacons_before_connect {
+            self.lookout.beacons.start(Instant::now(), true);
+        }
         if self.lines.is_empty() {
-            self.startup_states();
+            self.own_pillar();
         }
     }
 
@@ -197,6 +203,7 @@ impl Minion {
         for due in self.timetable.due(timetable::now()) {
             self.launch(due);
         }
+        self.look();
         Ok(())
     }
 
@@ -235,7 +242,8 @@ impl Minion {
         let now = Instant::now();
         let lines = self.lines.iter().filter_map(|line| line.wait(now));
         let schedule = self.timetable.wait(timetable::now());
-        match lines.chain(schedule).min() {
+        let beacons = self.lookout.beacons.next_due(now);
+        match lines.chain(schedule).chain(beacons).min() {
             Some(wait) => i64::try_from(wait.as_millis() + 1).unwrap_or(i64::MAX),
             None => -1,
         }
@@ -254,6 +262,7 @@ impl Minion {
             News::Pillar(at, pillar) => self.new_pillar(at, pillar),
             News::Grains(grains, force) => self.new_grains(*grains, force),
             News::Order(order) => self.order(order),
+            News::Seen(seen) => self.seen(*seen),
         }
         Ok(())
     }
@@ -269,12 +278,19 @@ impl Minion {
         if self.leader() == at || !self.met {
             let pillar = line.me.pillar.clone();
             self.timetable.set_sources(&pillar, &self.grains);
+            self.lookout.beacons.set_pillar(&pillar, Instant::now());
         }
         log::info!("connected to the master {}", self.lines[at].master());
+        self.ready();
+    }
+
+    /// The first connection is there, or the pillar of a minion that has no master.
+    pub(super) fn ready(&mut self) {
         if std::mem::replace(&mut self.met, true) {
             return;
         }
         self.timetable.start();
+        self.lookout.beacons.start(Instant::now(), false);
         self.startup_states();
         let _ = sd_notify::notify(&[sd_notify::NotifyState::Status("ready")]);
         log::info!("minion {} is ready", self.config.id);

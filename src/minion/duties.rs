@@ -15,6 +15,7 @@ use crate::sys::daemon::{make_dir, write_atomic};
 use crate::wire::msgpack::{self, Profile};
 use crate::wire::{Map, Value};
 use std::sync::Arc;
+use std::time::Instant;
 
 impl Minion {
     /// Takes a job from the master at `line`.
@@ -90,7 +91,7 @@ impl Minion {
         }
     }
 
-    fn tell(&self, tag: &str, data: &Map) {
+    pub(super) fn tell(&self, tag: &str, data: &Map) {
         self.show(tag.to_owned(), &msgpack::encode_map(data, Profile::Local));
     }
 
@@ -220,6 +221,10 @@ impl Minion {
                 asked += 1;
             }
         }
+        if self.lines.is_empty() {
+            self.own_pillar();
+            asked = 1;
+        }
         self.pillars += asked;
         if asked == 0 {
             self.tell(PILLAR_REFRESHED, &crate::map! {"complete" => true});
@@ -230,11 +235,17 @@ impl Minion {
     pub(super) fn new_pillar(&mut self, at: usize, pillar: Option<Map>) {
         if let Some(pillar) = pillar {
             let pillar = Arc::new(pillar);
-            self.lines[at].me.pillar = pillar.clone();
+            if let Some(line) = self.lines.get_mut(at) {
+                line.me.pillar = pillar.clone();
+            }
             self.jobs.site(at).pillar = pillar.clone();
             if self.leader() == at {
                 self.timetable.set_sources(&pillar, &self.grains);
+                self.lookout.beacons.set_pillar(&pillar, Instant::now());
             }
+        }
+        if self.lines.is_empty() {
+            self.ready();
         }
         self.pillars = self.pillars.saturating_sub(1);
         if self.pillars == 0 {
@@ -258,6 +269,8 @@ impl Minion {
             "pillar_refresh" => self.refresh(true),
             "grains_refresh" => self.refresh(flag("force_refresh")),
             "manage_schedule" => self.manage_schedule(&data),
+            "manage_beacons" => self.manage_beacons(&data),
+            "beacons_refresh" => self.lookout.beacons.refresh(),
             "environ_setenv" => self.set_environ(&data),
             "fire_master" => self.fire_master(&data),
             "__beacons_return" => {

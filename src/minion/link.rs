@@ -115,6 +115,15 @@ impl Link {
         self.with(|channel| channel.call(load, timeout, tries))
     }
 
+    /// Asks for a pillar.
+    ///
+    /// # Errors
+    /// See [`LinkError`].
+    pub fn pillar(&self, load: &Map) -> Result<Map, LinkError> {
+        let answer = self.with(|channel| channel.pillar_by(load))?;
+        Ok(answer.into_map().unwrap_or_default())
+    }
+
     fn with(
         &self,
         ask: impl FnOnce(&mut Channel) -> Result<Reply, MinionError>,

@@ -17,6 +17,7 @@ pub const ORDERS: &[&str] = &[
     "matchers_refresh",
     "grains_refresh",
     "manage_schedule",
+    "manage_beacons",
     "environ_setenv",
     "fire_master",
     "__schedule_return",

@@ -9,6 +9,7 @@
 
 mod aside;
 pub mod ask;
+pub mod beacons;
 pub mod bus;
 pub mod channel;
 pub mod courier;
@@ -24,8 +25,10 @@ pub mod keys;
 mod line;
 pub mod link;
 pub mod local;
+mod lookout;
 pub mod modules;
 mod net;
+pub mod pillar;
 pub mod publication;
 pub mod render;
 pub mod request;

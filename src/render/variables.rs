@@ -2,7 +2,7 @@
 
 use super::RenderError;
 use super::files::Tree;
-use super::functions::{Late, Salt, Scope};
+use super::functions::{Both, Late, Salt, Scope};
 use super::gpg::Gpg;
 use super::jinja::Obj;
 use super::pipeline::{Pipeline, Source, Templates, render_yaml};
@@ -62,6 +62,8 @@ pub(super) struct Shared {
     pub gpg: Gpg,
     pub keys: Rc<KeyStore>,
     pub minions: Rc<MinionCache>,
+    /// Functions of the minion that renders for itself.
+    pub functions: Option<Obj>,
 }
 
 impl Shared {
@@ -72,6 +74,7 @@ impl Shared {
             gpg: Gpg::new(config),
             keys: Rc::new(open::key_store(config)),
             minions: Rc::new(open::minion_cache(config)),
+            functions: None,
             opts: Rc::new(config.as_map()),
             config: Rc::new(config.clone()),
         }
@@ -145,7 +148,13 @@ impl Variables {
                 trees: given.trees,
                 pillar_rend: given.pillar_rend,
                 running: RefCell::default(),
-                salt: Obj::native(Salt(Rc::new(scope))),
+                salt: match &shared.functions {
+                    None => Obj::native(Salt(Rc::new(scope))),
+                    Some(functions) => Obj::native(Both {
+                        first: Obj::native(Salt(Rc::new(scope))),
+                        then: functions.clone(),
+                    }),
+                },
                 pillar,
                 grains: OnceCell::new(),
                 given_grains: grains,

@@ -239,10 +239,14 @@ impl FileClient {
     /// All files in the caches of an environment and of local files, sorted.
     pub fn local_list(&self, saltenv: &str) -> Vec<String> {
         let mut all = BTreeSet::new();
-        if let Some(env) = url::beneath(saltenv) {
-            walk(&self.cachedir.join("files").join(env), &mut all);
+        let files = url::beneath(saltenv).map(|env| self.cachedir.join("files").join(env));
+        for dir in files.into_iter().chain([self.cachedir.join("localfiles")]) {
+            // As in stock, the one above stands for a directory that is not there.
+            match dir.is_dir() {
+                true => walk(&dir, &mut all),
+                false => walk(dir.parent().unwrap_or(Path::new("/")), &mut all),
+            }
         }
-        walk(&self.cachedir.join("localfiles"), &mut all);
         all.into_iter().collect()
     }
 

@@ -8,6 +8,7 @@ mod accounts;
 mod aliases;
 mod alternatives;
 mod archive;
+mod beacons;
 pub mod bind;
 mod cmd;
 mod config;
@@ -56,6 +57,7 @@ mod shadow;
 mod shell;
 mod slsutil;
 mod ssh;
+mod state;
 mod status;
 mod step;
 mod sys;
@@ -72,6 +74,7 @@ use super::link::{Link, LinkError};
 use crate::wire::{Map, Value};
 pub(crate) use cmd::which;
 pub(crate) use mine::configured as mine_functions;
+pub(crate) use ps::names as process_names;
 
 use bind::Bound;
 use declare::{Function, Module};
@@ -83,6 +86,7 @@ const MODULES: &[Module] = &[
     archive::MODULE,
     aliases::MODULE,
     alternatives::MODULE,
+    beacons::MODULE,
     cmd::MODULE,
     config::MODULE,
     cp::MODULE,
@@ -122,6 +126,7 @@ const MODULES: &[Module] = &[
     slsutil::MODULE,
     ssh::MODULE,
     schedule::MODULE,
+    state::MODULE,
     status::MODULE,
     sys::MODULE,
     sysctl::MODULE,

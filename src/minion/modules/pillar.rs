@@ -1,13 +1,15 @@
 //! `pillar`: the data that the master compiled for this minion.
 //!
 //! As in 3008.3 values are masked in what these functions return unless `unmask` is
-//! given (`salt/utils/secret.py serial`); `pillar.raw` is not masked. The pillar is the
-//! one the minion holds: an override or another environment is refused, not ignored.
+//! given (`salt/utils/secret.py serial`); `pillar.raw` is not masked. `items` and what is made of it have the
+//! master compile the pillar afresh, or compile it here where there is no master.
 
 use super::declare::{Arg, Function, Lit, Module, Result, opt, req};
 use super::nested::{DELIMITER, traverse, update};
 use super::{Call, Fault, python};
-use crate::wire::{Map, Value};
+use crate::minion::pillar::{self, Wish};
+use crate::wire::{Map, Value, yaml};
+use std::sync::Arc;
 
 /// What stock shows as the default of `pillar.get` when the caller gives none.
 const NOT_SET: &str = "<Constant.NOT_SET>";
@@ -54,6 +56,8 @@ pub(super) const MODULE: Module = Module {
             .args(&[opt("key", Lit::Nil), opt("unmask", Lit::Nil)]),
         Function::new("keys", keys, "The keys of a map in the pillar.")
             .args(&[req("key"), opt("delimiter", Lit::Str(DELIMITER)), opt("unmask", Lit::Nil)]),
+        Function::new("ext", ext, "The pillar with one more external pillar, a map of its name to its arguments; the master must allow it with on_demand_ext_pillar.")
+            .args(&[req("external"), opt("pillar", Lit::Nil), opt("unmask", Lit::Nil)]),
         Function::new("filter_by", filter_by, "Picks from a map the entry whose key, perhaps a glob, fits a value of the pillar.")
             .args(&[
                 req("lookup_dict"),
@@ -72,10 +76,9 @@ pub(super) const MODULE: Module = Module {
 };
 
 fn obfuscate(call: &mut Call<'_>) -> Result {
-    refuse(call)?;
     let shown = match call.bound.varargs.is_empty() {
-        true => Map::clone(&call.ctx.pillar),
-        false => named(call, &"".into(), DELIMITER),
+        true => compiled(call)?,
+        false => named(call, &*source(call)?, &"".into(), DELIMITER),
     };
     // Stock masks before it looks at the kinds, so most values are texts.
     let shown = self::shown(call, shown.into(), false);
@@ -91,9 +94,9 @@ fn obfuscated(value: Value) -> Value {
 }
 
 fn file_exists(call: &mut Call<'_>) -> Result {
-    let standard = crate::map! {"base" => vec![Value::from("/srv/pillar")]};
+    let none = Map::new();
     let roots = call.ctx.opts.get("pillar_roots").and_then(Value::as_map);
-    let roots = roots.unwrap_or(&standard);
+    let roots = roots.unwrap_or(&none);
     let (path, env) = (python::str(call.arg("path")), call.arg("saltenv"));
     let mut dirs = roots
         .iter()
@@ -121,15 +124,62 @@ fn shown(call: &Call<'_>, value: Value, plain: bool) -> Value {
     if unmask { value } else { masked(value) }
 }
 
-fn refuse(call: &Call<'_>) -> std::result::Result<(), Fault> {
-    for name in ["pillar", "pillar_enc", "pillarenv", "saltenv"] {
-        if call.arg(name).truthy() {
-            return Err(Fault::Command(format!(
-                "This minion cannot compile another pillar for '{name}'; it has the one the master sent"
-            )));
-        }
+/// A text argument, unless it is nil.
+fn given(call: &Call<'_>, name: &str) -> Option<String> {
+    call.text(name)
+}
+
+/// The pillar compiled afresh with what the arguments say, as `pillar.items` of stock gives it before it masks.
+fn compiled(call: &Call<'_>) -> std::result::Result<Map, Fault> {
+    let opts = &call.ctx.opts;
+    let own = |key: &str| opts.str(key).map(str::to_owned);
+    let from_saltenv = opts
+        .get("pillarenv_from_saltenv")
+        .is_some_and(Value::truthy);
+    let pillarenv = given(call, "pillarenv").or_else(|| match from_saltenv {
+        true => given(call, "saltenv")
+            .filter(|env| !env.is_empty())
+            .or_else(|| own("saltenv")),
+        false => own("pillarenv"),
+    });
+    let over = call.arg("pillar");
+    if over.truthy() && call.arg("pillar_enc").truthy() {
+        return Err(Fault::Command(
+            "Failed to decrypt pillar override: this minion has no renderers that decrypt"
+                .to_owned(),
+        ));
     }
-    Ok(())
+    if over.truthy() && over.as_map().is_none() {
+        log::error!("Pillar data must be a dictionary");
+    }
+    let wish = Wish {
+        pillarenv,
+        pillar_override: over.as_map().cloned().unwrap_or_default(),
+        ..Wish::default()
+    };
+    fresh(call, &wish)
+}
+
+/// Without a way to a master it is the pillar that the minion holds.
+fn fresh(call: &Call<'_>, wish: &Wish) -> std::result::Result<Map, Fault> {
+    let ctx = call.ctx;
+    if !ctx.master.is_there() && !pillar::is_local(&ctx.opts) {
+        return Ok(Map::clone(&ctx.pillar));
+    }
+    pillar::fresh(ctx, wish)
+}
+
+/// The pillar that `get` and `item` look into: another than the minion's where an environment is named, and then
+/// masked already, as stock has it.
+fn source(call: &Call<'_>) -> std::result::Result<Arc<Map>, Fault> {
+    if call.arg("pillarenv").is_nil() && call.arg("saltenv").is_nil() {
+        return Ok(call.ctx.pillar.clone());
+    }
+    let compiled = compiled(call)?;
+    Ok(Arc::new(match mask_off(call) {
+        true => compiled,
+        false => masked(compiled.into()).into_map().unwrap_or_default(),
+    }))
 }
 
 /// Only `pillar.items` heeds this option, as in stock.
@@ -142,36 +192,50 @@ fn mask_off(call: &Call<'_>) -> bool {
 }
 
 fn items(call: &mut Call<'_>) -> Result {
-    refuse(call)?;
     if call.bound.varargs.is_empty() {
-        let all = Map::clone(&call.ctx.pillar);
+        let all = compiled(call)?;
         return Ok(shown(call, all.into(), mask_off(call)));
     }
     // With names it is `pillar.item`, which stock calls without `unmask`.
-    Ok(masked(named(call, &"".into(), DELIMITER).into()))
+    Ok(masked(
+        named(call, &*source(call)?, &"".into(), DELIMITER).into(),
+    ))
+}
+
+fn ext(call: &mut Call<'_>) -> Result {
+    let external = match call.arg("external") {
+        Value::Str(text) => yaml::parse(text)
+            .map_err(|e| Fault::raised("salt.utils.yamlloader.YAMLError", e.to_string()))?,
+        other => other.clone(),
+    };
+    let wish = Wish {
+        ext: Some(external),
+        pillar_override: call.arg("pillar").as_map().cloned().unwrap_or_default(),
+        ..Wish::of(&call.ctx.opts)
+    };
+    let found = fresh(call, &wish)?;
+    Ok(shown(call, found.into(), false))
 }
 
 fn ls(call: &mut Call<'_>) -> Result {
-    refuse(call)?;
     let names: Vec<Value> = if call.bound.varargs.is_empty() {
-        call.ctx.pillar.iter().map(|(k, _)| k.clone()).collect()
+        compiled(call)?.iter().map(|(k, _)| k.clone()).collect()
     } else {
         call.bound.varargs.clone()
     };
     Ok(names.into())
 }
 
-fn named(call: &Call<'_>, default: &Value, delimiter: &str) -> Map {
+fn named(call: &Call<'_>, pillar: &Map, default: &Value, delimiter: &str) -> Map {
     let mut out = Map::new();
     for key in &call.bound.varargs {
-        let found = traverse(&call.ctx.pillar, key, delimiter);
+        let found = traverse(pillar, key, delimiter);
         out.0.push((key.clone(), found.unwrap_or(default).clone()));
     }
     out
 }
 
 fn item(call: &mut Call<'_>) -> Result {
-    refuse(call)?;
     let default = match call.arg("default") {
         Value::Nil => Value::from(""),
         given => given.clone(),
@@ -179,15 +243,15 @@ fn item(call: &mut Call<'_>) -> Result {
     let delimiter = call
         .text("delimiter")
         .unwrap_or_else(|| DELIMITER.to_owned());
-    let out = named(call, &default, &delimiter);
+    let out = named(call, &*source(call)?, &default, &delimiter);
     Ok(shown(call, out.into(), false))
 }
 
 fn get(call: &mut Call<'_>) -> Result {
-    refuse(call)?;
     let ctx = call.ctx;
     let delimiter = call.text("delimiter").unwrap_or_default();
-    let found = traverse(&ctx.pillar, call.arg("key"), &delimiter);
+    let pillar = source(call)?;
+    let found = traverse(&pillar, call.arg("key"), &delimiter);
     let default = match call.arg("default") {
         unset if unset.is_str(NOT_SET) => None,
         given => Some(given.clone()),

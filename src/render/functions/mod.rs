@@ -223,6 +223,60 @@ impl Object for Salt {
     }
 }
 
+/// `salt` of a minion that renders for itself: functions of this table, and behind them the minion's own.
+pub struct Both {
+    /// Of this table.
+    pub first: Obj,
+    /// The minion's.
+    pub then: Obj,
+}
+
+impl Both {
+    fn ask(
+        &self,
+        cx: &mut Cx,
+        ask: impl Fn(&dyn Object, &mut Cx) -> Result<Option<Obj>, Error>,
+    ) -> Result<[Option<Obj>; 2], Error> {
+        let mut of = |obj: &Obj| match obj {
+            Obj::Native(object) => ask(&**object, cx),
+            _ => Ok(None),
+        };
+        Ok([of(&self.first)?, of(&self.then)?])
+    }
+}
+
+impl Object for Both {
+    fn type_name(&self) -> &str {
+        "AliasedLoader"
+    }
+
+    fn module(&self) -> Option<&str> {
+        Some("salt.utils.templates")
+    }
+
+    fn get_item(&self, cx: &mut Cx, key: &Obj) -> Result<Option<Obj>, Error> {
+        let [first, then] = self.ask(cx, |object, cx| object.get_item(cx, key))?;
+        Ok(first.or(then))
+    }
+
+    /// A module of which each of the two may have a part, or a function of one.
+    fn get_attr(&self, cx: &mut Cx, name: &str) -> Result<Option<Obj>, Error> {
+        Ok(
+            match self.ask(cx, |object, cx| object.get_attr(cx, name))? {
+                [Some(first), Some(then)] if !first.callable() => {
+                    Some(Obj::native(Both { first, then }))
+                }
+                [first, then] => first.or(then),
+            },
+        )
+    }
+
+    fn contains(&self, cx: &mut Cx, item: &Obj) -> Result<Option<bool>, Error> {
+        let found = self.ask(cx, |object, cx| object.get_item(cx, item))?;
+        Ok(Some(found.iter().any(Option::is_some)))
+    }
+}
+
 /// `salt.module`.
 struct Module {
     salt: Salt,

@@ -17,6 +17,7 @@ mod tests;
 
 use super::RenderError;
 use super::files::{Below, FileCache, Tree};
+use super::jinja::Obj;
 use super::merge::{Merger, Strategy};
 use super::pipeline::{Pipeline, Source};
 use super::variables::{Given, Shared, Variables};
@@ -98,6 +99,17 @@ impl PillarMaster {
             files: Rc::default(),
             cache: cache::Cache::new(config),
         }
+    }
+
+    /// As [`PillarMaster::new`] for a minion that compiles its own pillar: templates see `opts`, its options, and
+    /// have `functions`, its execution functions.
+    pub fn standalone(config: &MasterConfig, opts: Map, functions: Obj) -> PillarMaster {
+        let mut master = PillarMaster::new(config);
+        let mut shared = Shared::new(config);
+        shared.opts = Rc::new(opts);
+        shared.functions = Some(functions);
+        master.shared = Rc::new(shared);
+        master
     }
 
     /// The pillar of one minion, from the cache if `pillar_cache` is on. `limit` is the time it

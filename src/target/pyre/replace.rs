@@ -151,6 +151,26 @@ impl Template {
                         digits.push(*next);
                         at += 1;
                     }
+                    // Three octal digits are a character.
+                    let third = chars.get(at).filter(|c| c.is_digit(8));
+                    if let Some(third) = third
+                        && digits.len() == 2
+                        && digits.chars().all(|c| c.is_digit(8))
+                    {
+                        digits.push(*third);
+                        at += 1;
+                        let code = u32::from_str_radix(&digits, 8).unwrap_or(u32::MAX);
+                        match char::from_u32(code).filter(|_| code <= 0o377) {
+                            Some(c) => text.push(c),
+                            None => {
+                                return fail(format!(
+                                    "octal escape value \\{digits} outside of range 0-0o377 at position {}",
+                                    at - 4
+                                ));
+                            }
+                        }
+                        continue;
+                    }
                     digits.parse().unwrap_or(usize::MAX)
                 }
                 other => {
@@ -182,5 +202,37 @@ impl Template {
         }
         pieces.push(Piece::Text(text));
         Ok(Template(pieces))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::target::RegexMode;
+
+    fn sub(pattern: &str, template: &str, text: &str, limit: usize) -> Result<String, String> {
+        let mode = RegexMode {
+            exact: true,
+            ..RegexMode::default()
+        };
+        let regex = PyRegex::with_mode(pattern, mode)?;
+        let template = Template::new(template, &regex)?;
+        let done = regex.replace(text, &template, limit, |_| Ok::<(), String>(()))?;
+        Ok(done.text)
+    }
+
+    #[test]
+    fn as_re_sub() {
+        let same = |pattern, template, text, limit, wanted: &str| {
+            assert_eq!(sub(pattern, template, text, limit).as_deref(), Ok(wanted));
+        };
+        same("(b)(?P<x>c)", "\\2\\g<x>\\g<1>\\n", "abcd", 0, "accb\nd");
+        same("b", "\\101\\0\\-", "abc", 0, "aA\0\\-c");
+        same("x*", "-", "axb", 0, "-a--b-");
+        same("x*", "-", "axb", 2, "-a-b");
+        assert!(sub("b", "\\1", "b", 0).is_err());
+        assert!(sub("b", "\\777", "b", 0).is_err());
+        assert!(sub("b", "\\q", "b", 0).is_err());
+        assert_eq!(escape("a.b c"), "a\\.b\\ c");
     }
 }

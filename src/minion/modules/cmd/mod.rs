@@ -1,6 +1,6 @@
 //! `cmd`: commands on the host.
 //!
-//! Left out: PowerShell, templates, virtual terminals. Beyond
+//! Left out: PowerShell, virtual terminals. Beyond
 //! stock: every command has a process group of its own, a timeout ends the whole
 //! group, and output is bounded by [`exec::OUTPUT_LIMIT`].
 
@@ -105,8 +105,31 @@ impl Ran {
     }
 }
 
+/// The command with `template` rendered, and with it the directory (`_render_cmd`).
+fn rendered(call: &mut Call<'_>, cmd: &Value) -> std::result::Result<Value, Fault> {
+    let template = options::get(call, "template").clone();
+    if !template.truthy() {
+        return Ok(cmd.clone());
+    }
+    let format = super::python::str(&template);
+    let saltenv = super::cp::saltenv(call, options::get(call, "saltenv"));
+    let failed = "Failed to execute cmd with error";
+    let render = |call: &Call<'_>, text: &Value| {
+        super::cp::rendered_text(call, &format, &super::python::str(text), &saltenv, failed)
+    };
+    let cwd = options::get(call, "cwd").clone();
+    if cwd.truthy() {
+        let cwd = render(call, &cwd)?;
+        options::give(call, "cwd", cwd.into());
+    }
+    let cmd = render(call, cmd)?;
+    options::give(call, "template", Value::Nil);
+    Ok(cmd.into())
+}
+
 /// Runs a command with the options of the call; sets the job's return code as stock does.
 fn execute(call: &mut Call<'_>, cmd: &Value, mode: Mode) -> std::result::Result<Ran, Fault> {
+    let cmd = &rendered(call, cmd)?;
     let ready = prepare(call, cmd, mode)?;
     if !ready.quiet {
         log::info!(

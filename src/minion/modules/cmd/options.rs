@@ -58,6 +58,15 @@ pub fn get<'a>(call: &'a Call<'_>, name: &str) -> &'a Value {
     }
 }
 
+/// Gives an option another value.
+pub fn give(call: &mut Call<'_>, name: &str, value: Value) {
+    let at = call.function.args.iter().position(|arg| arg.name == name);
+    match at.and_then(|at| call.bound.named.get_mut(at)) {
+        Some(slot) => *slot = value,
+        None => call.bound.kwargs.set(name, value),
+    }
+}
+
 fn text(call: &Call<'_>, name: &str) -> Option<String> {
     let value = get(call, name);
     value.truthy().then(|| python::str(value))
@@ -148,7 +157,6 @@ pub fn prepare(call: &Call<'_>, cmd: &Value, mode: Mode) -> Result<Ready, Fault>
 fn refuse(call: &Call<'_>) -> Result<(), Fault> {
     for (name, instead) in [
         ("use_vt", "run the command without a terminal"),
-        ("template", "render the command before sending it"),
         ("encoded_cmd", "it is for PowerShell only"),
         ("password", "runas needs no password here"),
     ] {

@@ -1,8 +1,8 @@
 //! Scripts and pieces of code: written to a file of their own, run, taken away.
 
 use super::super::declare::Result;
-use super::super::{Call, Fault, python};
-use super::options::{Mode, get};
+use super::super::{Call, Fault, cp, python};
+use super::options::{Mode, get, give};
 use super::{Ran, execute};
 use crate::map;
 use crate::minion::files::{FileClient, url};
@@ -69,20 +69,14 @@ fn failed(e: &io::Error) -> Fault {
 /// `cmd.script`.
 pub fn script(call: &mut Call<'_>) -> Result {
     let source = call.text("source").unwrap_or_default();
-    if get(call, "template").truthy() {
-        return Err(Fault::Command(
-            "This minion has no 'template' for commands: render the script before sending it"
-                .to_owned(),
-        ));
-    }
-    let saltenv = super::super::cp::saltenv(call, get(call, "saltenv"));
-    let cached = FileClient::new(call.ctx)?.cache_file(&source, &saltenv)?;
-    let Some(content) = cached.and_then(|path| fs::read(path).ok()) else {
+    let saltenv = cp::saltenv(call, get(call, "saltenv"));
+    let Some(content) = content(call, &source, &saltenv)? else {
         return Ok(map! {
             "pid" => 0, "retcode" => 1, "stdout" => "", "stderr" => "", "cache_error" => true,
         }
         .into());
     };
+    give(call, "template", Value::Nil);
     let suffix = Path::new(url::parse(&source).0)
         .extension()
         .map(|e| format!(".{}", e.to_string_lossy()))
@@ -100,7 +94,7 @@ pub fn script(call: &mut Call<'_>) -> Result {
     };
     if !args.is_empty() {
         // Arguments go to the script itself, never through a shell.
-        override_shell(call);
+        give(call, "python_shell", false.into());
     }
     let mut cmd = vec![Value::from(file.path())];
     cmd.extend(args);
@@ -113,6 +107,26 @@ pub fn script(call: &mut Call<'_>) -> Result {
         }
         Err(other) => Err(other),
     }
+}
+
+/// The script, rendered if there is a `template`.
+fn content(
+    call: &Call<'_>,
+    source: &str,
+    saltenv: &str,
+) -> std::result::Result<Option<Vec<u8>>, Fault> {
+    let template = get(call, "template");
+    if template.truthy() {
+        let mut variables = call.bound.kwargs.clone();
+        if variables.contains("pillar") || variables.contains("pillarenv") {
+            variables.set("pillar", cp::pillar_with(call)?);
+        }
+        let format = python::str(template);
+        let text = cp::rendered(call, source, &format, saltenv, &variables)?;
+        return Ok(text.map(String::into_bytes));
+    }
+    let cached = FileClient::new(call.ctx)?.cache_file(source, saltenv)?;
+    Ok(cached.and_then(|path| fs::read(path).ok()))
 }
 
 /// `cmd.script_retcode`.
@@ -132,17 +146,6 @@ fn script_args(args: &Value) -> std::result::Result<Vec<Value>, Fault> {
         Value::Array(list) => Ok(list.clone()),
         other if other.truthy() => Ok(vec![python::str(other).into()]),
         _ => Ok(Vec::new()),
-    }
-}
-
-fn override_shell(call: &mut Call<'_>) {
-    let at = call
-        .function
-        .args
-        .iter()
-        .position(|a| a.name == "python_shell");
-    if let Some(slot) = at.and_then(|i| call.bound.named.get_mut(i)) {
-        *slot = false.into();
     }
 }
 

@@ -5,9 +5,12 @@ mod recv;
 
 use super::declare::{Arg, Function, Module, Result, args};
 use super::{Call, Fault, python};
-use crate::minion::files::{Fetch, FileClient, Get, Got, Pick};
-use crate::wire::Value;
-use std::path::PathBuf;
+use crate::minion::files::{Fetch, FileClient, Get, Got, Pick, url};
+use crate::minion::pillar::{self, Wish};
+use crate::minion::render;
+use crate::sys::daemon::write_atomic;
+use crate::wire::{Map, Value};
+use std::path::{Path, PathBuf};
 
 const CACHE_FILE: &[Arg] = args![
     path,
@@ -107,18 +110,87 @@ fn places(found: Vec<PathBuf>) -> Value {
     )
 }
 
-/// Stock says nothing in the same way everywhere: an empty text from the master's files, `False`
-/// from nowhere else.
-const NOTHING: &str = "";
-
-/// Names of files may be templates themselves.
-fn plain_names(call: &Call<'_>) -> std::result::Result<(), Fault> {
+/// `path` and `dest`, rendered if there is a `template`.
+fn names(call: &Call<'_>) -> std::result::Result<(String, String), Fault> {
+    let (path, dest) = (path(call), call.text("dest").unwrap_or_default());
     let Some(format) = call.text("template").filter(|t| !t.is_empty()) else {
-        return Ok(());
+        return Ok((path, dest));
     };
-    Err(Fault::Command(format!(
-        "This minion has no 'template' for names of files: render them before sending them, not with {format}"
-    )))
+    let saltenv = env(call);
+    let failed = "Failed to render file path with error";
+    let rendered = |text: &str| rendered_text(call, &format, text, &saltenv, failed);
+    Ok((rendered(&path)?, rendered(&dest)?))
+}
+
+/// A short text such as a name, rendered with the keywords `pillar` and `pillarenv`; `failed` begins the
+/// sentence if it cannot be.
+pub(super) fn rendered_text(
+    call: &Call<'_>,
+    format: &str,
+    text: &str,
+    saltenv: &str,
+    failed: &str,
+) -> std::result::Result<String, Fault> {
+    if !render::is_template(format) {
+        return Err(Fault::Command(format!(
+            "Attempted to render file paths with unavailable engine {format}"
+        )));
+    }
+    let mut variables = Map::new();
+    let given = |key: &str| call.bound.kwargs.get(key).is_some();
+    if given("pillar") || given("pillarenv") {
+        variables.set("pillar", pillar_with(call)?);
+    }
+    let template = render::Template {
+        format,
+        text,
+        saltenv,
+        variables: &variables,
+    };
+    render::template(call.ctx, &template)?.map_err(|why| Fault::Command(format!("{failed}: {why}")))
+}
+
+/// The pillar compiled afresh with the keywords `pillar` and `pillarenv` (`_gather_pillar`).
+pub(super) fn pillar_with(call: &Call<'_>) -> std::result::Result<Map, Fault> {
+    let mut wish = Wish::of(&call.ctx.opts);
+    if let Some(env) = call.bound.kwargs.get("pillarenv") {
+        wish.pillarenv = env.as_str().map(str::to_owned);
+    }
+    if let Some(Value::Map(over)) = call.bound.kwargs.get("pillar") {
+        wish.pillar_override = over.clone();
+    }
+    let mut pillar = pillar::fresh(call.ctx, &wish)?;
+    for (key, value) in wish.pillar_override.iter() {
+        pillar.set(&python::str(key), value.clone());
+    }
+    Ok(pillar)
+}
+
+/// A file rendered as a template; `None` if there is no such file, or there is no such kind of template.
+pub(super) fn rendered(
+    call: &Call<'_>,
+    address: &str,
+    format: &str,
+    saltenv: &str,
+    variables: &Map,
+) -> std::result::Result<Option<String>, Fault> {
+    let cached = client(call)?.cache_file(address, saltenv)?;
+    let Some(text) = cached.and_then(|file| std::fs::read_to_string(file).ok()) else {
+        return Ok(None);
+    };
+    let template = render::Template {
+        format,
+        text: &text,
+        saltenv,
+        variables,
+    };
+    match render::template(call.ctx, &template)? {
+        Ok(text) => Ok(Some(text)),
+        Err(why) => {
+            log::error!("Failed to render template with error: {why}");
+            Ok(None)
+        }
+    }
 }
 
 fn gzip(call: &Call<'_>) -> Option<i64> {
@@ -129,34 +201,58 @@ fn gzip(call: &Call<'_>) -> Option<i64> {
 }
 
 fn get_file(call: &mut Call<'_>) -> Result {
-    plain_names(call)?;
-    let (path, saltenv) = (path(call), env(call));
+    let (path, dest) = names(call)?;
+    let saltenv = env(call);
     let client = client(call)?;
-    if client.hash(&path, &saltenv)?.is_none() {
-        return Ok(NOTHING.into());
+    // Stock takes what it says of a path that is nowhere here for a digest.
+    if path.starts_with(url::SCHEME) && client.hash(&path, &saltenv)?.is_none() {
+        return Ok("".into());
     }
-    let dest = call.text("dest").unwrap_or_default();
     let got = client.get_file(&Get {
         dest: &dest,
         makedirs: call.flag("makedirs"),
         gzip: gzip(call),
         ..Get::new(&path, &saltenv)
     })?;
-    Ok(place(got, NOTHING))
+    Ok(place(got, false))
 }
 
 fn get_dir(call: &mut Call<'_>) -> Result {
-    plain_names(call)?;
-    let dest = call.text("dest").unwrap_or_default();
-    let got = client(call)?.get_dir(&path(call), &dest, &env(call), gzip(call))?;
+    let (path, dest) = names(call)?;
+    let got = client(call)?.get_dir(&path, &dest, &env(call), gzip(call))?;
     Ok(got.into())
 }
 
 fn get_template(call: &mut Call<'_>) -> Result {
+    let (path, saltenv) = (path(call), env(call));
     let format = call.text("template").unwrap_or_default();
-    Err(Fault::Command(format!(
-        "This minion cannot render {format} templates in cp.get_template"
-    )))
+    let variables = call.bound.kwargs.clone();
+    let Some(text) = rendered(call, &path, &format, &saltenv, &variables)? else {
+        return Ok("".into());
+    };
+    let given = call.text("dest").filter(|dest| !dest.is_empty());
+    let dest = match &given {
+        Some(dest) => PathBuf::from(dest),
+        None => match client(call)?.extrn_path(&path, &saltenv, None) {
+            Some(dest) => dest,
+            None => return Ok("".into()),
+        },
+    };
+    let dir = dest.parent().unwrap_or(Path::new("/"));
+    let wrong = |e: std::io::Error| python::os_error(&e, &dest.to_string_lossy());
+    if !dir.is_dir() {
+        if given.is_some() && !call.flag("makedirs") {
+            return Ok("".into());
+        }
+        std::fs::create_dir_all(dir).map_err(wrong)?;
+    }
+    let dest = match dest.is_dir() {
+        true => return Err(wrong(std::io::Error::from_raw_os_error(nix::libc::EISDIR))),
+        false => dest.clone(),
+    };
+    // Stock moves a temporary file there, whose mode is its own.
+    write_atomic(&dest, text.as_bytes(), 0o600).map_err(wrong)?;
+    Ok(place(Some(dest), ""))
 }
 
 fn get_url(call: &mut Call<'_>) -> Result {
@@ -171,7 +267,8 @@ fn get_url(call: &mut Call<'_>) -> Result {
     match got {
         Some(Got::File(file)) => Ok(place(Some(file), false)),
         Some(Got::Content(content)) => text(content),
-        None => Ok(NOTHING.into()),
+        None if path.starts_with(url::SCHEME) => Ok(false.into()),
+        None => Ok("".into()),
     }
 }
 
@@ -184,7 +281,7 @@ fn text(content: Vec<u8>) -> Result {
 
 fn get_file_str(call: &mut Call<'_>) -> Result {
     let Some(file) = client(call)?.cache_file(&path(call), &env(call))? else {
-        return Ok(NOTHING.into());
+        return Ok(false.into());
     };
     match std::fs::read(&file) {
         Ok(content) => text(content),
@@ -202,10 +299,10 @@ fn cache_file(call: &mut Call<'_>) -> Result {
         ..Fetch::new(&path, &saltenv)
     })?;
     match got {
-        Some(Got::File(file)) => Ok(place(Some(file), NOTHING)),
+        Some(Got::File(file)) => Ok(place(Some(file), false)),
         _ => {
             log::error!("Unable to cache file '{path}' from saltenv '{saltenv}'.");
-            Ok(NOTHING.into())
+            Ok(false.into())
         }
     }
 }
@@ -218,7 +315,7 @@ fn cache_files(call: &mut Call<'_>) -> Result {
     let (client, saltenv) = (client(call)?, env(call));
     let mut cached = Vec::new();
     for path in &paths {
-        cached.push(place(client.cache_file(path, &saltenv)?, NOTHING));
+        cached.push(place(client.cache_file(path, &saltenv)?, false));
     }
     Ok(cached.into())
 }
@@ -262,8 +359,18 @@ fn is_cached(call: &mut Call<'_>) -> Result {
 }
 
 fn hash_file(call: &mut Call<'_>) -> Result {
-    let hash = client(call)?.hash(&path(call), &env(call))?;
-    Ok(hash.map(|hash| hash.to_map()).unwrap_or_default().into())
+    let path = path(call);
+    let hash = client(call)?.hash(&path, &env(call))?;
+    let here = !path.starts_with(url::SCHEME);
+    Ok(match hash {
+        Some(hash) if here => {
+            crate::map! {"hsum" => hash.hsum, "hash_type" => hash.hash_type}.into()
+        }
+        Some(hash) => hash.to_map().into(),
+        // Stock gives back the pair of its inner function.
+        None if here => vec![Value::Map(Map::new()), Value::Nil].into(),
+        None => "".into(),
+    })
 }
 
 fn stat_file(call: &mut Call<'_>) -> Result {

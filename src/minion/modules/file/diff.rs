@@ -161,8 +161,14 @@ pub fn get_diff(call: &mut Call<'_>, files: [&str; 2], how: &How) -> Done<Diff> 
     }
     let mut data = Vec::new();
     for path in &found {
-        match std::fs::metadata(path).and_then(|_| std::fs::File::open(path)) {
-            Ok(_) => data.push(os::read(path)?),
+        let opened = std::fs::File::open(path).and_then(|file| match file.metadata()?.is_dir() {
+            true => Err(std::io::Error::from_raw_os_error(
+                nix::errno::Errno::EISDIR as i32,
+            )),
+            false => Ok(()),
+        });
+        match opened {
+            Ok(()) => data.push(os::read(path)?),
             Err(e) => {
                 return os::command(format!("Failed to read {path}: {}", os::strerror(&e)));
             }

@@ -81,6 +81,14 @@ pub fn error(why: String) -> Fault {
     Fault::raised("re.error", why)
 }
 
+/// What is wrong with the template of a replacement.
+pub fn template_error(why: String) -> Fault {
+    match why.starts_with("unknown group name") {
+        true => Fault::raised("IndexError", why),
+        false => error(why),
+    }
+}
+
 /// A pattern for text.
 ///
 /// # Errors

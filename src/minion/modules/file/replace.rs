@@ -138,7 +138,7 @@ pub fn replace(call: &mut Call<'_>, r: &Replace) -> Result {
         true => repl.replace('\\', "\\\\"),
         false => repl.clone(),
     };
-    let template = RegexTemplate::new(&template, &regex).map_err(pattern::error)?;
+    let template = RegexTemplate::new(&template, &regex).map_err(pattern::template_error)?;
     let replaced = regex.replace(
         &original,
         &template,

@@ -105,7 +105,7 @@ pub fn psed(call: &mut Call<'_>) -> Result {
     }
     let mut new = String::new();
     let regex = pattern::text(&before, bits)?;
-    let template = RegexTemplate::new(&after, &regex).map_err(pattern::error)?;
+    let template = RegexTemplate::new(&after, &regex).map_err(pattern::template_error)?;
     for piece in &pieces {
         let done = regex.replace(piece, &template, count, |_| Ok::<(), Fault>(()))?;
         new.push_str(&done.text);

@@ -329,3 +329,9 @@ fn psaux(call: &mut Call<'_>) -> Result {
     let count = format!("{} occurrence(s).", lines.len());
     Ok(Value::Array(vec![name.into(), lines.into(), count.into()]))
 }
+
+/// The names of all processes.
+pub(crate) fn names() -> Vec<String> {
+    let all = pids().into_iter().filter_map(|pid| Process::new(pid).ok());
+    all.map(|process| process.name()).collect()
+}

@@ -41,7 +41,7 @@ fn a_minion_that_does_not_run_has_a_file() {
     assert_eq!(changed.str("comment"), Some("Modified job: j in schedule."));
     let same = run(&ctx, "schedule.modify", &["j".into()], slower);
     let want =
-        map! {"comment" => "Job j in correct state", "result" => true, "changes" => Map::new()};
+        map! {"comment" => "Job j in correct state", "changes" => Map::new(), "result" => true};
     assert_eq!(same, want.into());
     let gone = run(
         &ctx,

@@ -1,0 +1,91 @@
+//! What the daemon does about beacons, and about its pillar where it has no master.
+
+use super::aside::News;
+use super::beacons::{Beacons, Watcher};
+use super::daemon::Minion;
+use super::modules::Context;
+use super::pillar::{self, Wish};
+use crate::config::MinionConfig;
+use crate::wire::{Map, Value};
+use std::time::Instant;
+
+/// The beacons, and who looks for them.
+pub struct Lookout {
+    /// When which looks.
+    pub beacons: Beacons,
+    /// At home unless it looks.
+    watcher: Option<Watcher>,
+}
+
+/// What came of a look.
+pub struct Seen {
+    watcher: Watcher,
+    events: Vec<Value>,
+}
+
+impl Lookout {
+    /// As configured.
+    pub fn new(config: &MinionConfig) -> Lookout {
+        Lookout {
+            beacons: Beacons::new(&config.beacons, config.loop_interval),
+            watcher: Some(Watcher::default()),
+        }
+    }
+}
+
+impl Minion {
+    /// Lets the beacons look that are due, beside the loop.
+    pub(super) fn look(&mut self) {
+        let looks = self.lookout.beacons.due(Instant::now());
+        if looks.is_empty() {
+            return;
+        }
+        let mut watcher = self.lookout.watcher.take().unwrap_or_default();
+        for name in self.lookout.beacons.dropped() {
+            watcher.forget(&name);
+        }
+        let leader = self.leader();
+        let ctx = Context {
+            id: self.config.id.clone(),
+            grains: self.grains.clone(),
+            pillar: self.jobs.site(leader).pillar.clone(),
+            opts: self.config.as_map(),
+            cachedir: self.config.cachedir.clone(),
+            ..Context::default()
+        };
+        let begun = self.shared.aside("beacons", move || {
+            let events = watcher.look(&ctx, &looks);
+            Some(News::Seen(Box::new(Seen { watcher, events })))
+        });
+        if !begun {
+            self.lookout.beacons.seen();
+        }
+    }
+
+    /// Tells what beacons have seen: the local bus, and from there the masters.
+    pub(super) fn seen(&mut self, seen: Seen) {
+        let Seen { watcher, events } = seen;
+        self.lookout.beacons.seen();
+        self.lookout.watcher = Some(watcher);
+        if !events.is_empty() {
+            self.tell("__beacons_return", &crate::map! {"beacons" => events});
+        }
+    }
+
+    /// Changes or shows beacons.
+    pub(super) fn manage_beacons(&mut self, request: &Map) {
+        if let Some(told) = self.lookout.beacons.manage(request, Instant::now()) {
+            self.tell(told.tag, &told.data);
+        }
+    }
+
+    /// Compiles the pillar of a minion without a master, beside the loop.
+    pub(super) fn own_pillar(&self) {
+        let (opts, grains) = (self.config.as_map(), self.grains.clone());
+        self.shared.aside("pillar", move || {
+            let pillar = pillar::local(&opts, &grains, &Wish::of(&opts));
+            let pillar = pillar.map_err(|e| log::error!("{e}")).ok();
+            Some(News::Pillar(0, pillar))
+        });
+    }
+}
