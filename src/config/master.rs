@@ -4,11 +4,9 @@ use super::kinds::{
     BusFraming, Decrypt, ExtPillars, Items, JobCacheCompat, Reactions, Roots, SaltSeries,
     TokenOverride,
 };
-use super::paths;
 use super::table::options;
-use super::{ConfigError, Flavour, Role, finish};
 use crate::wire::Map;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 options! {
     /// Configuration of the master and of the commands beside it.
@@ -540,73 +538,5 @@ options! {
         log_datefmt: String = "'%H:%M:%S'";
         /// Form of the time in the log file.
         log_datefmt_logfile: String = "'%Y-%m-%d %H:%M:%S'";
-    }
-}
-
-impl MasterConfig {
-    /// Reads `dir/master` and what it includes.
-    ///
-    /// # Errors
-    /// See [`ConfigError`].
-    pub fn load(dir: &Path, flavour: Flavour) -> Result<Self, ConfigError> {
-        let source = super::file::read(dir, Role::Master, flavour)?;
-        Self::from_source(source)
-    }
-
-    /// The configuration that a file of these options in `dir` would give; no file is read.
-    ///
-    /// # Errors
-    /// See [`ConfigError`].
-    pub fn from_map(options: Map, dir: &Path) -> Result<Self, ConfigError> {
-        let source = super::source::Source::of(options, dir, Role::Master, Flavour::of(dir))?;
-        Self::from_source(source)
-    }
-
-    fn from_source(mut source: super::source::Source) -> Result<Self, ConfigError> {
-        finish::log_dir(&mut source, "master")?;
-        finish::exactly_true(&mut source, &["open_mode", "auto_accept"]);
-        finish::roots(&mut source, "file_roots", "/srv/salt");
-        finish::roots(&mut source, "pillar_roots", "/srv/pillar");
-        let origin = source.origin.clone();
-        let mut c = Self::read(source)?;
-        c.warnings
-            .extend(finish::leftovers(&c.extra, Role::Master, &origin));
-        let checks = finish::Checks::new(&origin);
-        checks.hash_type(&mut c.hash_type)?;
-        checks.signing("publish_signing_algorithm", &c.publish_signing_algorithm)?;
-        checks.signing("signing_algorithm", &c.signing_algorithm)?;
-        checks.positive("worker_threads", c.worker_threads.into())?;
-        checks.positive("runner_processes", c.runner_processes.into())?;
-        checks.positive("max_request_size", c.max_request_size)?;
-        checks.positive("max_event_size", c.max_event_size)?;
-        checks.positive("file_buffer_size", c.file_buffer_size)?;
-        checks.positive("salt_cp_chunk_size", c.salt_cp_chunk_size)?;
-        finish::levels(&mut c.log_level, &mut c.log_level_logfile, &mut c.warnings);
-        if c.keep_jobs != 24 && c.keep_jobs_seconds == 86400 {
-            c.keep_jobs_seconds = c.keep_jobs.saturating_mul(3600);
-            let text = "the option 'keep_jobs' is an old name; set 'keep_jobs_seconds'";
-            c.warnings.push(text.to_owned());
-        }
-        c.event_return.retain(|name| !name.is_empty());
-        let unusable = super::returners::unusable(&c);
-        c.warnings.extend(unusable);
-        c.place();
-        let pools = c.read_pools(&checks)?;
-        let longest = pools.iter().map(|p| p.name.len() + "workers-.ipc".len());
-        let longest = longest
-            .max()
-            .unwrap_or(0)
-            .max("master_event_pull.ipc".len());
-        paths::check_sockets(&c.sock_dir, &"x".repeat(longest))?;
-        Ok(c)
-    }
-
-    /// Every option in effect, what is no option here included.
-    pub fn as_map(&self) -> Map {
-        let mut map = self.typed_map();
-        map.set("conf_file", self.conf_file.to_string_lossy().as_ref());
-        map.set("__role", "master");
-        map.0.extend(self.extra.0.iter().cloned());
-        map
     }
 }

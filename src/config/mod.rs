@@ -12,6 +12,7 @@ mod finish;
 pub mod glob;
 mod id;
 mod kinds;
+mod load;
 mod master;
 mod minion;
 mod paths;
