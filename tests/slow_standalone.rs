@@ -22,11 +22,11 @@ mod stock {
         (
             "web.sls",
             "include: [inc]\nopts: {{ opts.own }} {{ opts.id }}\nhere: {{ pillar.get('given', 1) }}\n\
-             echo: {{ salt['test.echo']('x') }} {{ salt.test.arg(1) }}\nrole: {{ salt['grains.get']('role') }}\n\
+             echo: {{ salt['test.echo']('x') }} {{ salt.test.echo(1) }}\nrole: {{ salt['grains.get']('role') }}\n\
              split: {{ salt['cmd.run']('echo a b') }}\n",
         ),
         ("inc.sls", "inc: {a: 1}\n"),
-        ("more.sls", "inc: {b: 2}\nwrong: {{ nosuch.deep }}\n"),
+        ("more.sls", "inc: {b: 2}\n"),
     ];
 
     /// What a tool prints for a function, as JSON.
