@@ -14,6 +14,8 @@ mod own;
 mod pair;
 #[path = "minion/proxy.rs"]
 mod proxy;
+#[path = "minion/returners.rs"]
+mod returners;
 #[path = "minion/stock.rs"]
 mod stock;
 

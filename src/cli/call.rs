@@ -10,12 +10,13 @@ use crate::minion::channel::{Channel, Reply};
 use crate::minion::link::Link;
 use crate::minion::modules::{Context, Fault, Outcome, functions_for, proc};
 use crate::minion::pillar::{self, Wish};
+use crate::minion::returners::{self, Wanted};
 use crate::minion::session::Session;
 use crate::minion::{MinionError, all_grains, job};
 use crate::sys::daemon::make_dir;
 use crate::sys::signals::StopFlag;
 use crate::wire::ids::{JidClock, MinionId};
-use crate::wire::yaml::parse_input;
+use crate::wire::yaml::{parse_input, yamlify_arg};
 use crate::wire::{Map, Value};
 use clap::Parser;
 use std::io::Write;
@@ -83,6 +84,26 @@ struct Options {
     /// Accepted for the sake of scripts; one process does not need it
     #[arg(long, value_name = "DIR")]
     cachedir: Option<std::path::PathBuf>,
+
+    /// Returners that get the result, separated by commas; overrides the option `return`
+    #[arg(long = "return", value_name = "RETURNERS")]
+    returner: Option<String>,
+
+    /// Alternative configuration of the returners
+    #[arg(
+        long = "return-config",
+        visible_alias = "return_config",
+        value_name = "NAME"
+    )]
+    return_config: Option<String>,
+
+    /// Settings of the returners, as YAML
+    #[arg(
+        long = "return-kwargs",
+        visible_alias = "return_kwargs",
+        value_name = "YAML"
+    )]
+    return_kwargs: Option<String>,
 
     /// Function and arguments
     #[arg(value_name = "FUNCTION", allow_negative_numbers = true)]
@@ -199,12 +220,44 @@ fn call(options: &Options) -> Result<i32, MinionError> {
         false => outcome.out.as_deref().unwrap_or("nested"),
     };
     show(options, &config, out, &shown)?;
+    // Last, so that a database that hangs holds nothing else up.
+    returners::run(
+        &ctx,
+        &wanted(options, &ctx),
+        kept(&ctx, fun, args, &outcome),
+    );
     Ok(match (options.retcode_passthrough, outcome.retcode) {
         // The system keeps the lowest eight bits, as from Python's sys.exit.
         (true, code) => (code & 0xff) as i32,
         (false, 0) => 0,
         (false, _) => 1,
     })
+}
+
+/// Who gets the result beside the master.
+fn wanted(options: &Options, ctx: &Context) -> Wanted {
+    let names = match &options.returner {
+        Some(names) => names.clone(),
+        None => returners::configured(&ctx.opts),
+    };
+    let kwargs = options.return_kwargs.as_deref().map(yamlify_arg);
+    let config = options.return_config.as_deref().map(Value::from);
+    Wanted::named(&names, config, kwargs)
+}
+
+/// What a returner keeps of a call, as `_return` loads are.
+fn kept(ctx: &Context, fun: &str, args: &[String], outcome: &Outcome) -> Map {
+    let jid = ctx.job.as_ref().and_then(|job| job.str("jid"));
+    let mut ret = crate::map! {
+        "jid" => jid, "return" => outcome.ret.clone(), "retcode" => outcome.retcode,
+    };
+    if let Some(out) = &outcome.out {
+        ret.set("out", out.as_str());
+    }
+    ret.set("fun", fun);
+    ret.set("fun_args", args.to_vec());
+    ret.set("success", outcome.success);
+    ret
 }
 
 fn load(options: &Options) -> Result<MinionConfig, MinionError> {

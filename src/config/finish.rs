@@ -2,7 +2,7 @@
 
 use super::kinds::{BusFraming, SaltSeries};
 use super::source::{Source, describe};
-use super::{ConfigError, Flavour, OptionInfo};
+use super::{ConfigError, Flavour, OptionInfo, Role};
 use crate::map;
 use crate::wire::{Map, Value};
 use std::collections::HashMap;
@@ -107,18 +107,18 @@ pub(super) fn levels(console: &mut String, file: &mut Option<String>, warnings: 
     }
 }
 
-/// One warning per option that has no effect here.
-pub(super) fn leftovers(
-    extra: &Map,
-    table: &[OptionInfo],
-    origin: &HashMap<String, PathBuf>,
-) -> Vec<String> {
+/// One warning per option that has no effect here; settings of returners have one.
+pub(super) fn leftovers(extra: &Map, role: Role, origin: &HashMap<String, PathBuf>) -> Vec<String> {
+    let table = match role {
+        Role::Master => super::MASTER_OPTIONS,
+        Role::Minion => super::MINION_OPTIONS,
+    };
     let mut out = Vec::new();
     for (key, _) in extra.iter() {
         let Value::Str(name) = key else {
             continue;
         };
-        if super::returners::is_setting(name) {
+        if super::returners::is_setting(name, role) {
             continue;
         }
         let what = if SALT_OPTIONS.lines().any(|known| known == name) {

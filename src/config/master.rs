@@ -570,7 +570,7 @@ impl MasterConfig {
         let origin = source.origin.clone();
         let mut c = Self::read(source)?;
         c.warnings
-            .extend(finish::leftovers(&c.extra, MASTER_OPTIONS, &origin));
+            .extend(finish::leftovers(&c.extra, Role::Master, &origin));
         let checks = finish::Checks::new(&origin);
         checks.hash_type(&mut c.hash_type)?;
         checks.signing("publish_signing_algorithm", &c.publish_signing_algorithm)?;

@@ -170,6 +170,13 @@ options! {
         minion_jid_queue_hwm: u32 = "100";
         /// Send results to the master.
         pub_ret: bool = "true";
+        /// Returners that get the result of every job of a master, besides those that the job names: `pgjsonb`,
+        /// `postgres`, `redis`, `sqlite3`, `rawfile_json`, `syslog` or `local`.
+        returners @ "return": Vec<String> = "[]";
+        /// Returners that are not to be had on this minion.
+        disable_returners: Vec<String> = "[]";
+        /// Seconds for which Redis keeps what the returner `redis` writes; 0 is for ever.
+        keep_jobs_seconds: u64 = "86400";
         /// Jobs that this minion gives itself, by name, each with its function and times.
         schedule: Map = "{}";
         /// Run them before the first connection to a master too.
@@ -308,7 +315,7 @@ impl MinionConfig {
         let origin = source.origin.clone();
         let mut c = Self::read(source)?;
         c.warnings
-            .extend(finish::leftovers(&c.extra, MINION_OPTIONS, &origin));
+            .extend(finish::leftovers(&c.extra, Role::Minion, &origin));
         let checks = finish::Checks::new(&origin);
         checks.hash_type(&mut c.hash_type)?;
         checks.signing("signing_algorithm", &c.signing_algorithm)?;

@@ -1,12 +1,12 @@
-//! Returners that this master writes to, and their settings. These have a dot in their names
+//! Returners that this master or this minion writes to, and their settings. These have a dot in their names
 //! (`redis.host`), so they stand outside the table of options.
 
-use super::MasterConfig;
 use super::value::text;
+use super::{MasterConfig, Role};
 use crate::wire::{Map, Value};
 use std::path::PathBuf;
 
-/// A returner of the master.
+/// A returner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Returner {
     /// PostgreSQL with `jsonb` columns.
@@ -17,8 +17,12 @@ pub enum Returner {
     Redis,
     /// An SQLite file.
     Sqlite3,
-    /// A file of events, one JSON document a line.
+    /// A file, one JSON document a line.
     RawfileJson,
+    /// The system log.
+    Syslog,
+    /// Standard output.
+    Local,
 }
 
 const PG: &[&str] = &[
@@ -38,12 +42,15 @@ const PG: &[&str] = &[
 const REDIS: &[&str] = &["host", "port", "unix_socket_path", "db", "password"];
 
 impl Returner {
-    const ALL: [Returner; 5] = [
+    /// All of them.
+    pub const ALL: [Returner; 7] = [
         Returner::Pgjsonb,
         Returner::Postgres,
         Returner::Redis,
         Returner::Sqlite3,
         Returner::RawfileJson,
+        Returner::Syslog,
+        Returner::Local,
     ];
 
     /// The returner of that name; `redis_return` is a second name of `redis`, as in Salt.
@@ -64,17 +71,25 @@ impl Returner {
             Returner::Redis => "redis",
             Returner::Sqlite3 => "sqlite3",
             Returner::RawfileJson => "rawfile_json",
+            Returner::Syslog => "syslog",
+            Returner::Local => "local",
         }
     }
 
-    /// Whether jobs can be kept there.
+    /// Whether a master's jobs can be kept there, and read again.
     pub fn keeps_jobs(self) -> bool {
-        self != Returner::RawfileJson
+        !matches!(
+            self,
+            Returner::RawfileJson | Returner::Syslog | Returner::Local
+        )
     }
 
-    /// Whether events can be kept there (`event_return` in the Salt module).
+    /// Whether a master's events can be kept there (`event_return` in the Salt module).
     pub fn keeps_events(self) -> bool {
-        !matches!(self, Returner::Redis | Returner::Sqlite3)
+        matches!(
+            self,
+            Returner::Pgjsonb | Returner::Postgres | Returner::RawfileJson
+        )
     }
 
     /// What stands before the dot of its settings.
@@ -92,39 +107,100 @@ impl Returner {
             Returner::Redis => REDIS,
             Returner::Sqlite3 => &["database", "timeout"],
             Returner::RawfileJson => &["filename"],
+            Returner::Syslog => &["level", "facility", "tag", "options"],
+            Returner::Local => &[],
         }
+    }
+
+    /// Whether an option is one of its settings, or the map of all of them.
+    fn has(self, option: &str) -> bool {
+        let rest = option.strip_prefix(self.prefix());
+        rest.is_some_and(|rest| match rest.strip_prefix('.') {
+            Some(name) => self.settings().contains(&name),
+            None => rest.is_empty() && !self.settings().is_empty(),
+        })
     }
 }
 
-/// Whether an option is a setting of a returner, or the map of all of one.
-pub(super) fn is_setting(option: &str) -> bool {
-    Returner::ALL.into_iter().any(|returner| {
-        option
-            .strip_prefix(returner.prefix())
-            .is_some_and(|rest| match rest.strip_prefix('.') {
-                Some(name) => returner.settings().contains(&name),
-                None => rest.is_empty(),
-            })
-    })
+/// Whether an option is a setting of a returner, or the map of all of one; of a minion also one
+/// behind the name of an alternative.
+pub(super) fn is_setting(option: &str, role: Role) -> bool {
+    let of_master = |returner: &Returner| returner.keeps_jobs() || returner.keeps_events();
+    let known = |option: &str, all: bool| {
+        Returner::ALL
+            .iter()
+            .any(|returner| (all || of_master(returner)) && returner.has(option))
+    };
+    if role == Role::Master {
+        return known(option, false);
+    }
+    let mut behind = option.match_indices('.').map(|(at, _)| &option[at + 1..]);
+    known(option, true) || behind.any(|option| known(option, true))
 }
 
 /// Settings of one returner (`salt/returners/__init__.py get_returner_options`).
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Settings<'a> {
-    extra: &'a Map,
     returner: Returner,
+    sources: Vec<&'a Map>,
+    alternative: String,
+    given: Option<&'a Map>,
 }
 
-impl Settings<'_> {
+impl<'a> Settings<'a> {
+    /// Settings among the options of `sources`, of which the first that has one counts.
+    pub fn new(returner: Returner, sources: Vec<&'a Map>) -> Settings<'a> {
+        Settings {
+            returner,
+            sources,
+            alternative: String::new(),
+            given: None,
+        }
+    }
+
+    /// With those of `<name>.<prefix>` before the usual ones (`ret_config`).
+    pub fn with_alternative(mut self, name: &str) -> Settings<'a> {
+        self.alternative = name.to_owned();
+        self
+    }
+
+    /// With these before all others (`ret_kwargs`).
+    pub fn with_given(mut self, given: Option<&'a Map>) -> Settings<'a> {
+        self.given = given;
+        self
+    }
+
+    /// Whose settings these are.
+    pub fn returner(&self) -> Returner {
+        self.returner
+    }
+
     /// A setting: from a map `<prefix>: {<name>: ...}`, else from the option `<prefix>.<name>`.
     /// Empty ones count as absent.
-    pub fn get(&self, name: &str) -> Option<&Value> {
+    pub fn get(&self, name: &str) -> Option<&'a Value> {
         let prefix = self.returner.prefix();
-        let nested = self.extra.get(prefix).and_then(Value::as_map);
-        nested
+        let said = |value: &&Value| !value.is_nil() && !value.is_str("");
+        let given = self.given.and_then(|map| map.get(name)).filter(said);
+        let alternative = || match self.alternative.as_str() {
+            "" => None,
+            other => self
+                .option(&format!("{other}.{prefix}"), name)
+                .filter(|value| value.truthy()),
+        };
+        given
+            .or_else(alternative)
+            .or_else(|| self.option(prefix, name).filter(said))
+    }
+
+    fn option(&self, prefix: &str, name: &str) -> Option<&'a Value> {
+        self.find(prefix)
+            .and_then(Value::as_map)
             .and_then(|map| map.get(name))
-            .or_else(|| self.extra.get(&format!("{prefix}.{name}")))
-            .filter(|value| !value.is_nil() && !value.is_str(""))
+            .or_else(|| self.find(&format!("{prefix}.{name}")))
+    }
+
+    fn find(&self, option: &str) -> Option<&'a Value> {
+        self.sources.iter().find_map(|map| map.get(option))
     }
 
     /// A setting as text.
@@ -163,10 +239,7 @@ impl Settings<'_> {
 impl MasterConfig {
     /// The settings of a returner.
     pub fn returner(&self, returner: Returner) -> Settings<'_> {
-        Settings {
-            extra: &self.extra,
-            returner,
-        }
+        Settings::new(returner, vec![&self.extra])
     }
 
     /// Who gets copies of jobs, and whether returns are among them: those of an `ext_job_cache`
@@ -277,6 +350,34 @@ mod tests {
                 .unwrap_err()
                 .contains("pgjsonb.port")
         );
+    }
+
+    #[test]
+    fn alternatives_and_what_is_given_come_first() {
+        let options = crate::map! {
+            "redis.host" => "h", "redis.port" => 1, "redis.db" => "2", "other.redis.port" => 3,
+            "other.redis" => crate::map! {"db" => 0, "host" => ""},
+        };
+        let grains = crate::map! {"redis.host" => "grains", "redis.password" => "p"};
+        let given = crate::map! {"port" => 4};
+        let plain = Settings::new(Returner::Redis, vec![&options, &grains]);
+        assert_eq!(plain.text("password"), Some("p".into()));
+        let other = plain.clone().with_alternative("other");
+        let all = |s: &Settings| ["host", "port", "db"].map(|name| s.text_or(name, "-"));
+        assert_eq!(all(&plain), ["h", "1", "2"]);
+        assert_eq!(all(&other), ["h", "3", "2"], "zero does not count there");
+        assert_eq!(all(&other.with_given(Some(&given))), ["h", "4", "2"]);
+        for (option, master, minion) in [
+            ("redis.host", true, true),
+            ("other.redis.host", false, true),
+            ("other.returner.pgjsonb", false, true),
+            ("syslog.tag", false, true),
+            ("redis.nonsense", false, false),
+            ("local", false, false),
+        ] {
+            assert_eq!(is_setting(option, Role::Master), master, "{option}");
+            assert_eq!(is_setting(option, Role::Minion), minion, "{option}");
+        }
     }
 
     #[test]

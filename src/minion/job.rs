@@ -6,6 +6,7 @@
 
 use super::link::{Handed, Link};
 use super::modules::{self, Context, Fault, Outcome};
+use super::returners::{self, Wanted};
 use crate::sys::logging::{self, LogOptions};
 use crate::wire::msgpack::{self, Profile};
 use crate::wire::{Map, Value};
@@ -128,9 +129,13 @@ pub fn run() -> i32 {
         }
     };
     start_log(&order);
-    let ret = perform(order);
+    let (ctx, ret) = perform(order);
     match send(result, &ret) {
-        Ok(()) => 0,
+        Ok(()) => {
+            // The minion has its result; whatever a database does now holds nobody up.
+            returners::run(&ctx, &Wanted::of_job(&ctx), ret);
+            0
+        }
         Err(e) => {
             log::error!("the result cannot be handed to the minion: {e}");
             1
@@ -173,8 +178,8 @@ fn send(mut result: File, ret: &Map) -> std::io::Result<()> {
     result.write_all(&bytes)
 }
 
-/// Runs the function or functions of a load; gives the `_return` load.
-fn perform(order: Order) -> Map {
+/// Runs the function or functions of a load; gives what they saw, and the `_return` load.
+fn perform(order: Order) -> (Context, Map) {
     let Order {
         load,
         opts,
@@ -187,7 +192,7 @@ fn perform(order: Order) -> Map {
     let stamp = stamp_style(&opts);
     let allowed = Allowed::of(&opts);
     let ctx = Context {
-        id: id.clone(),
+        id,
         master: Link::of_job(&opts, &grains, credentials),
         grains,
         pillar,
@@ -195,12 +200,17 @@ fn perform(order: Order) -> Map {
         opts,
         job: Some(load),
     };
+    let ret = carried_out(&ctx, &allowed, stamp);
+    (ctx, ret)
+}
+
+fn carried_out(ctx: &Context, allowed: &Allowed, stamp: StampStyle) -> Map {
     let load = ctx.job.as_ref().unwrap_or(const { &Map(Vec::new()) });
     let args = |value: Option<&Value>| value.and_then(Value::as_array).unwrap_or_default().to_vec();
     let Some(funs) = load.get("fun").and_then(Value::as_array) else {
         let fun = load.str("fun").unwrap_or_default();
-        let outcome = guarded(&ctx, fun, &args(load.get("arg")), &allowed);
-        return returned(&id, load, outcome, stamp);
+        let outcome = guarded(ctx, fun, &args(load.get("arg")), allowed);
+        return returned(&ctx.id, load, outcome, stamp);
     };
     let several = opts_flag(&ctx.opts, "multifunc_ordered");
     let arg = args(load.get("arg"));
@@ -211,11 +221,11 @@ fn perform(order: Order) -> Map {
             let fun = fun.as_str().unwrap_or_default();
             (
                 fun.to_owned(),
-                guarded(&ctx, fun, &args(arg.get(i)), &allowed),
+                guarded(ctx, fun, &args(arg.get(i)), allowed),
             )
         })
         .collect();
-    compound(&id, load, outcomes, several, stamp)
+    compound(&ctx.id, load, outcomes, several, stamp)
 }
 
 fn opts_flag(opts: &Map, key: &str) -> bool {
@@ -412,6 +422,10 @@ mod tests {
         }
     }
 
+    fn done(order: Order) -> Map {
+        perform(order).1
+    }
+
     fn keys(map: &Map) -> Vec<&str> {
         map.iter().filter_map(|(k, _)| k.as_str()).collect()
     }
@@ -432,7 +446,7 @@ mod tests {
 
     #[test]
     fn a_return_has_stocks_order() {
-        let ret = perform(order("test.ping".into(), Value::Array(vec![])));
+        let ret = done(order("test.ping".into(), Value::Array(vec![])));
         assert_eq!(
             keys(&ret),
             [
@@ -441,7 +455,7 @@ mod tests {
             ]
         );
         assert_eq!(ret.get("return"), Some(&true.into()));
-        let ret = perform(order("no.such".into(), Value::Array(vec![])));
+        let ret = done(order("no.such".into(), Value::Array(vec![])));
         assert_eq!(ret.str("return"), Some("'no.such' is not available."));
         assert_eq!(ret.str("out"), Some("nested"));
         assert_eq!(ret.int("retcode"), Some(1));
@@ -450,7 +464,7 @@ mod tests {
     #[test]
     fn several_functions_return_maps() {
         let funs = vec!["test.ping".to_owned(), "no.such".to_owned()];
-        let ret = perform(order(
+        let ret = done(order(
             funs.into(),
             Value::Array(vec![Value::Array(vec![]), Value::Array(vec![])]),
         ));

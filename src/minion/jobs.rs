@@ -106,6 +106,8 @@ struct Running {
     out: ChildStdout,
     result: Vec<u8>,
     closed: bool,
+    /// Its result is handed on; it still has something to do, such as to write to a database.
+    delivered: bool,
 }
 
 /// All jobs of this minion.
@@ -212,6 +214,7 @@ impl Jobs {
                     out,
                     result: Vec::new(),
                     closed: false,
+                    delivered: false,
                 });
                 None
             }
@@ -313,15 +316,21 @@ impl Jobs {
         let mut at = 0;
         while at < self.running.len() {
             self.running[at].read();
-            match self.running[at].ended() {
-                None => at += 1,
-                Some(status) => {
-                    let mut done = self.running.swap_remove(at);
-                    // What it wrote right before its end.
-                    done.read();
-                    finished.push(self.finish(done, status));
+            let Some(status) = self.running[at].ended() else {
+                if let Some(result) = self.running[at].deliver() {
+                    self.forget(&result.jid);
+                    finished.push(result);
                 }
+                at += 1;
+                continue;
+            };
+            let mut done = self.running.swap_remove(at);
+            if done.delivered {
+                continue;
             }
+            // What it wrote right before its end.
+            done.read();
+            finished.push(self.finish(done, status));
         }
         while let Some((job, _)) = self.waiting.front()
             && self.may_start(job)
@@ -332,18 +341,18 @@ impl Jobs {
         finished
     }
 
-    fn finish(&self, mut done: Running, status: ExitStatus) -> Finished {
-        if let Err(e) = proc::remove(&self.config.cachedir, done.jid.as_str()) {
-            log::warn!("the file of job {} cannot be removed: {e}", done.jid);
+    /// Removes the file of a job: it is done as far as anybody can ask, and another process need not
+    /// account for it.
+    fn forget(&self, jid: &Jid) {
+        if let Err(e) = proc::remove(&self.config.cachedir, jid.as_str()) {
+            log::warn!("the file of job {jid} cannot be removed: {e}");
         }
-        if done.is_whole() {
-            log::info!("job {} has ended", done.jid);
-            done.result.drain(..HEAD);
-            return Finished {
-                jid: done.jid,
-                origin: done.origin,
-                load: done.result,
-            };
+    }
+
+    fn finish(&self, mut done: Running, status: ExitStatus) -> Finished {
+        self.forget(&done.jid);
+        if let Some(result) = done.deliver() {
+            return result;
         }
         let how = match (status.signal(), status.code()) {
             (Some(signal), _) => match Signal::try_from(signal) {
@@ -476,6 +485,22 @@ impl Running {
                 Some(ExitStatus::from_raw(1 << 8))
             }
         }
+    }
+
+    /// Its result, once, if all of it came.
+    fn deliver(&mut self) -> Option<Finished> {
+        if self.delivered || !self.closed || !self.is_whole() {
+            return None;
+        }
+        log::info!("job {} has returned", self.jid);
+        self.delivered = true;
+        let mut load = std::mem::take(&mut self.result);
+        load.drain(..HEAD);
+        Some(Finished {
+            jid: self.jid.clone(),
+            origin: self.origin.clone(),
+            load,
+        })
     }
 
     /// Whether all of the result came.

@@ -32,6 +32,7 @@ pub mod pillar;
 pub mod publication;
 pub mod render;
 pub mod request;
+pub mod returners;
 pub mod session;
 pub(crate) mod setup;
 pub mod signin;

@@ -25,6 +25,21 @@ const ABSENT: &[&str] = &[
     "yamlex",
 ];
 
+/// The renderers that are here, and what they do.
+pub const RENDERERS: &[(&str, &str)] = &[
+    (
+        "gpg",
+        "Decrypts a text, or the texts in data, that GnuPG has encrypted.",
+    ),
+    ("jinja", "Renders a Jinja template to text."),
+    ("json", "Reads JSON."),
+    (
+        "text",
+        "Gives the text as it is, or as the value of a name.",
+    ),
+    ("yaml", "Reads YAML as Salt does."),
+];
+
 /// Which renderers apply.
 #[derive(Clone, Debug)]
 pub struct Pipeline {

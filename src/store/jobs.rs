@@ -72,6 +72,38 @@ pub fn stored_part(load: &Map) -> Map {
         .collect()
 }
 
+/// The fields by which Salt describes a job (`salt/utils/jid.py
+/// format_job_instance`).
+pub fn description(load: &Map) -> Map {
+    let pick = |key: &str, other: &str| load.get(key).cloned().unwrap_or_else(|| other.into());
+    let mut out = crate::map! {
+        "Function" => pick("fun", "unknown-function"),
+        "Arguments" => load.get("arg").cloned().unwrap_or(Value::Array(Vec::new())),
+        "Target" => pick("tgt", "unknown-target"),
+        "Target-type" => pick("tgt_type", "list"),
+        "User" => pick("user", "root"),
+    };
+    if let Some(metadata) = metadata(load) {
+        out.set("Metadata", metadata.clone());
+    }
+    out
+}
+
+/// Metadata of a job: beside the load, in its `kwargs`, or among the function's keywords.
+pub fn metadata(load: &Map) -> Option<&Value> {
+    let inner = |key: &str| load.get(key).and_then(Value::as_map);
+    let keywords = || {
+        let args = load.get("arg").and_then(Value::as_array)?;
+        args.iter()
+            .filter_map(Value::as_map)
+            .filter(|m| m.get("__kwarg__").and_then(Value::as_bool) == Some(true))
+            .find_map(|m| m.get("metadata"))
+    };
+    load.get("metadata")
+        .or_else(|| inner("kwargs").and_then(|k| k.get("metadata")))
+        .or_else(keywords)
+}
+
 /// A list of ids as a value.
 pub(crate) fn id_list(ids: &[String]) -> Value {
     Value::Array(ids.iter().map(Value::from).collect())

@@ -10,5 +10,6 @@ pub mod minions;
 pub mod open;
 pub mod presence;
 pub mod remembered;
+pub mod returners;
 pub mod sessions;
 pub mod tokens;

@@ -2,7 +2,7 @@
 
 use super::*;
 
-fn call(dir: &Path, args: &[&str]) -> (i32, String, String) {
+pub fn call(dir: &Path, args: &[&str]) -> (i32, String, String) {
     let out = Command::new(env!("CARGO_BIN_EXE_halite-call"))
         .arg("-c")
         .arg(dir)
@@ -18,7 +18,7 @@ fn call(dir: &Path, args: &[&str]) -> (i32, String, String) {
     )
 }
 
-fn local() -> tempfile::TempDir {
+pub fn local() -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
     configure(dir.path(), [1, 1], "m1", "");
     dir

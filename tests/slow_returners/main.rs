@@ -6,6 +6,7 @@
 
 #[path = "../harness/mod.rs"]
 mod harness;
+mod minion;
 mod servers;
 
 use harness::{Master, eventually};

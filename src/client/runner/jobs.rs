@@ -4,7 +4,7 @@ use super::ask::{Patient, ask};
 use super::{Args, Function, Ran, RunContext, RunError};
 use crate::client::gather::Outcome;
 use crate::client::local::Job;
-use crate::store::jobs::{JobStore, StoredJob, StoredReturn, stored_part};
+use crate::store::jobs::{JobStore, StoredJob, StoredReturn, description, metadata, stored_part};
 use crate::target::fnmatch;
 use crate::wire::ids::Jid;
 use crate::wire::{Map, Value, msgpack};
@@ -98,36 +98,11 @@ pub(super) const FUNCTIONS: &[Function] = &[
 /// What stock says of a jid that it does not know.
 const NO_JOB: &str = "Cannot contact returner or no job with this jid";
 
-/// The fields by which Salt describes a job (`salt/utils/jid.py format_job_instance`).
+/// A job as Salt describes it.
 fn describe(jid: &Jid, load: &Map) -> Map {
-    let pick = |key: &str, other: &str| load.get(key).cloned().unwrap_or_else(|| other.into());
-    let mut out = crate::map! {
-        "Function" => pick("fun", "unknown-function"),
-        "Arguments" => load.get("arg").cloned().unwrap_or(Value::Array(Vec::new())),
-        "Target" => pick("tgt", "unknown-target"),
-        "Target-type" => pick("tgt_type", "list"),
-        "User" => pick("user", "root"),
-    };
-    if let Some(metadata) = metadata(load) {
-        out.set("Metadata", metadata.clone());
-    }
+    let mut out = description(load);
     out.set("StartTime", jid.time_text());
     out
-}
-
-/// Metadata of a job: beside the load, in its `kwargs`, or among the function's keywords.
-fn metadata(load: &Map) -> Option<&Value> {
-    let inner = |key: &str| load.get(key).and_then(Value::as_map);
-    let keywords = || {
-        let args = load.get("arg").and_then(Value::as_array)?;
-        args.iter()
-            .filter_map(Value::as_map)
-            .filter(|m| m.get("__kwarg__").and_then(Value::as_bool) == Some(true))
-            .find_map(|m| m.get("metadata"))
-    };
-    load.get("metadata")
-        .or_else(|| inner("kwargs").and_then(|k| k.get("metadata")))
-        .or_else(keywords)
 }
 
 /// `Minions`, sorted as stock shows them.

@@ -331,14 +331,8 @@ mod tests {
         assert_eq!(point.at, SystemTime::UNIX_EPOCH, "at first, everything");
         let now = SystemTime::now();
         struct Nowhere;
-        impl super::super::sink::Store for Nowhere {
-            fn jobs(&mut self, _: &[News]) -> Result<(), super::super::sink::SinkError> {
-                Ok(())
-            }
-            fn events(
-                &mut self,
-                _: &[Arc<halite_ipc::Event>],
-            ) -> Result<(), super::super::sink::SinkError> {
+        impl crate::store::returners::Store for Nowhere {
+            fn jobs(&mut self, _: &[News]) -> Result<(), crate::store::returners::StoreError> {
                 Ok(())
             }
         }

@@ -14,12 +14,7 @@
 
 mod events;
 mod jobs;
-mod json;
-mod pg;
-mod rawfile;
-mod redis;
 mod sink;
-mod sqlite;
 
 use super::listen::listen;
 use crate::config::{MasterConfig, Returner};

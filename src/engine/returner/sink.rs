@@ -1,13 +1,9 @@
-//! Where rows go: what all databases have in common.
+//! Where rows go, and the patience to write them.
 
-use super::{named, pg, rawfile, redis, sqlite};
+use super::named;
 use crate::config::{MasterConfig, Returner};
-use crate::store::jobs::{News, StoredReturn};
+use crate::store::returners::{self, Opener, Store, StoreError};
 use crate::sys::signals::StopFlag;
-use crate::wire::{Map, Value};
-use halite_ipc::Event;
-use std::fmt;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// The pauses between attempts double up to this.
@@ -15,37 +11,6 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
 /// Time between messages about the same trouble.
 const SAY_AGAIN: Duration = Duration::from_secs(60);
-
-/// Why something could not be written.
-#[derive(Debug)]
-pub enum SinkError {
-    /// The database is away or not set up; all of it may go well later.
-    Away(String),
-    /// Something in what was given is refused, and will be the next time.
-    Refused(String),
-}
-
-impl fmt::Display for SinkError {
-    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        match self {
-            SinkError::Away(why) | SinkError::Refused(why) => f.write_str(why),
-        }
-    }
-}
-
-/// A place that keeps jobs, events or both. Each call writes all or nothing.
-pub trait Store: Send {
-    /// Keeps loads and returns; what is there already is not written twice.
-    fn jobs(&mut self, news: &[News]) -> Result<(), SinkError>;
-
-    /// Keeps events.
-    fn events(&mut self, events: &[Arc<Event>]) -> Result<(), SinkError>;
-
-    /// Removes what is older than so many seconds, where Salt's own module does.
-    fn expire(&mut self, _keep: u64) -> Result<(), SinkError> {
-        Ok(())
-    }
-}
 
 /// A store with the patience to write to it.
 pub struct Sink {
@@ -59,14 +24,13 @@ pub struct Sink {
 impl Sink {
     /// A sink; nothing is connected yet.
     pub fn new(config: &MasterConfig, returner: Returner) -> Sink {
-        let settings = config.returner(returner);
-        let store: Box<dyn Store> = match returner {
-            Returner::Pgjsonb => Box::new(pg::Pg::new(settings, pg::Schema::Jsonb, &config.id)),
-            Returner::Postgres => Box::new(pg::Pg::new(settings, pg::Schema::Text, &config.id)),
-            Returner::Redis => Box::new(redis::Redis::new(settings, config.keep_jobs_seconds)),
-            Returner::Sqlite3 => Box::new(sqlite::Sqlite::new(settings)),
-            Returner::RawfileJson => Box::new(rawfile::RawFile::new(settings, config)),
-        };
+        let store = returners::open(&Opener {
+            settings: config.returner(returner),
+            id: &config.id,
+            keep: config.keep_jobs_seconds,
+            product: config.flavour.name(),
+            program: "halite-master",
+        });
         Sink::over(returner, store)
     }
 
@@ -86,7 +50,7 @@ impl Sink {
         &mut self,
         rows: &[T],
         stop: &StopFlag,
-        store: fn(&mut dyn Store, &[T]) -> Result<(), SinkError>,
+        store: fn(&mut dyn Store, &[T]) -> Result<(), StoreError>,
     ) -> bool {
         let mut pause = FIRST_PAUSE;
         loop {
@@ -107,10 +71,10 @@ impl Sink {
     fn attempt<T>(
         &mut self,
         rows: &[T],
-        store: fn(&mut dyn Store, &[T]) -> Result<(), SinkError>,
-    ) -> Result<(), SinkError> {
+        store: fn(&mut dyn Store, &[T]) -> Result<(), StoreError>,
+    ) -> Result<(), StoreError> {
         match store(self.store.as_mut(), rows) {
-            Err(SinkError::Refused(why)) if rows.len() <= 1 => {
+            Err(StoreError::Refused(why)) if rows.len() <= 1 => {
                 self.refused += 1;
                 let all = self.refused;
                 self.say(&format!(
@@ -118,7 +82,7 @@ impl Sink {
                 ));
                 Ok(())
             }
-            Err(SinkError::Refused(_)) => {
+            Err(StoreError::Refused(_)) => {
                 let (left, right) = rows.split_at(rows.len() / 2);
                 self.attempt(left, store)?;
                 self.attempt(right, store)
@@ -152,24 +116,13 @@ pub fn nap(pause: Duration, stop: &StopFlag) {
     }
 }
 
-/// The function of a return or load as text: that of a compound command is a list.
-pub fn function(load: &Map) -> String {
-    match load.get("fun") {
-        Some(Value::Str(fun)) => fun.clone(),
-        Some(other) => other.str_list().join(","),
-        None => String::new(),
-    }
-}
-
-/// What the function gave, nil if it says nothing.
-pub fn result(ret: &StoredReturn) -> Value {
-    ret.load.get("return").cloned().unwrap_or_default()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::Mutex;
+    use crate::store::jobs::News;
+    use crate::wire::Map;
+    use halite_ipc::Event;
+    use std::sync::{Arc, Mutex};
 
     /// Refuses rows with the tag `bad`; is away for the first calls.
     struct Fake {
@@ -178,17 +131,17 @@ mod tests {
     }
 
     impl Store for Fake {
-        fn jobs(&mut self, _: &[News]) -> Result<(), SinkError> {
+        fn jobs(&mut self, _: &[News]) -> Result<(), StoreError> {
             Ok(())
         }
 
-        fn events(&mut self, events: &[Arc<Event>]) -> Result<(), SinkError> {
+        fn events(&mut self, events: &[Arc<Event>]) -> Result<(), StoreError> {
             if self.away > 0 {
                 self.away -= 1;
-                return Err(SinkError::Away("it sleeps".into()));
+                return Err(StoreError::Away("it sleeps".into()));
             }
             if events.iter().any(|e| e.tag == "bad") {
-                return Err(SinkError::Refused("bad".into()));
+                return Err(StoreError::Refused("bad".into()));
             }
             self.got
                 .lock()

@@ -362,7 +362,7 @@ impl Beacons {
         }
         if wanted("include_opts") {
             for (name, config) in self.own.iter() {
-                all.set(&python::str(name), config.clone());
+                all.set(python::str(name), config.clone());
             }
         }
         Told {

@@ -131,7 +131,7 @@ mod tests {
         let told = crate::map! {
             "ssh" => crate::map! {"running" => true}, "service_name" => "ssh", "tag" => "ssh",
         };
-        assert_eq!(seen(&always, true, 0.0), [told.clone()]);
+        assert_eq!(seen(&always, true, 0.0), std::slice::from_ref(&told));
         let change = crate::map! {"onchangeonly" => true};
         assert_eq!(seen(&change, true, 1.0), [told]);
         assert_eq!(seen(&change, true, 2.0).len(), 0);

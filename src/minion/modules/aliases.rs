@@ -97,7 +97,7 @@ fn render(lines: &[Line]) -> String {
 
 fn write(call: &mut Call<'_>, path: &str, lines: &[Line]) -> Result {
     step::rewrite(Path::new(path), render(lines).as_bytes())
-        .map_err(|e| step::os_error(&e, path))?;
+        .map_err(|e| python::os_error(&e, path))?;
     if let Some(program) = which("newaliases") {
         step::printed(call, [program])?;
     }

@@ -58,7 +58,7 @@ fn file(call: &mut Call<'_>) -> std::result::Result<String, Fault> {
 fn made(call: &mut Call<'_>) -> std::result::Result<String, Fault> {
     let path = file(call)?;
     if !Path::new(&path).exists() {
-        std::fs::write(&path, b"").map_err(|e| step::os_error(&e, &path))?;
+        std::fs::write(&path, b"").map_err(|e| python::os_error(&e, &path))?;
     }
     Ok(path)
 }
@@ -68,7 +68,7 @@ fn listed(call: &mut Call<'_>) -> std::result::Result<Map, Fault> {
     match std::fs::read(&path) {
         Ok(octets) => Ok(parse(&String::from_utf8_lossy(&octets))),
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(Map::new()),
-        Err(e) => Err(step::os_error(&e, &path)),
+        Err(e) => Err(python::os_error(&e, &path)),
     }
 }
 
@@ -174,7 +174,7 @@ fn is_entry(line: &str, ip: &str) -> bool {
 }
 
 fn write(path: &str, content: &str) -> std::result::Result<(), Fault> {
-    step::rewrite(Path::new(path), content.as_bytes()).map_err(|e| step::os_error(&e, path))
+    step::rewrite(Path::new(path), content.as_bytes()).map_err(|e| python::os_error(&e, path))
 }
 
 fn set_host(call: &mut Call<'_>) -> Result {

@@ -3,6 +3,7 @@
 use super::declare::{Function, Lit, Module, Result, opt, req};
 use super::{Call, Fault, python, shell, which};
 use crate::map;
+use crate::minion::modules::step;
 use crate::wire::{Map, Value};
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -134,7 +135,7 @@ fn config(call: &Call<'_>) -> &'static str {
 }
 
 fn persistent(call: &Call<'_>) -> BTreeSet<String> {
-    let text = shell::read_file(config(call)).unwrap_or_default();
+    let text = step::read_file(config(call)).unwrap_or_default();
     text.lines()
         .map(str::trim)
         .filter(|l| !l.starts_with('#'))

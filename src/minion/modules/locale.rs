@@ -3,6 +3,7 @@
 use super::declare::{Function, Module, Result, req};
 use super::{Call, Fault, python, shell, which};
 use crate::map;
+use crate::minion::modules::step;
 use crate::target::{PyRegex, RegexMode};
 use crate::wire::{Map, Value};
 use std::path::Path;
@@ -334,7 +335,7 @@ fn is_known(
         let pattern = format!("^(?:{locale})$");
         let regex = PyRegex::with_mode(&pattern, RegexMode::default())
             .map_err(|e| Fault::raised("re.error", e))?;
-        let text = shell::read_file(path)
+        let text = step::read_file(path)
             .map_err(|_| Fault::Invocation(format!("File not found: {path}")))?;
         return Ok(text.lines().any(|line| regex.captures(line, 0).is_some()));
     }

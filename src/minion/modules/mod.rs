@@ -49,6 +49,7 @@ mod ps;
 mod publish;
 pub mod python;
 mod random;
+mod ret;
 mod saltutil;
 mod schedule;
 mod service;
@@ -118,6 +119,7 @@ const MODULES: &[Module] = &[
     pkg::MODULE,
     publish::MODULE,
     random::MODULE,
+    ret::MODULE,
     saltutil::MODULE,
     service::MODULE,
     shadow::MODULE,

@@ -136,15 +136,15 @@ fn described(ctx: &Context) -> Vec<&'static Described> {
     let files = places.iter().flat_map(|dir| with_metadata(dir));
     let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
     files
-        .filter_map(|(path, meta)| {
+        .map(|(path, meta)| {
             let stamp = stamp(&meta);
             if let Some(old) = known.iter().find(|d| d.path == path && d.stamp == stamp) {
-                return Some(*old);
+                return *old;
             }
             let new: &'static Described = Box::leak(Box::new(describe(path, stamp)));
             known.retain(|d| d.path != new.path);
             known.push(new);
-            Some(new)
+            new
         })
         .collect()
 }

@@ -37,20 +37,6 @@ pub fn run<T: Into<String>>(argv: impl IntoIterator<Item = T>) -> Result<Ran, Fa
     helper(Helper::new(argv))
 }
 
-/// As [`run`], with standard input.
-///
-/// # Errors
-/// As [`run`].
-pub fn feed<T: Into<String>>(
-    argv: impl IntoIterator<Item = T>,
-    input: impl Into<Vec<u8>>,
-) -> Result<Ran, Fault> {
-    helper(Helper {
-        stdin: Some(input.into()),
-        ..Helper::new(argv)
-    })
-}
-
 /// As [`run`], with everything that a [`Helper`] can be told. Messages of programs are in English.
 ///
 /// # Errors

@@ -62,14 +62,24 @@ pub fn os_error(error: &std::io::Error, path: &str) -> super::Fault {
         AlreadyExists => "FileExistsError",
         _ => "OSError",
     };
-    let text = match error.raw_os_error() {
-        Some(number) => {
-            let what = nix::errno::Errno::from_raw(number).desc();
-            format!("[Errno {number}] {what}: {}", repr(&path.into()))
-        }
+    super::Fault::raised(class, os_text(error, path))
+}
+
+/// `str()` of Python's `OSError` about a path.
+pub fn os_text(error: &std::io::Error, path: &str) -> String {
+    match error.raw_os_error() {
+        Some(number) => format!(
+            "[Errno {number}] {}: {}",
+            errno_text(number),
+            repr(&path.into())
+        ),
         None => error.to_string(),
-    };
-    super::Fault::raised(class, text)
+    }
+}
+
+/// `os.strerror()`.
+pub fn errno_text(number: i32) -> &'static str {
+    nix::errno::Errno::from_raw(number).desc()
 }
 
 /// `os.path.expanduser`: `~` and `~user` at the beginning of a path; what is not known stays.

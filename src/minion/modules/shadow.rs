@@ -246,7 +246,7 @@ fn set_password(call: &mut Call<'_>) -> Result {
         }
         let content = with_password(&step::read(&path)?, &name, &hash, today());
         step::rewrite(Path::new(&path), content.as_bytes())
-            .map_err(|e| step::os_error(&e, &path))?;
+            .map_err(|e| python::os_error(&e, &path))?;
     }
     let after = details(&name, root.as_deref())?;
     Ok((passwd(&after) == hash).into())

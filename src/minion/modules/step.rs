@@ -5,10 +5,9 @@ use super::cmd::which;
 use super::program::{self, Ran};
 use super::{Call, Fault, python};
 use crate::sys::command::Helper;
-use crate::sys::daemon::write_atomic;
 use crate::wire::{Map, Value};
 use std::io::{self, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt, chown};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, chown};
 use std::path::Path;
 
 /// An argument vector of words and values.
@@ -115,63 +114,69 @@ pub fn printed_anyway<T: Into<String>>(
     Ok(text)
 }
 
-/// A failed file operation as Python raises it.
-pub fn os_error(error: &io::Error, path: &str) -> Fault {
-    let class = match error.kind() {
-        io::ErrorKind::NotFound => "FileNotFoundError",
-        io::ErrorKind::PermissionDenied => "PermissionError",
-        io::ErrorKind::AlreadyExists => "FileExistsError",
-        io::ErrorKind::IsADirectory => "IsADirectoryError",
-        io::ErrorKind::NotADirectory => "NotADirectoryError",
-        _ => "OSError",
-    };
-    Fault::raised(class, os_text(error, path))
-}
-
-/// `str()` of Python's `OSError`.
-pub fn os_text(error: &io::Error, path: &str) -> String {
-    match error.raw_os_error() {
-        Some(number) => format!(
-            "[Errno {number}] {}: {}",
-            nix::errno::Errno::from_raw(number).desc(),
-            python::repr(&path.into())
-        ),
-        None => format!("{path}: {error}"),
-    }
-}
-
 /// A text file; octets that are no UTF-8 are replaced.
 ///
 /// # Errors
 /// As Python raises them.
 pub fn read(path: &str) -> std::result::Result<String, Fault> {
-    let octets = std::fs::read(path).map_err(|e| os_error(&e, path))?;
+    let octets = std::fs::read(path).map_err(|e| python::os_error(&e, path))?;
     Ok(String::from_utf8_lossy(&octets).into_owned())
 }
 
-/// Gives a file new content: at once, with the mode and owner it had. A file that cannot be
-/// replaced, such as a mount point, is written over.
+/// The text of a file, or the `OSError` that reading it raises.
 ///
 /// # Errors
-/// Of the file system.
+/// It cannot be read, or is not UTF-8.
+pub fn read_file(path: &str) -> io::Result<String> {
+    let octets = std::fs::read(path)?;
+    String::from_utf8(octets).map_err(|_| io::Error::other(format!("{path} is not valid UTF-8")))
+}
+
+/// Replaces what is in a file, keeping its mode and owner; a new file gets the usual mode.
+/// Readers see the old content or the new; where the file is a mount of its own, as in a
+/// container, it is written in place.
+///
+/// # Errors
+/// It cannot be written.
 pub fn rewrite(path: &Path, content: &[u8]) -> io::Result<()> {
-    let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
-    let Ok(old) = std::fs::metadata(&path) else {
-        return std::fs::write(&path, content);
+    let target = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    let Ok(old) = std::fs::metadata(&target) else {
+        return std::fs::write(&target, content);
     };
-    let fresh = path.with_extension("halite~");
-    let done = write_atomic(&fresh, content, old.mode() & 0o7777)
-        .and_then(|()| {
-            // The umask takes bits away from a new file.
-            std::fs::set_permissions(&fresh, old.permissions())
-        })
-        .and_then(|()| chown(&fresh, Some(old.uid()), Some(old.gid())))
-        .and_then(|()| std::fs::rename(&fresh, &path));
-    if done.is_ok() {
-        return done;
+    if !old.is_file() {
+        return std::fs::write(&target, content);
     }
-    let _ = std::fs::remove_file(&fresh);
-    std::fs::write(&path, content)
+    let mut name = std::ffi::OsString::from(".");
+    name.push(target.file_name().unwrap_or_default());
+    name.push(format!(".{}~", std::process::id()));
+    let temp = target.with_file_name(name);
+    // Nobody reads it before it has the mode of the old one.
+    let written = std::fs::OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(&temp)
+        .and_then(|mut file| file.write_all(content))
+        .and_then(|()| chown(&temp, Some(old.uid()), Some(old.gid())))
+        .and_then(|()| {
+            let mode = std::fs::Permissions::from_mode(old.mode() & 0o7777);
+            std::fs::set_permissions(&temp, mode)
+        })
+        .and_then(|()| std::fs::rename(&temp, &target));
+    if written.is_ok() {
+        return Ok(());
+    }
+    // Gone already is as good.
+    let _ = std::fs::remove_file(&temp);
+    std::fs::write(&target, content)
+}
+
+/// As [`rewrite`], with a text.
+///
+/// # Errors
+/// It cannot be written.
+pub fn write_file(path: &str, text: &str) -> io::Result<()> {
+    rewrite(Path::new(path), text.as_bytes())
 }
 
 /// `salt/utils/data.py compare_dicts`: what is new, gone or other, each with `old` and `new`.
@@ -211,7 +216,7 @@ impl Temporary {
             .open(&path)
             .and_then(|mut file| file.write_all(content));
         let file = Temporary(text);
-        written.map_err(|e| os_error(&e, &file.0))?;
+        written.map_err(|e| python::os_error(&e, &file.0))?;
         Ok(file)
     }
 
@@ -224,5 +229,26 @@ impl Temporary {
 impl Drop for Temporary {
     fn drop(&mut self) {
         let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn a_file_keeps_its_mode_and_its_link() {
+        let dir = tempfile::tempdir().unwrap();
+        let (real, link) = (dir.path().join("real"), dir.path().join("link"));
+        std::fs::write(&real, "old").unwrap();
+        std::fs::set_permissions(&real, std::fs::Permissions::from_mode(0o640)).unwrap();
+        std::os::unix::fs::symlink(&real, &link).unwrap();
+        write_file(link.to_str().unwrap(), "new\n").unwrap();
+        assert!(link.is_symlink());
+        assert_eq!(read_file(real.to_str().unwrap()).unwrap(), "new\n");
+        let mode = std::fs::metadata(&real).unwrap().permissions().mode();
+        assert_eq!(mode & 0o7777, 0o640);
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 2);
     }
 }

@@ -3,6 +3,7 @@
 use super::declare::{Function, Lit, Module, Result, opt, req};
 use super::{Call, Fault, python, shell, which};
 use crate::map;
+use crate::minion::modules::step;
 use crate::wire::{Map, Value};
 use std::path::Path;
 
@@ -67,7 +68,7 @@ fn show(call: &mut Call<'_>) -> Result {
         if !Path::new(&path).exists() {
             return Ok(Value::Array(Vec::new()));
         }
-        let Ok(text) = shell::read_file(&path) else {
+        let Ok(text) = step::read_file(&path) else {
             log::error!("Could not open sysctl file");
             return Ok(Value::Nil);
         };
@@ -161,11 +162,11 @@ fn persist(call: &mut Call<'_>) -> Result {
     if !Path::new(&config).is_file() {
         if let Some(dir) = Path::new(&config).parent().filter(|d| !d.exists()) {
             let path = dir.to_string_lossy().into_owned();
-            std::fs::create_dir_all(dir).map_err(|e| shell::os_error(&e, &path))?;
+            std::fs::create_dir_all(dir).map_err(|e| python::os_error(&e, &path))?;
         }
         std::fs::write(&config, "#\n# Kernel sysctl configuration\n#\n").map_err(unwritable)?;
     }
-    let text = shell::read_file(&config)
+    let text = step::read_file(&config)
         .map_err(|_| Fault::Command(format!("Could not read from file: {config}")))?;
     let own = format!("{name} = {value}\n");
     let mut kept = String::new();
@@ -189,7 +190,7 @@ fn persist(call: &mut Call<'_>) -> Result {
     if !edited {
         kept.push_str(&own);
     }
-    shell::write_file(&config, &kept).map_err(unwritable)?;
+    step::write_file(&config, &kept).map_err(unwritable)?;
     assign(call, &name, &value)?;
     Ok("Updated".into())
 }

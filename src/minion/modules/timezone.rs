@@ -3,6 +3,7 @@
 use super::declare::{Function, Module, Result, req};
 use super::{Call, Fault, python, shell, which};
 use crate::map;
+use crate::minion::modules::step;
 use crate::wire::{Map, Value};
 use std::path::Path;
 
@@ -74,7 +75,7 @@ fn unreadable(text: &str) -> Fault {
 
 fn reason(error: &std::io::Error) -> String {
     let number = error.raw_os_error();
-    number.map_or_else(|| error.to_string(), |n| shell::errno_text(n).to_owned())
+    number.map_or_else(|| error.to_string(), |n| python::errno_text(n).to_owned())
 }
 
 fn zone(call: &mut Call<'_>) -> std::result::Result<String, Fault> {
@@ -95,7 +96,7 @@ fn zone(call: &mut Call<'_>) -> std::result::Result<String, Fault> {
         "RedHat" | "Suse" => sysconfig_zone(),
         "Debian" | "Gentoo" => {
             let path = "/etc/timezone";
-            let text = shell::read_file(path).map_err(|e| {
+            let text = step::read_file(path).map_err(|e| {
                 let why = reason(&e);
                 Fault::Command(format!("Problem reading timezone file {path}: {why}"))
             })?;
@@ -108,7 +109,7 @@ fn zone(call: &mut Call<'_>) -> std::result::Result<String, Fault> {
 
 fn sysconfig_zone() -> std::result::Result<String, Fault> {
     let path = "/etc/sysconfig/clock";
-    let text = shell::read_file(path).map_err(|e| shell::os_error(&e, path))?;
+    let text = step::read_file(path).map_err(|e| python::os_error(&e, path))?;
     let lines = text.lines().filter(|l| !l.trim_start().starts_with('#'));
     let mut found = lines.filter(|l| l.contains("ZONE") && l.contains('='));
     let line = found
@@ -167,7 +168,7 @@ fn link_zone(path: &str) -> std::result::Result<(), Fault> {
     placed.map_err(|e| {
         // Gone already is as good.
         let _ = std::fs::remove_file(&temp);
-        shell::os_error(&e, LOCALTIME)
+        python::os_error(&e, LOCALTIME)
     })
 }
 
@@ -200,8 +201,8 @@ fn set_zone(call: &mut Call<'_>) -> Result {
         "Suse" => {
             sed(call, clock, "^TIMEZONE=.*", &format!("TIMEZONE=\"{zone}\""))?;
         }
-        "Debian" | "Gentoo" => shell::write_file("/etc/timezone", &format!("{}\n", zone.trim()))
-            .map_err(|e| shell::os_error(&e, "/etc/timezone"))?,
+        "Debian" | "Gentoo" => step::write_file("/etc/timezone", &format!("{}\n", zone.trim()))
+            .map_err(|e| python::os_error(&e, "/etc/timezone"))?,
         _ => {}
     }
     Ok(true.into())
@@ -236,7 +237,7 @@ fn get_hwclock(call: &mut Call<'_>) -> Result {
     match family(call).as_str() {
         "RedHat" | "Suse" | "NILinuxRT" => adjtime(call),
         "Debian" => {
-            let text = shell::read_file("/etc/default/rcS").unwrap_or_default();
+            let text = step::read_file("/etc/default/rcS").unwrap_or_default();
             let mut lines = text.lines().filter(|l| !l.trim_start().starts_with('#'));
             match lines.find(|l| l.contains("UTC=")) {
                 Some(line) => {
@@ -249,7 +250,7 @@ fn get_hwclock(call: &mut Call<'_>) -> Result {
         }
         "Gentoo" if !Path::new("/etc/adjtime").exists() => gentoo_clock(),
         "Slackware" if !Path::new("/etc/adjtime").exists() => {
-            match shell::read_file("/etc/hardwareclock") {
+            match step::read_file("/etc/hardwareclock") {
                 Ok(text) => {
                     let utc = text.lines().any(|l| l.starts_with("UTC"));
                     Ok(if utc { "UTC" } else { "localtime" }.into())
@@ -264,7 +265,7 @@ fn get_hwclock(call: &mut Call<'_>) -> Result {
 
 fn gentoo_clock() -> Result {
     let path = "/etc/conf.d/hwclock";
-    let text = shell::read_file(path).map_err(|e| {
+    let text = step::read_file(path).map_err(|e| {
         let why = reason(&e);
         Fault::Command(format!("Problem reading offset file {path}: {why}"))
     })?;

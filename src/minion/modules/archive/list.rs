@@ -229,7 +229,8 @@ fn members(reader: Box<dyn Read>) -> io::Result<Names> {
         }
     }
     // An archive without members still has blocks of zeros.
-    match some || archive.into_inner().bytes().next().is_none() {
+    let mut rest = [0];
+    match some || archive.into_inner().read(&mut rest).is_ok_and(|n| n == 0) {
         true => Ok(names),
         false => Err(io::ErrorKind::InvalidData.into()),
     }

@@ -161,7 +161,7 @@ pub(super) fn pillar_with(call: &Call<'_>) -> std::result::Result<Map, Fault> {
     }
     let mut pillar = pillar::fresh(call.ctx, &wish)?;
     for (key, value) in wish.pillar_override.iter() {
-        pillar.set(&python::str(key), value.clone());
+        pillar.set(python::str(key), value.clone());
     }
     Ok(pillar)
 }

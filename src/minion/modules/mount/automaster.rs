@@ -4,6 +4,7 @@ use super::super::declare::Result;
 use super::super::{Call, Fault, python, shell};
 use super::joined;
 use crate::map;
+use crate::minion::modules::step;
 use crate::wire::{Map, Value};
 use std::io::Write;
 use std::path::Path;
@@ -32,7 +33,7 @@ fn entries(config: &str) -> std::result::Result<Map, Fault> {
     if !Path::new(config).is_file() {
         return Ok(out);
     }
-    let text = shell::read_file(config).map_err(|e| shell::os_error(&e, config))?;
+    let text = step::read_file(config).map_err(|e| python::os_error(&e, config))?;
     for [name, opts, target] in text.lines().filter_map(entry) {
         let mut opts = opts.split(',');
         let kind = opts.next().unwrap_or_default();
@@ -44,8 +45,8 @@ fn entries(config: &str) -> std::result::Result<Map, Fault> {
 }
 
 fn lines(config: &str) -> std::result::Result<Vec<String>, Fault> {
-    let text = shell::read_file(config).map_err(|e| {
-        let why = shell::os_text(&e, config);
+    let text = step::read_file(config).map_err(|e| {
+        let why = python::os_text(&e, config);
         Fault::Command(format!("Couldn't read from {config}: {why}"))
     })?;
     Ok(text.split_inclusive('\n').map(str::to_owned).collect())
@@ -71,8 +72,8 @@ pub(super) fn remove(call: &mut Call<'_>) -> Result {
             kept.push_str(&line);
         }
     }
-    shell::write_file(&config, &kept).map_err(|e| {
-        let why = shell::os_text(&e, &config);
+    step::write_file(&config, &kept).map_err(|e| {
+        let why = python::os_text(&e, &config);
         Fault::Command(format!("Couldn't write to {config}: {why}"))
     })?;
     shell::run(call, &["automount", "-cv"])?;
@@ -82,19 +83,19 @@ pub(super) fn remove(call: &mut Call<'_>) -> Result {
 /// A new table is made known in `/etc/auto_master`.
 fn announce(config: &str) -> std::result::Result<(), Fault> {
     const MASTER: &str = "/etc/auto_master";
-    std::fs::write(config, "").map_err(|e| shell::os_error(&e, config))?;
-    let old = std::fs::read(MASTER).map_err(|e| shell::os_error(&e, MASTER))?;
+    std::fs::write(config, "").map_err(|e| python::os_error(&e, config))?;
+    let old = std::fs::read(MASTER).map_err(|e| python::os_error(&e, MASTER))?;
     let mut file = std::fs::OpenOptions::new()
         .append(true)
         .open(MASTER)
-        .map_err(|e| shell::os_error(&e, MASTER))?;
+        .map_err(|e| python::os_error(&e, MASTER))?;
     let end = if old.last().is_some_and(|b| *b != b'\n') {
         "\n"
     } else {
         ""
     };
     file.write_all(format!("{end}/-\t\t\t{config}\n").as_bytes())
-        .map_err(|e| shell::os_error(&e, MASTER))
+        .map_err(|e| python::os_error(&e, MASTER))
 }
 
 pub(super) fn set(call: &mut Call<'_>) -> Result {
@@ -129,7 +130,7 @@ pub(super) fn set(call: &mut Call<'_>) -> Result {
     }
     let test = shell::test_mode(call);
     let store = |text: &str| {
-        shell::write_file(&config, text)
+        step::write_file(&config, text)
             .map_err(|_| Fault::Command(format!("File not writable {config}")))
     };
     if change {

@@ -1,8 +1,9 @@
 //! What states keep of mounts: the file `mounts` in the cache directory.
 
 use super::super::declare::Result;
-use super::super::{Call, Fault, python, shell};
+use super::super::{Call, Fault, python};
 use crate::map;
+use crate::minion::modules::step;
 use crate::wire::yaml;
 use crate::wire::{Map, Value};
 
@@ -15,14 +16,14 @@ fn path(call: &Call<'_>) -> String {
 }
 
 fn load(call: &Call<'_>) -> Map {
-    let text = shell::read_file(&path(call)).unwrap_or_default();
+    let text = step::read_file(&path(call)).unwrap_or_default();
     let value = yaml::parse(&text).unwrap_or_default();
     value.into_map().unwrap_or_default()
 }
 
 fn store(call: &Call<'_>, cache: Map) -> Result {
     let text = yaml::emit(&cache.into(), true);
-    match shell::write_file(&path(call), &text) {
+    match step::write_file(&path(call), &text) {
         Ok(()) => Ok(true.into()),
         Err(e) => {
             log::error!("Failed to cache mounts: {e}");

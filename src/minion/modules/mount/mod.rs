@@ -8,6 +8,7 @@ mod table;
 use super::declare::{Arg, Function, Lit, Module, Result, opt, req};
 use super::{Call, Fault, python, shell, which};
 use crate::map;
+use crate::minion::modules::step;
 use crate::wire::{Map, Value};
 use std::path::Path;
 
@@ -274,7 +275,7 @@ fn mount(call: &mut Call<'_>) -> Result {
 
 /// As `file.mkdir`: with all above it, and owned by the user.
 fn make_place(name: &str, user: Option<String>) -> std::result::Result<(), Fault> {
-    std::fs::create_dir_all(name).map_err(|e| shell::os_error(&e, name))?;
+    std::fs::create_dir_all(name).map_err(|e| python::os_error(&e, name))?;
     let Some(user) = user else {
         return Ok(());
     };
@@ -282,7 +283,7 @@ fn make_place(name: &str, user: Option<String>) -> std::result::Result<(), Fault
     let ids = found.map(|u| (u.uid.as_raw(), u.gid.as_raw()));
     if let Some((uid, gid)) = ids {
         std::os::unix::fs::chown(name, Some(uid), Some(gid))
-            .map_err(|e| shell::os_error(&e, name))?;
+            .map_err(|e| python::os_error(&e, name))?;
     }
     Ok(())
 }
@@ -384,7 +385,7 @@ fn is_fuse_exec(call: &mut Call<'_>) -> Result {
 
 fn swaps() -> std::result::Result<Map, Fault> {
     let path = "/proc/swaps";
-    let text = shell::read_file(path).map_err(|e| shell::os_error(&e, path))?;
+    let text = step::read_file(path).map_err(|e| python::os_error(&e, path))?;
     let mut out = Map::new();
     for line in text.lines().filter(|l| !l.starts_with("Filename")) {
         let words: Vec<&str> = line.split_whitespace().collect();

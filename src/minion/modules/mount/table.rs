@@ -3,6 +3,7 @@
 use super::super::declare::Result;
 use super::super::{Call, Fault, python, shell};
 use super::joined;
+use crate::minion::modules::step;
 use crate::wire::{Map, Value};
 use std::path::Path;
 
@@ -113,8 +114,8 @@ fn fits(wanted: &Entry, entry: &Entry) -> bool {
 
 /// Lines with their ends.
 fn lines(config: &str) -> std::result::Result<Vec<String>, Fault> {
-    let text = shell::read_file(config).map_err(|e| {
-        let why = shell::os_text(&e, config);
+    let text = step::read_file(config).map_err(|e| {
+        let why = python::os_text(&e, config);
         Fault::Command(format!("Couldn't read from {config}: {why}"))
     })?;
     Ok(text.split_inclusive('\n').map(str::to_owned).collect())
@@ -126,7 +127,7 @@ pub(super) fn fstab(call: &mut Call<'_>) -> Result {
     if !Path::new(&config).is_file() {
         return Ok(out.into());
     }
-    let text = shell::read_file(&config).map_err(|e| shell::os_error(&e, &config))?;
+    let text = step::read_file(&config).map_err(|e| python::os_error(&e, &config))?;
     for entry in text.lines().filter_map(|line| FSTAB.read(line)) {
         let mut name = get(&entry, "name").to_owned();
         while out.contains(&name) {
@@ -159,8 +160,8 @@ pub(super) fn remove(call: &mut Call<'_>) -> Result {
     let before = lines.len();
     lines.retain(|line| !FSTAB.read(line).is_some_and(|entry| fits(&wanted, &entry)));
     if lines.len() < before {
-        shell::write_file(&config, &lines.concat()).map_err(|e| {
-            let why = shell::os_text(&e, &config);
+        step::write_file(&config, &lines.concat()).map_err(|e| {
+            let why = python::os_text(&e, &config);
             Fault::Command(format!("Couldn't write to {config}: {why}"))
         })?;
     }
@@ -252,7 +253,7 @@ fn set(call: &mut Call<'_>, kind: &Kind, entry: Entry) -> Result {
     }
     let outcome = outcome.unwrap_or("new");
     if outcome != "present" && !shell::test_mode(call) {
-        shell::write_file(&config, &lines.concat())
+        step::write_file(&config, &lines.concat())
             .map_err(|_| Fault::Command(format!("File not writable {config}")))?;
     }
     Ok(outcome.into())

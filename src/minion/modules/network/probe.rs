@@ -232,7 +232,7 @@ pub(super) fn wol(call: &mut Call<'_>) -> Result {
         let number = e.raw_os_error().unwrap_or(0);
         Fault::raised(
             "OSError",
-            format!("[Errno {number}] {}", shell::errno_text(number)),
+            format!("[Errno {number}] {}", python::errno_text(number)),
         )
     };
     let socket = UdpSocket::bind("0.0.0.0:0").map_err(failed)?;

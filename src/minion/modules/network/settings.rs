@@ -3,6 +3,7 @@
 use super::super::declare::Result;
 use super::super::{Call, Fault, python, shell, which};
 use crate::map;
+use crate::minion::modules::step;
 use crate::target::PyRegex;
 use crate::wire::{Map, Value};
 use std::path::Path;
@@ -116,9 +117,9 @@ pub(super) fn mod_hostname(call: &mut Call<'_>) -> Result {
         old
     };
     let edit = |path: &str, line: &dyn Fn(&str) -> String| {
-        let text = shell::read_file(path).map_err(|e| shell::os_error(&e, path))?;
+        let text = step::read_file(path).map_err(|e| python::os_error(&e, path))?;
         let new: String = text.lines().map(line).collect();
-        shell::write_file(path, &new).map_err(|e| shell::os_error(&e, path))
+        step::write_file(path, &new).map_err(|e| python::os_error(&e, path))
     };
     edit("/etc/hosts", &|line| {
         let mut words: Vec<&str> = line.split_whitespace().collect();
@@ -143,8 +144,8 @@ pub(super) fn mod_hostname(call: &mut Call<'_>) -> Result {
             let quote = quote.map(String::from).unwrap_or_default();
             format!("HOSTNAME={quote}{}{quote}\n", new.trim_matches(['"', '\'']))
         })?,
-        Some("Debian") => shell::write_file("/etc/hostname", &format!("{new}\n"))
-            .map_err(|e| shell::os_error(&e, "/etc/hostname"))?,
+        Some("Debian") => step::write_file("/etc/hostname", &format!("{new}\n"))
+            .map_err(|e| python::os_error(&e, "/etc/hostname"))?,
         _ => {}
     }
     Ok(true.into())

@@ -1,7 +1,7 @@
 //! The host as psutil sees it: processors, memory, disks, network, users.
 
 use super::super::declare::Result;
-use super::super::{Call, Fault, python, shell};
+use super::super::{Call, Fault, python};
 use super::process::ticks;
 use crate::map;
 use crate::wire::{Map, Value};
@@ -296,7 +296,7 @@ pub(super) fn disk_partitions(call: &mut Call<'_>) -> Result {
 
 fn usage(path: &str) -> std::result::Result<Map, Fault> {
     let stats = nix::sys::statvfs::statvfs(path)
-        .map_err(|e| shell::os_error(&std::io::Error::from(e), path))?;
+        .map_err(|e| python::os_error(&std::io::Error::from(e), path))?;
     let size = stats.fragment_size();
     let total = stats.blocks() * size;
     let used = total.saturating_sub(stats.blocks_free() * size);

@@ -281,7 +281,7 @@ fn set(wish: &Wish) -> Result {
 fn replace(wish: &Wish, line: &str) -> Result {
     let path = file_of(&wish.user, &wish.config)?;
     let problem = |e: std::io::Error| {
-        let text = step::os_text(&e, &path);
+        let text = python::os_text(&e, &path);
         Fault::Command(format!("Problem reading or writing to key file: {text}"))
     };
     let old = std::fs::read_to_string(&path).map_err(problem)?;
@@ -318,7 +318,7 @@ fn append(wish: &Wish, info: &Map, line: &str) -> Result {
     let dir = Path::new(&path).parent().unwrap_or(Path::new("/"));
     let name = dir.to_string_lossy().into_owned();
     if !dir.is_dir() {
-        std::fs::create_dir_all(dir).map_err(|e| step::os_error(&e, &name))?;
+        std::fs::create_dir_all(dir).map_err(|e| python::os_error(&e, &name))?;
         give(&name, info);
         let _ = std::fs::set_permissions(dir, PermissionsExt::from_mode(0o700));
         restore_context(&name);
@@ -337,7 +337,7 @@ fn append(wish: &Wish, info: &Map, line: &str) -> Result {
             file.write_all(line.as_bytes())
         });
     written.map_err(|e| {
-        let text = step::os_text(&e, &path);
+        let text = python::os_text(&e, &path);
         Fault::Command(format!("Could not write to key file: {text}"))
     })?;
     if fresh {

@@ -363,7 +363,7 @@ fn forget(call: &mut Call<'_>, path: &str, enc: &Value) -> Did<()> {
         return Ok(());
     }
     let failed = |e: std::io::Error| {
-        let text = step::os_text(&e, path);
+        let text = python::os_text(&e, path);
         Fault::Command(format!(
             "Couldn't remove old entry(ies) from known hosts file: '{text}'"
         ))
@@ -389,7 +389,7 @@ fn append(path: &str, lines: &str, name: &Value) -> Did<()> {
         .open(path)
         .and_then(|mut file| file.write_all(lines.as_bytes()));
     written.map_err(|e| {
-        let text = step::os_text(&e, path);
+        let text = python::os_text(&e, path);
         Fault::Command(format!("Couldn't append to known hosts file: '{text}'"))
     })
 }

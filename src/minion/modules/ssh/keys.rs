@@ -98,7 +98,7 @@ pub fn host_keys(call: &mut Call<'_>) -> Result {
     let off = |name| *call.arg(name) == Value::Bool(false);
     let (no_private, no_certs) = (off("private"), off("certs"));
     let entries =
-        std::fs::read_dir(&dir).map_err(|e| crate::minion::modules::step::os_error(&e, &dir))?;
+        std::fs::read_dir(&dir).map_err(|e| crate::minion::modules::python::os_error(&e, &dir))?;
     let mut keys = Map::new();
     for entry in entries.flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();

@@ -5,6 +5,7 @@ mod clock;
 use super::declare::{Arg, Function, Lit, Module, Result, opt, req};
 use super::{Call, Fault, python, shell, which};
 use crate::map;
+use crate::minion::modules::step;
 use crate::wire::{Map, Value};
 use std::path::Path;
 
@@ -136,7 +137,7 @@ fn get_computer_desc(call: &mut Call<'_>) -> Result {
     let text = if let Some(program) = which("hostnamectl") {
         shell::run(call, &[&program, "status", "--pretty"])?
     } else {
-        let text = shell::read_file(MACHINE_INFO).unwrap_or_default();
+        let text = step::read_file(MACHINE_INFO).unwrap_or_default();
         let Some(value) = text.lines().filter_map(pretty).next_back() else {
             return Ok(false.into());
         };
@@ -165,14 +166,14 @@ fn set_computer_desc(call: &mut Call<'_>) -> Result {
         let code = call.salt("cmd.retcode", vec![argv.into()], options)?;
         return Ok((code == Value::Int(0)).into());
     }
-    let text = shell::read_file(MACHINE_INFO).unwrap_or_default();
+    let text = step::read_file(MACHINE_INFO).unwrap_or_default();
     let own = format!("PRETTY_HOSTNAME=\"{desc}\"");
     let mut lines: Vec<&str> = text.split_inclusive('\n').collect();
     match lines.iter().position(|l| pretty(l).is_some()) {
         Some(at) => lines[at] = &own,
         None => lines.push(&own),
     }
-    Ok(shell::write_file(MACHINE_INFO, &lines.concat())
+    Ok(step::write_file(MACHINE_INFO, &lines.concat())
         .is_ok()
         .into())
 }
@@ -190,7 +191,7 @@ fn set_witness(call: &mut Call<'_>) -> Result {
     }
     std::fs::create_dir_all(dir).map_err(|e| {
         let number = e.raw_os_error().unwrap_or(0);
-        let why = shell::errno_text(number);
+        let why = python::errno_text(number);
         Fault::Invocation(format!("Error creating {dir} (-{number}): {why}"))
     })?;
     Ok((shell::all(call, &["touch", WITNESS])?.retcode == 0).into())

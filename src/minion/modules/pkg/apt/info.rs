@@ -130,7 +130,7 @@ pub fn list_downloaded(call: &mut Call<'_>) -> Result {
     for path in files {
         let text = path.to_string_lossy().into_owned();
         let info = dpkg::bin_pkg_info(call, &text)?;
-        let meta = std::fs::metadata(&path).map_err(|e| step::os_error(&e, &text))?;
+        let meta = std::fs::metadata(&path).map_err(|e| python::os_error(&e, &text))?;
         let time = jiff::Timestamp::from_second(meta.ctime()).unwrap_or_default();
         if !ret.contains(&info.name) {
             ret.set(info.name.clone(), Map::new());

@@ -225,7 +225,7 @@ fn copy_in(call: &mut Call<'_>, file: &str, dir: &Path, name: Option<String>) ->
         .to_string_lossy()
         .into_owned();
     let name = name.unwrap_or(own);
-    let failed = |e: std::io::Error| step::os_error(&e, file);
+    let failed = |e: std::io::Error| python::os_error(&e, file);
     let mut content = std::fs::read(file).map_err(failed)?;
     let armoured =
         std::str::from_utf8(&content).is_ok_and(|t| t.trim_matches('-').starts_with("BEGIN PGP"));
@@ -238,13 +238,13 @@ fn copy_in(call: &mut Call<'_>, file: &str, dir: &Path, name: Option<String>) ->
             call,
             ["gpg", "--yes", "--output", &plain, "--dearmor", file],
         )?;
-        content = std::fs::read(&plain).map_err(|e| step::os_error(&e, &plain))?;
+        content = std::fs::read(&plain).map_err(|e| python::os_error(&e, &plain))?;
     }
     let path = dir.join(name);
     let text = path.to_string_lossy().into_owned();
     std::fs::write(&path, content)
         .and_then(|()| std::fs::set_permissions(&path, PermissionsExt::from_mode(0o644)))
-        .map_err(|e| step::os_error(&e, &text))?;
+        .map_err(|e| python::os_error(&e, &text))?;
     Ok(true)
 }
 
@@ -292,7 +292,7 @@ pub fn del_repo_key(call: &mut Call<'_>) -> Result {
         let all = parse(&of_file(call, &file)?);
         if all.iter().any(|(k, _)| python::str(k).ends_with(&text)) {
             let name = file.to_string_lossy().into_owned();
-            std::fs::remove_file(&file).map_err(|e| step::os_error(&e, &name))?;
+            std::fs::remove_file(&file).map_err(|e| python::os_error(&e, &name))?;
             return Ok(id);
         }
     }

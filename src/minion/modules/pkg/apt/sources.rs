@@ -3,6 +3,7 @@
 use crate::map;
 use crate::minion::modules::Fault;
 use crate::minion::modules::pkg::common::Did;
+use crate::minion::modules::python;
 use crate::minion::modules::step;
 use crate::wire::{Map, Value};
 use std::path::Path;
@@ -500,7 +501,7 @@ const HEAD: &str = "## See sources.list(5) for more information, especialy\n# Re
 /// Of the file system.
 pub fn save(entries: &[Entry]) -> Did<()> {
     let write = |file: &str, text: &str| {
-        step::rewrite(Path::new(file), text.as_bytes()).map_err(|e| step::os_error(&e, file))
+        step::rewrite(Path::new(file), text.as_bytes()).map_err(|e| python::os_error(&e, file))
     };
     if entries.is_empty() {
         return write(LIST, HEAD);

@@ -1,8 +1,7 @@
 //! `rawfile_json`: one JSON document a line (`salt/returners/rawfile_json.py`).
 
 use super::json::{Strictness, dumps_map};
-use super::sink::{SinkError, Store};
-use crate::config::{MasterConfig, Settings};
+use super::{Opener, Store, StoreError};
 use crate::store::jobs::News;
 use crate::wire::{Value, msgpack};
 use halite_ipc::Event;
@@ -19,28 +18,39 @@ pub struct RawFile {
 
 impl RawFile {
     /// The file of the setting `filename`, by default `events` in the directory of the product's logs.
-    pub fn new(settings: Settings, config: &MasterConfig) -> RawFile {
-        let default = || format!("/var/log/{}/events", config.flavour.name()).into();
+    pub fn new(opener: &Opener) -> RawFile {
+        let default = || format!("/var/log/{}/events", opener.product).into();
         RawFile {
-            path: settings.path("filename").unwrap_or_else(default),
+            path: opener.settings.path("filename").unwrap_or_else(default),
         }
     }
 }
 
 impl Store for RawFile {
-    fn jobs(&mut self, _: &[News]) -> Result<(), SinkError> {
-        Err(SinkError::Refused("it keeps events only".into()))
+    fn jobs(&mut self, news: &[News]) -> Result<(), StoreError> {
+        let returns = news.iter().flat_map(|job| &job.returns);
+        let line = |load| dumps_map(load, Strictness::Text) + "\n";
+        self.append(returns.map(|ret| line(&ret.load)).collect())
     }
 
-    fn events(&mut self, events: &[Arc<Event>]) -> Result<(), SinkError> {
-        let lines: String = events.iter().map(|event| line(event)).collect();
+    fn events(&mut self, events: &[Arc<Event>]) -> Result<(), StoreError> {
+        self.append(events.iter().map(|event| line(event)).collect())
+    }
+}
+
+impl RawFile {
+    fn append(&self, lines: String) -> Result<(), StoreError> {
         let written = OpenOptions::new()
             .append(true)
             .create(true)
             .mode(0o600)
             .open(&self.path)
-            .and_then(|mut file| file.write_all(lines.as_bytes()));
-        written.map_err(|e| SinkError::Away(format!("{}: {e}", self.path.display())))
+            .and_then(|mut file| {
+                // As stock's module: several processes write to it.
+                file.lock()?;
+                file.write_all(lines.as_bytes())
+            });
+        written.map_err(|e| StoreError::Away(format!("{}: {e}", self.path.display())))
     }
 }
 
@@ -57,18 +67,20 @@ pub(super) fn data(event: &Event) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::path::Path;
+    use crate::config::{Returner, Settings};
 
     #[test]
     fn a_line_per_event() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("events");
         let options = crate::map! {"rawfile_json.filename" => path.to_string_lossy().as_ref()};
-        let config = MasterConfig::from_map(options, Path::new("/etc/halite")).unwrap();
-        let mut file = RawFile::new(
-            config.returner(crate::config::Returner::RawfileJson),
-            &config,
-        );
+        let mut file = RawFile::new(&Opener {
+            settings: Settings::new(Returner::RawfileJson, vec![&options]),
+            id: "m",
+            keep: 0,
+            product: "halite",
+            program: "halite-master",
+        });
         let event = |tag| Arc::new(Event::new(tag, &crate::map! {"n" => 1}).unwrap());
         file.events(&[event("a"), event("b")]).unwrap();
         file.events(&[event("c")]).unwrap();
@@ -78,6 +90,6 @@ mod tests {
             .map(|l| serde_json::from_str::<serde_json::Value>(l).unwrap()["tag"].clone())
             .collect();
         assert_eq!(tags, ["a", "b", "c"]);
-        assert!(text.starts_with("{\"data\":{\"n\":1}"), "{text}");
+        assert!(text.starts_with("{\"data\": {\"n\": 1}"), "{text}");
     }
 }

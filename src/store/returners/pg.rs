@@ -6,8 +6,7 @@
 
 use super::json::{Strictness, dumps, dumps_map};
 use super::rawfile::data;
-use super::sink::{SinkError, Store, function, result};
-use crate::config::Settings;
+use super::{Opener, Question, Store, StoreError, described, function, read_json, result};
 use crate::store::jobs::News;
 use crate::wire::pytext;
 use crate::wire::{Map, Value};
@@ -31,7 +30,8 @@ pub enum Schema {
 pub struct Pg {
     config: Result<Config, String>,
     schema: Schema,
-    master_id: String,
+    /// Whose events these are.
+    id: String,
     client: Option<Client>,
 }
 
@@ -41,11 +41,11 @@ const TAG: usize = 255;
 
 impl Pg {
     /// Nothing is connected yet.
-    pub fn new(settings: Settings, schema: Schema, master_id: &str) -> Pg {
+    pub fn new(opener: &Opener, schema: Schema) -> Pg {
         Pg {
-            config: config(settings, schema),
+            config: config(opener, schema),
             schema,
-            master_id: master_id.to_owned(),
+            id: opener.id.to_owned(),
             client: None,
         }
     }
@@ -54,7 +54,7 @@ impl Pg {
     fn commit(
         &mut self,
         work: impl Fn(&mut postgres::Transaction) -> Result<(), postgres::Error>,
-    ) -> Result<(), SinkError> {
+    ) -> Result<(), StoreError> {
         let mut client = match self.client.take().filter(|c| !c.is_closed()) {
             Some(client) => client,
             None => self.connect()?,
@@ -79,11 +79,11 @@ impl Pg {
         done.map_err(sort)
     }
 
-    fn connect(&self) -> Result<Client, SinkError> {
+    fn connect(&self) -> Result<Client, StoreError> {
         let config = self
             .config
             .as_ref()
-            .map_err(|e| SinkError::Away(e.clone()))?;
+            .map_err(|e| StoreError::Away(e.clone()))?;
         let mut client = config.connect(NoTls).map_err(sort)?;
         // Not among the options of the connection, which poolers refuse.
         client
@@ -93,7 +93,8 @@ impl Pg {
     }
 }
 
-fn config(settings: Settings, schema: Schema) -> Result<Config, String> {
+fn config(opener: &Opener, schema: Schema) -> Result<Config, String> {
+    let settings = &opener.settings;
     let mut config = Config::new();
     let password = match schema {
         Schema::Jsonb => "pass",
@@ -107,7 +108,7 @@ fn config(settings: Settings, schema: Schema) -> Result<Config, String> {
         ));
     }
     config
-        .application_name("halite-master")
+        .application_name(opener.program)
         .host(&settings.text_or("host", "localhost"))
         .port(settings.number("port")?.unwrap_or(5432))
         .user(&settings.text_or("user", "salt"))
@@ -122,7 +123,7 @@ fn config(settings: Settings, schema: Schema) -> Result<Config, String> {
 
 /// Errors about data (class 22) and integrity (23) come again with the same row; whatever else
 /// is wrong can be put right.
-fn sort(e: postgres::Error) -> SinkError {
+fn sort(e: postgres::Error) -> StoreError {
     let text = match e.as_db_error() {
         Some(db) => db.message().to_owned(),
         None => match std::error::Error::source(&e) {
@@ -131,13 +132,13 @@ fn sort(e: postgres::Error) -> SinkError {
         },
     };
     match e.code().map(SqlState::code) {
-        Some(code) if code.starts_with("22") || code.starts_with("23") => SinkError::Refused(text),
-        _ => SinkError::Away(text),
+        Some(code) if code.starts_with("22") || code.starts_with("23") => StoreError::Refused(text),
+        _ => StoreError::Away(text),
     }
 }
 
 impl Store for Pg {
-    fn jobs(&mut self, news: &[News]) -> Result<(), SinkError> {
+    fn jobs(&mut self, news: &[News]) -> Result<(), StoreError> {
         let loads = self.schema.loads(news);
         let returns = self.schema.returns(news);
         let (put_loads, put_returns) = (self.schema.put_loads(), self.schema.put_returns());
@@ -156,21 +157,57 @@ impl Store for Pg {
         })
     }
 
-    fn events(&mut self, events: &[Arc<Event>]) -> Result<(), SinkError> {
+    fn events(&mut self, events: &[Arc<Event>]) -> Result<(), StoreError> {
         let tags: Vec<String> = events.iter().map(|e| cut(&e.tag, TAG)).collect();
         let data: Vec<String> = events
             .iter()
             .map(|e| dumps(&data(e), self.schema.strictness()))
             .collect();
-        let (sql, id) = (self.schema.put_events(), self.master_id.clone());
+        let (sql, id) = (self.schema.put_events(), self.id.clone());
         self.commit(|transaction| {
             transaction.execute(&sql, &[&tags, &data, &id])?;
             Ok(())
         })
     }
 
+    fn read(&mut self, question: Question<'_>) -> Result<Value, StoreError> {
+        let (sql, about) = select(question);
+        let mut client = match self.client.take().filter(|c| !c.is_closed()) {
+            Some(client) => client,
+            None => self.connect()?,
+        };
+        let rows = match about {
+            Some(about) => client.query(sql, &[&about]),
+            None => client.query(sql, &[]),
+        };
+        let pairs: Result<Vec<(String, String)>, _> = rows
+            .map_err(sort)?
+            .iter()
+            .map(|row| Ok((row.try_get(0)?, row.try_get(1)?)))
+            .collect();
+        self.client = Some(client);
+        let pairs = pairs.map_err(sort)?;
+        if question == Question::Minions {
+            return Ok(pairs
+                .into_iter()
+                .map(|(id, _)| id)
+                .collect::<Vec<_>>()
+                .into());
+        }
+        let mut out = Map::new();
+        for (name, json) in pairs {
+            let value = read_json(&json)?;
+            let value = match question {
+                Question::Jids => described(&name, &value),
+                _ => value,
+            };
+            out.set(name, value);
+        }
+        Ok(out.into())
+    }
+
     /// As `clean_old_jobs` of `pgjsonb` does, whose other half `postgres` does not have.
-    fn expire(&mut self, keep: u64) -> Result<(), SinkError> {
+    fn expire(&mut self, keep: u64) -> Result<(), StoreError> {
         if self.schema == Schema::Text {
             return Ok(());
         }
@@ -180,6 +217,23 @@ impl Store for Pg {
                 .iter()
                 .try_for_each(|sql| transaction.execute(*sql, &[&keep]).map(drop))
         })
+    }
+}
+
+/// Two columns: a name and JSON; and what to ask about.
+fn select<'a>(question: Question<'a>) -> (&'static str, Option<&'a str>) {
+    match question {
+        Question::Jid(jid) => (
+            "SELECT id, full_ret::text FROM salt_returns WHERE jid = $1",
+            Some(jid),
+        ),
+        Question::Fun(fun) => (
+            "SELECT DISTINCT ON (id) id, full_ret::text FROM salt_returns WHERE fun = $1 \
+             ORDER BY id, alter_time DESC",
+            Some(fun),
+        ),
+        Question::Jids => ("SELECT jid, load::text FROM jids", None),
+        Question::Minions => ("SELECT DISTINCT id, '' FROM salt_returns", None),
     }
 }
 

@@ -1,15 +1,13 @@
 //! `sqlite3`: an SQLite file (`salt/returners/sqlite3_return.py`).
 
 use super::json::{Strictness, dumps, dumps_map};
-use super::sink::{SinkError, Store, function, result};
+use super::{Question, Store, StoreError, described, function, read_json, result};
 use crate::config::Settings;
 use crate::store::jobs::{News, StoredReturn};
 use crate::wire::pytext;
 use crate::wire::{Map, Value};
-use halite_ipc::Event;
 use rusqlite::{Connection, ErrorCode, Transaction, params};
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::Duration;
 
 /// The tables of Salt's module, and an index without which each return reads all before it.
@@ -30,7 +28,7 @@ pub struct Sqlite {
 
 impl Sqlite {
     /// Nothing is opened yet.
-    pub fn new(settings: Settings) -> Sqlite {
+    pub fn new(settings: &Settings) -> Sqlite {
         let seconds = settings.number::<f64>("timeout");
         let timeout = seconds.and_then(|seconds| {
             Duration::try_from_secs_f64(seconds.unwrap_or(5.0))
@@ -43,24 +41,24 @@ impl Sqlite {
         }
     }
 
-    fn open(&self) -> Result<Connection, SinkError> {
+    fn open(&self) -> Result<Connection, StoreError> {
         let Some(path) = &self.path else {
             let why = "set sqlite3.database to the file to be written";
-            return Err(SinkError::Away(why.into()));
+            return Err(StoreError::Away(why.into()));
         };
-        let timeout = self.timeout.clone().map_err(SinkError::Away)?;
+        let timeout = self.timeout.clone().map_err(StoreError::Away)?;
         let open = || {
             let connection = Connection::open(path)?;
             connection.busy_timeout(timeout)?;
             connection.execute_batch(SCHEMA)?;
             Ok(connection)
         };
-        open().map_err(|e: rusqlite::Error| SinkError::Away(format!("{}: {e}", path.display())))
+        open().map_err(|e: rusqlite::Error| StoreError::Away(format!("{}: {e}", path.display())))
     }
 }
 
 impl Store for Sqlite {
-    fn jobs(&mut self, news: &[News]) -> Result<(), SinkError> {
+    fn jobs(&mut self, news: &[News]) -> Result<(), StoreError> {
         let mut connection = match self.connection.take() {
             Some(connection) => connection,
             None => self.open()?,
@@ -70,17 +68,36 @@ impl Store for Sqlite {
         Ok(())
     }
 
-    fn events(&mut self, _: &[Arc<Event>]) -> Result<(), SinkError> {
-        Err(SinkError::Refused("it keeps jobs only".into()))
+    fn read(&mut self, question: Question<'_>) -> Result<Value, StoreError> {
+        let connection = self.open()?;
+        let rows = ask(&connection, question).map_err(|e| StoreError::Away(e.to_string()))?;
+        if question == Question::Minions {
+            return Ok(rows
+                .into_iter()
+                .map(|(id, _)| id)
+                .collect::<Vec<_>>()
+                .into());
+        }
+        let mut out = Map::new();
+        for (name, json) in rows {
+            let value = read_json(&json)?;
+            let value = match question {
+                Question::Jids => described(&name, &value),
+                Question::Jid(_) => crate::map! {"return" => value}.into(),
+                _ => value,
+            };
+            out.set(name, value);
+        }
+        Ok(out.into())
     }
 }
 
-fn sort(e: rusqlite::Error) -> SinkError {
+fn sort(e: rusqlite::Error) -> StoreError {
     match e.sqlite_error_code() {
         Some(ErrorCode::ConstraintViolation | ErrorCode::TooBig | ErrorCode::TypeMismatch) => {
-            SinkError::Refused(e.to_string())
+            StoreError::Refused(e.to_string())
         }
-        _ => SinkError::Away(e.to_string()),
+        _ => StoreError::Away(e.to_string()),
     }
 }
 
@@ -135,4 +152,25 @@ fn success(load: &Map) -> String {
         Some(other) => pytext::str(other).into_owned(),
         None => String::new(),
     }
+}
+
+/// Two columns: a name and JSON.
+fn ask(connection: &Connection, question: Question<'_>) -> rusqlite::Result<Vec<(String, String)>> {
+    let (sql, about) = match question {
+        Question::Jid(jid) => (
+            "SELECT id, full_ret FROM salt_returns WHERE jid = ?1",
+            Some(jid),
+        ),
+        Question::Fun(fun) => (
+            "SELECT id, full_ret FROM salt_returns WHERE fun = ?1 ORDER BY jid",
+            Some(fun),
+        ),
+        Question::Jids => ("SELECT jid, load FROM jids", None),
+        Question::Minions => ("SELECT DISTINCT id, '' FROM salt_returns", None),
+    };
+    let mut statement = connection.prepare(sql)?;
+    let pair = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?));
+    statement
+        .query_map(rusqlite::params_from_iter(about), pair)?
+        .collect()
 }
