@@ -348,7 +348,7 @@ impl Minion {
     }
 
     /// Sends one event, or the list `events`, to all masters.
-    fn fire_master(&mut self, data: &Map) {
+    pub(super) fn fire_master(&mut self, data: &Map) {
         let tag = data.str("tag").unwrap_or_default();
         let mut load = event_load(
             &self.config.id,

@@ -68,7 +68,10 @@ impl Minion {
         self.lookout.beacons.seen();
         self.lookout.watcher = Some(watcher);
         if !events.is_empty() {
-            self.tell("__beacons_return", &crate::map! {"beacons" => events});
+            // Others on the local bus hear it; what the daemon fires itself does not come back to it.
+            let told = crate::map! {"beacons" => events.clone()};
+            self.tell("__beacons_return", &told);
+            self.fire_master(&crate::map! {"events" => events});
         }
     }
 

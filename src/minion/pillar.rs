@@ -215,7 +215,7 @@ mod tests {
             ..Wish::default()
         };
         let pillar = local(&opts, &grains, &wish).unwrap();
-        assert_eq!((pillar.int("b"), pillar.int("c")), (Some(2), Some(2)));
+        assert_eq!((pillar.int("b"), pillar.int("c")), (Some(1), Some(2)));
         assert!(local(&map! {"id" => "../x"}, &grains, &wish).is_err());
     }
 
