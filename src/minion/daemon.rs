@@ -2,8 +2,8 @@
 //!
 //! It waits for publications, signals, results of jobs, what the clock and the local bus want, and news
 //! of threads at once, and handles each without waiting for anything. Each master has a
-//! [`Line`](super::line::Line); talking to a master's request port is the
-//! [`courier`](super::courier)'s. What is done about jobs and orders is in [`duties`](super::duties).
+//! `Line`; talking to a master's request port is the
+//! [`courier`](super::courier)'s. What is done about jobs and orders is in `duties`.
 
 use super::aside::{News, Shared};
 use super::ask::{Stop, Wake};

@@ -1,7 +1,7 @@
 //! Grains of the site: executables that print a JSON object, in `<extension_modules>/grains` and in
 //! the directories of `grains_dirs` (docs/own-modules.md).
 //!
-//! A slow one cannot hold the minion up for longer than [`LIMIT`]; what it prints counts more than
+//! A slow one cannot hold the minion up for longer than ten seconds; what it prints counts more than
 //! core grains and less than those of the configuration.
 
 use crate::minion::modules::own;

@@ -54,7 +54,7 @@ fn file(call: &mut Call<'_>) -> std::result::Result<String, Fault> {
     }
 }
 
-/// As [`file`]; made where it is missing.
+/// As `file`; made where it is missing.
 fn made(call: &mut Call<'_>) -> std::result::Result<String, Fault> {
     let path = file(call)?;
     if !Path::new(&path).exists() {

@@ -341,7 +341,7 @@ pub fn find(fun: &str) -> Option<&'static Function> {
 }
 
 /// Runs code as if inside a call without arguments: what modules offer to the rest of the program (the pieces
-/// of [`file`]) takes a [`Call`].
+/// of `file`) takes a [`Call`].
 pub fn inside<T>(ctx: &Context, run: impl FnOnce(&mut Call<'_>) -> T) -> T {
     const OUTSIDE: &Function = &Function::new("", |_| Ok(Value::Nil), "");
     run(&mut Call {
