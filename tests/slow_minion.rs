@@ -102,9 +102,17 @@ fn carry(
     mut rng: StdRng,
     done: &Done,
 ) -> io::Result<()> {
+    // In parts: each side says no more before it has heard the other.
+    let mut left = GREETING;
     let mut greeting = [0; GREETING];
-    from.read_exact(&mut greeting)?;
-    to.write_all(&greeting)?;
+    while left > 0 {
+        let n = from.read(&mut greeting[..left])?;
+        if n == 0 {
+            return Ok(());
+        }
+        to.write_all(&greeting[..n])?;
+        left -= n;
+    }
     loop {
         let (message, is_command) = message(from)?;
         if is_command {

@@ -294,6 +294,8 @@ impl Minion {
         self.startup_states();
         let _ = sd_notify::notify(&[sd_notify::NotifyState::Status("ready")]);
         log::info!("minion {} is ready", self.config.id);
+        // Grains, keys and the pillar took much code that waiting for jobs does not.
+        crate::sys::memory::forget_code();
     }
 
     /// One of several masters that refuses us does not end the minion, unless it has rejected the key.

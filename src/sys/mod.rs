@@ -8,6 +8,7 @@ pub mod crypt;
 pub mod daemon;
 pub mod environment;
 pub mod logging;
+pub mod memory;
 pub mod net;
 pub mod pam;
 pub mod process;
