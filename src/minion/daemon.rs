@@ -20,14 +20,18 @@ use super::watch::Input;
 use super::{Alarm, MinionError, all_grains};
 use crate::config::MinionConfig;
 use crate::sys::daemon::{PidFile, Report};
+use crate::sys::memory::forget_code;
 use crate::sys::signals::SignalPipe;
 use crate::transport::bus::BusHandle;
 use crate::wire::Map;
 use crossbeam_channel::{Receiver, unbounded};
+use std::cell::Cell;
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+/// Milliseconds without anything to do after which the minion counts as idle.
+const REST: i64 = 3000;
 /// How long jobs may take to end when the minion is stopped.
 const GRACE: Duration = Duration::from_millis(1000);
 
@@ -85,6 +89,8 @@ pub fn run(config: MinionConfig, start: Start, report: &mut Report) -> Result<()
 }
 
 pub(super) struct Minion {
+    /// Something was done since the code that it took was let go of.
+    warm: Cell<bool>,
     pub(super) config: Arc<MinionConfig>,
     pub(super) shared: Shared,
     news: Receiver<News>,
@@ -121,6 +127,7 @@ impl Minion {
             lines.push(line);
         }
         Ok(Minion {
+            warm: Cell::new(true),
             timetable: Timetable::new(&config),
             lookout: Lookout::new(&config),
             config,
@@ -226,8 +233,17 @@ impl Minion {
                 .descriptors()
                 .map(|fd| zmq::PollItem::from_fd(fd, zmq::POLLIN)),
         );
-        match zmq::poll(&mut items, self.patience()) {
-            Ok(_) | Err(zmq::Error::EINTR) => {}
+        let patience = match (self.warm.get(), self.patience()) {
+            (true, wait) if !(0..=REST).contains(&wait) => REST,
+            (_, wait) => wait,
+        };
+        match zmq::poll(&mut items, patience) {
+            Ok(0) if self.warm.replace(false) => {
+                // What was done just now took code that waiting does not.
+                forget_code();
+            }
+            Ok(0) | Err(zmq::Error::EINTR) => {}
+            Ok(_) => self.warm.set(true),
             Err(e) => return Err(e.into()),
         }
         let mut heard = vec![false; self.lines.len()];
@@ -294,8 +310,6 @@ impl Minion {
         self.startup_states();
         let _ = sd_notify::notify(&[sd_notify::NotifyState::Status("ready")]);
         log::info!("minion {} is ready", self.config.id);
-        // Grains, keys and the pillar took much code that waiting for jobs does not.
-        crate::sys::memory::forget_code();
     }
 
     /// One of several masters that refuses us does not end the minion, unless it has rejected the key.

@@ -66,7 +66,7 @@ impl Carrier {
         &self.shared.uppers[self.master]
     }
 
-    /// How long an event may take (`salt/minion.py MinionBase._return_retry_timer`).
+    /// How long one try may take (`salt/minion.py MinionBase._return_retry_timer`).
     fn patience(&self) -> Duration {
         let least = self.upper.return_retry_timer.max(1);
         let most = self.upper.return_retry_timer_max.max(least);
@@ -144,8 +144,12 @@ impl Carrier {
                 "cmd" => "_syndic_return", "id" => self.upper.id.as_str(), "load" => loads,
             };
             // Longer than stock waits: a master that is just starting takes every try for a message
-            // of its own, and would tell each return as often.
-            let (timeout, tries) = self.channel.usual();
+            // of its own, and would tell each return as often. In a cluster another master can have them
+            // meanwhile.
+            let (timeout, tries) = match lock(&self.shared.routes).rules().cluster {
+                true => (self.patience(), self.upper.return_retry_tries.max(1)),
+                false => self.channel.usual(),
+            };
             match self.channel.call(&load, timeout, tries)? {
                 // An empty text is an exception in the upper master's handler.
                 Reply::Value(v) if !v.is_str("") => self.acknowledged(batch),
