@@ -3,6 +3,7 @@
 use super::pem;
 use sha2::digest::DynDigest;
 use std::fmt;
+use std::io;
 use std::str::FromStr;
 
 /// The values of `hash_type` that Salt's documentation lists.
@@ -62,6 +63,23 @@ impl HashType {
         let mut hasher = self.hasher();
         hasher.update(data);
         hasher.hex()
+    }
+
+    /// The hash of what a reader gives, read in pieces.
+    ///
+    /// # Errors
+    /// Of the reader.
+    pub fn hex_of(self, mut reader: impl io::Read) -> io::Result<String> {
+        let mut hasher = self.hasher();
+        let mut piece = vec![0; 64 << 10];
+        loop {
+            match reader.read(&mut piece) {
+                Ok(0) => return Ok(hasher.hex()),
+                Ok(n) => hasher.update(&piece[..n]),
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) => return Err(e),
+            }
+        }
     }
 
     /// The HMAC of `message` under `key`, which may have any length.

@@ -1,19 +1,8 @@
 //! Beacon `network_info`: counters of network devices (`salt/beacons/network_info.py`).
 
 use super::ask;
-use crate::minion::modules::{Context, python};
+use crate::minion::modules::{Context, NETWORK_COUNTERS, python};
 use crate::wire::{Map, Value};
-
-const COUNTERS: [&str; 8] = [
-    "bytes_sent",
-    "bytes_recv",
-    "packets_sent",
-    "packets_recv",
-    "errin",
-    "errout",
-    "dropin",
-    "dropout",
-];
 
 fn interfaces(config: &Map) -> impl Iterator<Item = (String, &Value)> {
     let all = config.get("interfaces").and_then(Value::as_map);
@@ -29,7 +18,7 @@ pub(super) fn validate(config: &Map) -> Result<(), String> {
                 "Configuration for network_info beacon must be a list of dictionaries.".to_owned(),
             );
         };
-        if !wanted.contains("type") && !COUNTERS.iter().any(|name| wanted.contains(name)) {
+        if !wanted.contains("type") && !NETWORK_COUNTERS.iter().any(|name| wanted.contains(name)) {
             return Err("Invalid configuration item in Beacon configuration.".to_owned());
         }
     }
@@ -53,7 +42,7 @@ pub(super) fn look(ctx: &Context, config: &Map) -> Result<Vec<Map>, String> {
 fn reached(found: &Map, wanted: &Map) -> Result<bool, String> {
     let greater = wanted.str("type") == Some("greater");
     let mut reached = false;
-    for name in COUNTERS {
+    for name in NETWORK_COUNTERS {
         let Some(limit) = wanted.get(name) else {
             continue;
         };

@@ -21,12 +21,11 @@ use super::modules::{Context, Fault};
 use super::session::lock;
 use crate::config::MasterConfig;
 use crate::crypto::HashType;
-use crate::store::files::{FileServer, Form};
+use crate::store::files::{FileServer, Form, stat_list};
 use crate::wire::{Map, Value};
 use std::fmt;
 use std::fs::File;
-use std::io::{self, Read};
-use std::os::unix::fs::MetadataExt;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
@@ -243,7 +242,13 @@ impl FileClient {
     pub fn hash_and_stat(&self, path: &str, saltenv: &str) -> Result<(Option<FileHash>, Value)> {
         let hash = self.hash(path, saltenv)?;
         if !path.starts_with(url::SCHEME) {
-            let stat = std::fs::metadata(path).map_or(Value::Nil, |meta| stat(&meta));
+            let stat = std::fs::metadata(path).map_or(Value::Nil, |meta| {
+                stat_list(&meta)
+                    .into_iter()
+                    .map(Value::Int)
+                    .collect::<Vec<_>>()
+                    .into()
+            });
             return Ok((hash, stat));
         }
         let (path, env) = url::parse(path);
@@ -280,34 +285,7 @@ impl FileClient {
 /// # Errors
 /// It cannot be read.
 pub fn hash_file(path: &Path, kind: HashType) -> io::Result<String> {
-    let mut file = File::open(path)?;
-    let mut hasher = kind.hasher();
-    let mut piece = vec![0; 64 << 10];
-    loop {
-        match file.read(&mut piece) {
-            Ok(0) => return Ok(hasher.hex()),
-            Ok(n) => hasher.update(&piece[..n]),
-            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-            Err(e) => return Err(e),
-        }
-    }
-}
-
-/// `list(os.stat(path))`.
-fn stat(meta: &std::fs::Metadata) -> Value {
-    let number = |n: u64| Value::Int(i64::try_from(n).unwrap_or(i64::MAX));
-    Value::Array(vec![
-        meta.mode().into(),
-        number(meta.ino()),
-        number(meta.dev()),
-        number(meta.nlink()),
-        meta.uid().into(),
-        meta.gid().into(),
-        number(meta.size()),
-        meta.atime().into(),
-        meta.mtime().into(),
-        meta.ctime().into(),
-    ])
+    kind.hex_of(File::open(path)?)
 }
 
 /// The file server over this host's `file_roots` (`salt/fileserver/__init__.py FSChan`).

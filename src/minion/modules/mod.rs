@@ -74,6 +74,7 @@ use super::link::{Link, LinkError};
 use crate::wire::{Map, Value};
 pub(crate) use cmd::which;
 pub(crate) use mine::configured as mine_functions;
+pub(crate) use ps::host::NETWORK_COUNTERS;
 pub(crate) use ps::names as process_names;
 
 use bind::Bound;

@@ -420,7 +420,7 @@ fn gzip(data: &[u8], level: &Value) -> io::Result<Vec<u8>> {
 }
 
 /// Salt's list of a `stat` result: mode, inode, device, links, owner, group, size, three times.
-fn stat_list(meta: &Metadata) -> Vec<i64> {
+pub fn stat_list(meta: &Metadata) -> Vec<i64> {
     let number = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
     vec![
         meta.mode().into(),

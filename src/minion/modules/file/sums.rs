@@ -9,7 +9,7 @@ use crate::crypto::HashType;
 use crate::map;
 use crate::wire::{Map, Value, pylines, pytext};
 use std::fs::File;
-use std::io::{self, Read};
+use std::io;
 
 /// Hashes and how many digits they have, from the longest (`salt/utils/files.py HASHES`).
 const HASHES: [(&str, usize); 6] = [
@@ -79,20 +79,12 @@ pub fn get_hash(path: &str, form: &str) -> Done<String> {
         ));
     };
     let bad = |e: io::Error| os::fault(&e, path);
-    let mut file = File::open(path).map_err(bad)?;
-    let mut hasher = kind.hasher();
-    let mut piece = vec![0; 64 << 10];
-    loop {
-        match file.read(&mut piece) {
-            Ok(0) => return Ok(hasher.hex()),
-            Ok(n) => hasher.update(&piece[..n]),
-            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-            Err(e) if e.raw_os_error() == Some(nix::errno::Errno::EISDIR as i32) => {
-                return Err(bad(e));
-            }
-            Err(e) => return Err(os::bare_fault(&e)),
-        }
-    }
+    let file = File::open(path).map_err(bad)?;
+    kind.hex_of(file)
+        .map_err(|e| match e.kind() == io::ErrorKind::IsADirectory {
+            true => bad(e),
+            false => os::bare_fault(&e),
+        })
 }
 
 fn path(call: &Call<'_>) -> String {

@@ -3,6 +3,7 @@
 use super::super::declare::Result;
 use super::super::{Call, Fault, python, shell};
 use super::joined;
+use super::table::lines;
 use crate::map;
 use crate::minion::modules::step;
 use crate::wire::{Map, Value};
@@ -42,14 +43,6 @@ fn entries(config: &str) -> std::result::Result<Map, Fault> {
         out.set(name.replace("/..", ""), map);
     }
     Ok(out)
-}
-
-fn lines(config: &str) -> std::result::Result<Vec<String>, Fault> {
-    let text = step::read_file(config).map_err(|e| {
-        let why = python::os_text(&e, config);
-        Fault::Command(format!("Couldn't read from {config}: {why}"))
-    })?;
-    Ok(text.split_inclusive('\n').map(str::to_owned).collect())
 }
 
 pub(super) fn remove(call: &mut Call<'_>) -> Result {

@@ -113,7 +113,7 @@ fn fits(wanted: &Entry, entry: &Entry) -> bool {
 }
 
 /// Lines with their ends.
-fn lines(config: &str) -> std::result::Result<Vec<String>, Fault> {
+pub(super) fn lines(config: &str) -> std::result::Result<Vec<String>, Fault> {
     let text = step::read_file(config).map_err(|e| {
         let why = python::os_text(&e, config);
         Fault::Command(format!("Couldn't read from {config}: {why}"))

@@ -2,6 +2,7 @@
 
 use crate::map;
 use crate::minion::modules::declare::Result;
+use crate::minion::modules::program::Ran;
 use crate::minion::modules::{Call, Fault, python, step};
 use crate::target::fnmatch;
 use crate::wire::{Map, Value, yaml};
@@ -304,6 +305,25 @@ pub fn holds(order: Option<i64>, sign: &str) -> bool {
         "!=" => order != 0,
         _ => false,
     }
+}
+
+/// The outcome of an upgrade: what changed, and with a failure what the program said.
+///
+/// # Errors
+/// The program failed.
+pub fn outcome_of_upgrade(ran: &Ran, old: &Packages, new: &Packages) -> Result {
+    let ret = changes(old, new);
+    if ran.ok() {
+        return Ok(ret.into());
+    }
+    let result = map! {
+        "pid" => ran.pid, "retcode" => ran.retcode, "stdout" => ran.stdout.as_str(), "stderr" => ran.stderr.as_str(),
+    };
+    let info = map! {"changes" => ret, "result" => result};
+    Err(with_info(
+        "Problem encountered upgrading packages",
+        &info.into(),
+    ))
 }
 
 /// A `CommandExecutionError` with data below its message.

@@ -345,17 +345,19 @@ fn one_or_all(wanted: &Value, all: Vec<(String, Map)>, names: &[&str]) -> Value 
     found.map_or(Value::Bool(false), |(_, map)| map.into())
 }
 
+/// The counters of a network device, in the order of psutil.
+pub const NETWORK_COUNTERS: [&str; 8] = [
+    "bytes_sent",
+    "bytes_recv",
+    "packets_sent",
+    "packets_recv",
+    "errin",
+    "errout",
+    "dropin",
+    "dropout",
+];
+
 pub(super) fn network_io_counters(call: &mut Call<'_>) -> Result {
-    const NAMES: [&str; 8] = [
-        "bytes_sent",
-        "bytes_recv",
-        "packets_sent",
-        "packets_recv",
-        "errin",
-        "errout",
-        "dropin",
-        "dropout",
-    ];
     const COLUMNS: [usize; 8] = [8, 0, 9, 1, 2, 10, 3, 11];
     let table = read("/proc/net/dev");
     let all = table.lines().skip(2).filter_map(|line| {
@@ -365,10 +367,18 @@ pub(super) fn network_io_counters(call: &mut Call<'_>) -> Result {
             .filter_map(|w| w.parse().ok())
             .collect();
         let at = |i: usize| words.get(i).copied().unwrap_or(0);
-        let map: Map = NAMES.iter().copied().zip(COLUMNS.map(at)).collect();
+        let map: Map = NETWORK_COUNTERS
+            .iter()
+            .copied()
+            .zip(COLUMNS.map(at))
+            .collect();
         Some((name.trim().to_owned(), map))
     });
-    Ok(one_or_all(call.arg("interface"), all.collect(), &NAMES))
+    Ok(one_or_all(
+        call.arg("interface"),
+        all.collect(),
+        &NETWORK_COUNTERS,
+    ))
 }
 
 pub(super) fn disk_io_counters(call: &mut Call<'_>) -> Result {

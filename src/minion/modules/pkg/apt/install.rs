@@ -6,8 +6,8 @@ use crate::map;
 use crate::minion::modules::declare::Result;
 use crate::minion::modules::nested::is_true;
 use crate::minion::modules::pkg::common::{
-    Did, Packages, Targets, changes, empty, given, holds, option, problem, split_comparison,
-    targets, wish, with_info,
+    Did, Packages, Targets, changes, empty, given, holds, option, outcome_of_upgrade, problem,
+    split_comparison, targets, wish,
 };
 use crate::minion::modules::{Call, Fault, python};
 use crate::target::fnmatch;
@@ -423,18 +423,7 @@ pub fn upgrade(call: &mut Call<'_>) -> Result {
     );
     let ran = super::change(call, argv)?;
     let new = installed(call)?;
-    let ret = changes(&old, &new);
-    if ran.ok() {
-        return Ok(ret.into());
-    }
-    let result = map! {
-        "pid" => ran.pid, "retcode" => ran.retcode, "stdout" => ran.stdout, "stderr" => ran.stderr,
-    };
-    let info = map! {"changes" => ret, "result" => result};
-    Err(with_info(
-        "Problem encountered upgrading packages",
-        &info.into(),
-    ))
+    outcome_of_upgrade(&ran, &old, &new)
 }
 
 pub fn autoremove(call: &mut Call<'_>) -> Result {

@@ -3,12 +3,11 @@
 mod install;
 
 use crate::minion::modules::pkg::common::{
-    Did, Packages, Targets, given, names, option, targets, wish, with_info,
+    Did, Packages, Targets, given, names, option, outcome_of_upgrade, targets, wish,
 };
 use crate::minion::modules::pkg::rpm::{self, changed, installed, is_arch, osarch, texts};
 pub use install::install;
 
-use crate::map;
 use crate::minion::modules::cmd::which;
 use crate::minion::modules::declare::Result;
 use crate::minion::modules::nested::is_true;
@@ -351,18 +350,7 @@ fn upgraded(call: &mut Call<'_>, obsoletes: bool) -> Result {
     }
     let ran = run(call, argv, false)?;
     let new = installed(call)?;
-    let ret = crate::minion::modules::pkg::common::changes(&old, &new);
-    if ran.ok() {
-        return Ok(ret.into());
-    }
-    let result = map! {
-        "pid" => ran.pid, "retcode" => ran.retcode, "stdout" => ran.stdout, "stderr" => ran.stderr,
-    };
-    let info = map! {"changes" => ret, "result" => result};
-    Err(with_info(
-        "Problem encountered upgrading packages",
-        &info.into(),
-    ))
+    outcome_of_upgrade(&ran, &old, &new)
 }
 
 fn action(upgrade: bool, minimal: bool) -> &'static str {
