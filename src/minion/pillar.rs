@@ -4,9 +4,8 @@
 use super::MinionError;
 use super::link::LinkError;
 use super::modules::{Context, Fault};
-use super::render::{Caller, Functions, Salt};
+use super::render::{Called, Functions};
 use crate::config::{MASTER_OPTIONS, MasterConfig};
-use crate::render::jinja::Obj;
 use crate::render::pillar::{PillarMaster, PillarRequest};
 use crate::wire::ids::MinionId;
 use crate::wire::{Map, Value};
@@ -137,8 +136,8 @@ fn compile(opts: &Map, grains: &Map, wish: &Wish) -> Result<Map, MinionError> {
         cachedir: config.cachedir.clone(),
         ..Context::default()
     };
-    let functions: Rc<dyn Caller> = Rc::new(Functions(Rc::new(ctx)));
-    PillarMaster::standalone(&config, opts.clone(), Obj::native(Salt(functions)))
+    let functions = Called(Rc::new(Functions(Rc::new(ctx))));
+    PillarMaster::standalone(&config, opts.clone(), Rc::new(functions))
         .compile(&request, LONGEST)
         .map_err(|e| bad(&e))
 }

@@ -9,6 +9,7 @@ use super::modules::{self, Context, Fault, declare};
 use crate::config::MasterConfig;
 use crate::map;
 use crate::render::files::{SourceFile, Tree};
+use crate::render::functions::{Loader, Salt};
 use crate::render::jinja::{Args, Cx, Error, ErrorKind, Obj, Object};
 use crate::render::template::{Engine, sls_context};
 use crate::wire::{Map, Value};
@@ -74,61 +75,24 @@ impl Caller for Functions {
     }
 }
 
-/// The variable `salt`.
-pub struct Salt(pub Rc<dyn Caller>);
+/// The functions of a [`Caller`] as templates find them.
+pub struct Called(pub Rc<dyn Caller>);
 
-impl Salt {
-    fn function(&self, name: String) -> Option<Obj> {
-        let caller = self.0.clone();
-        caller
-            .has(&name)
-            .then(|| Obj::native(Function { caller, name }))
-    }
-}
-
-impl Object for Salt {
-    fn type_name(&self) -> &str {
-        "AliasedLoader"
-    }
-
-    fn module(&self) -> Option<&str> {
-        Some("salt.utils.templates")
-    }
-
-    fn get_item(&self, _: &mut Cx, key: &Obj) -> Result<Option<Obj>, Error> {
-        Ok(key.as_str().and_then(|name| self.function(name.to_owned())))
-    }
-
-    fn get_attr(&self, _: &mut Cx, name: &str) -> Result<Option<Obj>, Error> {
-        let module = || Module {
-            salt: Salt(self.0.clone()),
+impl Loader for Called {
+    fn function(&self, name: &str) -> Option<Obj> {
+        let function = || Function {
+            caller: self.0.clone(),
             name: name.to_owned(),
         };
-        Ok(self.0.has_module(name).then(|| Obj::native(module())))
+        self.contains(name).then(|| Obj::native(function()))
     }
 
-    fn contains(&self, _: &mut Cx, item: &Obj) -> Result<Option<bool>, Error> {
-        Ok(Some(item.as_str().is_some_and(|name| self.0.has(name))))
-    }
-}
-
-/// `salt.module`.
-struct Module {
-    salt: Salt,
-    name: String,
-}
-
-impl Object for Module {
-    fn type_name(&self) -> &str {
-        "LoadedMod"
+    fn has_module(&self, module: &str) -> bool {
+        self.0.has_module(module)
     }
 
-    fn module(&self) -> Option<&str> {
-        Some("salt.loader.lazy")
-    }
-
-    fn get_attr(&self, _: &mut Cx, name: &str) -> Result<Option<Obj>, Error> {
-        Ok(self.salt.function(format!("{}.{name}", self.name)))
+    fn contains(&self, name: &str) -> bool {
+        self.0.has(name)
     }
 }
 
@@ -313,7 +277,8 @@ pub fn variables(ctx: &Context, caller: &Rc<dyn Caller>, saltenv: &str) -> Vec<(
         "grains" => (*ctx.grains).clone(), "pillar" => (*ctx.pillar).clone(),
         "opts" => opts, "saltenv" => saltenv,
     };
-    let mut all = vec![("salt".to_owned(), Obj::native(Salt(caller.clone())))];
+    let salt = Salt(Rc::new(Called(caller.clone())));
+    let mut all = vec![("salt".to_owned(), Obj::native(salt))];
     for (name, value) in more.iter() {
         all.push((
             crate::wire::pytext::str(name).into_owned(),

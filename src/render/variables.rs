@@ -2,7 +2,7 @@
 
 use super::RenderError;
 use super::files::Tree;
-use super::functions::{Both, Late, Salt, Scope};
+use super::functions::{Both, Late, Loader, Salt, Scope, Table};
 use super::gpg::Gpg;
 use super::jinja::Obj;
 use super::pipeline::{Pipeline, Source, Templates, render_yaml};
@@ -63,7 +63,7 @@ pub(super) struct Shared {
     pub keys: Rc<KeyStore>,
     pub minions: Rc<MinionCache>,
     /// Functions of the minion that renders for itself.
-    pub functions: Option<Obj>,
+    pub functions: Option<Rc<dyn Loader>>,
 }
 
 impl Shared {
@@ -143,18 +143,16 @@ impl Variables {
                     (own.trees)(&env).find(name)
                 }),
             };
+            let table = Table(Rc::new(scope));
             Variables {
                 shared: shared.clone(),
                 trees: given.trees,
                 pillar_rend: given.pillar_rend,
                 running: RefCell::default(),
-                salt: match &shared.functions {
-                    None => Obj::native(Salt(Rc::new(scope))),
-                    Some(functions) => Obj::native(Both {
-                        first: Obj::native(Salt(Rc::new(scope))),
-                        then: functions.clone(),
-                    }),
-                },
+                salt: Obj::native(Salt(match &shared.functions {
+                    None => Rc::new(table),
+                    Some(functions) => Rc::new(Both(Rc::new(table), functions.clone())),
+                })),
                 pillar,
                 grains: OnceCell::new(),
                 given_grains: grains,

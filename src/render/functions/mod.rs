@@ -8,10 +8,13 @@ mod data;
 mod files;
 mod grains;
 mod hashing;
+mod loader;
 mod matching;
 mod random;
 mod runner;
 mod slsutil;
+
+pub use loader::{Both, Loader, Salt};
 
 use super::jinja::{Args, Cx, Error, ErrorKind, Obj, Object};
 use crate::config::MasterConfig;
@@ -180,10 +183,10 @@ fn module_exists(module: &str) -> bool {
         || REFUSED.iter().any(|name| inside(name))
 }
 
-/// The variable `salt`.
-pub struct Salt(pub Rc<Scope>);
+/// The functions of this table.
+pub struct Table(pub Rc<Scope>);
 
-impl Salt {
+impl Loader for Table {
     fn function(&self, name: &str) -> Option<Obj> {
         let scope = self.0.clone();
         if let Some(function) = find(name) {
@@ -192,108 +195,13 @@ impl Salt {
         let refused = REFUSED.iter().find(|known| **known == name)?;
         Some(Obj::native(Refused(refused)))
     }
-}
 
-impl Object for Salt {
-    fn type_name(&self) -> &str {
-        "AliasedLoader"
+    fn has_module(&self, module: &str) -> bool {
+        module_exists(module)
     }
 
-    fn module(&self) -> Option<&str> {
-        Some("salt.utils.templates")
-    }
-
-    fn get_item(&self, _: &mut Cx, key: &Obj) -> Result<Option<Obj>, Error> {
-        Ok(key.as_str().and_then(|name| self.function(name)))
-    }
-
-    fn get_attr(&self, _: &mut Cx, name: &str) -> Result<Option<Obj>, Error> {
-        if !module_exists(name) {
-            return Ok(None);
-        }
-        let salt = Salt(self.0.clone());
-        Ok(Some(Obj::native(Module {
-            salt,
-            name: name.to_owned(),
-        })))
-    }
-
-    fn contains(&self, _: &mut Cx, item: &Obj) -> Result<Option<bool>, Error> {
-        Ok(Some(item.as_str().is_some_and(|name| find(name).is_some())))
-    }
-}
-
-/// `salt` of a minion that renders for itself: functions of this table, and behind them the minion's own.
-pub struct Both {
-    /// Of this table.
-    pub first: Obj,
-    /// The minion's.
-    pub then: Obj,
-}
-
-impl Both {
-    fn ask(
-        &self,
-        cx: &mut Cx,
-        ask: impl Fn(&dyn Object, &mut Cx) -> Result<Option<Obj>, Error>,
-    ) -> Result<[Option<Obj>; 2], Error> {
-        let mut of = |obj: &Obj| match obj {
-            Obj::Native(object) => ask(&**object, cx),
-            _ => Ok(None),
-        };
-        Ok([of(&self.first)?, of(&self.then)?])
-    }
-}
-
-impl Object for Both {
-    fn type_name(&self) -> &str {
-        "AliasedLoader"
-    }
-
-    fn module(&self) -> Option<&str> {
-        Some("salt.utils.templates")
-    }
-
-    fn get_item(&self, cx: &mut Cx, key: &Obj) -> Result<Option<Obj>, Error> {
-        let [first, then] = self.ask(cx, |object, cx| object.get_item(cx, key))?;
-        Ok(first.or(then))
-    }
-
-    /// A module of which each of the two may have a part, or a function of one.
-    fn get_attr(&self, cx: &mut Cx, name: &str) -> Result<Option<Obj>, Error> {
-        Ok(
-            match self.ask(cx, |object, cx| object.get_attr(cx, name))? {
-                [Some(first), Some(then)] if !first.callable() => {
-                    Some(Obj::native(Both { first, then }))
-                }
-                [first, then] => first.or(then),
-            },
-        )
-    }
-
-    fn contains(&self, cx: &mut Cx, item: &Obj) -> Result<Option<bool>, Error> {
-        let found = self.ask(cx, |object, cx| object.get_item(cx, item))?;
-        Ok(Some(found.iter().any(Option::is_some)))
-    }
-}
-
-/// `salt.module`.
-struct Module {
-    salt: Salt,
-    name: String,
-}
-
-impl Object for Module {
-    fn type_name(&self) -> &str {
-        "LoadedMod"
-    }
-
-    fn module(&self) -> Option<&str> {
-        Some("salt.loader.lazy")
-    }
-
-    fn get_attr(&self, _: &mut Cx, name: &str) -> Result<Option<Obj>, Error> {
-        Ok(self.salt.function(&format!("{}.{name}", self.name)))
+    fn contains(&self, name: &str) -> bool {
+        find(name).is_some()
     }
 }
 

@@ -17,7 +17,7 @@ mod tests;
 
 use super::RenderError;
 use super::files::{Below, FileCache, Tree};
-use super::jinja::Obj;
+use super::functions::Loader;
 use super::merge::{Merger, Strategy};
 use super::pipeline::{Pipeline, Source};
 use super::variables::{Given, Shared, Variables};
@@ -103,7 +103,7 @@ impl PillarMaster {
 
     /// As [`PillarMaster::new`] for a minion that compiles its own pillar: templates see `opts`, its options, and
     /// have `functions`, its execution functions.
-    pub fn standalone(config: &MasterConfig, opts: Map, functions: Obj) -> PillarMaster {
+    pub fn standalone(config: &MasterConfig, opts: Map, functions: Rc<dyn Loader>) -> PillarMaster {
         let mut master = PillarMaster::new(config);
         let mut shared = Shared::new(config);
         shared.opts = Rc::new(opts);

@@ -1,0 +1,82 @@
+//! The variable `salt` of templates, whoever has the functions behind it.
+
+use super::super::jinja::{Cx, Error, Obj, Object};
+use std::rc::Rc;
+
+/// Who has functions for templates.
+pub trait Loader {
+    /// The function of a full name, `module.function`, as templates call it.
+    fn function(&self, name: &str) -> Option<Obj>;
+
+    /// Whether there is such a module.
+    fn has_module(&self, module: &str) -> bool;
+
+    /// Whether a name is `in salt`.
+    fn contains(&self, name: &str) -> bool {
+        self.function(name).is_some()
+    }
+}
+
+/// The functions of two: where both have one, the first's.
+pub struct Both(pub Rc<dyn Loader>, pub Rc<dyn Loader>);
+
+impl Loader for Both {
+    fn function(&self, name: &str) -> Option<Obj> {
+        self.0.function(name).or_else(|| self.1.function(name))
+    }
+
+    fn has_module(&self, module: &str) -> bool {
+        self.0.has_module(module) || self.1.has_module(module)
+    }
+}
+
+/// The variable: `salt['module.function']`, and `salt.module.function`.
+pub struct Salt(pub Rc<dyn Loader>);
+
+impl Object for Salt {
+    fn type_name(&self) -> &str {
+        "AliasedLoader"
+    }
+
+    fn module(&self) -> Option<&str> {
+        Some("salt.utils.templates")
+    }
+
+    fn get_item(&self, _: &mut Cx, key: &Obj) -> Result<Option<Obj>, Error> {
+        Ok(key.as_str().and_then(|name| self.0.function(name)))
+    }
+
+    fn get_attr(&self, _: &mut Cx, name: &str) -> Result<Option<Obj>, Error> {
+        let module = || Module {
+            loader: self.0.clone(),
+            name: name.to_owned(),
+        };
+        Ok(self.0.has_module(name).then(|| Obj::native(module())))
+    }
+
+    fn contains(&self, _: &mut Cx, item: &Obj) -> Result<Option<bool>, Error> {
+        Ok(Some(
+            item.as_str().is_some_and(|name| self.0.contains(name)),
+        ))
+    }
+}
+
+/// `salt.module`.
+struct Module {
+    loader: Rc<dyn Loader>,
+    name: String,
+}
+
+impl Object for Module {
+    fn type_name(&self) -> &str {
+        "LoadedMod"
+    }
+
+    fn module(&self) -> Option<&str> {
+        Some("salt.loader.lazy")
+    }
+
+    fn get_attr(&self, _: &mut Cx, name: &str) -> Result<Option<Obj>, Error> {
+        Ok(self.loader.function(&format!("{}.{name}", self.name)))
+    }
+}
