@@ -1,5 +1,6 @@
 use super::*;
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 
 struct Place {
     _dir: tempfile::TempDir,
