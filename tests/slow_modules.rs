@@ -57,11 +57,21 @@ fn calls_return_what_stock_returns() {
         false => Vec::new(),
     };
     for scenario in &scenarios {
-        let [expected, found] = minions.each_ref().map(|one| play(&config, one, scenario));
-        for ((call, expected), found) in scenario.calls.iter().zip(expected).zip(found) {
-            made += 1;
-            wrong.extend(judge(scenario, call, expected, found));
+        let both = || {
+            compare(
+                scenario,
+                minions.each_ref().map(|m| play(&config, m, scenario)),
+            )
+        };
+        let mut differ = both();
+        if !differ.is_empty() {
+            // This host changes meanwhile: processes, memory, the clock. What differs again counts.
+            let text = differ.join("\n");
+            eprintln!("{text}\n{}, {}: once more", scenario.file, scenario.about);
+            differ = both();
         }
+        made += scenario.calls.len();
+        wrong.append(&mut differ);
     }
     for text in &wrong {
         eprintln!("{text}\n");
@@ -265,7 +275,15 @@ fn kinds(value: Value) -> Value {
     }
 }
 
-/// What is wrong, if anything is.
+/// What is wrong with the answers of stock's minion and halite's to the calls of a scenario.
+fn compare(scenario: &Scenario, [expected, found]: [Vec<Option<Map>>; 2]) -> Vec<String> {
+    let answers = scenario.calls.iter().zip(expected).zip(found);
+    answers
+        .filter_map(|((call, expected), found)| judge(scenario, call, expected, found))
+        .collect()
+}
+
+/// What is wrong with one answer, if anything is.
 fn judge(
     scenario: &Scenario,
     call: &Call,
