@@ -37,6 +37,24 @@ impl Range {
             start <= now && now <= end
         }
     }
+
+    /// Whether it is what lies outside that is meant.
+    pub fn is_inverted(&self) -> bool {
+        self.invert
+    }
+
+    /// When it ends, seen from `now`.
+    pub fn end(&self, now: DateTime) -> Option<DateTime> {
+        self.end.on(now)
+    }
+
+    /// When [`Range::holds`] will be true next, if it is not.
+    pub fn opens(&self, now: DateTime) -> Option<DateTime> {
+        match self.invert {
+            true => self.end.on(now).filter(|end| *end > now),
+            false => self.start.after(now),
+        }
+    }
 }
 
 /// A scheduled job.
@@ -60,6 +78,8 @@ pub struct Spec {
     pub range: Option<Range>,
     /// Does not run then.
     pub skip: Option<Range>,
+    /// Runs when that range is over (`run_after_skip_range`).
+    pub run_after_skip: bool,
     /// Does not run before.
     pub after: Option<Moment>,
     /// Does not run after.
@@ -134,6 +154,7 @@ impl Spec {
             splay: splay(data.get("splay"))?,
             range: range(data.get("range"))?,
             skip: range(data.get("skip_during_range"))?,
+            run_after_skip: flag("run_after_skip_range", false),
             after: at("after")?,
             until: at("until")?,
             run_on_start: data.get("run_on_start").map(Value::truthy),
