@@ -62,10 +62,36 @@ pub struct Own {
     pub name: String,
     /// The connection whose pillar and keys it uses.
     pub line: usize,
-    /// The jid under which masters keep the result; `None`: nobody gets it.
-    pub keep: Option<&'static str>,
+    /// Under which jid masters get the result.
+    pub keep: Keep,
     /// Masters other than that of `line` get it as well.
     pub to_all: bool,
+    /// It is found while it runs.
+    pub counted: bool,
+}
+
+impl Own {
+    /// One whose result all masters get, and that is found.
+    pub fn new(name: &str, line: usize, keep: Keep) -> Own {
+        Own {
+            name: name.to_owned(),
+            line,
+            keep,
+            to_all: true,
+            counted: true,
+        }
+    }
+}
+
+/// Under which jid masters get the result of a job that the minion gave itself.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Keep {
+    /// They do not get it.
+    Nothing,
+    /// Under a word that means something to them.
+    Under(&'static str),
+    /// Under that of the job.
+    Itself,
 }
 
 impl Origin {
@@ -230,11 +256,17 @@ impl Jobs {
     fn note(&self, job: &Job, origin: &Origin, pid: u32) {
         let mut load = job.load.clone();
         match origin {
+            Origin::Own(own) if !own.counted => return,
             Origin::Master(line) => {
                 let master = self.sites.get(*line).map(|site| site.master.as_str());
                 load.set(proc::MASTER, master.unwrap_or_default());
             }
-            Origin::Own(_) => load.set(proc::MASTER, Value::Nil),
+            Origin::Own(_) => {
+                if load.contains("schedule") {
+                    load = job::scheduled_note(&self.config.id, &load);
+                }
+                load.set(proc::MASTER, Value::Nil);
+            }
         }
         if let Err(e) = proc::write(&self.config.cachedir, job.jid.as_str(), &load, pid) {
             log::error!("job {} will not be found by find_job: {e}", job.jid);

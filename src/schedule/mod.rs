@@ -11,7 +11,7 @@ mod words;
 mod tests;
 
 pub use moment::Moment;
-pub use spec::{ReturnJob, Spec, Trigger, strptime};
+pub use spec::{ReturnJob, Spec, Trigger, returners, strptime};
 
 use crate::target::python_str;
 use crate::wire::{Map, Value};

@@ -92,6 +92,17 @@ pub struct Spec {
     pub maxrunning: Option<i64>,
     /// What becomes of the result.
     pub return_job: ReturnJob,
+    /// What its returns say besides.
+    metadata: Option<Map>,
+    /// Whether its runs are counted and found, which `maxrunning` needs (`jid_include`).
+    pub counted: bool,
+    /// Nothing runs (`dry_run`).
+    pub dry: bool,
+    /// Who gets the result, besides or in place of those of the option `schedule_returner`.
+    pub returners: Vec<String>,
+    /// Settings of theirs: `return_config` and `return_kwargs`.
+    return_config: Option<Value>,
+    return_kwargs: Option<Value>,
     /// Times at which it runs besides (`run_explicit`).
     pub run_at: Vec<DateTime>,
     /// Times at which it does not run (`skip_explicit`).
@@ -107,6 +118,18 @@ pub enum ReturnJob {
     NoCache,
     /// Nothing.
     Untold,
+}
+
+/// What a job that was scheduled leaves behind in its `metadata`, besides what is written there: the zone,
+/// and when it began.
+fn began(metadata: &Map, now: &jiff::Zoned, zone: &str) -> Map {
+    let utc = now.with_time_zone(jiff::tz::TimeZone::UTC);
+    let mut out = metadata.clone();
+    out.set("_TOS", zone);
+    out.set("_TS", now.strftime("%a %b %e %H:%M:%S %Y").to_string());
+    // The last is the month once more.
+    out.set("_TT", utc.strftime("%Y %B %d %a %H %m").to_string());
+    out
 }
 
 impl ReturnJob {
@@ -168,15 +191,50 @@ impl Spec {
                 Some(value) if !value.truthy() => ReturnJob::Untold,
                 _ => ReturnJob::Kept,
             },
+            metadata: match data.get("metadata") {
+                Some(Value::Map(map)) => Some(map.clone()),
+                None => None,
+                Some(_) => {
+                    log::warn!("schedule: {name}: `metadata` is no map and is left out");
+                    None
+                }
+            },
+            counted: flag("jid_include", true),
+            dry: flag("dry_run", false),
+            returners: returners(data.get("returner")),
+            return_config: data.get("return_config").cloned(),
+            return_kwargs: data.get("return_kwargs").cloned(),
             run_at: explicit(data.get("run_explicit"))?,
             skip_at: explicit(data.get("skip_explicit"))?,
         })
+    }
+
+    /// The settings for its returners, by the keys under which they travel in a load.
+    pub fn return_settings(&self) -> impl Iterator<Item = (&'static str, &Value)> {
+        let config = self.return_config.iter().map(|value| ("ret_config", value));
+        config.chain(self.return_kwargs.iter().map(|value| ("ret_kwargs", value)))
+    }
+
+    /// What the return of a run that begins now says under `metadata`; `zone` is what it says of the zone.
+    pub fn metadata(&self, now: &jiff::Zoned, zone: &str) -> Option<Map> {
+        self.metadata
+            .as_ref()
+            .map(|metadata| began(metadata, now, zone))
     }
 
     /// The keyword arguments, if the job names any or says that there are none.
     pub fn given_kwargs(&self) -> Option<&Map> {
         self.names_kwargs.then_some(&self.kwargs)
     }
+}
+
+/// Names of returners: a text, or a list of texts.
+pub fn returners(value: Option<&Value>) -> Vec<String> {
+    let all = match value {
+        Some(Value::Str(one)) => vec![one.clone()],
+        other => other.map(Value::str_list).unwrap_or_default(),
+    };
+    all.into_iter().filter(|name| !name.is_empty()).collect()
 }
 
 fn trigger(data: &Map) -> Result<Trigger, String> {
