@@ -36,7 +36,8 @@ pub fn parse(text: &str, path: &str, strict: bool) -> Result<Map, Bad> {
     let mut seen = HashSet::new();
     let mut wrong = Vec::new();
     let mut current: Option<usize> = None;
-    let mut in_option = false;
+    // The key that indented lines go on with.
+    let mut option: Option<usize> = None;
     let mut indent = 0;
     for (number, line) in text.lines().enumerate() {
         let number = number + 1;
@@ -44,27 +45,21 @@ pub fn parse(text: &str, path: &str, strict: bool) -> Result<Map, Bad> {
         let comment = value.starts_with(['#', ';']);
         if comment || value.is_empty() {
             // An empty line belongs to the value before it; a comment is nothing.
-            match current.filter(|_| in_option && !comment) {
-                Some(at) => {
-                    if let Some((_, lines)) = sections[at].1.last_mut() {
-                        lines.push(String::new());
-                    }
-                }
+            match current.zip(option).filter(|_| !comment) {
+                Some((section, key)) => sections[section].1[key].1.push(String::new()),
                 None if !comment => indent = usize::MAX,
                 None => {}
             }
             continue;
         }
         let own = line.chars().take_while(|c| c.is_whitespace()).count();
-        if let Some(at) = current.filter(|_| in_option && own > indent) {
-            if let Some((_, lines)) = sections[at].1.last_mut() {
-                lines.push(value.to_owned());
-            }
+        if let Some((section, key)) = current.zip(option).filter(|_| own > indent) {
+            sections[section].1[key].1.push(value.to_owned());
             continue;
         }
         indent = own;
         if let Some(name) = header(value) {
-            in_option = false;
+            option = None;
             let known = sections.iter().position(|(n, _)| n == name);
             if known.is_some() && strict && name != "DEFAULT" {
                 let text = format!(
@@ -108,10 +103,15 @@ pub fn parse(text: &str, path: &str, strict: bool) -> Result<Map, Bad> {
             return Err(Bad::Raised("DuplicateOptionError", text));
         }
         let lines = vec![value[split + 1..].trim().to_owned()];
-        // The place of the first, the value of the last; what is indented goes on with the last line read.
-        keys.retain(|(k, _)| *k != key);
-        keys.push((key, lines));
-        in_option = true;
+        // The place of the first, the value of the last.
+        option = keys.iter().position(|(k, _)| *k == key);
+        match option {
+            Some(at) => keys[at].1 = lines,
+            None => {
+                option = Some(keys.len());
+                keys.push((key, lines));
+            }
+        }
     }
     if !wrong.is_empty() {
         let text = format!(
@@ -184,6 +184,8 @@ mod tests {
         );
         let twice = parse("[a]\nb=1\n[a]\nb=2\nc=3\n", "/f", false);
         assert_eq!(twice, Ok(map! {"a" => map! {"b" => "2", "c" => "3"}}));
+        let again = parse("[a]\nb=1\nc=2\nb=3\n 4\n", "/f", false);
+        assert_eq!(again, Ok(map! {"a" => map! {"b" => "3\n4", "c" => "2"}}));
     }
 
     #[test]
