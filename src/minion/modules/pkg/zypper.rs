@@ -1,5 +1,7 @@
 //! SUSE's packages: `zypper`.
 
+mod table;
+
 use super::common::{
     Did, Targets, empty, given, names, option, split_comparison, targets, wish, with_info,
 };
@@ -11,6 +13,8 @@ use crate::minion::modules::{Call, Fault, python, step, systemd};
 use crate::sys::command::Helper;
 use crate::wire::{Map, Value};
 use std::time::Duration;
+
+pub use table::MODULE;
 
 /// Exit codes of runs that went well.
 const WELL: [i64; 5] = [0, 100, 101, 102, 103];
