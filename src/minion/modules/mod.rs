@@ -303,24 +303,34 @@ impl Call<'_> {
     }
 }
 
-/// All functions with their full names, sorted.
+/// All functions with their full names, sorted; of several hosts' functions of one name the first.
 pub fn functions() -> Vec<(String, &'static Function)> {
     let mut all: Vec<_> = MODULES
         .iter()
-        .flat_map(|m| {
-            m.functions
-                .iter()
-                .map(|f| (format!("{}.{}", m.name, f.name), f))
-        })
+        .chain(pkg::FAMILIES)
+        .flat_map(named)
         .collect();
     all.sort_by(|a, b| a.0.cmp(&b.0));
+    all.dedup_by(|a, b| a.0 == b.0);
     all
+}
+
+fn named(module: &'static Module) -> impl Iterator<Item = (String, &'static Function)> {
+    let functions = module.functions.iter();
+    functions.map(|f| (format!("{}.{}", module.name, f.name), f))
+}
+
+/// The tables of a host: those of its family where families differ.
+fn tables(ctx: &Context) -> impl Iterator<Item = &'static Module> {
+    let family = pkg::of_family(&ctx.grains);
+    let other = move |m: &&Module| family.is_none_or(|f| f.name != m.name);
+    MODULES.iter().filter(other).chain(family)
 }
 
 /// As [`functions`], with those of the site's modules ([`own`]), which hide others of their name.
 pub fn functions_for(ctx: &Context) -> Vec<(String, &'static Function)> {
     let mut all = own::functions(ctx);
-    for (name, function) in functions() {
+    for (name, function) in tables(ctx).flat_map(named) {
         if !all.iter().any(|(known, _)| *known == name) {
             all.push((name, function));
         }
@@ -331,13 +341,13 @@ pub fn functions_for(ctx: &Context) -> Vec<(String, &'static Function)> {
 
 /// The function behind a full name, the site's own before those that are built in.
 pub fn find_for(ctx: &Context, fun: &str) -> Option<&'static Function> {
-    own::find(ctx, fun).or_else(|| find(fun))
+    own::find(ctx, fun).or_else(|| find(tables(ctx), fun))
 }
 
 /// The built-in function behind a full name.
-pub fn find(fun: &str) -> Option<&'static Function> {
+fn find(mut tables: impl Iterator<Item = &'static Module>, fun: &str) -> Option<&'static Function> {
     let (module, name) = fun.split_once('.')?;
-    let module = MODULES.iter().find(|m| m.name == module)?;
+    let module = tables.find(|m| m.name == module)?;
     module.functions.iter().find(|f| f.name == name)
 }
 

@@ -4,6 +4,8 @@
 mod apt;
 mod common;
 mod dnf;
+mod loose;
+mod lowpkg;
 mod rpm;
 mod zypper;
 
@@ -27,6 +29,14 @@ const YUM: [&str; 8] = [
 ];
 
 type Run = fn(&mut Call<'_>) -> Result;
+
+/// The functions of a family that has a table of its own.
+pub(super) fn of_family(grains: &crate::wire::Map) -> Option<&'static Module> {
+    (grains.str("os_family") == Some("Suse")).then_some(&zypper::MODULE)
+}
+
+/// The tables of all families beside the shared one.
+pub(super) const FAMILIES: &[Module] = &[zypper::MODULE];
 
 /// Runs what the family of this host has.
 fn with(call: &mut Call<'_>, apt: Option<Run>, dnf: Option<Run>, zypper: Option<Run>) -> Result {
@@ -59,32 +69,32 @@ pub(super) const MODULE: Module = Module {
         Function::new("version", |c| with(c, Some(apt::list::version), Some(rpm::version), Some(rpm::version)), "The installed versions of packages; names may be globs.")
             .varargs()
             .keywords(),
-        Function::new("latest_version", |c| with(c, Some(apt::list::latest_version), Some(dnf::latest_version), Some(zypper::latest_version)), "The versions that packages could be installed or upgraded in; empty where they are as new.")
+        Function::new("latest_version", |c| with(c, Some(apt::list::latest_version), Some(dnf::latest_version), None), "The versions that packages could be installed or upgraded in; empty where they are as new.")
             .varargs()
             .keywords(),
-        Function::new("available_version", |c| with(c, Some(apt::list::latest_version), Some(dnf::latest_version), Some(zypper::latest_version)), "Another name of pkg.latest_version.")
+        Function::new("available_version", |c| with(c, Some(apt::list::latest_version), Some(dnf::latest_version), None), "Another name of pkg.latest_version.")
             .varargs()
             .keywords(),
-        Function::new("upgrade_available", |c| with(c, Some(apt::list::upgrade_available), Some(dnf::upgrade_available), Some(zypper::upgrade_available)), "Whether a package could be upgraded.")
+        Function::new("upgrade_available", |c| with(c, Some(apt::list::upgrade_available), Some(dnf::upgrade_available), None), "Whether a package could be upgraded.")
             .args(&[req("name")])
             .keywords(),
-        Function::new("list_upgrades", |c| with(c, Some(apt::list::list_upgrades), Some(dnf::list_upgrades), Some(zypper::list_upgrades)), "The packages that could be upgraded, with their new versions.")
+        Function::new("list_upgrades", |c| with(c, Some(apt::list::list_upgrades), Some(dnf::list_upgrades), None), "The packages that could be upgraded, with their new versions.")
             .args(&[opt("refresh", YES), opt("dist_upgrade", YES)])
             .keywords(),
         Function::new("version_cmp", |c| with(c, Some(apt::list::version_cmp), Some(rpm::version_cmp), Some(rpm::version_cmp)), "Compares two versions: -1, 0 or 1.")
             .args(&[req("pkg1"), req("pkg2"), opt("ignore_epoch", NO)])
             .keywords(),
-        Function::new("normalize_name", |c| with(c, Some(apt::list::normalize_name), Some(dnf::normalize_name), Some(zypper::normalize_name)), "The name of a package without the architecture of the host.")
+        Function::new("normalize_name", |c| with(c, Some(apt::list::normalize_name), Some(dnf::normalize_name), None), "The name of a package without the architecture of the host.")
             .args(&[req("name")]),
         Function::new("parse_arch", |c| with(c, Some(apt::list::parse_arch), Some(rpm::parse_arch), Some(rpm::parse_arch)), "The name and the architecture in a package's name.")
             .args(&[req("name")]),
-        Function::new("refresh_db", |c| with(c, Some(apt::list::refresh_db), Some(dnf::refresh_db), Some(zypper::refresh_db)), "Fetches the lists of packages; per list whether it is new.")
+        Function::new("refresh_db", |c| with(c, Some(apt::list::refresh_db), Some(dnf::refresh_db), None), "Fetches the lists of packages; per list whether it is new.")
             .args(&[opt("cache_valid_time", Lit::Int(0)), opt("failhard", NO)])
             .keywords(),
         Function::new("list_repo_pkgs", |c| with(c, Some(apt::list::list_repo_pkgs), None, None), "The versions of packages in the repositories.")
             .varargs()
             .keywords(),
-        Function::new("install", |c| with(c, Some(apt::install::install), Some(dnf::install), Some(zypper::install)), "Installs packages; what changed.")
+        Function::new("install", |c| with(c, Some(apt::install::install), Some(dnf::install), None), "Installs packages; what changed.")
             .args(&[
                 opt("name", NIL),
                 opt("refresh", NO),
@@ -99,13 +109,13 @@ pub(super) const MODULE: Module = Module {
                 opt("normalize", YES),
             ])
             .keywords(),
-        Function::new("remove", |c| with(c, Some(|c| apt::install::uninstall(c, "remove")), Some(dnf::remove), Some(zypper::remove)), "Removes packages; what changed.")
+        Function::new("remove", |c| with(c, Some(|c| apt::install::uninstall(c, "remove")), Some(dnf::remove), None), "Removes packages; what changed.")
             .args(TARGETS)
             .keywords(),
-        Function::new("purge", |c| with(c, Some(|c| apt::install::uninstall(c, "purge")), Some(dnf::remove), Some(zypper::remove)), "Removes packages with their configuration; what changed.")
+        Function::new("purge", |c| with(c, Some(|c| apt::install::uninstall(c, "purge")), Some(dnf::remove), None), "Removes packages with their configuration; what changed.")
             .args(TARGETS)
             .keywords(),
-        Function::new("upgrade", |c| with(c, Some(apt::install::upgrade), Some(dnf::upgrade), Some(zypper::upgrade)), "Upgrades all packages; what changed.")
+        Function::new("upgrade", |c| with(c, Some(apt::install::upgrade), Some(dnf::upgrade), None), "Upgrades all packages; what changed.")
             .args(&[opt("refresh", YES), opt("dist_upgrade", NO)])
             .keywords(),
         Function::new("autoremove", |c| with(c, Some(apt::install::autoremove), None, None), "Removes packages that nothing needs any more, or only lists them.")
@@ -165,11 +175,8 @@ pub(super) const MODULE: Module = Module {
             ])
             .keywords(),
         Function::new("clean_metadata", |c| with(c, None, Some(dnf::refresh_db), None), "Another name of pkg.refresh_db; dnf only.").keywords(),
-        Function::new("list_updates", |c| with(c, None, Some(dnf::list_upgrades), Some(zypper::list_upgrades)), "Another name of pkg.list_upgrades; dnf and zypper.")
+        Function::new("list_updates", |c| with(c, None, Some(dnf::list_upgrades), None), "Another name of pkg.list_upgrades; dnf and zypper.")
             .args(&[opt("refresh", YES)])
-            .keywords(),
-        Function::new("info_available", |c| with(c, None, None, Some(zypper::info_available)), "What the repositories say of packages; zypper only.")
-            .varargs()
             .keywords(),
     ],
 };

@@ -5,6 +5,7 @@ use super::common::{
     Did, Packages, changes, keywords, names, option, targets, version as versions,
 };
 use super::common::{Targets, empty, value, with_info};
+use super::lowpkg;
 use crate::map;
 use crate::minion::modules::declare::Result;
 use crate::minion::modules::nested::is_true;
@@ -52,7 +53,7 @@ const OTHER: [&str; 26] = [
     "sh4a",
 ];
 
-const FORMAT: &str =
+pub const FORMAT: &str =
     "%{NAME}_|-%{EPOCH}_|-%{VERSION}_|-%{RELEASE}_|-%{ARCH}_|-(none)_|-%{INSTALLTIME}";
 
 /// Whether a word is an architecture that a name may end in.
@@ -84,14 +85,17 @@ pub fn osarch(call: &Call<'_>) -> String {
 }
 
 /// One installed package.
-struct Package {
-    name: String,
-    version: String,
+pub struct Package {
+    /// Its name, with its architecture where that is foreign.
+    pub name: String,
+    /// Epoch, version and release.
+    pub version: String,
     arch: String,
     time: Option<i64>,
 }
 
-fn package(line: &str, own: &str) -> Option<Package> {
+/// Reads what rpm prints by [`FORMAT`].
+pub fn package(line: &str, own: &str) -> Option<Package> {
     let parts: Vec<&str> = line.split("_|-").collect();
     let [name, epoch, version, release, arch, _, time] = parts.as_slice() else {
         return None;
@@ -177,7 +181,8 @@ pub fn list_pkgs(call: &mut Call<'_>) -> Result {
     Ok(ret.into())
 }
 
-fn attributes(package: &Package, wanted: &[String]) -> Map {
+/// What is known of a package, as far as wanted.
+pub fn attributes(package: &Package, wanted: &[String]) -> Map {
     let (epoch, rest) = match package.version.split_once(':') {
         Some((epoch, rest)) => (Some(epoch), rest),
         None => (None, package.version.as_str()),
@@ -317,18 +322,21 @@ pub fn version_cmp(call: &mut Call<'_>) -> Result {
 
 pub fn parse_arch(call: &mut Call<'_>) -> Result {
     let name = python::str(call.arg("name"));
-    Ok(match name.rsplit_once('.') {
-        Some((name, arch)) if is_arch(arch) || arch == "noarch" => {
-            map! {"name" => name, "arch" => arch}
-        }
-        _ => map! {"name" => name, "arch" => Value::Nil},
+    let (name, arch) = name_and_arch(&name);
+    Ok(map! {"name" => name, "arch" => arch}.into())
+}
+
+/// A name without the architecture that it ends in.
+pub fn name_and_arch(name: &str) -> (&str, Option<&str>) {
+    match name.rsplit_once('.') {
+        Some((name, arch)) if is_arch(arch) || arch == "noarch" => (name, Some(arch)),
+        _ => (name, None),
     }
-    .into())
 }
 
 pub fn file_list(call: &mut Call<'_>) -> Result {
     let names = names(call);
-    let mut argv = vec!["rpm".to_owned()];
+    let mut argv = lowpkg::rpm(&option(call, "root"));
     argv.push(if names.is_empty() { "-qla" } else { "-ql" }.to_owned());
     argv.extend(names);
     let text = step::printed(call, argv)?;
@@ -338,7 +346,7 @@ pub fn file_list(call: &mut Call<'_>) -> Result {
 
 pub fn file_dict(call: &mut Call<'_>) -> Result {
     let names = names(call);
-    let mut argv = vec!["rpm".to_owned()];
+    let mut argv = lowpkg::rpm(&option(call, "root"));
     argv.push(if names.is_empty() { "-qa" } else { "-q" }.to_owned());
     argv.extend(["--queryformat", "%{NAME} %{VERSION}\\n"].map(str::to_owned));
     argv.extend(names);
@@ -361,15 +369,14 @@ pub fn file_dict(call: &mut Call<'_>) -> Result {
 }
 
 pub fn owner(call: &mut Call<'_>) -> Result {
-    let paths = names(call);
+    let (paths, root) = (names(call), option(call, "root"));
     if paths.is_empty() {
         return Ok("".into());
     }
     let mut ret = Map::new();
     for path in paths {
-        let ran = step::all(call, ["rpm", "-qf", "--queryformat", "%{name}", &path])?;
-        let owned = !ran.stdout.to_lowercase().contains("not owned");
-        ret.set(path, if owned { ran.stdout } else { String::new() });
+        let package = lowpkg::owner_of(call, &path, &root)?;
+        ret.set(path, package);
     }
     match ret.0.as_slice() {
         [(_, only)] => Ok(only.clone()),
