@@ -39,7 +39,8 @@ fn files() -> Vec<(String, String)> {
 /// Every function of stock Salt's modules and every one of ours, with what is known about them.
 fn modules_page() -> String {
     let stock = modules::stock();
-    let scenarios = modules::scenarios();
+    let mut scenarios = modules::scenarios();
+    scenarios.extend(modules::rpm_scenarios("dnf"));
     let (absent, arguments) = (
         modules::reasons("absent.yaml"),
         modules::reasons("arguments.yaml"),
