@@ -7,7 +7,14 @@ use crate::packages::{self, REPOS};
 pub const FAMILY: Family = Family {
     name: "zypper",
     minion: "grains: {os: SUSE, os_family: Suse, osrelease: '15.5', osrelease_info: [15, 5], osmajorrelease: 15, osarch: x86_64}\n",
-    programs: &["zypper", "rpm", "rpmbuild", "createrepo_c", "modifyrepo_c", "cpio"],
+    programs: &[
+        "zypper",
+        "rpm",
+        "rpmbuild",
+        "createrepo_c",
+        "modifyrepo_c",
+        "cpio",
+    ],
     state: &[
         "/etc/zypp",
         "/etc/products.d",
@@ -36,7 +43,10 @@ fn prepare() {
     repo("extra", 0);
     repo("suse", 1);
     write("/etc/products.d/HLT.prod", &product("HLT", "hltline", ""));
-    write("/etc/products.d/addon.prod", &product("addon", "", "<endoflife>2031-07-31</endoflife>"));
+    write(
+        "/etc/products.d/addon.prod",
+        &product("addon", "", "<endoflife>2031-07-31</endoflife>"),
+    );
     std::os::unix::fs::symlink("HLT.prod", "/etc/products.d/baseproduct").unwrap();
     write("/var/lib/suseRegister/OEM/hltline", "oem 7\nmore\n");
     for package in packages::INSTALLED {
@@ -45,7 +55,10 @@ fn prepare() {
             true => package.to_owned(),
             false => format!("{name}-{evr}"),
         };
-        run("rpm", &["-i", "--nodeps", &format!("{REPOS}/base/{file}.noarch.rpm")]);
+        run(
+            "rpm",
+            &["-i", "--nodeps", &format!("{REPOS}/base/{file}.noarch.rpm")],
+        );
     }
     run("zypper", &["--non-interactive", "refresh"]);
 }

@@ -88,7 +88,7 @@ pub fn install(call: &mut Call<'_>) -> Result {
     if found == Targets::None {
         return empty();
     }
-    let newest = wildcard::version(call, &python::str(&name), &version, &root)?;
+    let newest = wildcard::version(call, &name, &version, &root)?;
     if newest.is_some() && pkgs.is_nil() && sources.is_nil() {
         found = match found {
             Targets::Repository(_) => Targets::Repository(vec![(python::str(&name), newest)]),

@@ -2,7 +2,6 @@
 
 use super::ini::Ini;
 use super::run::{How, words};
-use crate::map;
 use crate::minion::modules::declare::Result;
 use crate::minion::modules::pkg::common::{Did, keywords};
 use crate::minion::modules::{Call, Fault, python};
@@ -82,8 +81,9 @@ fn delete(call: &mut Call<'_>, repo: &str, root: &Value) -> Result {
         let answer = How::of(root).xml(call, &args)?;
         let messages = answer.all("message");
         if let (Some(message), false) = (messages.first(), answer.all("progress").is_empty()) {
-            let mut ret = map! {"message" => message.text.clone().unwrap_or_default()};
+            let mut ret = Map::new();
             ret.set(repo, true);
+            ret.set("message", message.text.clone().unwrap_or_default());
             return Ok(ret.into());
         }
     }
@@ -325,6 +325,7 @@ fn refreshed(text: &str) -> Map {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::map;
 
     #[test]
     fn outputs_are_read() {

@@ -32,7 +32,12 @@ fn split(wish: &str) -> Did<(String, String)> {
 ///
 /// # Errors
 /// There is no such package; the wish cannot be understood.
-pub fn version(call: &mut Call<'_>, name: &str, wish: &Value, root: &Value) -> Did<Option<String>> {
+pub fn version(
+    call: &mut Call<'_>,
+    name: &Value,
+    wish: &Value,
+    root: &Value,
+) -> Did<Option<String>> {
     if !wish.truthy() {
         return Ok(None);
     }
@@ -43,6 +48,14 @@ pub fn version(call: &mut Call<'_>, name: &str, wish: &Value, root: &Value) -> D
         )));
     };
     let (sign, wanted) = split(wish)?;
+    let Value::Str(name) = name else {
+        // The place in stock's words for zypper.
+        let place = if root.truthy() { 8 } else { 6 };
+        return Err(Fault::Type(format!(
+            "sequence item {place}: expected str instance, {} found",
+            python::short_class(name)
+        )));
+    };
     let found = How::asking(root).xml(call, &words(&["se", "-xv", name]))?;
     let solvables = found.all("solvable");
     if solvables.is_empty() {
