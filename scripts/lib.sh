@@ -36,6 +36,7 @@ missing_for_tests() {
     # What functions of the minion run.
     has dig || echo bind9-dnsutils
     has chattr || echo e2fsprogs
+    has cpio || echo cpio
     has createrepo_c || echo createrepo-c
     has dnf || echo dnf
     [ -e /usr/libexec/dnf-utils-3 ] || echo dnf-plugins-core

@@ -5,6 +5,7 @@
 //!
 //! ```yaml
 //! - about: what it tries
+//!   sorted: true                # of all its calls
 //!   calls:                      # made in order, first all on the one minion, then on the other
 //!   - test.arg: [1, "{dir}/x"]  # the function with its positional arguments
 //!     kwargs: {a: 2}
@@ -85,8 +86,16 @@ fn read(path: &Path) -> Vec<Scenario> {
                 .to_owned();
             let calls = item.get("calls").and_then(Value::as_array);
             let calls = calls.unwrap_or_else(|| panic!("{file}, {about}: no calls"));
+            let sorted = item.get("sorted").is_some_and(Value::truthy);
+            let one = |value| {
+                let call = call(&file, value);
+                Call {
+                    sorted: call.sorted || sorted,
+                    ..call
+                }
+            };
             Scenario {
-                calls: calls.iter().map(|c| call(&file, c)).collect(),
+                calls: calls.iter().map(one).collect(),
                 file: file.clone(),
                 about,
             }

@@ -156,8 +156,26 @@ fn fault(text: &str) -> String {
     }
     match text.starts_with("Passed invalid arguments") {
         true => text.lines().next().unwrap_or_default().to_owned(),
-        false => text.to_owned(),
+        false => timeless(text),
     }
+}
+
+/// Without what dnf tells of the time, and the process ids in errors.
+fn timeless(text: &str) -> String {
+    const AGE: &str = "Last metadata expiration check:";
+    if !text.contains(AGE) && !text.contains("pid:") {
+        return text.to_owned();
+    }
+    let mut pid = false;
+    let one = |line: &str| {
+        let is_pid = std::mem::replace(&mut pid, line.trim() == "pid:");
+        match (line.split_once(AGE), is_pid) {
+            (Some((head, _)), _) => format!("{head}{AGE}"),
+            (None, true) => "PID".to_owned(),
+            _ => line.to_owned(),
+        }
+    };
+    text.split('\n').map(one).collect::<Vec<_>>().join("\n")
 }
 
 /// Every text in a value through `change`, keys as well.

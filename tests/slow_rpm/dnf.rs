@@ -7,7 +7,14 @@ use crate::packages::{self, REPOS};
 pub const FAMILY: Family = Family {
     name: "dnf",
     minion: "grains: {os: Fedora, os_family: RedHat, osrelease: '41', osmajorrelease: 41, osarch: x86_64}\n",
-    programs: &["dnf", "rpm", "rpmbuild", "createrepo_c", "modifyrepo_c"],
+    programs: &[
+        "cpio",
+        "dnf",
+        "rpm",
+        "rpmbuild",
+        "createrepo_c",
+        "modifyrepo_c",
+    ],
     state: &[
         "/etc/dnf",
         "/etc/yum.repos.d",
@@ -25,6 +32,8 @@ fn prepare() {
         "[main]\ngpgcheck=0\ninstallonly_limit=3\nclean_requirements_on_remove=True\nbest=False\n",
     );
     write("/etc/dnf/vars/releasever", "41\n");
+    // It would fetch from a directory that is not there.
+    write("/etc/dnf/plugins/local.conf", "[main]\nenabled = false\n");
     let repo = |name: &str, enabled: u8| {
         format!(
             "[{name}]\nname=Packages of {name}\nbaseurl=file://{REPOS}/{name}\nenabled={enabled}\n"

@@ -1,4 +1,4 @@
-//! A host for packages: this one with `/etc`, `/var`, `/usr` and `/srv` in layers of its own, which nobody else sees and
+//! A host for packages: this one with `/etc`, `/root`, `/usr`, `/var` and `/srv` in layers of its own, which nobody else sees and
 //! which are gone with the last process inside.
 
 use crate::Family;
@@ -67,7 +67,7 @@ impl Host {
     /// They cannot be mounted: no root, or a kernel without overlays.
     pub fn new(family: &Family) -> Host {
         run("mount", &["-t", "tmpfs", "layers", "/srv"]);
-        for dir in ["etc", "var", "usr"] {
+        for dir in ["etc", "root", "usr", "var"] {
             let [upper, work] = ["upper", "work"].map(|part| format!("{LAYERS}/{dir}/{part}"));
             for dir in [&upper, &work] {
                 std::fs::create_dir_all(dir).unwrap();
@@ -81,6 +81,8 @@ impl Host {
         for dir in family.state {
             std::fs::create_dir_all(dir).unwrap();
         }
+        // Debian's rpm has its database in the home of whoever asks.
+        write("/etc/rpm/macros", "%_dbpath /var/lib/rpm\n");
         Host {
             state: family.state,
         }

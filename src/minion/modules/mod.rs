@@ -117,7 +117,6 @@ const MODULES: &[Module] = &[
     partition::MODULE,
     pillar::MODULE,
     ps::MODULE,
-    pkg::MODULE,
     publish::MODULE,
     random::MODULE,
     ret::MODULE,
@@ -138,6 +137,9 @@ const MODULES: &[Module] = &[
     user::MODULE,
     xfs::MODULE,
 ];
+
+/// Modules of one name of which a host has one, by its grains.
+const CHOSEN: &[&[(Module, fn(&Map) -> bool)]] = &[pkg::MODULES];
 
 /// How deeply functions may call functions (`test.cross_test`).
 const MAX_CALLS: u32 = 32;
@@ -303,34 +305,17 @@ impl Call<'_> {
     }
 }
 
-/// All functions with their full names, sorted; of several hosts' functions of one name the first.
+/// All functions with their full names, sorted; of those that hosts have in several kinds, the first.
 pub fn functions() -> Vec<(String, &'static Function)> {
-    let mut all: Vec<_> = MODULES
-        .iter()
-        .chain(pkg::FAMILIES)
-        .flat_map(named)
-        .collect();
-    all.sort_by(|a, b| a.0.cmp(&b.0));
-    all.dedup_by(|a, b| a.0 == b.0);
-    all
+    let chosen = CHOSEN.iter().copied().flatten().map(|(module, _)| module);
+    named(MODULES.iter().chain(chosen))
 }
 
-fn named(module: &'static Module) -> impl Iterator<Item = (String, &'static Function)> {
-    let functions = module.functions.iter();
-    functions.map(|f| (format!("{}.{}", module.name, f.name), f))
-}
-
-/// The tables of a host: those of its family where families differ.
-fn tables(ctx: &Context) -> impl Iterator<Item = &'static Module> {
-    let family = pkg::of_family(&ctx.grains);
-    let other = move |m: &&Module| family.is_none_or(|f| f.name != m.name);
-    MODULES.iter().filter(other).chain(family)
-}
-
-/// As [`functions`], with those of the site's modules ([`own`]), which hide others of their name.
+/// As [`functions`], those that this host has, with those of the site's modules ([`own`]), which hide others of
+/// their name.
 pub fn functions_for(ctx: &Context) -> Vec<(String, &'static Function)> {
     let mut all = own::functions(ctx);
-    for (name, function) in tables(ctx).flat_map(named) {
+    for (name, function) in named(MODULES.iter().chain(chosen(&ctx.grains))) {
         if !all.iter().any(|(known, _)| *known == name) {
             all.push((name, function));
         }
@@ -339,15 +324,37 @@ pub fn functions_for(ctx: &Context) -> Vec<(String, &'static Function)> {
     all
 }
 
-/// The function behind a full name, the site's own before those that are built in.
-pub fn find_for(ctx: &Context, fun: &str) -> Option<&'static Function> {
-    own::find(ctx, fun).or_else(|| find(tables(ctx), fun))
+fn named(modules: impl Iterator<Item = &'static Module>) -> Vec<(String, &'static Function)> {
+    let one = |m: &'static Module| {
+        let functions = m.functions.iter();
+        functions.map(|f| (format!("{}.{}", m.name, f.name), f))
+    };
+    let mut all: Vec<_> = modules.flat_map(one).collect();
+    all.sort_by(|a, b| a.0.cmp(&b.0));
+    all.dedup_by(|a, b| a.0 == b.0);
+    all
 }
 
-/// The built-in function behind a full name.
-fn find(mut tables: impl Iterator<Item = &'static Module>, fun: &str) -> Option<&'static Function> {
+/// The modules that only some hosts have, and this one has.
+fn chosen(grains: &Map) -> impl Iterator<Item = &'static Module> {
+    let fits = |kinds: &&'static [(Module, fn(&Map) -> bool)]| {
+        kinds.iter().find(|(_, fits)| fits(grains)).map(|(m, _)| m)
+    };
+    CHOSEN.iter().filter_map(fits)
+}
+
+/// The function behind a full name, the site's own before those that are built in.
+pub fn find_for(ctx: &Context, fun: &str) -> Option<&'static Function> {
+    own::find(ctx, fun).or_else(|| find(&ctx.grains, fun))
+}
+
+/// The built-in function behind a full name on a host with these grains.
+fn find(grains: &Map, fun: &str) -> Option<&'static Function> {
     let (module, name) = fun.split_once('.')?;
-    let module = tables.find(|m| m.name == module)?;
+    let module = MODULES
+        .iter()
+        .chain(chosen(grains))
+        .find(|m| m.name == module)?;
     module.functions.iter().find(|f| f.name == name)
 }
 

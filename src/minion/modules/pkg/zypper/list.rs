@@ -111,7 +111,7 @@ fn installed(call: &mut Call<'_>, root: &Value) -> Did<Map> {
         }
         let count = places.len();
         let at = *places.entry(package.name.clone()).or_insert(count);
-        let entry = rpm::attributes(&package, &["all".to_owned()]);
+        let entry = rpm::attributes(&package, None);
         all.entry(at)
             .or_insert_with(|| (package.name.clone(), Vec::new()))
             .1
