@@ -16,6 +16,8 @@ mod dnf;
 mod host;
 #[path = "slow_rpm/packages.rs"]
 mod packages;
+#[path = "slow_rpm/zypper.rs"]
+mod zypper;
 
 use common::{Minion, Stock};
 use host::Host;
@@ -38,6 +40,11 @@ struct Family {
 #[test]
 fn dnf_returns_what_stock_returns() {
     compare("dnf_returns_what_stock_returns", &dnf::FAMILY);
+}
+
+#[test]
+fn zypper_returns_what_stock_returns() {
+    compare("zypper_returns_what_stock_returns", &zypper::FAMILY);
 }
 
 /// Runs the test `name` again on a host of the family, and makes all calls there.
