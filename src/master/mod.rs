@@ -4,6 +4,7 @@
 //! starts every other role as a fresh execution of the same program ([`roles::TOPOLOGY`]).
 
 pub mod access;
+pub(crate) mod admission;
 pub mod check;
 pub mod dispatch;
 mod eventpublisher;
@@ -13,6 +14,7 @@ pub mod functions;
 mod maintenance;
 mod publisher;
 mod reqserver;
+pub(crate) mod returns;
 pub mod roles;
 pub mod score;
 mod supervisor;
