@@ -1,7 +1,6 @@
 //! Whether a key that somebody presents becomes a minion's, in Salt's order of decisions
 //! (reference `salt-protocol.md` 3; `salt/master.py AuthFuncs._auth_impl_sync`).
 
-use super::events::Bus;
 use crate::config::MasterConfig;
 use crate::store::keys::{KeyState, KeyStore};
 use crate::target::{PyRegex, fnmatch};
@@ -79,7 +78,7 @@ pub(crate) struct Candidate<'a> {
 
 impl Verdict {
     /// `result` and `act` of the event `salt/auth`.
-    pub fn event(self) -> (bool, Option<&'static str>) {
+    pub fn told(self) -> (bool, Option<&'static str>) {
         match self {
             Verdict::Pending { .. } => (true, Some("pend")),
             Verdict::Rejected { act, .. } => (false, act.then_some("reject")),
@@ -150,17 +149,14 @@ impl Candidate<'_> {
     }
 
     /// The event `salt/auth`.
-    pub fn tell(&self, config: &MasterConfig, bus: &mut Bus, result: bool, act: Option<&str>) {
-        if !config.auth_events {
-            return;
-        }
+    pub fn event(&self, result: bool, act: Option<&str>) -> Map {
         let mut data = crate::map! {"result" => result};
         if let Some(act) = act {
             data.set("act", act);
         }
         data.set("id", self.id.as_str());
         data.set("pub", self.presented);
-        bus.fire("salt/auth", data);
+        data
     }
 }
 

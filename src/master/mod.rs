@@ -20,6 +20,7 @@ pub mod score;
 mod supervisor;
 mod worker;
 
+pub(crate) use reqserver::EXIT_BIND;
 pub use supervisor::{CONFIG_DIR, LOG_LEVEL, supervise};
 
 use crate::config::MasterConfig;

@@ -52,7 +52,8 @@ impl GatewayStore {
         make_dir(&self.dir.join("minions"), 0o700)
     }
 
-    fn path(&self, id: &MinionId) -> PathBuf {
+    /// Where the record of `id` lies.
+    pub fn path(&self, id: &MinionId) -> PathBuf {
         self.dir.join("minions").join(id.as_str())
     }
 

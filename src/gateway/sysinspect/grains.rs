@@ -5,7 +5,6 @@
 //! over names (`system.net.*.ipv4`, where an interface's name may hold dots) need the whole name. Beside them
 //! stand the few grains that mixed fleets are targeted by, under Salt's names.
 
-use crate::wire::ids::MinionId;
 use crate::wire::{Map, Value};
 
 /// Traits that are known under another name among grains.
@@ -22,8 +21,8 @@ const ALIASES: &[(&str, &[&str])] = &[
 ];
 
 /// Grains of a minion with these traits: `id` and `gateway`, Salt's names, then the traits.
-pub(super) fn grains(id: &MinionId, traits: &Map) -> Map {
-    let mut out = crate::map! {"id" => id.as_str(), "gateway" => "sysinspect"};
+pub(super) fn grains(id: &str, traits: &Map) -> Map {
+    let mut out = crate::map! {"id" => id, "gateway" => "sysinspect"};
     for (name, sources) in ALIASES {
         let found = sources.iter().find_map(|source| traits.get(source));
         if let Some(value) = found {
@@ -51,7 +50,7 @@ pub(super) fn grains(id: &MinionId, traits: &Map) -> Map {
         }
     }
     // Nobody is somebody else by a trait of that name.
-    out.set("id", id.as_str());
+    out.set("id", id);
     out.set("gateway", "sysinspect");
     out
 }
@@ -80,15 +79,15 @@ mod tests {
 
     #[test]
     fn traits_keep_their_names() {
-        let id = "30006546535e428aba0a0caa6712e225".parse().unwrap();
+        let id = "30006546535e428aba0a0caa6712e225";
         let traits = crate::map! {
             "system.hostname" => "web-w1.example.org", "system.os.name" => "Debian GNU/Linux",
             "system.os.distribution" => "debian", "hardware.memory" => 25276502016i64,
             "system.net.lo.ipv4" => "127.0.0.1", "system.net.eth0.100.ipv4" => "192.168.1.5",
             "id" => "somebody",
         };
-        let grains = grains(&id, &traits);
-        assert_eq!(grains.str("id"), Some(id.as_str()));
+        let grains = grains(id, &traits);
+        assert_eq!(grains.str("id"), Some(id));
         assert_eq!(grains.str("host"), Some("web-w1"));
         assert_eq!(grains.str("fqdn"), Some("web-w1.example.org"));
         assert_eq!(grains.str("os"), Some("debian"));

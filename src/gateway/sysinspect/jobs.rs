@@ -6,7 +6,7 @@
 use super::grains::grains;
 use super::words::{Heard, NO_CYCLE, Say};
 use crate::crypto::HashType;
-use crate::wire::ids::{Jid, MinionId};
+use crate::wire::ids::Jid;
 use crate::wire::sysinspect::{Code, Dialect, MachineId, uuid};
 use crate::wire::{Map, Value, pytext};
 use std::collections::{HashMap, VecDeque};
@@ -61,7 +61,7 @@ pub(super) enum Step {
     /// Say something to a minion, as part of this cycle.
     Say(MachineId, String, Say),
     /// Hand in a return.
-    Return(MinionId, Jid, Map),
+    Return(MachineId, Jid, Map),
     /// Delete the minion's key, end its session, then hand in this return.
     Unregister(MachineId, Jid, Map),
 }
@@ -265,7 +265,7 @@ impl Jobs {
                 for job in take(jobs, |job| matches!(job.kind, Kind::Traits | Kind::Push)) {
                     let outcome = match job.kind {
                         Kind::Push => Outcome::good(true),
-                        _ => Outcome::good(grains(&minion_id(id), &traits)),
+                        _ => Outcome::good(grains(id.as_str(), &traits)),
                     };
                     out.push(job.end(id, outcome));
                 }
@@ -443,14 +443,9 @@ fn described(job: &Running) -> Map {
     out
 }
 
-fn minion_id(id: &MachineId) -> MinionId {
-    // Every machine id is a minion id: its letters are among those that ids may have.
-    id.as_str().parse().unwrap_or_else(|_| unreachable!())
-}
-
 fn returned(id: &MachineId, jid: &Jid, order: &Map, outcome: Outcome) -> Step {
     let load = load(id, jid, order, outcome);
-    Step::Return(minion_id(id), jid.clone(), load)
+    Step::Return(id.clone(), jid.clone(), load)
 }
 
 /// The `_return` load as Salt minions send it.

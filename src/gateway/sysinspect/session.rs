@@ -318,8 +318,8 @@ impl Sessions {
             return Vec::new();
         };
         own.garbage += 1;
-        // Real masters drop such a frame and listen on. Without a dialect there is nothing to go by.
-        if own.dialect.is_some() && own.garbage < PATIENCE {
+        // As real masters do: such a frame is dropped, and the next one may be better.
+        if own.garbage < PATIENCE {
             return Vec::new();
         }
         self.end(conn)
@@ -333,11 +333,18 @@ impl Sessions {
         registry: &mut dyn Registry,
     ) -> Vec<Action> {
         match heard {
-            Heard::Hello { session, .. } => {
+            Heard::Hello {
+                session, traits, ..
+            } => {
                 if registry.standing(&id) != Standing::Accepted {
                     return self.bounce(conn, &id, Code::NotRegistered);
                 }
-                vec![Action::Say(conn, id, Say::Welcome(session))]
+                if let Some(Stage::Session(own)) = self.conns.get_mut(&conn).map(|c| &mut c.stage) {
+                    own.name = session.clone();
+                }
+                let mut out = vec![Action::Say(conn, id.clone(), Say::Welcome(session))];
+                out.extend(traits.map(|traits| Action::Traits(id, traits)));
+                out
             }
             Heard::Add(_) => {
                 let say = Say::Retry(Code::AlreadyRegistered, "already registered");
@@ -379,7 +386,11 @@ impl Sessions {
         if taken && key.is_empty() {
             return self.last(conn, &id, taken_answer());
         }
-        if own.dialect == Some(Dialect::Seed) && !taken {
+        let seed = own.dialect == Some(Dialect::Seed);
+        if key.is_empty() && !seed {
+            return self.last(conn, &id, bad_key());
+        }
+        if seed && !taken {
             own.stage = Stage::Registering {
                 id: id.clone(),
                 key,
@@ -395,7 +406,7 @@ impl Sessions {
             Registered::Taken => taken_answer(),
             Registered::Rejected => Say::Retry(Code::GeneralFailure, "registration is refused"),
             Registered::Full => Say::Retry(Code::GeneralFailure, "too many wait for registration"),
-            Registered::BadKey => Say::Retry(Code::GeneralFailure, "this is no RSA public key"),
+            Registered::BadKey => bad_key(),
         };
         self.last(conn, &id, say)
     }
@@ -503,10 +514,10 @@ impl Sessions {
         out
     }
 
-    /// Ends the session of a minion with these words.
-    pub fn dismiss(&mut self, id: &MachineId, say: Say) -> Vec<Action> {
+    /// Ends the session of a minion.
+    pub fn dismiss(&mut self, id: &MachineId) -> Vec<Action> {
         match self.by_id.get(id).copied() {
-            Some(conn) => self.last(conn, id, say),
+            Some(conn) => self.end(conn),
             None => Vec::new(),
         }
     }
@@ -525,7 +536,7 @@ impl Sessions {
                     self.stats.expired += 1;
                     late.push(*number);
                 }
-                Stage::Silent | Stage::Registering { .. } | Stage::Done
+                Stage::Silent | Stage::Registering { .. }
                     if now.duration_since(conn.since) >= self.rules.hello_timeout =>
                 {
                     late.push(*number);
@@ -574,5 +585,10 @@ fn taken_answer() -> Say {
     Say::Retry(Code::AlreadyRegistered, "already registered")
 }
 
+fn bad_key() -> Say {
+    Say::Retry(Code::GeneralFailure, "this is no RSA public key")
+}
+
 #[cfg(test)]
+#[path = "session_tests.rs"]
 mod tests;

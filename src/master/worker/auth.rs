@@ -60,7 +60,7 @@ pub(super) fn request(worker: &mut Context, load: &Map, peer: &str) -> Result<Va
             "{id} may not sign in: max_minions ({}) are connected",
             worker.config.max_minions
         );
-        candidate.tell(&worker.config, &mut worker.bus, false, Some("full"));
+        tell(worker, candidate.event(false, Some("full")));
         return Ok(answer(worker, "full".into()));
     }
     let verdict = candidate.verdict(&worker.config, &worker.keys)?;
@@ -81,9 +81,15 @@ pub(super) fn request(worker: &mut Context, load: &Map, peer: &str) -> Result<Va
         Verdict::Pending { .. } => answer(worker, true.into()),
         Verdict::Rejected { .. } | Verdict::Denied => answer(worker, false.into()),
     };
-    let (result, act) = verdict.event();
-    candidate.tell(&worker.config, &mut worker.bus, result, act);
+    let (result, act) = verdict.told();
+    tell(worker, candidate.event(result, act));
     Ok(reply)
+}
+
+fn tell(worker: &mut Context, event: Map) {
+    if worker.config.auth_events {
+        worker.bus.fire("salt/auth", event);
+    }
 }
 
 fn accepted(
