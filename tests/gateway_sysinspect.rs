@@ -2,11 +2,11 @@
 
 mod common;
 
-use common::{Master, wait_for, wait_until};
+use common::{Master, wait_until};
 use halite::crypto::{PrivateKey, PublicKey};
 use halite::map;
 use halite::wire::sysinspect::{
-    Code, Decoder, Dialect, Kind, MAX_FRAME, MachineId, MasterMessage, MinionMessage, payload_value,
+    Code, Decoder, Dialect, Kind, MAX_FRAME, MachineId, MasterMessage, MinionMessage,
 };
 use halite::wire::{Map, Value};
 use serde_json::json;
@@ -155,7 +155,10 @@ fn a_modern_minion_is_a_minion() {
     // Nobody knows it.
     let mut client = Client::connect(port, LATER, Dialect::Modern);
     let answer = client.hello(traits("web-w1"));
-    assert_eq!((answer.kind, answer.code), (Kind::Undef, Code::NotRegistered));
+    assert_eq!(
+        (answer.kind, answer.code),
+        (Kind::Undef, Code::NotRegistered)
+    );
     PublicKey::from_pem(answer.data.as_str().unwrap()).unwrap();
     assert_eq!(client.next(), None);
 
@@ -180,7 +183,10 @@ fn a_modern_minion_is_a_minion() {
     assert_eq!(answer.data, Value::from(SESSION));
     let mut second = Client::connect(port, LATER, Dialect::Modern);
     let answer = second.hello(traits("web-w1"));
-    assert_eq!((answer.kind, answer.code), (Kind::Cmd, Code::AlreadyConnected));
+    assert_eq!(
+        (answer.kind, answer.code),
+        (Kind::Cmd, Code::AlreadyConnected)
+    );
     assert_eq!(second.next(), None);
     let life = live(client, traits("web-w1"));
 
@@ -189,9 +195,18 @@ fn a_modern_minion_is_a_minion() {
     let grains = asked(&[LATER, "grains.items"]);
     assert_eq!(grains[LATER]["system.hostname"], "web-w1");
     assert_eq!(grains[LATER]["os"], "debian");
-    let ran = cli.salt(&[LATER, "sysinspect.call", "router/net/up", "iface=eth0", "--out=json"]);
+    let ran = cli.salt(&[
+        LATER,
+        "sysinspect.call",
+        "router/net/up",
+        "iface=eth0",
+        "--out=json",
+    ]);
     let done = ran.returns().unwrap();
-    assert_eq!(done[LATER]["actions"][0]["response"]["message"], "iface:eth0");
+    assert_eq!(
+        done[LATER]["actions"][0]["response"]["message"],
+        "iface:eth0"
+    );
     for target in [
         "system.os.name:Debian*",
         "system.net.*.ipv4:192.168.*",
@@ -200,22 +215,34 @@ fn a_modern_minion_is_a_minion() {
     ] {
         assert_eq!(asked(&["-G", target, "test.ping"]).len(), 1, "{target}");
     }
-    assert_eq!(asked(&["-C", "G@system.net.*.ipv4:192.* and *225", "test.ping"]).len(), 1);
+    assert_eq!(
+        asked(&["-C", "G@system.net.*.ipv4:192.* and *225", "test.ping"]).len(),
+        1
+    );
     assert_eq!(asked(&["-S", "192.168.7.0/24", "test.ping"]).len(), 1);
-    assert_eq!(asked(&[LATER, "no.such"])[LATER], "'no.such' is not available.");
+    assert_eq!(
+        asked(&[LATER, "no.such"])[LATER],
+        "'no.such' is not available."
+    );
 
     // As of any minion: presence, jobs.
     wait_until("it is present", || {
         let ran = cli.runner(&["manage.present", "--out=json"]);
         ran.json().is_ok_and(|present| present == json!([LATER]))
     });
-    let jobs = cli.runner(&["jobs.list_jobs", "--out=json"]).json().unwrap();
+    let jobs = cli
+        .runner(&["jobs.list_jobs", "--out=json"])
+        .json()
+        .unwrap();
     let called = jobs.as_object().unwrap().iter();
     let (jid, _) = called
         .into_iter()
         .find(|(_, job)| job["Function"] == "sysinspect.call")
         .unwrap();
-    let looked = cli.runner(&["jobs.lookup_jid", jid, "--out=json"]).json().unwrap();
+    let looked = cli
+        .runner(&["jobs.lookup_jid", jid, "--out=json"])
+        .json()
+        .unwrap();
     assert_eq!(looked[LATER]["actions"][0]["eid"], "router/net/up");
 
     // Its registration ends.
@@ -255,7 +282,10 @@ fn a_minion_of_the_seed_registers_with_its_id_under_the_masters_key() {
     let mut client = Client::connect(port, SEED, Dialect::Seed);
     client.send(Kind::Add, "");
     let answer = client.heard().unwrap();
-    assert_eq!((answer.kind, answer.code), (Kind::Retry, Code::AlreadyRegistered));
+    assert_eq!(
+        (answer.kind, answer.code),
+        (Kind::Retry, Code::AlreadyRegistered)
+    );
     assert_eq!(client.next(), None);
 
     let mut client = Client::connect(port, SEED, Dialect::Seed);
@@ -265,8 +295,8 @@ fn a_minion_of_the_seed_registers_with_its_id_under_the_masters_key() {
     let life = live(client, traits("db-2"));
     let asked = |args: &[&str]| cli.ask(args).unwrap();
     assert_eq!(asked(&[SEED, "test.ping"])[SEED], true);
-    let words = [SEED, "sysinspect.call", "uptime", "-p"];
-    assert_eq!(asked(&words)[SEED], "did uptime -p");
+    let words = [SEED, "sysinspect.call", "uptime", "here"];
+    assert_eq!(asked(&words)[SEED], "did uptime here");
     wait_until("its traits are grains", || {
         asked(&["-G", "system.hostname:db-*", "test.ping"]).len() == 1
     });

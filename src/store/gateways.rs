@@ -39,8 +39,12 @@ impl GatewayStore {
         let Ok(entries) = std::fs::read_dir(cachedir.join("gateways")) else {
             return Vec::new();
         };
-        let names = entries.flatten().filter_map(|e| e.file_name().into_string().ok());
-        names.map(|name| GatewayStore::new(cachedir, &name)).collect()
+        let names = entries
+            .flatten()
+            .filter_map(|e| e.file_name().into_string().ok());
+        names
+            .map(|name| GatewayStore::new(cachedir, &name))
+            .collect()
     }
 
     /// Makes the directories that are missing.
@@ -115,7 +119,9 @@ impl GatewayStore {
     /// # Errors
     /// The list cannot be written.
     pub fn put_connected(&self, connected: &BTreeMap<MinionId, IpAddr>) -> io::Result<()> {
-        let lines = connected.iter().map(|(id, address)| format!("{id} {address}\n"));
+        let lines = connected
+            .iter()
+            .map(|(id, address)| format!("{id} {address}\n"));
         let text: String = lines.collect();
         write_atomic(&self.dir.join("connected"), text.as_bytes(), 0o644)
     }

@@ -474,7 +474,11 @@ impl Args {
             words: Vec::new(),
             named: Map::new(),
         };
-        for arg in load.get("arg").and_then(Value::as_array).unwrap_or_default() {
+        for arg in load
+            .get("arg")
+            .and_then(Value::as_array)
+            .unwrap_or_default()
+        {
             match arg {
                 Value::Map(map) if map.get("__kwarg__").is_some_and(Value::truthy) => {
                     let pairs = map.iter().filter(|(key, _)| !key.is_str("__kwarg__"));

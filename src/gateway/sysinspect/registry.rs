@@ -109,7 +109,9 @@ impl Keys {
         }
         let waiting = self.keys.list(KeyState::Pending)?.len();
         if waiting >= self.settings.max_pending {
-            log::warn!("{id} from {from} may not register: {waiting} keys wait for the operator already");
+            log::warn!(
+                "{id} from {from} may not register: {waiting} keys wait for the operator already"
+            );
             return Ok(Registered::Full);
         }
         let verdict = candidate.verdict(&self.config, &self.keys)?;

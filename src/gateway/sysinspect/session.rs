@@ -456,13 +456,7 @@ impl Sessions {
         self.admit(conn, id, session, now)
     }
 
-    fn admit(
-        &mut self,
-        conn: ConnId,
-        id: &MachineId,
-        name: String,
-        now: Instant,
-    ) -> Vec<Action> {
+    fn admit(&mut self, conn: ConnId, id: &MachineId, name: String, now: Instant) -> Vec<Action> {
         let Some(own) = self.conns.get_mut(&conn) else {
             return Vec::new();
         };

@@ -200,7 +200,11 @@ impl Say {
                 (Kind::Cmd, session.as_str().into(), Code::AlreadyConnected)
             }
             // E3 insists on this payload, the others ignore it.
-            Say::Ping => (Kind::Pi, if modern { "pt:g" } else { "" }.into(), Code::Undef),
+            Say::Ping => (
+                Kind::Pi,
+                if modern { "pt:g" } else { "" }.into(),
+                Code::Undef,
+            ),
             Say::AskTraits if modern => (Kind::Tr, session.into(), Code::Success),
             Say::AskTraits => (Kind::Tr, "".into(), Code::Undef),
             Say::PushTraits(traits) => (Kind::Tr, traits.clone().into(), Code::Undef),
@@ -214,7 +218,11 @@ impl Say {
                 (Kind::Cmd, data.into(), Code::Success)
             }
             Say::Command { scheme, words } => {
-                let all: Vec<&str> = [scheme].into_iter().chain(words).map(String::as_str).collect();
+                let all: Vec<&str> = [scheme]
+                    .into_iter()
+                    .chain(words)
+                    .map(String::as_str)
+                    .collect();
                 (Kind::Cmd, all.join(" ").into(), Code::Undef)
             }
             Say::Remove => (Kind::Rm, "".into(), Code::Undef),
