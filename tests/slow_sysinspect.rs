@@ -9,6 +9,7 @@ use common::{Master, halite_program, wait_for, wait_until};
 use halite::client::local::{Job, LocalClient};
 use halite::client::swarm::procs;
 use halite::crypto::PublicKey;
+use halite::store::jobs::JobStore;
 use serde_json::json;
 use std::path::PathBuf;
 use std::process::Command;
