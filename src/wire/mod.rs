@@ -10,6 +10,7 @@ pub mod pylines;
 pub mod pyrandom;
 pub mod pytext;
 pub mod shlex;
+pub mod sysinspect;
 pub mod textwrap;
 mod value;
 pub mod xml;
