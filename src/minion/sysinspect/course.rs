@@ -448,7 +448,6 @@ impl Course {
         match key.encrypt_pkcs1v15(self.settings.id.as_str().as_bytes()) {
             Ok(cipher) => {
                 self.phase = Phase::Proving;
-                self.opening = Opening::Hello;
                 out.push(self.send(Kind::Ehlo, Value::Bytes(cipher)));
                 out
             }
