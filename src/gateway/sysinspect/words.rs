@@ -253,3 +253,7 @@ impl Say {
         message
     }
 }
+
+#[cfg(test)]
+#[path = "tests/words.rs"]
+mod tests;
