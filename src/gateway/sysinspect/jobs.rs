@@ -184,6 +184,7 @@ impl Jobs {
                     let say = Say::Command {
                         scheme: REMOVE.to_owned(),
                         words: Vec::new(),
+                        context: Vec::new(),
                     };
                     steps.push(Step::Say(id.clone(), cycle, say));
                 }
@@ -498,15 +499,18 @@ impl Args {
     fn command(self) -> Option<Say> {
         let mut words = self.words.into_iter();
         let scheme = words.next().filter(|s| !s.trim().is_empty())?;
-        let mut words: Vec<String> = words.collect();
-        for (key, value) in self.named.iter() {
-            let key = key.as_str().unwrap_or_default();
-            words.push(format!("{key}:{}", pytext::str(value)));
-        }
-        Some(Say::Command { scheme, words })
+        let context = self.named.iter().map(|(key, value)| {
+            let text = |value| pytext::str(value).into_owned();
+            (text(key), text(value))
+        });
+        Some(Say::Command {
+            scheme,
+            words: words.collect(),
+            context: context.collect(),
+        })
     }
 }
 
 #[cfg(test)]
-#[path = "jobs_tests.rs"]
+#[path = "tests/jobs.rs"]
 mod tests;
