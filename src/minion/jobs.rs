@@ -23,7 +23,7 @@ use nix::unistd::Pid;
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::PathBuf;
 use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
@@ -384,6 +384,12 @@ impl Jobs {
             .iter()
             .filter(|r| !r.closed)
             .map(|r| r.out.as_raw_fd())
+    }
+
+    /// The same, borrowed.
+    pub fn outputs(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        let open = self.running.iter().filter(|r| !r.closed);
+        open.map(|r| r.out.as_fd())
     }
 
     /// Takes what results there are and starts what waits.

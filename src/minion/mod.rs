@@ -39,6 +39,7 @@ pub mod session;
 pub(crate) mod setup;
 pub mod signin;
 pub mod spool;
+pub mod sysinspect;
 pub mod timetable;
 pub mod versions;
 pub mod watch;
