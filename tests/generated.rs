@@ -41,6 +41,7 @@ fn modules_page() -> String {
     let stock = modules::stock();
     let mut scenarios = modules::scenarios();
     scenarios.extend(modules::rpm_scenarios("dnf"));
+    scenarios.extend(modules::rpm_scenarios("zypper"));
     let (absent, arguments) = (
         modules::reasons("absent.yaml"),
         modules::reasons("arguments.yaml"),

@@ -16,6 +16,8 @@ mod dnf;
 mod host;
 #[path = "slow_rpm/packages.rs"]
 mod packages;
+#[path = "slow_rpm/zypper.rs"]
+mod zypper;
 
 use common::{Minion, Stock};
 use host::Host;
@@ -49,6 +51,13 @@ fn dnf_says_what_stock_says() {
 fn dnf_does_what_stock_does() {
     compare("dnf_does_what_stock_does", &dnf::FAMILY, |file| {
         !QUESTIONS.contains(&file)
+    });
+}
+
+#[test]
+fn zypper_returns_what_stock_returns() {
+    compare("zypper_returns_what_stock_returns", &zypper::FAMILY, |_| {
+        true
     });
 }
 

@@ -1,4 +1,5 @@
-//! Small packages in three repositories: `base`, `updates` with newer ones and advisories, and `extra`.
+//! Small packages in four repositories: `base`, `updates` with newer ones and advisories, `extra`, and `suse` with what
+//! only zypper understands.
 
 use crate::host::{run, write};
 use std::fmt::Write;
@@ -162,21 +163,60 @@ const ALL: &[Package] = &[
         repo: "extra",
         ..PLAIN
     },
+    Package {
+        name: "patterns-hlt-base",
+        head: "Provides: pattern() = hlt_base\nProvides: pattern-visible()\nProvides: pattern-order() = 100\n\
+               Provides: pattern-category() = Tests\nRequires: hlt-fancy\n",
+        ..SUSE
+    },
+    Package {
+        name: "patterns-hlt-hidden",
+        head: "Provides: pattern() = hlt_hidden\nProvides: pattern-order() = 101\n",
+        ..SUSE
+    },
+    Package {
+        name: "hlt-fancy",
+        evr: "1.0-2",
+        head: "Recommends: hlt-advised\nProvides: hlt-color = 3\n",
+        ..SUSE
+    },
+    Package {
+        name: "hlt-fancy",
+        evr: "1.0-10",
+        head: "Recommends: hlt-advised\nProvides: hlt-color = 4\n",
+        ..SUSE
+    },
+    Package {
+        name: "hlt-advised",
+        ..SUSE
+    },
+    Package {
+        name: "ptf-hlt",
+        head: "Provides: ptf() = 1.0-1\n",
+        ..SUSE
+    },
 ];
+
+const SUSE: Package = Package {
+    repo: "suse",
+    ..PLAIN
+};
 
 /// Builds all packages and repositories.
 pub fn build() {
     for arch in ["noarch", "x86_64", "i686"] {
         build_arch(arch);
     }
-    for repo in ["base", "updates", "extra"] {
+    for repo in ["base", "updates", "extra", "suse"] {
         collect(repo);
     }
     let base = format!("{REPOS}/base");
     let comps = format!("{BUILD}/comps.xml");
     write(&comps, COMPS);
     run("createrepo_c", &["-q", "-g", &comps, &base]);
-    run("createrepo_c", &["-q", &format!("{REPOS}/extra")]);
+    for repo in ["extra", "suse"] {
+        run("createrepo_c", &["-q", &format!("{REPOS}/{repo}")]);
+    }
     let updates = format!("{REPOS}/updates");
     run("createrepo_c", &["-q", &updates]);
     let info = format!("{BUILD}/updateinfo.xml");

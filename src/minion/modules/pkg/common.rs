@@ -182,7 +182,7 @@ fn repacked(
     normalize: &dyn Fn(&str) -> String,
 ) -> Did<Vec<(String, Option<String>)>> {
     let parsed;
-    let (pkgs, count) = match pkgs {
+    let (items, count) = match pkgs {
         Value::Str(text) => {
             parsed = yaml::parse(text).unwrap_or_default();
             (&parsed, text.chars().count())
@@ -190,7 +190,7 @@ fn repacked(
         other => (other, other.as_array().map_or(0, <[_]>::len)),
     };
     let mut list: Vec<(String, Option<String>)> = Vec::new();
-    for item in pkgs.as_array().unwrap_or_default() {
+    for item in items.as_array().unwrap_or_default() {
         let (name, version) = match item {
             Value::Map(map) => match map.0.as_slice() {
                 [(name, version)] => (python::str(name), version.clone()),

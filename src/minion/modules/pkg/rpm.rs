@@ -1,14 +1,13 @@
 //! What dnf and zypper have in common: the database of rpm (`salt/utils/pkg/rpm.py`,
 //! `salt/modules/rpm_lowpkg.py`).
 
-use super::common::{
-    Did, Packages, changes, keywords, names, option, targets, version as versions,
-};
-use super::common::{Targets, empty, value, with_info};
+use super::common::{Did, Packages, changes, names, option, version as versions};
+use super::common::{empty, value, with_info};
+use super::lowpkg;
 use crate::map;
 use crate::minion::modules::declare::Result;
 use crate::minion::modules::nested::is_true;
-use crate::minion::modules::{Call, Fault, python, step};
+use crate::minion::modules::{Call, python, step};
 use crate::wire::{Map, Value};
 use indexmap::IndexMap;
 use std::cmp::Ordering;
@@ -53,7 +52,7 @@ const OTHER: [&str; 26] = [
     "sh4a",
 ];
 
-const FORMAT: &str =
+pub const FORMAT: &str =
     "%{NAME}_|-%{EPOCH}_|-%{VERSION}_|-%{RELEASE}_|-%{ARCH}_|-(none)_|-%{INSTALLTIME}";
 
 /// Whether a word is an architecture that a name may end in.
@@ -85,14 +84,17 @@ pub fn osarch(call: &Call<'_>) -> String {
 }
 
 /// One installed package.
-struct Package {
-    name: String,
-    version: String,
+pub struct Package {
+    /// Its name, with its architecture where that is foreign.
+    pub name: String,
+    /// Epoch, version and release.
+    pub version: String,
     arch: String,
     time: Option<i64>,
 }
 
-fn package(line: &str, own: &str) -> Option<Package> {
+/// Reads what rpm prints by [`FORMAT`].
+pub fn package(line: &str, own: &str) -> Option<Package> {
     let parts: Vec<&str> = line.split("_|-").collect();
     let [name, epoch, version, release, arch, _, time] = parts.as_slice() else {
         return None;
@@ -211,7 +213,8 @@ pub fn packages_by(call: &mut Call<'_>, attr: &Value) -> Did<Map> {
     Ok(ret)
 }
 
-fn attributes(package: &Package, wanted: Option<&[String]>) -> Map {
+/// What is known of a package, as far as wanted; everything with `None`.
+pub fn attributes(package: &Package, wanted: Option<&[String]>) -> Map {
     let (epoch, rest) = match package.version.split_once(':') {
         Some((epoch, rest)) => (Some(epoch), rest),
         None => (None, package.version.as_str()),
@@ -358,18 +361,21 @@ pub fn version_cmp(call: &mut Call<'_>) -> Result {
 
 pub fn parse_arch(call: &mut Call<'_>) -> Result {
     let name = python::str(call.arg("name"));
-    Ok(match name.rsplit_once('.') {
-        Some((name, arch)) if is_arch(arch) || arch == "noarch" => {
-            map! {"name" => name, "arch" => arch}
-        }
-        _ => map! {"name" => name, "arch" => Value::Nil},
+    let (name, arch) = name_and_arch(&name);
+    Ok(map! {"name" => name, "arch" => arch}.into())
+}
+
+/// A name without the architecture that it ends in.
+pub fn name_and_arch(name: &str) -> (&str, Option<&str>) {
+    match name.rsplit_once('.') {
+        Some((name, arch)) if is_arch(arch) || arch == "noarch" => (name, Some(arch)),
+        _ => (name, None),
     }
-    .into())
 }
 
 pub fn file_list(call: &mut Call<'_>) -> Result {
     let names = names(call);
-    let mut argv = vec!["rpm".to_owned()];
+    let mut argv = lowpkg::rpm(&option(call, "root"));
     argv.push(if names.is_empty() { "-qla" } else { "-ql" }.to_owned());
     argv.extend(names);
     let text = step::printed(call, argv)?;
@@ -379,7 +385,7 @@ pub fn file_list(call: &mut Call<'_>) -> Result {
 
 pub fn file_dict(call: &mut Call<'_>) -> Result {
     let names = names(call);
-    let mut argv = vec!["rpm".to_owned()];
+    let mut argv = lowpkg::rpm(&option(call, "root"));
     argv.push(if names.is_empty() { "-qa" } else { "-q" }.to_owned());
     argv.extend(["--queryformat", "%{NAME} %{VERSION}\\n"].map(str::to_owned));
     argv.extend(names);
@@ -402,15 +408,14 @@ pub fn file_dict(call: &mut Call<'_>) -> Result {
 }
 
 pub fn owner(call: &mut Call<'_>) -> Result {
-    let paths = names(call);
+    let (paths, root) = (names(call), option(call, "root"));
     if paths.is_empty() {
         return Ok("".into());
     }
     let mut ret = Map::new();
     for path in paths {
-        let ran = step::all(call, ["rpm", "-qf", "--queryformat", "%{name}", &path])?;
-        let owned = !ran.stdout.to_lowercase().contains("not owned");
-        ret.set(path, if owned { ran.stdout } else { String::new() });
+        let package = lowpkg::owner_of(call, &path, &root)?;
+        ret.set(path, package);
     }
     match ret.0.as_slice() {
         [(_, only)] => Ok(only.clone()),
@@ -425,29 +430,6 @@ pub fn of_file(call: &mut Call<'_>, path: &str) -> Did<Option<(String, String)>>
     Ok(package(&ran.stdout, &own).map(|p| (p.name, p.version)))
 }
 
-/// The packages of a call with the versions that are wished, as far as they are installed.
-pub fn to_remove(
-    call: &mut Call<'_>,
-    old: &Packages,
-    normalize: &dyn Fn(&str) -> String,
-) -> Did<Vec<(String, Option<String>)>> {
-    let (name, pkgs) = (call.arg("name").clone(), call.arg("pkgs").clone());
-    let kept = std::mem::replace(&mut call.bound.kwargs, Map::new());
-    let list = targets(call, &name, &pkgs, &Value::Nil, normalize);
-    call.bound.kwargs = kept;
-    let Targets::Repository(list) = list? else {
-        return Err(Fault::Type("'NoneType' object is not iterable".to_owned()));
-    };
-    let fits = |version: &Option<String>, own: &[String]| match version {
-        Some(version) if !version.is_empty() => own.contains(version),
-        _ => true,
-    };
-    Ok(list
-        .into_iter()
-        .filter(|(n, v)| old.get(n).is_some_and(|own| fits(v, own)))
-        .collect())
-}
-
 /// What changed since, or the error with it.
 pub fn changed(call: &mut Call<'_>, old: &Packages, what: &str, errors: Vec<String>) -> Result {
     let new = installed(call)?;
@@ -459,16 +441,6 @@ pub fn changed(call: &mut Call<'_>, old: &Packages, what: &str, errors: Vec<Stri
         what,
         &map! {"errors" => errors, "changes" => ret}.into(),
     ))
-}
-
-/// Keywords as text: what is not given is empty.
-pub fn texts(call: &Call<'_>, name: &str) -> Vec<String> {
-    let one = |v: &Value| python::str(v);
-    match keywords(call).get(name).unwrap_or(call.arg(name)) {
-        Value::Array(list) => list.iter().map(one).collect(),
-        value if value.truthy() => vec![one(value)],
-        _ => Vec::new(),
-    }
 }
 
 #[cfg(test)]
