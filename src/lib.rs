@@ -8,6 +8,7 @@ pub mod client;
 pub mod config;
 pub mod crypto;
 pub mod engine;
+pub mod gateway;
 pub mod master;
 pub mod minion;
 pub mod render;

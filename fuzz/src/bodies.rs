@@ -5,10 +5,14 @@
 
 use halite::crypto::{Crypticle, KeyString};
 use halite::render::jinja::{Environment, Loaded, Loader, Obj, Options};
+use halite::target::sysinspect::{Minion, Query};
 use halite::target::{Kind, Subject, Target};
 use halite::wire::envelope::{Body, Envelope, check_id, clear_load, envelope_id, peek_cmd};
 use halite::wire::ids::{Jid, Tag};
 use halite::wire::msgpack::{self, Profile};
+use halite::wire::sysinspect::{
+    self, Dialect, First, MasterMessage, MinionMessage, Target as Destination,
+};
 use halite::wire::yaml;
 use halite::wire::{Map, Value};
 use halite_ipc::{Decoder, Event};
@@ -27,6 +31,7 @@ pub const ALL: &[Entry] = &[
     ("parse_input", parse_input),
     ("return_load", return_load),
     ("jinja", jinja),
+    ("sysinspect", sysinspect),
 ];
 
 /// Key of the test vectors.
@@ -226,4 +231,60 @@ pub fn jinja(data: &[u8]) {
             Err(error) => assert!(!error.salt_text().is_empty()),
         }
     }
+}
+
+/// The stream of a sysinspect connection, whole and in pieces; each body as either side's message
+/// in each dialect. What was read is written and read again.
+pub fn sysinspect(data: &[u8]) {
+    assert_eq!(frames(data, data.len().max(1)), frames(data, 3));
+    let (mut bodies, _) = frames(data, data.len().max(1));
+    bodies.push(data.to_vec());
+    for body in &bodies {
+        let _ = First::of(body);
+        for dialect in [Dialect::Seed, Dialect::E1, Dialect::Modern] {
+            if let Ok(message) = MinionMessage::decode(body, dialect) {
+                let _ = sysinspect::payload_value(&message.data);
+                let again = MinionMessage::decode(&message.encode(dialect), dialect);
+                let again = again.expect("what was encoded can be decoded");
+                assert_eq!(again.encode(dialect), message.encode(dialect));
+            }
+            if let Ok(message) = MasterMessage::decode(body, dialect) {
+                addressed(&message.targets);
+                if let Ok(bytes) = message.encode(dialect) {
+                    let again = MasterMessage::decode(&bytes, dialect);
+                    let again = again.expect("what was encoded can be decoded");
+                    assert_eq!(again.encode(dialect), Ok(bytes));
+                }
+            }
+        }
+    }
+}
+
+fn addressed(targets: &[Destination]) {
+    let traits = halite::map! {"system.net.eth0.ipv4" => "192.168.0.1", "n" => 2, "a.b" => true};
+    let minion = Minion {
+        id: "30006546535e428aba0a0caa6712e225",
+        hosts: &["web1.example.org".to_owned()],
+        traits: &traits,
+    };
+    let _ = minion.is_meant(targets);
+    for target in targets {
+        let _ = Query::parse(&target.query).map(|q| q.holds(&traits));
+    }
+}
+
+fn frames(data: &[u8], size: usize) -> (Vec<Vec<u8>>, bool) {
+    let mut decoder = sysinspect::Decoder::new(1 << 12);
+    let mut out = Vec::new();
+    for piece in data.chunks(size) {
+        decoder.push(piece);
+        loop {
+            match decoder.next_body() {
+                Ok(Some(body)) => out.push(body.to_vec()),
+                Ok(None) => break,
+                Err(_) => return (out, false),
+            }
+        }
+    }
+    (out, true)
 }

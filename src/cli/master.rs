@@ -153,7 +153,8 @@ fn serve(options: &Options, mut config: MasterConfig, role: &str) -> i32 {
             wheel: wheel::answer,
         };
         let engine = crate::engine::run_role(role, &config);
-        return match engine.unwrap_or_else(|| master::run_role(role, config, lent)) {
+        let own = engine.or_else(|| crate::gateway::run_role(role, &config));
+        return match own.unwrap_or_else(|| master::run_role(role, config, lent)) {
             Ok(()) => 0,
             Err(e) => {
                 log::error!("{role}: {e}");

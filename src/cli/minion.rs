@@ -103,7 +103,7 @@ fn serve(options: &Options, mut config: MinionConfig) -> i32 {
 }
 
 /// The command line, as the names of jobs in the process list begin.
-fn title() -> String {
+pub(super) fn title() -> String {
     let words: Vec<String> = std::env::args_os()
         .map(|a| a.to_string_lossy().into_owned())
         .collect();
@@ -111,7 +111,7 @@ fn title() -> String {
 }
 
 /// What a job's process logs where: console level, file level, file.
-fn log_levels(common: &Common, config: &MinionConfig) -> (String, String, String) {
+pub(super) fn log_levels(common: &Common, config: &MinionConfig) -> (String, String, String) {
     let console = common.log_level.as_ref().unwrap_or(&config.log_level);
     let own = common
         .log_file_level

@@ -19,6 +19,7 @@ mod saltfile;
 mod start;
 pub mod swarm;
 pub mod syndic;
+pub mod sysinspect_minion;
 
 /// Every command with its options, for the manual pages and whatever else is made from them.
 pub fn commands() -> Vec<clap::Command> {
@@ -32,5 +33,6 @@ pub fn commands() -> Vec<clap::Command> {
         salt::command(),
         swarm::command(),
         syndic::command(),
+        sysinspect_minion::command(),
     ]
 }

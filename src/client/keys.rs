@@ -10,6 +10,7 @@ pub use pairs::{KeyPairError, SignatureOptions, generate_pair, make_signature};
 
 use crate::config::{BusFraming, MasterConfig, SaltSeries};
 use crate::crypto::{HashType, PublicKey, clean_key, finger};
+use crate::store::gateways::GatewayStore;
 use crate::store::keys::{KeyState, KeyStore, plain_text};
 use crate::target::Glob;
 use crate::wire::ids::MinionId;
@@ -33,7 +34,10 @@ pub enum FingerForm {
     Text,
 }
 
-/// Keys with a text each, by the name of their group (`minions`, ..., `local`).
+/// Group of fingerprints in the form that users of sysinspect see, and name of the gateway.
+const SYSINSPECT: &str = "sysinspect";
+
+/// Keys with a text each, by the name of their group (`minions`, ..., `local`, `sysinspect`).
 pub type Texts = Vec<(&'static str, Vec<(String, String)>)>;
 
 /// What came of a change.
@@ -140,7 +144,9 @@ impl<'a> Keys<'a> {
             .hash_type
             .parse::<HashType>()
             .unwrap_or_default();
-        let mut out = self.texts(&self.select(globs)?)?;
+        let selection = self.select(globs)?;
+        let foreign = self.sysinspect_fingers(&selection)?;
+        let mut out = self.texts(&selection)?;
         let local = self.local_texts(&Globs::new(globs))?;
         if !local.is_empty() {
             out.push(("local", local));
@@ -150,6 +156,27 @@ impl<'a> Keys<'a> {
                 FingerForm::Body => finger(text, hash),
                 FingerForm::Text => crate::crypto::in_pairs(&hash.hex(text.as_bytes())),
             };
+        }
+        if !foreign.is_empty() {
+            out.push((SYSINSPECT, foreign));
+        }
+        Ok(out)
+    }
+
+    /// Fingerprints of minions that came in through the gateway of sysinspect, as its users see them.
+    fn sysinspect_fingers(&self, selection: &Selection) -> io::Result<Vec<(String, String)>> {
+        let records = GatewayStore::new(&self.config.cachedir, SYSINSPECT);
+        let mut out = Vec::new();
+        for (state, ids) in selection {
+            for id in ids.iter().filter(|id| records.knows(id)) {
+                let text = self.store.text(*state, id)?.unwrap_or_default();
+                let name = match state {
+                    KeyState::Denied => format!("{id} (denied)"),
+                    _ => id.to_string(),
+                };
+                let key = PublicKey::from_pem(&text).ok();
+                out.extend(key.map(|key| (name, key.pkcs1_fingerprint())));
+            }
         }
         Ok(out)
     }

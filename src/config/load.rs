@@ -51,6 +51,8 @@ impl MasterConfig {
         c.event_return.retain(|name| !name.is_empty());
         let unusable = super::returners::unusable(&c);
         c.warnings.extend(unusable);
+        let unknown = c.check_gateways(&checks)?;
+        c.warnings.extend(unknown);
         c.place();
         let pools = c.read_pools(&checks)?;
         let longest = pools.iter().map(|p| p.name.len() + "workers-.ipc".len());

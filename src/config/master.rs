@@ -83,6 +83,11 @@ options! {
         max_event_size: u64 = "1048576";
         /// Address and port that tell Prometheus what this master does, at `/metrics` and `/healthz`; whoever can connect can read. Empty: none.
         metrics_address: String = "127.0.0.1:4507";
+        /// Agents of other protocols, a map of gateways. `sysinspect`: `interface` (the master's), `port` (4200),
+        /// `ping_interval` (5), `session_timeout` (30), `hello_timeout` (10), `job_timeout` (300), all in seconds, `max_frame`
+        /// (1048576), `max_queue` (4194304), `max_connections` (10000), `max_strangers` (512), `registrations_per_minute`
+        /// (60), `max_pending` (10000), `auto_accept` (false).
+        gateways: Map = "{}";
         /// Masters that the syndic on this host serves, all at once. Without one it does not start.
         syndic_master: Vec<String> = "[]";
         /// Port of such a master for requests. 0: the `master_port` of the minion's configuration.
@@ -316,6 +321,8 @@ options! {
         reactor_niceness: Option<i32> = "null";
         /// Runner and wheel functions by the clock: a map of names to `function`, `seconds`, `cron`, `when`, ...
         schedule: Map = "{}";
+        /// Returners that get the results of all of them, besides those that a job names.
+        schedule_returner: Vec<String> = "[]";
         /// Fire events about who is connected, every `loop_interval`.
         presence_events: bool = "false";
         /// Fire an event for every sign-in.

@@ -107,6 +107,17 @@ options! {
         default_include: String = "minion.d/*.conf";
         /// Further files or patterns to read.
         include: Vec<String> = "[]";
+        /// Port of masters that speak sysinspect's protocol, for `halite-sysinspect-minion`; their hosts are those of `master`.
+        sysinspect_port: u16 = "4200";
+        /// Machine id at such masters. Empty: the content of `/etc/machine-id`, else one made once and kept in `pki_dir`.
+        sysinspect_id: String = "''";
+        /// How it speaks: `seed` (the protocol as described) or `e3` (the programs of 2025-12 to 2026-03).
+        sysinspect_dialect: String = "seed";
+        /// Fingerprint of the master's key that may be accepted (SHA-256, hexadecimal).
+        sysinspect_fingerprint: String = "''";
+        /// Functions that such masters may run here, as globs. The protocol is neither encrypted nor signed, so that
+        /// whoever is in the network's way can be the master: allow what may be run by anybody.
+        sysinspect_functions: Vec<String> = "['test.*', grains.get, grains.item, grains.items, grains.ls, sys.list_functions]";
     }
 
     Security {
@@ -179,6 +190,8 @@ options! {
         keep_jobs_seconds: u64 = "86400";
         /// Jobs that this minion gives itself, by name, each with its function and times.
         schedule: Map = "{}";
+        /// Returners that get the results of all of them, besides those that a job names.
+        schedule_returner: Vec<String> = "[]";
         /// Run them before the first connection to a master too.
         scheduler_before_connect: bool = "false";
         /// What this minion looks at and tells by events: beacons by name, each with a list of maps.

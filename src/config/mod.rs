@@ -9,6 +9,7 @@ mod doc;
 mod error;
 mod file;
 mod finish;
+mod gateways;
 pub mod glob;
 mod id;
 mod kinds;
@@ -27,6 +28,7 @@ mod tests;
 
 pub use doc::{options_markdown, sample_config};
 pub use error::ConfigError;
+pub use gateways::SysinspectGateway;
 pub use kinds::{
     BusFraming, ExtPillars, Items, JobCacheCompat, Reactions, Roots, SaltSeries, TokenOverride,
 };

@@ -158,8 +158,13 @@ impl<B: Backend> RsaPrivate<B> {
         self.0.key.oaep_decrypt(algorithm, data)
     }
 
+    /// The bare private operation on a block that is below the modulus.
+    pub(super) fn private_block(&self, block: &[u8]) -> Result<Vec<u8>, CryptoError> {
+        self.0.key.private_op(block)
+    }
+
     fn private_op(&self, block: &[u8]) -> Vec<u8> {
-        self.0.key.private_op(block).unwrap_or_else(|error| {
+        self.private_block(block).unwrap_or_else(|error| {
             log::error!("cannot sign: {error}");
             Vec::new()
         })
@@ -252,10 +257,20 @@ impl<B: Backend> RsaPublic<B> {
         padding::x931_message(&block).map(<[u8]>::to_vec)
     }
 
-    /// `None` unless the block is as long as the modulus and below it.
-    fn public_op(&self, block: &[u8]) -> Option<Vec<u8>> {
-        let fits = block.len() == self.size() && BigUint::from_bytes_be(block) < *self.0.parts.n();
-        fits.then(|| self.0.key.public_op(block).ok())?
+    /// The bare public operation; `None` unless the block [fits](Self::is_block).
+    pub(super) fn public_op(&self, block: &[u8]) -> Option<Vec<u8>> {
+        self.is_block(block)
+            .then(|| self.0.key.public_op(block).ok())?
+    }
+
+    /// Whether a block is as long as the modulus and below it.
+    pub(super) fn is_block(&self, block: &[u8]) -> bool {
+        block.len() == self.size() && BigUint::from_bytes_be(block) < *self.0.parts.n()
+    }
+
+    /// Modulus and exponent.
+    pub(super) fn parts(&self) -> &RsaPublicKey {
+        &self.0.parts
     }
 
     /// Modulus minus `x`, for an `x` below it.

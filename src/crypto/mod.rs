@@ -18,6 +18,7 @@ mod rng;
 #[cfg(feature = "openssl")]
 pub mod rsa_openssl;
 pub mod rsa_portable;
+mod sysinspect;
 
 pub use algorithm::{Encryption, Signing, UnsupportedAlgorithm};
 pub use crypticle::{Crypticle, CrypticleError};

@@ -3,7 +3,6 @@
 //! The supervisor starts them like all roles, each only where the configuration asks for it
 //! ([`crate::master::roles::RoleInfo::wanted`]).
 
-mod listen;
 pub mod metrics;
 mod reactor;
 pub mod returner;

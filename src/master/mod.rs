@@ -4,6 +4,7 @@
 //! starts every other role as a fresh execution of the same program ([`roles::TOPOLOGY`]).
 
 pub mod access;
+pub(crate) mod admission;
 pub mod check;
 pub mod dispatch;
 mod eventpublisher;
@@ -13,11 +14,13 @@ pub mod functions;
 mod maintenance;
 mod publisher;
 mod reqserver;
+pub(crate) mod returns;
 pub mod roles;
 pub mod score;
 mod supervisor;
 mod worker;
 
+pub(crate) use reqserver::EXIT_BIND;
 pub use supervisor::{CONFIG_DIR, LOG_LEVEL, supervise};
 
 use crate::config::MasterConfig;

@@ -2,6 +2,7 @@
 
 pub mod audit;
 pub mod files;
+pub mod gateways;
 pub mod git;
 pub mod jobs;
 pub mod keys;

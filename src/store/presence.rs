@@ -2,8 +2,9 @@
 //! established connection to the publish port (`salt/utils/minions.py CkMinions.connected_ids`).
 //!
 //! As in Salt, minions behind one address cannot be told apart, and a minion whose grains are
-//! not cached is never seen.
+//! not cached is never seen. Agents of a gateway are connected where the gateway says so.
 
+use super::gateways::GatewayStore;
 use super::minions::MinionCache;
 use crate::config::MasterConfig;
 use crate::sys::net;
@@ -25,6 +26,8 @@ pub fn connected_ids(
         return Ok(BTreeMap::new());
     }
     let cache = super::open::minion_cache(config);
+    let gateways = GatewayStore::all(&config.cachedir);
+    let mut found = of_gateways(&gateways, subset);
     let mut peers = net::peers(config.publish_port);
     if peers.iter().any(IpAddr::is_loopback) {
         // A minion on this host: its grains name the host's other addresses.
@@ -32,13 +35,30 @@ pub fn connected_ids(
         peers.extend(net::own_addresses());
     }
     if peers.is_empty() {
-        return Ok(BTreeMap::new());
+        return Ok(found);
     }
-    let ids = match subset {
+    let mut ids = match subset {
         Some(ids) => ids.to_vec(),
         None => cache.ids()?,
     };
-    Ok(among(&cache, ids, &peers))
+    // Their addresses may be those of a minion on the same host.
+    ids.retain(|id| !gateways.iter().any(|gateway| gateway.knows(id)));
+    found.extend(among(&cache, ids, &peers));
+    Ok(found)
+}
+
+fn of_gateways(
+    gateways: &[GatewayStore],
+    subset: Option<&[MinionId]>,
+) -> BTreeMap<MinionId, IpAddr> {
+    let mut found = BTreeMap::new();
+    for gateway in gateways {
+        found.extend(gateway.connected());
+    }
+    if let Some(subset) = subset {
+        found.retain(|id, _| subset.contains(id));
+    }
+    found
 }
 
 fn among(

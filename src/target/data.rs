@@ -38,9 +38,24 @@ pub struct DataExpr {
     /// The colons: below the first map Salt always splits there, whatever the delimiter.
     colons: Cuts,
     patterns: Vec<(usize, OnceLock<Pattern>)>,
+    /// Globs over names with dots, with the position of their values' pattern.
+    dotted: Vec<(Glob, usize)>,
     /// Where the first key was found last time. Minions of one kind list their grains in the same
     /// order, so the guess spares the search through a hundred keys.
     hint: AtomicUsize,
+}
+
+/// Every head of the expression that is a glob over names with dots.
+///
+/// Salt takes a name in a path as it stands, so that it matches nothing with such an expression. Grains with dots in
+/// their names are those of sysinspect minions, whose traits are flat (`system.net.eth0.ipv4`) and meant by globs over the
+/// whole name: `system.net.*.ipv4:192.168.*`.
+fn dotted(expr: &str, top: &Cuts) -> Vec<(Glob, usize)> {
+    let heads = top.at.iter().map(|at| (&expr[..*at], at + top.width));
+    heads
+        .filter(|(head, _)| head.contains('.') && head.contains(['*', '?', '[']))
+        .map(|(head, rest)| (Glob::new(head), rest))
+        .collect()
 }
 
 #[derive(Debug)]
@@ -103,6 +118,7 @@ impl DataExpr {
         starts.sort_unstable();
         starts.dedup();
         Ok(DataExpr {
+            dotted: dotted(expr, &top),
             text: expr.to_owned(),
             compare,
             top,
@@ -114,11 +130,29 @@ impl DataExpr {
 
     /// Whether the data match.
     pub fn matches(&self, data: &Map) -> bool {
-        Search {
+        let found = Search {
             expr: self,
             failed: HashSet::new(),
         }
-        .below(data, 0, &self.top)
+        .below(data, 0, &self.top);
+        found || self.matches_dotted(data)
+    }
+
+    /// Whether a name with dots matches a glob over names, and its value the rest.
+    fn matches_dotted(&self, data: &Map) -> bool {
+        let in_value = |value: &Value, start: usize| match value {
+            Value::Map(_) => false,
+            Value::Array(items) => items.iter().any(|item| self.hit(item, start)),
+            value => self.hit(value, start),
+        };
+        self.dotted.iter().any(|(glob, start)| {
+            data.iter().any(|(key, value)| {
+                let named = key
+                    .as_str()
+                    .is_some_and(|k| k.contains('.') && glob.matches(k));
+                named && in_value(value, *start)
+            })
+        })
     }
 
     fn pattern(&self, start: usize) -> Option<&Pattern> {
@@ -352,6 +386,37 @@ mod tests {
         assert!(DataExpr::new(&":".repeat(65), ":", Compare::Glob).is_err());
         assert!(DataExpr::new(&"x".repeat(20_000), ":", Compare::Glob).is_err());
         assert!(subdict_match(&data, "a::x", "::", false, false));
+    }
+
+    #[test]
+    fn globs_over_names_with_dots() {
+        let data = map! {
+            "system.net.eth0.ipv4" => "192.168.1.5", "system.net.eth0:1.ipv4" => "10.1.1.1",
+            "system.net.lo.ipv6" => vec!["::1".to_owned(), "fe80::1".to_owned()],
+            "system" => map! {"net" => map! {"x" => "10.0.0.1"}}, "plain" => "v",
+        };
+        let hit = |expr: &str| subdict_match(&data, expr, ":", false, false);
+        for good in [
+            "system.net.*.ipv4:192.168.*",
+            "system.net.*.ipv4:10.1.*",
+            "system.net.eth?:1.ipv4:10.1.*",
+            "system.net.*.ipv6:fe80::*",
+            "system.net.eth0.ipv4:192.*",
+            "*.ipv[46]:192.*",
+        ] {
+            assert!(hit(good), "{good}");
+        }
+        for bad in [
+            "system.net.*.ipv4:172.*",
+            "system.net.*.mac:*",
+            "pl*n:v",
+            "system.net.*:10.0.0.1",
+            "System.net.*.ipv4:192.168.*",
+        ] {
+            assert!(!hit(bad), "{bad}");
+        }
+        let regex = subdict_match(&data, r"system.net.*.ipv4:192\.168\.\d", ":", true, false);
+        assert!(regex);
     }
 
     #[test]

@@ -13,6 +13,7 @@ mod ip;
 mod nodegroup;
 mod pyre;
 mod pytext;
+pub mod sysinspect;
 
 pub use crate::wire::ids::{InvalidName, Jid, JidClock, MinionId, Tag};
 pub use data::{Compare, DataExpr, subdict_match};

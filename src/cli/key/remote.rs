@@ -42,6 +42,7 @@ fn selection(value: &Value) -> Selection {
 fn texts(value: &Value) -> Texts {
     let map = value.as_map().cloned().unwrap_or_default();
     let groups = ["local"].into_iter().chain(STATES.map(KeyState::dir));
+    let groups = groups.chain(["sysinspect"]);
     let group = |name: &'static str| {
         let entries = map.get(name)?.as_map()?;
         let text = |(id, text): &(Value, Value)| {

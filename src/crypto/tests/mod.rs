@@ -4,6 +4,7 @@ mod auth;
 mod envelope;
 mod keys;
 mod rsa;
+mod sysinspect;
 mod text;
 
 use super::*;

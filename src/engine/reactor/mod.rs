@@ -10,7 +10,7 @@
 mod act;
 mod map;
 
-use super::listen::listen;
+use crate::client::listen::listen;
 use crate::client::runner::reactor::proof;
 use crate::client::sls::{self, MasterSls};
 use crate::config::MasterConfig;

@@ -16,7 +16,7 @@ mod events;
 mod jobs;
 mod sink;
 
-use super::listen::listen;
+use crate::client::listen::listen;
 use crate::config::{MasterConfig, Returner};
 use crate::master::roles::{RoleError, Roles};
 use crate::master::score::Score;

@@ -9,6 +9,7 @@ use super::files;
 use super::pillar::{self, Reply};
 use super::{Answer, HANDLER_FAILED, mine, now, peer, syndic, tops};
 use crate::crypto::{Crypticle, Signing};
+use crate::master::returns;
 use crate::master::roles::RoleError;
 use crate::wire::envelope::{Refusal, check_id};
 use crate::wire::ids::{Jid, MinionId, Tag};
@@ -237,15 +238,8 @@ fn returned(worker: &mut Context, id: &MinionId, mut load: Map) -> Result<Value,
         load.set("tgt", id.as_str());
         worker.jobs.save_load(&jid, &load, &[id.to_string()], &[])?;
     }
-    if store && worker.config.job_cache {
-        match worker.jobs.save_return(&jid, id, &load) {
-            Err(e) if e.kind() == std::io::ErrorKind::InvalidInput => {
-                log::warn!("{id}: {e}; not kept")
-            }
-            other => other?,
-        }
-    }
-    worker.bus.fire(&format!("salt/job/{jid}/ret/{id}"), load);
+    let store = store && worker.config.job_cache;
+    returns::hand_in(&*worker.jobs, &mut worker.bus, store, &jid, id, load)?;
     Ok(Value::Nil)
 }
 

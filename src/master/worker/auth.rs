@@ -4,71 +4,14 @@
 use super::context::Context;
 use crate::config::MasterConfig;
 use crate::crypto::{Encryption, PrivateKey, PublicKey, Signing, clean_key};
+use crate::master::admission::{Candidate, Verdict};
 use crate::master::roles::RoleError;
-use crate::store::keys::KeyState;
-use crate::target::{PyRegex, fnmatch};
 use crate::wire::ids::MinionId;
 use crate::wire::msgpack::{self, Profile};
 use crate::wire::{Map, Value};
-use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 /// A minion's public key is 450 octets at 2048 bits; nothing sensible comes near this.
 const MAX_PUB: usize = 16 * 1024;
-
-/// Where the decision about a key ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
-    /// `ret: true`: wait for the operator.
-    Pending { store: bool },
-    /// `ret: false`, the operator or a list says no.
-    Rejected { store: bool, act: bool },
-    /// `ret: false`, the key differs from the stored one and is kept beside it.
-    Denied,
-    /// Signed in; the key is stored if new.
-    Accepted,
-}
-
-/// What is known when the decision is made.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Known {
-    /// Stored state, and whether the stored key equals the one presented.
-    pub stored: Option<(KeyState, bool)>,
-    /// A list, stub or option accepts the id.
-    pub autosign: bool,
-    /// A list refuses the id.
-    pub autoreject: bool,
-    /// `open_mode`.
-    pub open: bool,
-}
-
-/// The order of checks 3 to 8 of the reference's table.
-pub(super) fn decide(known: Known) -> Verdict {
-    if known.open {
-        return Verdict::Accepted;
-    }
-    match known.stored {
-        Some((KeyState::Rejected, _)) => Verdict::Rejected {
-            store: false,
-            act: true,
-        },
-        Some((KeyState::Accepted, true)) => Verdict::Accepted,
-        Some((KeyState::Accepted, false)) => Verdict::Denied,
-        None if known.autoreject => Verdict::Rejected {
-            store: true,
-            act: true,
-        },
-        None if known.autosign => Verdict::Accepted,
-        None => Verdict::Pending { store: true },
-        Some(_) if known.autoreject => Verdict::Rejected {
-            store: true,
-            act: true,
-        },
-        Some((_, false)) => Verdict::Denied,
-        Some((_, true)) if known.autosign => Verdict::Accepted,
-        Some((_, true)) => Verdict::Pending { store: false },
-    }
-}
 
 /// Handles one sign-in request.
 pub(super) fn request(worker: &mut Context, load: &Map, peer: &str) -> Result<Value, RoleError> {
@@ -106,123 +49,58 @@ pub(super) fn request(worker: &mut Context, load: &Map, peer: &str) -> Result<Va
         log::warn!("{peer} tried to sign in as {id} with something that is no RSA public key");
         return Ok(answer(worker, false.into()));
     };
-    let auth = Auth {
+    let candidate = Candidate {
         id: &id,
         presented: &presented,
-        load,
+        grains: load.get("autosign_grains").and_then(Value::as_map),
+        vouched: false,
     };
     if is_full(worker, &id) {
         log::warn!(
             "{id} may not sign in: max_minions ({}) are connected",
             worker.config.max_minions
         );
-        auth.event(worker, false, Some("full"));
+        tell(worker, candidate.event(false, Some("full")));
         return Ok(answer(worker, "full".into()));
     }
-    match auth.verdict(worker)? {
-        Verdict::Pending { store } => {
-            if store {
-                log::info!("new key of {id} from {peer}, waiting for `halite-key -a {id}`");
-                worker.keys.put(KeyState::Pending, &id, &presented)?;
-            }
-            auth.event(worker, true, Some("pend"));
-            Ok(answer(worker, true.into()))
+    let verdict = candidate.verdict(&worker.config, &worker.keys)?;
+    match verdict {
+        Verdict::Pending { store: true } => {
+            log::info!("new key of {id} from {peer}, waiting for `halite-key -a {id}`");
         }
-        Verdict::Rejected { store, act } => {
-            if store {
-                worker.keys.put(KeyState::Rejected, &id, &presented)?;
-                worker.keys.delete(KeyState::Pending, &id)?;
-            }
-            log::info!("{id} from {peer} is rejected");
-            auth.event(worker, false, act.then_some("reject"));
-            Ok(answer(worker, false.into()))
-        }
-        Verdict::Denied => {
-            log::error!(
-                "{peer} presented another key for {id} than the stored one; if the minion was reinstalled, \
-                 `halite-key -d {id}` and accept the new key"
-            );
-            worker.keys.put(KeyState::Denied, &id, &presented)?;
-            auth.event(worker, false, Some("denied"));
-            Ok(answer(worker, false.into()))
-        }
-        Verdict::Accepted => {
-            let stored = worker.keys.get(KeyState::Accepted, &id)?;
-            if stored.as_deref() != Some(presented.as_str()) {
-                worker.keys.put(KeyState::Accepted, &id, &presented)?;
-                worker.keys.delete(KeyState::Pending, &id)?;
-            }
-            let reply = accepted(worker, &auth, &key, sig_algo, nonce);
-            if reply.is_ok() {
-                auth.event(worker, true, Some("accept"));
-            }
-            reply
-        }
+        Verdict::Rejected { .. } => log::info!("{id} from {peer} is rejected"),
+        Verdict::Denied => log::error!(
+            "{peer} presented another key for {id} than the stored one; if the minion was reinstalled, \
+             `halite-key -d {id}` and accept the new key"
+        ),
+        Verdict::Pending { store: false } | Verdict::Accepted => {}
     }
+    candidate.keep(&worker.keys, verdict)?;
+    let reply = match verdict {
+        Verdict::Accepted => accepted(worker, &id, load, &key, sig_algo, nonce)?,
+        Verdict::Pending { .. } => answer(worker, true.into()),
+        Verdict::Rejected { .. } | Verdict::Denied => answer(worker, false.into()),
+    };
+    let (result, act) = verdict.told();
+    tell(worker, candidate.event(result, act));
+    Ok(reply)
 }
 
-/// One sign-in under way.
-struct Auth<'a> {
-    id: &'a MinionId,
-    presented: &'a str,
-    load: &'a Map,
-}
-
-impl Auth<'_> {
-    fn verdict(&self, worker: &Context) -> Result<Verdict, RoleError> {
-        let stored = worker
-            .keys
-            .state(self.id)?
-            .map(|(state, key)| (state, key == self.presented));
-        let decided = matches!(stored, Some((KeyState::Accepted | KeyState::Rejected, _)));
-        // Asking consumes a one-shot stub, so ask only where the answer counts.
-        let ask = !decided && !worker.config.open_mode;
-        let autoreject = ask && listed(&worker.config.autoreject_file, self.id, &worker.config);
-        Ok(decide(Known {
-            stored,
-            autoreject,
-            autosign: ask && !autoreject && self.autosigned(worker)?,
-            open: worker.config.open_mode,
-        }))
-    }
-
-    /// `salt/daemons/masterapi.py AutoKey.check_autosign`: first match wins.
-    fn autosigned(&self, worker: &Context) -> Result<bool, RoleError> {
-        let config = &worker.config;
-        if config.auto_accept || listed(&config.autosign_file, self.id, config) {
-            return Ok(true);
-        }
-        let age = Duration::from_secs(config.autosign_timeout * 60);
-        if worker.keys.take_autosign_stub(self.id, age)? {
-            return Ok(true);
-        }
-        let grains = self.load.get("autosign_grains").and_then(Value::as_map);
-        Ok(grains.is_some_and(|g| grain_listed(&config.autosign_grains_dir, g, config)))
-    }
-
-    fn event(&self, worker: &mut Context, result: bool, act: Option<&str>) {
-        if !worker.config.auth_events {
-            return;
-        }
-        let mut data = crate::map! {"result" => result};
-        if let Some(act) = act {
-            data.set("act", act);
-        }
-        data.set("id", self.id.as_str());
-        data.set("pub", self.presented);
-        worker.bus.fire("salt/auth", data);
+fn tell(worker: &mut Context, event: Map) {
+    if worker.config.auth_events {
+        worker.bus.fire("salt/auth", event);
     }
 }
 
 fn accepted(
     worker: &mut Context,
-    auth: &Auth,
+    id: &MinionId,
+    load: &Map,
     key: &PublicKey,
     sig_algo: Signing,
     nonce: &str,
 ) -> Result<Value, RoleError> {
-    let Ok(enc_algo) = auth
-        .load
+    let Ok(enc_algo) = load
         .str("enc_algo")
         .unwrap_or("OAEP-SHA1")
         .parse::<Encryption>()
@@ -241,7 +119,7 @@ fn accepted(
             signing.for_algorithm(sig_algo, &worker.master_pub),
         );
     }
-    if let Some(token) = auth.load.bytes("token") {
+    if let Some(token) = load.bytes("token") {
         // A token that does not decrypt is left out; a minion that has pinned our key
         // then refuses the reply, which is what it should do.
         if let Ok(token) = worker.master.decrypt(enc_algo, token) {
@@ -249,7 +127,7 @@ fn accepted(
         }
     }
     let aes = worker.aes_key()?;
-    let session = worker.sessions.get_or_create(auth.id)?;
+    let session = worker.sessions.get_or_create(id)?;
     reply.set(
         "aes",
         key.encrypt(enc_algo, aes.text.as_bytes()).map_err(crypto)?,
@@ -283,65 +161,6 @@ fn is_full(worker: &Context, id: &MinionId) -> bool {
     }
     let connected = crate::sys::net::established(worker.config.publish_port);
     connected >= max && !matches!(worker.sessions.get(id), Ok(Some(_)))
-}
-
-/// Whether a line of `file` matches `id` (`AutoKey.check_signing_file`).
-fn listed(file: &Option<PathBuf>, id: &MinionId, config: &MasterConfig) -> bool {
-    let Some(file) = file else { return false };
-    read_lines(file, config)
-        .iter()
-        .any(|line| names(line, id.as_str()))
-}
-
-/// Whether a line is the id, a glob that matches it, or a regular expression that matches
-/// all of it (`salt/utils/stringutils.py expr_match`).
-fn names(line: &str, id: &str) -> bool {
-    let whole = || PyRegex::new(&format!(r"\A(?:{line})\Z"));
-    line == id || fnmatch(id, line) || whole().is_ok_and(|r| r.matches(id))
-}
-
-fn grain_listed(dir: &Option<PathBuf>, grains: &Map, config: &MasterConfig) -> bool {
-    let Some(dir) = dir else { return false };
-    grains.iter().any(|(name, value)| {
-        // A grain's name becomes a file name: the rules of ids keep it in its directory.
-        let Some(name) = name.as_str().and_then(|n| n.parse::<MinionId>().ok()) else {
-            return false;
-        };
-        let value = match value {
-            Value::Str(s) => s.clone(),
-            Value::Int(n) => n.to_string(),
-            Value::Bool(b) => if *b { "True" } else { "False" }.into(),
-            _ => return false,
-        };
-        read_lines(&dir.join(name.as_str()), config).contains(&value)
-    })
-}
-
-/// Lines of a signing file without comments; none if others may write it.
-fn read_lines(path: &Path, config: &MasterConfig) -> Vec<String> {
-    use std::os::unix::fs::PermissionsExt;
-    let Ok(meta) = std::fs::metadata(path) else {
-        return Vec::new();
-    };
-    let mode = meta.permissions().mode();
-    let forbidden = if config.permissive_pki_access {
-        0o002
-    } else {
-        0o022
-    };
-    if mode & forbidden != 0 {
-        log::warn!(
-            "{} is writable by others and is ignored; chmod go-w it",
-            path.display()
-        );
-        return Vec::new();
-    }
-    let text = std::fs::read_to_string(path).unwrap_or_default();
-    text.lines()
-        .map(str::trim)
-        .filter(|l| !l.is_empty() && !l.starts_with('#'))
-        .map(str::to_owned)
-        .collect()
 }
 
 /// How the master's public key is signed for minions that verify it (`master_sign_pubkey`).
@@ -390,84 +209,4 @@ impl PubkeySignature {
 fn base64_line(bytes: &[u8]) -> String {
     use base64::Engine;
     base64::engine::general_purpose::STANDARD.encode(bytes) + "\n"
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn known(stored: Option<(KeyState, bool)>) -> Known {
-        Known {
-            stored,
-            autosign: false,
-            autoreject: false,
-            open: false,
-        }
-    }
-
-    #[test]
-    fn the_table_of_the_reference() {
-        use KeyState::*;
-        let reject = |store| Verdict::Rejected { store, act: true };
-        let pending = |store| Verdict::Pending { store };
-        let sign = |k: Known| Known {
-            autosign: true,
-            ..k
-        };
-        let refuse = |k: Known| Known {
-            autoreject: true,
-            ..k
-        };
-        let cases = [
-            ("4", known(Some((Rejected, true))), reject(false)),
-            (
-                "4, list cannot help",
-                sign(known(Some((Rejected, true)))),
-                reject(false),
-            ),
-            ("5", known(Some((Accepted, false))), Verdict::Denied),
-            (
-                "5, list cannot help",
-                sign(known(Some((Accepted, false)))),
-                Verdict::Denied,
-            ),
-            ("8", known(Some((Accepted, true))), Verdict::Accepted),
-            ("6a", refuse(known(None)), reject(true)),
-            ("6b", known(None), pending(true)),
-            ("6c", sign(known(None)), Verdict::Accepted),
-            ("7a", refuse(known(Some((Pending, true)))), reject(true)),
-            ("7b", known(Some((Pending, false))), Verdict::Denied),
-            ("7c", known(Some((Pending, true))), pending(false)),
-            ("7d", sign(known(Some((Pending, false)))), Verdict::Denied),
-            ("7e", sign(known(Some((Pending, true)))), Verdict::Accepted),
-            (
-                "3",
-                Known {
-                    open: true,
-                    ..known(Some((Rejected, false)))
-                },
-                Verdict::Accepted,
-            ),
-        ];
-        for (row, input, verdict) in cases {
-            assert_eq!(decide(input), verdict, "row {row}");
-        }
-    }
-    /// As stock's `expr_match` answers; the id never acts as a pattern.
-    #[test]
-    fn lines_of_autosign_files_name_whole_ids() {
-        for (line, id, expected) in [
-            ("web1", "web1", true),
-            ("web1", "web10", false),
-            ("web1", "a.web1", false),
-            ("web*", "web10", true),
-            ("*.example.org", "a.example.org", true),
-            ("a.example.org", "*.example.org", false),
-            (r"web\d+", "web10", true),
-            (r"web\d+", "web10x", false),
-            ("web(", "web1", false),
-        ] {
-            assert_eq!(names(line, id), expected, "{line:?} {id:?}");
-        }
-    }
 }

@@ -70,6 +70,7 @@ mod timezone;
 mod user;
 mod xfs;
 
+use super::job::scheduled_note;
 use super::link::{Link, LinkError};
 use crate::wire::{Map, Value};
 pub(crate) use cmd::which;
@@ -79,6 +80,7 @@ pub(crate) use ps::names as process_names;
 
 use bind::Bound;
 use declare::{Function, Module};
+use std::borrow::Cow;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -178,6 +180,13 @@ pub struct Outcome {
     pub fault: Option<Fault>,
     /// By what else than this program it was run (`legacy_salt`).
     pub by: Option<String>,
+}
+
+impl Outcome {
+    /// Whether the function gave a value, be it one that means a failure.
+    pub fn gave_value(&self) -> bool {
+        self.fault.is_none() && self.out.is_none()
+    }
 }
 
 /// Why a function gave no value, by the exception that stock Salt raises there.
@@ -417,7 +426,14 @@ fn run(
     args: &[Value],
     retcode: &mut Value,
 ) -> declare::Result {
-    let (positional, kwargs) = bind::load(function, args, ctx.job.as_ref())?;
+    let job = ctx
+        .job
+        .as_ref()
+        .map(|load| match load.contains("schedule") {
+            true => Cow::Owned(scheduled_note(&ctx.id, load)),
+            false => Cow::Borrowed(load),
+        });
+    let (positional, kwargs) = bind::load(function, args, job.as_deref())?;
     let bound = bind::bind(function, positional, kwargs)?;
     let mut call = Call {
         ctx,

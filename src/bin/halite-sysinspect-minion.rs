@@ -1,0 +1,5 @@
+//! The minion for masters that speak sysinspect's protocol, and the processes of its jobs.
+
+fn main() {
+    std::process::exit(halite::cli::sysinspect_minion::run());
+}

@@ -1,0 +1,155 @@
+//! `halite-sysinspect-minion`.
+
+use super::common::{Common, LogSettings, fail};
+use super::daemon::background;
+use super::start::{self, start};
+use crate::config::{MinionConfig, load_minion};
+use crate::minion::daemon::Start;
+use crate::minion::{job, sysinspect};
+use crate::sys::daemon::{PidFile, Report, in_background};
+use clap::{Parser, ValueEnum};
+use std::path::PathBuf;
+
+/// The halite minion for masters that speak sysinspect's protocol: tells traits, answers pings, runs allowed functions.
+#[derive(Parser, Debug)]
+#[command(
+    name = "halite-sysinspect-minion",
+    version,
+    after_help = "Reads the minion's configuration (master, pki_dir, and the options that begin with sysinspect_).\n\n\
+        Signals: TERM and INT end it and its functions.\n\n\
+        Exit status: 0 stopped, or removed by the master; 1 cannot run, not registered, or connected twice; \
+        42 the master's key has another fingerprint; 64 wrong options.\n\n\
+        Examples:\n  \
+        halite-sysinspect-minion                          join, or show the fingerprint of a master that does not know this minion\n  \
+        halite-sysinspect-minion --register FINGERPRINT   accept the key with this fingerprint, register and serve\n  \
+        halite-sysinspect-minion --dialect e3             speak as the programs of early 2026 do"
+)]
+struct Options {
+    #[command(flatten)]
+    common: Common,
+
+    /// Fingerprint of the master's key to accept, as its operator sees it; overrides the option `sysinspect_fingerprint`
+    #[arg(long, value_name = "FINGERPRINT")]
+    register: Option<String>,
+
+    /// How to speak; overrides the option `sysinspect_dialect`
+    #[arg(long, value_enum)]
+    dialect: Option<Dialect>,
+
+    /// Master to use; overrides the option `master`
+    #[arg(long, value_name = "HOST")]
+    master: Option<String>,
+
+    /// Machine id; overrides the option `sysinspect_id`
+    #[arg(long, value_name = "ID")]
+    id: Option<String>,
+
+    /// Run in the background; returns when it has begun to look for its master
+    #[arg(short = 'd', long)]
+    daemon: bool,
+
+    /// Account to run as; overrides the option `user`
+    #[arg(short = 'u', long, value_name = "USER")]
+    user: Option<String>,
+
+    /// Pid file; none without this option
+    #[arg(long, value_name = "FILE")]
+    pid_file: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Dialect {
+    /// The protocol as described: base64 payloads, the id under the master's key
+    Seed,
+    /// The programs of 2025-12 to 2026-03
+    E3,
+}
+
+/// The command with its options.
+pub(super) fn command() -> clap::Command {
+    start::command::<Options>()
+}
+
+/// Runs the command and returns its exit status.
+pub fn run() -> i32 {
+    if job::wanted() {
+        return job::run();
+    }
+    let options: Options = match start() {
+        Ok(options) => options,
+        Err(status) => return status,
+    };
+    let config = match load(&options) {
+        Ok(config) => config,
+        Err(e) => {
+            Report::inherited().failed(&e);
+            return fail(e, 1);
+        }
+    };
+    if options.daemon && !in_background() {
+        return background();
+    }
+    serve(&options, config)
+}
+
+fn load(options: &Options) -> Result<MinionConfig, String> {
+    let mut config = load_minion(&options.common.config_dir).map_err(|e| e.to_string())?;
+    let overlay = |own: &Option<String>, slot: &mut String| {
+        if let Some(own) = own {
+            slot.clone_from(own);
+        }
+    };
+    overlay(&options.user, &mut config.user);
+    overlay(&options.id, &mut config.sysinspect_id);
+    if let Some(master) = &options.master {
+        config.master = vec![master.clone()];
+    }
+    match options.dialect {
+        Some(Dialect::Seed) => config.sysinspect_dialect = "seed".to_owned(),
+        Some(Dialect::E3) => config.sysinspect_dialect = "e3".to_owned(),
+        None => {}
+    }
+    Ok(config)
+}
+
+fn serve(options: &Options, mut config: MinionConfig) -> i32 {
+    options.common.start_log(&LogSettings {
+        level: &config.log_level,
+        file_level: config.log_level_logfile.as_deref(),
+        file: Some(&config.log_file),
+        console: (&config.log_fmt_console, &config.log_datefmt),
+        logfile: (&config.log_fmt_logfile, &config.log_datefmt_logfile),
+    });
+    for warning in std::mem::take(&mut config.warnings) {
+        log::warn!("{warning}");
+    }
+    let mut report = Report::inherited();
+    if report.wanted() {
+        // A background start: leave the terminal's session.
+        let _ = nix::unistd::setsid();
+    }
+    let start = Start {
+        title: super::minion::title(),
+        log: super::minion::log_levels(&options.common, &config),
+    };
+    match kept_pid(options).and_then(|_pid| {
+        let register = options.register.as_deref();
+        sysinspect::run(config, register, start, &mut report)
+    }) {
+        Ok(()) => 0,
+        Err(e) => {
+            report.failed(&e.message);
+            log::error!("{e}");
+            e.status
+        }
+    }
+}
+
+fn kept_pid(options: &Options) -> Result<Option<PidFile>, crate::minion::MinionError> {
+    let Some(path) = &options.pid_file else {
+        return Ok(None);
+    };
+    let file = PidFile::write(path);
+    file.map(Some)
+        .map_err(|e| crate::minion::MinionError::io("pid file", path, &e))
+}

@@ -1,0 +1,229 @@
+//! The option `gateways`: a map of foreign protocols, each with settings of its own.
+
+use super::value::OptionValue;
+use super::{ConfigError, MasterConfig, finish};
+use crate::wire::{Map, Value};
+use std::time::Duration;
+
+/// Settings of the gateway for sysinspect minions (`gateways: sysinspect: {...}`).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SysinspectGateway {
+    /// `interface`: address that it listens on; the master's if not given.
+    pub interface: String,
+    /// `port`.
+    pub port: u16,
+    /// `ping_interval`: time between heartbeats.
+    pub ping_interval: Duration,
+    /// `session_timeout`: silence after which a session ends.
+    pub session_timeout: Duration,
+    /// `hello_timeout`: how long a connection may go without a session, or a frame without its end.
+    pub hello_timeout: Duration,
+    /// `job_timeout`: how long a minion may take for a command.
+    pub job_timeout: Duration,
+    /// `max_frame`: octets of the largest frame.
+    pub max_frame: usize,
+    /// `max_queue`: octets that may wait for one minion.
+    pub max_queue: usize,
+    /// `max_connections`: all together.
+    pub max_connections: usize,
+    /// `max_strangers`: connections without a session from one address.
+    pub max_strangers: usize,
+    /// `registrations_per_minute`: of one address.
+    pub registrations_per_minute: u32,
+    /// `max_pending`: keys that may wait for the operator; further registrations are refused.
+    pub max_pending: usize,
+    /// `auto_accept`: accept the key of every sysinspect minion.
+    pub auto_accept: bool,
+}
+
+/// What a setting may be.
+enum Kind {
+    Text,
+    Flag,
+    /// A whole number within these bounds.
+    Number(u64, u64),
+}
+
+/// Settings of `gateways: sysinspect:`.
+const SYSINSPECT: &[(&str, Kind)] = &[
+    ("interface", Kind::Text),
+    ("port", Kind::Number(1, 65535)),
+    ("ping_interval", Kind::Number(1, 3600)),
+    ("session_timeout", Kind::Number(2, 86_400)),
+    ("hello_timeout", Kind::Number(1, 3600)),
+    ("job_timeout", Kind::Number(1, 604_800)),
+    ("max_frame", Kind::Number(1024, 64 << 20)),
+    ("max_queue", Kind::Number(1024, 1 << 30)),
+    ("max_connections", Kind::Number(1, 1_000_000)),
+    ("max_strangers", Kind::Number(1, 1_000_000)),
+    ("registrations_per_minute", Kind::Number(1, 1_000_000)),
+    ("max_pending", Kind::Number(0, 10_000_000)),
+    ("auto_accept", Kind::Flag),
+];
+
+/// Gateways by their name below the option.
+const GATEWAYS: &[&str] = &["sysinspect"];
+
+impl MasterConfig {
+    /// Settings of the gateway for sysinspect minions; `None` where it does not run.
+    pub fn sysinspect_gateway(&self) -> Option<SysinspectGateway> {
+        let empty = Map::new();
+        let given = match self.gateways.get("sysinspect")? {
+            Value::Map(map) => map,
+            Value::Nil | Value::Bool(true) => &empty,
+            _ => return None,
+        };
+        let number = |name: &str, default: u64| {
+            let given = given.get(name).and_then(u64::from_value);
+            given.map_or(default, |number| number.value)
+        };
+        let size =
+            |name: &str, default: u64| usize::try_from(number(name, default)).unwrap_or(usize::MAX);
+        let seconds = |name: &str, default: u64| Duration::from_secs(number(name, default));
+        Some(SysinspectGateway {
+            interface: given.str("interface").unwrap_or(&self.interface).to_owned(),
+            port: u16::try_from(number("port", 4200)).unwrap_or(4200),
+            ping_interval: seconds("ping_interval", 5),
+            session_timeout: seconds("session_timeout", 30),
+            hello_timeout: seconds("hello_timeout", 10),
+            job_timeout: seconds("job_timeout", 300),
+            max_frame: size("max_frame", 1 << 20),
+            max_queue: size("max_queue", 4 << 20),
+            max_connections: size("max_connections", 10_000),
+            max_strangers: size("max_strangers", 512),
+            registrations_per_minute: u32::try_from(number("registrations_per_minute", 60))
+                .unwrap_or(u32::MAX),
+            max_pending: size("max_pending", 10_000),
+            auto_accept: given.get("auto_accept").and_then(Value::as_bool) == Some(true),
+        })
+    }
+
+    /// Refuses what `gateways` cannot mean; the answer is a warning per name that nobody knows.
+    pub(super) fn check_gateways(
+        &self,
+        checks: &finish::Checks,
+    ) -> Result<Vec<String>, ConfigError> {
+        let mut warnings = Vec::new();
+        for (name, settings) in self.gateways.iter() {
+            let name = name.as_str().unwrap_or_default();
+            if !GATEWAYS.contains(&name) {
+                warnings.push(unknown("gateways", name, GATEWAYS));
+                continue;
+            }
+            let path = format!("gateways:{name}");
+            match settings {
+                Value::Map(settings) => {
+                    warnings.extend(check(&path, settings, SYSINSPECT, checks)?);
+                }
+                Value::Nil | Value::Bool(_) => {}
+                other => return Err(checks.bad(&path, other, "a map of settings, true or false")),
+            }
+        }
+        if let Some(gateway) = self.sysinspect_gateway() {
+            let silent = gateway.session_timeout <= gateway.ping_interval;
+            if silent {
+                let found = Value::from(gateway.session_timeout.as_secs());
+                let expected = "longer than 'ping_interval', or every session would end";
+                return Err(checks.bad("gateways:sysinspect:session_timeout", &found, expected));
+            }
+            if [self.publish_port, self.ret_port].contains(&gateway.port) {
+                let expected = "another port than publish_port and ret_port";
+                let found = Value::from(gateway.port);
+                return Err(checks.bad("gateways:sysinspect:port", &found, expected));
+            }
+        }
+        Ok(warnings)
+    }
+}
+
+fn unknown(path: &str, name: &str, known: &[&str]) -> String {
+    format!(
+        "the option '{path}' knows no {name:?}; it knows {}",
+        known.join(", ")
+    )
+}
+
+fn check(
+    path: &str,
+    settings: &Map,
+    known: &[(&str, Kind)],
+    checks: &finish::Checks,
+) -> Result<Vec<String>, ConfigError> {
+    let mut warnings = Vec::new();
+    for (name, value) in settings.iter() {
+        let name = name.as_str().unwrap_or_default();
+        let Some((_, kind)) = known.iter().find(|(known, _)| *known == name) else {
+            let names: Vec<&str> = known.iter().map(|(name, _)| *name).collect();
+            warnings.push(unknown(path, name, &names));
+            continue;
+        };
+        let bad = |expected: &str| Err(checks.bad(&format!("{path}:{name}"), value, expected));
+        match kind {
+            Kind::Text if value.as_str().is_none() => return bad(String::TYPE),
+            Kind::Flag if value.as_bool().is_none() => return bad(bool::TYPE),
+            Kind::Number(least, most) => {
+                let number = u64::from_value(value).map(|number| number.value);
+                if !number.is_some_and(|number| (*least..=*most).contains(&number)) {
+                    return bad(&format!("a whole number from {least} to {most}"));
+                }
+            }
+            Kind::Text | Kind::Flag => {}
+        }
+    }
+    Ok(warnings)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::load_master;
+
+    fn load(yaml: &str) -> Result<MasterConfig, ConfigError> {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("master"), yaml).unwrap();
+        load_master(dir.path())
+    }
+
+    #[test]
+    fn off_unless_named() {
+        assert_eq!(load("{}").unwrap().sysinspect_gateway(), None);
+        let off = load("gateways: {sysinspect: false}").unwrap();
+        assert_eq!(off.sysinspect_gateway(), None);
+        for on in ["{sysinspect: {}}", "{sysinspect: true}", "{sysinspect: }"] {
+            let config = load(&format!("interface: 127.0.0.1\ngateways: {on}")).unwrap();
+            let gateway = config.sysinspect_gateway().unwrap();
+            assert_eq!(
+                (gateway.interface.as_str(), gateway.port),
+                ("127.0.0.1", 4200)
+            );
+            assert_eq!(gateway.session_timeout, Duration::from_secs(30));
+            assert!(!gateway.auto_accept);
+        }
+    }
+
+    #[test]
+    fn settings_are_checked_by_name() {
+        let config = load("gateways: {sysinspect: {port: '4300', prot: 1}, mcollective: {}}");
+        let config = config.unwrap();
+        assert_eq!(config.sysinspect_gateway().unwrap().port, 4300);
+        let warned = |part: &str| config.warnings.iter().any(|w| w.contains(part));
+        assert!(warned("'gateways:sysinspect' knows no \"prot\""));
+        assert!(warned("'gateways' knows no \"mcollective\""));
+        for (bad, named) in [
+            ("{sysinspect: 5}", "gateways:sysinspect"),
+            ("{sysinspect: {port: 70000}}", "gateways:sysinspect:port"),
+            ("{sysinspect: {port: 4506}}", "gateways:sysinspect:port"),
+            (
+                "{sysinspect: {auto_accept: maybe}}",
+                "gateways:sysinspect:auto_accept",
+            ),
+            (
+                "{sysinspect: {session_timeout: 5}}",
+                "gateways:sysinspect:session_timeout",
+            ),
+        ] {
+            let error = load(&format!("gateways: {bad}")).unwrap_err().to_string();
+            assert!(error.contains(named), "{error}");
+        }
+    }
+}

@@ -1,0 +1,28 @@
+//! Gateways: agents of other protocols under the same master.
+//!
+//! A gateway is a listener of the event bus and a client, as an engine is: it hears `salt/job/<jid>/new`, picks
+//! the ids that are its own, speaks their protocol to them, and hands in returns as any minion's. The
+//! core knows no foreign protocol. Agents have minion ids, keys in the one key store and grains in the
+//! one cache, so that targets, `halite-key`, the job cache and access control need no second version.
+
+pub mod sysinspect;
+
+use crate::config::MasterConfig;
+use crate::master::roles::{RoleError, Roles};
+use crate::sys::shared::SharedSecret;
+use crate::sys::signals::StopFlag;
+
+/// What a gateway's role runs.
+type Run = fn(&MasterConfig, &Roles, &StopFlag) -> Result<(), RoleError>;
+
+/// The gateways by role name.
+const GATEWAYS: &[(&str, Run)] = &[(sysinspect::ROLE, sysinspect::run)];
+
+/// Runs a gateway's role; `None` if `role` is none.
+pub fn run_role(role: &str, config: &MasterConfig) -> Option<Result<(), RoleError>> {
+    let (_, run) = GATEWAYS.iter().find(|(name, _)| *name == role)?;
+    // The key of publications is no business of a gateway.
+    drop(SharedSecret::inherited());
+    let stop = StopFlag::install().map_err(RoleError::from);
+    Some(stop.and_then(|stop| run(config, &Roles::inherited(), &stop)))
+}

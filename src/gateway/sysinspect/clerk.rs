@@ -1,0 +1,131 @@
+//! The thread that writes: returns, grains and events. The loop that serves connections never waits for a disk or
+//! for a bus that restarts, unless very much waits to be written already.
+
+use crate::client::keys as operator;
+use crate::config::MasterConfig;
+use crate::master::events::Bus;
+use crate::master::returns;
+use crate::store::gateways::GatewayStore;
+use crate::store::jobs::JobStore;
+use crate::store::keys::KeyState;
+use crate::store::minions::MinionCache;
+use crate::store::open;
+use crate::wire::Map;
+use crate::wire::ids::{Jid, MinionId};
+use crossbeam_channel::{Receiver, Sender};
+use std::collections::BTreeMap;
+use std::io;
+use std::net::IpAddr;
+
+/// Tasks that may wait; then the loop waits.
+const WAITING: usize = 20_000;
+
+/// What is to be written.
+pub(super) enum Task {
+    /// A return of a job.
+    Return(MinionId, Jid, Map),
+    /// Grains of a minion.
+    Grains(MinionId, Map),
+    /// An event.
+    Fire(String, Map),
+    /// A minion is to be forgotten.
+    Unregister(MinionId),
+    /// Who is connected, and from where.
+    Connected(BTreeMap<MinionId, IpAddr>),
+}
+
+/// The queue of tasks.
+pub(super) fn queue() -> (Sender<Task>, Receiver<Task>) {
+    crossbeam_channel::bounded(WAITING)
+}
+
+/// Puts a task into the queue.
+pub(super) fn give(clerk: &Sender<Task>, task: Task) {
+    if clerk.send(task).is_err() {
+        log::error!("the thread that writes has ended; what a minion said is lost");
+    }
+}
+
+/// Works until the queue's other end is gone.
+pub(super) fn run(config: &MasterConfig, tasks: &Receiver<Task>) {
+    let mut clerk = Clerk {
+        config,
+        jobs: Box::new(open::job_store(config)),
+        minions: open::minion_cache(config),
+        bus: Bus::new(config),
+        records: GatewayStore::new(&config.cachedir, super::NAME),
+    };
+    for task in tasks {
+        clerk.work(task);
+    }
+}
+
+struct Clerk<'a> {
+    config: &'a MasterConfig,
+    jobs: Box<dyn JobStore>,
+    minions: MinionCache,
+    bus: Bus,
+    records: GatewayStore,
+}
+
+impl Clerk<'_> {
+    fn work(&mut self, task: Task) {
+        match task {
+            Task::Return(id, jid, load) => self.hand_in(&id, &jid, load),
+            Task::Grains(id, grains) => self.keep(&id, &grains),
+            Task::Fire(tag, data) => self.bus.fire(&tag, data),
+            Task::Unregister(id) => {
+                if let Err(e) = forget(self.config, &id) {
+                    log::error!("{id} cannot be unregistered: {e}");
+                }
+            }
+            Task::Connected(who) => {
+                if let Err(e) = self.records.put_connected(&who) {
+                    log::error!("who is connected cannot be written: {e}");
+                }
+            }
+        }
+    }
+
+    fn hand_in(&mut self, id: &MinionId, jid: &Jid, mut load: Map) {
+        let stamp = halite_ipc::stamp_now(self.config.salt_series.stamp_style());
+        load.set("_stamp", stamp);
+        let store = self.config.job_cache;
+        if let Err(e) = returns::hand_in(&*self.jobs, &mut self.bus, store, jid, id, load) {
+            log::error!("the return of {id} for the job {jid} could not be kept: {e}");
+        }
+    }
+
+    fn keep(&mut self, id: &MinionId, grains: &Map) {
+        if !self.config.minion_data_cache {
+            return;
+        }
+        // Minions tell their traits with every hello, often twice.
+        let held = self.minions.get(id);
+        if held.is_some_and(|data| *data.grains == *grains) {
+            return;
+        }
+        if let Err(e) = self.minions.store(id, grains, &Map::new()) {
+            log::error!("the grains of {id} could not be kept: {e}");
+            return;
+        }
+        if self.config.minion_data_cache_events {
+            let data = crate::map! {"Minion data cache refresh" => id.as_str()};
+            self.bus.fire(&format!("minion/refresh/{id}"), data);
+        }
+    }
+}
+
+/// Deletes key, record and data of a minion, as `halite-key -d` does.
+fn forget(config: &MasterConfig, id: &MinionId) -> io::Result<()> {
+    let mut keys = operator::Keys::new(config);
+    let selection = vec![
+        (KeyState::Accepted, vec![id.clone()]),
+        (KeyState::Denied, vec![id.clone()]),
+    ];
+    let changed = keys.delete(&selection)?;
+    keys.forget_vanished(&changed, &[])?;
+    GatewayStore::new(&config.cachedir, super::NAME).remove(id)?;
+    log::info!("the sysinspect minion {id} has been unregistered");
+    Ok(())
+}

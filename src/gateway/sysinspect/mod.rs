@@ -1,0 +1,87 @@
+//! Gateway: minions of sysinspect (the "Master/minion protocol" and what its programs made of it).
+//!
+//! Owns the port of the gateway (4200), connections, sessions and the jobs that run on sysinspect minions. Hears
+//! `master_event_pub.ipc`, fires on `master_event_pull.ipc`, writes returns to the job log, grains to the cache,
+//! keys to the key store. Below `cachedir/gateways/sysinspect` it notes which ids came in here.
+//!
+//! One thread serves all connections ([`serve`]); what it decides stands in [`session`] (who may stay) and [`jobs`]
+//! (what a function asks for and what ends it), which know neither sockets nor clocks. One thread hears
+//! the bus, one writes ([`clerk`]).
+//!
+//! When it fails: its minions connect again to its successor, which knows nothing of jobs that were running; clients call
+//! them lost.
+
+mod clerk;
+mod grains;
+mod jobs;
+mod limits;
+mod peer;
+mod registry;
+mod serve;
+mod session;
+mod words;
+
+use crate::client::listen::listen;
+use crate::config::{MasterConfig, SysinspectGateway};
+use crate::master::roles::{RoleError, Roles};
+use crate::sys::signals::StopFlag;
+use crate::wire::msgpack;
+use crossbeam_channel::Sender;
+use halite_ipc::Event;
+use serve::{News, Server};
+use std::io::Write;
+use std::os::unix::net::UnixStream;
+
+/// Its name in the table of roles.
+pub const ROLE: &str = "gateway-sysinspect";
+/// Its name in the configuration and below `cachedir`.
+const NAME: &str = "sysinspect";
+/// Jobs that may wait for the loop; then the bus waits, and drops for this listener.
+const WAITING: usize = 10_000;
+
+/// Runs the role until it is told to stop.
+///
+/// # Errors
+/// The port cannot be had, the master's key cannot be read, or a thread has ended.
+pub fn run(config: &MasterConfig, roles: &Roles, stop: &StopFlag) -> Result<(), RoleError> {
+    let settings: SysinspectGateway = config
+        .sysinspect_gateway()
+        .ok_or_else(|| RoleError::new(64, "the option gateways asks for no sysinspect"))?;
+    let (clerk, tasks) = clerk::queue();
+    let (news, heard) = crossbeam_channel::bounded(WAITING);
+    let (ours, theirs) = UnixStream::pair()?;
+    theirs.set_nonblocking(true)?;
+    let server = Server::new(config, &settings, clerk, heard, ours)?;
+    std::thread::scope(|scope| {
+        let writer = scope.spawn(|| clerk::run(config, &tasks));
+        let listener = scope.spawn(|| hear(config, roles, stop, &news, &theirs));
+        let alive = || !writer.is_finished() && !listener.is_finished();
+        let done = server.run(stop, &alive);
+        // The other threads end as well.
+        stop.set();
+        done
+    })
+}
+
+/// Hands jobs and changes of keys to the loop.
+fn hear(
+    config: &MasterConfig,
+    roles: &Roles,
+    stop: &StopFlag,
+    news: &Sender<News>,
+    mut bell: &UnixStream,
+) {
+    let path = config.sock_dir.join("master_event_pub.ipc");
+    let mut each = |event: Event| {
+        let Some(item) = News::of(&event.tag, || {
+            msgpack::decode(&event.payload).ok()?.into_map()
+        }) else {
+            return;
+        };
+        if news.send(item).is_ok() {
+            // A bell that is full has been heard.
+            let _ = bell.write(&[1]);
+        }
+    };
+    listen(path, stop, &mut || roles.ready(), &mut each);
+}

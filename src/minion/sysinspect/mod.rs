@@ -1,0 +1,13 @@
+//! A minion for masters that speak sysinspect's protocol: `halite-sysinspect-minion`.
+//!
+//! It registers with a master whose key it knows by a fingerprint, tells its traits, answers pings,
+//! and runs functions of halite's minion, each in a process of its own as [`super::jobs`] does.
+//! [`course`] decides without IO and is tested in simulated time; [`serve`] has the socket.
+
+pub mod command;
+pub mod course;
+pub mod serve;
+pub mod store;
+pub mod traits;
+
+pub use serve::run;
