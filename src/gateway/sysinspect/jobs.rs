@@ -10,6 +10,7 @@ use crate::wire::ids::Jid;
 use crate::wire::sysinspect::{Code, Dialect, MachineId, uuid};
 use crate::wire::{Map, Value, pytext};
 use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Jobs that may run on one minion; further ones are refused.
@@ -40,17 +41,23 @@ pub(super) struct Order {
     pub jid: Jid,
     /// Who is expected to answer.
     pub ids: Vec<String>,
-    /// `fun`, `arg`, `tgt`, `tgt_type`, `user`.
-    pub load: Map,
+    /// `fun`, `arg`, `tgt`, `tgt_type`, `user`; shared by all minions that it runs on.
+    pub load: Arc<Map>,
 }
 
 impl Order {
     /// Reads the event.
     pub fn of(event: &Map) -> Option<Order> {
+        let mut load = Map::new();
+        for key in ["fun", "arg", "tgt", "tgt_type", "user"] {
+            if let Some(value) = event.get(key) {
+                load.set(key, value.clone());
+            }
+        }
         Some(Order {
             jid: event.str("jid")?.parse().ok()?,
             ids: event.get("minions")?.str_list(),
-            load: event.clone(),
+            load: Arc::new(load),
         })
     }
 }
@@ -80,7 +87,7 @@ struct Running {
     cycle: String,
     kind: Kind,
     due: Instant,
-    load: Map,
+    load: Arc<Map>,
     actions: Vec<Value>,
     dropped: usize,
 }
@@ -436,11 +443,7 @@ fn described(job: &Running) -> Map {
     let mut out = crate::map! {
         "jid" => job.jid.as_str(), "cycle" => job.cycle.as_str(), "pid" => std::process::id(),
     };
-    for key in ["fun", "arg", "tgt", "tgt_type", "user"] {
-        if let Some(value) = job.load.get(key) {
-            out.set(key, value.clone());
-        }
-    }
+    out.0.extend(job.load.0.iter().cloned());
     out
 }
 

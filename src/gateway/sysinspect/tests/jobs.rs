@@ -218,7 +218,7 @@ fn what_is_answered_here() {
     let missing = ask(&mut jobs, "cmd.run", vec!["id".into()]);
     assert_eq!(missing, ("'cmd.run' is not available.".into(), 1));
     let mut several = order("x", vec![]);
-    several.load.set("fun", vec!["test.ping".to_owned()]);
+    several.load = Arc::new(crate::map! {"fun" => vec!["test.ping".to_owned()]});
     assert_eq!(handed(begin(&mut jobs, &several)).1, 1);
 }
 
