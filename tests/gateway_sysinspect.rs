@@ -159,7 +159,9 @@ fn a_modern_minion_is_a_minion() {
         (answer.kind, answer.code),
         (Kind::Undef, Code::NotRegistered)
     );
-    PublicKey::from_pem(answer.data.as_str().unwrap()).unwrap();
+    let told = PublicKey::from_pem(answer.data.as_str().unwrap()).unwrap();
+    let shown = cli.key(&["-f", "master.pub", "--out=json"]).json().unwrap();
+    assert_eq!(shown["sysinspect"]["master.pub"], told.pkcs1_fingerprint());
     assert_eq!(client.next(), None);
 
     // It registers, and waits.

@@ -128,6 +128,12 @@ impl Server {
         };
         let now = Instant::now();
         let master_key = master.public().to_pkcs1_pem();
+        log::info!(
+            "sysinspect minions may connect to {}:{}; the fingerprint of the master's key is {}",
+            settings.interface,
+            settings.port,
+            master.public().pkcs1_fingerprint()
+        );
         let mut keys = Keys::new(config, settings, master, clerk.clone());
         keys.sweep()?;
         Ok(Server {
