@@ -304,3 +304,69 @@ fn a_minion_of_the_seed_registers_with_its_id_under_the_masters_key() {
     cli.key(&["-y", "-d", SEED]).ok().unwrap();
     life.join().unwrap_err();
 }
+
+/// Whatever is sent: nothing is stored, and the master goes on.
+#[test]
+fn bad_input() {
+    let (master, port) = master("hello_timeout: 1, max_frame: 4096, registrations_per_minute: 3");
+    let cli = master.halite_cli();
+    let frame = |body: &str| {
+        let mut frame = u32::try_from(body.len()).unwrap().to_be_bytes().to_vec();
+        frame.extend_from_slice(body.as_bytes());
+        frame
+    };
+    let bodies = [
+        "",
+        "{not json",
+        "[]",
+        "null",
+        r#"{"id":"a1","r":"zzz","d":"","c":0}"#,
+        r#"{"id":"a1","r":"ehlo","d":""}"#,
+        r#"{"id":"../a1","r":"add","d":"","c":0}"#,
+        r#"{"id":"a/b","sid":"","r":"add","d":"pem","c":0}"#,
+        r#"{"id":"","r":"add","d":"","c":0}"#,
+        r#"{"id":"a1","r":"ehlo","d":"","c":-1}"#,
+        r#"{"id":"a1","r":"po","d":"","c":0}"#,
+    ];
+    // The last two: the beginning of a frame over the limit, and one that never ends.
+    let heads = [vec![0xff, 0xff, 0xff, 0xff, b'{'], vec![0, 0, 16, 0, b'{']];
+    let sent: Vec<Vec<u8>> = bodies.map(frame).into_iter().chain(heads).collect();
+    let clients: Vec<Client> = sent
+        .iter()
+        .map(|octets| {
+            let mut client = Client::connect(port, "a1", Dialect::Seed);
+            client.write(octets);
+            client
+        })
+        .collect();
+    for (mut client, octets) in clients.into_iter().zip(sent) {
+        // Real masters say nothing to that and listen on; here a connection that never says hello ends.
+        let shown = String::from_utf8_lossy(&octets).into_owned();
+        assert_eq!(client.next(), None, "{shown}");
+    }
+    // What is no key.
+    let mut client = Client::connect(port, "a1", Dialect::Modern);
+    client.send(Kind::Add, "-----BEGIN RSA PUBLIC KEY-----");
+    let answer = client.heard().unwrap();
+    assert_eq!(
+        (answer.kind, answer.code),
+        (Kind::Retry, Code::GeneralFailure)
+    );
+    // A flood of registrations.
+    let key = PrivateKey::generate(1048).unwrap().public().to_pkcs1_pem();
+    let codes: Vec<Code> = (0..4)
+        .map(|n| {
+            let mut client = Client::connect(port, &format!("f{n}"), Dialect::Modern);
+            client.send(Kind::Add, key.as_str());
+            client.heard().unwrap().code
+        })
+        .collect();
+    let (good, bad) = (Code::Success, Code::GeneralFailure);
+    assert_eq!(codes, [good, good, bad, bad]);
+    let listed = cli.key(&["-L", "--out=json"]).json().unwrap();
+    assert_eq!(listed["minions_pre"], json!(["f0", "f1"]));
+    assert_eq!(
+        (&listed["minions"], &listed["minions_denied"]),
+        (&json!([]), &json!([]))
+    );
+}

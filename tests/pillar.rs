@@ -7,8 +7,8 @@ mod common;
 
 /// Against stock Salt's own code, which needs no daemon for this.
 mod stock {
-    use super::cases::{Case, KeyRing, make_repositories, read_cases, write_tree};
-    use super::common::Stock;
+    use super::cases::{Case, make_repositories, read_cases, write_tree};
+    use super::common::{Stock, gpg::KeyRing};
     use std::io::Write;
     use std::process::{Command, Stdio};
 

@@ -3,6 +3,7 @@
 
 mod common;
 
+use common::gpg::KeyRing;
 use common::{Cli, Master, Minion, Stock, wait_until};
 use serde_json::{Map, Value};
 use std::path::Path;
@@ -155,9 +156,14 @@ fn files_of_a_repository_are_those_of_stock() {
     let roots = dir.path().join("roots");
     std::fs::create_dir(&roots).unwrap();
     std::fs::write(roots.join("other.sls"), "other: {test.nop: []}\n").unwrap();
+    let given = "given: {test.nop: [{name: '{{ pillar.word }}'}]}\n";
+    std::fs::write(roots.join("given.sls"), given).unwrap();
+    let ring = KeyRing::new(dir.path().join("ring"));
+    let word = format!("pillar={{word: '{}'}}", ring.encrypt_folded(b"told"));
     let options = format!(
-        "salt_series: '3008'\nfileserver_backend: [roots, gitfs]\ngitfs_remotes: ['{url}']\n\
+        "salt_series: '3008'\ngpg_keydir: {}\nfileserver_backend: [roots, gitfs]\ngitfs_remotes: ['{url}']\n\
          gitfs_base: main\nfile_roots: {{base: ['{}']}}\n",
+        ring.0.display(),
         roots.display()
     );
     // Each master has copies of its own of the repository: stock removes any others.
@@ -177,6 +183,8 @@ fn files_of_a_repository_are_those_of_stock() {
         &["lib.none", "saltenv=main"],
         &["orch,lib.none", "saltenv=none"],
         &["lib.none"],
+        &["given", &word, "pillar_enc=gpg"],
+        &["given", "pillar={word: plain}", "pillar_enc=none"],
     ] {
         let found = orchestrate(&own, args);
         assert_eq!(found, orchestrate(&stock, args), "{args:?}");

@@ -5,7 +5,7 @@ mod common;
 
 /// Beside stock Salt.
 mod stock {
-    use super::common::{self, Master, Minion, Stock, cli};
+    use super::common::{self, Master, Minion, Stock, cli, gpg::KeyRing};
     use halite::wire::{Map, Value, msgpack};
     use halite_ipc::Subscriber;
     use serde_json::Value as Json;
@@ -17,7 +17,7 @@ mod stock {
     const TREE: &[(&str, &str)] = &[
         (
             "top.sls",
-            "base:\n  'role:web':\n    - match: grain\n    - web\n  'm*':\n    - more\n  'other':\n    - none\n",
+            "base:\n  'role:web':\n    - match: grain\n    - web\n    - secret\n  'm*':\n    - more\n  'other':\n    - none\n",
         ),
         (
             "web.sls",
@@ -65,6 +65,11 @@ mod stock {
              ext_pillar:\n- cmd_json: 'echo {{\\\"ext\\\": true}}'\nenable_fqdns_grains: false\nenable_gpu_grains: false\n"
         );
         std::fs::write(at("salt").join("minion"), config).unwrap();
+        let ring = KeyRing::new(at("salt").join("gpgkeys"));
+        let block = ring.encrypt(b"hidden").trim_end().replace('\n', "\n  ");
+        let secret = format!("#!yaml|gpg\nsecret: |\n  {block}\n");
+        std::fs::write(at("pillar").join("secret.sls"), secret).unwrap();
+        let given = format!("pillar={{word: '{}'}}", ring.encrypt_folded(b"told"));
         let programs = [
             stock.program("salt-call"),
             common::halite_program("halite-call"),
@@ -76,6 +81,13 @@ mod stock {
                 "--local",
                 "pillar.items",
                 "pillar={given: 5, own: 6}",
+                "unmask=True",
+            ],
+            &[
+                "--local",
+                "pillar.items",
+                &given,
+                "pillar_enc=gpg",
                 "unmask=True",
             ],
             &["--local", "pillar.get", "inc:a", "unmask=True"],

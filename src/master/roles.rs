@@ -98,7 +98,7 @@ pub const TOPOLOGY: &[RoleInfo] = &[
     },
     RoleInfo {
         name: "gateway-sysinspect",
-        title: "Gateway sysinspect",
+        title: "gateway-sysinspect",
         binds: "tcp 4200 (port of the gateway)",
         connects: "master_event_pub.ipc, master_event_pull.ipc",
         owns: "connections and sessions of sysinspect minions; where `gateways: sysinspect` is set",

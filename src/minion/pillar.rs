@@ -5,7 +5,7 @@ use super::MinionError;
 use super::link::LinkError;
 use super::modules::{Context, Fault};
 use super::render::{Called, Functions};
-use crate::config::{MASTER_OPTIONS, MasterConfig};
+use crate::config::{ConfigError, MASTER_OPTIONS, MasterConfig};
 use crate::render::pillar::{PillarMaster, PillarRequest};
 use crate::wire::ids::MinionId;
 use crate::wire::{Map, Value};
@@ -121,8 +121,7 @@ fn compile(opts: &Map, grains: &Map, wish: &Wish) -> Result<Map, MinionError> {
     let bad = |e: &dyn std::fmt::Display| MinionError::new(1, format!("the pillar: {e}"));
     let id = opts.str("id").unwrap_or_default();
     let id: MinionId = id.parse().map_err(|e| bad(&e))?;
-    let config =
-        MasterConfig::from_map(master_options(opts), Path::new("/")).map_err(|e| bad(&e))?;
+    let config = as_master(opts).map_err(|e| bad(&e))?;
     let mut request = PillarRequest::new(id, Map::new());
     request.grains = Rc::new(grains.clone());
     request.saltenv = wish.saltenv.clone();
@@ -140,6 +139,22 @@ fn compile(opts: &Map, grains: &Map, wish: &Wish) -> Result<Map, MinionError> {
     PillarMaster::standalone(&config, opts.clone(), Rc::new(functions))
         .compile(&request, LONGEST)
         .map_err(|e| bad(&e))
+}
+
+/// Decrypts pillar data of a caller with the minion's own keys.
+///
+/// # Errors
+/// What is wrong with the data or the renderer.
+pub fn decrypt_given(opts: &Map, given: &mut Value, pillar_enc: &str) -> Result<(), String> {
+    let config = as_master(opts).map_err(|e| e.to_string())?;
+    crate::render::gpg::decrypt_given(&config, given, pillar_enc)
+}
+
+/// The options as a master's; keys of `gpg` lie beside the minion's configuration.
+fn as_master(opts: &Map) -> Result<MasterConfig, ConfigError> {
+    let conf_file = Path::new(opts.str("conf_file").unwrap_or("/"));
+    let dir = conf_file.parent().unwrap_or(conf_file);
+    MasterConfig::from_map(master_options(opts), dir)
 }
 
 /// The options as a master's: those about pillars, and those that only external pillars know.

@@ -27,6 +27,20 @@ const HELD: usize = 10_000;
 /// Plain texts and when they were made, by the digest of their block.
 type Known = HashMap<String, (Instant, Vec<u8>)>;
 
+/// Pillar data of a caller, decrypted by the renderer in `pillar_enc`.
+///
+/// # Errors
+/// As [`Gpg::decrypt_by`].
+pub fn decrypt_given(
+    config: &MasterConfig,
+    given: &mut Value,
+    pillar_enc: &str,
+) -> Result<(), String> {
+    let deadline = Instant::now() + PATIENCE;
+    let allowed = &config.decrypt_pillar_renderers;
+    Gpg::new(config).decrypt_by(pillar_enc, allowed, given, true, deadline)
+}
+
 /// A key ring, and what was decrypted with it.
 pub struct Gpg {
     homedir: PathBuf,
@@ -52,6 +66,31 @@ impl Gpg {
                 .then(|| Duration::from_secs(config.gpg_cache_ttl)),
             known: RefCell::default(),
         }
+    }
+
+    /// Decrypts `value` by a renderer's name, if it is one of the `allowed` (all, if there are none)
+    /// (`salt/utils/crypt.py decrypt`).
+    ///
+    /// # Errors
+    /// The renderer is not allowed or does not decrypt, and as [`Self::decrypt`].
+    pub fn decrypt_by(
+        &self,
+        renderer: &str,
+        allowed: &[String],
+        value: &mut Value,
+        newlines: bool,
+        deadline: Instant,
+    ) -> Result<(), String> {
+        if !allowed.is_empty() && !allowed.iter().any(|one| one == renderer) {
+            return Err(format!(
+                "'{renderer}' is not a valid decryption renderer. Valid choices are: {}",
+                allowed.join(", ")
+            ));
+        }
+        if renderer != "gpg" {
+            return Err(format!("Decryption renderer '{renderer}' is not available"));
+        }
+        self.decrypt(value, newlines, deadline)
     }
 
     /// Decrypts all texts in `value` where they stand; keys of maps stay as they are. With

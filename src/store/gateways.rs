@@ -144,6 +144,21 @@ impl GatewayStore {
             .collect()
     }
 
+    /// All ids that have a record.
+    ///
+    /// # Errors
+    /// The records cannot be listed.
+    pub fn ids(&self) -> io::Result<Vec<MinionId>> {
+        let entries = match std::fs::read_dir(self.dir.join("minions")) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            entries => entries?,
+        };
+        let names = entries
+            .flatten()
+            .filter_map(|e| e.file_name().into_string().ok());
+        Ok(names.filter_map(|name| name.parse().ok()).collect())
+    }
+
     /// Whether `id` has ever registered here.
     pub fn knows(&self, id: &MinionId) -> bool {
         self.path(id).exists()

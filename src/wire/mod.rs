@@ -5,6 +5,7 @@ pub mod difflib;
 pub mod envelope;
 pub mod ids;
 pub mod msgpack;
+pub mod pyjson;
 pub mod pylines;
 pub mod pyrandom;
 pub mod pytext;

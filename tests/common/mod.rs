@@ -11,6 +11,7 @@ pub mod check;
 pub mod cli;
 pub mod config;
 pub mod git;
+pub mod gpg;
 pub mod master;
 pub mod minion;
 pub mod ports;

@@ -127,7 +127,16 @@ fn the_schedule_is_changed_by_its_functions() {
 fn pillar_files_and_blackout() {
     let top = ("pillar/top.sls", "base: {'*': [data]}\n");
     let module = ("files/_modules/mine_own.py", "def x(): pass\n");
-    let mut pair = with_roots(&[top, ("pillar/data.sls", "colour: red\n"), module]);
+    let script = "#!/bin/sh\n[ $1 = call ] && echo '{\"return\": 7}' || echo '{\"functions\": {\"seven\": {}}}'\n";
+    let script = ("files/_modules/script.sh", script);
+    let note = ("files/_modules/README", "no module\n");
+    let mut pair = with_roots(&[
+        top,
+        ("pillar/data.sls", "colour: red\n"),
+        module,
+        script,
+        note,
+    ]);
     let colour = |pair: &mut Pair| {
         let open = kwargs(halite::map! {"unmask" => true});
         ret(&pair.run("pillar.get", &["colour".into(), open]))
@@ -138,10 +147,11 @@ fn pillar_files_and_blackout() {
     let synced = synced.as_map().unwrap().clone();
     assert_eq!(
         synced.get("modules").unwrap().str_list(),
-        ["modules.mine_own"]
+        ["modules.mine_own", "modules.script"]
     );
     let copy = "var/cache/halite/minion/extmods/modules/mine_own.py";
     assert!(pair.minion.path(copy).exists());
+    assert_eq!(ret(&pair.run("script.seven", &[])), 7.into());
 
     let data = pair.master.dir.path().join("pillar/data.sls");
     let wait = || kwargs(halite::map! {"wait" => true});

@@ -6,9 +6,8 @@ use halite::render::pillar::{PillarMaster, PillarRequest};
 use halite::store::open;
 use halite::wire::{Map, Value, yaml};
 use std::fs;
-use std::io::Write;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::path::Path;
+use std::process::Command;
 use std::rc::Rc;
 use std::time::Duration;
 use tempfile::TempDir;
@@ -158,85 +157,4 @@ pub fn make_repositories(root: &Path) {
     git(&repo, &["rm", "-q", "-r", "."]);
     git(&repo, &["--work-tree", "../dev", "add", "-A"]);
     git(&repo, &["commit", "-q", "-m", "two"]);
-}
-
-/// A directory of `gpg` with a key of its own; its agent goes with it.
-pub struct KeyRing(pub PathBuf);
-
-impl KeyRing {
-    pub fn new(dir: PathBuf) -> KeyRing {
-        use std::os::unix::fs::PermissionsExt;
-        fs::create_dir(&dir).unwrap();
-        fs::set_permissions(&dir, fs::Permissions::from_mode(0o700)).unwrap();
-        let ring = KeyRing(dir);
-        let make = ["--passphrase", "", "--quick-gen-key", "master"];
-        ring.gpg(
-            &[&make[..], &["future-default", "default", "never"]].concat(),
-            b"",
-        );
-        ring
-    }
-
-    fn gpg(&self, args: &[&str], input: &[u8]) -> Vec<u8> {
-        let mut child = Command::new("gpg")
-            .args(["--batch", "--quiet", "--homedir"])
-            .arg(&self.0)
-            .args(args)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        child.stdin.take().unwrap().write_all(input).unwrap();
-        let output = child.wait_with_output().unwrap();
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "gpg: {said}");
-        output.stdout
-    }
-
-    pub fn encrypt(&self, plain: &[u8]) -> String {
-        let args = [
-            "--trust-model",
-            "always",
-            "--armor",
-            "--encrypt",
-            "-r",
-            "master",
-        ];
-        String::from_utf8(self.gpg(&args, plain)).unwrap()
-    }
-
-    /// Fills `{{indent:NAME}}` in with a block for one of the texts below, its lines indented
-    /// by two; `{{folded:NAME}}` is one line with `\n` for ends of lines, and `{{broken}}` is a block
-    /// for nobody.
-    pub fn fill(&self, text: &str) -> String {
-        let mut text = text.to_owned();
-        let plain: [(&str, &[u8]); 4] = [
-            ("word", b"supersecret"),
-            ("lines", b"two\nlines\n\n"),
-            ("yaml", b"inner: {a: 1}"),
-            ("bytes", b"caf\xe9"),
-        ];
-        for (name, plain) in plain {
-            let block = self.encrypt(plain);
-            let folded = block.trim_end().replace('\n', "\\n");
-            text = text.replace(&format!("{{{{folded:{name}}}}}"), &folded);
-            let indented = block.trim_end().replace('\n', "\n  ");
-            text = text.replace(&format!("{{{{indent:{name}}}}}"), &indented);
-            text = text.replace(&format!("{{{{plain:{name}}}}}"), block.trim_end());
-        }
-        let broken = "-----BEGIN PGP MESSAGE-----\n\nhF4D\n-----END PGP MESSAGE-----";
-        text.replace("{{broken}}", &broken.replace('\n', "\n  "))
-    }
-}
-
-impl Drop for KeyRing {
-    fn drop(&mut self) {
-        // An agent that is gone already needs no ending.
-        let _ = Command::new("gpgconf")
-            .arg("--homedir")
-            .arg(&self.0)
-            .args(["--kill", "all"])
-            .output();
-    }
 }

@@ -2,6 +2,7 @@
 
 use super::Unshowable;
 use super::python::{float_repr, python_repr, sorted_entries};
+use crate::wire::pyjson::quote;
 use crate::wire::{Map, Value};
 
 /// One document; `indent` in columns, `None` for one line. Keys that JSON cannot carry make it `{}`.
@@ -26,9 +27,9 @@ struct Writer {
 impl Writer {
     fn value(&mut self, value: &Value, level: usize) -> Result<(), Unshowable> {
         match value {
-            Value::Str(text) => self.string(text),
+            Value::Str(text) => quote(&mut self.out, text, false),
             // Stock gives `repr` as the way out for what JSON does not know.
-            Value::Bytes(_) => self.string(&python_repr(value)),
+            Value::Bytes(_) => quote(&mut self.out, &python_repr(value), false),
             Value::Array(items) => return self.array(items, level),
             Value::Map(map) => return self.map(map, level),
             scalar => self.out.push_str(&scalar_text(scalar)),
@@ -74,9 +75,9 @@ impl Writer {
 
     fn key(&mut self, key: &Value) -> Result<(), Unshowable> {
         match key {
-            Value::Str(text) => self.string(text),
+            Value::Str(text) => quote(&mut self.out, text, false),
             Value::Bytes(_) | Value::Array(_) | Value::Map(_) => return Err(Unshowable),
-            scalar => self.string(&scalar_text(scalar)),
+            scalar => quote(&mut self.out, &scalar_text(scalar), false),
         }
         Ok(())
     }
@@ -94,24 +95,6 @@ impl Writer {
             self.out.push('\n');
             self.out.push_str(&" ".repeat(step * level));
         }
-    }
-
-    fn string(&mut self, text: &str) {
-        self.out.push('"');
-        for c in text.chars() {
-            match c {
-                '"' => self.out.push_str("\\\""),
-                '\\' => self.out.push_str("\\\\"),
-                '\n' => self.out.push_str("\\n"),
-                '\r' => self.out.push_str("\\r"),
-                '\t' => self.out.push_str("\\t"),
-                '\x08' => self.out.push_str("\\b"),
-                '\x0c' => self.out.push_str("\\f"),
-                c if c < ' ' => self.out.push_str(&format!("\\u{:04x}", u32::from(c))),
-                c => self.out.push(c),
-            }
-        }
-        self.out.push('"');
     }
 }
 

@@ -6,6 +6,7 @@ use crate::client::orchestrate::{MasterStates, WATCHING};
 use crate::client::sls;
 use crate::config::MasterConfig;
 use crate::master::functions::Call;
+use crate::render::gpg::decrypt_given;
 use crate::render::state::compile::{Compiled, Rules, compile, resolve};
 use crate::render::state::gather::gather;
 use crate::render::state::{result, run};
@@ -133,13 +134,16 @@ fn orchestrate(context: &mut RunContext, args: &Args) -> Result<Ran, RunError> {
 fn gathered(context: &mut RunContext, args: &Args) -> Result<Result<Map, Vec<String>>, RunError> {
     let saltenv = args.text(1, "saltenv").unwrap_or_else(|| "base".into());
     let pillarenv = args.text(5, "pillarenv");
-    if args.get(6, "pillar_enc").is_some() {
-        return Err(invalid(
-            "pillar_enc: encrypted pillar data is not supported",
-        ));
+    let mut given = Value::Map(pillar(args, 4)?);
+    if let Some(renderer) = args.text(6, "pillar_enc")
+        && let Err(why) = decrypt_given(&context.config, &mut given, &renderer.to_lowercase())
+    {
+        // As in stock, it goes on with what is there.
+        log::error!("pillar_enc: the pillar data of the call is not decrypted: {why}");
     }
-    let mut source = sls::of_master(&context.config, pillar(args, 4)?, pillarenv.as_deref())
-        .map_err(RunError::Unknown)?;
+    let given = given.into_map().unwrap_or_default();
+    let mut source =
+        sls::of_master(&context.config, given, pillarenv.as_deref()).map_err(RunError::Unknown)?;
     let matches = [(saltenv, wanted(args)?)];
     let found = gather(&mut source, &matches, context.config.state_auto_order);
     Ok(match found.errors.is_empty() {

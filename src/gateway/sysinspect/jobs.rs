@@ -10,6 +10,7 @@ use crate::wire::ids::Jid;
 use crate::wire::sysinspect::{Code, Dialect, MachineId, uuid};
 use crate::wire::{Map, Value, pytext};
 use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Jobs that may run on one minion; further ones are refused.
@@ -40,17 +41,23 @@ pub(super) struct Order {
     pub jid: Jid,
     /// Who is expected to answer.
     pub ids: Vec<String>,
-    /// `fun`, `arg`, `tgt`, `tgt_type`, `user`.
-    pub load: Map,
+    /// `fun`, `arg`, `tgt`, `tgt_type`, `user`; shared by all minions that it runs on.
+    pub load: Arc<Map>,
 }
 
 impl Order {
     /// Reads the event.
     pub fn of(event: &Map) -> Option<Order> {
+        let mut load = Map::new();
+        for key in ["fun", "arg", "tgt", "tgt_type", "user"] {
+            if let Some(value) = event.get(key) {
+                load.set(key, value.clone());
+            }
+        }
         Some(Order {
             jid: event.str("jid")?.parse().ok()?,
             ids: event.get("minions")?.str_list(),
-            load: event.clone(),
+            load: Arc::new(load),
         })
     }
 }
@@ -80,7 +87,7 @@ struct Running {
     cycle: String,
     kind: Kind,
     due: Instant,
-    load: Map,
+    load: Arc<Map>,
     actions: Vec<Value>,
     dropped: usize,
 }
@@ -184,6 +191,7 @@ impl Jobs {
                     let say = Say::Command {
                         scheme: REMOVE.to_owned(),
                         words: Vec::new(),
+                        context: Vec::new(),
                     };
                     steps.push(Step::Say(id.clone(), cycle, say));
                 }
@@ -435,11 +443,7 @@ fn described(job: &Running) -> Map {
     let mut out = crate::map! {
         "jid" => job.jid.as_str(), "cycle" => job.cycle.as_str(), "pid" => std::process::id(),
     };
-    for key in ["fun", "arg", "tgt", "tgt_type", "user"] {
-        if let Some(value) = job.load.get(key) {
-            out.set(key, value.clone());
-        }
-    }
+    out.0.extend(job.load.0.iter().cloned());
     out
 }
 
@@ -498,15 +502,18 @@ impl Args {
     fn command(self) -> Option<Say> {
         let mut words = self.words.into_iter();
         let scheme = words.next().filter(|s| !s.trim().is_empty())?;
-        let mut words: Vec<String> = words.collect();
-        for (key, value) in self.named.iter() {
-            let key = key.as_str().unwrap_or_default();
-            words.push(format!("{key}:{}", pytext::str(value)));
-        }
-        Some(Say::Command { scheme, words })
+        let context = self.named.iter().map(|(key, value)| {
+            let text = |value| pytext::str(value).into_owned();
+            (text(key), text(value))
+        });
+        Some(Say::Command {
+            scheme,
+            words: words.collect(),
+            context: context.collect(),
+        })
     }
 }
 
 #[cfg(test)]
-#[path = "jobs_tests.rs"]
+#[path = "tests/jobs.rs"]
 mod tests;

@@ -52,6 +52,31 @@ impl Keys {
         }
     }
 
+    /// Forgets the record of a minion whose key is gone.
+    pub fn forget(&mut self, id: &MachineId) {
+        if self.standing(id) != Standing::Unknown {
+            return;
+        }
+        let removed = id.as_str().parse().map(|id| self.records.remove(&id));
+        if let Ok(Err(e)) = removed {
+            log::warn!("the record of {id} cannot be removed: {e}");
+        }
+        self.seen.remove(id);
+    }
+
+    /// Forgets the records of all minions whose keys went away while nobody listened.
+    ///
+    /// # Errors
+    /// The records cannot be listed.
+    pub fn sweep(&mut self) -> io::Result<()> {
+        for id in self.records.ids()? {
+            if let Ok(id) = id.as_str().parse() {
+                self.forget(&id);
+            }
+        }
+        Ok(())
+    }
+
     fn look(&mut self, id: &MinionId, machine: &MachineId) -> io::Result<Standing> {
         let key = |state| self.keys.path(state, id);
         let stamps = [
@@ -186,3 +211,7 @@ fn stamp(path: &Path) -> Stamp {
     let meta = std::fs::symlink_metadata(path).ok()?;
     Some((meta.mtime(), meta.mtime_nsec(), meta.ino()))
 }
+
+#[cfg(test)]
+#[path = "tests/registry.rs"]
+mod tests;

@@ -43,14 +43,23 @@ pub(super) enum News {
     /// A job was published.
     Job(Order),
     /// A key has changed.
-    Key(String),
+    Key {
+        /// Whose.
+        id: String,
+        /// Whether it was deleted.
+        deleted: bool,
+    },
 }
 
 impl News {
     /// What an event tells, if it concerns a gateway.
     pub fn of(tag: &str, data: impl FnOnce() -> Option<Map>) -> Option<News> {
         if tag == "salt/key" {
-            return Some(News::Key(data()?.str("id")?.to_owned()));
+            let data = data()?;
+            return Some(News::Key {
+                id: data.str("id")?.to_owned(),
+                deleted: data.str("act") == Some("delete"),
+            });
         }
         let inner = tag.strip_prefix("salt/job/")?.strip_suffix("/new")?;
         match inner.contains('/') {
@@ -118,9 +127,12 @@ impl Server {
             registrations_per_minute: settings.registrations_per_minute,
         };
         let now = Instant::now();
+        let master_key = master.public().to_pkcs1_pem();
+        let mut keys = Keys::new(config, settings, master, clerk.clone());
+        keys.sweep()?;
         Ok(Server {
-            master_key: master.public().to_pkcs1_pem(),
-            keys: Keys::new(config, settings, master, clerk.clone()),
+            master_key,
+            keys,
             sessions: Sessions::new(rules, now),
             jobs: Jobs::new(settings.job_timeout),
             settings: settings.clone(),
@@ -285,10 +297,12 @@ impl Server {
             };
             match news {
                 News::Job(order) => self.order(&order, now),
-                News::Key(id) => {
-                    if let Ok(id) = id.parse() {
-                        let actions = self.sessions.review(&id, &mut self.keys);
-                        self.perform(actions);
+                News::Key { id, deleted } => {
+                    let Ok(id) = id.parse() else { continue };
+                    let actions = self.sessions.review(&id, &mut self.keys);
+                    self.perform(actions);
+                    if deleted {
+                        self.keys.forget(&id);
                     }
                 }
             }

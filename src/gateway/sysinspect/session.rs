@@ -584,5 +584,5 @@ fn bad_key() -> Say {
 }
 
 #[cfg(test)]
-#[path = "session_tests.rs"]
+#[path = "tests/session.rs"]
 mod tests;

@@ -4,7 +4,7 @@ use crate::wire::sysinspect::{
     Code, Dialect, EncodeError, Kind, MachineId, MasterMessage, MinionMessage, Target,
     payload_value,
 };
-use crate::wire::{Map, Value};
+use crate::wire::{Map, Value, shlex};
 
 /// What a minion said.
 #[derive(Clone, Debug, PartialEq)]
@@ -148,8 +148,10 @@ pub(super) enum Say {
     Command {
         /// `model/entity/state`, `cmd://...` or words.
         scheme: String,
-        /// Its context, `key:value` each.
+        /// Further words.
         words: Vec<String>,
+        /// Context: keys with their values.
+        context: Vec<(String, String)>,
     },
     /// Its registration has ended.
     Remove,
@@ -208,22 +210,33 @@ impl Say {
             Say::AskTraits if modern => (Kind::Tr, session.into(), Code::Success),
             Say::AskTraits => (Kind::Tr, "".into(), Code::Undef),
             Say::PushTraits(traits) => (Kind::Tr, traits.clone().into(), Code::Undef),
-            Say::Command { scheme, words } if modern => {
+            Say::Command {
+                scheme,
+                words,
+                context,
+            } if modern => {
+                let pairs = context.iter().map(|(key, value)| format!("{key}:{value}"));
+                let all: Vec<String> = words.iter().cloned().chain(pairs).collect();
                 target.scheme = scheme.clone();
-                target.context = words.join(",");
+                target.context = all.join(",");
                 let data = crate::map! {
                     "files" => Map::new(), "models_root" => "models", "sensors_root" => "",
                     "sid" => "", "uri" => scheme.as_str(),
                 };
                 (Kind::Cmd, data.into(), Code::Success)
             }
-            Say::Command { scheme, words } => {
-                let all: Vec<&str> = [scheme]
-                    .into_iter()
-                    .chain(words)
-                    .map(String::as_str)
-                    .collect();
-                (Kind::Cmd, all.join(" ").into(), Code::Undef)
+            Say::Command {
+                scheme,
+                words,
+                context,
+            } => {
+                let mut line = scheme.clone();
+                let pairs = context.iter().map(|(key, value)| format!("{key}={value}"));
+                for word in words.iter().cloned().chain(pairs) {
+                    line.push(' ');
+                    line.push_str(&shlex::quote(&word));
+                }
+                (Kind::Cmd, line.into(), Code::Undef)
             }
             Say::Remove => (Kind::Rm, "".into(), Code::Undef),
             Say::NoSensors => {
@@ -240,3 +253,7 @@ impl Say {
         message
     }
 }
+
+#[cfg(test)]
+#[path = "tests/words.rs"]
+mod tests;

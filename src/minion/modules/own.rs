@@ -96,7 +96,8 @@ fn with_metadata(dir: &Path) -> Vec<(PathBuf, Metadata)> {
     found
 }
 
-fn is_program(path: &Path) -> bool {
+/// Whether a file begins as a script or a program does.
+pub fn is_program(path: &Path) -> bool {
     let mut head = [0; 4];
     let read = File::open(path).and_then(|mut file| file.read(&mut head));
     matches!(read, Ok(2..)) && (head.starts_with(b"#!") || head == *b"\x7fELF")

@@ -142,19 +142,18 @@ fn compiled(call: &Call<'_>) -> std::result::Result<Map, Fault> {
             .or_else(|| own("saltenv")),
         false => own("pillarenv"),
     });
-    let over = call.arg("pillar");
+    let mut over = call.arg("pillar").clone();
     if over.truthy() && call.arg("pillar_enc").truthy() {
-        return Err(Fault::Command(
-            "Failed to decrypt pillar override: this minion has no renderers that decrypt"
-                .to_owned(),
-        ));
+        let renderer = python::str(call.arg("pillar_enc"));
+        pillar::decrypt_given(opts, &mut over, &renderer)
+            .map_err(|why| Fault::Command(format!("Failed to decrypt pillar override: {why}")))?;
     }
     if over.truthy() && over.as_map().is_none() {
         log::error!("Pillar data must be a dictionary");
     }
     let wish = Wish {
         pillarenv,
-        pillar_override: over.as_map().cloned().unwrap_or_default(),
+        pillar_override: over.into_map().unwrap_or_default(),
         ..Wish::default()
     };
     fresh(call, &wish)

@@ -44,18 +44,9 @@ impl Compile<'_> {
             true => text_of(renderer),
             false => config.decrypt_pillar_default.clone(),
         };
-        let valid = &config.decrypt_pillar_renderers;
-        if !valid.is_empty() && !valid.contains(&renderer) {
-            return Err(format!(
-                "'{renderer}' is not a valid decryption renderer. Valid choices are: {}",
-                valid.join(", ")
-            ));
-        }
-        if renderer != "gpg" {
-            return Err(format!("Decryption renderer '{renderer}' is not available"));
-        }
+        let allowed = &config.decrypt_pillar_renderers;
         let gpg = &self.master.shared.gpg;
-        gpg.decrypt(value, false, self.deadline)
+        gpg.decrypt_by(&renderer, allowed, value, false, self.deadline)
     }
 }
 

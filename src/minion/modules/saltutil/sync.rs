@@ -1,8 +1,8 @@
-//! Custom modules from the file server (`salt/utils/extmods.py sync`). halite does not run them; they
-//! are kept where stock keeps them, for whoever looks there.
+//! Custom modules from the file server (`salt/utils/extmods.py sync`): beside Python files, which halite
+//! keeps where stock keeps them and does not run, executables that [`own`] runs.
 
 use super::super::declare::Result;
-use super::super::{Call, Fault, python};
+use super::super::{Call, Fault, own, python};
 use super::refresh;
 use crate::crypto::HashType;
 use crate::minion::files::{FileClient, FileError, Pick, hash_file};
@@ -14,8 +14,10 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-/// Files that are modules.
+/// Files that are modules to stock.
 const MODULES: &str = r"E@\.(pyx?|so|zip)$";
+/// Kinds of which executables are taken as well, whatever they are called.
+const RUN_HERE: [&str; 2] = ["modules", "grains"];
 /// What `sync_all` synchronises, in stock's order; the last three only without a master.
 const ALL: &[&str] = &[
     "clouds",
@@ -205,8 +207,15 @@ impl Sync<'_> {
         wanted: &dyn Fn(&String) -> bool,
     ) -> std::result::Result<(), FileError> {
         let url = format!("salt://_{}", self.form);
-        let pick = Pick::of(&MODULES.into(), &Value::Nil);
-        let cached = self.client.cache_dir(&url, env, false, &pick, None)?;
+        let stock = Pick::of(&MODULES.into(), &Value::Nil);
+        let runs_here = RUN_HERE.contains(&self.form);
+        let all = Pick::default();
+        // What is executable shows in its first octets only.
+        let pick = if runs_here { &all } else { &stock };
+        let mut cached = self.client.cache_dir(&url, env, false, pick, None)?;
+        cached.retain(|file| {
+            stock.takes(&file.to_string_lossy()) || runs_here && own::is_program(file)
+        });
         let root = self.cache.join(env).join(format!("_{}", self.form));
         make(&self.dir).map_err(|e| FileError::Io(self.dir.clone(), e))?;
         for file in cached {

@@ -72,32 +72,24 @@ fn in_list(cx: &mut Cx, items: &[Obj], key: &Obj) -> Result<Option<Obj>, Error> 
     let Some(index) = number.and_then(|number| number.as_int()) else {
         return Ok(None);
     };
-    let index = if index < 0 {
-        index + items.len() as i64
-    } else {
-        index
+    Ok(element(items, index))
+}
+
+/// The element at an index, which counts from the end if it is negative.
+fn element(items: &[Obj], index: i64) -> Option<Obj> {
+    let index = match index < 0 {
+        true => index + items.len() as i64,
+        false => index,
     };
-    Ok(usize::try_from(index)
-        .ok()
-        .and_then(|n| items.get(n))
-        .cloned())
+    let at = usize::try_from(index).ok()?;
+    items.get(at).cloned()
 }
 
 fn in_other(value: &Obj, key: &Obj) -> Result<Option<Obj>, Error> {
     let Obj::Dict(dict) = value else {
         return match (value, key.as_int()) {
             (Obj::Undefined(missing), _) => Err(missing.error()),
-            (Obj::Tuple(items), Some(index)) => {
-                let index = if index < 0 {
-                    index + items.len() as i64
-                } else {
-                    index
-                };
-                Ok(usize::try_from(index)
-                    .ok()
-                    .and_then(|n| items.get(n))
-                    .cloned())
-            }
+            (Obj::Tuple(items), Some(index)) => Ok(element(items, index)),
             _ => Ok(None),
         };
     };

@@ -4,6 +4,7 @@ use super::super::cx::Cx;
 use super::super::error::Error;
 use super::super::value::{Dict, Obj, float_repr};
 use super::sort::sorted;
+use crate::wire::pyjson::quote;
 use std::cell::RefCell;
 
 /// Options of `json.dumps`.
@@ -56,7 +57,7 @@ impl Writer<'_> {
             Obj::Bool(b) => self.out.push_str(if *b { "true" } else { "false" }),
             Obj::Int(_) | Obj::Big(_) => self.out.push_str(&value.to_str()?),
             Obj::Float(f) => self.out.push_str(&float(*f)),
-            Obj::Str(text) | Obj::Markup(text) => self.text(text),
+            Obj::Str(text) | Obj::Markup(text) => quote(&mut self.out, text, self.style.ascii),
             Obj::List(list) => {
                 let items = list.borrow().clone();
                 self.list(cx, &items)?;
@@ -151,30 +152,8 @@ impl Writer<'_> {
                 )));
             }
         };
-        self.text(&text);
+        quote(&mut self.out, &text, self.style.ascii);
         Ok(())
-    }
-
-    fn text(&mut self, text: &str) {
-        self.out.push('"');
-        for c in text.chars() {
-            match c {
-                '"' => self.out.push_str("\\\""),
-                '\\' => self.out.push_str("\\\\"),
-                '\n' => self.out.push_str("\\n"),
-                '\r' => self.out.push_str("\\r"),
-                '\t' => self.out.push_str("\\t"),
-                '\x08' => self.out.push_str("\\b"),
-                '\x0c' => self.out.push_str("\\f"),
-                c if (c as u32) < 0x20 || (self.style.ascii && !(' '..='~').contains(&c)) => {
-                    for unit in c.encode_utf16(&mut [0; 2]) {
-                        self.out.push_str(&format!("\\u{unit:04x}"));
-                    }
-                }
-                c => self.out.push(c),
-            }
-        }
-        self.out.push('"');
     }
 }
 
