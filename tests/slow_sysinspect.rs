@@ -9,6 +9,7 @@ use common::{Master, halite_program, wait_for, wait_until};
 use halite::client::local::{Job, LocalClient};
 use halite::client::swarm::procs;
 use halite::crypto::PublicKey;
+use halite::store::jobs::JobStore;
 use serde_json::json;
 use std::path::PathBuf;
 use std::process::Command;
@@ -267,8 +268,9 @@ fn both_sides_in_the_later_dialect() {
 }
 
 const MINIONS: usize = 2000;
-const PINGS: u32 = 5;
-const TOGETHER: Duration = Duration::from_secs(60);
+const JOBS: u32 = 5;
+/// Far longer than they take, also on a busy machine.
+const TOGETHER: Duration = common::LONG;
 
 #[test]
 fn two_thousand_minions() {
@@ -280,7 +282,7 @@ fn two_thousand_minions() {
         let family = procs::family(master.id() as u32).ok()?;
         family
             .into_iter()
-            .find(|p| p.title.contains("gateway-sysinspect"))
+            .find(|p| p.title.to_lowercase().contains("sysinspect"))
     });
     let cpu = || procs::cpu(gateway.pid).unwrap();
     let memory = || pss(gateway.pid);
@@ -313,7 +315,7 @@ fn two_thousand_minions() {
     ] {
         let before = cpu();
         let begin = Instant::now();
-        for _ in 0..PINGS {
+        for _ in 0..JOBS {
             let job = Job {
                 fun: fun.into(),
                 tgt: "*".into(),
@@ -333,10 +335,10 @@ fn two_thousand_minions() {
             ids.sort();
             assert_eq!(ids, (0..MINIONS).map(id).collect::<Vec<_>>());
         }
-        let took = begin.elapsed() / PINGS;
+        let took = begin.elapsed() / JOBS;
         println!(
             "{fun} to {MINIONS} minions: {took:.2?} until all are in the job cache, gateway {:.0} ms CPU per job, memory {} KiB PSS",
-            (cpu() - before).as_secs_f64() * 1e3 / f64::from(PINGS),
+            (cpu() - before).as_secs_f64() * 1e3 / f64::from(JOBS),
             memory()
         );
     }

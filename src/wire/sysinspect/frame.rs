@@ -63,14 +63,15 @@ impl Decoder {
         }
     }
 
+    /// Another limit from the next body on, such as when the peer has shown who it is.
+    pub fn set_limit(&mut self, limit: usize) {
+        self.limit = limit;
+    }
+
     /// Takes what was read. Ask for all bodies before the next piece.
     pub fn push(&mut self, piece: &[u8]) {
         self.kept.drain(..self.used);
         self.used = 0;
-        if self.kept.is_empty() {
-            // An idle connection holds no memory, of which there may be thousands.
-            self.kept = Vec::new();
-        }
         self.kept.extend_from_slice(piece);
     }
 
@@ -79,6 +80,12 @@ impl Decoder {
     /// # Errors
     /// If the next body is longer than the limit, again and again.
     pub fn next_body(&mut self) -> Result<Option<&[u8]>, FrameError> {
+        if self.used == self.kept.len() {
+            // An idle connection holds no memory, of which there may be thousands.
+            self.kept = Vec::new();
+            self.used = 0;
+            return Ok(None);
+        }
         let Some((header, rest)) = self.kept[self.used..].split_first_chunk::<HEADER>() else {
             return Ok(None);
         };
@@ -122,7 +129,7 @@ mod tests {
                 }
             }
             assert_eq!(seen, bodies, "{size}");
-            assert_eq!(decoder.pending(), 0);
+            assert_eq!((decoder.pending(), decoder.kept.capacity()), (0, 0));
         }
     }
 
@@ -140,5 +147,7 @@ mod tests {
         decoder.push(&[0xff; 4]);
         assert!(decoder.next_body().is_err());
         assert!(decoder.kept.capacity() < 64);
+        decoder.set_limit(usize::MAX);
+        assert_eq!(decoder.next_body(), Ok(None));
     }
 }
