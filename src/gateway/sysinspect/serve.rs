@@ -461,11 +461,14 @@ impl Server {
         };
         if !peer.queue(frame, self.settings.max_queue) {
             self.dropped += 1;
-            log::warn!(
-                "{}: a message is dropped, as too many wait for this connection; {} so far",
-                peer.address,
-                self.dropped
-            );
+            // A flood is told a few times, not a million.
+            if self.dropped.is_power_of_two() {
+                log::warn!(
+                    "{}: a message is dropped, as too many wait for this connection; {} so far",
+                    peer.address,
+                    self.dropped
+                );
+            }
         }
         self.flush(conn);
     }
