@@ -8,7 +8,7 @@ use common::process::Process;
 use common::{Master, halite_program, wait_for, wait_until};
 use halite::client::local::{Job, LocalClient};
 use halite::client::swarm::procs;
-use halite::crypto::PublicKey;
+use halite::crypto::{PrivateKey, PublicKey};
 use halite::store::jobs::JobStore;
 use serde_json::json;
 use std::path::PathBuf;
@@ -112,6 +112,41 @@ fn the_secure_transport_is_refused() {
     assert_eq!(said["kind"], "bootstrap_diagnostic");
     assert_eq!(said["code"], "unsupported_version");
     assert_eq!(wire.hear(), Heard::Closed);
+}
+
+/// Before somebody has a session, frames are small, so that strangers cannot fill the memory.
+#[test]
+fn long_frames_are_for_members() {
+    let (_master, port) = sysinspect::master(QUIET);
+    let long = "x".repeat(200 << 10);
+    let say = |wire: &mut Wire, kind: &str, data: &str| {
+        wire.say(&format!(
+            r#"{{"id":"{ID}","sid":"s","r":"{kind}","d":"{data}","c":0}}"#
+        ));
+    };
+    let mut stranger = Wire::connect(port);
+    say(&mut stranger, "ehlo", &long);
+    assert_eq!(stranger.hear(), Heard::Closed);
+    let mut minion = Wire::connect(port);
+    say(
+        &mut minion,
+        "add",
+        &PrivateKey::generate(1048)
+            .unwrap()
+            .public()
+            .to_pkcs1_pem()
+            .replace("\r\n", "\\n"),
+    );
+    assert!(matches!(minion.hear(), Heard::Frame(_)));
+    let mut minion = Wire::connect(port);
+    say(&mut minion, "ehlo", "");
+    assert!(matches!(minion.hear(), Heard::Frame(_)));
+    say(&mut minion, "evt", &long);
+    say(&mut minion, "ssr", "");
+    let Heard::Frame(heard) = minion.hear() else {
+        panic!("the connection has ended");
+    };
+    assert_eq!(heard["r"], "ssp");
 }
 
 /// halite's own minion.
