@@ -159,7 +159,9 @@ fn a_modern_minion_is_a_minion() {
         (answer.kind, answer.code),
         (Kind::Undef, Code::NotRegistered)
     );
-    PublicKey::from_pem(answer.data.as_str().unwrap()).unwrap();
+    let told = PublicKey::from_pem(answer.data.as_str().unwrap()).unwrap();
+    let shown = cli.key(&["-f", "master.pub", "--out=json"]).json().unwrap();
+    assert_eq!(shown["sysinspect"]["master.pub"], told.pkcs1_fingerprint());
     assert_eq!(client.next(), None);
 
     // It registers, and waits.
@@ -369,4 +371,48 @@ fn bad_input() {
         (&listed["minions"], &listed["minions_denied"]),
         (&json!([]), &json!([]))
     );
+}
+
+/// Stock's commands see such a minion as any other.
+mod stock {
+    use super::*;
+    use common::Stock;
+
+    #[test]
+    fn tools_of_stock() {
+        for series in ["3006", "3008"] {
+            let Some(stock) = Stock::find(series) else {
+                continue;
+            };
+            let ports = common::ports::Ports::hold(1);
+            let port = ports.numbers()[0];
+            ports.release();
+            let master = Master::halite(&format!(
+                "salt_series: {series}\ngateways: {{sysinspect: {{interface: 127.0.0.1, port: {port}}}}}"
+            ));
+            let cli = master.stock_cli(&stock);
+            let own = PrivateKey::generate(1048).unwrap().public();
+            let mut client = Client::connect(port, LATER, Dialect::Modern);
+            client.send(Kind::Add, own.to_pkcs1_pem());
+            assert_eq!(client.heard().unwrap().code, Code::Success);
+            let listed = cli.key(&["-l", "un", "--out=json"]).json().unwrap();
+            assert_eq!(listed["minions_pre"], json!([LATER]));
+            cli.key(&["-y", "-a", LATER]).ok().unwrap();
+            let mut client = Client::connect(port, LATER, Dialect::Modern);
+            assert_eq!(client.hello(traits("web-w1")).code, Code::Success);
+            let life = live(client, traits("web-w1"));
+            let asked = |args: &[&str]| cli.ask(args).unwrap();
+            assert_eq!(asked(&["*", "test.ping"])[LATER], true);
+            assert_eq!(
+                asked(&["-G", "os:debian", "grains.items"])[LATER]["os"],
+                "debian"
+            );
+            let done = cli.salt(&[LATER, "sysinspect.call", "a/b", "x=y", "--out=json"]);
+            let done = done.returns().unwrap();
+            assert_eq!(done[LATER]["actions"][0]["response"]["message"], "x:y");
+            cli.key(&["-y", "-d", LATER]).ok().unwrap();
+            // Its connection ends with `undef`, which the client does not expect.
+            life.join().unwrap_err();
+        }
+    }
 }

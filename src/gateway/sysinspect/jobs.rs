@@ -3,19 +3,22 @@
 //! A job's cycle id is made of its jid, so that whatever a minion says about the cycle leads back to the job, also
 //! after a restart of the minion. The seed's `rsp` names no cycle; then it answers the oldest command.
 
-use super::grains::grains;
+use super::grains::{find, grains};
 use super::words::{Heard, NO_CYCLE, Say};
 use crate::crypto::HashType;
 use crate::wire::ids::Jid;
+use crate::wire::msgpack::{self, Profile};
 use crate::wire::sysinspect::{Code, Dialect, MachineId, uuid};
 use crate::wire::{Map, Value, pytext};
 use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Jobs that may run on one minion; further ones are refused.
 const RUNNING: usize = 256;
-/// Results of actions that are kept of one job; further ones are counted.
+/// Results of actions that are kept of one job, and their octets; further ones are counted.
 const ACTIONS: usize = 1000;
+const ACTIONS_SIZE: usize = 4 << 20;
 /// `retcode` of a command that took too long, as of timeout(1).
 const TIMED_OUT: i64 = 124;
 /// What E2 and E3 minions take for their removal.
@@ -23,7 +26,10 @@ const REMOVE: &str = "cmd://cluster/minion/remove";
 
 /// Functions of sysinspect minions, sorted.
 const FUNCTIONS: &[&str] = &[
+    "grains.get",
+    "grains.item",
     "grains.items",
+    "grains.ls",
     "saltutil.find_job",
     "saltutil.running",
     "sys.list_functions",
@@ -40,17 +46,23 @@ pub(super) struct Order {
     pub jid: Jid,
     /// Who is expected to answer.
     pub ids: Vec<String>,
-    /// `fun`, `arg`, `tgt`, `tgt_type`, `user`.
-    pub load: Map,
+    /// `fun`, `arg`, `tgt`, `tgt_type`, `user`; shared by all minions that it runs on.
+    pub load: Arc<Map>,
 }
 
 impl Order {
     /// Reads the event.
     pub fn of(event: &Map) -> Option<Order> {
+        let mut load = Map::new();
+        for key in ["fun", "arg", "tgt", "tgt_type", "user"] {
+            if let Some(value) = event.get(key) {
+                load.set(key, value.clone());
+            }
+        }
         Some(Order {
             jid: event.str("jid")?.parse().ok()?,
             ids: event.get("minions")?.str_list(),
-            load: event.clone(),
+            load: Arc::new(load),
         })
     }
 }
@@ -80,8 +92,9 @@ struct Running {
     cycle: String,
     kind: Kind,
     due: Instant,
-    load: Map,
+    load: Arc<Map>,
     actions: Vec<Value>,
+    size: usize,
     dropped: usize,
 }
 
@@ -157,10 +170,17 @@ impl Jobs {
         let silent = "this minion speaks the protocol of 2024-11 (E1), in which minions do not";
         match fun {
             "test.ping" => self.run(order, id, Kind::Ping, Say::Ping, now),
-            "grains.items" | "sysinspect.traits" if dialect == Dialect::E1 => {
+            "grains.get" | "grains.item" | "grains.items" | "grains.ls" | "sysinspect.traits"
+                if dialect == Dialect::E1 =>
+            {
                 Err(Outcome::bad(format!("{silent} tell their traits"), 1))
             }
-            "grains.items" => self.run(order, id, Kind::Traits, Say::AskTraits, now),
+            "grains.get" if args.words.is_empty() => {
+                Err(Outcome::bad("grains.get takes the name of a grain", 1))
+            }
+            "grains.get" | "grains.item" | "grains.items" | "grains.ls" => {
+                self.run(order, id, Kind::Traits, Say::AskTraits, now)
+            }
             "sysinspect.traits" if args.named.is_empty() => {
                 self.run(order, id, Kind::Traits, Say::AskTraits, now)
             }
@@ -240,6 +260,7 @@ impl Jobs {
             due: now + self.timeout,
             load: order.load.clone(),
             actions: Vec::new(),
+            size: 0,
             dropped: 0,
         });
         Ok(vec![Step::Say(id.clone(), cycle, say)])
@@ -266,7 +287,7 @@ impl Jobs {
                 for job in take(jobs, |job| matches!(job.kind, Kind::Traits | Kind::Push)) {
                     let outcome = match job.kind {
                         Kind::Push => Outcome::good(true),
-                        _ => Outcome::good(grains(id.as_str(), &traits)),
+                        _ => Outcome::good(told(&job.load, grains(id.as_str(), &traits))),
                     };
                     out.push(job.end(id, outcome));
                 }
@@ -288,10 +309,7 @@ impl Jobs {
             Heard::Action { cycle, value } => {
                 let at = position(jobs, cycle.as_deref(), |job| job.kind == Kind::Call);
                 if let Some(job) = at.and_then(|at| jobs.get_mut(at)) {
-                    match job.actions.len() < ACTIONS {
-                        true => job.actions.push(value),
-                        false => job.dropped += 1,
-                    }
+                    job.keep(value);
                 }
             }
             Heard::Model { cycle, value } => {
@@ -336,6 +354,16 @@ impl Jobs {
 }
 
 impl Running {
+    fn keep(&mut self, action: Value) {
+        let size = msgpack::encode(&action, Profile::Local).len();
+        if self.actions.len() >= ACTIONS || self.size + size > ACTIONS_SIZE {
+            self.dropped += 1;
+            return;
+        }
+        self.size += size;
+        self.actions.push(action);
+    }
+
     fn end(self, id: &MachineId, outcome: Outcome) -> Step {
         returned(id, &self.jid, &self.load, outcome)
     }
@@ -436,11 +464,7 @@ fn described(job: &Running) -> Map {
     let mut out = crate::map! {
         "jid" => job.jid.as_str(), "cycle" => job.cycle.as_str(), "pid" => std::process::id(),
     };
-    for key in ["fun", "arg", "tgt", "tgt_type", "user"] {
-        if let Some(value) = job.load.get(key) {
-            out.set(key, value.clone());
-        }
-    }
+    out.0.extend(job.load.0.iter().cloned());
     out
 }
 
@@ -461,6 +485,37 @@ fn load(id: &MachineId, jid: &Jid, order: &Map, outcome: Outcome) -> Map {
         load.set("user", user.clone());
     }
     load
+}
+
+/// What a function returns of the grains (`salt/modules/grains.py`).
+fn told(order: &Map, grains: Map) -> Value {
+    let args = Args::of(order);
+    match order.str("fun") {
+        Some("grains.ls") => {
+            let mut names: Vec<String> = grains.iter().map(|(k, _)| text(k)).collect();
+            names.sort();
+            names.into()
+        }
+        Some("grains.get") => {
+            let mut words = args.words.iter();
+            let found = words.next().and_then(|path| find(&grains, path));
+            let default = words.next().map_or("", String::as_str);
+            found.cloned().unwrap_or_else(|| default.into())
+        }
+        Some("grains.item") => {
+            let mut out = Map::new();
+            for name in &args.words {
+                let found = find(&grains, name).cloned();
+                out.set(name, found.unwrap_or_else(|| "".into()));
+            }
+            out.into()
+        }
+        _ => grains.into(),
+    }
+}
+
+fn text(value: &Value) -> String {
+    pytext::str(value).into_owned()
 }
 
 /// Arguments of a job.
@@ -489,7 +544,7 @@ impl Args {
                         }
                     }
                 }
-                value => out.words.push(pytext::str(value).into_owned()),
+                value => out.words.push(text(value)),
             }
         }
         out
@@ -499,10 +554,10 @@ impl Args {
     fn command(self) -> Option<Say> {
         let mut words = self.words.into_iter();
         let scheme = words.next().filter(|s| !s.trim().is_empty())?;
-        let context = self.named.iter().map(|(key, value)| {
-            let text = |value| pytext::str(value).into_owned();
-            (text(key), text(value))
-        });
+        let context = self
+            .named
+            .iter()
+            .map(|(key, value)| (text(key), text(value)));
         Some(Say::Command {
             scheme,
             words: words.collect(),

@@ -29,6 +29,9 @@ use std::time::{Duration, Instant};
 const LISTENER: u64 = 0;
 const BELL: u64 = 1;
 const FIRST_PEER: u64 = 16;
+/// Octets of the largest frame before a session has begun: enough for a key or many traits, and so little that
+/// all strangers together cannot fill the memory.
+const STRANGER_FRAME: usize = 128 << 10;
 /// How often the clock is looked at.
 const TURN: u16 = 100;
 /// Connections accepted before those that are there get their turn.
@@ -128,6 +131,12 @@ impl Server {
         };
         let now = Instant::now();
         let master_key = master.public().to_pkcs1_pem();
+        log::info!(
+            "sysinspect minions may connect to {}:{}; the fingerprint of the master's key is {}",
+            settings.interface,
+            settings.port,
+            master.public().pkcs1_fingerprint()
+        );
         let mut keys = Keys::new(config, settings, master, clerk.clone());
         keys.sweep()?;
         Ok(Server {
@@ -222,7 +231,8 @@ impl Server {
                 self.sessions.closed(conn);
                 continue;
             }
-            let peer = Peer::new(stream, address, self.settings.max_frame);
+            let limit = STRANGER_FRAME.min(self.settings.max_frame);
+            let peer = Peer::new(stream, address, limit);
             self.peers.insert(conn, peer);
         }
     }
@@ -376,6 +386,10 @@ impl Server {
                 Action::Came(id, address) => {
                     log::info!("the sysinspect minion {id} is here, from {address}");
                     self.changed = true;
+                    let conn = self.sessions.find(id.as_str()).map(|(conn, ..)| conn);
+                    if let Some(peer) = conn.and_then(|conn| self.peers.get_mut(&conn)) {
+                        peer.allow(self.settings.max_frame);
+                    }
                     self.started(&id);
                 }
                 Action::Left(id) => {
@@ -455,11 +469,14 @@ impl Server {
         };
         if !peer.queue(frame, self.settings.max_queue) {
             self.dropped += 1;
-            log::warn!(
-                "{}: a message is dropped, as too many wait for this connection; {} so far",
-                peer.address,
-                self.dropped
-            );
+            // A flood is told a few times, not a million.
+            if self.dropped.is_power_of_two() {
+                log::warn!(
+                    "{}: a message is dropped, as too many wait for this connection; {} so far",
+                    peer.address,
+                    self.dropped
+                );
+            }
         }
         self.flush(conn);
     }

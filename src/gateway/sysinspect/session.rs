@@ -446,7 +446,15 @@ impl Sessions {
                 }
             }
         }
-        if registry.standing(id) != Standing::Accepted {
+        let why = match registry.standing(id) {
+            Standing::Accepted => None,
+            Standing::Unknown => Some("it has not registered"),
+            Standing::Waiting => Some("its key waits for the operator"),
+            Standing::Rejected => Some("its key is rejected"),
+            Standing::Foreign => Some("the id is that of a minion which did not register here"),
+        };
+        if let Some(why) = why {
+            log::debug!("{id} from {address} is not let in: {why}");
             return self.bounce(conn, id, Code::NotRegistered);
         }
         if self.by_id.contains_key(id) {
