@@ -36,6 +36,10 @@ missing_for_tests() {
     # What functions of the minion run.
     has dig || echo bind9-dnsutils
     has chattr || echo e2fsprogs
+    has cpio || echo cpio
+    has createrepo_c || echo createrepo-c
+    has dnf || echo dnf
+    [ -e /usr/libexec/dnf-utils-3 ] || echo dnf-plugins-core
     has ethtool || echo ethtool
     has hdparm || echo hdparm
     has ping || echo iputils-ping
@@ -44,6 +48,7 @@ missing_for_tests() {
     has netstat || echo net-tools
     has parted || echo parted
     has patch || echo patch
+    has rpmbuild || echo rpm
     has smartctl || echo smartmontools
     has iostat || echo sysstat
     has traceroute || echo traceroute

@@ -39,7 +39,9 @@ fn files() -> Vec<(String, String)> {
 /// Every function of stock Salt's modules and every one of ours, with what is known about them.
 fn modules_page() -> String {
     let stock = modules::stock();
-    let scenarios = modules::scenarios();
+    let mut scenarios = modules::scenarios();
+    scenarios.extend(modules::rpm_scenarios("dnf"));
+    scenarios.extend(modules::rpm_scenarios("zypper"));
     let (absent, arguments) = (
         modules::reasons("absent.yaml"),
         modules::reasons("arguments.yaml"),

@@ -138,7 +138,20 @@ fn a_full_minion_queues_jobs_and_can_be_asked() {
     pair.find_running(&first);
     let second = pair.publish("test.ping", &[]);
     let ret = pair.run("saltutil.find_job", &[second.as_str().into()]);
-    assert_eq!(ret.get("return"), Some(&Map::new().into()), "it waits");
+    let found = ret.get("return").and_then(Value::as_map).unwrap();
+    assert_eq!(
+        (found.int("pid"), text(found, "queue_type")),
+        (Some(0), "job_queue")
+    );
+    // What waits outlives the minion.
+    send(pair.minion.pid(), Signal::SIGTERM);
+    pair.minion.wait_end(LIMIT).unwrap();
+    pair.minion.restart();
+    assert!(text(&pair.returned(&first), "return").contains("signal 15"));
+    assert_eq!(pair.returned(&second).get("return"), Some(&true.into()));
+    let first = pair.publish("test.sleep", &[300.into()]);
+    pair.find_running(&first);
+    let second = pair.publish("test.ping", &[]);
     pair.run("saltutil.term_job", &[first.as_str().into()]);
     assert!(text(&pair.returned(&first), "return").contains("signal 15"));
     assert_eq!(pair.returned(&second).get("return"), Some(&true.into()));

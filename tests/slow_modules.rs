@@ -5,15 +5,14 @@
 
 mod common;
 mod modules;
+#[path = "modules/play.rs"]
+mod play;
 
-use common::{Master, Minion, Stock};
-use halite::client::command::{self, Command};
-use halite::client::local::Job;
-use halite::config::{MasterConfig, load_master};
-use halite::sys::signals::StopFlag;
-use halite::wire::{Map, Value, pytext};
-use modules::{Call, Scenario};
-use std::path::Path;
+use common::{Minion, Stock};
+use halite::config::MasterConfig;
+use halite::wire::{Value, pytext};
+use modules::Call;
+use play::ask;
 
 /// Both minions are told this.
 const MINION: &str = "multiprocessing: false\ngrains: {role: web, list: [a, b], deep: {er: 1}}\nown_option: {a: 1}\n\
@@ -24,60 +23,21 @@ fn calls_return_what_stock_returns() {
     let Some(stock) = Stock::find("3008") else {
         return;
     };
-    let place = modules::place();
-    let master = Master::halite(&format!(
-        "salt_series: '3008'\nauto_accept: true\nfile_recv: true\nfile_roots: {{base: [{0}/roots]}}\n\
-         pillar_roots: {{base: [{0}/pillar]}}\npeer: {{'.*': ['.*']}}",
-        place.display()
-    ));
-    let config = load_master(&master.home.config_dir()).unwrap();
+    let (master, config) = play::master();
     let mut minions = [
         Minion::stock(&stock, &master, "stock", MINION),
         Minion::halite(&master, "halite", MINION),
     ];
-    for minion in &mut minions {
-        common::wait_until(&format!("{} answers", minion.id), || {
-            minion.must_live();
-            let ping = Call {
-                fun: "test.ping".into(),
-                ..Call::default()
-            };
-            ask(&config, &minion.id, &ping, &[], 2).is_some()
-        });
-    }
-    let wanted = std::env::var("HALITE_MODULES").unwrap_or_default();
-    let scenarios: Vec<Scenario> = modules::scenarios()
-        .into_iter()
-        .filter(|s| wanted.is_empty() || wanted.split(',').any(|w| w == s.file))
-        .collect();
-    let mut made = 0;
+    play::wait(&config, &mut minions);
+    let all = modules::scenarios();
+    let count = all.len();
+    let scenarios = play::wanted(all);
     // Before anything sets grains.
-    let mut wrong = match wanted.is_empty() {
+    let wrong = match scenarios.len() == count {
         true => other_grains(&config),
         false => Vec::new(),
     };
-    for scenario in &scenarios {
-        let both = || {
-            compare(
-                scenario,
-                minions.each_ref().map(|m| play(&config, m, scenario)),
-            )
-        };
-        let mut differ = both();
-        if !differ.is_empty() {
-            // This host changes meanwhile: processes, memory, the clock. What differs again counts.
-            let text = differ.join("\n");
-            eprintln!("{text}\n{}, {}: once more", scenario.file, scenario.about);
-            differ = both();
-        }
-        made += scenario.calls.len();
-        wrong.append(&mut differ);
-    }
-    for text in &wrong {
-        eprintln!("{text}\n");
-    }
-    eprintln!("{made} calls compared, {} of them wrong", wrong.len());
-    assert!(made > 0 && wrong.is_empty());
+    play::both(&config, &minions, &scenarios, wrong, &|| {});
 }
 
 /// Grains that differ without a reason in `tests/modules/grains.yaml`, and reasons without a difference.
@@ -114,202 +74,4 @@ fn other_grains(config: &MasterConfig) -> Vec<String> {
         }
     }
     wrong
-}
-
-/// Makes all calls of a scenario on one minion; answers as far as they count.
-fn play(config: &MasterConfig, minion: &Minion, scenario: &Scenario) -> Vec<Option<Map>> {
-    let dir = common::short_dir();
-    let own = dir.path().join("d");
-    std::fs::create_dir(&own).unwrap();
-    let text = |path: &Path| path.to_str().unwrap().to_owned();
-    let web = modules::web::address().to_owned();
-    let places = [
-        ("{dir}", text(&own)),
-        ("{root}", text(minion.home.root())),
-        ("{http}", web),
-    ];
-    let calls = scenario.calls.iter();
-    calls
-        .map(|call| ask(config, &minion.id, call, &places, 60).map(|ret| plain(ret, call, &places)))
-        .collect()
-}
-
-/// Names that stand for directories of one minion.
-type Places = [(&'static str, String)];
-
-fn ask(config: &MasterConfig, id: &str, call: &Call, places: &Places, timeout: u64) -> Option<Map> {
-    let one = |text: String, (name, dir): &(&str, String)| text.replace(name, dir);
-    let put = |v: &Value| mapped(v, &|text| places.iter().fold(text.to_owned(), one));
-    let args = call.args.iter().map(put).collect();
-    let kwargs = put(&Value::Map(call.kwargs.clone())).into_map().unwrap();
-    let order = Command {
-        job: Job {
-            fun: call.fun.as_str().into(),
-            arg: command::arguments(args, kwargs),
-            tgt: id.into(),
-            tgt_type: "glob".into(),
-            ..Job::default()
-        },
-        timeout: Some(timeout),
-        ..Command::default()
-    };
-    let returns = command::run(config, order, &StopFlag::default()).unwrap();
-    returns.minions.into_iter().next().map(|(_, entry)| entry)
-}
-
-/// The parts of an answer that count.
-fn plain(entry: Map, call: &Call, places: &Places) -> Map {
-    let one = |text: String, (name, dir): &(&str, String)| text.replace(dir, name);
-    let mut ret = entry.get("ret").cloned().unwrap_or_default();
-    ret = mapped(&ret, &|text| {
-        fault(&places.iter().fold(text.to_owned(), one))
-    });
-    for place in call.drop.iter().map(String::as_str).chain(["__pub_*"]) {
-        let path: Vec<&str> = place.split('.').filter(|part| !part.is_empty()).collect();
-        remove(&mut ret, &path, !place.contains('.'));
-    }
-    if call.sorted {
-        ret = sorted(ret);
-    }
-    if call.kinds {
-        ret = kinds(ret);
-    }
-    halite::map! {"ret" => ret, "retcode" => entry.get("retcode").cloned()}
-}
-
-/// Of an exception only the first and the last line, of wrong arguments only the sentence: the
-/// rest is stock's code and documentation.
-fn fault(text: &str) -> String {
-    if let Some((head, tail)) = text.split_once("Traceback (most recent call last):") {
-        let last = tail.trim_end().lines().last().unwrap_or_default();
-        return format!("{head}Traceback: {last}");
-    }
-    match text.starts_with("Passed invalid arguments") {
-        true => text.lines().next().unwrap_or_default().to_owned(),
-        false => text.to_owned(),
-    }
-}
-
-/// Every text in a value through `change`, keys as well.
-fn mapped(value: &Value, change: &dyn Fn(&str) -> String) -> Value {
-    match value {
-        Value::Str(text) => change(text).into(),
-        Value::Array(list) => Value::Array(list.iter().map(|v| mapped(v, change)).collect()),
-        Value::Map(map) => {
-            let pairs = map.iter();
-            Value::Map(
-                pairs
-                    .map(|(k, v)| (mapped(k, change), mapped(v, change)))
-                    .collect(),
-            )
-        }
-        other => other.clone(),
-    }
-}
-
-fn remove(value: &mut Value, path: &[&str], anywhere: bool) {
-    let Some((first, rest)) = path.split_first() else {
-        return;
-    };
-    match value {
-        Value::Map(map) => {
-            if rest.is_empty() {
-                map.0.retain(|(k, _)| !fits(first, &pytext::str(k)));
-            }
-            for (key, inner) in &mut map.0 {
-                if anywhere {
-                    remove(inner, path, true);
-                } else if fits(first, &pytext::str(key)) {
-                    remove(inner, rest, false);
-                }
-            }
-        }
-        Value::Array(list) => {
-            for (at, inner) in list.iter_mut().enumerate() {
-                if anywhere {
-                    remove(inner, path, true);
-                } else if fits(first, &at.to_string()) {
-                    match rest.is_empty() {
-                        true => *inner = Value::Nil,
-                        false => remove(inner, rest, false),
-                    }
-                }
-            }
-        }
-        _ => {}
-    }
-}
-
-/// Whether a key is meant; a pattern may end in `*`.
-fn fits(pattern: &str, key: &str) -> bool {
-    match pattern.strip_suffix('*') {
-        Some(head) => key.starts_with(head),
-        None => pattern == key,
-    }
-}
-
-fn sorted(value: Value) -> Value {
-    match value {
-        Value::Array(list) => {
-            let mut list: Vec<Value> = list.into_iter().map(sorted).collect();
-            list.sort_by_key(pytext::repr);
-            Value::Array(list)
-        }
-        Value::Map(map) => {
-            let mut pairs: Vec<_> = map.0.into_iter().map(|(k, v)| (k, sorted(v))).collect();
-            pairs.sort_by_key(|(k, _)| pytext::repr(k));
-            Value::Map(pairs.into_iter().collect())
-        }
-        other => other,
-    }
-}
-
-fn kinds(value: Value) -> Value {
-    match value {
-        Value::Map(map) => Value::Map(map.0.into_iter().map(|(k, v)| (k, kinds(v))).collect()),
-        Value::Array(list) => Value::Array(list.into_iter().take(1).map(kinds).collect()),
-        Value::Str(_) => "text".into(),
-        Value::Int(_) => "integer".into(),
-        Value::Float(_) => "float".into(),
-        other => other,
-    }
-}
-
-/// What is wrong with the answers of stock's minion and halite's to the calls of a scenario.
-fn compare(scenario: &Scenario, [expected, found]: [Vec<Option<Map>>; 2]) -> Vec<String> {
-    let answers = scenario.calls.iter().zip(expected).zip(found);
-    answers
-        .filter_map(|((call, expected), found)| judge(scenario, call, expected, found))
-        .collect()
-}
-
-/// What is wrong with one answer, if anything is.
-fn judge(
-    scenario: &Scenario,
-    call: &Call,
-    expected: Option<Map>,
-    found: Option<Map>,
-) -> Option<String> {
-    let text = |answer: &Option<Map>| answer.as_ref().map_or("no answer".into(), pytext::repr_map);
-    let head = || {
-        format!(
-            "{} ({}): {} {} {}",
-            scenario.file,
-            scenario.about,
-            call.fun,
-            pytext::repr(&Value::Array(call.args.clone())),
-            pytext::repr_map(&call.kwargs),
-        )
-    };
-    match (expected == found, &call.differs) {
-        (true, None) => None,
-        (false, Some(_)) => None,
-        (true, Some(_)) => Some(format!("{}\n  no longer differs", head())),
-        (false, None) => Some(format!(
-            "{}\n  stock  {}\n  halite {}",
-            head(),
-            text(&expected),
-            text(&found)
-        )),
-    }
 }

@@ -107,6 +107,13 @@ pub(super) fn levels(console: &mut String, file: &mut Option<String>, warnings: 
     }
 }
 
+/// Options of Salt's that are left out on purpose when they are false, and why.
+const NEVER_OFF: [(&str, &str); 1] = [(
+    "multiprocessing",
+    "is not followed: each job is a process of its own, never a thread, so that one that crashes, hangs or is \
+     ended takes nothing else along",
+)];
+
 /// One warning per option that has no effect here; settings of returners have one.
 pub(super) fn leftovers(extra: &Map, role: Role, origin: &HashMap<String, PathBuf>) -> Vec<String> {
     let table = match role {
@@ -114,14 +121,22 @@ pub(super) fn leftovers(extra: &Map, role: Role, origin: &HashMap<String, PathBu
         Role::Minion => super::MINION_OPTIONS,
     };
     let mut out = Vec::new();
-    for (key, _) in extra.iter() {
+    for (key, value) in extra.iter() {
         let Value::Str(name) = key else {
             continue;
         };
+        let never = NEVER_OFF
+            .iter()
+            .find(|(known, _)| known == name && role == Role::Minion);
+        if never.is_some() && value.truthy() {
+            continue;
+        }
         if super::returners::is_setting(name, role) {
             continue;
         }
-        let what = if SALT_OPTIONS.lines().any(|known| known == name) {
+        let what = if let Some((_, why)) = never {
+            (*why).to_owned()
+        } else if SALT_OPTIONS.lines().any(|known| known == name) {
             "Salt has this option, but it is not implemented here and has no effect".to_owned()
         } else {
             match nearest(name, table) {

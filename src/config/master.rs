@@ -321,6 +321,8 @@ options! {
         reactor_niceness: Option<i32> = "null";
         /// Runner and wheel functions by the clock: a map of names to `function`, `seconds`, `cron`, `when`, ...
         schedule: Map = "{}";
+        /// Returners that get the results of all of them, besides those that a job names.
+        schedule_returner: Vec<String> = "[]";
         /// Fire events about who is connected, every `loop_interval`.
         presence_events: bool = "false";
         /// Fire an event for every sign-in.

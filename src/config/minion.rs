@@ -190,6 +190,8 @@ options! {
         keep_jobs_seconds: u64 = "86400";
         /// Jobs that this minion gives itself, by name, each with its function and times.
         schedule: Map = "{}";
+        /// Returners that get the results of all of them, besides those that a job names.
+        schedule_returner: Vec<String> = "[]";
         /// Run them before the first connection to a master too.
         scheduler_before_connect: bool = "false";
         /// What this minion looks at and tells by events: beacons by name, each with a list of maps.

@@ -9,13 +9,15 @@
 
 use crate::client::runner::{self, Args, Launch, RunContext};
 use crate::client::wheel;
-use crate::config::{MasterConfig, SaltSeries};
+use crate::config::{MasterConfig, Returner, SaltSeries};
 use crate::master::events::Bus;
 use crate::master::functions::Call;
 use crate::master::roles::{RoleError, Roles};
 use crate::schedule::{ReturnJob, Schedule, Spec};
+use crate::store::jobs::{News, StoredReturn};
+use crate::store::returners::{self, Opener};
 use crate::sys::signals::StopFlag;
-use crate::wire::ids::JidClock;
+use crate::wire::ids::{Jid, JidClock};
 use crate::wire::{Map, Value};
 use std::collections::HashMap;
 use std::sync::Mutex;
@@ -34,6 +36,9 @@ pub fn run(config: &MasterConfig, roles: &Roles, stop: &StopFlag) -> Result<(), 
     std::thread::scope(|scope| {
         while !stop.is_set() {
             for spec in schedule.due(jiff::Zoned::now().datetime()) {
+                if spec.dry {
+                    continue;
+                }
                 if !begin(&running, &spec) {
                     log::info!(
                         "the scheduled job {} still runs; not started again",
@@ -90,7 +95,7 @@ fn begin(running: &Running, spec: &Spec) -> bool {
         return false;
     };
     let count = running.entry(spec.name.clone()).or_default();
-    if spec.maxrunning.is_some_and(|most| *count >= most) {
+    if spec.counted && spec.maxrunning.is_some_and(|most| *count >= most) {
         return false;
     }
     *count += 1;
@@ -111,12 +116,78 @@ fn execute(config: &MasterConfig, stop: &StopFlag, spec: &Spec) {
         positional: spec.args.clone(),
         keyword: spec.kwargs.clone(),
     };
+    // Stock's master does not know its zone.
+    let metadata = spec.metadata(&jiff::Zoned::now(), "0000");
     let done = match spec.function.strip_prefix("wheel.") {
         Some(function) => wheel_function(config, function, args),
         None => runner_function(config, stop, spec, args),
     };
-    if let Some(jid) = spec.return_job.jid() {
-        Bus::new(config).fire("__schedule_return", told(config, spec, jid, done));
+    let jid = JidClock::default().next();
+    let mut ret = told(config, spec, metadata, jid.as_str(), done);
+    let returners = wanted(config, spec);
+    if returners.is_empty() {
+        if let Some(word) = spec.return_job.jid() {
+            ret.set("jid", word);
+        }
+    } else if ret.get("success").is_some_and(Value::truthy) {
+        for (key, value) in spec.return_settings() {
+            ret.set(key, value.clone());
+        }
+        give_out(config, &returners, jid, &ret);
+    }
+    if spec.return_job != ReturnJob::Untold {
+        Bus::new(config).fire("__schedule_return", ret);
+    }
+}
+
+/// The returners of a job, each once: its own, then those of `schedule_returner`.
+fn wanted<'a>(config: &'a MasterConfig, spec: &'a Spec) -> Vec<&'a str> {
+    let mut all: Vec<&str> = Vec::new();
+    for name in spec.returners.iter().chain(&config.schedule_returner) {
+        if !name.is_empty() && !all.contains(&name.as_str()) {
+            all.push(name);
+        }
+    }
+    all
+}
+
+/// Writes a result to returners; what goes wrong is logged.
+fn give_out(config: &MasterConfig, names: &[&str], jid: Jid, ret: &Map) {
+    let mut load = ret.clone();
+    load.remove("cmd");
+    let news = News {
+        jid,
+        load: None,
+        returns: vec![StoredReturn {
+            id: config.id.clone(),
+            load,
+        }],
+        end: 0,
+    };
+    for name in names {
+        let Some(returner) = Returner::parse(name) else {
+            log::error!(
+                "the scheduled job {}: there is no returner {name}",
+                ret.str("schedule").unwrap_or_default()
+            );
+            continue;
+        };
+        let mut store = returners::open(&Opener {
+            settings: config
+                .returner(returner)
+                .with_alternative(ret.str("ret_config").unwrap_or_default())
+                .with_given(ret.get("ret_kwargs").and_then(Value::as_map)),
+            id: &config.id,
+            keep: config.keep_jobs_seconds,
+            product: config.flavour.name(),
+            program: "halite-master",
+        });
+        if let Err(e) = store.jobs(std::slice::from_ref(&news)) {
+            log::error!(
+                "the scheduled job {}: the returner {name}: {e}",
+                ret.str("schedule").unwrap_or_default()
+            );
+        }
     }
 }
 
@@ -159,7 +230,7 @@ fn runner_function(config: &MasterConfig, stop: &StopFlag, spec: &Spec, args: Ar
 }
 
 /// The event at the end of a scheduled job (`salt/utils/schedule.py Schedule.handle_func`).
-fn told(config: &MasterConfig, spec: &Spec, jid: &str, done: Done) -> Map {
+fn told(config: &MasterConfig, spec: &Spec, metadata: Option<Map>, jid: &str, done: Done) -> Map {
     let mut fun_args = spec.args.clone();
     if let Some(kwargs) = spec.given_kwargs() {
         fun_args.push(kwargs.clone().into());
@@ -168,10 +239,16 @@ fn told(config: &MasterConfig, spec: &Spec, jid: &str, done: Done) -> Map {
         Ok((value, retcode)) => (value, retcode, true),
         Err(why) => (why.into(), 254, false),
     };
-    crate::map! {
+    let mut ret = crate::map! {
         "cmd" => "_return", "id" => config.id.as_str(), "fun" => spec.function.as_str(),
         "fun_args" => fun_args, "schedule" => spec.name.as_str(), "jid" => jid,
-        "pid" => i64::from(std::process::id()), "return" => value, "retcode" => retcode,
-        "success" => success,
+    };
+    if let Some(metadata) = metadata {
+        ret.set("metadata", metadata);
     }
+    ret.set("pid", i64::from(std::process::id()));
+    ret.set("return", value);
+    ret.set("retcode", retcode);
+    ret.set("success", success);
+    ret
 }

@@ -291,6 +291,7 @@ impl Minion {
         site.pillar = line.me.pillar.clone();
         site.credentials = line.credentials();
         line.announce();
+        self.jobs.resume(at);
         if self.leader() == at || !self.met {
             let pillar = line.me.pillar.clone();
             self.timetable.set_sources(&pillar, &self.grains);

@@ -4,13 +4,14 @@
 use super::all_grains;
 use super::aside::News;
 use super::daemon::Minion;
-use super::jobs::{Finished, Origin, Own};
+use super::jobs::{Finished, Keep, Origin, Own};
 use super::line::event as event_load;
 use super::local::{self, MODULES_REFRESHED, Order, PILLAR_REFRESHED};
 use super::modules::{Context, mine_functions, python};
 use super::publication::Job;
-use super::timetable::{Due, GRAINS, MINE};
+use super::timetable::{GRAINS, MINE};
 use super::watch::Input;
+use crate::schedule::{Spec, returners};
 use crate::sys::daemon::{make_dir, write_atomic};
 use crate::wire::msgpack::{self, Profile};
 use crate::wire::{Map, Value};
@@ -45,16 +46,15 @@ impl Minion {
             }
             Origin::Own(own) => own,
         };
-        let Some(keep) = own.keep else {
-            return;
+        let keep = match own.keep {
+            Keep::Nothing => return,
+            Keep::Under(name) => name,
+            Keep::Itself => jid.as_str(),
         };
         let Ok(Value::Map(mut map)) = msgpack::decode(&load) else {
             return;
         };
         map.set("jid", keep);
-        if let Some(args) = map.get("fun_args").and_then(Value::as_array) {
-            map.set("fun_args", unmarked(args));
-        }
         let load = msgpack::encode_map(&map, Profile::Local);
         self.show("__schedule_return".to_owned(), &load);
         if !self.config.pub_ret {
@@ -96,53 +96,78 @@ impl Minion {
     }
 
     /// Runs a job of the schedule, unless as many as may run already.
-    pub(super) fn launch(&mut self, due: Due) {
-        let Due { spec, data } = due;
+    pub(super) fn launch(&mut self, spec: Spec) {
         let name = spec.name.as_str();
         if name == GRAINS {
             return self.refresh(false);
         }
-        if data.get("dry_run").is_some_and(Value::truthy) {
+        if spec.dry {
             log::debug!("the scheduled job {name} has dry_run set");
             return;
         }
-        let counted = data.get("jid_include").is_none_or(Value::truthy);
         let running = i64::try_from(self.jobs.count(name)).unwrap_or(i64::MAX);
-        if counted && spec.maxrunning.is_some_and(|most| running >= most) {
+        if spec.counted && spec.maxrunning.is_some_and(|most| running >= most) {
             log::info!("the scheduled job {name} was not started, {running} already running");
+            self.timetable.held(name, "maxrunning");
             return;
         }
         let mut args = spec.args.clone();
-        if !spec.kwargs.is_empty() {
-            let mut kwargs = spec.kwargs.clone();
+        if let Some(kwargs) = spec.given_kwargs() {
+            let mut kwargs = kwargs.clone();
             kwargs.set("__kwarg__", true);
             args.push(kwargs.into());
         }
+        let returners = self.returners(&spec.returners);
+        // With a returner, the job keeps its own jid.
+        let keep = match (spec.return_job.jid(), returners.is_empty()) {
+            (None, _) => Keep::Nothing,
+            (Some(jid), true) => Keep::Under(jid),
+            (Some(_), false) => Keep::Itself,
+        };
         let mut load = crate::map! {
             "fun" => spec.function.as_str(), "arg" => args, "tgt" => self.config.id.as_str(),
-            "tgt_type" => "glob", "ret" => returners(&data), "schedule" => name,
+            "tgt_type" => "glob", "ret" => returners, "schedule" => name,
         };
-        for (from, to) in [
-            ("metadata", "metadata"),
-            ("return_config", "ret_config"),
-            ("return_kwargs", "ret_kwargs"),
-        ] {
-            if let Some(value) = data.get(from) {
-                load.set(to, value.clone());
-            }
+        let began = jiff::Zoned::now();
+        if let Some(metadata) = spec.metadata(&began, &began.strftime("%z").to_string()) {
+            load.set("metadata", metadata);
         }
-        let keep = spec.return_job.jid();
+        for (key, value) in spec.return_settings() {
+            load.set(key, value.clone());
+        }
         match name {
             MINE => self.mine(&load, keep),
             _ => {
                 log::info!("the scheduled job {name} runs {}", spec.function);
-                self.give(load, name, self.leader(), keep, true);
+                let own = Own {
+                    counted: spec.counted,
+                    ..Own::new(name, self.leader(), keep)
+                };
+                self.give(load, own);
             }
         }
     }
 
+    /// The returners of a job of the schedule, each once, with commas between them: its own, then those of
+    /// `schedule_returner` in options or pillar.
+    fn returners(&self, own: &[String]) -> String {
+        let configured = &self.config.schedule_returner;
+        let pillar = self.lines.get(self.leader()).map(|line| &line.me.pillar);
+        let more = match pillar.and_then(|pillar| pillar.get("schedule_returner")) {
+            names @ Some(_) if configured.is_empty() => returners(names),
+            _ => configured.clone(),
+        };
+        let mut all: Vec<&str> = Vec::new();
+        for name in own.iter().chain(&more).map(String::as_str) {
+            if !name.is_empty() && !all.contains(&name) {
+                all.push(name);
+            }
+        }
+        all.join(",")
+    }
+
     /// Each master gets the mine: it is asked there.
-    fn mine(&mut self, load: &Map, keep: Option<&'static str>) {
+    fn mine(&mut self, load: &Map, keep: Keep) {
         for at in 0..self.lines.len() {
             let line = &self.lines[at];
             let ctx = Context {
@@ -151,28 +176,19 @@ impl Minion {
                 ..Context::default()
             };
             if line.is_up() && mine_functions(&ctx).is_some() {
-                self.give(load.clone(), MINE, at, keep, false);
+                let own = Own {
+                    to_all: false,
+                    ..Own::new(MINE, at, keep)
+                };
+                self.give(load.clone(), own);
             }
         }
     }
 
     /// Gives the minion a job of its own.
-    fn give(
-        &mut self,
-        mut load: Map,
-        name: &str,
-        line: usize,
-        keep: Option<&'static str>,
-        to_all: bool,
-    ) {
+    fn give(&mut self, mut load: Map, own: Own) {
         let jid = self.jids.next();
         load.set("jid", jid.as_str());
-        let own = Own {
-            name: name.to_owned(),
-            line,
-            keep,
-            to_all,
-        };
         let finished = self.jobs.add(Job { jid, load }, Origin::Own(own));
         finished.into_iter().for_each(|f| self.deliver(f));
     }
@@ -193,7 +209,8 @@ impl Minion {
         let load = crate::map! {
             "fun" => fun, "arg" => arg, "tgt" => config.id.as_str(), "tgt_type" => "glob", "ret" => "",
         };
-        self.give(load, "startup_states", self.leader(), Some("req"), true);
+        let own = Own::new("startup_states", self.leader(), Keep::Under("req"));
+        self.give(load, own);
     }
 
     /// Collects the grains anew beside the loop; with `force`, the pillar is fetched even if they did
@@ -368,31 +385,5 @@ impl Minion {
         for line in self.lines.iter().filter(|line| line.is_up()) {
             line.outbox().event(load.clone());
         }
-    }
-}
-
-/// Arguments as the schedule has them: without the mark of keywords.
-fn unmarked(args: &[Value]) -> Vec<Value> {
-    let plain = |arg: &Value| match arg {
-        Value::Map(map) => {
-            let mut map = map.clone();
-            map.remove("__kwarg__");
-            Value::Map(map)
-        }
-        other => other.clone(),
-    };
-    args.iter().map(plain).collect()
-}
-
-/// The option `returner` of a job as `ret` of a load.
-fn returners(data: &Map) -> String {
-    match data.get("returner") {
-        Some(Value::Array(list)) => list
-            .iter()
-            .filter_map(Value::as_str)
-            .collect::<Vec<_>>()
-            .join(","),
-        Some(one) => one.as_str().unwrap_or_default().to_owned(),
-        None => String::new(),
     }
 }

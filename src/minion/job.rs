@@ -5,7 +5,7 @@
 //! output. Nothing travels in the environment, which the job's commands inherit.
 
 use super::link::{Handed, Link};
-use super::modules::{self, Context, Fault, Outcome};
+use super::modules::{self, Context, Fault, Outcome, python};
 use super::returners::{self, Wanted};
 use crate::sys::logging::{self, LogOptions};
 use crate::wire::msgpack::{self, Profile};
@@ -133,7 +133,7 @@ pub fn run() -> i32 {
     match send(result, &ret) {
         Ok(()) => {
             // The minion has its result; whatever a database does now holds nobody up.
-            returners::run(&ctx, &Wanted::of_job(&ctx), ret);
+            returners::run(&ctx, &Wanted::of_job(&ctx, &ret), ret);
             0
         }
         Err(e) => {
@@ -335,6 +335,9 @@ fn broken(text: String) -> Outcome {
 
 /// The `_return` load of one function, in the order of stock (reference 8.1).
 fn returned(id: &str, load: &Map, outcome: Outcome, stamp: StampStyle) -> Map {
+    if load.contains("schedule") {
+        return scheduled(id, load, outcome, stamp);
+    }
     let mut ret = crate::map! {
         "cmd" => "_return",
         "id" => id,
@@ -351,6 +354,72 @@ fn returned(id: &str, load: &Map, outcome: Outcome, stamp: StampStyle) -> Map {
     }
     ret.set("_stamp", stamp_now(stamp));
     ret
+}
+
+/// The `_return` load of a job of the schedule (`salt/utils/schedule.py handle_func`): a function that
+/// gave a value has succeeded, whatever its return code; one that raised an error has not.
+fn scheduled(id: &str, load: &Map, outcome: Outcome, stamp: StampStyle) -> Map {
+    let fun = load.str("fun").unwrap_or_default();
+    let ran = outcome.gave_value();
+    let (ret, retcode) = match outcome.fault {
+        Some(Fault::Missing(text)) => (text.into(), 254),
+        Some(_) => {
+            let why = python::str(&outcome.ret);
+            log::error!(
+                "the scheduled job {}: {fun}: {why}",
+                load.str("schedule").unwrap_or_default()
+            );
+            (format!("Unhandled exception running {fun}").into(), 254)
+        }
+        None => (outcome.ret, outcome.retcode),
+    };
+    let mut out = crate::map! {"cmd" => "_return"};
+    out.0.extend(scheduled_note(id, load).0);
+    out.set("return", ret);
+    let mut end = [("retcode", retcode.into()), ("success", Value::from(ran))];
+    if !ran {
+        end.reverse();
+    }
+    end.into_iter().for_each(|(key, value)| out.set(key, value));
+    if ran && load.str("ret").is_some_and(|names| !names.is_empty()) {
+        for key in ["ret_config", "ret_kwargs"] {
+            if let Some(value) = load.get(key) {
+                out.set(key, value.clone());
+            }
+        }
+    }
+    if let Some(by) = outcome.by {
+        out.set("legacy_salt", by);
+    }
+    out.set("_stamp", stamp_now(stamp));
+    out
+}
+
+/// What is told of a job of the schedule while it runs, in this process, and begins its return.
+pub fn scheduled_note(id: &str, load: &Map) -> Map {
+    let args = load.get("arg").and_then(Value::as_array);
+    let mut out = crate::map! {"id" => id, "fun" => load.get("fun").cloned().unwrap_or_default()};
+    out.set("fun_args", unmarked(args.unwrap_or_default()));
+    for key in ["schedule", "jid", "metadata"] {
+        if let Some(value) = load.get(key) {
+            out.set(key, value.clone());
+        }
+    }
+    out.set("pid", i64::from(std::process::id()));
+    out
+}
+
+/// Arguments as the schedule has them: without the mark of keywords.
+fn unmarked(args: &[Value]) -> Vec<Value> {
+    let plain = |arg: &Value| match arg {
+        Value::Map(map) => {
+            let mut map = map.clone();
+            map.remove("__kwarg__");
+            Value::Map(map)
+        }
+        other => other.clone(),
+    };
+    args.iter().map(plain).collect()
 }
 
 /// The `_return` load of several functions: a map per field, by function

@@ -1,12 +1,14 @@
 //! The jobs of a minion: a child process each, started, watched, ended. Nothing here waits.
 //!
 //! A job over `process_count_max` waits in a queue, except the few functions that look at or
-//! end other jobs: a minion that is full can still be asked and helped.
+//! end other jobs: a minion that is full can still be asked and helped. What masters sent waits on disk
+//! too and is taken up again at the next start.
 
 use super::job::{self, FLAG, Order};
 use super::link::Handed;
 use super::modules::proc::{self, Process};
 use super::publication::Job;
+use super::queue::Queue;
 use crate::config::MinionConfig;
 use crate::sys::daemon::REPORT_FD;
 use crate::sys::process::{ROLE, program};
@@ -23,6 +25,7 @@ use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::PathBuf;
 use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::Arc;
 
@@ -62,10 +65,36 @@ pub struct Own {
     pub name: String,
     /// The connection whose pillar and keys it uses.
     pub line: usize,
-    /// The jid under which masters keep the result; `None`: nobody gets it.
-    pub keep: Option<&'static str>,
+    /// Under which jid masters get the result.
+    pub keep: Keep,
     /// Masters other than that of `line` get it as well.
     pub to_all: bool,
+    /// It is found while it runs.
+    pub counted: bool,
+}
+
+impl Own {
+    /// One whose result all masters get, and that is found.
+    pub fn new(name: &str, line: usize, keep: Keep) -> Own {
+        Own {
+            name: name.to_owned(),
+            line,
+            keep,
+            to_all: true,
+            counted: true,
+        }
+    }
+}
+
+/// Under which jid masters get the result of a job that the minion gave itself.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Keep {
+    /// They do not get it.
+    Nothing,
+    /// Under a word that means something to them.
+    Under(&'static str),
+    /// Under that of the job.
+    Itself,
 }
 
 impl Origin {
@@ -96,6 +125,16 @@ pub struct Site {
     pub pillar: Arc<Map>,
     /// Keys to ask the master under.
     pub credentials: Option<Handed>,
+    /// Its waiting jobs of an earlier process were taken up.
+    resumed: bool,
+}
+
+/// A job that waits.
+struct Waiting {
+    job: Job,
+    origin: Origin,
+    /// Where it is kept.
+    file: Option<PathBuf>,
 }
 
 struct Running {
@@ -122,7 +161,7 @@ pub struct Jobs {
     stamp: StampStyle,
     title: String,
     running: Vec<Running>,
-    waiting: VecDeque<(Job, Origin)>,
+    waiting: VecDeque<Waiting>,
     /// Commands of jobs that were asked to end; they may outlive the job.
     ending: Vec<Process>,
 }
@@ -174,7 +213,7 @@ impl Jobs {
     pub fn count(&self, name: &str) -> usize {
         let is = |origin: &Origin| matches!(origin, Origin::Own(own) if own.name == name);
         self.running.iter().filter(|r| is(&r.origin)).count()
-            + self.waiting.iter().filter(|(_, o)| is(o)).count()
+            + self.waiting.iter().filter(|w| is(&w.origin)).count()
     }
 
     /// Takes a job in. `Some` if it can only fail.
@@ -189,8 +228,39 @@ impl Jobs {
             return Some(self.failed(&job.jid, origin, &job.load, &why, 1));
         }
         log::info!("job {} waits: process_count_max jobs are running", job.jid);
-        self.waiting.push_back((job, origin));
+        let file = self.put_down(&job, &origin);
+        self.waiting.push_back(Waiting { job, origin, file });
         None
+    }
+
+    /// Keeps a job that a master sent.
+    fn put_down(&self, job: &Job, origin: &Origin) -> Option<PathBuf> {
+        let Origin::Master(line) = origin else {
+            return None;
+        };
+        let kept = self.queue(*line).put(job);
+        kept.map_err(|e| log::error!("job {} waits in memory only: {e}", job.jid))
+            .ok()
+    }
+
+    fn queue(&self, line: usize) -> Queue {
+        let master = self.sites.get(line).map(|site| site.master.as_str());
+        Queue::of(&self.config.cachedir, master.unwrap_or_default())
+    }
+
+    /// Takes up what waited for a connection when an earlier process ended, once it is there.
+    pub fn resume(&mut self, line: usize) {
+        if std::mem::replace(&mut self.site(line).resumed, true) {
+            return;
+        }
+        for (job, file) in self.queue(line).kept() {
+            log::info!("job {} has waited since an earlier process", job.jid);
+            self.waiting.push_back(Waiting {
+                job,
+                origin: Origin::Master(line),
+                file: Some(file),
+            });
+        }
     }
 
     fn may_start(&self, job: &Job) -> bool {
@@ -230,11 +300,17 @@ impl Jobs {
     fn note(&self, job: &Job, origin: &Origin, pid: u32) {
         let mut load = job.load.clone();
         match origin {
+            Origin::Own(own) if !own.counted => return,
             Origin::Master(line) => {
                 let master = self.sites.get(*line).map(|site| site.master.as_str());
                 load.set(proc::MASTER, master.unwrap_or_default());
             }
-            Origin::Own(_) => load.set(proc::MASTER, Value::Nil),
+            Origin::Own(_) => {
+                if load.contains("schedule") {
+                    load = job::scheduled_note(&self.config.id, &load);
+                }
+                load.set(proc::MASTER, Value::Nil);
+            }
         }
         if let Err(e) = proc::write(&self.config.cachedir, job.jid.as_str(), &load, pid) {
             log::error!("job {} will not be found by find_job: {e}", job.jid);
@@ -338,11 +414,14 @@ impl Jobs {
             done.read();
             finished.push(self.finish(done, status));
         }
-        while let Some((job, _)) = self.waiting.front()
-            && self.may_start(job)
-            && let Some((job, origin)) = self.waiting.pop_front()
+        while let Some(first) = self.waiting.front()
+            && self.may_start(&first.job)
+            && let Some(next) = self.waiting.pop_front()
         {
-            finished.extend(self.start(job, origin));
+            if let Some(Err(e)) = next.file.map(std::fs::remove_file) {
+                log::warn!("job {} may run again after a restart: {e}", next.job.jid);
+            }
+            finished.extend(self.start(next.job, next.origin));
         }
         finished
     }
@@ -425,7 +504,7 @@ impl Jobs {
         }
     }
 
-    /// Asks all jobs and whatever they started to end.
+    /// Asks all jobs and whatever they started to end. What waits on disk goes on waiting.
     pub fn terminate(&mut self) -> Vec<Finished> {
         for running in &self.running {
             self.ending
@@ -435,7 +514,8 @@ impl Jobs {
         let why = "The minion was stopped before it ran the job.";
         waiting
             .into_iter()
-            .map(|(job, origin)| self.failed(&job.jid, origin, &job.load, why, 1))
+            .filter(|w| w.file.is_none())
+            .map(|w| self.failed(&w.job.jid, w.origin, &w.job.load, why, 1))
             .collect()
     }
 

@@ -30,6 +30,7 @@ pub mod modules;
 mod net;
 pub mod pillar;
 pub mod publication;
+pub mod queue;
 pub mod render;
 pub mod request;
 pub mod returners;

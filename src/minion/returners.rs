@@ -45,14 +45,18 @@ impl Wanted {
     }
 
     /// Those of the job of a context: of its load, and for a single function that a master asked for
-    /// those of the option `return` too. The schedule has its own.
-    pub fn of_job(ctx: &Context) -> Wanted {
+    /// those of the option `return` too. The schedule has its own, which get no errors.
+    pub fn of_job(ctx: &Context, ret: &Map) -> Wanted {
         let Some(load) = &ctx.job else {
             return Wanted::default();
         };
         let mut names = load.str("ret").unwrap_or_default().to_owned();
         let several = load.get("fun").is_some_and(|f| f.as_array().is_some());
-        if !several && !load.contains("schedule") {
+        let scheduled = load.contains("schedule");
+        if scheduled && !ret.get("success").is_some_and(Value::truthy) {
+            return Wanted::default();
+        }
+        if !several && !scheduled {
             names = format!("{names},{}", configured(&ctx.opts));
         }
         let copy = |key: &str| load.get(key).cloned();
@@ -256,7 +260,7 @@ mod tests {
             opts,
             ..Context::default()
         };
-        Wanted::of_job(&ctx).names
+        Wanted::of_job(&ctx, &map! {"success" => true}).names
     }
 
     #[test]
@@ -271,6 +275,14 @@ mod tests {
         let mut scheduled = load("local");
         scheduled.set("schedule", "daily");
         assert_eq!(wanted(scheduled, usual()), ["local"]);
+        let ctx = Context {
+            job: Some(map! {"fun" => "test.ping", "ret" => "local", "schedule" => "daily"}),
+            ..Context::default()
+        };
+        assert_eq!(
+            Wanted::of_job(&ctx, &map! {"success" => false}).names,
+            [""; 0]
+        );
         let mut several = load("local");
         several.set("fun", vec!["test.ping".to_owned()]);
         assert_eq!(wanted(several, usual()), ["local"]);

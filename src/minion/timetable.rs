@@ -23,22 +23,13 @@ const LOOK: Duration = Duration::from_secs(60);
 /// How times are shown.
 const TIME: &str = "%Y-%m-%dT%H:%M:%S";
 
-/// A job that is to run.
-#[derive(Clone, Debug)]
-pub struct Due {
-    /// What, with which arguments.
-    pub spec: Spec,
-    /// As it is written.
-    pub data: Map,
-}
-
 /// What became of a request to change or show the schedule.
 #[derive(Debug, Default)]
 pub struct Managed {
     /// Events that tell so: tag and data.
     pub events: Vec<(String, Map)>,
     /// A job to run at once.
-    pub run: Option<Due>,
+    pub run: Option<Spec>,
 }
 
 /// The schedule of a minion.
@@ -177,21 +168,16 @@ impl Timetable {
     }
 
     /// What is to run now.
-    pub fn due(&mut self, now: DateTime) -> Vec<Due> {
+    pub fn due(&mut self, now: DateTime) -> Vec<Spec> {
         if !self.active {
             return Vec::new();
         }
-        let specs = self.schedule.due(now);
-        specs.into_iter().map(|spec| self.with_data(spec)).collect()
+        self.schedule.due(now)
     }
 
-    fn with_data(&self, spec: Spec) -> Due {
-        let all = self.all();
-        let data = all.get(&spec.name).and_then(Value::as_map).cloned();
-        Due {
-            data: data.unwrap_or_default(),
-            spec,
-        }
+    /// Notes that a job that was due was not started.
+    pub fn held(&mut self, name: &str, why: &'static str) {
+        self.schedule.skipped(name, why, now());
     }
 
     /// Does what an event `manage_schedule` asks for (`salt/minion.py manage_schedule`).
@@ -246,7 +232,7 @@ impl Timetable {
                 if spec.is_none() {
                     log::error!("there is no scheduled job {name} to run");
                 }
-                done.run = spec.map(|spec| self.with_data(spec));
+                done.run = spec;
                 return done;
             }
             other => {

@@ -11,7 +11,7 @@ mod words;
 mod tests;
 
 pub use moment::Moment;
-pub use spec::{ReturnJob, Spec, Trigger, strptime};
+pub use spec::{ReturnJob, Spec, Trigger, returners, strptime};
 
 use crate::target::python_str;
 use crate::wire::{Map, Value};
@@ -32,6 +32,8 @@ pub struct Schedule {
     enabled: bool,
     /// Whether an interval begins with a run unless `run_on_start` says otherwise.
     eager: bool,
+    /// What runs in place of a job that a range or an explicit time holds back (`skip_function`).
+    instead: Option<String>,
 }
 
 #[derive(Debug)]
@@ -124,6 +126,8 @@ impl Schedule {
             }
         }
         self.enabled = option.get("enabled").is_none_or(|v| v.truthy());
+        let instead = option.str("skip_function").filter(|f| !f.is_empty());
+        self.instead = instead.map(str::to_owned);
         errors
     }
 
@@ -167,11 +171,27 @@ impl Schedule {
         if !self.enabled {
             return Vec::new();
         }
-        let eager = self.eager;
+        let (eager, instead) = (self.eager, self.instead.as_deref());
         let entries = self.entries.iter_mut();
-        let due = entries.filter_map(|entry| entry.due(now, eager));
+        let due = entries.filter_map(|entry| entry.due(now, eager, instead));
         due.collect()
     }
+
+    /// Notes that a job that was due did not run all the same, in Salt's words.
+    pub fn skipped(&mut self, name: &str, why: &'static str, now: DateTime) {
+        if let Some(entry) = self.entries.iter_mut().find(|e| e.spec.name == name) {
+            entry.skipped = Some((why, now));
+        }
+    }
+}
+
+/// What becomes of a job that is due.
+enum Verdict {
+    Runs,
+    /// `skip_function` runs in its place.
+    Instead,
+    /// It does not run: why, in Salt's words.
+    Held(&'static str),
 }
 
 fn entry<'a>(name: &'a Value, data: &'a Value) -> Result<(&'a str, &'a Map), &'static str> {
@@ -196,7 +216,7 @@ impl Entry {
             .min()
     }
 
-    fn due(&mut self, now: DateTime, eager: bool) -> Option<Spec> {
+    fn due(&mut self, now: DateTime, eager: bool, instead: Option<&str>) -> Option<Spec> {
         let interval = matches!(self.spec.trigger, Trigger::Every(_));
         if !self.spec.enabled {
             self.skipped = Some(("disabled", now));
@@ -214,23 +234,37 @@ impl Entry {
         }
         let before = self.extra.len();
         self.extra.retain(|at| *at > now);
-        if self.extra.len() < before {
-            return self.runs(now);
-        }
-        let fire = self.fire?;
-        if fire > now {
-            return None;
-        }
+        let explicit = self.extra.len() < before;
+        let fire = match self.fire.filter(|fire| *fire <= now) {
+            Some(fire) => fire,
+            None if explicit => now,
+            None => return None,
+        };
         let late = now.duration_since(fire).as_secs() > LATE;
-        self.plan(now);
-        if !interval && late {
+        if explicit && interval {
+            // The interval counts from here, as in Salt.
+            self.fire = None;
+        }
+        if interval || fire < now || !explicit {
+            self.plan(now);
+        }
+        if !interval && late && !explicit {
             return None;
         }
-        if let Some(why) = self.obstacle(now, fire) {
-            self.skipped = Some((why, now));
-            return None;
+        self.run_after_skipping(now);
+        match self.verdict(now, fire, instead.is_some()) {
+            Verdict::Runs => self.runs(now),
+            Verdict::Instead => {
+                let mut spec = self.runs(now)?;
+                spec.function = instead?.to_owned();
+                Some(spec)
+            }
+            Verdict::Held(why) => {
+                self.skipped = Some((why, now));
+                self.wait_for_range(now);
+                None
+            }
         }
-        self.runs(now)
     }
 
     fn runs(&mut self, now: DateTime) -> Option<Spec> {
@@ -239,13 +273,33 @@ impl Entry {
         Some(self.spec.clone())
     }
 
+    /// `run_after_skip_range`: there is another run when the range is over.
+    fn run_after_skipping(&mut self, now: DateTime) {
+        let Some(skip) = self.spec.skip.as_ref().filter(|_| self.spec.run_after_skip) else {
+            return;
+        };
+        let end = skip.end(now).map(|end| end.saturating_add(1.second()));
+        if let Some(at) = end.filter(|at| *at > now && !self.extra.contains(at)) {
+            self.extra.push(at);
+        }
+    }
+
+    /// An interval that fell due outside its range stays due until the range begins, as in Salt.
+    fn wait_for_range(&mut self, now: DateTime) {
+        if let Some(range) = &self.spec.range
+            && !range.holds(now)
+            && matches!(self.spec.trigger, Trigger::Every(_))
+        {
+            self.fire = range.opens(now);
+        }
+    }
+
     /// Sets the next time after `now`.
     fn plan(&mut self, now: DateTime) {
         self.next = match &self.spec.trigger {
             Trigger::Every(seconds) => {
-                let last = self.next.filter(|_| self.fire.is_some());
                 let step = SignedDuration::from_secs(*seconds);
-                let from = last.unwrap_or(now).saturating_add(step);
+                let from = self.fire.unwrap_or(now).saturating_add(step);
                 // What was missed while the host slept is run once, not many times.
                 Some(if from > now {
                     from
@@ -266,31 +320,38 @@ impl Entry {
         });
     }
 
-    /// Why it does not run now, in Salt's words.
-    fn obstacle(&self, now: DateTime, fire: DateTime) -> Option<&'static str> {
+    /// Whether it runs now, being due since `fire`.
+    fn verdict(&self, now: DateTime, fire: DateTime, replaced: bool) -> Verdict {
         let spec = &self.spec;
         let skips = |at: &DateTime| {
             let fits = |t: DateTime| (*at..=at.saturating_add(1.second())).contains(&t);
             fits(now) || fits(fire)
         };
-        if spec.range.as_ref().is_some_and(|range| !range.holds(now)) {
-            return Some("not_in_range");
-        }
-        if spec.skip.as_ref().is_some_and(|range| range.holds(now)) {
-            return Some("in_skip_range");
-        }
-        if spec.skip_at.iter().any(skips) {
-            return Some("skip_explicit");
+        let outside = spec.range.as_ref().filter(|range| !range.holds(now));
+        let held = match outside {
+            Some(range) if range.is_inverted() => return Verdict::Held("in_skip_range"),
+            Some(_) => Some("not_in_range"),
+            None if spec.skip.as_ref().is_some_and(|range| range.holds(now)) => {
+                Some("in_skip_range")
+            }
+            None if spec.skip_at.iter().any(skips) => Some("skip_explicit"),
+            None => None,
+        };
+        if let Some(why) = held.filter(|_| !replaced) {
+            return Verdict::Held(why);
         }
         // A time that there is not this year, 29 February say, lets nothing run.
         let until = spec.until.map(|m| m.on(now));
         if until.is_some_and(|at| at.is_none_or(|at| now >= at)) {
-            return Some("until_passed");
+            return Verdict::Held("until_passed");
         }
         let after = spec.after.map(|m| m.on(now));
         if after.is_some_and(|at| at.is_none_or(|at| now <= at)) {
-            return Some("after_not_passed");
+            return Verdict::Held("after_not_passed");
         }
-        None
+        match held {
+            Some(_) => Verdict::Instead,
+            None => Verdict::Runs,
+        }
     }
 }

@@ -37,6 +37,24 @@ impl Range {
             start <= now && now <= end
         }
     }
+
+    /// Whether it is what lies outside that is meant.
+    pub fn is_inverted(&self) -> bool {
+        self.invert
+    }
+
+    /// When it ends, seen from `now`.
+    pub fn end(&self, now: DateTime) -> Option<DateTime> {
+        self.end.on(now)
+    }
+
+    /// When [`Range::holds`] will be true next, if it is not.
+    pub fn opens(&self, now: DateTime) -> Option<DateTime> {
+        match self.invert {
+            true => self.end.on(now).filter(|end| *end > now),
+            false => self.start.after(now),
+        }
+    }
 }
 
 /// A scheduled job.
@@ -60,6 +78,8 @@ pub struct Spec {
     pub range: Option<Range>,
     /// Does not run then.
     pub skip: Option<Range>,
+    /// Runs when that range is over (`run_after_skip_range`).
+    pub run_after_skip: bool,
     /// Does not run before.
     pub after: Option<Moment>,
     /// Does not run after.
@@ -72,6 +92,17 @@ pub struct Spec {
     pub maxrunning: Option<i64>,
     /// What becomes of the result.
     pub return_job: ReturnJob,
+    /// What its returns say besides.
+    metadata: Option<Map>,
+    /// Whether its runs are counted and found, which `maxrunning` needs (`jid_include`).
+    pub counted: bool,
+    /// Nothing runs (`dry_run`).
+    pub dry: bool,
+    /// Who gets the result, besides or in place of those of the option `schedule_returner`.
+    pub returners: Vec<String>,
+    /// Settings of theirs: `return_config` and `return_kwargs`.
+    return_config: Option<Value>,
+    return_kwargs: Option<Value>,
     /// Times at which it runs besides (`run_explicit`).
     pub run_at: Vec<DateTime>,
     /// Times at which it does not run (`skip_explicit`).
@@ -87,6 +118,18 @@ pub enum ReturnJob {
     NoCache,
     /// Nothing.
     Untold,
+}
+
+/// What a job that was scheduled leaves behind in its `metadata`, besides what is written there: the zone,
+/// and when it began.
+fn began(metadata: &Map, now: &jiff::Zoned, zone: &str) -> Map {
+    let utc = now.with_time_zone(jiff::tz::TimeZone::UTC);
+    let mut out = metadata.clone();
+    out.set("_TOS", zone);
+    out.set("_TS", now.strftime("%a %b %e %H:%M:%S %Y").to_string());
+    // The last is the month once more.
+    out.set("_TT", utc.strftime("%Y %B %d %a %H %m").to_string());
+    out
 }
 
 impl ReturnJob {
@@ -134,6 +177,7 @@ impl Spec {
             splay: splay(data.get("splay"))?,
             range: range(data.get("range"))?,
             skip: range(data.get("skip_during_range"))?,
+            run_after_skip: flag("run_after_skip_range", false),
             after: at("after")?,
             until: at("until")?,
             run_on_start: data.get("run_on_start").map(Value::truthy),
@@ -147,15 +191,50 @@ impl Spec {
                 Some(value) if !value.truthy() => ReturnJob::Untold,
                 _ => ReturnJob::Kept,
             },
+            metadata: match data.get("metadata") {
+                Some(Value::Map(map)) => Some(map.clone()),
+                None => None,
+                Some(_) => {
+                    log::warn!("schedule: {name}: `metadata` is no map and is left out");
+                    None
+                }
+            },
+            counted: flag("jid_include", true),
+            dry: flag("dry_run", false),
+            returners: returners(data.get("returner")),
+            return_config: data.get("return_config").cloned(),
+            return_kwargs: data.get("return_kwargs").cloned(),
             run_at: explicit(data.get("run_explicit"))?,
             skip_at: explicit(data.get("skip_explicit"))?,
         })
+    }
+
+    /// The settings for its returners, by the keys under which they travel in a load.
+    pub fn return_settings(&self) -> impl Iterator<Item = (&'static str, &Value)> {
+        let config = self.return_config.iter().map(|value| ("ret_config", value));
+        config.chain(self.return_kwargs.iter().map(|value| ("ret_kwargs", value)))
+    }
+
+    /// What the return of a run that begins now says under `metadata`; `zone` is what it says of the zone.
+    pub fn metadata(&self, now: &jiff::Zoned, zone: &str) -> Option<Map> {
+        self.metadata
+            .as_ref()
+            .map(|metadata| began(metadata, now, zone))
     }
 
     /// The keyword arguments, if the job names any or says that there are none.
     pub fn given_kwargs(&self) -> Option<&Map> {
         self.names_kwargs.then_some(&self.kwargs)
     }
+}
+
+/// Names of returners: a text, or a list of texts.
+pub fn returners(value: Option<&Value>) -> Vec<String> {
+    let all = match value {
+        Some(Value::Str(one)) => vec![one.clone()],
+        other => other.map(Value::str_list).unwrap_or_default(),
+    };
+    all.into_iter().filter(|name| !name.is_empty()).collect()
 }
 
 fn trigger(data: &Map) -> Result<Trigger, String> {

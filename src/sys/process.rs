@@ -277,3 +277,16 @@ pub fn io_priority(pid: i32) -> Option<(i64, i64)> {
     let value = i64::from(value);
     (value >= 0).then_some((value >> CLASS_SHIFT, value & ((1 << CLASS_SHIFT) - 1)))
 }
+
+/// Whether another process has a lock of `fcntl` on a file that we may write.
+pub fn is_locked(file: &std::fs::File) -> bool {
+    let mut lock = nix::libc::flock {
+        l_type: nix::libc::F_WRLCK as i16,
+        l_whence: nix::libc::SEEK_SET as i16,
+        l_start: 0,
+        l_len: 0,
+        l_pid: 0,
+    };
+    let asked = nix::fcntl::fcntl(file, nix::fcntl::FcntlArg::F_GETLK(&mut lock));
+    asked.is_ok() && lock.l_type != nix::libc::F_UNLCK as i16
+}

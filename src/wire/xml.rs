@@ -9,10 +9,32 @@ const DEEPEST: usize = 128;
 pub struct Element {
     /// Its name without what stands before a colon.
     pub name: String,
+    /// Its attributes in the order of the document, with their full names.
+    pub attributes: Vec<(String, String)>,
     /// The text before its first child, if there is any.
     pub text: Option<String>,
     /// The elements in it.
     pub children: Vec<Element>,
+}
+
+impl Element {
+    /// An attribute; empty when it is not there.
+    pub fn attribute(&self, name: &str) -> &str {
+        let mut all = self.attributes.iter();
+        all.find(|(n, _)| n == name).map_or("", |(_, v)| v)
+    }
+
+    /// The elements of a name below this one, at any depth, in the order of the document.
+    pub fn all(&self, name: &str) -> Vec<&Element> {
+        let mut found = Vec::new();
+        for child in &self.children {
+            if child.name == name {
+                found.push(child);
+            }
+            found.extend(child.all(name));
+        }
+        found
+    }
 }
 
 /// Reads a document.
@@ -117,7 +139,7 @@ impl<'a> Reader<'a> {
             name: tag.rsplit(':').next().unwrap_or_default().to_owned(),
             ..Element::default()
         };
-        if !self.attributes()? {
+        if !self.attributes(&mut element)? {
             self.content(&mut element, depth)?;
             let close = self.name()?;
             self.blank();
@@ -128,8 +150,8 @@ impl<'a> Reader<'a> {
         Ok(element)
     }
 
-    /// Passes the rest of a start tag; whether it is the end of the element too.
-    fn attributes(&mut self) -> Result<bool, String> {
+    /// Reads the rest of a start tag; whether it is the end of the element too.
+    fn attributes(&mut self, element: &mut Element) -> Result<bool, String> {
         loop {
             self.blank();
             if self.take("/>") {
@@ -138,15 +160,18 @@ impl<'a> Reader<'a> {
             if self.take(">") {
                 return Ok(false);
             }
-            self.name()?;
+            let name = self.name()?.to_owned();
             self.blank();
             let equals = self.take("=");
             self.blank();
-            match equals {
+            let raw = match equals {
                 true if self.take("\"") => self.until("\"")?,
                 true if self.take("'") => self.until("'")?,
                 _ => return Err(self.wrong("not well-formed (invalid token)")),
             };
+            // Line ends and tabs in values count as blanks.
+            let value = self.plain(&raw.replace("\r\n", " ").replace(['\n', '\t', '\r'], " "))?;
+            element.attributes.push((name, value));
         }
     }
 
@@ -227,6 +252,14 @@ mod tests {
         assert_eq!(
             (root.name.as_str(), root.text.as_deref()),
             ("a", Some("t<A<&"))
+        );
+        assert_eq!(
+            (
+                root.attribute("y"),
+                root.attribute("z"),
+                root.all("c").len()
+            ),
+            (">", "", 1)
         );
         let names: Vec<&str> = root.children.iter().map(|c| c.name.as_str()).collect();
         assert_eq!(names, ["b", "c"]);

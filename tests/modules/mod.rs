@@ -1,10 +1,11 @@
-//! Calls of execution functions, written down once: `tests/slow_modules.rs` makes them on a stock
-//! minion and on halite's, `tests/generated.rs` makes `docs/modules.md` of them.
+//! Calls of execution functions, written down once: `tests/slow_modules.rs` makes those of `calls` on a stock
+//! minion and on halite's, `tests/slow_rpm.rs` those of `rpm`, `tests/generated.rs` makes `docs/modules.md` of all.
 //!
 //! One YAML file per module, a list of scenarios:
 //!
 //! ```yaml
 //! - about: what it tries
+//!   sorted: true                # of all its calls
 //!   calls:                      # made in order, first all on the one minion, then on the other
 //!   - test.arg: [1, "{dir}/x"]  # the function with its positional arguments
 //!     kwargs: {a: 2}
@@ -50,10 +51,20 @@ pub fn place() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/modules")
 }
 
-/// All scenarios, in the order of the files' names.
+/// The scenarios of this host as it is, in the order of the files' names.
 pub fn scenarios() -> Vec<Scenario> {
-    let mut files: Vec<PathBuf> = std::fs::read_dir(place().join("calls"))
-        .expect("tests/modules/calls is there")
+    scenarios_in("calls")
+}
+
+/// The scenarios of hosts with packages of rpm: those of one family, in the order of the files' names.
+pub fn rpm_scenarios(family: &str) -> Vec<Scenario> {
+    scenarios_in(&format!("rpm/{family}"))
+}
+
+fn scenarios_in(folder: &str) -> Vec<Scenario> {
+    let folder = place().join(folder);
+    let mut files: Vec<PathBuf> = std::fs::read_dir(&folder)
+        .unwrap_or_else(|e| panic!("{}: {e}", folder.display()))
         .map(|entry| entry.unwrap().path())
         .collect();
     files.sort();
@@ -75,8 +86,16 @@ fn read(path: &Path) -> Vec<Scenario> {
                 .to_owned();
             let calls = item.get("calls").and_then(Value::as_array);
             let calls = calls.unwrap_or_else(|| panic!("{file}, {about}: no calls"));
+            let sorted = item.get("sorted").is_some_and(Value::truthy);
+            let one = |value| {
+                let call = call(&file, value);
+                Call {
+                    sorted: call.sorted || sorted,
+                    ..call
+                }
+            };
             Scenario {
-                calls: calls.iter().map(|c| call(&file, c)).collect(),
+                calls: calls.iter().map(one).collect(),
                 file: file.clone(),
                 about,
             }

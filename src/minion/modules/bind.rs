@@ -20,7 +20,8 @@ pub struct Bound {
     pub kwargs: Map,
 }
 
-/// Separates positional arguments from keywords, and adds `__pub_<key>` from the job.
+/// Separates positional arguments from keywords, and adds `__pub_<key>` from the job. Arguments of a job of
+/// the schedule are what they are: no text in them is a keyword.
 ///
 /// # Errors
 /// [`Fault::Invocation`] naming every keyword that the function does not take.
@@ -29,6 +30,7 @@ pub fn load(
     args: &[Value],
     job: Option<&Map>,
 ) -> Result<(Vec<Value>, Map), Fault> {
+    let scheduled = job.is_some_and(|job| job.contains("schedule"));
     let mut positional = Vec::new();
     let mut kwargs = Map::new();
     let mut invalid = Vec::new();
@@ -47,7 +49,7 @@ pub fn load(
                 .for_each(|(k, v)| keyword(k, v.clone()));
             continue;
         }
-        match arg.as_str().and_then(parse_kwarg) {
+        match arg.as_str().filter(|_| !scheduled).and_then(parse_kwarg) {
             Some((name, value)) => keyword(&name.into(), yamlify_arg(value)),
             None => positional.push(arg.clone()),
         }

@@ -99,7 +99,7 @@ fn setenv(call: &mut Call<'_>) -> Result {
         }
         out.0.push((key.clone(), set(key, value, unset)));
     }
-    if is_true(call, "update_minion") && super::find("event.fire").is_some() {
+    if is_true(call, "update_minion") && super::find_for(call.ctx, "event.fire").is_some() {
         let event = map! {
             "environ" => wanted,
             "false_unsets" => call.arg("false_unsets").clone(),

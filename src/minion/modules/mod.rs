@@ -70,6 +70,7 @@ mod timezone;
 mod user;
 mod xfs;
 
+use super::job::scheduled_note;
 use super::link::{Link, LinkError};
 use crate::wire::{Map, Value};
 pub(crate) use cmd::which;
@@ -79,6 +80,7 @@ pub(crate) use ps::names as process_names;
 
 use bind::Bound;
 use declare::{Function, Module};
+use std::borrow::Cow;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -117,7 +119,6 @@ const MODULES: &[Module] = &[
     partition::MODULE,
     pillar::MODULE,
     ps::MODULE,
-    pkg::MODULE,
     publish::MODULE,
     random::MODULE,
     ret::MODULE,
@@ -138,6 +139,9 @@ const MODULES: &[Module] = &[
     user::MODULE,
     xfs::MODULE,
 ];
+
+/// Modules of one name of which a host has one, by its grains.
+const CHOSEN: &[&[(Module, fn(&Map) -> bool)]] = &[pkg::MODULES];
 
 /// How deeply functions may call functions (`test.cross_test`).
 const MAX_CALLS: u32 = 32;
@@ -176,6 +180,13 @@ pub struct Outcome {
     pub fault: Option<Fault>,
     /// By what else than this program it was run (`legacy_salt`).
     pub by: Option<String>,
+}
+
+impl Outcome {
+    /// Whether the function gave a value, be it one that means a failure.
+    pub fn gave_value(&self) -> bool {
+        self.fault.is_none() && self.out.is_none()
+    }
 }
 
 /// Why a function gave no value, by the exception that stock Salt raises there.
@@ -303,24 +314,17 @@ impl Call<'_> {
     }
 }
 
-/// All functions with their full names, sorted.
+/// All functions with their full names, sorted; of those that hosts have in several kinds, the first.
 pub fn functions() -> Vec<(String, &'static Function)> {
-    let mut all: Vec<_> = MODULES
-        .iter()
-        .flat_map(|m| {
-            m.functions
-                .iter()
-                .map(|f| (format!("{}.{}", m.name, f.name), f))
-        })
-        .collect();
-    all.sort_by(|a, b| a.0.cmp(&b.0));
-    all
+    let chosen = CHOSEN.iter().copied().flatten().map(|(module, _)| module);
+    named(MODULES.iter().chain(chosen))
 }
 
-/// As [`functions`], with those of the site's modules ([`own`]), which hide others of their name.
+/// As [`functions`], those that this host has, with those of the site's modules ([`own`]), which hide others of
+/// their name.
 pub fn functions_for(ctx: &Context) -> Vec<(String, &'static Function)> {
     let mut all = own::functions(ctx);
-    for (name, function) in functions() {
+    for (name, function) in named(MODULES.iter().chain(chosen(&ctx.grains))) {
         if !all.iter().any(|(known, _)| *known == name) {
             all.push((name, function));
         }
@@ -329,15 +333,37 @@ pub fn functions_for(ctx: &Context) -> Vec<(String, &'static Function)> {
     all
 }
 
-/// The function behind a full name, the site's own before those that are built in.
-pub fn find_for(ctx: &Context, fun: &str) -> Option<&'static Function> {
-    own::find(ctx, fun).or_else(|| find(fun))
+fn named(modules: impl Iterator<Item = &'static Module>) -> Vec<(String, &'static Function)> {
+    let one = |m: &'static Module| {
+        let functions = m.functions.iter();
+        functions.map(|f| (format!("{}.{}", m.name, f.name), f))
+    };
+    let mut all: Vec<_> = modules.flat_map(one).collect();
+    all.sort_by(|a, b| a.0.cmp(&b.0));
+    all.dedup_by(|a, b| a.0 == b.0);
+    all
 }
 
-/// The built-in function behind a full name.
-pub fn find(fun: &str) -> Option<&'static Function> {
+/// The modules that only some hosts have, and this one has.
+fn chosen(grains: &Map) -> impl Iterator<Item = &'static Module> {
+    let fits = |kinds: &&'static [(Module, fn(&Map) -> bool)]| {
+        kinds.iter().find(|(_, fits)| fits(grains)).map(|(m, _)| m)
+    };
+    CHOSEN.iter().filter_map(fits)
+}
+
+/// The function behind a full name, the site's own before those that are built in.
+pub fn find_for(ctx: &Context, fun: &str) -> Option<&'static Function> {
+    own::find(ctx, fun).or_else(|| find(&ctx.grains, fun))
+}
+
+/// The built-in function behind a full name on a host with these grains.
+fn find(grains: &Map, fun: &str) -> Option<&'static Function> {
     let (module, name) = fun.split_once('.')?;
-    let module = MODULES.iter().find(|m| m.name == module)?;
+    let module = MODULES
+        .iter()
+        .chain(chosen(grains))
+        .find(|m| m.name == module)?;
     module.functions.iter().find(|f| f.name == name)
 }
 
@@ -400,7 +426,14 @@ fn run(
     args: &[Value],
     retcode: &mut Value,
 ) -> declare::Result {
-    let (positional, kwargs) = bind::load(function, args, ctx.job.as_ref())?;
+    let job = ctx
+        .job
+        .as_ref()
+        .map(|load| match load.contains("schedule") {
+            true => Cow::Owned(scheduled_note(&ctx.id, load)),
+            false => Cow::Borrowed(load),
+        });
+    let (positional, kwargs) = bind::load(function, args, job.as_deref())?;
     let bound = bind::bind(function, positional, kwargs)?;
     let mut call = Call {
         ctx,

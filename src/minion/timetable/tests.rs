@@ -10,8 +10,8 @@ fn table(dir: &Path, schedule: &str) -> Timetable {
     table
 }
 
-fn names(due: &[Due]) -> Vec<&str> {
-    due.iter().map(|d| d.spec.name.as_str()).collect()
+fn names(due: &[Spec]) -> Vec<&str> {
+    due.iter().map(|d| d.name.as_str()).collect()
 }
 
 fn answer(table: &mut Timetable, order: Map) -> (String, Map) {
@@ -100,7 +100,7 @@ fn a_job_can_be_run_at_once_and_named_times_are_looked_up() {
         &Map::new(),
     );
     let run = t.manage(&map! {"func" => "run_job", "name" => "a"}).run;
-    assert_eq!(run.unwrap().spec.function, "f");
+    assert_eq!(run.unwrap().function, "f");
     assert!(
         t.manage(&map! {"func" => "run_job", "name" => "x"})
             .run

@@ -135,10 +135,11 @@ pub fn targets(
             return Ok(Targets::None);
         }
         let ids = option(call, "advisory_ids");
-        let ids = if ids.truthy() {
-            ids.str_list()
-        } else {
-            vec![python::str(name)]
+        let ids = match &ids {
+            Value::Array(list) if !list.is_empty() => list.iter().map(python::str).collect(),
+            // As in stock, each letter of a text counts as one.
+            Value::Str(text) if !text.is_empty() => text.chars().map(String::from).collect(),
+            _ => vec![python::str(name)],
         };
         return Ok(Targets::Advisory(ids));
     }
@@ -162,12 +163,9 @@ pub fn targets(
     if !name.truthy() {
         return Ok(Targets::None);
     }
-    let version = call
-        .bound
-        .kwargs
-        .get("version")
+    let version = Some(option(call, "version"))
         .filter(|v| !v.is_nil())
-        .map(python::str);
+        .map(|v| python::str(&v));
     let mut list: Vec<(String, Option<String>)> = Vec::new();
     for one in python::str(name).split(',') {
         let one = normalize(one);
@@ -184,7 +182,7 @@ fn repacked(
     normalize: &dyn Fn(&str) -> String,
 ) -> Did<Vec<(String, Option<String>)>> {
     let parsed;
-    let (pkgs, count) = match pkgs {
+    let (items, count) = match pkgs {
         Value::Str(text) => {
             parsed = yaml::parse(text).unwrap_or_default();
             (&parsed, text.chars().count())
@@ -192,7 +190,7 @@ fn repacked(
         other => (other, other.as_array().map_or(0, <[_]>::len)),
     };
     let mut list: Vec<(String, Option<String>)> = Vec::new();
-    for item in pkgs.as_array().unwrap_or_default() {
+    for item in items.as_array().unwrap_or_default() {
         let (name, version) = match item {
             Value::Map(map) => match map.0.as_slice() {
                 [(name, version)] => (python::str(name), version.clone()),
@@ -313,17 +311,19 @@ pub fn holds(order: Option<i64>, sign: &str) -> bool {
 /// The program failed.
 pub fn outcome_of_upgrade(ran: &Ran, old: &Packages, new: &Packages) -> Result {
     let ret = changes(old, new);
-    if ran.ok() {
-        return Ok(ret.into());
+    match ran.ok() {
+        true => Ok(ret.into()),
+        false => Err(failed_upgrade(ran, ret)),
     }
+}
+
+/// An upgrade that went wrong: what it said and what it changed.
+pub fn failed_upgrade(ran: &Ran, changes: Map) -> Fault {
     let result = map! {
         "pid" => ran.pid, "retcode" => ran.retcode, "stdout" => ran.stdout.as_str(), "stderr" => ran.stderr.as_str(),
     };
-    let info = map! {"changes" => ret, "result" => result};
-    Err(with_info(
-        "Problem encountered upgrading packages",
-        &info.into(),
-    ))
+    let info = map! {"changes" => changes, "result" => result};
+    with_info("Problem encountered upgrading packages", &info.into())
 }
 
 /// A `CommandExecutionError` with data below its message.

@@ -1,15 +1,15 @@
 //! What dnf and zypper have in common: the database of rpm (`salt/utils/pkg/rpm.py`,
 //! `salt/modules/rpm_lowpkg.py`).
 
-use super::common::{
-    Did, Packages, changes, keywords, names, option, targets, version as versions,
-};
-use super::common::{Targets, empty, value, with_info};
+use super::common::{Did, Packages, changes, names, option, version as versions};
+use super::common::{empty, value, with_info};
+use super::lowpkg;
 use crate::map;
 use crate::minion::modules::declare::Result;
 use crate::minion::modules::nested::is_true;
-use crate::minion::modules::{Call, Fault, python, step};
+use crate::minion::modules::{Call, python, step};
 use crate::wire::{Map, Value};
+use indexmap::IndexMap;
 use std::cmp::Ordering;
 
 const X86_64: [&str; 2] = ["x86_64", "x86_64_v2"];
@@ -52,7 +52,7 @@ const OTHER: [&str; 26] = [
     "sh4a",
 ];
 
-const FORMAT: &str =
+pub const FORMAT: &str =
     "%{NAME}_|-%{EPOCH}_|-%{VERSION}_|-%{RELEASE}_|-%{ARCH}_|-(none)_|-%{INSTALLTIME}";
 
 /// Whether a word is an architecture that a name may end in.
@@ -84,14 +84,17 @@ pub fn osarch(call: &Call<'_>) -> String {
 }
 
 /// One installed package.
-struct Package {
-    name: String,
-    version: String,
+pub struct Package {
+    /// Its name, with its architecture where that is foreign.
+    pub name: String,
+    /// Epoch, version and release.
+    pub version: String,
     arch: String,
     time: Option<i64>,
 }
 
-fn package(line: &str, own: &str) -> Option<Package> {
+/// Reads what rpm prints by [`FORMAT`].
+pub fn package(line: &str, own: &str) -> Option<Package> {
     let parts: Vec<&str> = line.split("_|-").collect();
     let [name, epoch, version, release, arch, _, time] = parts.as_slice() else {
         return None;
@@ -131,12 +134,18 @@ fn query(call: &mut Call<'_>) -> Did<Vec<Package>> {
     let own = osarch(call);
     let text = step::printed(call, argv)?;
     let mut all: Vec<Package> = text.lines().filter_map(|l| package(l, &own)).collect();
-    // Several versions of one name stand in the order of their text.
+    // Several versions of one name stand in the order of their text, epoch and release apart.
     all.sort_by(|a, b| match a.name == b.name {
-        true => a.version.cmp(&b.version),
+        true => plain(&a.version).cmp(plain(&b.version)),
         false => Ordering::Equal,
     });
     Ok(all)
+}
+
+/// A version without epoch and release.
+fn plain(version: &str) -> &str {
+    let rest = version.split_once(':').map_or(version, |(_, rest)| rest);
+    rest.split('-').next().unwrap_or_default()
 }
 
 /// The installed packages.
@@ -152,32 +161,60 @@ pub fn list_pkgs(call: &mut Call<'_>) -> Result {
     if is_true(&option(call, "removed")) || is_true(&option(call, "purge_desired")) {
         return empty();
     }
-    let wanted: Option<Vec<String>> = match option(call, "attr") {
-        Value::Nil => None,
+    match option(call, "attr") {
+        attr if attr.truthy() => packages_by(call, &attr).map(Value::from),
+        _ => {
+            let as_list = is_true(call.arg("versions_as_list"));
+            Ok(value(&installed(call)?, as_list).into())
+        }
+    }
+}
+
+/// The installed packages with their versions, or per package the attributes that `attr` names:
+/// `all`, a list, or words with commas.
+///
+/// # Errors
+/// rpm cannot be started.
+pub fn packages_by(call: &mut Call<'_>, attr: &Value) -> Did<Map> {
+    if !attr.truthy() {
+        return Ok(value(&installed(call)?, false));
+    }
+    let wanted: Option<Vec<String>> = match attr {
         Value::Array(list) => Some(list.iter().map(python::str).collect()),
+        all if all.is_str("all") => None,
         other => Some(
-            python::str(&other)
+            python::str(other)
                 .split(',')
                 .map(|w| w.trim().to_owned())
                 .collect(),
         ),
     };
-    let Some(wanted) = wanted else {
-        let as_list = is_true(call.arg("versions_as_list"));
-        return Ok(value(&installed(call)?, as_list).into());
-    };
-    let mut ret = Map::new();
+    let mut all: IndexMap<String, Vec<Package>> = IndexMap::new();
     for package in query(call)? {
-        let entry = attributes(&package, &wanted);
-        match ret.get_mut(&package.name) {
-            Some(Value::Array(list)) => list.push(entry.into()),
-            _ => ret.set(package.name, vec![Value::Map(entry)]),
+        all.entry(package.name.clone()).or_default().push(package);
+    }
+    let mut ret = Map::new();
+    for (name, packages) in all {
+        // A foreign architecture in a name stands among the attributes as well.
+        let bare = name
+            .rsplit_once('.')
+            .filter(|(_, arch)| {
+                packages.iter().any(|p| p.arch == *arch) && (is_arch(arch) || *arch == "noarch")
+            })
+            .map_or(name.as_str(), |(bare, _)| bare);
+        let entries = packages
+            .iter()
+            .map(|p| attributes(p, wanted.as_deref()).into());
+        match ret.get_mut(bare) {
+            Some(Value::Array(list)) => list.extend(entries),
+            _ => ret.set(bare, entries.collect::<Vec<Value>>()),
         }
     }
-    Ok(ret.into())
+    Ok(ret)
 }
 
-fn attributes(package: &Package, wanted: &[String]) -> Map {
+/// What is known of a package, as far as wanted; everything with `None`.
+pub fn attributes(package: &Package, wanted: Option<&[String]>) -> Map {
     let (epoch, rest) = match package.version.split_once(':') {
         Some((epoch, rest)) => (Some(epoch), rest),
         None => (None, package.version.as_str()),
@@ -194,7 +231,7 @@ fn attributes(package: &Package, wanted: &[String]) -> Map {
         "epoch" => epoch, "version" => version, "release" => release, "arch" => package.arch.as_str(),
         "install_date" => date, "install_date_time_t" => package.time,
     };
-    if !wanted.iter().any(|w| w == "all") {
+    if let Some(wanted) = wanted {
         let keep = |k: &Value| {
             k.is_str("version") || k.is_str("arch") || wanted.iter().any(|w| k.is_str(w))
         };
@@ -311,24 +348,34 @@ fn segments(a: &str, b: &str) -> Ordering {
 }
 
 pub fn version_cmp(call: &mut Call<'_>) -> Result {
-    let (one, other) = (python::str(call.arg("pkg1")), python::str(call.arg("pkg2")));
+    // dnf's and zypper's functions name their arguments differently.
+    let [one, other] = [0, 1].map(|at| {
+        call.bound
+            .named
+            .get(at)
+            .map(python::str)
+            .unwrap_or_default()
+    });
     Ok(compare(&one, &other, call.flag("ignore_epoch")).into())
 }
 
 pub fn parse_arch(call: &mut Call<'_>) -> Result {
     let name = python::str(call.arg("name"));
-    Ok(match name.rsplit_once('.') {
-        Some((name, arch)) if is_arch(arch) || arch == "noarch" => {
-            map! {"name" => name, "arch" => arch}
-        }
-        _ => map! {"name" => name, "arch" => Value::Nil},
+    let (name, arch) = name_and_arch(&name);
+    Ok(map! {"name" => name, "arch" => arch}.into())
+}
+
+/// A name without the architecture that it ends in.
+pub fn name_and_arch(name: &str) -> (&str, Option<&str>) {
+    match name.rsplit_once('.') {
+        Some((name, arch)) if is_arch(arch) || arch == "noarch" => (name, Some(arch)),
+        _ => (name, None),
     }
-    .into())
 }
 
 pub fn file_list(call: &mut Call<'_>) -> Result {
     let names = names(call);
-    let mut argv = vec!["rpm".to_owned()];
+    let mut argv = lowpkg::rpm(&option(call, "root"));
     argv.push(if names.is_empty() { "-qla" } else { "-ql" }.to_owned());
     argv.extend(names);
     let text = step::printed(call, argv)?;
@@ -338,7 +385,7 @@ pub fn file_list(call: &mut Call<'_>) -> Result {
 
 pub fn file_dict(call: &mut Call<'_>) -> Result {
     let names = names(call);
-    let mut argv = vec!["rpm".to_owned()];
+    let mut argv = lowpkg::rpm(&option(call, "root"));
     argv.push(if names.is_empty() { "-qa" } else { "-q" }.to_owned());
     argv.extend(["--queryformat", "%{NAME} %{VERSION}\\n"].map(str::to_owned));
     argv.extend(names);
@@ -361,15 +408,14 @@ pub fn file_dict(call: &mut Call<'_>) -> Result {
 }
 
 pub fn owner(call: &mut Call<'_>) -> Result {
-    let paths = names(call);
+    let (paths, root) = (names(call), option(call, "root"));
     if paths.is_empty() {
         return Ok("".into());
     }
     let mut ret = Map::new();
     for path in paths {
-        let ran = step::all(call, ["rpm", "-qf", "--queryformat", "%{name}", &path])?;
-        let owned = !ran.stdout.to_lowercase().contains("not owned");
-        ret.set(path, if owned { ran.stdout } else { String::new() });
+        let package = lowpkg::owner_of(call, &path, &root)?;
+        ret.set(path, package);
     }
     match ret.0.as_slice() {
         [(_, only)] => Ok(only.clone()),
@@ -384,29 +430,6 @@ pub fn of_file(call: &mut Call<'_>, path: &str) -> Did<Option<(String, String)>>
     Ok(package(&ran.stdout, &own).map(|p| (p.name, p.version)))
 }
 
-/// The packages of a call with the versions that are wished, as far as they are installed.
-pub fn to_remove(
-    call: &mut Call<'_>,
-    old: &Packages,
-    normalize: &dyn Fn(&str) -> String,
-) -> Did<Vec<(String, Option<String>)>> {
-    let (name, pkgs) = (call.arg("name").clone(), call.arg("pkgs").clone());
-    let kept = std::mem::replace(&mut call.bound.kwargs, Map::new());
-    let list = targets(call, &name, &pkgs, &Value::Nil, normalize);
-    call.bound.kwargs = kept;
-    let Targets::Repository(list) = list? else {
-        return Err(Fault::Type("'NoneType' object is not iterable".to_owned()));
-    };
-    let fits = |version: &Option<String>, own: &[String]| match version {
-        Some(version) if !version.is_empty() => own.contains(version),
-        _ => true,
-    };
-    Ok(list
-        .into_iter()
-        .filter(|(n, v)| old.get(n).is_some_and(|own| fits(v, own)))
-        .collect())
-}
-
 /// What changed since, or the error with it.
 pub fn changed(call: &mut Call<'_>, old: &Packages, what: &str, errors: Vec<String>) -> Result {
     let new = installed(call)?;
@@ -418,16 +441,6 @@ pub fn changed(call: &mut Call<'_>, old: &Packages, what: &str, errors: Vec<Stri
         what,
         &map! {"errors" => errors, "changes" => ret}.into(),
     ))
-}
-
-/// Keywords as text: what is not given is empty.
-pub fn texts(call: &Call<'_>, name: &str) -> Vec<String> {
-    let one = |v: &Value| python::str(v);
-    match keywords(call).get(name).unwrap_or(call.arg(name)) {
-        Value::Array(list) => list.iter().map(one).collect(),
-        value if value.truthy() => vec![one(value)],
-        _ => Vec::new(),
-    }
 }
 
 #[cfg(test)]
@@ -466,7 +479,7 @@ mod tests {
             (bash.name.as_str(), bash.version.as_str()),
             ("bash", "5.2-1.el9")
         );
-        let all = attributes(&bash, &["all".to_owned()]);
+        let all = attributes(&bash, None);
         assert_eq!(all.str("install_date"), Some("2023-11-14T22:13:20+00:00Z"));
         let line = "glibc_|-2_|-2.3_|-1_|-i686_|-(none)_|-0";
         let glibc = package(line, "x86_64").unwrap();

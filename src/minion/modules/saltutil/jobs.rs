@@ -3,6 +3,7 @@
 use super::super::declare::Result;
 use super::super::proc::{self, Process};
 use super::super::{Call, Fault, python};
+use crate::minion::queue;
 use crate::target::fnmatch;
 use crate::wire::{Map, Value};
 use nix::errno::Errno;
@@ -36,7 +37,8 @@ fn find(call: &Call<'_>) -> Option<Map> {
 }
 
 pub(super) fn find_job(call: &mut Call<'_>) -> Result {
-    Ok(find(call).unwrap_or_default().into())
+    let waiting = || queue::find(&call.ctx.cachedir, &python::str(call.arg("jid")));
+    Ok(find(call).or_else(waiting).unwrap_or_default().into())
 }
 
 pub(super) fn one(call: &mut Call<'_>, signal: Signal) -> Result {

@@ -263,7 +263,7 @@ fn custom(call: &mut Call<'_>) -> Result {
         let Some((fun, _)) = key.rsplit_once('.') else {
             continue;
         };
-        if fun == "status.custom" || super::find(fun).is_none() {
+        if fun == "status.custom" || super::find_for(call.ctx, fun).is_none() {
             continue;
         }
         let values = call.salt(fun, Vec::new(), Map::new())?;

@@ -1,20 +1,23 @@
 //! Debian's packages: `apt-get`, `apt-cache`, `dpkg`.
 
-pub mod dpkg;
-pub mod info;
-pub mod install;
-pub mod keys;
-pub mod list;
-pub mod modify;
-pub mod repos;
-pub mod selections;
+mod dpkg;
+mod info;
+mod install;
+mod keys;
+mod list;
+mod modify;
+mod repos;
+mod selections;
 mod sources;
+mod table;
 
 use super::common::Did;
 use crate::minion::modules::program::Ran;
 use crate::minion::modules::{Call, step, systemd};
 use crate::sys::command::Helper;
 use std::time::Duration;
+
+pub use table::MODULE;
 
 /// What keeps dpkg and its companions from asking.
 const QUIET: [(&str, &str); 4] = [

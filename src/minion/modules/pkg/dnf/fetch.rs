@@ -1,0 +1,114 @@
+//! Package files: fetching them, and looking into them.
+
+use super::program;
+use crate::minion::modules::cmd::which;
+use crate::minion::modules::declare::Result;
+use crate::minion::modules::pkg::common::{Did, names};
+use crate::minion::modules::pkg::lowpkg;
+use crate::minion::modules::{Call, Fault, python, step};
+use crate::wire::{Map, Value};
+use std::path::{Path, PathBuf};
+
+pub fn download(call: &mut Call<'_>) -> Result {
+    let names = names(call);
+    fetched(call, &names).map(Value::from)
+}
+
+fn fetched(call: &mut Call<'_>, packages: &[String]) -> Did<Map> {
+    if which("yumdownloader").is_none() {
+        return Err(Fault::Command(
+            "'yumdownloader' command not available".to_owned(),
+        ));
+    }
+    if packages.is_empty() {
+        return Err(Fault::Invocation("No packages were specified".to_owned()));
+    }
+    let dir: PathBuf = ["/var/cache", program()?, "packages"].iter().collect();
+    let text = dir.to_string_lossy().into_owned();
+    std::fs::create_dir_all(&dir).map_err(|e| python::os_error(&e, &text))?;
+    for name in files(&dir) {
+        if packages.iter().any(|p| name.starts_with(&format!("{p}-"))) {
+            let path = dir.join(&name);
+            if let Err(error) = std::fs::remove_file(&path) {
+                log::error!("cannot remove {}: {error}", path.display());
+            }
+        }
+    }
+    let mut argv = vec![
+        "yumdownloader".to_owned(),
+        "-q".to_owned(),
+        format!("--destdir={text}"),
+    ];
+    argv.extend(packages.iter().cloned());
+    step::printed(call, argv)?;
+    let mut ret = Map::new();
+    for name in files(&dir).iter().filter(|n| n.ends_with(".rpm")) {
+        if let Some(package) = packages.iter().find(|p| name.starts_with(&format!("{p}-"))) {
+            ret.set(package.clone(), format!("{text}/{name}"));
+        }
+    }
+    if ret.is_empty() {
+        return Err(Fault::Command(format!(
+            "Unable to download any of the following packages: {}",
+            packages.join(", ")
+        )));
+    }
+    let failed: Vec<&str> = packages
+        .iter()
+        .map(String::as_str)
+        .filter(|p| !ret.contains(p))
+        .collect();
+    if !failed.is_empty() {
+        let text = format!(
+            "The following package(s) failed to download: {}",
+            failed.join(", ")
+        );
+        ret.set("_error", text);
+    }
+    Ok(ret)
+}
+
+fn files(dir: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
+    entries
+        .map(|e| e.file_name().to_string_lossy().into_owned())
+        .collect()
+}
+
+pub fn diff(call: &mut Call<'_>) -> Result {
+    let mut ret = Map::new();
+    let mut owned: Vec<(String, Vec<String>)> = Vec::new();
+    for path in names(call) {
+        let package = lowpkg::owner_of(call, &path, &Value::Nil)?;
+        if package.is_empty() {
+            let there = Path::new(&path).exists();
+            ret.set(path, if there { "Not managed" } else { "N/A" });
+            continue;
+        }
+        match owned.iter_mut().find(|(p, _)| *p == package) {
+            Some((_, paths)) => paths.push(path),
+            None => owned.push((package, vec![path])),
+        }
+    }
+    if owned.is_empty() {
+        return Ok(ret.into());
+    }
+    let packages: Vec<String> = owned.iter().map(|(p, _)| p.clone()).collect();
+    let local = fetched(call, &packages)?;
+    for (package, paths) in owned {
+        let file = local.str(&package).map(str::to_owned);
+        let file = file.ok_or_else(|| Fault::raised("KeyError", format!("'{package}'")))?;
+        for path in paths {
+            let text = lowpkg::diff(call, &file, &path)?;
+            ret.set(
+                path,
+                if text.is_empty() {
+                    "Unchanged".to_owned()
+                } else {
+                    text
+                },
+            );
+        }
+    }
+    Ok(ret.into())
+}

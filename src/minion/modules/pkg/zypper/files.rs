@@ -1,0 +1,103 @@
+//! Package files from the repositories, and files beside those in them.
+
+use super::repos::refresh_with;
+use super::root_of;
+use super::run::{How, words};
+use crate::map;
+use crate::minion::modules::declare::Result;
+use crate::minion::modules::pkg::common::{Did, keywords, names, wish};
+use crate::minion::modules::pkg::lowpkg;
+use crate::minion::modules::{Call, Fault};
+use crate::wire::xml::Element;
+use crate::wire::{Map, Value};
+use std::path::Path;
+
+pub fn download(call: &mut Call<'_>) -> Result {
+    let names = names(call);
+    Ok(downloaded(call, &names)?.into())
+}
+
+fn downloaded(call: &mut Call<'_>, names: &[String]) -> Did<Map> {
+    if names.is_empty() {
+        return Err(Fault::Invocation("No packages specified".to_owned()));
+    }
+    let root = root_of(call);
+    if wish(call, "refresh") {
+        let keywords = keywords(call);
+        refresh_with(call, root.clone(), keywords)?;
+    }
+    let mut args = words(&["download"]);
+    args.extend_from_slice(names);
+    let answer = How::of(&root).xml(call, &args)?;
+    let mut ret = Map::new();
+    for result in answer.all("download-result") {
+        let (name, info) = downloaded_file(result)?;
+        // Stock asks rpm for its checksum too, and takes any answer for a good one.
+        ret.set(name, info);
+        call.retcode = 0.into();
+    }
+    if ret.is_empty() {
+        return Err(Fault::Command(format!(
+            "Unable to download packages: {}",
+            names.join(", ")
+        )));
+    }
+    let failed = names.iter().filter(|n| ret.get(n).is_none());
+    let failed: Vec<&str> = failed.map(String::as_str).collect();
+    if !failed.is_empty() {
+        let text = format!(
+            "The following package(s) failed to download: {}",
+            failed.join(", ")
+        );
+        ret.set("_error", text);
+    }
+    Ok(ret)
+}
+
+fn downloaded_file(result: &Element) -> Did<(String, Map)> {
+    let first = |name: &str| {
+        let found = result.all(name).into_iter().next();
+        found.ok_or_else(|| Fault::raised("IndexError", "list index out of range"))
+    };
+    let repository = first("repository")?;
+    let info = map! {
+        "repository-name" => repository.attribute("name"), "repository-alias" => repository.attribute("alias"),
+        "path" => first("localfile")?.attribute("path"),
+    };
+    let name = result.all("name").first().and_then(|n| n.text.clone());
+    Ok((name.unwrap_or_default(), info))
+}
+
+pub fn diff(call: &mut Call<'_>) -> Result {
+    let (paths, root) = (names(call), root_of(call));
+    let mut ret = Map::new();
+    let mut packages: Vec<(String, Vec<String>)> = Vec::new();
+    for path in paths {
+        let package = lowpkg::owner_of(call, &path, &root)?;
+        if package.is_empty() {
+            let there = Path::new(&path).exists();
+            ret.set(path, if there { "Not managed" } else { "N/A" });
+            continue;
+        }
+        match packages.iter_mut().find(|(name, _)| *name == package) {
+            Some((_, list)) => list.push(path),
+            None => packages.push((package, vec![path])),
+        }
+    }
+    if packages.is_empty() {
+        return Ok(ret.into());
+    }
+    let names: Vec<String> = packages.iter().map(|(name, _)| name.clone()).collect();
+    let files = downloaded(call, &names)?;
+    for (package, paths) in packages {
+        let file = files.get(&package).and_then(Value::as_map);
+        let file = file.and_then(|f| f.str("path"));
+        let missing = || Fault::raised("KeyError", format!("'{package}'"));
+        let file = file.ok_or_else(missing)?.to_owned();
+        for path in paths {
+            let text = lowpkg::diff(call, &file, &path)?;
+            ret.set(path, if text.is_empty() { "Unchanged" } else { &text });
+        }
+    }
+    Ok(ret.into())
+}

@@ -1,0 +1,22 @@
+//! SUSE's packages: `zypper` (`salt/modules/zypperpkg.py`).
+
+mod files;
+mod find;
+mod ini;
+mod install;
+mod list;
+mod locks;
+mod repos;
+mod run;
+mod table;
+mod wildcard;
+
+use super::common;
+use crate::minion::modules::Call;
+use crate::wire::Value;
+pub use table::MODULE;
+
+/// The root in the open keywords.
+fn root_of(call: &Call<'_>) -> Value {
+    common::option(call, "root")
+}

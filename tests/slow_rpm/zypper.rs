@@ -1,0 +1,74 @@
+//! SUSE, with zypper.
+
+use crate::Family;
+use crate::host::{run, write};
+use crate::packages::{self, REPOS};
+
+pub const FAMILY: Family = Family {
+    name: "zypper",
+    minion: "grains: {os: SUSE, os_family: Suse, osrelease: '15.5', osrelease_info: [15, 5], osmajorrelease: 15, osarch: x86_64}\n",
+    programs: &[
+        "zypper",
+        "rpm",
+        "rpmbuild",
+        "createrepo_c",
+        "modifyrepo_c",
+        "cpio",
+    ],
+    state: &[
+        "/etc/zypp",
+        "/etc/products.d",
+        "/var/cache/zypp",
+        "/var/lib/zypp",
+        "/var/lib/suseRegister",
+        "/var/lib/rpm",
+        packages::FILES,
+    ],
+    prepare,
+};
+
+fn prepare() {
+    // Debian's rpm alone has its database in the home.
+    write("/etc/rpm/macros", "%_dbpath /var/lib/rpm\n");
+    write("/etc/zypp/zypp.conf", "[main]\ngpgcheck = off\n");
+    let repo = |name: &str, enabled: u8| {
+        let text = format!(
+            "[{name}]\nname=Packages of {name}\nenabled={enabled}\nautorefresh=0\nbaseurl=file:{REPOS}/{name}\n\
+             path=/\ntype=NONE\npriority=90\nkeeppackages=0\n"
+        );
+        write(format!("/etc/zypp/repos.d/{name}.repo"), &text);
+    };
+    repo("base", 1);
+    repo("updates", 1);
+    repo("extra", 0);
+    repo("suse", 1);
+    write("/etc/products.d/HLT.prod", &product("HLT", "hltline", ""));
+    write(
+        "/etc/products.d/addon.prod",
+        &product("addon", "", "<endoflife>2031-07-31</endoflife>"),
+    );
+    std::os::unix::fs::symlink("HLT.prod", "/etc/products.d/baseproduct").unwrap();
+    write("/var/lib/suseRegister/OEM/hltline", "oem 7\nmore\n");
+    for package in packages::INSTALLED {
+        let (name, evr) = package.split_once("-1:").unwrap_or((package, ""));
+        let file = match evr.is_empty() {
+            true => package.to_owned(),
+            false => format!("{name}-{evr}"),
+        };
+        run(
+            "rpm",
+            &["-i", "--nodeps", &format!("{REPOS}/base/{file}.noarch.rpm")],
+        );
+    }
+    run("zypper", &["--non-interactive", "refresh"]);
+}
+
+fn product(name: &str, line: &str, more: &str) -> String {
+    format!(
+        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<product schemeversion=\"0\"><vendor>Halite</vendor><name>{name}</name>\
+         <version>15.5</version><release>1</release><arch>x86_64</arch>{more}<productline>{line}</productline>\
+         <register><target>hlt-15-x86_64</target><release>extra</release></register><summary>Product {name}</summary>\
+         <shortsummary>{name}</shortsummary><description>A product for tests,\n  in two lines &amp; more.</description>\
+         <linguas><language>en</language></linguas></product>\n"
+    )
+}
