@@ -318,7 +318,10 @@ mod tests {
             list.iter().map(pair).collect()
         };
         let wanted = [
-            ("a".to_owned(), pairs(&[("b", "3\n4"), ("c", "2"), ("e", "5")])),
+            (
+                "a".to_owned(),
+                pairs(&[("b", "3\n4"), ("c", "2"), ("e", "5")]),
+            ),
             ("d".to_owned(), Vec::new()),
         ];
         assert_eq!(ini.raw(), wanted);
