@@ -55,9 +55,16 @@ fn dnf_does_what_stock_does() {
 }
 
 #[test]
-fn zypper_returns_what_stock_returns() {
-    compare("zypper_returns_what_stock_returns", &zypper::FAMILY, |_| {
-        true
+fn zypper_says_what_stock_says() {
+    compare("zypper_says_what_stock_says", &zypper::FAMILY, |file| {
+        zypper::QUESTIONS.contains(&file)
+    });
+}
+
+#[test]
+fn zypper_does_what_stock_does() {
+    compare("zypper_does_what_stock_does", &zypper::FAMILY, |file| {
+        !zypper::QUESTIONS.contains(&file)
     });
 }
 
