@@ -20,7 +20,7 @@ fn master(settings: &str) -> (Master, u16) {
     let port = ports.numbers()[0];
     ports.release();
     let master = Master::halite(&format!(
-        "gateways: {{sysinspect: {{interface: 127.0.0.1, port: {port}, {settings}}}}}"
+        "gather_job_timeout: 1\ngateways: {{sysinspect: {{interface: 127.0.0.1, port: {port}, {settings}}}}}"
     ));
     wait_until("the gateway listens", || common::ports::listens(port));
     (master, port)
@@ -159,7 +159,9 @@ fn a_modern_minion_is_a_minion() {
         (answer.kind, answer.code),
         (Kind::Undef, Code::NotRegistered)
     );
-    PublicKey::from_pem(answer.data.as_str().unwrap()).unwrap();
+    let told = PublicKey::from_pem(answer.data.as_str().unwrap()).unwrap();
+    let shown = cli.key(&["-f", "master.pub", "--out=json"]).json().unwrap();
+    assert_eq!(shown["sysinspect"]["master.pub"], told.pkcs1_fingerprint());
     assert_eq!(client.next(), None);
 
     // It registers, and waits.
@@ -369,4 +371,117 @@ fn bad_input() {
         (&listed["minions"], &listed["minions_denied"]),
         (&json!([]), &json!([]))
     );
+}
+
+/// A minion of the first days: it takes commands and answers none. The command line waits as long as the
+/// gateway says that the job runs; then, without the minion, it says that it is not connected.
+#[test]
+fn a_job_that_nobody_ends() {
+    let (master, port) = master("auto_accept: true, job_timeout: 3, ping_interval: 1");
+    let cli = master.halite_cli();
+    let key = PrivateKey::generate(1048).unwrap().public().to_pkcs1_pem();
+    let mut client = Client::connect(port, LATER, Dialect::E1);
+    client.send(Kind::Add, key);
+    assert_eq!(client.heard().unwrap().code, Code::Success);
+    let mut client = Client::connect(port, LATER, Dialect::E1);
+    assert_eq!(client.hello(SESSION).code, Code::Success);
+    let (stop, stopped) = std::sync::mpsc::channel();
+    let life = std::thread::spawn(move || {
+        while stopped.try_recv().is_err() {
+            if let Some(message) = client.next()
+                && message.kind == Kind::Pi
+            {
+                client.send(Kind::Po, SESSION);
+            }
+        }
+    });
+    let ran = cli.salt(&["-t", "1", LATER, "sysinspect.call", "a/b", "--out=json"]);
+    assert_eq!(ran.returns().unwrap()[LATER], "no answer within 3 s");
+    let answer = cli.ask(&[LATER, "grains.items"]).unwrap();
+    assert!(answer[LATER].to_string().contains("E1"), "{answer:?}");
+    assert_eq!(cli.ask(&[LATER, "test.ping"]).unwrap()[LATER], true);
+    stop.send(()).unwrap();
+    life.join().unwrap();
+    let ran = cli.salt(&["-t", "1", LATER, "test.ping"]);
+    assert!(ran.out.contains("Not connected"), "{}", ran.describe());
+}
+
+/// A gateway that dies is started again, and minions that come again are known.
+#[test]
+fn the_gateway_comes_again() {
+    use halite::client::swarm::procs;
+    let (master, port) = master("auto_accept: true");
+    let cli = master.halite_cli();
+    let key = PrivateKey::generate(1048).unwrap().public().to_pkcs1_pem();
+    let mut client = Client::connect(port, LATER, Dialect::Modern);
+    client.send(Kind::Add, key);
+    assert_eq!(client.heard().unwrap().code, Code::Success);
+    let mut client = Client::connect(port, LATER, Dialect::Modern);
+    assert_eq!(client.hello(traits("web")).code, Code::Success);
+    let gateway = || {
+        let family = procs::family(master.id() as u32).unwrap();
+        let mut all = family.iter();
+        let found = all.find(|p| p.title.contains("gateway-sysinspect"));
+        found.map(|process| process.pid as i32)
+    };
+    let pid = gateway().unwrap();
+    let signal = nix::sys::signal::Signal::SIGKILL;
+    nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), signal).unwrap();
+    while client.heard().is_some() {}
+    wait_until("the gateway listens again", || {
+        gateway().is_some_and(|new| new != pid) && common::ports::listens(port)
+    });
+    let mut client = Client::connect(port, LATER, Dialect::Modern);
+    assert_eq!(client.hello(traits("web")).code, Code::Success);
+    let life = live(client, traits("web"));
+    wait_until("it answers", || {
+        let asked = cli.ask(&[LATER, "test.ping", "-t", "1"]);
+        asked.is_ok_and(|answers| answers.get(LATER) == Some(&json!(true)))
+    });
+    drop(master);
+    life.join().unwrap();
+}
+
+/// Stock's commands see such a minion as any other.
+mod stock {
+    use super::*;
+    use common::Stock;
+
+    #[test]
+    fn tools_of_stock() {
+        for series in ["3006", "3008"] {
+            let Some(stock) = Stock::find(series) else {
+                continue;
+            };
+            let ports = common::ports::Ports::hold(1);
+            let port = ports.numbers()[0];
+            ports.release();
+            let master = Master::halite(&format!(
+                "salt_series: {series}\ngateways: {{sysinspect: {{interface: 127.0.0.1, port: {port}}}}}"
+            ));
+            let cli = master.stock_cli(&stock);
+            let own = PrivateKey::generate(1048).unwrap().public();
+            let mut client = Client::connect(port, LATER, Dialect::Modern);
+            client.send(Kind::Add, own.to_pkcs1_pem());
+            assert_eq!(client.heard().unwrap().code, Code::Success);
+            let listed = cli.key(&["-l", "un", "--out=json"]).json().unwrap();
+            assert_eq!(listed["minions_pre"], json!([LATER]));
+            cli.key(&["-y", "-a", LATER]).ok().unwrap();
+            let mut client = Client::connect(port, LATER, Dialect::Modern);
+            assert_eq!(client.hello(traits("web-w1")).code, Code::Success);
+            let life = live(client, traits("web-w1"));
+            let asked = |args: &[&str]| cli.ask(args).unwrap();
+            assert_eq!(asked(&["*", "test.ping"])[LATER], true);
+            assert_eq!(
+                asked(&["-G", "os:debian", "grains.items"])[LATER]["os"],
+                "debian"
+            );
+            let done = cli.salt(&[LATER, "sysinspect.call", "a/b", "x=y", "--out=json"]);
+            let done = done.returns().unwrap();
+            assert_eq!(done[LATER]["actions"][0]["response"]["message"], "x:y");
+            cli.key(&["-y", "-d", LATER]).ok().unwrap();
+            // Its connection ends with `undef`, which the client does not expect.
+            life.join().unwrap_err();
+        }
+    }
 }

@@ -145,9 +145,16 @@ impl<'a> Keys<'a> {
             .parse::<HashType>()
             .unwrap_or_default();
         let selection = self.select(globs)?;
-        let foreign = self.sysinspect_fingers(&selection)?;
+        let mut foreign = self.sysinspect_fingers(&selection)?;
         let mut out = self.texts(&selection)?;
         let local = self.local_texts(&Globs::new(globs))?;
+        if self.config.sysinspect_gateway().is_some() {
+            let master = local.iter().filter(|(name, _)| name == "master.pub");
+            foreign.extend(master.filter_map(|(name, text)| {
+                let key = PublicKey::from_pem(text).ok()?;
+                Some((name.clone(), key.pkcs1_fingerprint()))
+            }));
+        }
         if !local.is_empty() {
             out.push(("local", local));
         }

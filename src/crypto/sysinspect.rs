@@ -44,7 +44,9 @@ impl<B: Backend> RsaPublic<B> {
         let mut block = Zeroizing::new(vec![0; self.size()]);
         let end = block.len() - len - 1;
         block[1] = 2;
+        fill_random(&mut block[2..end]);
         for octet in &mut block[2..end] {
+            // Padding has no zero.
             while *octet == 0 {
                 fill_random(std::slice::from_mut(octet));
             }

@@ -99,7 +99,7 @@ pub const TOPOLOGY: &[RoleInfo] = &[
     RoleInfo {
         name: "gateway-sysinspect",
         title: "gateway-sysinspect",
-        binds: "tcp 4200 (port of the gateway)",
+        binds: "tcp gateways:sysinspect:port",
         connects: "master_event_pub.ipc, master_event_pull.ipc",
         owns: "connections and sessions of sysinspect minions; where `gateways: sysinspect` is set",
         wanted: |config| config.sysinspect_gateway().is_some(),

@@ -36,6 +36,9 @@ pub fn render(records: &[Map], fleet: &Figures, config: &MasterConfig) -> String
     if let Some(returner) = of(records, "returner") {
         self::returner(&mut text, returner);
     }
+    if let Some(gateway) = of(records, "gateway-sysinspect") {
+        self::gateway(&mut text, gateway);
+    }
     connections(&mut text, config);
     self::fleet(&mut text, fleet);
     text.finish()
@@ -228,6 +231,25 @@ fn returner(text: &mut Text, r: &Map) {
         help,
         number(r, "dropped"),
     );
+}
+
+fn gateway(text: &mut Text, r: &Map) {
+    #[rustfmt::skip]
+    let fields = [
+        ("halite_sysinspect_connections", Gauge, "Connections at the gateway for sysinspect minions.", "connections"),
+        ("halite_sysinspect_sessions", Gauge, "Sysinspect minions that are connected.", "sessions"),
+        ("halite_sysinspect_jobs", Gauge, "Jobs that run on sysinspect minions.", "jobs"),
+        ("halite_sysinspect_registrations_total", Counter, "Registrations that were looked at.", "registrations"),
+        ("halite_sysinspect_duplicates_total", Counter, "Hellos of minions that were connected already.", "duplicates"),
+        ("halite_sysinspect_expired_total", Counter, "Sessions that ended because of silence.", "expired"),
+        ("halite_sysinspect_refused_total", Counter, "Connections and registrations over a limit.", "refused"),
+        ("halite_sysinspect_malformed_total", Counter, "Frames that could not be read.", "garbage"),
+        ("halite_sysinspect_proofs_failed_total", Counter, "Ids under the master's key that were wrong.", "failures"),
+        ("halite_sysinspect_dropped_total", Counter, "Messages for which a minion's queue had no room.", "dropped"),
+    ];
+    for (name, kind, help, field) in fields {
+        text.one(name, kind, help, number(r, field));
+    }
 }
 
 fn connections(text: &mut Text, config: &MasterConfig) {

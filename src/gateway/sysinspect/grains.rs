@@ -20,8 +20,14 @@ const ALIASES: &[(&str, &[&str])] = &[
     ("cpu_model", &["hardware.cpu.brand"]),
 ];
 
+/// Traits that are taken of one minion; real ones have some dozens.
+const MOST: usize = 4096;
+
 /// Grains of a minion with these traits: `id` and `gateway`, Salt's names, then the traits.
+///
+/// Keys of `traits` are unique. Of more than [`MOST`] the rest is left out.
 pub(super) fn grains(id: &str, traits: &Map) -> Map {
+    // Nobody is somebody else by a trait of that name.
     let mut out = crate::map! {"id" => id, "gateway" => "sysinspect"};
     for (name, sources) in ALIASES {
         let found = sources.iter().find_map(|source| traits.get(source));
@@ -44,21 +50,31 @@ pub(super) fn grains(id: &str, traits: &Map) -> Map {
             out.set(family, found);
         }
     }
-    for (name, value) in traits.iter() {
-        if let Some(name) = name.as_str() {
-            out.set(name, value.clone());
+    let own = out.len();
+    for (name, value) in traits.iter().take(MOST) {
+        let Some(name) = name.as_str() else { continue };
+        match out.0[..own].iter_mut().find(|(key, _)| key.is_str(name)) {
+            Some(_) if name == "id" || name == "gateway" => {}
+            Some((_, slot)) => *slot = value.clone(),
+            None => out.0.push((name.into(), value.clone())),
         }
     }
-    // Nobody is somebody else by a trait of that name.
-    out.set("id", id);
-    out.set("gateway", "sysinspect");
     out
+}
+
+/// One grain by its name, or by a path of names with colons between.
+pub(super) fn find<'g>(grains: &'g Map, path: &str) -> Option<&'g Value> {
+    if let Some(value) = grains.get(path) {
+        return Some(value);
+    }
+    let (name, rest) = path.split_once(':')?;
+    find(grains.get(name)?.as_map()?, rest)
 }
 
 /// Addresses among `system.net.<interface>.<family>`, sorted.
 fn addresses(traits: &Map, family: &str) -> Vec<String> {
     let mut out: Vec<String> = Vec::new();
-    for (name, value) in traits.iter() {
+    for (name, value) in traits.iter().take(MOST) {
         let inner = name.as_str().and_then(|n| n.strip_prefix("system.net."));
         let Some((_, kind)) = inner.and_then(|n| n.rsplit_once('.')) else {
             continue;
@@ -95,5 +111,14 @@ mod tests {
         assert_eq!(grains.str("system.os.name"), Some("Debian GNU/Linux"));
         let ipv4 = grains.get("ipv4").unwrap().str_list();
         assert_eq!(ipv4, ["127.0.0.1", "192.168.1.5"]);
+    }
+
+    #[test]
+    fn many_traits_and_paths() {
+        let many: Map = (0..3 * MOST).map(|n| (format!("t{n}"), n as i64)).collect();
+        assert_eq!(grains("a1", &many).len(), MOST + 2);
+        let nested = crate::map! {"a" => crate::map! {"b.c" => crate::map! {"d" => 1}}};
+        assert_eq!(find(&nested, "a:b.c:d"), Some(&1.into()));
+        assert_eq!(find(&nested, "a:x"), None);
     }
 }

@@ -57,6 +57,11 @@ impl Peer {
         }
     }
 
+    /// Frames of that many octets are taken from now on.
+    pub fn allow(&mut self, max_frame: usize) {
+        self.decoder.set_limit(max_frame);
+    }
+
     /// Reads what there is; whole bodies go to `each`.
     pub fn read(&mut self, buffer: &mut [u8], now: Instant, each: &mut Vec<Vec<u8>>) -> Input {
         let mut taken = 0;

@@ -366,9 +366,17 @@ impl Course {
             Code::GeneralFailure => {
                 log::error!("the master refuses the registration; trying again later");
             }
-            _ => log::info!(
-                "the master does not know this minion, or its operator has not accepted it yet"
-            ),
+            _ => {
+                // Said aloud once, not with every attempt.
+                let level = match self.attempts {
+                    0 => log::Level::Warn,
+                    _ => log::Level::Info,
+                };
+                log::log!(
+                    level,
+                    "the master does not know this minion, or its operator has not accepted it yet"
+                );
+            }
         }
         self.opening = match self.opening {
             Opening::Hello => Opening::Add,

@@ -473,3 +473,54 @@ fn bad_frames_are_dropped() {
     }
     assert!(bench.course.is_joined());
 }
+
+/// Bodies of a master of the programs, as captured: E3, connection `number` of a transcript.
+fn captured(name: &str, number: u64) -> Vec<String> {
+    let text = include_str!("../../../tests/vectors/sysinspect/transcripts.json");
+    let all: Vec<serde_json::Value> = serde_json::from_str(text).unwrap();
+    let transcript = all.iter().find(|t| t["name"] == name).unwrap();
+    let frames = transcript["frames"].as_array().unwrap().iter();
+    frames
+        .filter(|f| f["connection"] == number && f["from"] == "master")
+        .map(|f| f["body"].as_str().unwrap().to_owned())
+        .collect()
+}
+
+#[test]
+fn captured_masters_are_understood() {
+    let play = |bench: &mut Bench, name: &str, number: u64| -> Vec<Vec<&'static str>> {
+        let bodies = captured(name, number);
+        let hear = |body: &String| kinds(&bench.course.heard(bench.now, body.as_bytes()));
+        bodies.iter().map(hear).collect()
+    };
+    // Unregistered: a command for everybody comes first, then the key.
+    let first: MasterMessage =
+        MasterMessage::decode(captured("T15", 1)[1].as_bytes(), Dialect::Modern).unwrap();
+    let master = PublicKey::from_pem(first.data.as_str().unwrap()).unwrap();
+    let mut bench = bench(Dialect::Modern, &master.pkcs1_fingerprint(), None);
+    bench.connect();
+    assert_eq!(play(&mut bench, "T15", 1), [vec![], vec!["pin", "close"]]);
+    assert_eq!(bench.connect().1.kind, Kind::Add);
+    assert_eq!(play(&mut bench, "T15", 2), [["close"]]);
+    // In: traits, a model that is not run, pings; the end of the cycle is in the next pong.
+    bench.connect();
+    let done = play(&mut bench, "T16", 4);
+    let refused = vec!["evt", "mvt"];
+    assert_eq!(
+        done,
+        [
+            vec!["tr"],
+            vec![],
+            vec!["po"],
+            refused,
+            vec!["po"],
+            vec!["po"]
+        ]
+    );
+    // The notice for the other minion of this machine is seen by both.
+    assert_eq!(play(&mut bench, "T17", 4), [Vec::<&str>::new(), vec![]]);
+    assert!(bench.course.is_joined());
+    let mut second = self::bench(Dialect::Modern, "", Some(master));
+    second.connect();
+    assert_eq!(play(&mut second, "T17", 5), [["close", "end"]]);
+}

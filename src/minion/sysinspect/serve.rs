@@ -10,6 +10,7 @@ use crate::minion::daemon::Start;
 use crate::minion::jobs::{Finished, Jobs, Origin};
 use crate::minion::publication::Job;
 use crate::minion::session::chance;
+use crate::minion::setup::hand_over;
 use crate::minion::{MinionError, all_grains};
 use crate::sys::daemon::{Report, make_dir};
 use crate::sys::signals::SignalPipe;
@@ -47,9 +48,6 @@ pub fn run(
     start: Start,
     report: &mut Report,
 ) -> Result<(), MinionError> {
-    if nix::unistd::geteuid().is_root() {
-        crate::sys::process::drop_privileges(&config.user)?;
-    }
     let dialect = match config.sysinspect_dialect.as_str() {
         "seed" => Dialect::Seed,
         "e3" => Dialect::Modern,
@@ -58,11 +56,23 @@ pub fn run(
             return Err(MinionError::new(1, text));
         }
     };
-    let store = Store::open(&config.pki_dir)?;
     // Jobs of the minion for Salt masters on this host are none of ours.
-    config.cachedir = config.cachedir.join("sysinspect");
-    make_dir(&config.cachedir, 0o700)
-        .map_err(|e| MinionError::io("cachedir", &config.cachedir, &e))?;
+    let cachedir = config.cachedir.join("sysinspect");
+    for (what, dir, mode) in [
+        ("pki_dir", &config.pki_dir, 0o700),
+        ("pki_dir", &Store::place(&config.pki_dir), 0o700),
+        ("cachedir", &config.cachedir, 0o755),
+        ("cachedir", &cachedir, 0o700),
+    ] {
+        make_dir(dir, mode)
+            .and_then(|()| hand_over(dir, &config.user))
+            .map_err(|e| MinionError::io(what, dir, &e))?;
+    }
+    config.cachedir = cachedir;
+    if nix::unistd::geteuid().is_root() {
+        crate::sys::process::drop_privileges(&config.user)?;
+    }
+    let store = Store::open(&config.pki_dir)?;
     let id = store.id(&config.sysinspect_id, Path::new(MACHINE_ID))?;
     config.id = id.as_str().to_owned();
     let mut random = [0; 16];

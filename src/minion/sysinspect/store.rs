@@ -18,12 +18,17 @@ pub struct Store {
 }
 
 impl Store {
+    /// Where it lies.
+    pub fn place(pki_dir: &Path) -> PathBuf {
+        pki_dir.join("sysinspect")
+    }
+
     /// Opens it; makes it if need be.
     ///
     /// # Errors
     /// It cannot be made.
     pub fn open(pki_dir: &Path) -> Result<Store, MinionError> {
-        let dir = pki_dir.join("sysinspect");
+        let dir = Store::place(pki_dir);
         make_dir(&dir, 0o700).map_err(|e| MinionError::io("pki_dir", &dir, &e))?;
         Ok(Store { dir })
     }

@@ -3,19 +3,26 @@
 //! A job's cycle id is made of its jid, so that whatever a minion says about the cycle leads back to the job, also
 //! after a restart of the minion. The seed's `rsp` names no cycle; then it answers the oldest command.
 
+mod answer;
+mod running;
+
 use super::grains::grains;
-use super::words::{Heard, NO_CYCLE, Say};
+use super::words::{Heard, Say};
 use crate::crypto::HashType;
 use crate::wire::ids::Jid;
-use crate::wire::sysinspect::{Code, Dialect, MachineId, uuid};
-use crate::wire::{Map, Value, pytext};
+use crate::wire::sysinspect::{Dialect, MachineId, uuid};
+use crate::wire::{Map, Value};
+use answer::{Args, Outcome, load, retcode, returned, told};
+use running::{Kind, Running, described, pick, position, take};
 use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Jobs that may run on one minion; further ones are refused.
 const RUNNING: usize = 256;
-/// Results of actions that are kept of one job; further ones are counted.
+/// Results of actions that are kept of one job, and their octets; further ones are counted.
 const ACTIONS: usize = 1000;
+const ACTIONS_SIZE: usize = 4 << 20;
 /// `retcode` of a command that took too long, as of timeout(1).
 const TIMED_OUT: i64 = 124;
 /// What E2 and E3 minions take for their removal.
@@ -23,7 +30,10 @@ const REMOVE: &str = "cmd://cluster/minion/remove";
 
 /// Functions of sysinspect minions, sorted.
 const FUNCTIONS: &[&str] = &[
+    "grains.get",
+    "grains.item",
     "grains.items",
+    "grains.ls",
     "saltutil.find_job",
     "saltutil.running",
     "sys.list_functions",
@@ -40,17 +50,32 @@ pub(super) struct Order {
     pub jid: Jid,
     /// Who is expected to answer.
     pub ids: Vec<String>,
-    /// `fun`, `arg`, `tgt`, `tgt_type`, `user`.
-    pub load: Map,
+    /// `fun`, `arg`, `tgt`, `tgt_type`, `user`; shared by all minions that it runs on.
+    pub load: Arc<Map>,
 }
 
 impl Order {
-    /// Reads the event.
+    /// Reads the event; `None` if it is none, or the bus had no room for all of it.
     pub fn of(event: &Map) -> Option<Order> {
+        Order::new(event.str("jid")?.parse().ok()?, event, event.get("minions"))
+    }
+
+    /// A job for those of a list; `None` if it is no list.
+    pub fn new(jid: Jid, load: &Map, minions: Option<&Value>) -> Option<Order> {
+        let Value::Array(minions) = minions? else {
+            return None;
+        };
+        let ids = minions.iter().filter_map(Value::as_str).map(str::to_owned);
+        let mut kept = Map::new();
+        for key in ["fun", "arg", "tgt", "tgt_type", "user"] {
+            if let Some(value) = load.get(key) {
+                kept.set(key, value.clone());
+            }
+        }
         Some(Order {
-            jid: event.str("jid")?.parse().ok()?,
-            ids: event.get("minions")?.str_list(),
-            load: event.clone(),
+            jid,
+            ids: ids.collect(),
+            load: Arc::new(kept),
         })
     }
 }
@@ -64,43 +89,6 @@ pub(super) enum Step {
     Return(MachineId, Jid, Map),
     /// Delete the minion's key, end its session, then hand in this return.
     Unregister(MachineId, Jid, Map),
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
-    Ping,
-    Traits,
-    Push,
-    Call,
-}
-
-#[derive(Debug)]
-struct Running {
-    jid: Jid,
-    cycle: String,
-    kind: Kind,
-    due: Instant,
-    load: Map,
-    actions: Vec<Value>,
-    dropped: usize,
-}
-
-/// What a function has come to.
-struct Outcome {
-    value: Value,
-    retcode: i64,
-}
-
-impl Outcome {
-    fn good(value: impl Into<Value>) -> Outcome {
-        let value = value.into();
-        Outcome { value, retcode: 0 }
-    }
-
-    fn bad(text: impl Into<String>, retcode: i64) -> Outcome {
-        let value = Value::Str(text.into());
-        Outcome { value, retcode }
-    }
 }
 
 /// Jobs that run.
@@ -157,10 +145,17 @@ impl Jobs {
         let silent = "this minion speaks the protocol of 2024-11 (E1), in which minions do not";
         match fun {
             "test.ping" => self.run(order, id, Kind::Ping, Say::Ping, now),
-            "grains.items" | "sysinspect.traits" if dialect == Dialect::E1 => {
+            "grains.get" | "grains.item" | "grains.items" | "grains.ls" | "sysinspect.traits"
+                if dialect == Dialect::E1 =>
+            {
                 Err(Outcome::bad(format!("{silent} tell their traits"), 1))
             }
-            "grains.items" => self.run(order, id, Kind::Traits, Say::AskTraits, now),
+            "grains.get" if args.words.is_empty() => {
+                Err(Outcome::bad("grains.get takes the name of a grain", 1))
+            }
+            "grains.get" | "grains.item" | "grains.items" | "grains.ls" => {
+                self.run(order, id, Kind::Traits, Say::AskTraits, now)
+            }
             "sysinspect.traits" if args.named.is_empty() => {
                 self.run(order, id, Kind::Traits, Say::AskTraits, now)
             }
@@ -240,6 +235,7 @@ impl Jobs {
             due: now + self.timeout,
             load: order.load.clone(),
             actions: Vec::new(),
+            size: 0,
             dropped: 0,
         });
         Ok(vec![Step::Say(id.clone(), cycle, say)])
@@ -266,7 +262,7 @@ impl Jobs {
                 for job in take(jobs, |job| matches!(job.kind, Kind::Traits | Kind::Push)) {
                     let outcome = match job.kind {
                         Kind::Push => Outcome::good(true),
-                        _ => Outcome::good(grains(id.as_str(), &traits)),
+                        _ => Outcome::good(told(&job.load, grains(id.as_str(), &traits))),
                     };
                     out.push(job.end(id, outcome));
                 }
@@ -288,10 +284,7 @@ impl Jobs {
             Heard::Action { cycle, value } => {
                 let at = position(jobs, cycle.as_deref(), |job| job.kind == Kind::Call);
                 if let Some(job) = at.and_then(|at| jobs.get_mut(at)) {
-                    match job.actions.len() < ACTIONS {
-                        true => job.actions.push(value),
-                        false => job.dropped += 1,
-                    }
+                    job.keep(value);
                 }
             }
             Heard::Model { cycle, value } => {
@@ -335,91 +328,6 @@ impl Jobs {
     }
 }
 
-impl Running {
-    fn end(self, id: &MachineId, outcome: Outcome) -> Step {
-        returned(id, &self.jid, &self.load, outcome)
-    }
-
-    fn timed_out(self, id: &MachineId, timeout: Duration) -> Step {
-        let text = format!("no answer within {} s", timeout.as_secs());
-        let outcome = match self.actions.is_empty() {
-            true => Outcome::bad(text, TIMED_OUT),
-            false => {
-                let mut outcome = self.results(None);
-                if let Value::Map(map) = &mut outcome.value {
-                    map.set("error", text);
-                }
-                outcome.retcode = TIMED_OUT;
-                outcome
-            }
-        };
-        self.end(id, outcome)
-    }
-
-    /// What the actions came to, with what was said of the model.
-    fn results(&self, model: Option<Value>) -> Outcome {
-        let mut value = crate::map! {"actions" => self.actions.clone()};
-        if self.dropped > 0 {
-            value.set("dropped", self.dropped);
-        }
-        let all = self.actions.iter().chain(&model);
-        let retcode = all.filter_map(action_code).find(|c| *c != 0);
-        if let Some(model) = model.filter(|m| !m.is_nil() && !m.is_str("")) {
-            value.set("model", model);
-        }
-        Outcome {
-            value: value.into(),
-            retcode: retcode.unwrap_or(0),
-        }
-    }
-}
-
-/// `response.retcode` of an event.
-fn action_code(event: &Value) -> Option<i64> {
-    event.as_map()?.get("response")?.as_map()?.int("retcode")
-}
-
-fn retcode(code: Code) -> i64 {
-    match code {
-        Code::Undef | Code::Success => 0,
-        // "Equal to 1 of POSIX", says the seed.
-        Code::GeneralFailure => 1,
-        other => i64::try_from(other.number()).unwrap_or(i64::MAX),
-    }
-}
-
-fn take(jobs: &mut VecDeque<Running>, which: impl Fn(&Running) -> bool) -> Vec<Running> {
-    let mut out = Vec::new();
-    let mut at = 0;
-    while at < jobs.len() {
-        match which(&jobs[at]) {
-            true => out.extend(jobs.remove(at)),
-            false => at += 1,
-        }
-    }
-    out
-}
-
-/// The job of that cycle; where none is named, the oldest.
-fn position(
-    jobs: &VecDeque<Running>,
-    cycle: Option<&str>,
-    which: impl Fn(&Running) -> bool,
-) -> Option<usize> {
-    let named = cycle.filter(|c| !c.is_empty() && *c != NO_CYCLE);
-    jobs.iter()
-        .position(|job| which(job) && named.is_none_or(|cycle| cycle == job.cycle))
-}
-
-fn pick(
-    jobs: &mut VecDeque<Running>,
-    cycle: Option<&str>,
-    which: impl Fn(&Running) -> bool,
-) -> Option<Running> {
-    let at = position(jobs, cycle, which)?;
-    jobs.remove(at)
-}
-
 /// The cycle of a job: a UUID that follows from the jid.
 pub(super) fn cycle(jid: &Jid) -> String {
     let hex = HashType::Sha256.hex(format!("halite/{jid}").as_bytes());
@@ -431,86 +339,5 @@ pub(super) fn cycle(jid: &Jid) -> String {
     uuid(octets)
 }
 
-/// A job as `saltutil.find_job` of a minion describes it.
-fn described(job: &Running) -> Map {
-    let mut out = crate::map! {
-        "jid" => job.jid.as_str(), "cycle" => job.cycle.as_str(), "pid" => std::process::id(),
-    };
-    for key in ["fun", "arg", "tgt", "tgt_type", "user"] {
-        if let Some(value) = job.load.get(key) {
-            out.set(key, value.clone());
-        }
-    }
-    out
-}
-
-fn returned(id: &MachineId, jid: &Jid, order: &Map, outcome: Outcome) -> Step {
-    let load = load(id, jid, order, outcome);
-    Step::Return(id.clone(), jid.clone(), load)
-}
-
-/// The `_return` load as Salt minions send it.
-fn load(id: &MachineId, jid: &Jid, order: &Map, outcome: Outcome) -> Map {
-    let copy = |key: &str| order.get(key).cloned().unwrap_or_default();
-    let mut load = crate::map! {
-        "cmd" => "_return", "id" => id.as_str(), "success" => outcome.retcode == 0,
-        "return" => outcome.value, "retcode" => outcome.retcode, "jid" => jid.as_str(),
-        "fun" => copy("fun"), "fun_args" => copy("arg"),
-    };
-    if let Some(user) = order.get("user") {
-        load.set("user", user.clone());
-    }
-    load
-}
-
-/// Arguments of a job.
-struct Args {
-    words: Vec<String>,
-    named: Map,
-}
-
-impl Args {
-    fn of(load: &Map) -> Args {
-        let mut out = Args {
-            words: Vec::new(),
-            named: Map::new(),
-        };
-        for arg in load
-            .get("arg")
-            .and_then(Value::as_array)
-            .unwrap_or_default()
-        {
-            match arg {
-                Value::Map(map) if map.get("__kwarg__").is_some_and(Value::truthy) => {
-                    let pairs = map.iter().filter(|(key, _)| !key.is_str("__kwarg__"));
-                    for (key, value) in pairs {
-                        if let Some(key) = key.as_str() {
-                            out.named.set(key, value.clone());
-                        }
-                    }
-                }
-                value => out.words.push(pytext::str(value).into_owned()),
-            }
-        }
-        out
-    }
-
-    /// The command of `sysinspect.call`.
-    fn command(self) -> Option<Say> {
-        let mut words = self.words.into_iter();
-        let scheme = words.next().filter(|s| !s.trim().is_empty())?;
-        let context = self.named.iter().map(|(key, value)| {
-            let text = |value| pytext::str(value).into_owned();
-            (text(key), text(value))
-        });
-        Some(Say::Command {
-            scheme,
-            words: words.collect(),
-            context: context.collect(),
-        })
-    }
-}
-
 #[cfg(test)]
-#[path = "tests/jobs.rs"]
 mod tests;

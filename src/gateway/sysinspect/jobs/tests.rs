@@ -1,6 +1,7 @@
 //! What functions ask for, and what ends them.
 
 use super::*;
+use crate::wire::sysinspect::Code;
 
 const JID: &str = "20261121092637195592";
 
@@ -193,7 +194,22 @@ fn traits_are_asked_for_and_pushed() {
     let steps = begin(&mut jobs, &order("sysinspect.traits", vec![push.into()]));
     let expected = Say::PushTraits(crate::map! {"rack" => "r7"});
     assert!(matches!(&steps[..], [Step::Say(_, _, say)] if *say == expected));
-    assert_eq!(handed(jobs.heard(&id(), told)), (true.into(), 0));
+    assert_eq!(handed(jobs.heard(&id(), told.clone())), (true.into(), 0));
+    for (fun, arg, expected) in [
+        ("grains.get", vec!["system.hostname".into()], "web".into()),
+        ("grains.get", vec!["x".into(), "none".into()], "none".into()),
+        (
+            "grains.item",
+            vec!["host".into(), "x".into()],
+            crate::map! {"host" => "web", "x" => ""}.into(),
+        ),
+    ] {
+        begin(&mut jobs, &order(fun, arg));
+        assert_eq!(handed(jobs.heard(&id(), told.clone())), (expected, 0));
+    }
+    begin(&mut jobs, &order("grains.ls", vec![]));
+    let (names, _) = handed(jobs.heard(&id(), told.clone()));
+    assert!(names.str_list().contains(&"system.hostname".to_owned()));
     // E1 minions do not answer.
     let order = order("grains.items", vec![]);
     let steps = jobs.begin(&order, &id(), Dialect::E1, Instant::now());
@@ -218,7 +234,7 @@ fn what_is_answered_here() {
     let missing = ask(&mut jobs, "cmd.run", vec!["id".into()]);
     assert_eq!(missing, ("'cmd.run' is not available.".into(), 1));
     let mut several = order("x", vec![]);
-    several.load.set("fun", vec!["test.ping".to_owned()]);
+    several.load = Arc::new(crate::map! {"fun" => vec!["test.ping".to_owned()]});
     assert_eq!(handed(begin(&mut jobs, &several)).1, 1);
 }
 
@@ -258,4 +274,14 @@ fn bounded() {
     };
     let (value, _) = handed(jobs.heard(&id(), end));
     assert_eq!(value.as_map().unwrap().int("dropped"), Some(5));
+    for _ in 0..6 {
+        let value = Value::Str("x".repeat(1 << 20));
+        jobs.heard(&id(), Heard::Action { cycle: None, value });
+    }
+    let end = Heard::Model {
+        cycle: None,
+        value: Value::Nil,
+    };
+    let (value, _) = handed(jobs.heard(&id(), end));
+    assert_eq!(value.as_map().unwrap().int("dropped"), Some(3));
 }
