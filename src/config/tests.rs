@@ -421,7 +421,9 @@ fn a_minion_says_that_its_jobs_are_processes() {
     let dir = tempfile::tempdir().unwrap();
     let warnings = |value: bool| {
         let options = map! {"id" => "m1", "multiprocessing" => value};
-        MinionConfig::from_map(options, dir.path()).unwrap().warnings
+        MinionConfig::from_map(options, dir.path())
+            .unwrap()
+            .warnings
     };
     assert!(warnings(true).is_empty());
     let [only] = warnings(false).try_into().unwrap();
