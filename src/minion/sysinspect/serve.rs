@@ -16,7 +16,7 @@ use crate::sys::daemon::{Report, make_dir};
 use crate::sys::signals::SignalPipe;
 use crate::wire::ids::{Jid, JidClock};
 use crate::wire::sysinspect::{Decoder, Dialect, MAX_FRAME, MinionMessage, uuid};
-use crate::wire::{Map, Value, msgpack};
+use crate::wire::{Value, msgpack};
 use halite_ipc::{StampStyle, stamp_now};
 use std::collections::HashMap;
 use std::io::{ErrorKind, Read, Write};
@@ -331,7 +331,7 @@ impl Serving {
         let load = msgpack::decode(&finished.load)
             .ok()
             .and_then(Value::into_map);
-        let load = load.unwrap_or_else(Map::new);
+        let load = load.unwrap_or_default();
         let value = load.get("return").cloned().unwrap_or_default();
         let failed = load.get("success").and_then(Value::as_bool) == Some(false);
         let retcode = match load.int("retcode") {
