@@ -94,7 +94,7 @@ fn run(port: u16, numbers: &[usize], tally: &Tally) {
         minion.say(Kind::Add, "", "");
         minions.push(minion);
         // Those that are there already are heard meanwhile.
-        if minions.len() % 64 == 0 {
+        if minions.len().is_multiple_of(64) {
             turn(&mut minions, tally, 0);
         }
     }

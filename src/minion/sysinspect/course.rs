@@ -9,8 +9,10 @@
 //! growing pauses.
 
 use super::command::Command;
+use super::results::Asked;
 use super::traits::names;
-use crate::crypto::{PublicKey, constant_time_eq};
+use super::trust;
+use crate::crypto::PublicKey;
 use crate::map;
 use crate::target::sysinspect::Minion;
 use crate::wire::sysinspect::{
@@ -25,9 +27,6 @@ pub const SILENCE: Duration = Duration::from_secs(10);
 const STALE_SESSION: Duration = Duration::from_secs(60);
 /// Answers kept for the next connection.
 const MAX_UNSENT: usize = 256;
-/// Exit status when the master has another key than expected, as halite-minion's.
-const OTHER_KEY: i32 = 42;
-
 /// What does not change while the minion runs.
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -47,6 +46,17 @@ pub struct Settings {
     pub pauses: (Duration, Duration),
     /// A number from 0 to 1 by chance, which spreads the pauses.
     pub chance: fn() -> f64,
+}
+
+impl Settings {
+    /// A message of this minion.
+    pub(super) fn message(&self, kind: Kind, data: impl Into<Value>) -> MinionMessage {
+        let mut message = MinionMessage::new(&self.id, kind, data);
+        if self.dialect == Dialect::Modern && kind != Kind::Add {
+            message.session = self.session.clone();
+        }
+        message
+    }
 }
 
 /// What is to be done.
@@ -90,12 +100,6 @@ enum Phase {
 enum Opening {
     Hello,
     Add,
-}
-
-struct Asked {
-    number: u64,
-    cycle: String,
-    fun: String,
 }
 
 /// The state of the minion.
@@ -281,7 +285,7 @@ impl Course {
             return Vec::new();
         };
         let asked = self.asked.swap_remove(at);
-        let messages = self.results(&asked, value, retcode, stamp);
+        let messages = asked.messages(&self.settings, value, retcode, stamp);
         self.done.push(asked.cycle);
         if self.is_joined() {
             return messages.into_iter().map(Action::Send).collect();
@@ -293,15 +297,7 @@ impl Course {
     }
 
     fn send(&self, kind: Kind, data: impl Into<Value>) -> Action {
-        Action::Send(self.message(kind, data))
-    }
-
-    fn message(&self, kind: Kind, data: impl Into<Value>) -> MinionMessage {
-        let mut message = MinionMessage::new(&self.settings.id, kind, data);
-        if self.settings.dialect == Dialect::Modern && kind != Kind::Add {
-            message.session = self.settings.session.clone();
-        }
-        message
+        Action::Send(self.settings.message(kind, data))
     }
 
     /// Whether an answer is for this minion: masters of the programs send every answer to everybody.
@@ -336,7 +332,7 @@ impl Course {
             .into(),
             _ => "".into(),
         };
-        let mut pong = self.message(Kind::Po, data);
+        let mut pong = self.settings.message(Kind::Po, data);
         if self.settings.dialect == Dialect::Seed {
             pong.cycle = message.cycle.clone();
         }
@@ -404,40 +400,11 @@ impl Course {
 
     /// Whether a key of the master is good and new; the end of the minion if it is not good.
     fn judge(&mut self, key: &PublicKey) -> Result<bool, (i32, String)> {
-        let told = key.pkcs1_fingerprint();
-        if let Some(pinned) = &self.pinned {
-            if pinned == key {
-                return Ok(false);
-            }
-            return Err((
-                OTHER_KEY,
-                format!(
-                    "the master has another key ({told}) than the one that this minion has accepted ({}); if that is \
-                     right, remove the accepted key and register again",
-                    pinned.pkcs1_fingerprint()
-                ),
-            ));
+        let new = trust::judge(key, self.pinned.as_ref(), &self.settings.fingerprint)?;
+        if new {
+            self.pinned = Some(key.clone());
         }
-        if self.settings.fingerprint.is_empty() {
-            return Err((
-                1,
-                format!(
-                    "this minion is not registered. The master's key has the fingerprint {told}; compare it with \
-                     the one that the master's operator sees, then start with --register {told}"
-                ),
-            ));
-        }
-        if !constant_time_eq(told.as_bytes(), self.settings.fingerprint.as_bytes()) {
-            return Err((
-                OTHER_KEY,
-                format!(
-                    "the master's key has the fingerprint {told}, expected is {}; nothing was accepted",
-                    self.settings.fingerprint
-                ),
-            ));
-        }
-        self.pinned = Some(key.clone());
-        Ok(true)
+        Ok(new)
     }
 
     /// The master's key, in answer to `add`.
@@ -493,7 +460,7 @@ impl Course {
             }
             out.push(Action::Keep(self.pushed.clone()));
         }
-        let mut answer = self.message(Kind::Tr, self.traits());
+        let mut answer = self.settings.message(Kind::Tr, self.traits());
         if self.settings.dialect == Dialect::Seed {
             answer.cycle = message.cycle.clone();
         }
@@ -538,56 +505,6 @@ impl Course {
                 log::warn!("a command is refused: {why}");
                 self.finished(number, &why.into(), 1, "")
             }
-        }
-    }
-
-    /// What tells of a result: `rsp` in the seed's dialect, `evt` and `mvt` in the later one.
-    fn results(
-        &self,
-        asked: &Asked,
-        value: &Value,
-        retcode: i64,
-        stamp: &str,
-    ) -> Vec<MinionMessage> {
-        let code = match retcode {
-            0 => Code::Success,
-            _ => Code::GeneralFailure,
-        };
-        let make = |value: &Value, code: Code| -> Vec<MinionMessage> {
-            if self.settings.dialect == Dialect::Modern {
-                let event = |kind, data: &Value| {
-                    self.message(kind, self.event(asked, data, retcode, stamp))
-                };
-                return vec![event(Kind::Evt, value), event(Kind::Mvt, &Value::Nil)];
-            }
-            // JSON, so that the master can tell the text "1" from the number.
-            let text = serde_json::to_string(value).unwrap_or_default();
-            let mut answer = self.message(Kind::Rsp, text);
-            answer.code = code;
-            answer.cycle = asked.cycle.clone();
-            vec![answer]
-        };
-        let messages = make(value, code);
-        if messages
-            .iter()
-            .all(|m| m.to_frame(self.settings.dialect).is_ok())
-        {
-            return messages;
-        }
-        let why = "the result is longer than a frame may be; ask for less".into();
-        make(&why, Code::GeneralFailure)
-    }
-
-    /// Reference 10, `evt`.
-    fn event(&self, asked: &Asked, value: &Value, retcode: i64, stamp: &str) -> Map {
-        map! {
-            "eid" => asked.fun.as_str(), "aid" => asked.fun.as_str(), "sid" => "",
-            "cid" => asked.cycle.as_str(), "timestamp" => stamp,
-            "response" => map! {
-                "retcode" => retcode, "warning" => Value::Nil, "message" => "", "data" => value.clone(),
-            },
-            "constraints" => map! {"id" => "", "descr" => "", "expr" => Vec::<Value>::new()},
-            "telemetry" => Value::Nil,
         }
     }
 

@@ -1,5 +1,6 @@
 //! The minion against a scripted master, in simulated time.
 
+use super::super::trust::OTHER_KEY;
 use super::*;
 use crate::crypto::PrivateKey;
 use std::sync::OnceLock;

@@ -6,8 +6,10 @@
 
 pub mod command;
 pub mod course;
+mod results;
 pub mod serve;
 pub mod store;
 pub mod traits;
+mod trust;
 
 pub use serve::run;
