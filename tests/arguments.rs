@@ -3,9 +3,10 @@
 mod modules;
 
 use halite::minion::modules::declare::{Arg, Function, Lit};
-use halite::minion::modules::functions;
+use halite::minion::modules::{Context, functions, functions_for};
 use halite::wire::Value;
-use modules::{Stock, reasons, scenarios, stock};
+use modules::{Stock, families, reasons, scenarios, stock};
+use std::collections::{BTreeMap, BTreeSet};
 
 #[test]
 fn names_and_defaults_are_those_of_stock() {
@@ -23,6 +24,31 @@ fn names_and_defaults_are_those_of_stock() {
                 "{name}: stands in arguments.yaml, but is as stock's"
             )),
             _ => {}
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// `pkg` has other arguments on hosts of other families.
+#[test]
+fn packages_of_families_are_those_of_stock() {
+    let mut wrong = Vec::new();
+    for (family, stock) in families() {
+        let grains = halite::map! {"os_family" => family.as_str()};
+        let ctx = Context {
+            grains: grains.into(),
+            ..Context::default()
+        };
+        let mut own: BTreeMap<_, _> = functions_for(&ctx).into_iter().collect();
+        own.retain(|name, _| name.starts_with("pkg."));
+        for name in stock.keys().chain(own.keys()).collect::<BTreeSet<_>>() {
+            let theirs = stock.get(name).map(theirs).unwrap_or_default();
+            let own = own.get(name).map(|f| self::own(f)).unwrap_or_default();
+            if own != theirs {
+                wrong.push(format!(
+                    "{family}, {name}\n  stock  {theirs}\n  halite {own}"
+                ));
+            }
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));

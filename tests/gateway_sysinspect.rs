@@ -20,7 +20,7 @@ fn master(settings: &str) -> (Master, u16) {
     let port = ports.numbers()[0];
     ports.release();
     let master = Master::halite(&format!(
-        "gateways: {{sysinspect: {{interface: 127.0.0.1, port: {port}, {settings}}}}}"
+        "gather_job_timeout: 1\ngateways: {{sysinspect: {{interface: 127.0.0.1, port: {port}, {settings}}}}}"
     ));
     wait_until("the gateway listens", || common::ports::listens(port));
     (master, port)
@@ -371,6 +371,75 @@ fn bad_input() {
         (&listed["minions"], &listed["minions_denied"]),
         (&json!([]), &json!([]))
     );
+}
+
+/// A minion of the first days: it takes commands and answers none. The command line waits as long as the
+/// gateway says that the job runs; then, without the minion, it says that it is not connected.
+#[test]
+fn a_job_that_nobody_ends() {
+    let (master, port) = master("auto_accept: true, job_timeout: 3, ping_interval: 1");
+    let cli = master.halite_cli();
+    let key = PrivateKey::generate(1048).unwrap().public().to_pkcs1_pem();
+    let mut client = Client::connect(port, LATER, Dialect::E1);
+    client.send(Kind::Add, key);
+    assert_eq!(client.heard().unwrap().code, Code::Success);
+    let mut client = Client::connect(port, LATER, Dialect::E1);
+    assert_eq!(client.hello(SESSION).code, Code::Success);
+    let (stop, stopped) = std::sync::mpsc::channel();
+    let life = std::thread::spawn(move || {
+        while stopped.try_recv().is_err() {
+            if let Some(message) = client.next()
+                && message.kind == Kind::Pi
+            {
+                client.send(Kind::Po, SESSION);
+            }
+        }
+    });
+    let ran = cli.salt(&["-t", "1", LATER, "sysinspect.call", "a/b", "--out=json"]);
+    assert_eq!(ran.returns().unwrap()[LATER], "no answer within 3 s");
+    let answer = cli.ask(&[LATER, "grains.items"]).unwrap();
+    assert!(answer[LATER].to_string().contains("E1"), "{answer:?}");
+    assert_eq!(cli.ask(&[LATER, "test.ping"]).unwrap()[LATER], true);
+    stop.send(()).unwrap();
+    life.join().unwrap();
+    let ran = cli.salt(&["-t", "1", LATER, "test.ping"]);
+    assert!(ran.out.contains("Not connected"), "{}", ran.describe());
+}
+
+/// A gateway that dies is started again, and minions that come again are known.
+#[test]
+fn the_gateway_comes_again() {
+    use halite::client::swarm::procs;
+    let (master, port) = master("auto_accept: true");
+    let cli = master.halite_cli();
+    let key = PrivateKey::generate(1048).unwrap().public().to_pkcs1_pem();
+    let mut client = Client::connect(port, LATER, Dialect::Modern);
+    client.send(Kind::Add, key);
+    assert_eq!(client.heard().unwrap().code, Code::Success);
+    let mut client = Client::connect(port, LATER, Dialect::Modern);
+    assert_eq!(client.hello(traits("web")).code, Code::Success);
+    let gateway = || {
+        let family = procs::family(master.id() as u32).unwrap();
+        let mut all = family.iter();
+        let found = all.find(|p| p.title.contains("gateway-sysinspect"));
+        found.map(|process| process.pid as i32)
+    };
+    let pid = gateway().unwrap();
+    let signal = nix::sys::signal::Signal::SIGKILL;
+    nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), signal).unwrap();
+    while client.heard().is_some() {}
+    wait_until("the gateway listens again", || {
+        gateway().is_some_and(|new| new != pid) && common::ports::listens(port)
+    });
+    let mut client = Client::connect(port, LATER, Dialect::Modern);
+    assert_eq!(client.hello(traits("web")).code, Code::Success);
+    let life = live(client, traits("web"));
+    wait_until("it answers", || {
+        let asked = cli.ask(&[LATER, "test.ping", "-t", "1"]);
+        asked.is_ok_and(|answers| answers.get(LATER) == Some(&json!(true)))
+    });
+    drop(master);
+    life.join().unwrap();
 }
 
 /// Stock's commands see such a minion as any other.

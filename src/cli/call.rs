@@ -8,6 +8,7 @@ use crate::config::{MinionConfig, load_minion};
 use crate::minion::ask::Stop;
 use crate::minion::channel::{Channel, Reply};
 use crate::minion::link::Link;
+use crate::minion::masters::settle;
 use crate::minion::modules::{Context, Fault, Outcome, functions_for, proc};
 use crate::minion::pillar::{self, Wish};
 use crate::minion::returners::{self, Wanted};
@@ -148,8 +149,12 @@ fn call(options: &Options) -> Result<i32, MinionError> {
     if options.local {
         config.file_client = "local".to_owned();
     }
-    let config = Arc::new(config);
-    let grains = Arc::new(all_grains(&config));
+    let local = options.local || config.file_client == "local";
+    let mut grains = all_grains(&config);
+    if !local {
+        settle(&mut config, &mut grains)?;
+    }
+    let (config, grains) = (Arc::new(config), Arc::new(grains));
     if options.grains {
         return show(
             options,
@@ -158,7 +163,6 @@ fn call(options: &Options) -> Result<i32, MinionError> {
             &Value::Map(grains.as_ref().clone()),
         );
     }
-    let local = options.local || config.file_client == "local";
     let mut master = match local {
         true => None,
         false => Some(Connection::open(&config, &grains)?),

@@ -11,6 +11,7 @@ mod daemon;
 pub mod key;
 pub mod master;
 pub mod minion;
+mod order;
 pub mod output;
 mod remote;
 pub mod run;

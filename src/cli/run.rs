@@ -62,6 +62,10 @@ struct Options {
     #[arg(long)]
     args_stdin: bool,
 
+    /// Carry out an order on standard input, for programs of this host
+    #[arg(long, hide = true)]
+    order: bool,
+
     /// Job id to use
     #[arg(long, value_name = "JID")]
     jid: Option<Jid>,
@@ -119,6 +123,9 @@ pub fn run() -> i32 {
     if role().as_deref() == Some(RUNNER_ROLE) {
         private_umask();
         return runner::process::run(config);
+    }
+    if options.order {
+        return super::order::run(config);
     }
     let Some(name) = &options.fun else {
         return fail("which function? `halite-run -d` lists them", EXIT_USAGE);

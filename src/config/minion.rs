@@ -29,7 +29,8 @@ options! {
         /// Port of the master for publications. The master says in its sign-in answer if it is another one.
         publish_port: u16 = "4505";
         /// What a list of masters means: `str` (all of them at once), `failover` (one of them, the next if it is lost),
-        /// `distributed` (the same, and the id decides which comes first) or `disable` (no master at all).
+        /// `distributed` (the same, and the id decides which comes first), `func` (`master` names a function of this
+        /// minion, `module.function`, which gives the master or a list as of `str`) or `disable` (no master at all).
         master_type: String = "str";
         /// Seconds between checks whether the connection to the master is there; 0 is none.
         master_alive_interval: u64 = "0";
@@ -341,7 +342,7 @@ impl MinionConfig {
         checks.one_of(
             "master_type",
             &c.master_type,
-            &["str", "failover", "distributed", "disable"],
+            &["str", "failover", "distributed", "func", "disable"],
         )?;
         checks.positive("max_event_size", c.max_event_size)?;
         finish::levels(&mut c.log_level, &mut c.log_level_logfile, &mut c.warnings);

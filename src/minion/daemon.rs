@@ -12,6 +12,7 @@ use super::jobs::{Jobs, Origin};
 use super::line::{Heard, Line};
 use super::local::Order;
 use super::lookout::Lookout;
+use super::masters::settle;
 use super::publication::Jids;
 use super::session::chance;
 use super::setup::{prepare, serve_bus};
@@ -48,7 +49,7 @@ pub struct Start {
 /// # Errors
 /// What keeps it from running; the status is the exit status.
 pub fn run(config: MinionConfig, start: Start, report: &mut Report) -> Result<(), MinionError> {
-    let config = Arc::new(config);
+    let mut config = config;
     prepare(&config)?;
     let signals = SignalPipe::install()?;
     let stop = Stop::of(&signals.stop)?;
@@ -65,7 +66,9 @@ pub fn run(config: MinionConfig, start: Start, report: &mut Report) -> Result<()
     let bus = serve_bus(&config, Box::new(tap))?;
     let _pid = PidFile::write(&config.pidfile)
         .map_err(|e| MinionError::io("pid file", &config.pidfile, &e))?;
-    let grains = Arc::new(all_grains(&config));
+    let mut grains = all_grains(&config);
+    settle(&mut config, &mut grains)?;
+    let (config, grains) = (Arc::new(config), Arc::new(grains));
     let shared = Shared {
         context: zmq::Context::new(),
         alarm: Alarm::new(&wake),
@@ -360,7 +363,7 @@ impl Minion {
 fn line_configs(config: &Arc<MinionConfig>) -> Vec<Arc<MinionConfig>> {
     match config.master_type.as_str() {
         "disable" => Vec::new(),
-        "str" if config.master.len() > 1 => config
+        "str" | "func" if config.master.len() > 1 => config
             .master
             .iter()
             .map(|master| {

@@ -449,6 +449,9 @@ fn compound(
         "success" => field(&|o| o.success.into()),
     };
     about(&mut ret, load);
+    if let Some(by) = outcomes.iter().find_map(|(_, o)| o.by.as_deref()) {
+        ret.set("legacy_salt", by);
+    }
     ret.set("_stamp", stamp_now(stamp));
     ret
 }

@@ -4,6 +4,8 @@
 //! end other jobs: a minion that is full can still be asked and helped. What masters sent waits on disk
 //! too and is taken up again at the next start.
 
+mod running;
+
 use super::job::{self, FLAG, Order};
 use super::link::Handed;
 use super::modules::proc::{self, Process};
@@ -18,16 +20,17 @@ use crate::wire::{Map, Value};
 use halite_ipc::StampStyle;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::sys::memfd::{MFdFlags, memfd_create};
-use nix::sys::signal::{Signal, kill, killpg};
-use nix::unistd::Pid;
+use nix::sys::signal::Signal;
 use std::collections::VecDeque;
 use std::fs::File;
-use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::io::{self, Seek, SeekFrom, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::PathBuf;
 use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::Arc;
+
+use running::{Running, lives, signal, signal_tree};
 
 /// Functions that heed no limit.
 const EXEMPT: &[&str] = &[
@@ -42,12 +45,6 @@ const EXEMPT: &[&str] = &[
 ];
 /// Jobs that may wait.
 const MAX_WAITING: usize = 1000;
-/// Longest result; more is an error of its own.
-const MAX_RESULT: u64 = 512 << 20;
-/// Octets taken from a result at once.
-const CHUNK: usize = 64 << 10;
-/// Octets of the length before a result.
-const HEAD: usize = 8;
 
 /// Where a job comes from.
 #[derive(Clone, Debug, PartialEq)]
@@ -135,18 +132,6 @@ struct Waiting {
     origin: Origin,
     /// Where it is kept.
     file: Option<PathBuf>,
-}
-
-struct Running {
-    jid: Jid,
-    origin: Origin,
-    load: Map,
-    child: Child,
-    out: ChildStdout,
-    result: Vec<u8>,
-    closed: bool,
-    /// Its result is handed on; it still has something to do, such as to write to a database.
-    delivered: bool,
 }
 
 /// All jobs of this minion.
@@ -534,96 +519,4 @@ impl Jobs {
             let _ = running.child.wait();
         }
     }
-}
-
-impl Running {
-    fn read(&mut self) {
-        let mut chunk = [0u8; CHUNK];
-        while !self.closed {
-            match self.out.read(&mut chunk) {
-                Ok(0) => self.closed = true,
-                Ok(n) => self.result.extend_from_slice(&chunk[..n]),
-                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return,
-                Err(e) => {
-                    log::warn!("the result of job {} cannot be read: {e}", self.jid);
-                    self.closed = true;
-                }
-            }
-            if self.result.len() as u64 > MAX_RESULT {
-                log::error!(
-                    "the result of job {} is over {} MiB",
-                    self.jid,
-                    MAX_RESULT >> 20
-                );
-                self.closed = true;
-                signal_tree(self.child.id(), Signal::SIGKILL);
-            }
-        }
-    }
-
-    /// How its process ended, if it has.
-    fn ended(&mut self) -> Option<ExitStatus> {
-        match self.child.try_wait() {
-            Ok(status) => status,
-            Err(e) => {
-                log::error!("the process of job {} cannot be watched: {e}", self.jid);
-                Some(ExitStatus::from_raw(1 << 8))
-            }
-        }
-    }
-
-    /// Its result, once, if all of it came.
-    fn deliver(&mut self) -> Option<Finished> {
-        if self.delivered || !self.closed || !self.is_whole() {
-            return None;
-        }
-        log::info!("job {} has returned", self.jid);
-        self.delivered = true;
-        let mut load = std::mem::take(&mut self.result);
-        load.drain(..HEAD);
-        Some(Finished {
-            jid: self.jid.clone(),
-            origin: self.origin.clone(),
-            load,
-        })
-    }
-
-    /// Whether all of the result came.
-    fn is_whole(&self) -> bool {
-        let Some((length, body)) = self.result.split_first_chunk::<HEAD>() else {
-            return false;
-        };
-        u64::from_le_bytes(*length) == body.len() as u64 && !body.is_empty()
-    }
-}
-
-/// Signals the process group of a job, and the commands below it, which have groups of
-/// their own; gives those.
-fn signal_tree(pid: u32, with: Signal) -> Vec<Process> {
-    let below = Process::read(pid)
-        .map(|p| p.descendants())
-        .unwrap_or_default();
-    below.iter().for_each(|process| signal(process, with));
-    // One that has ended meanwhile is what was wanted.
-    let _ = killpg(raw(pid), with);
-    below
-}
-
-fn signal(process: &Process, with: Signal) {
-    let _ = if process.group == process.pid {
-        killpg(raw(process.pid), with)
-    } else {
-        kill(raw(process.pid), with)
-    };
-}
-
-/// Whether it is still there: the same process and not another one with its pid.
-fn lives(process: &Process) -> bool {
-    Process::read(process.pid).is_some_and(|now| now.start == process.start)
-}
-
-/// Pids are read from the kernel and fit; one that did not would reach nobody.
-fn raw(pid: u32) -> Pid {
-    Pid::from_raw(i32::try_from(pid).unwrap_or(i32::MAX))
 }

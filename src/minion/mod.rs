@@ -26,6 +26,7 @@ mod line;
 pub mod link;
 pub mod local;
 mod lookout;
+pub mod masters;
 pub mod modules;
 mod net;
 pub mod pillar;

@@ -150,3 +150,66 @@ fn modules_and_grains_of_the_site() {
         said(&["--local", "--out=json", "sys.list_functions", "greet"]).contains("greet.hello")
     );
 }
+
+#[test]
+fn functions_of_the_master_beside_the_minion() {
+    let pair = Pair::start("", "");
+    let dir = pair.master.dir.path();
+    // The minion's configuration beside the master's.
+    std::fs::copy(pair.minion.path("minion"), dir.join("minion")).unwrap();
+    let json = |args: &[&str]| -> serde_json::Value {
+        let (_, out, err) = call(dir, &[&["--local", "--out=json"], args].concat());
+        let mut all: serde_json::Value =
+            serde_json::from_str(&out).unwrap_or_else(|e| panic!("{e}: {out}{err}"));
+        all["local"].take()
+    };
+    let arg = json(&[
+        "saltutil.runner",
+        "test.arg",
+        "arg=['# 1', \"05\"]",
+        "kwarg={foo: bar}",
+        "x=1",
+    ]);
+    let want = serde_json::json!({"args": ["# 1", "05"], "kwargs": {"foo": "bar", "x": 1}});
+    assert_eq!(arg, want);
+    let mut full = json(&["saltutil.wheel", "key.list", "accepted"]);
+    let fields = full.as_object_mut().unwrap();
+    assert!(
+        fields
+            .remove("jid")
+            .is_some_and(|jid| jid.as_str().unwrap().len() == 20)
+    );
+    let want = serde_json::json!({
+        "fun": "wheel.key.list", "user": "UNKNOWN", "fun_args": ["accepted"],
+        "return": {"minions": ["m1"]}, "success": true,
+    });
+    assert_eq!(full, want);
+    let full = json(&["saltutil.runner", "test.arg", "full_return=True"]);
+    assert_eq!(full["fun"], "runner.test.arg");
+    assert_eq!(full["success"], true);
+    for fun in ["saltutil.cmd", "saltutil.cmd_iter"] {
+        let told = json(&[fun, "m1", "test.echo", "arg=['x']"]);
+        assert_eq!(
+            (&told["m1"]["ret"], &told["m1"]["retcode"]),
+            (&"x".into(), &0.into())
+        );
+        assert!(told["m1"]["jid"].is_string());
+    }
+    assert_eq!(
+        json(&["saltutil.cmd", "nobody", "test.ping"]),
+        serde_json::json!({})
+    );
+    // Neither there nor here.
+    let (_, _, err) = call(dir, &["--local", "saltutil.runner", "no.such"]);
+    assert!(err.contains("KeyError: 'no.such'"), "{err}");
+    let alone = local();
+    let (status, _, err) = call(
+        alone.path(),
+        &["--local", "saltutil.wheel", "key.list", "all"],
+    );
+    assert_eq!(status, 1);
+    assert!(
+        err.contains("only be executed on a minion that is located on the master"),
+        "{err}"
+    );
+}

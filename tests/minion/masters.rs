@@ -31,10 +31,18 @@ fn stop(master: &mut Master) {
 
 /// A minion of both.
 fn minion(masters: &[Master; 2], extra: &str) -> Minion {
-    let dir = tempfile::tempdir().unwrap();
+    minion_in(tempfile::tempdir().unwrap(), &list(masters), extra)
+}
+
+/// The option `master` of a minion of both, as JSON.
+fn list(masters: &[Master; 2]) -> String {
     let [a, b] = masters.each_ref().map(|m| m.ret_port);
+    format!("[\"127.0.0.1:{a}\", \"127.0.0.1:{b}\"]")
+}
+
+fn minion_in(dir: tempfile::TempDir, master: &str, extra: &str) -> Minion {
     let text = format!(
-        "root_dir: {root}\nid: m1\nmaster: ['127.0.0.1:{a}', '127.0.0.1:{b}']\nlog_level: quiet\n\
+        "root_dir: {root}\nid: m1\nmaster: {master}\nlog_level: quiet\n\
          log_level_logfile: debug\nlog_file: {root}/log\nrecon_default: 50\nrecon_max: 50\nrecon_randomize: false\n\
          random_reauth_delay: 1\nauth_timeout: 1\nacceptance_wait_time: 1\nreturn_retry_timer: 1\n\
          return_retry_timer_max: 1\nrequest_channel_timeout: 2\nzmq_heartbeat_ivl: 100\nzmq_heartbeat_timeout: 400\n\
@@ -140,5 +148,52 @@ fn the_first_master_is_not_there_yet() {
     let mut second = listen(&masters[1]);
     let _minion = minion(&masters, "master_type: failover");
     started(&mut second);
+    answers(&masters[1], &mut second);
+}
+
+#[test]
+fn the_id_decides_which_master_comes_first() {
+    let mut masters = twins();
+    let buses = masters.each_ref().map(listen);
+    let mut crc = flate2::Crc::new();
+    crc.update(b"m1");
+    let at = crc.sum() as usize % 2;
+    let [mut first, mut second] = buses;
+    let (home, other) = match at {
+        0 => (&mut first, &mut second),
+        _ => (&mut second, &mut first),
+    };
+    let extra = "master_type: distributed\nmaster_alive_interval: 1";
+    let _minion = minion(&masters, extra);
+    started(home);
+    answers(&masters[at], home);
+    assert!(try_wait(other, Instant::now(), |e, _| e.tag.contains("m1")).is_none());
+    stop(&mut masters[at]);
+    started(other);
+    answers(&masters[1 - at], other);
+}
+
+#[test]
+fn a_function_of_ones_own_names_the_masters() {
+    use std::os::unix::fs::PermissionsExt;
+    let masters = twins();
+    let [mut first, mut second] = masters.each_ref().map(listen);
+    let dir = tempfile::tempdir().unwrap();
+    let modules = dir.path().join("modules");
+    std::fs::create_dir(&modules).unwrap();
+    let module = modules.join("where");
+    let script = format!(
+        "#!/bin/sh\nif [ \"$1\" = describe ]; then echo '{{\"functions\": {{\"masters\": {{}}}}}}'; exit; fi\n\
+         cat >/dev/null\necho '{{\"return\": {}}}'\n",
+        list(&masters)
+    );
+    std::fs::write(&module, script).unwrap();
+    std::fs::set_permissions(&module, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let extra = format!("master_type: func\nmodule_dirs: ['{}']", modules.display());
+    let _minion = minion_in(dir, "where.masters", &extra);
+    started(&mut first);
+    started(&mut second);
+    let jid = answers(&masters[0], &mut first);
+    assert!(!knows(&masters[1], &jid));
     answers(&masters[1], &mut second);
 }

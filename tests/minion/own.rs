@@ -124,6 +124,49 @@ fn the_schedule_is_changed_by_its_functions() {
 }
 
 #[test]
+fn a_job_is_copied_and_moved_to_another_minion() {
+    let mut pair = Pair::start("peer: {m1: [schedule.add]}", "mine_enabled: false");
+    let _other = Minion::start(ports(&pair.master), "m2", "mine_enabled: false");
+    wait(&mut pair.bus, |e, _| e.tag == "salt/minion/m2/start");
+    let job = kwargs(halite::map! {
+        "function" => "test.echo", "job_args" => vec![Value::from("tock")], "seconds" => 1,
+        "job_kwargs" => Map::new(), "metadata" => halite::map! {"a" => 1},
+    });
+    let run = |pair: &mut Pair, fun: &str, target: &str| {
+        let said = ret(&pair.run(fun, &["j".into(), target.into()]));
+        said.into_map().unwrap()
+    };
+    let add = |pair: &mut Pair| pair.run("schedule.add", &["j".into(), job.clone()]);
+    add(&mut pair);
+    let said = run(&mut pair, "schedule.copy", "nobody");
+    let why = "no servers answered the published schedule.add command";
+    assert_eq!(said.str("comment"), Some(why));
+    let said = run(&mut pair, "schedule.move", "m2");
+    assert_eq!(
+        said.str("comment"),
+        Some("Moved Job j from schedule."),
+        "{said:?}"
+    );
+    assert_eq!(said.get("minions"), Some(&vec!["m2".to_owned()].into()));
+    let (_, data) = wait(&mut pair.bus, |e, data| {
+        e.tag.ends_with("/ret/m2") && data.str("schedule") == Some("j")
+    });
+    assert_eq!(text(&data, "return"), "tock");
+    let metadata = data.get("metadata").and_then(Value::as_map).unwrap();
+    assert!(metadata.int("a") == Some(1) && metadata.contains("_TS"));
+    let listed = ret(&pair.run("schedule.list", &[]));
+    assert!(
+        !listed.as_str().unwrap().contains("test.echo"),
+        "{listed:?}"
+    );
+    // It is there already.
+    add(&mut pair);
+    let said = run(&mut pair, "schedule.copy", "m2");
+    let why = "the following minions return False";
+    assert_eq!(said.str("comment"), Some(why));
+}
+
+#[test]
 fn pillar_files_and_blackout() {
     let top = ("pillar/top.sls", "base: {'*': [data]}\n");
     let module = ("files/_modules/mine_own.py", "def x(): pass\n");

@@ -219,4 +219,23 @@ fn an_installed_salt_runs_what_halite_lacks() {
     assert!(!err.contains("was run by"), "{err}");
     let (_, err) = call(&["nosuch.fun"]);
     assert!(err.contains("'nosuch.fun' is not available."), "{err}");
+    // The command on the master says so too, beside what it shows.
+    let pair = Pair::start("", &format!("legacy_salt: {venv}"));
+    let halite = |fun: &[&str]| {
+        let out = Command::new(env!("CARGO_BIN_EXE_halite"))
+            .arg("-c")
+            .arg(pair.master.dir.path())
+            .args(["--out=json", "-t", "30", "m1"])
+            .args(fun)
+            .output()
+            .unwrap();
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+        (text(out.stdout), text(out.stderr))
+    };
+    let (out, err) = halite(&["salt_version.get_release_number", "Sodium"]);
+    assert_eq!(out, "{\n    \"m1\": \"3001\"\n}\n", "{err}");
+    let said = "salt_version.get_release_number was run by Salt 3008.3 in";
+    assert!(err.starts_with(said) && err.ends_with(" on m1\n"), "{err}");
+    let (_, err) = halite(&["test.ping"]);
+    assert_eq!(err, "");
 }

@@ -139,9 +139,23 @@ pub struct Stock {
 
 /// The functions of stock 3008.3 that belong to the modules which halite has.
 pub fn stock() -> BTreeMap<String, Stock> {
-    let path = place().join("../data/functions.json");
-    let all: BTreeMap<String, serde_json::Value> =
-        serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
+    let all: BTreeMap<String, serde_json::Value> = data("functions.json");
+    specs(all)
+}
+
+/// The functions of `pkg` in stock 3008.3 on hosts of families whose `pkg` is not that of `functions.json`.
+pub fn families() -> BTreeMap<String, BTreeMap<String, Stock>> {
+    let all: BTreeMap<String, BTreeMap<String, serde_json::Value>> = data("functions-pkg.json");
+    let one = |(family, all)| (family, specs(all));
+    all.into_iter().map(one).collect()
+}
+
+fn data<T: serde::de::DeserializeOwned>(file: &str) -> T {
+    let path = place().join("../data").join(file);
+    serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
+}
+
+fn specs(all: BTreeMap<String, serde_json::Value>) -> BTreeMap<String, Stock> {
     all.into_iter()
         .map(|(name, spec)| {
             let args = spec["args"].as_array().unwrap().iter();

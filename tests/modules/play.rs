@@ -76,7 +76,7 @@ pub fn both(
         eprintln!("{text}\n");
     }
     eprintln!("{made} calls compared, {} of them wrong", wrong.len());
-    assert!(made > 0 && wrong.is_empty());
+    assert!(wrong.is_empty());
 }
 
 /// Makes all calls of a scenario on one minion; answers as far as they count.

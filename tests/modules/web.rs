@@ -1,7 +1,7 @@
 //! A web server for the functions that need one.
 //!
 //! `/echo` says as JSON what it was asked, `/status/CODE` answers with that code, `/to/PATH` leads to
-//! another path, and `/data/json`, `xml`, `yaml`, `text`, `latin` and `cookie` are what they say.
+//! another path, `/repos/PATH` is a file of the repositories of `tests/slow_rpm.rs`, and `/data/json`, `xml`, `yaml`, `text`, `latin` and `cookie` are what they say.
 
 use std::sync::OnceLock;
 use tiny_http::{Header, Request, Response, Server};
@@ -32,7 +32,13 @@ fn answer(mut request: Request) {
         "/data/latin" => ("text/plain; charset=iso-8859-1", b"gr\xfcn".to_vec()),
         "/data/octets" => ("application/octet-stream", b"\xff\x00".to_vec()),
         "/data/cookie" => ("text/plain", b"cookie".to_vec()),
-        _ => ("text/plain", b"words".to_vec()),
+        path => match path.strip_prefix("/repos/").filter(|p| !p.contains("..")) {
+            Some(file) => match std::fs::read(format!("/srv/repos/{file}")) {
+                Ok(octets) => ("application/octet-stream", octets),
+                Err(_) => return drop(request.respond(Response::empty(404))),
+            },
+            None => ("text/plain", b"words".to_vec()),
+        },
     };
     let code = path.strip_prefix("/status/").and_then(|c| c.parse().ok());
     let mut response = Response::from_data(body)

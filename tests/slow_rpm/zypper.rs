@@ -4,6 +4,9 @@ use crate::Family;
 use crate::host::{run, write};
 use crate::packages::{self, REPOS};
 
+/// Half of the calls.
+pub const QUESTIONS: [&str; 4] = ["files", "find", "list", "locks"];
+
 pub const FAMILY: Family = Family {
     name: "zypper",
     minion: "grains: {os: SUSE, os_family: Suse, osrelease: '15.5', osrelease_info: [15, 5], osmajorrelease: 15, osarch: x86_64}\n",
@@ -28,8 +31,8 @@ pub const FAMILY: Family = Family {
 };
 
 fn prepare() {
-    // Debian's rpm alone has its database in the home.
-    write("/etc/rpm/macros", "%_dbpath /var/lib/rpm\n");
+    // Its lock lies there.
+    run("mount", &["-t", "tmpfs", "run", "/run"]);
     write("/etc/zypp/zypp.conf", "[main]\ngpgcheck = off\n");
     let repo = |name: &str, enabled: u8| {
         let text = format!(

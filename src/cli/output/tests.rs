@@ -260,3 +260,12 @@ fn python_texts() {
         "34854736973902.312"
     );
 }
+
+#[test]
+fn who_ran_a_function_is_told_of_many_minions_at_once() {
+    let ids: Vec<String> = (0..12).map(|n| format!("m{n}")).collect();
+    let one = texts::run_elsewhere("a.b", "Salt 3008.3 in /opt", &ids[..1]);
+    assert_eq!(one, "a.b was run by Salt 3008.3 in /opt on m0");
+    let all = texts::run_elsewhere("a.b", "Salt", &ids);
+    assert!(all.ends_with(" m8, m9 and 2 more"), "{all}");
+}

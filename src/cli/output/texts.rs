@@ -190,3 +190,17 @@ pub fn docs(returns: &Map) -> String {
         .map(|(function, text)| format!("{function}:\n{text}\n\n"))
         .collect()
 }
+
+/// Minions whose names are told before the rest is only counted.
+const NAMED: usize = 10;
+
+/// Says that a function was not run by the minions' own program (`legacy_salt`).
+pub fn run_elsewhere(fun: &str, by: &str, ids: &[String]) -> String {
+    let named = ids.iter().take(NAMED).map(String::as_str);
+    let names = named.collect::<Vec<_>>().join(", ");
+    let rest = match ids.len().saturating_sub(NAMED) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    format!("{fun} was run by {by} on {names}{rest}")
+}

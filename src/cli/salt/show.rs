@@ -26,6 +26,8 @@ pub(super) struct Results {
     worst: i64,
     failed: bool,
     returned: bool,
+    /// Who ran the function in place of minions' own programs, and for which minions.
+    elsewhere: Vec<(String, Vec<String>)>,
 }
 
 impl Results {
@@ -46,6 +48,7 @@ impl Results {
             worst: 0,
             failed: false,
             returned: false,
+            elsewhere: Vec::new(),
         }
     }
 
@@ -72,6 +75,9 @@ impl Results {
             other => return self.missing(id, &other),
         };
         self.returned = true;
+        if let Some(by) = load.str("legacy_salt") {
+            self.note_elsewhere(by, id);
+        }
         let ret = load.get("return").cloned().unwrap_or_default();
         let code = match load.get("retcode") {
             Some(Value::Int(n)) => *n,
@@ -87,6 +93,13 @@ impl Results {
         let full = crate::map! {"ret" => ret.clone(), "retcode" => code};
         self.summary.add(id, &full.into());
         self.print(id, ret, load.str("out").unwrap_or_default(), code);
+    }
+
+    fn note_elsewhere(&mut self, by: &str, id: &str) {
+        match self.elsewhere.iter_mut().find(|(known, _)| known == by) {
+            Some((_, ids)) => ids.push(id.to_owned()),
+            None => self.elsewhere.push((by.to_owned(), vec![id.to_owned()])),
+        }
     }
 
     fn missing(&mut self, id: &str, outcome: &Outcome) {
@@ -155,6 +168,9 @@ impl Results {
         if summary {
             let text = self.summary.text(verbose);
             self.screen.text(&text);
+        }
+        for (by, ids) in &self.elsewhere {
+            eprintln!("{}", texts::run_elsewhere(&self.fun, by, ids));
         }
         if self.seen == 0 {
             eprint!("{}", texts::NO_RETURN_RECEIVED);

@@ -190,7 +190,7 @@ impl Args {
     }
 
     /// As `fun_args` carries them: positions, then one map if there are keywords.
-    pub(in crate::client) fn to_value(&self) -> Value {
+    pub fn to_value(&self) -> Value {
         let mut all = self.positional.clone();
         if !self.keyword.is_empty() {
             all.push(self.keyword.clone().into());

@@ -32,6 +32,7 @@ pub use args::{Args, BadArgs};
 pub(in crate::client) use args::{as_text, usage};
 pub use launch::{Launch, Run, run, run_as};
 pub(in crate::client) use launch::{RunBus, keep};
+pub use salt::command;
 
 use super::local::{ClientError, LocalClient};
 use crate::config::MasterConfig;

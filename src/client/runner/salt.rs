@@ -95,6 +95,38 @@ fn class(fault: &Fault) -> &str {
 }
 
 fn execute(context: &mut RunContext, args: &Args) -> Result<Ran, RunError> {
+    let mut out = Map::new();
+    for (id, outcome) in outcomes(context, args)? {
+        if let Outcome::Returned(load) = outcome {
+            out.set(id, load.get("return").cloned());
+        }
+    }
+    Ok(Value::Map(out).into())
+}
+
+/// What minions return, as `LocalClient.cmd_iter` of stock has it: by id a map of `ret`, `out`, `retcode` and `jid`.
+/// Arguments are those of `salt.execute`.
+///
+/// # Errors
+/// The job cannot be published or waited for.
+pub fn command(context: &mut RunContext, args: &Args) -> Result<Map, RunError> {
+    let mut out = Map::new();
+    for (id, outcome) in outcomes(context, args)? {
+        let Outcome::Returned(load) = outcome else {
+            continue;
+        };
+        let mut told = crate::map! {"ret" => load.get("return").cloned().unwrap_or_default()};
+        for key in ["out", "retcode", "jid"] {
+            if let Some(value) = load.get(key) {
+                told.set(key, value.clone());
+            }
+        }
+        out.set(id, told);
+    }
+    Ok(out)
+}
+
+fn outcomes(context: &mut RunContext, args: &Args) -> Result<Vec<(String, Outcome)>, RunError> {
     let mut arg = match args.get(2, "arg") {
         None => Vec::new(),
         Some(Value::Array(items)) => items.clone(),
@@ -119,13 +151,7 @@ fn execute(context: &mut RunContext, args: &Args) -> Result<Ran, RunError> {
         timeout: args.int(3, "timeout").and_then(|n| u64::try_from(n).ok()),
         gather_job_timeout: None,
     };
-    let mut out = Map::new();
-    for (id, outcome) in ask(context, job, times)? {
-        if let Outcome::Returned(load) = outcome {
-            out.set(id, load.get("return").cloned());
-        }
-    }
-    Ok(Value::Map(out).into())
+    ask(context, job, times)
 }
 
 /// Keywords that go to the master with the job: `delimiter`, `metadata`, `ret_config`, ...

@@ -15,21 +15,17 @@ mod clerk;
 mod grains;
 mod jobs;
 mod limits;
+mod news;
 mod peer;
 mod registry;
 mod serve;
 mod session;
 mod words;
 
-use crate::client::listen::listen;
 use crate::config::{MasterConfig, SysinspectGateway};
 use crate::master::roles::{RoleError, Roles};
 use crate::sys::signals::StopFlag;
-use crate::wire::msgpack;
-use crossbeam_channel::Sender;
-use halite_ipc::Event;
-use serve::{News, Server};
-use std::io::Write;
+use serve::Server;
 use std::os::unix::net::UnixStream;
 
 /// Its name in the table of roles.
@@ -54,34 +50,11 @@ pub fn run(config: &MasterConfig, roles: &Roles, stop: &StopFlag) -> Result<(), 
     let server = Server::new(config, &settings, clerk, heard, ours)?;
     std::thread::scope(|scope| {
         let writer = scope.spawn(|| clerk::run(config, &tasks));
-        let listener = scope.spawn(|| hear(config, roles, stop, &news, &theirs));
+        let listener = scope.spawn(|| news::hear(config, roles, stop, &news, &theirs));
         let alive = || !writer.is_finished() && !listener.is_finished();
         let done = server.run(stop, &alive);
         // The other threads end as well.
         stop.set();
         done
     })
-}
-
-/// Hands jobs and changes of keys to the loop.
-fn hear(
-    config: &MasterConfig,
-    roles: &Roles,
-    stop: &StopFlag,
-    news: &Sender<News>,
-    mut bell: &UnixStream,
-) {
-    let path = config.sock_dir.join("master_event_pub.ipc");
-    let mut each = |event: Event| {
-        let Some(item) = News::of(&event.tag, || {
-            msgpack::decode(&event.payload).ok()?.into_map()
-        }) else {
-            return;
-        };
-        if news.send(item).is_ok() {
-            // A bell that is full has been heard.
-            let _ = bell.write(&[1]);
-        }
-    };
-    listen(path, stop, &mut || roles.ready(), &mut each);
 }

@@ -5,7 +5,7 @@
 //! name on the wire to code.
 
 use super::{Call, Fault};
-use crate::wire::Value;
+use crate::wire::{Map, Value};
 
 /// What an execution function returns.
 pub type Result = std::result::Result<Value, Fault>;
@@ -176,3 +176,6 @@ pub struct Module {
     /// Its functions.
     pub functions: &'static [Function],
 }
+
+/// Modules of one name: a host has the first whose test its grains pass.
+pub type Kinds = &'static [(Module, fn(&Map) -> bool)];

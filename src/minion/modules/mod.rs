@@ -79,7 +79,7 @@ pub(crate) use ps::host::NETWORK_COUNTERS;
 pub(crate) use ps::names as process_names;
 
 use bind::Bound;
-use declare::{Function, Module};
+use declare::{Function, Kinds, Module};
 use std::borrow::Cow;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -141,7 +141,7 @@ const MODULES: &[Module] = &[
 ];
 
 /// Modules of one name of which a host has one, by its grains.
-const CHOSEN: &[&[(Module, fn(&Map) -> bool)]] = &[pkg::MODULES];
+const CHOSEN: &[Kinds] = &[pkg::MODULES];
 
 /// How deeply functions may call functions (`test.cross_test`).
 const MAX_CALLS: u32 = 32;
@@ -346,9 +346,7 @@ fn named(modules: impl Iterator<Item = &'static Module>) -> Vec<(String, &'stati
 
 /// The modules that only some hosts have, and this one has.
 fn chosen(grains: &Map) -> impl Iterator<Item = &'static Module> {
-    let fits = |kinds: &&'static [(Module, fn(&Map) -> bool)]| {
-        kinds.iter().find(|(_, fits)| fits(grains)).map(|(m, _)| m)
-    };
+    let fits = |kinds: &Kinds| kinds.iter().find(|(_, fits)| fits(grains)).map(|(m, _)| m);
     CHOSEN.iter().filter_map(fits)
 }
 

@@ -1,5 +1,7 @@
 //! Python's `re` syntax (3.11) to the syntax that `regex` and `fancy-regex` share.
 
+mod escapes;
+
 use std::collections::HashMap;
 use std::fmt::Write;
 
@@ -412,194 +414,12 @@ impl Translator {
         }
         Ok(())
     }
-
-    fn escape(&mut self) -> Done {
-        let Some(c) = self.next() else {
-            return fail("bad escape (end of pattern)");
-        };
-        match c {
-            'A' => self.position("\\A"),
-            'Z' => self.position("\\z"),
-            'b' if self.flags.ascii => self.position("(?-u:\\b)"),
-            'b' => self.position("\\b"),
-            'B' => self.position("\\B"),
-            '1'..='9' => return self.number_escape(c),
-            c => match self.shared_escape(c)? {
-                Member::Char(c) => self.literal(c),
-                Member::Category(text) => self.item(&text),
-            },
-        }
-        Ok(())
-    }
-
-    /// `\1` to `\99` are back references, three octal digits are a character.
-    fn number_escape(&mut self, first: char) -> Done {
-        let mut text = String::from(first);
-        if let Some(second) = self.peek().filter(char::is_ascii_digit) {
-            self.at += 1;
-            text.push(second);
-            let third = self.peek().filter(|c| c.is_digit(8));
-            if let Some(third) = third.filter(|_| text.chars().all(|c| c.is_digit(8))) {
-                self.at += 1;
-                text.push(third);
-                let c = octal(&text)?;
-                self.literal(c);
-                return Ok(());
-            }
-        }
-        let number = text.parse().unwrap_or(0);
-        self.back_reference(number)
-    }
-
-    /// What an escape means both inside and outside of a set.
-    fn shared_escape(&mut self, c: char) -> Done<Member> {
-        let member = match c {
-            'd' | 'D' | 's' | 'S' | 'w' | 'W' => Member::Category(self.category(c)),
-            'a' => Member::Char('\x07'),
-            'f' => Member::Char('\x0c'),
-            'n' => Member::Char('\n'),
-            'r' => Member::Char('\r'),
-            't' => Member::Char('\t'),
-            'v' => Member::Char('\x0b'),
-            'x' => Member::Char(self.hex(2)?),
-            'u' => Member::Char(self.hex(4)?),
-            'U' => Member::Char(self.hex(8)?),
-            '0' => {
-                let mut text = String::from("0");
-                while let Some(c) = self.peek().filter(|c| text.len() < 3 && c.is_digit(8)) {
-                    self.at += 1;
-                    text.push(c);
-                }
-                Member::Char(octal(&text)?)
-            }
-            c if c.is_ascii_alphanumeric() => return fail(format!("bad escape \\{c}")),
-            c => Member::Char(c),
-        };
-        Ok(member)
-    }
-
-    fn category(&self, c: char) -> String {
-        let ascii = match c.to_ascii_lowercase() {
-            'd' => "0-9",
-            's' => " \\t\\n\\r\\x0b\\x0c",
-            _ => "0-9A-Za-z_",
-        };
-        match (self.flags.ascii, c.is_ascii_uppercase()) {
-            (false, _) => format!("\\{c}"),
-            (true, false) => format!("[{ascii}]"),
-            (true, true) => format!("[^{ascii}]"),
-        }
-    }
-
-    fn hex(&mut self, digits: usize) -> Done<char> {
-        let mut number = 0;
-        for _ in 0..digits {
-            let Some(digit) = self.next().and_then(|c| c.to_digit(16)) else {
-                return fail("incomplete escape");
-            };
-            // Eight digits fit 32 bits.
-            number = number * 16 + digit;
-        }
-        char::from_u32(number).ok_or_else(|| "bad escape: no character".to_owned())
-    }
-
-    fn class(&mut self) -> Done {
-        self.out.push('[');
-        if self.take('^') {
-            self.out.push('^');
-        }
-        let mut first = true;
-        loop {
-            let Some(c) = self.next() else {
-                return fail("unterminated character set");
-            };
-            if c == ']' && !first {
-                break;
-            }
-            first = false;
-            self.member(c)?;
-        }
-        self.item("]");
-        Ok(())
-    }
-
-    /// One member of a set, or a range.
-    fn member(&mut self, c: char) -> Done {
-        let low = self.class_char(c)?;
-        let rest = (self.peek(), self.chars.get(self.at + 1).copied());
-        match rest {
-            (Some('-'), None) => fail("unterminated character set"),
-            (Some('-'), Some(next)) if next != ']' => {
-                self.at += 2;
-                let high = self.class_char(next)?;
-                let (Member::Char(low), Member::Char(high)) = (low, high) else {
-                    return fail("bad character range");
-                };
-                if low > high {
-                    return fail("bad character range");
-                }
-                push_member(&mut self.out, low);
-                self.out.push('-');
-                push_member(&mut self.out, high);
-                Ok(())
-            }
-            _ => {
-                match low {
-                    Member::Char(c) => push_member(&mut self.out, c),
-                    Member::Category(text) => self.out.push_str(&text),
-                }
-                Ok(())
-            }
-        }
-    }
-
-    fn class_char(&mut self, c: char) -> Done<Member> {
-        if c != '\\' {
-            return Ok(Member::Char(c));
-        }
-        match self.next() {
-            None => fail("unterminated character set"),
-            Some('b') => Ok(Member::Char('\x08')),
-            Some(c @ '1'..='7') => {
-                let mut text = String::from(c);
-                while let Some(c) = self.peek().filter(|c| text.len() < 3 && c.is_digit(8)) {
-                    self.at += 1;
-                    text.push(c);
-                }
-                octal(&text).map(Member::Char)
-            }
-            Some(c) => self.shared_escape(c),
-        }
-    }
-}
-
-enum Member {
-    Char(char),
-    Category(String),
 }
 
 fn push_flag(switch_on: bool, on: &mut String, off: &mut String, letter: char) {
     let text = if switch_on { on } else { off };
     if !text.contains(letter) {
         text.push(letter);
-    }
-}
-
-/// Inside a set every ASCII character that could be syntax is written as a number.
-fn push_member(out: &mut String, c: char) {
-    if c.is_ascii_alphanumeric() || !c.is_ascii() {
-        out.push(c);
-    } else {
-        let _ = write!(out, "\\x{:02x}", c as u32);
-    }
-}
-
-fn octal(digits: &str) -> Done<char> {
-    match u32::from_str_radix(digits, 8) {
-        Ok(number) if number <= 0o377 => {
-            char::from_u32(number).ok_or_else(|| "bad escape".to_owned())
-        }
-        _ => fail("octal escape value outside of range 0-0o377"),
     }
 }
 

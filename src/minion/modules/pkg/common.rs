@@ -102,13 +102,16 @@ pub fn version(call: &Call<'_>, installed: &Packages) -> Value {
     }
 }
 
+/// Names with the versions that are wished.
+pub type Wished = Vec<(String, Option<String>)>;
+
 /// What shall be installed or removed.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Targets {
     /// Nothing.
     None,
     /// Packages with the version that is wished.
-    Repository(Vec<(String, Option<String>)>),
+    Repository(Wished),
     /// Package files.
     File(Vec<String>),
     /// Advisories by their ids.
@@ -166,7 +169,7 @@ pub fn targets(
     let version = Some(option(call, "version"))
         .filter(|v| !v.is_nil())
         .map(|v| python::str(&v));
-    let mut list: Vec<(String, Option<String>)> = Vec::new();
+    let mut list = Wished::new();
     for one in python::str(name).split(',') {
         let one = normalize(one);
         if !list.iter().any(|(n, _)| *n == one) {
@@ -177,10 +180,7 @@ pub fn targets(
 }
 
 /// A list of names, and of maps of one name to one version.
-fn repacked(
-    pkgs: &Value,
-    normalize: &dyn Fn(&str) -> String,
-) -> Did<Vec<(String, Option<String>)>> {
+fn repacked(pkgs: &Value, normalize: &dyn Fn(&str) -> String) -> Did<Wished> {
     let parsed;
     let (items, count) = match pkgs {
         Value::Str(text) => {
@@ -189,7 +189,7 @@ fn repacked(
         }
         other => (other, other.as_array().map_or(0, <[_]>::len)),
     };
-    let mut list: Vec<(String, Option<String>)> = Vec::new();
+    let mut list = Wished::new();
     for item in items.as_array().unwrap_or_default() {
         let (name, version) = match item {
             Value::Map(map) => match map.0.as_slice() {

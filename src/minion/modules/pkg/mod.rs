@@ -4,12 +4,13 @@
 mod apt;
 mod common;
 mod dnf;
+mod ini;
 mod loose;
 mod lowpkg;
 mod rpm;
 mod zypper;
 
-use super::declare::Module;
+use super::declare::Kinds;
 use crate::wire::Map;
 
 /// Systems with dnf or yum that are of no family.
@@ -25,7 +26,7 @@ const YUM: [&str; 8] = [
 ];
 
 /// Every `pkg` there is, with the grains that a host with it has.
-pub(super) const MODULES: &[(Module, fn(&Map) -> bool)] = &[
+pub(super) const MODULES: Kinds = &[
     (apt::MODULE, |grains| family(grains) == "Debian"),
     (dnf::MODULE, |grains| {
         let os = grains.str("os").unwrap_or_default();

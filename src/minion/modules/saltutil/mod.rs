@@ -3,6 +3,7 @@
 
 mod caches;
 mod jobs;
+mod master;
 mod refresh;
 mod sync;
 
@@ -40,6 +41,17 @@ const REFRESH_PILLAR: &[Arg] = &[
     opt("clean_cache", Lit::Bool(true)),
 ];
 
+const CMD: &[Arg] = &[
+    req("tgt"),
+    req("fun"),
+    opt("arg", Lit::Empty),
+    opt("timeout", Lit::Nil),
+    opt("tgt_type", Lit::Str("glob")),
+    opt("ret", Lit::Str("")),
+    opt("kwarg", Lit::Nil),
+    opt("ssh", Lit::Bool(false)),
+];
+
 /// A function that copies custom modules of one kind.
 macro_rules! sync {
     ($name:literal, $form:literal, $args:expr) => {
@@ -59,6 +71,42 @@ macro_rules! sync {
 pub(super) const MODULE: Module = Module {
     name: "saltutil",
     functions: &[
+        Function::new(
+            "runner",
+            master::runner,
+            "Runs a runner of the master on whose host this minion is.",
+        )
+        .args(&[
+            req("name"),
+            opt("arg", Lit::Nil),
+            opt("kwarg", Lit::Nil),
+            opt("full_return", Lit::Bool(false)),
+            opt("saltenv", Lit::Str("base")),
+            opt("jid", Lit::Nil),
+        ])
+        .keywords(),
+        Function::new(
+            "wheel",
+            master::wheel,
+            "Runs a wheel function of the master on whose host this minion is.",
+        )
+        .args(&[req("name")])
+        .varargs()
+        .keywords(),
+        Function::new(
+            "cmd",
+            master::cmd,
+            "Runs a function on minions of the master on whose host this minion is.",
+        )
+        .args(CMD)
+        .keywords(),
+        Function::new(
+            "cmd_iter",
+            master::cmd,
+            "As saltutil.cmd.",
+        )
+        .args(CMD)
+        .keywords(),
         Function::new(
             "running",
             jobs::running,

@@ -8,7 +8,7 @@ use crate::map;
 use crate::minion::modules::declare::Result;
 use crate::minion::modules::nested::is_true;
 use crate::minion::modules::pkg::common::{
-    Did, Packages, Targets, empty, holds as compares, split_comparison, targets, with_info,
+    Did, Packages, Targets, Wished, empty, holds as compares, split_comparison, targets, with_info,
 };
 use crate::minion::modules::pkg::rpm::{self, installed, osarch, packages_by};
 use crate::minion::modules::{Call, Fault, python, step};
@@ -155,7 +155,7 @@ fn from_files(call: &mut Call<'_>, files: Vec<String>, old: &Old, plan: &mut Pla
 
 fn from_repository(
     call: &mut Call<'_>,
-    list: Vec<(String, Option<String>)>,
+    list: Wished,
     kwargs: &Map,
     old: &Old,
     plan: &mut Plan,

@@ -3,7 +3,6 @@
 mod fetch;
 mod groups;
 mod holds;
-mod ini;
 mod install;
 mod list;
 mod patches;

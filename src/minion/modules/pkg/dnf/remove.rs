@@ -2,7 +2,7 @@
 
 use super::{run, split_arch, splits, without_epoch, words};
 use crate::minion::modules::declare::Result;
-use crate::minion::modules::pkg::common::{Did, Packages, Targets, empty, targets};
+use crate::minion::modules::pkg::common::{Did, Packages, Targets, Wished, empty, targets};
 use crate::minion::modules::pkg::rpm::{changed, installed, osarch};
 use crate::minion::modules::{Call, Fault};
 use crate::target::fnmatch;
@@ -45,7 +45,7 @@ pub fn remove(call: &mut Call<'_>) -> Result {
 }
 
 /// What the call names; the keywords have no say in it.
-fn asked(call: &mut Call<'_>) -> Did<Option<Vec<(String, Option<String>)>>> {
+fn asked(call: &mut Call<'_>) -> Did<Option<Wished>> {
     let (name, pkgs) = (call.arg("name").clone(), call.arg("pkgs").clone());
     call.bound.kwargs = Map::new();
     let own = osarch(call);
@@ -60,7 +60,7 @@ fn asked(call: &mut Call<'_>) -> Did<Option<Vec<(String, Option<String>)>>> {
 
 /// Globs replaced by the installed packages that fit; of several globs, as in stock, only the last
 /// counts (`salt/utils/pkg match_wildcard`).
-fn matching(list: Vec<(String, Option<String>)>, old: &Packages) -> Vec<(String, Option<String>)> {
+fn matching(list: Wished, old: &Packages) -> Wished {
     let (globs, mut rest): (Vec<_>, Vec<_>) = list.into_iter().partition(|(n, _)| n.contains('*'));
     if let Some((glob, version)) = globs.into_iter().next_back() {
         for name in old.keys().filter(|n| fnmatch(n, &glob)) {

@@ -1,10 +1,10 @@
 //! Repositories: the sections of the files `*.repo`.
 
-use super::ini::{self, Bad, line};
 use super::{is_dnf, program, run, words};
 use crate::map;
 use crate::minion::modules::declare::Result;
 use crate::minion::modules::pkg::common::{Did, keywords};
+use crate::minion::modules::pkg::ini::{Ini, NO_SECTION};
 use crate::minion::modules::pkg::rpm::installed;
 use crate::minion::modules::{Call, Fault, python, step};
 use crate::wire::{Map, Value};
@@ -49,10 +49,11 @@ fn directories(basedir: &Value, strict: bool) -> Did<Vec<String>> {
         )));
     };
     let text = step::read(path)?;
-    let found = ini::parse(&text, path, strict)?;
-    let main = found.get("main").and_then(Value::as_map);
-    Ok(match main.and_then(|m| m.str("reposdir")) {
-        Some(list) => split(list),
+    let mut found = Ini::new(strict);
+    found.read(path, &text)?;
+    let main = found.items("main")?.unwrap_or_default();
+    Ok(match main.iter().find(|(name, _)| name == "reposdir") {
+        Some((_, list)) => split(list),
         None => DIRECTORIES.map(str::to_owned).to_vec(),
     })
 }
@@ -60,14 +61,19 @@ fn directories(basedir: &Value, strict: bool) -> Did<Vec<String>> {
 /// A file: its comments before the first section, its sections.
 fn read(path: &str, strict: bool) -> Did<(String, Map)> {
     let text = step::read(path)?;
-    let mut found = match ini::parse(&text, path, strict) {
-        Ok(found) => found,
-        Err(Bad::NoSection) => {
-            log::error!("Failed to parse file {path}: it begins with no section");
+    let mut ini = Ini::new(strict);
+    match ini.read(path, &text) {
+        Ok(()) => {}
+        Err(Fault::Raised(class, text)) if class == NO_SECTION => {
+            log::error!("Failed to parse file {path}: {text}");
             return Ok((String::new(), Map::new()));
         }
-        Err(bad) => return Err(bad.into()),
-    };
+        Err(other) => return Err(other),
+    }
+    let sections = ini.raw().into_iter();
+    let mut found: Map = sections
+        .map(|(name, keys)| (name, keys.into_iter().collect::<Map>()))
+        .collect();
     let mut head = String::new();
     let mut section: Option<String> = None;
     for line in text.lines().map(str::trim) {
@@ -154,6 +160,16 @@ pub fn get_repo(call: &mut Call<'_>) -> Result {
     Ok(found.get(&repo).cloned().unwrap_or_default())
 }
 
+/// A line of a file: a value of several lines is indented.
+fn line(key: &Value, value: &Value) -> String {
+    let key = python::str(key);
+    match value {
+        Value::Str(text) => format!("{key}={}", text.replace('\n', "\n ")),
+        Value::Bool(on) => format!("{key}={}", i32::from(*on)),
+        other => format!("{key}={}", python::str(other)),
+    }
+}
+
 /// Lines of a comment.
 fn comments(repo: &mut Map) -> String {
     let list = repo.remove("comments");
@@ -189,7 +205,7 @@ pub fn del_repo(call: &mut Call<'_>) -> Result {
         let comments = comments(&mut keys);
         content.push_str(&format!("\n[{}]", python::str(&name)));
         for (key, value) in keys.iter() {
-            content.push_str(&format!("\n{}", line(&python::str(key), value)));
+            content.push_str(&format!("\n{}", line(key, value)));
         }
         content.push_str(&format!("\n{comments}\n"));
     }
@@ -262,7 +278,7 @@ pub fn mod_repo(call: &mut Call<'_>) -> Result {
         let comments = comments(keys);
         content.push_str(&format!("[{}]\n", python::str(name)));
         for (key, value) in keys.iter() {
-            content.push_str(&format!("{}\n", line(&python::str(key), value)));
+            content.push_str(&format!("{}\n", line(key, value)));
         }
         content.push_str(&format!("{comments}\n"));
     }
@@ -333,4 +349,25 @@ fn enabled(
         .ok_or_else(|| Fault::raised("KeyError", format!("'{repo}'")))?;
     let (head, found) = read(&path, strict(&kwargs))?;
     Ok((path, head, found))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines() {
+        let one = |value: Value| line(&"a".into(), &value);
+        assert_eq!(one("b\nc".into()), "a=b\n c");
+        assert_eq!(one(true.into()), "a=1");
+        assert_eq!(one(7.into()), "a=7");
+    }
+
+    #[test]
+    fn names_of_copr() {
+        let name = named("copr:user/name").unwrap();
+        assert_eq!(name, "copr:copr.fedorainfracloud.org:user:name");
+        assert_eq!(named("base").unwrap(), "base");
+        assert!(named("copr:user").is_err());
+    }
 }

@@ -101,3 +101,22 @@ pub fn diff(call: &mut Call<'_>) -> Result {
     }
     Ok(ret.into())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::xml;
+
+    #[test]
+    fn outputs_are_read() {
+        let text = "<stream><download-result><solvable><kind>package</kind><name>a</name><arch>noarch</arch>\
+                    <edition version=\"2.0\" release=\"1\"/><repository name=\"Repo\" alias=\"r2\"/></solvable>\
+                    <localfile path=\"/c/a.rpm\"/></download-result><download-result/></stream>";
+        let document = xml::parse(text).unwrap();
+        let results = document.all("download-result");
+        let info =
+            map! {"repository-name" => "Repo", "repository-alias" => "r2", "path" => "/c/a.rpm"};
+        assert_eq!(downloaded_file(results[0]), Ok(("a".to_owned(), info)));
+        assert!(downloaded_file(results[1]).is_err());
+    }
+}

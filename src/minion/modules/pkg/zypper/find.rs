@@ -317,3 +317,44 @@ pub fn services_need_restart(call: &mut Call<'_>) -> Result {
     let services: Vec<String> = text.split_whitespace().map(str::to_owned).collect();
     Ok(services.into())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::xml;
+
+    /// As zypper 1.14 prints them.
+    #[test]
+    fn outputs_are_read() {
+        let text = "Loading repository data...\nReading installed packages...\n\n\n\
+                    Information for package hz-alpha:\n---------------------------------\n\
+                    Repository     : r2\nName           : hz-alpha\nVersion        : 2.0-1\n\
+                    Installed      : Yes\nStatus         : out-of-date (version 1.0-1 installed)\n\
+                    Description    : \n    The package hz-alpha,\n    in two lines: this is one.\n\n\n\
+                    Information for package hz-beta:\n--------------------------------\n\
+                    Name           : hz-beta\nVersion        : 1:1.0-2\nInstalled      : No";
+        let found = info_records(text);
+        let alpha = map! {
+            "repository" => "r2", "version" => "2.0-1", "installed" => true,
+            "status" => "out-of-date (version 1.0-1 installed)", "in two lines" => "this is one.",
+        };
+        let beta = map! {"version" => "1:1.0-2", "installed" => false};
+        assert_eq!(
+            found,
+            [("hz-alpha".to_owned(), alpha), ("hz-beta".to_owned(), beta)]
+        );
+        let text = "<?xml version='1.0'?>\n<stream>\n<product-list>\n<product name=\"HZ\" epoch=\"0\" flavor=\"\" \
+                    productline=\"../line\" isbase=\"true\" installed=\"0\"><endoflife time_t=\"1943222400\" \
+                    text=\"2031-07-31T00:00:00Z\"/><registerflavor/><description>A product of tests,\n  \
+                    in two lines &amp; more.</description></product>\n</product-list>\n</stream>";
+        let document = xml::parse(text).unwrap();
+        assert_eq!(
+            product(document.all("product")[0], Path::new("/nosuch")),
+            map! {
+                "name" => "HZ", "epoch" => "0", "productline" => "../line", "isbase" => true, "installed" => false,
+                "eol" => "2031-07-31T00:00:00Z", "eol_t" => 1_943_222_400,
+                "description" => "A product of tests, in two lines & more.",
+            }
+        );
+    }
+}

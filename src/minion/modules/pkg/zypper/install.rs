@@ -26,7 +26,14 @@ fn parsed(call: &mut Call<'_>, name: &Value, pkgs: &Value, sources: &Value) -> D
         true => name.to_owned(),
         false => normalized(&own, name),
     };
-    targets(call, name, pkgs, sources, &normalize)
+    let found = targets(call, name, pkgs, sources, &normalize)?;
+    // The version that one package is wished in may have wildcards; that is seen to elsewhere.
+    Ok(match found {
+        Targets::Repository(list) if !pkgs.truthy() => {
+            Targets::Repository(list.into_iter().map(|(name, _)| (name, None)).collect())
+        }
+        other => other,
+    })
 }
 
 /// The kinds that names such as `pattern:base` begin with.

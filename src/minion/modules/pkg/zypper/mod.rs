@@ -2,7 +2,6 @@
 
 mod files;
 mod find;
-mod ini;
 mod install;
 mod list;
 mod locks;

@@ -1,9 +1,9 @@
 //! Repositories: those in `/etc/zypp/repos.d`, and what `zypper` changes of them.
 
-use super::ini::Ini;
 use super::run::{How, words};
 use crate::minion::modules::declare::Result;
 use crate::minion::modules::pkg::common::{Did, keywords};
+use crate::minion::modules::pkg::ini::Ini;
 use crate::minion::modules::{Call, Fault, python};
 use crate::wire::{Map, Value};
 use std::path::Path;

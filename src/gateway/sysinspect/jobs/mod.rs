@@ -3,13 +3,17 @@
 //! A job's cycle id is made of its jid, so that whatever a minion says about the cycle leads back to the job, also
 //! after a restart of the minion. The seed's `rsp` names no cycle; then it answers the oldest command.
 
-use super::grains::{find, grains};
-use super::words::{Heard, NO_CYCLE, Say};
+mod answer;
+mod running;
+
+use super::grains::grains;
+use super::words::{Heard, Say};
 use crate::crypto::HashType;
 use crate::wire::ids::Jid;
-use crate::wire::msgpack::{self, Profile};
-use crate::wire::sysinspect::{Code, Dialect, MachineId, uuid};
-use crate::wire::{Map, Value, pytext};
+use crate::wire::sysinspect::{Dialect, MachineId, uuid};
+use crate::wire::{Map, Value};
+use answer::{Args, Outcome, load, retcode, returned, told};
+use running::{Kind, Running, described, pick, position, take};
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -51,18 +55,27 @@ pub(super) struct Order {
 }
 
 impl Order {
-    /// Reads the event.
+    /// Reads the event; `None` if it is none, or the bus had no room for all of it.
     pub fn of(event: &Map) -> Option<Order> {
-        let mut load = Map::new();
+        Order::new(event.str("jid")?.parse().ok()?, event, event.get("minions"))
+    }
+
+    /// A job for those of a list; `None` if it is no list.
+    pub fn new(jid: Jid, load: &Map, minions: Option<&Value>) -> Option<Order> {
+        let Value::Array(minions) = minions? else {
+            return None;
+        };
+        let ids = minions.iter().filter_map(Value::as_str).map(str::to_owned);
+        let mut kept = Map::new();
         for key in ["fun", "arg", "tgt", "tgt_type", "user"] {
-            if let Some(value) = event.get(key) {
-                load.set(key, value.clone());
+            if let Some(value) = load.get(key) {
+                kept.set(key, value.clone());
             }
         }
         Some(Order {
-            jid: event.str("jid")?.parse().ok()?,
-            ids: event.get("minions")?.str_list(),
-            load: Arc::new(load),
+            jid,
+            ids: ids.collect(),
+            load: Arc::new(kept),
         })
     }
 }
@@ -76,44 +89,6 @@ pub(super) enum Step {
     Return(MachineId, Jid, Map),
     /// Delete the minion's key, end its session, then hand in this return.
     Unregister(MachineId, Jid, Map),
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
-    Ping,
-    Traits,
-    Push,
-    Call,
-}
-
-#[derive(Debug)]
-struct Running {
-    jid: Jid,
-    cycle: String,
-    kind: Kind,
-    due: Instant,
-    load: Arc<Map>,
-    actions: Vec<Value>,
-    size: usize,
-    dropped: usize,
-}
-
-/// What a function has come to.
-struct Outcome {
-    value: Value,
-    retcode: i64,
-}
-
-impl Outcome {
-    fn good(value: impl Into<Value>) -> Outcome {
-        let value = value.into();
-        Outcome { value, retcode: 0 }
-    }
-
-    fn bad(text: impl Into<String>, retcode: i64) -> Outcome {
-        let value = Value::Str(text.into());
-        Outcome { value, retcode }
-    }
 }
 
 /// Jobs that run.
@@ -353,101 +328,6 @@ impl Jobs {
     }
 }
 
-impl Running {
-    fn keep(&mut self, action: Value) {
-        let size = msgpack::encode(&action, Profile::Local).len();
-        if self.actions.len() >= ACTIONS || self.size + size > ACTIONS_SIZE {
-            self.dropped += 1;
-            return;
-        }
-        self.size += size;
-        self.actions.push(action);
-    }
-
-    fn end(self, id: &MachineId, outcome: Outcome) -> Step {
-        returned(id, &self.jid, &self.load, outcome)
-    }
-
-    fn timed_out(self, id: &MachineId, timeout: Duration) -> Step {
-        let text = format!("no answer within {} s", timeout.as_secs());
-        let outcome = match self.actions.is_empty() {
-            true => Outcome::bad(text, TIMED_OUT),
-            false => {
-                let mut outcome = self.results(None);
-                if let Value::Map(map) = &mut outcome.value {
-                    map.set("error", text);
-                }
-                outcome.retcode = TIMED_OUT;
-                outcome
-            }
-        };
-        self.end(id, outcome)
-    }
-
-    /// What the actions came to, with what was said of the model.
-    fn results(&self, model: Option<Value>) -> Outcome {
-        let mut value = crate::map! {"actions" => self.actions.clone()};
-        if self.dropped > 0 {
-            value.set("dropped", self.dropped);
-        }
-        let all = self.actions.iter().chain(&model);
-        let retcode = all.filter_map(action_code).find(|c| *c != 0);
-        if let Some(model) = model.filter(|m| !m.is_nil() && !m.is_str("")) {
-            value.set("model", model);
-        }
-        Outcome {
-            value: value.into(),
-            retcode: retcode.unwrap_or(0),
-        }
-    }
-}
-
-/// `response.retcode` of an event.
-fn action_code(event: &Value) -> Option<i64> {
-    event.as_map()?.get("response")?.as_map()?.int("retcode")
-}
-
-fn retcode(code: Code) -> i64 {
-    match code {
-        Code::Undef | Code::Success => 0,
-        // "Equal to 1 of POSIX", says the seed.
-        Code::GeneralFailure => 1,
-        other => i64::try_from(other.number()).unwrap_or(i64::MAX),
-    }
-}
-
-fn take(jobs: &mut VecDeque<Running>, which: impl Fn(&Running) -> bool) -> Vec<Running> {
-    let mut out = Vec::new();
-    let mut at = 0;
-    while at < jobs.len() {
-        match which(&jobs[at]) {
-            true => out.extend(jobs.remove(at)),
-            false => at += 1,
-        }
-    }
-    out
-}
-
-/// The job of that cycle; where none is named, the oldest.
-fn position(
-    jobs: &VecDeque<Running>,
-    cycle: Option<&str>,
-    which: impl Fn(&Running) -> bool,
-) -> Option<usize> {
-    let named = cycle.filter(|c| !c.is_empty() && *c != NO_CYCLE);
-    jobs.iter()
-        .position(|job| which(job) && named.is_none_or(|cycle| cycle == job.cycle))
-}
-
-fn pick(
-    jobs: &mut VecDeque<Running>,
-    cycle: Option<&str>,
-    which: impl Fn(&Running) -> bool,
-) -> Option<Running> {
-    let at = position(jobs, cycle, which)?;
-    jobs.remove(at)
-}
-
 /// The cycle of a job: a UUID that follows from the jid.
 pub(super) fn cycle(jid: &Jid) -> String {
     let hex = HashType::Sha256.hex(format!("halite/{jid}").as_bytes());
@@ -459,113 +339,5 @@ pub(super) fn cycle(jid: &Jid) -> String {
     uuid(octets)
 }
 
-/// A job as `saltutil.find_job` of a minion describes it.
-fn described(job: &Running) -> Map {
-    let mut out = crate::map! {
-        "jid" => job.jid.as_str(), "cycle" => job.cycle.as_str(), "pid" => std::process::id(),
-    };
-    out.0.extend(job.load.0.iter().cloned());
-    out
-}
-
-fn returned(id: &MachineId, jid: &Jid, order: &Map, outcome: Outcome) -> Step {
-    let load = load(id, jid, order, outcome);
-    Step::Return(id.clone(), jid.clone(), load)
-}
-
-/// The `_return` load as Salt minions send it.
-fn load(id: &MachineId, jid: &Jid, order: &Map, outcome: Outcome) -> Map {
-    let copy = |key: &str| order.get(key).cloned().unwrap_or_default();
-    let mut load = crate::map! {
-        "cmd" => "_return", "id" => id.as_str(), "success" => outcome.retcode == 0,
-        "return" => outcome.value, "retcode" => outcome.retcode, "jid" => jid.as_str(),
-        "fun" => copy("fun"), "fun_args" => copy("arg"),
-    };
-    if let Some(user) = order.get("user") {
-        load.set("user", user.clone());
-    }
-    load
-}
-
-/// What a function returns of the grains (`salt/modules/grains.py`).
-fn told(order: &Map, grains: Map) -> Value {
-    let args = Args::of(order);
-    match order.str("fun") {
-        Some("grains.ls") => {
-            let mut names: Vec<String> = grains.iter().map(|(k, _)| text(k)).collect();
-            names.sort();
-            names.into()
-        }
-        Some("grains.get") => {
-            let mut words = args.words.iter();
-            let found = words.next().and_then(|path| find(&grains, path));
-            let default = words.next().map_or("", String::as_str);
-            found.cloned().unwrap_or_else(|| default.into())
-        }
-        Some("grains.item") => {
-            let mut out = Map::new();
-            for name in &args.words {
-                let found = find(&grains, name).cloned();
-                out.set(name, found.unwrap_or_else(|| "".into()));
-            }
-            out.into()
-        }
-        _ => grains.into(),
-    }
-}
-
-fn text(value: &Value) -> String {
-    pytext::str(value).into_owned()
-}
-
-/// Arguments of a job.
-struct Args {
-    words: Vec<String>,
-    named: Map,
-}
-
-impl Args {
-    fn of(load: &Map) -> Args {
-        let mut out = Args {
-            words: Vec::new(),
-            named: Map::new(),
-        };
-        for arg in load
-            .get("arg")
-            .and_then(Value::as_array)
-            .unwrap_or_default()
-        {
-            match arg {
-                Value::Map(map) if map.get("__kwarg__").is_some_and(Value::truthy) => {
-                    let pairs = map.iter().filter(|(key, _)| !key.is_str("__kwarg__"));
-                    for (key, value) in pairs {
-                        if let Some(key) = key.as_str() {
-                            out.named.set(key, value.clone());
-                        }
-                    }
-                }
-                value => out.words.push(text(value)),
-            }
-        }
-        out
-    }
-
-    /// The command of `sysinspect.call`.
-    fn command(self) -> Option<Say> {
-        let mut words = self.words.into_iter();
-        let scheme = words.next().filter(|s| !s.trim().is_empty())?;
-        let context = self
-            .named
-            .iter()
-            .map(|(key, value)| (text(key), text(value)));
-        Some(Say::Command {
-            scheme,
-            words: words.collect(),
-            context: context.collect(),
-        })
-    }
-}
-
 #[cfg(test)]
-#[path = "tests/jobs.rs"]
 mod tests;

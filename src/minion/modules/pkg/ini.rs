@@ -17,9 +17,21 @@ type Options = Vec<(String, Vec<String>)>;
 pub struct Ini {
     sections: Vec<(String, Options)>,
     defaults: Options,
+    lenient: bool,
 }
 
+/// The class of the exception about a line before the first section.
+pub const NO_SECTION: &str = "configparser.MissingSectionHeaderError";
+
 impl Ini {
+    /// One that takes what stands in a file twice (`strict=False`), if `strict` is not wished.
+    pub fn new(strict: bool) -> Ini {
+        Ini {
+            lenient: !strict,
+            ..Ini::default()
+        }
+    }
+
     /// Adds what is in a file.
     ///
     /// # Errors
@@ -61,6 +73,15 @@ impl Ini {
         self.sections.iter().map(|(n, _)| n.clone()).collect()
     }
 
+    /// The sections with what stands in them, as it stands there.
+    pub fn raw(&self) -> Vec<(String, Vec<(String, String)>)> {
+        let option = |(name, lines): &(String, Vec<String>)| (name.clone(), joined(lines));
+        self.sections
+            .iter()
+            .map(|(name, options)| (name.clone(), options.iter().map(option).collect()))
+            .collect()
+    }
+
     /// The options of a section with their values; `None` without the section.
     ///
     /// # Errors
@@ -71,7 +92,7 @@ impl Ini {
         };
         let mut all: Vec<(String, String)> = Vec::new();
         for (name, lines) in self.defaults.iter().chain(own) {
-            let value = lines.join("\n").trim_end().to_owned();
+            let value = joined(lines);
             match all.iter_mut().find(|(n, _)| n == name) {
                 Some(slot) => slot.1 = value,
                 None => all.push((name.clone(), value)),
@@ -83,6 +104,11 @@ impl Ini {
             .collect();
         values.map(Some)
     }
+}
+
+/// The lines of a value as one text.
+fn joined(lines: &[String]) -> String {
+    lines.join("\n").trim_end().to_owned()
 }
 
 /// A value with the values that it names.
@@ -212,7 +238,7 @@ impl Reader<'_> {
     }
 
     fn header(&mut self, number: usize, name: &str) -> Did<()> {
-        if self.headers.iter().any(|h| h == name) {
+        if !self.ini.lenient && self.headers.iter().any(|h| h == name) {
             let file = pytext::repr(&self.file.into());
             let text = format!(
                 "While reading from {file} [line {number:2}]: section {} already exists",
@@ -233,7 +259,7 @@ impl Reader<'_> {
 
     fn set(&mut self, number: usize, section: &str, name: String, value: &str) -> Did<()> {
         let key = (section.to_owned(), name.clone());
-        if self.options.contains(&key) {
+        if !self.ini.lenient && self.options.contains(&key) {
             let file = pytext::repr(&self.file.into());
             let text = format!(
                 "While reading from {file} [line {number:2}]: option {} in section {} already exists",
@@ -280,6 +306,25 @@ mod tests {
         let mut ini = Ini::default();
         ini.read("/f", text)?;
         Ok(ini)
+    }
+
+    #[test]
+    fn doubles_where_they_are_allowed() {
+        let mut ini = Ini::new(false);
+        let text = "[a]\nb = %x\nc=2\nb=3\n 4\n[d]\n[a]\ne=5\n";
+        ini.read("/f", text).unwrap();
+        let pairs = |list: &[(&str, &str)]| -> Vec<(String, String)> {
+            let pair = |(k, v): &(&str, &str)| ((*k).to_owned(), (*v).to_owned());
+            list.iter().map(pair).collect()
+        };
+        let wanted = [
+            (
+                "a".to_owned(),
+                pairs(&[("b", "3\n4"), ("c", "2"), ("e", "5")]),
+            ),
+            ("d".to_owned(), Vec::new()),
+        ];
+        assert_eq!(ini.raw(), wanted);
     }
 
     fn items(text: &str) -> Vec<(String, String)> {

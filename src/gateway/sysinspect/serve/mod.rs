@@ -1,22 +1,24 @@
 //! The loop that serves all connections: a poll over sockets that never block. What is to be done is decided
 //! in [`super::session`] and [`super::jobs`].
 
+mod act;
+
 use super::clerk::{Task, give};
-use super::grains::grains;
-use super::jobs::{Jobs, Order, Step};
+use super::jobs::{Jobs, Order};
+use super::news::News;
 use super::peer::{Input, Peer};
 use super::registry::Keys;
-use super::session::{Action, ConnId, Frame, Rules, Sessions};
-use super::words::{Heard, NO_CYCLE, Say, To};
+use super::session::{ConnId, Frame, Rules, Sessions};
+use super::words::Heard;
 use crate::config::{MasterConfig, SysinspectGateway};
 use crate::master::EXIT_BIND;
 use crate::master::roles::{RoleError, check_memory};
 use crate::master::score::Score;
 use crate::store::gateways::{GatewayStore, REFRESH};
 use crate::sys::signals::StopFlag;
+use crate::wire::Map;
 use crate::wire::ids::MinionId;
-use crate::wire::sysinspect::{First, MachineId, MinionMessage, frame, unsupported_version};
-use crate::wire::{Map, Value};
+use crate::wire::sysinspect::{First, MachineId, MinionMessage};
 use crossbeam_channel::{Receiver, Sender};
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use std::collections::HashMap;
@@ -40,37 +42,6 @@ const ACCEPTED: usize = 64;
 const BACKLOG: i32 = 4096;
 /// Shortest time between two lists of who is connected.
 const TELL: Duration = Duration::from_secs(1);
-
-/// What the bus tells.
-pub(super) enum News {
-    /// A job was published.
-    Job(Order),
-    /// A key has changed.
-    Key {
-        /// Whose.
-        id: String,
-        /// Whether it was deleted.
-        deleted: bool,
-    },
-}
-
-impl News {
-    /// What an event tells, if it concerns a gateway.
-    pub fn of(tag: &str, data: impl FnOnce() -> Option<Map>) -> Option<News> {
-        if tag == "salt/key" {
-            let data = data()?;
-            return Some(News::Key {
-                id: data.str("id")?.to_owned(),
-                deleted: data.str("act") == Some("delete"),
-            });
-        }
-        let inner = tag.strip_prefix("salt/job/")?.strip_suffix("/new")?;
-        match inner.contains('/') {
-            true => None,
-            false => Order::of(&data()?).map(News::Job),
-        }
-    }
-}
 
 /// The gateway at work.
 pub(super) struct Server {
@@ -363,104 +334,6 @@ impl Server {
         let who = who.filter_map(|(id, address)| Some((minion(id)?, address)));
         give(&self.clerk, Task::Connected(who.collect()));
         check_memory()
-    }
-
-    fn perform(&mut self, actions: Vec<Action>) {
-        for action in actions {
-            match action {
-                Action::Say(conn, id, say) => self.say(conn, &id, &say, NO_CYCLE),
-                Action::Refuse(conn) => {
-                    let text = "this master speaks sysinspect's protocol up to 2026-03, without the secure transport";
-                    if let Ok(frame) =
-                        frame::wrap(&unsupported_version(text), self.settings.max_frame)
-                    {
-                        self.queue(conn, &frame);
-                    }
-                }
-                Action::Close(conn) => {
-                    if let Some(peer) = self.peers.get_mut(&conn) {
-                        peer.close(Instant::now());
-                    }
-                    self.flush(conn);
-                }
-                Action::Came(id, address) => {
-                    log::info!("the sysinspect minion {id} is here, from {address}");
-                    self.changed = true;
-                    let conn = self.sessions.find(id.as_str()).map(|(conn, ..)| conn);
-                    if let Some(peer) = conn.and_then(|conn| self.peers.get_mut(&conn)) {
-                        peer.allow(self.settings.max_frame);
-                    }
-                    self.started(&id);
-                }
-                Action::Left(id) => {
-                    log::info!("the sysinspect minion {id} is gone");
-                    self.changed = true;
-                    self.jobs.left(&id);
-                }
-                Action::Heard(id, heard) => {
-                    let steps = self.jobs.heard(&id, heard);
-                    self.go(steps);
-                }
-                Action::Traits(id, traits) => {
-                    if let Some(minion) = minion(&id) {
-                        let grains = grains(id.as_str(), &traits);
-                        give(&self.clerk, Task::Grains(minion, grains));
-                    }
-                }
-            }
-        }
-    }
-
-    /// The events with which every minion says that it is there.
-    fn started(&self, id: &MachineId) {
-        for tag in ["minion_start".to_owned(), format!("salt/minion/{id}/start")] {
-            let data = crate::map! {
-                "id" => id.as_str(), "cmd" => "_minion_event", "pretag" => Value::Nil,
-                "data" => format!("Minion {id} started"), "tag" => tag.as_str(),
-            };
-            give(&self.clerk, Task::Fire(tag, data));
-        }
-    }
-
-    fn go(&mut self, steps: Vec<Step>) {
-        for step in steps {
-            match step {
-                Step::Say(id, cycle, say) => {
-                    if let Some((conn, ..)) = self.sessions.find(id.as_str()) {
-                        self.say(conn, &id, &say, &cycle);
-                    }
-                }
-                Step::Return(id, jid, load) => {
-                    if let Some(id) = minion(&id) {
-                        give(&self.clerk, Task::Return(id, jid, load));
-                    }
-                }
-                Step::Unregister(id, jid, load) => {
-                    if let Some(minion) = minion(&id) {
-                        give(&self.clerk, Task::Unregister(minion.clone()));
-                        give(&self.clerk, Task::Return(minion, jid, load));
-                    }
-                    let actions = self.sessions.dismiss(&id);
-                    self.perform(actions);
-                }
-            }
-        }
-    }
-
-    fn say(&mut self, conn: ConnId, id: &MachineId, say: &Say, cycle: &str) {
-        let Some((dialect, session)) = self.sessions.dialect(conn) else {
-            return;
-        };
-        let to = To {
-            id,
-            session,
-            dialect,
-            master_key: &self.master_key,
-        };
-        match say.frame(&to, cycle) {
-            Ok(frame) => self.queue(conn, &frame),
-            Err(e) => log::error!("{id} cannot be told: {e}"),
-        }
     }
 
     fn queue(&mut self, conn: ConnId, frame: &[u8]) {

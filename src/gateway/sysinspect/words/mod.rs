@@ -255,5 +255,4 @@ impl Say {
 }
 
 #[cfg(test)]
-#[path = "tests/words.rs"]
 mod tests;

@@ -1,6 +1,7 @@
 //! What functions ask for, and what ends them.
 
 use super::*;
+use crate::wire::sysinspect::Code;
 
 const JID: &str = "20261121092637195592";
 

@@ -213,5 +213,4 @@ fn stamp(path: &Path) -> Stamp {
 }
 
 #[cfg(test)]
-#[path = "tests/registry.rs"]
 mod tests;

@@ -1,0 +1,118 @@
+//! `halite-run --order`: one function of the master for another program of this host, which speaks JSON.
+//!
+//! Standard input holds the order: `kind` (`runner`, `wheel` or `cmd`), `fun`, `arg`, `kwarg`, `user`. Standard
+//! output gets the outcome: what [`Outcome`] says. `saltutil.runner` and its kin of a minion beside the master
+//! ask so, since a minion has no code of the master's.
+
+use crate::client::runner::{self, Args, Launch, RunContext};
+use crate::client::wheel;
+use crate::config::MasterConfig;
+use crate::master::functions::Call;
+use crate::sys::signals::StopFlag;
+use crate::wire::ids::JidClock;
+use crate::wire::{Map, Value};
+use std::io::{Read, Write};
+
+/// Most octets of an order.
+const MOST: u64 = 64 << 20;
+
+/// What came of an order: `{"data": {...}}` as of Salt's `full_return`, `{"missing": true}` for a function that is
+/// not there, `{"error": why}` for an order that is none.
+type Outcome = Result<Map, String>;
+
+/// Carries out the order on standard input; the exit status is 0 if there is an outcome to read.
+pub(super) fn run(config: MasterConfig) -> i32 {
+    let outcome = read().and_then(|order| carry_out(config, &order));
+    let answer = outcome.unwrap_or_else(|why| crate::map! {"error" => why});
+    let text = serde_json::to_vec(&Value::Map(answer)).unwrap_or_default();
+    match std::io::stdout().write_all(&text) {
+        Ok(()) => 0,
+        Err(_) => 1,
+    }
+}
+
+fn read() -> Result<Map, String> {
+    let mut text = Vec::new();
+    let read = std::io::stdin().take(MOST).read_to_end(&mut text);
+    read.map_err(|e| format!("standard input: {e}"))?;
+    let value: Value = serde_json::from_slice(&text).map_err(|e| format!("no order: {e}"))?;
+    value.into_map().ok_or("an order is a map".to_owned())
+}
+
+fn carry_out(config: MasterConfig, order: &Map) -> Outcome {
+    let fun = order.str("fun").ok_or("an order names a function")?;
+    let args = Args {
+        positional: order
+            .get("arg")
+            .and_then(Value::as_array)
+            .unwrap_or_default()
+            .to_vec(),
+        keyword: order
+            .get("kwarg")
+            .and_then(Value::as_map)
+            .cloned()
+            .unwrap_or_default(),
+    };
+    let user = order.str("user").unwrap_or("UNKNOWN").to_owned();
+    match order.str("kind") {
+        Some("wheel") => Ok(by_wheel(&config, fun, args, user)),
+        Some("runner") => Ok(by_runner(config, fun, args, user)),
+        Some("cmd") => {
+            let mut quiet = |_: &str, _: &Value, _: bool| {};
+            let stop = StopFlag::install().unwrap_or_default();
+            let mut context = RunContext::new(config, stop, &mut quiet);
+            let told = runner::command(&mut context, &args).map_err(|e| e.to_string())?;
+            Ok(crate::map! {"data" => crate::map! {"return" => told, "success" => true}})
+        }
+        _ => Err("an order is of the kind runner, wheel or cmd".to_owned()),
+    }
+}
+
+fn missing() -> Map {
+    crate::map! {"missing" => true}
+}
+
+fn full(kind: &str, fun: &str, jid: &str, user: String, args: &Args) -> Map {
+    crate::map! {
+        "fun" => format!("{kind}.{fun}"), "jid" => jid, "user" => user, "fun_args" => args.to_value(),
+    }
+}
+
+fn by_wheel(config: &MasterConfig, fun: &str, args: Args, user: String) -> Map {
+    if wheel::find(fun).is_none() {
+        return missing();
+    }
+    let jid = JidClock::default().next();
+    let mut data = full("wheel", fun, jid.as_str(), user.clone(), &args);
+    let call = Call {
+        fun: fun.to_owned(),
+        low: crate::map! {"arg" => args.positional, "kwarg" => args.keyword},
+        jid,
+        user,
+    };
+    let mut done = wheel::answer(config, &call);
+    for key in ["return", "success"] {
+        data.set(key, done.remove(key).unwrap_or_default());
+    }
+    crate::map! {"data" => data}
+}
+
+fn by_runner(config: MasterConfig, fun: &str, args: Args, user: String) -> Map {
+    let Some(function) = runner::find(fun) else {
+        return missing();
+    };
+    let mut launch = Launch::own(&config);
+    launch.user = user.clone();
+    let mut data = full("runner", fun, launch.jid.as_str(), user, &args);
+    let mut quiet = |_: &str, _: &Value, _: bool| {};
+    let stop = StopFlag::install().unwrap_or_default();
+    let mut context = RunContext::new(config, stop, &mut quiet);
+    let ran = runner::run_as(&mut context, fun, Some(function), Ok(args), &launch);
+    let (value, success) = match ran {
+        Ok(ran) => (ran.to_value(), context.run.retcode == 0),
+        Err(e) => (e.event_text("runner", fun).into(), false),
+    };
+    data.set("return", value);
+    data.set("success", success);
+    crate::map! {"data" => data}
+}

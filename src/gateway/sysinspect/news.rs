@@ -1,0 +1,158 @@
+//! What the bus tells the gateway.
+
+use super::jobs::Order;
+use crate::client::listen::listen;
+use crate::config::MasterConfig;
+use crate::master::roles::Roles;
+use crate::store::jobs::JobStore;
+use crate::store::open;
+use crate::sys::signals::StopFlag;
+use crate::wire::ids::Jid;
+use crate::wire::{Value, msgpack};
+use crossbeam_channel::Sender;
+use halite_ipc::Event;
+use std::io::Write;
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
+
+/// What stands for a value that was too large for the bus (`salt/utils/dicttrim.py`).
+const TRIMMED: &str = "VALUE_TRIMMED";
+/// How long a job is looked for in the job cache.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// What the bus tells.
+pub(super) enum News {
+    /// A job was published.
+    Job(Order),
+    /// A key has changed.
+    Key {
+        /// Whose.
+        id: String,
+        /// Whether it was deleted.
+        deleted: bool,
+    },
+}
+
+impl News {
+    /// What an event tells, if it concerns a gateway.
+    fn of(event: &Event, jobs: &dyn JobStore) -> Option<News> {
+        let data = || msgpack::decode(&event.payload).ok()?.into_map();
+        if event.tag == "salt/key" {
+            let data = data()?;
+            return Some(News::Key {
+                id: data.str("id")?.to_owned(),
+                deleted: data.str("act") == Some("delete"),
+            });
+        }
+        let jid = event.tag.strip_prefix("salt/job/")?.strip_suffix("/new")?;
+        let jid: Jid = jid.parse().ok()?;
+        let data = data()?;
+        let trimmed = data.iter().any(|(_, value)| value.is_str(TRIMMED));
+        match trimmed {
+            false => Order::of(&data).map(News::Job),
+            true => looked_up(&jid, jobs, PATIENCE).map(News::Job),
+        }
+    }
+}
+
+/// A job that was too large for the bus, from the job cache, where it stands a moment later.
+fn looked_up(jid: &Jid, jobs: &dyn JobStore, patience: Duration) -> Option<Order> {
+    let end = Instant::now() + patience;
+    loop {
+        match jobs.get(jid) {
+            Ok(Some(job)) if !job.minions.is_empty() => {
+                let minions = Value::from(job.minions);
+                return Order::new(jid.clone(), &job.load, Some(&minions));
+            }
+            Err(e) => log::warn!("the job {jid} cannot be read: {e}"),
+            Ok(_) => {}
+        }
+        if Instant::now() > end {
+            log::error!(
+                "the job {jid} is too large for the bus and not in the job cache; sysinspect minions miss it"
+            );
+            return None;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// Hands jobs and changes of keys to the loop.
+pub(super) fn hear(
+    config: &MasterConfig,
+    roles: &Roles,
+    stop: &StopFlag,
+    news: &Sender<News>,
+    mut bell: &UnixStream,
+) {
+    let path = config.sock_dir.join("master_event_pub.ipc");
+    let jobs = open::job_store(config);
+    let mut each = |event: Event| {
+        let Some(item) = News::of(&event, &jobs) else {
+            return;
+        };
+        if news.send(item).is_ok() {
+            // A bell that is full has been heard.
+            let _ = bell.write(&[1]);
+        }
+    };
+    listen(path, stop, &mut || roles.ready(), &mut each);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::jobs::joblog::JobLog;
+    use crate::wire::Map;
+    use crate::wire::msgpack::Profile;
+
+    const JID: &str = "20261121092637195592";
+
+    fn event(tag: &str, data: Map) -> Event {
+        Event {
+            tag: tag.to_owned(),
+            payload: msgpack::encode_map(&data, Profile::Local),
+        }
+    }
+
+    fn ids(news: Option<News>) -> Vec<String> {
+        match news {
+            Some(News::Job(order)) => order.ids,
+            _ => panic!("no job"),
+        }
+    }
+
+    #[test]
+    fn jobs_and_keys_are_heard() {
+        let dir = tempfile::tempdir().unwrap();
+        let jobs = JobLog::new(dir.path(), 86_400, None);
+        let tag = format!("salt/job/{JID}/new");
+        let minions = vec!["a1".to_owned(), "a2".to_owned()];
+        let data = crate::map! {"jid" => JID, "fun" => "test.ping", "minions" => minions.clone()};
+        assert_eq!(ids(News::of(&event(&tag, data.clone()), &jobs)), minions);
+        for other in [
+            "salt/job/x/new".to_owned(),
+            format!("salt/job/{JID}/ret/a1"),
+            format!("syndic/s/salt/job/{JID}/new"),
+        ] {
+            assert!(News::of(&event(&other, data.clone()), &jobs).is_none());
+        }
+        let key = crate::map! {"id" => "a1", "act" => "delete"};
+        let news = News::of(&event("salt/key", key), &jobs);
+        assert!(matches!(news, Some(News::Key { deleted: true, .. })));
+    }
+
+    #[test]
+    fn a_job_too_large_for_the_bus_is_looked_up() {
+        let dir = tempfile::tempdir().unwrap();
+        let jobs = JobLog::new(dir.path(), 86_400, None);
+        let jid: Jid = JID.parse().unwrap();
+        assert!(looked_up(&jid, &jobs, Duration::ZERO).is_none());
+        let minions = vec!["a1".to_owned()];
+        let load = crate::map! {"jid" => JID, "fun" => "test.ping", "arg" => Vec::<Value>::new()};
+        jobs.save_load(&jid, &load, &minions, &[]).unwrap();
+        let data = crate::map! {"jid" => JID, "fun" => "test.ping", "minions" => TRIMMED};
+        let tag = format!("salt/job/{JID}/new");
+        assert_eq!(ids(News::of(&event(&tag, data), &jobs)), minions);
+    }
+}

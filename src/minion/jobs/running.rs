@@ -1,0 +1,124 @@
+//! The process of one job: its result under way, its end, and signals for it and what it started.
+
+use super::{Finished, Origin};
+use crate::minion::modules::proc::Process;
+use crate::wire::Map;
+use crate::wire::ids::Jid;
+use nix::sys::signal::{Signal, kill, killpg};
+use nix::unistd::Pid;
+use std::io::{self, Read};
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Child, ChildStdout, ExitStatus};
+
+/// Longest result; more is an error of its own.
+const MAX_RESULT: u64 = 512 << 20;
+/// Octets taken from a result at once.
+const CHUNK: usize = 64 << 10;
+/// Octets of the length before a result.
+const HEAD: usize = 8;
+
+/// A job and its process.
+pub(super) struct Running {
+    pub jid: Jid,
+    pub origin: Origin,
+    pub load: Map,
+    pub child: Child,
+    pub out: ChildStdout,
+    pub result: Vec<u8>,
+    pub closed: bool,
+    /// Its result is handed on; it still has something to do, such as to write to a database.
+    pub delivered: bool,
+}
+
+impl Running {
+    /// Takes what there is of the result.
+    pub fn read(&mut self) {
+        let mut chunk = [0u8; CHUNK];
+        while !self.closed {
+            match self.out.read(&mut chunk) {
+                Ok(0) => self.closed = true,
+                Ok(n) => self.result.extend_from_slice(&chunk[..n]),
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return,
+                Err(e) => {
+                    log::warn!("the result of job {} cannot be read: {e}", self.jid);
+                    self.closed = true;
+                }
+            }
+            if self.result.len() as u64 > MAX_RESULT {
+                log::error!(
+                    "the result of job {} is over {} MiB",
+                    self.jid,
+                    MAX_RESULT >> 20
+                );
+                self.closed = true;
+                signal_tree(self.child.id(), Signal::SIGKILL);
+            }
+        }
+    }
+
+    /// How its process ended, if it has.
+    pub fn ended(&mut self) -> Option<ExitStatus> {
+        match self.child.try_wait() {
+            Ok(status) => status,
+            Err(e) => {
+                log::error!("the process of job {} cannot be watched: {e}", self.jid);
+                Some(ExitStatus::from_raw(1 << 8))
+            }
+        }
+    }
+
+    /// Its result, once, if all of it came.
+    pub fn deliver(&mut self) -> Option<Finished> {
+        if self.delivered || !self.closed || !self.is_whole() {
+            return None;
+        }
+        log::info!("job {} has returned", self.jid);
+        self.delivered = true;
+        let mut load = std::mem::take(&mut self.result);
+        load.drain(..HEAD);
+        Some(Finished {
+            jid: self.jid.clone(),
+            origin: self.origin.clone(),
+            load,
+        })
+    }
+
+    /// Whether all of the result came.
+    fn is_whole(&self) -> bool {
+        let Some((length, body)) = self.result.split_first_chunk::<HEAD>() else {
+            return false;
+        };
+        u64::from_le_bytes(*length) == body.len() as u64 && !body.is_empty()
+    }
+}
+
+/// Signals the process group of a job, and the commands below it, which have groups of
+/// their own; gives those.
+pub(super) fn signal_tree(pid: u32, with: Signal) -> Vec<Process> {
+    let below = Process::read(pid)
+        .map(|p| p.descendants())
+        .unwrap_or_default();
+    below.iter().for_each(|process| signal(process, with));
+    // One that has ended meanwhile is what was wanted.
+    let _ = killpg(raw(pid), with);
+    below
+}
+
+pub(super) fn signal(process: &Process, with: Signal) {
+    let _ = if process.group == process.pid {
+        killpg(raw(process.pid), with)
+    } else {
+        kill(raw(process.pid), with)
+    };
+}
+
+/// Whether it is still there: the same process and not another one with its pid.
+pub(super) fn lives(process: &Process) -> bool {
+    Process::read(process.pid).is_some_and(|now| now.start == process.start)
+}
+
+/// Pids are read from the kernel and fit; one that did not would reach nobody.
+fn raw(pid: u32) -> Pid {
+    Pid::from_raw(i32::try_from(pid).unwrap_or(i32::MAX))
+}
