@@ -530,5 +530,5 @@ impl Course {
 }
 
 #[cfg(test)]
-#[path = "course_tests.rs"]
+#[path = "tests.rs"]
 mod tests;
