@@ -12,11 +12,20 @@ fn answers(cli: &Cli) -> bool {
 
 /// Both hear of the minion, one alone does, both again.
 pub fn all(old: &Stock, new: &Stock) {
-    // Masters of one minion share their key.
-    let keys = crate::common::short_dir();
-    let extra = format!("auto_accept: true\npki_dir: {}\n", keys.path().display());
-    let mut first = Master::stock(old, &extra);
-    let second = Master::stock(new, &extra);
+    let extra = "auto_accept: true\n";
+    let mut first = Master::stock(old, extra);
+    let mut second = Master::stock(new, extra);
+    // Masters of one minion share their key; 3008 has it in its cache.
+    second.stop();
+    for name in ["master.pem", "master.pub"] {
+        let key = first.home.pki().join(name);
+        for dir in [second.home.pki(), second.home.cache()] {
+            let to = dir.join(name);
+            let _ = std::fs::remove_file(&to);
+            std::fs::copy(&key, to).unwrap();
+        }
+    }
+    second.start_again();
     let tools = [first.stock_cli(old), second.stock_cli(new)];
     let home = Home::create(second.place("m1"), "minion");
     let further = home.config_dir().join("minion.d");
