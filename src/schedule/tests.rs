@@ -188,8 +188,9 @@ fn differs(text: &str) -> Option<&'static [i64]> {
 
 #[test]
 fn jobs_run_when_stocks_do() {
-    let cases: Vec<(String, i64, Vec<(i64, String, String)>)> =
-        serde_json::from_str(STOCK).unwrap();
+    // A schedule, how long it runs, and what ran when.
+    type Case = (String, i64, Vec<(i64, String, String)>);
+    let cases: Vec<Case> = serde_json::from_str(STOCK).unwrap();
     let start = date(2026, 11, 21).at(12, 0, 0, 0);
     for (text, seconds, wanted) in &cases {
         let mut schedule = schedule(text).eager(true);

@@ -45,6 +45,8 @@ fn prepare() {
     repo("updates", 1);
     repo("extra", 0);
     repo("suse", 1);
+    repo("patterns", 1);
+    patterns();
     write("/etc/products.d/HLT.prod", &product("HLT", "hltline", ""));
     write(
         "/etc/products.d/addon.prod",
@@ -64,6 +66,29 @@ fn prepare() {
         );
     }
     run("zypper", &["--non-interactive", "refresh"]);
+}
+
+/// A repository of patterns. Debian's libsolv does not make them of packages, but reads them where packages stand.
+fn patterns() {
+    let one = |name: &str, more: &str| {
+        format!(
+            "<pattern><name>{name}</name><arch>noarch</arch><version epoch=\"0\" ver=\"1.0\" rel=\"1\"/>\
+             <summary>Pattern {name}</summary><description>Made for tests</description>{more}<format><rpm:requires>\
+             <rpm:entry name=\"hlt-fancy\"/></rpm:requires></format></pattern>"
+        )
+    };
+    let list = one("hlt_base", "<uservisible/>") + &one("hlt_hidden", "");
+    let xml = format!(
+        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<metadata xmlns=\"http://linux.duke.edu/metadata/common\" \
+         xmlns:rpm=\"http://linux.duke.edu/metadata/rpm\" packages=\"2\">{list}</metadata>\n"
+    );
+    let (repo, file) = (format!("{REPOS}/patterns"), "/srv/primary.xml");
+    let data = format!("{repo}/repodata");
+    write(file, &xml);
+    std::fs::create_dir_all(&repo).unwrap();
+    run("createrepo_c", &["-q", &repo]);
+    run("modifyrepo_c", &["--remove", "primary", &data]);
+    run("modifyrepo_c", &["--mdtype", "primary", file, &data]);
 }
 
 fn product(name: &str, line: &str, more: &str) -> String {

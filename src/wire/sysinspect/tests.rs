@@ -174,7 +174,11 @@ fn examples_of_the_description() {
         (r#"{"h": ["*"]}"#, Target::everyone()),
         (r#"{"id":"","h":"","zz":[]}"#, Target::default()),
     ] {
-        assert_eq!(with(text).unwrap().targets, [expected.clone()], "{text}");
+        assert_eq!(
+            with(text).unwrap().targets,
+            std::slice::from_ref(&expected),
+            "{text}"
+        );
         let list = format!("[{text},{text}]");
         assert_eq!(with(&list).unwrap().targets, [expected.clone(), expected]);
     }

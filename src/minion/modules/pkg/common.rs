@@ -245,7 +245,13 @@ fn source(call: &mut Call<'_>, package: &str, path: String) -> Did<String> {
             .get("saltenv")
             .cloned()
             .unwrap_or_else(|| "base".into());
-        return match cached(call, &path, env)? {
+        let found = cached(call, &path, env).map_err(|fault| match fault {
+            Fault::Raised(class, text) if class == "salt.exceptions.MinionError" => {
+                Fault::Command(text)
+            }
+            other => other,
+        });
+        return match found? {
             Some(cached) => Ok(cached),
             None => Err(Fault::Command(format!(
                 "Unable to cache source {path} for package {package}"

@@ -339,9 +339,15 @@ pub fn info(
 
 /// How rpm is asked, and whether for descriptions too.
 fn query(attr: &Value, long: bool) -> Did<(String, bool)> {
-    let wanted: Option<Vec<String>> = attr
-        .truthy()
-        .then(|| python::str(attr).split(',').map(str::to_owned).collect());
+    let wanted: Option<Vec<String>> = match attr {
+        Value::Str(text) if !text.is_empty() => Some(text.split(',').map(str::to_owned).collect()),
+        other if other.truthy() => {
+            let class = python::short_class(other);
+            let text = format!("'{class}' object has no attribute 'split'");
+            return Err(Fault::raised("AttributeError", text));
+        }
+        _ => None,
+    };
     let one = |name: &str| {
         let found = ATTRIBUTES.iter().find(|(n, _)| *n == name)?;
         Some(match name {

@@ -7,7 +7,7 @@ use super::lowpkg;
 use crate::map;
 use crate::minion::modules::declare::Result;
 use crate::minion::modules::nested::is_true;
-use crate::minion::modules::{Call, python, step};
+use crate::minion::modules::{Call, Fault, python, step};
 use crate::wire::{Map, Value};
 use indexmap::IndexMap;
 use std::cmp::Ordering;
@@ -114,9 +114,17 @@ pub fn package(line: &str, own: &str) -> Option<Package> {
     })
 }
 
+/// The directory that another system lies below, which only zypper's functions know.
+fn root(call: &Call<'_>) -> Value {
+    match call.ctx.grains.str("os_family") {
+        Some("Suse") => option(call, "root"),
+        _ => Value::Nil,
+    }
+}
+
 fn query(call: &mut Call<'_>) -> Did<Vec<Package>> {
     let mut argv = vec!["rpm".to_owned()];
-    let root = option(call, "root");
+    let root = root(call);
     if root.truthy() {
         argv.extend(["--root".to_owned(), python::str(&root)]);
     }
@@ -359,8 +367,21 @@ pub fn version_cmp(call: &mut Call<'_>) -> Result {
     Ok(compare(&one, &other, call.flag("ignore_epoch")).into())
 }
 
+/// The argument of functions about names.
+///
+/// # Errors
+/// It is no text.
+pub fn name(call: &Call<'_>) -> Did<String> {
+    let name = call.arg("name");
+    name.as_str().map(str::to_owned).ok_or_else(|| {
+        let class = python::short_class(name);
+        let text = format!("'{class}' object has no attribute 'rsplit'");
+        Fault::raised("AttributeError", text)
+    })
+}
+
 pub fn parse_arch(call: &mut Call<'_>) -> Result {
-    let name = python::str(call.arg("name"));
+    let name = name(call)?;
     let (name, arch) = name_and_arch(&name);
     Ok(map! {"name" => name, "arch" => arch}.into())
 }
@@ -375,7 +396,7 @@ pub fn name_and_arch(name: &str) -> (&str, Option<&str>) {
 
 pub fn file_list(call: &mut Call<'_>) -> Result {
     let names = names(call);
-    let mut argv = lowpkg::rpm(&option(call, "root"));
+    let mut argv = lowpkg::rpm(&root(call));
     argv.push(if names.is_empty() { "-qla" } else { "-ql" }.to_owned());
     argv.extend(names);
     let text = step::printed(call, argv)?;
@@ -385,7 +406,7 @@ pub fn file_list(call: &mut Call<'_>) -> Result {
 
 pub fn file_dict(call: &mut Call<'_>) -> Result {
     let names = names(call);
-    let mut argv = lowpkg::rpm(&option(call, "root"));
+    let mut argv = lowpkg::rpm(&root(call));
     argv.push(if names.is_empty() { "-qa" } else { "-q" }.to_owned());
     argv.extend(["--queryformat", "%{NAME} %{VERSION}\\n"].map(str::to_owned));
     argv.extend(names);
@@ -408,7 +429,7 @@ pub fn file_dict(call: &mut Call<'_>) -> Result {
 }
 
 pub fn owner(call: &mut Call<'_>) -> Result {
-    let (paths, root) = (names(call), option(call, "root"));
+    let (paths, root) = (names(call), root(call));
     if paths.is_empty() {
         return Ok("".into());
     }

@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 const DEPTH: usize = 16;
 
 pub fn normalize_name(call: &mut Call<'_>) -> Result {
-    let name = python::str(call.arg("name"));
+    let name = rpm::name(call)?;
     Ok(normalized(&osarch(call), &name).into())
 }
 

@@ -1,0 +1,50 @@
+//! A halite minion of two stock masters at once, each of another series: one goes and comes back.
+
+use crate::common::config::Home;
+use crate::common::{Cli, Master, Minion, Stock, wait_until};
+use serde_json::json;
+
+/// Whether the minion answers the job of a master.
+fn answers(cli: &Cli) -> bool {
+    let said = cli.ask(&["-t", "10", "m1", "test.arg", "x"]);
+    said.is_ok_and(|all| all.get("m1").is_some_and(|ret| ret["args"] == json!(["x"])))
+}
+
+/// Both hear of the minion, one alone does, both again.
+pub fn all(old: &Stock, new: &Stock) {
+    // Masters of one minion share their key.
+    let keys = crate::common::short_dir();
+    let extra = format!("auto_accept: true\npki_dir: {}\n", keys.path().display());
+    let mut first = Master::stock(old, &extra);
+    let second = Master::stock(new, &extra);
+    let tools = [first.stock_cli(old), second.stock_cli(new)];
+    let home = Home::create(second.place("m1"), "minion");
+    let further = home.config_dir().join("minion.d");
+    std::fs::create_dir_all(&further).unwrap();
+    // Another port of publications than the usual one would be meant for both.
+    let list = format!(
+        "publish_port: 4505\nmaster: ['127.0.0.1:{}', '127.0.0.1:{}']\n",
+        first.ret_port, second.ret_port
+    );
+    std::fs::write(further.join("masters.conf"), list).unwrap();
+    let mut minion = Minion::halite(&second, "m1", "auth_timeout: 5\n");
+    for cli in &tools {
+        wait_until("each master is answered", || answers(cli));
+    }
+    // Results of jobs that run beside each other go to whoever asked.
+    let echo = |cli: &Cli, text: &str| {
+        let all = cli.ask(&["m1", "test.echo", text]).unwrap();
+        assert_eq!(all["m1"], json!(text), "{}", minion.tail());
+    };
+    std::thread::scope(|scope| {
+        for (cli, text) in tools.iter().zip(["old", "new"]) {
+            scope.spawn(|| echo(cli, text));
+        }
+    });
+    first.stop();
+    assert!(answers(&tools[1]), "{}", minion.tail());
+    first.start_again();
+    wait_until("the master that is back is answered", || answers(&tools[0]));
+    assert!(answers(&tools[1]));
+    minion.must_live();
+}
