@@ -4,7 +4,7 @@ use super::MinionError;
 use super::signin::MasterKey;
 use crate::config::MinionConfig;
 use crate::crypto::{PrivateKey, PublicKey};
-use crate::sys::daemon::{make_dir, write_atomic};
+use crate::sys::daemon::{make_dir, write_atomic, write_new};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
@@ -77,17 +77,24 @@ pub fn pinned(path: &Path) -> Result<Option<MasterKey>, MinionError> {
     }
 }
 
-/// Writes a master's key down.
+/// Writes a master's key down. Without `instead` it is the first one: of masters that sign us in at the same
+/// moment only one can be that. `false`: another key is kept already.
 ///
 /// # Errors
 /// The directory cannot be written.
-pub fn pin(path: &Path, master: &MasterKey) -> Result<(), MinionError> {
-    log::info!(
-        "trusting the master's key from now on, it is kept in {}",
-        path.display()
-    );
-    write_atomic(path, master.pem.as_bytes(), 0o644)
-        .map_err(|e| MinionError::io("master's key", path, &e))
+pub fn pin(path: &Path, master: &MasterKey, instead: bool) -> Result<bool, MinionError> {
+    let write = if instead { write_atomic } else { write_new };
+    match write(path, master.pem.as_bytes(), 0o644) {
+        Err(e) if e.kind() == ErrorKind::AlreadyExists => Ok(false),
+        Err(e) => Err(MinionError::io("master's key", path, &e)),
+        Ok(()) => {
+            log::info!(
+                "trusting the master's key from now on, it is kept in {}",
+                path.display()
+            );
+            Ok(true)
+        }
+    }
 }
 
 /// The key that verifies masters' keys (`master_sign_key_name`), if it is there.
@@ -134,6 +141,22 @@ mod tests {
             "pki_dir" => dir.join("pki").to_string_lossy().as_ref(),
         };
         MinionConfig::from_map(options, dir).unwrap()
+    }
+
+    #[test]
+    fn one_of_several_masters_is_the_first() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = master_file(dir.path());
+        let [one, other] = [0, 1].map(|_| {
+            let key = PrivateKey::generate(2048).unwrap();
+            MasterKey::parse(&key.public().to_pem()).unwrap()
+        });
+        assert!(pin(&path, &one, false).unwrap());
+        assert!(!pin(&path, &other, false).unwrap());
+        assert_eq!(pinned(&path).unwrap().unwrap().pem, one.pem);
+        assert!(pin(&path, &other, true).unwrap());
+        assert_eq!(pinned(&path).unwrap().unwrap().pem, other.pem);
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
     }
 
     fn mode(path: &Path) -> u32 {

@@ -256,9 +256,6 @@ impl Session {
                 Do::Fail(failure) => return Err(failure.into()),
                 Do::Done(at, accepted) => {
                     asker.close();
-                    if accepted.pin {
-                        keys::pin(&self.master_file, &accepted.master)?;
-                    }
                     let master = &self.masters[at];
                     let port = self.publish_port(accepted.publish_port);
                     let url = tcp_url(&master.host, master.port);
@@ -294,7 +291,12 @@ impl Session {
         let request = Request::new(&self.terms, pinned.as_ref(), &nonce());
         Ok(Some(
             match asker.ask(&request.body, timeout, stop, None)? {
-                Answer::Bytes(bytes) => judge(&self.terms, pinned.as_ref(), &request, &bytes),
+                Answer::Bytes(bytes) => {
+                    let verdict = judge(&self.terms, pinned.as_ref(), &request, &bytes);
+                    self.keep_key(verdict, pinned.is_some(), |pinned| {
+                        judge(&self.terms, pinned, &request, &bytes)
+                    })?
+                }
                 Answer::Silence | Answer::Interrupted => {
                     log::info!("no answer from the master at {url}");
                     Verdict::Silence
@@ -302,6 +304,31 @@ impl Session {
                 Answer::Stopped => return Ok(None),
             },
         ))
+    }
+
+    /// Keeps the key of a master that is met for the first time, or whose new key is signed. If another
+    /// line to another master was faster, its key is the one that counts, and the answer is weighed `again`.
+    fn keep_key(
+        &self,
+        verdict: Verdict,
+        instead: bool,
+        again: impl FnOnce(Option<&MasterKey>) -> Verdict,
+    ) -> Result<Verdict, MinionError> {
+        let Verdict::Accepted(accepted) = &verdict else {
+            return Ok(verdict);
+        };
+        if !accepted.pin || keys::pin(&self.master_file, &accepted.master, instead)? {
+            return Ok(verdict);
+        }
+        let kept = keys::pinned(&self.master_file)?;
+        match again(kept.as_ref()) {
+            // A signed key counts beside the one that is kept.
+            Verdict::Accepted(accepted) if accepted.pin => {
+                keys::pin(&self.master_file, &accepted.master, true)?;
+                Ok(Verdict::Accepted(accepted))
+            }
+            verdict => Ok(verdict),
+        }
     }
 
     /// Asks the resolver anew each time: names move.

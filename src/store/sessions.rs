@@ -2,11 +2,10 @@
 //! kept across restarts (reference `salt-protocol.md` 4.3).
 
 use crate::crypto::KeyString;
-use crate::sys::daemon::{make_dir, write_atomic};
+use crate::sys::daemon::{make_dir, write_atomic, write_new};
 use crate::wire::ids::MinionId;
 use std::io;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 /// The session key files of one master.
@@ -59,15 +58,8 @@ impl SessionStore {
             write_atomic(&path, key.as_str().as_bytes(), 0o600)?;
             return Ok(key);
         }
-        // Two workers may sign the same minion in at once. A link to a finished file either
-        // takes the name or finds it taken; then the other's key holds for both.
-        static COUNT: AtomicU64 = AtomicU64::new(0);
-        let n = COUNT.fetch_add(1, Ordering::Relaxed);
-        let fresh = self.dir.join(format!(".new.{}.{n}", std::process::id()));
-        write_atomic(&fresh, key.as_str().as_bytes(), 0o600)?;
-        let linked = std::fs::hard_link(&fresh, &path);
-        std::fs::remove_file(&fresh)?;
-        match linked {
+        // Two workers may sign the same minion in at once; then the other's key holds for both.
+        match write_new(&path, key.as_str().as_bytes(), 0o600) {
             Ok(()) => Ok(key),
             Err(e) if e.kind() == io::ErrorKind::AlreadyExists => Ok(self.get(id)?.unwrap_or(key)),
             Err(e) => Err(e),

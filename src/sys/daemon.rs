@@ -90,6 +90,27 @@ pub fn private_umask() {
 /// Writes a whole file under a temporary name in the same directory and renames it:
 /// readers see the old content or the new, never a part.
 pub fn write_atomic(path: &Path, content: &[u8], mode: u32) -> io::Result<()> {
+    beside(path, content, mode, |temp| std::fs::rename(temp, path))
+}
+
+/// As [`write_atomic`], for a file that is not there yet.
+///
+/// # Errors
+/// `AlreadyExists` where it is there, and what the file system says.
+pub fn write_new(path: &Path, content: &[u8], mode: u32) -> io::Result<()> {
+    beside(path, content, mode, |temp| {
+        std::fs::hard_link(temp, path)?;
+        std::fs::remove_file(temp)
+    })
+}
+
+/// Writes a file beside `path`, and has `place` put it there.
+fn beside(
+    path: &Path,
+    content: &[u8],
+    mode: u32,
+    place: impl FnOnce(&Path) -> io::Result<()>,
+) -> io::Result<()> {
     let dir = path.parent().unwrap_or(Path::new("."));
     let name = path
         .file_name()
@@ -108,7 +129,7 @@ pub fn write_atomic(path: &Path, content: &[u8], mode: u32) -> io::Result<()> {
         .mode(mode)
         .open(&temp)
         .and_then(|mut f| f.write_all(content))
-        .and_then(|()| std::fs::rename(&temp, path));
+        .and_then(|()| place(&temp));
     if written.is_err() {
         let _ = std::fs::remove_file(&temp);
     }
