@@ -12,6 +12,8 @@ mod fleet;
 mod jobs;
 #[path = "slow_interop/life.rs"]
 mod life;
+#[path = "slow_interop/masters.rs"]
+mod masters;
 #[path = "slow_interop/middle.rs"]
 mod middle;
 #[path = "slow_interop/presence.rs"]
@@ -95,4 +97,10 @@ fn presence_at_halite() {
             presence::all(Master::halite(&lines), &stock);
         }
     }
+}
+
+#[test]
+fn a_halite_minion_of_stock_masters_of_two_series() {
+    let Some((old, new)) = stock() else { return };
+    masters::all(&old, &new);
 }

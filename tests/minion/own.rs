@@ -3,6 +3,7 @@
 use super::harness::{Master, eventually};
 use super::pair::*;
 use halite::wire::{Map, Value};
+use halite_ipc::Subscriber;
 
 fn kwargs(mut map: Map) -> Value {
     map.set("__kwarg__", true);
@@ -63,6 +64,35 @@ fn the_schedule_of_the_configuration_runs() {
     assert_ne!(text(&data, "jid"), "req", "the master has given it a jid");
     let status = ret(&pair.run("schedule.job_status", &["own".into()]));
     assert!(status.as_map().unwrap().contains("_last_run"));
+}
+
+#[test]
+fn beacons_see_files_and_services() {
+    let watched = tempfile::tempdir().unwrap();
+    let dir = watched.path().display();
+    let beacons = format!(
+        "beacons:\n  inotify: [{{files: {{{dir}: {{mask: [create, delete]}}}}}}]\n  \
+         service: [{{services: {{no-such-service: {{}}}}}}]\n"
+    );
+    let mut pair = Pair::start("", &beacons);
+    let place = format!("salt/beacon/m1/inotify/{dir}");
+    // Both look in the same turn, so the directory is watched by now.
+    let (_, data) = wait(&mut pair.bus, |e, _| {
+        e.tag == "salt/beacon/m1/service/no-such-service"
+    });
+    let state = data.get("no-such-service").and_then(Value::as_map).unwrap();
+    assert_eq!(state.get("running"), Some(&false.into()));
+    let file = watched.path().join("new");
+    std::fs::write(&file, "x").unwrap();
+    let change = |bus: &mut Subscriber, kind: &str| {
+        let (_, data) = wait(bus, |e, data| {
+            e.tag == place && data.str("change") == Some(kind)
+        });
+        assert_eq!(text(&data, "path"), file.to_str().unwrap());
+    };
+    change(&mut pair.bus, "IN_CREATE");
+    std::fs::remove_file(&file).unwrap();
+    change(&mut pair.bus, "IN_DELETE");
 }
 
 #[test]

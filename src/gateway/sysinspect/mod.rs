@@ -4,9 +4,9 @@
 //! `master_event_pub.ipc`, fires on `master_event_pull.ipc`, writes returns to the job log, grains to the cache,
 //! keys to the key store. Below `cachedir/gateways/sysinspect` it notes which ids came in here.
 //!
-//! One thread serves all connections ([`serve`]); what it decides stands in [`session`] (who may stay) and [`jobs`]
+//! One thread serves all connections (`serve.rs`); what it decides stands in `session.rs` (who may stay) and `jobs`
 //! (what a function asks for and what ends it), which know neither sockets nor clocks. One thread hears
-//! the bus, one writes ([`clerk`]).
+//! the bus, one writes (`clerk.rs`).
 //!
 //! When it fails: its minions connect again to its successor, which knows nothing of jobs that were running; clients call
 //! them lost.
