@@ -20,31 +20,51 @@ pub struct Done {
 ///
 /// # Errors
 /// It cannot be started.
-pub fn run(call: &mut Call<'_>, argv: &[&str]) -> Result<String, Fault> {
-    text(call, "cmd.run", argv)
+pub fn run<T: AsRef<str>>(call: &mut Call<'_>, argv: &[T]) -> Result<String, Fault> {
+    text(call, "cmd.run", argv, Map::new())
+}
+
+/// `cmd.run` whose return code does not become the job's.
+///
+/// # Errors
+/// It cannot be started.
+pub fn run_anyway<T: AsRef<str>>(call: &mut Call<'_>, argv: &[T]) -> Result<String, Fault> {
+    text(call, "cmd.run", argv, map! {"ignore_retcode" => true})
 }
 
 /// `cmd.run_stdout`.
 ///
 /// # Errors
 /// It cannot be started.
-pub fn stdout(call: &mut Call<'_>, argv: &[&str]) -> Result<String, Fault> {
-    text(call, "cmd.run_stdout", argv)
+pub fn stdout<T: AsRef<str>>(call: &mut Call<'_>, argv: &[T]) -> Result<String, Fault> {
+    text(call, "cmd.run_stdout", argv, Map::new())
 }
 
 /// `cmd.run_all`.
 ///
 /// # Errors
 /// It cannot be started.
-pub fn all(call: &mut Call<'_>, argv: &[&str]) -> Result<Done, Fault> {
+pub fn all<T: AsRef<str>>(call: &mut Call<'_>, argv: &[T]) -> Result<Done, Fault> {
     all_with(call, argv, Map::new())
+}
+
+/// `cmd.run_all` as the map that functions hand on.
+///
+/// # Errors
+/// It cannot be started.
+pub fn whole<T: AsRef<str>>(call: &mut Call<'_>, argv: &[T]) -> Result<Value, Fault> {
+    with(call, "cmd.run_all", argv, Map::new())
 }
 
 /// `cmd.run_all` with further options.
 ///
 /// # Errors
 /// It cannot be started.
-pub fn all_with(call: &mut Call<'_>, argv: &[&str], options: Map) -> Result<Done, Fault> {
+pub fn all_with<T: AsRef<str>>(
+    call: &mut Call<'_>,
+    argv: &[T],
+    options: Map,
+) -> Result<Done, Fault> {
     let ret = with(call, "cmd.run_all", argv, options)?;
     let map = ret.as_map().cloned().unwrap_or_default();
     let text = |key| map.str(key).unwrap_or_default().to_owned();
@@ -59,11 +79,19 @@ pub fn all_with(call: &mut Call<'_>, argv: &[&str], options: Map) -> Result<Done
 ///
 /// # Errors
 /// It cannot be started.
-pub fn retcode(call: &mut Call<'_>, argv: &[&str]) -> Result<i64, Fault> {
+pub fn retcode<T: AsRef<str>>(call: &mut Call<'_>, argv: &[T]) -> Result<i64, Fault> {
     let options = map! {"ignore_retcode" => true};
     Ok(with(call, "cmd.retcode", argv, options)?
         .as_int()
         .unwrap_or(1))
+}
+
+/// Whether a program ends with 0 (`not cmd.retcode`).
+///
+/// # Errors
+/// It cannot be started.
+pub fn succeeds<T: AsRef<str>>(call: &mut Call<'_>, argv: &[T]) -> Result<bool, Fault> {
+    Ok(!with(call, "cmd.retcode", argv, Map::new())?.truthy())
 }
 
 /// A line that the configuration, never an argument, gives to the shell: the `ps` grain.
@@ -77,13 +105,23 @@ pub fn line(call: &mut Call<'_>, line: &str) -> Result<String, Fault> {
     Ok(ret.as_str().unwrap_or_default().to_owned())
 }
 
-fn text(call: &mut Call<'_>, fun: &str, argv: &[&str]) -> Result<String, Fault> {
-    let ret = with(call, fun, argv, Map::new())?;
+fn text<T: AsRef<str>>(
+    call: &mut Call<'_>,
+    fun: &str,
+    argv: &[T],
+    options: Map,
+) -> Result<String, Fault> {
+    let ret = with(call, fun, argv, options)?;
     Ok(ret.as_str().unwrap_or_default().to_owned())
 }
 
-fn with(call: &mut Call<'_>, fun: &str, argv: &[&str], mut options: Map) -> Result<Value, Fault> {
-    let argv: Vec<Value> = argv.iter().map(|word| (*word).into()).collect();
+fn with<T: AsRef<str>>(
+    call: &mut Call<'_>,
+    fun: &str,
+    argv: &[T],
+    mut options: Map,
+) -> Result<Value, Fault> {
+    let argv: Vec<Value> = argv.iter().map(|word| word.as_ref().into()).collect();
     options.set("python_shell", false);
     // In stock every command sets the job's return code anew.
     call.retcode = 0.into();

@@ -1,10 +1,9 @@
 //! File attributes through `lsattr` and `chattr`.
 
 use super::super::declare::Result;
-use super::super::{Call, cmd, python};
+use super::super::{Call, cmd, python, shell};
 use super::os::{self, Done};
 use super::paths;
-use super::run;
 use crate::wire::{Map, Value};
 use std::collections::BTreeMap;
 
@@ -39,7 +38,7 @@ pub fn of(call: &mut Call<'_>, path: &str) -> Done<Option<BTreeMap<String, Strin
         true => "aAcCdDeijPsStTu",
         false => "acdijstuADST",
     };
-    let shown = run::output_ignoring(call, &["lsattr", path])?;
+    let shown = shell::run_anyway(call, &["lsattr", path])?;
     let mut found = BTreeMap::new();
     for line in shown.lines().filter(|l| !l.starts_with("lsattr: ")) {
         let line = line.trim_start();
@@ -57,7 +56,7 @@ fn has_extended(call: &mut Call<'_>) -> Done<bool> {
     let Some(program) = cmd::which("tune2fs") else {
         return Ok(false);
     };
-    let shown = run::output_ignoring(call, &[&program])?;
+    let shown = shell::run_anyway(call, &[&program])?;
     let version: Vec<u32> = shown
         .split("tune2fs ")
         .skip(1)
@@ -112,7 +111,7 @@ pub fn change(
     let mut argv = vec!["chattr".to_owned(), format!("{sign}{letters}")];
     argv.extend(more.iter().cloned());
     argv.extend(files.iter().cloned());
-    Ok(run::output(call, &argv)?.is_empty())
+    Ok(shell::run(call, &argv)?.is_empty())
 }
 
 pub fn lsattr_function(call: &mut Call<'_>) -> Result {

@@ -25,7 +25,6 @@ pub mod paths;
 mod pattern;
 mod perms;
 mod replace;
-mod run;
 mod sed;
 mod selinux;
 mod source;

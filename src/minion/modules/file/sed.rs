@@ -1,10 +1,10 @@
 //! `sed`, `grep` and `patch`, and the `sed` of Python's own regular expressions.
 
 use super::super::declare::Result;
-use super::super::{Call, Fault, python};
+use super::super::{Call, Fault, python, shell};
 use super::os;
 use super::paths::{self, expanduser};
-use super::{pattern, run};
+use super::pattern;
 use crate::target::RegexTemplate;
 use crate::wire::{Value, shlex};
 
@@ -55,7 +55,7 @@ pub fn sed(call: &mut Call<'_>) -> Result {
         format!("{negate}s/{before}/{after}/{flags}"),
     ));
     argv.push(path);
-    run::all(call, &argv)
+    shell::whole(call, &argv)
 }
 
 pub fn sed_contains(call: &mut Call<'_>) -> Result {
@@ -66,7 +66,7 @@ pub fn sed_contains(call: &mut Call<'_>) -> Result {
     let [wanted, limit] = ["text", "limit"].map(|name| escaped(&text(call, name), false));
     let flags = text(call, "flags");
     let script = limited(&limit, format!("s/{wanted}/$/p{flags}"));
-    let shown = run::output(call, &["sed", "-n", "-r", "-e", &script, &path])?;
+    let shown = shell::run(call, &["sed", "-n", "-r", "-e", &script, &path])?;
     Ok((!shown.is_empty()).into())
 }
 
@@ -134,7 +134,7 @@ pub fn grep(call: &mut Call<'_>) -> Result {
         true => argv.push(path),
         false => argv.extend(found),
     }
-    run::all(call, &argv)
+    shell::whole(call, &argv)
 }
 
 /// The arguments of `file.patch`.
@@ -180,7 +180,7 @@ pub fn patch(call: &mut Call<'_>, request: &Patch) -> Result {
     argv.extend(["-i".to_owned(), request.patch.clone()]);
     if !paths::is_dir(&request.original) {
         argv.push(request.original.clone());
-        return run::all(call, &argv);
+        return shell::whole(call, &argv);
     }
     argv.extend(["-d".to_owned(), request.original.clone()]);
     if !argv
@@ -189,7 +189,7 @@ pub fn patch(call: &mut Call<'_>, request: &Patch) -> Result {
     {
         argv.push("--strip=0".to_owned());
     }
-    run::all(call, &argv)
+    shell::whole(call, &argv)
 }
 
 pub fn patch_function(call: &mut Call<'_>) -> Result {

@@ -1,9 +1,9 @@
 //! SELinux contexts of files.
 
 use super::super::declare::Result;
-use super::super::{Call, Fault, python};
+use super::super::{Call, Fault, python, shell};
 use super::os::{self, Done};
-use super::{perms, run};
+use super::perms;
 use crate::map;
 use crate::wire::{Map, Value};
 
@@ -43,10 +43,9 @@ fn word(call: &Call<'_>, name: &str) -> String {
 /// # Errors
 /// `stat` cannot be run.
 pub fn context(call: &mut Call<'_>, path: &str) -> Done<String> {
-    let ran = run::all(call, &["stat", "-c", "%C", path])?;
-    let ran = ran.into_map().unwrap_or_default();
-    Ok(match ran.int("retcode") {
-        Some(0) => ran.str("stdout").unwrap_or_default().to_owned(),
+    let ran = shell::all(call, &["stat", "-c", "%C", path])?;
+    Ok(match ran.retcode {
+        0 => ran.stdout,
         _ => format!("No selinux context information is available for {path}"),
     })
 }
@@ -91,7 +90,7 @@ pub fn set(
         }
     }
     argv.push(path.to_owned());
-    match run::succeeds(call, &argv)? {
+    match shell::succeeds(call, &argv)? {
         true => context(call, path).map(Some),
         false => Ok(None),
     }
@@ -176,5 +175,5 @@ pub fn set_function(call: &mut Call<'_>) -> Result {
 pub fn restorecon_function(call: &mut Call<'_>) -> Result {
     let flags = if call.flag("recursive") { "-FR" } else { "-F" };
     let path = path(call);
-    Ok(run::succeeds(call, &["restorecon", flags, &path])?.into())
+    Ok(shell::succeeds(call, &["restorecon", flags, &path])?.into())
 }
