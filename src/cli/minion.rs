@@ -5,7 +5,7 @@ use super::daemon::{DaemonOptions, background, dump};
 use super::start::{self, start};
 use crate::config::{MinionConfig, Role, load_minion, sample_config};
 use crate::minion::daemon::{self as minion, Start};
-use crate::minion::job;
+use crate::minion::{MinionError, job};
 use crate::sys::daemon::Report;
 use clap::Parser;
 
@@ -73,7 +73,15 @@ fn load(options: &Options) -> Result<MinionConfig, String> {
 }
 
 fn serve(options: &Options, mut config: MinionConfig) -> i32 {
-    options.common.start_log(&LogSettings {
+    let (start, mut report) = begin(&options.common, &mut config);
+    let ended = minion::run(config, start, &mut report);
+    status(ended, &mut report)
+}
+
+/// Starts the log, shows the warnings of the configuration and leaves the terminal's session where this
+/// is a background start.
+pub(super) fn begin(common: &Common, config: &mut MinionConfig) -> (Start, Report) {
+    common.start_log(&LogSettings {
         level: &config.log_level,
         file_level: config.log_level_logfile.as_deref(),
         file: Some(&config.log_file),
@@ -83,16 +91,20 @@ fn serve(options: &Options, mut config: MinionConfig) -> i32 {
     for warning in std::mem::take(&mut config.warnings) {
         log::warn!("{warning}");
     }
-    let mut report = Report::inherited();
+    let report = Report::inherited();
     if report.wanted() {
-        // A background start: leave the terminal's session.
         let _ = nix::unistd::setsid();
     }
     let start = Start {
         title: title(),
-        log: log_levels(&options.common, &config),
+        log: log_levels(common, config),
     };
-    match minion::run(config, start, &mut report) {
+    (start, report)
+}
+
+/// The exit status of a minion; what it failed by is told to the log and to a waiting starter.
+pub(super) fn status(ended: Result<(), MinionError>, report: &mut Report) -> i32 {
+    match ended {
         Ok(()) => 0,
         Err(e) => {
             report.failed(&e.message);
@@ -103,7 +115,7 @@ fn serve(options: &Options, mut config: MinionConfig) -> i32 {
 }
 
 /// The command line, as the names of jobs in the process list begin.
-pub(super) fn title() -> String {
+fn title() -> String {
     let words: Vec<String> = std::env::args_os()
         .map(|a| a.to_string_lossy().into_owned())
         .collect();
@@ -111,7 +123,7 @@ pub(super) fn title() -> String {
 }
 
 /// What a job's process logs where: console level, file level, file.
-pub(super) fn log_levels(common: &Common, config: &MinionConfig) -> (String, String, String) {
+fn log_levels(common: &Common, config: &MinionConfig) -> (String, String, String) {
     let console = common.log_level.as_ref().unwrap_or(&config.log_level);
     let own = common
         .log_file_level

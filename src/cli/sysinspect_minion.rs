@@ -1,11 +1,11 @@
 //! `halite-sysinspect-minion`.
 
-use super::common::{Common, LogSettings, fail};
+use super::common::{Common, fail};
 use super::daemon::background;
+use super::minion::{begin, status};
 use super::start::{self, start};
 use crate::config::{MinionConfig, load_minion};
-use crate::minion::daemon::Start;
-use crate::minion::{job, sysinspect};
+use crate::minion::{MinionError, job, sysinspect};
 use crate::sys::daemon::{PidFile, Report, in_background};
 use clap::{Parser, ValueEnum};
 use std::path::PathBuf;
@@ -113,43 +113,19 @@ fn load(options: &Options) -> Result<MinionConfig, String> {
 }
 
 fn serve(options: &Options, mut config: MinionConfig) -> i32 {
-    options.common.start_log(&LogSettings {
-        level: &config.log_level,
-        file_level: config.log_level_logfile.as_deref(),
-        file: Some(&config.log_file),
-        console: (&config.log_fmt_console, &config.log_datefmt),
-        logfile: (&config.log_fmt_logfile, &config.log_datefmt_logfile),
-    });
-    for warning in std::mem::take(&mut config.warnings) {
-        log::warn!("{warning}");
-    }
-    let mut report = Report::inherited();
-    if report.wanted() {
-        // A background start: leave the terminal's session.
-        let _ = nix::unistd::setsid();
-    }
-    let start = Start {
-        title: super::minion::title(),
-        log: super::minion::log_levels(&options.common, &config),
-    };
-    match kept_pid(options).and_then(|_pid| {
+    let (start, mut report) = begin(&options.common, &mut config);
+    let ended = kept_pid(options).and_then(|_pid| {
         let register = options.register.as_deref();
         sysinspect::run(config, register, start, &mut report)
-    }) {
-        Ok(()) => 0,
-        Err(e) => {
-            report.failed(&e.message);
-            log::error!("{e}");
-            e.status
-        }
-    }
+    });
+    status(ended, &mut report)
 }
 
-fn kept_pid(options: &Options) -> Result<Option<PidFile>, crate::minion::MinionError> {
+fn kept_pid(options: &Options) -> Result<Option<PidFile>, MinionError> {
     let Some(path) = &options.pid_file else {
         return Ok(None);
     };
     let file = PidFile::write(path);
     file.map(Some)
-        .map_err(|e| crate::minion::MinionError::io("pid file", path, &e))
+        .map_err(|e| MinionError::io("pid file", path, &e))
 }

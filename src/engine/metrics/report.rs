@@ -1,7 +1,7 @@
 //! The metrics by name.
 
 use super::fleet::Figures;
-use super::text::{Kind::*, Text};
+use super::text::{Kind, Kind::*, Text};
 use crate::config::MasterConfig;
 use crate::sys::net;
 use crate::wire::envelope::Class;
@@ -169,6 +169,13 @@ fn publisher(text: &mut Text, r: &Map) {
     text.one("halite_publications_dropped_total", Counter, help, dropped);
 }
 
+/// Metrics that are fields of a report: name, kind, help, field.
+fn all(text: &mut Text, r: &Map, fields: &[(&'static str, Kind, &str, &str)]) {
+    for (name, kind, help, field) in fields {
+        text.one(name, *kind, help, number(r, field));
+    }
+}
+
 fn bus(text: &mut Text, r: &Map) {
     #[rustfmt::skip]
     let fields = [
@@ -180,9 +187,7 @@ fn bus(text: &mut Text, r: &Map) {
         ("halite_event_listeners", Gauge, "Listeners connected to the bus.", "listeners"),
         ("halite_event_senders", Gauge, "Senders connected to the bus.", "senders"),
     ];
-    for (name, kind, help, field) in fields {
-        text.one(name, kind, help, number(r, field));
-    }
+    all(text, r, &fields);
     let help = "Events lost by one listener that is connected, if any, by its process id.";
     text.family("halite_event_listener_dropped_total", Counter, help);
     let lossy = r.get("lossy").and_then(Value::as_map);
@@ -247,9 +252,7 @@ fn gateway(text: &mut Text, r: &Map) {
         ("halite_sysinspect_proofs_failed_total", Counter, "Ids under the master's key that were wrong.", "failures"),
         ("halite_sysinspect_dropped_total", Counter, "Messages for which a minion's queue had no room.", "dropped"),
     ];
-    for (name, kind, help, field) in fields {
-        text.one(name, kind, help, number(r, field));
-    }
+    all(text, r, &fields);
 }
 
 fn connections(text: &mut Text, config: &MasterConfig) {

@@ -8,6 +8,7 @@ use crate::minion::modules::program::{LONGEST, Ran};
 use crate::minion::modules::{Call, Fault, program, python, step};
 use crate::sys::command::Helper;
 use crate::wire::{Map, Value};
+use std::path::Path;
 
 /// What `rpm -V` tells of a file, in the order of its columns.
 const MISMATCHES: [(char, &str); 9] = [
@@ -237,11 +238,48 @@ pub fn owner_of(call: &mut Call<'_>, path: &str, root: &Value) -> Did<String> {
     })
 }
 
-/// What of a file differs from the one in a package file.
+/// `pkg.diff`: what of the named files differs from their packages, which `fetch` brings: the paths of
+/// package files by name.
 ///
 /// # Errors
-/// A program that is needed is not there.
-pub fn diff(call: &mut Call<'_>, package: &str, path: &str) -> Did<String> {
+/// A package cannot be fetched, or a program that is needed is not there.
+pub fn diff(
+    call: &mut Call<'_>,
+    root: &Value,
+    fetch: impl FnOnce(&mut Call<'_>, &[String]) -> Did<Map>,
+) -> Result {
+    let mut ret = Map::new();
+    let mut owned: Vec<(String, Vec<String>)> = Vec::new();
+    for path in names(call) {
+        let package = owner_of(call, &path, root)?;
+        if package.is_empty() {
+            let there = Path::new(&path).exists();
+            ret.set(path, if there { "Not managed" } else { "N/A" });
+            continue;
+        }
+        match owned.iter_mut().find(|(name, _)| *name == package) {
+            Some((_, paths)) => paths.push(path),
+            None => owned.push((package, vec![path])),
+        }
+    }
+    if owned.is_empty() {
+        return Ok(ret.into());
+    }
+    let packages: Vec<String> = owned.iter().map(|(name, _)| name.clone()).collect();
+    let files = fetch(call, &packages)?;
+    for (package, paths) in owned {
+        let missing = || Fault::raised("KeyError", format!("'{package}'"));
+        let file = files.str(&package).ok_or_else(missing)?;
+        for path in paths {
+            let text = diff_of(call, file, &path)?;
+            ret.set(path, if text.is_empty() { "Unchanged" } else { &text });
+        }
+    }
+    Ok(ret.into())
+}
+
+/// What of a file differs from the one in a package file.
+fn diff_of(call: &mut Call<'_>, package: &str, path: &str) -> Did<String> {
     for program in ["rpm2cpio", "cpio", "diff"] {
         if which(program).is_none() {
             return Err(Fault::CommandNotFound(format!(

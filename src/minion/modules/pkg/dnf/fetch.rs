@@ -76,39 +76,5 @@ fn files(dir: &Path) -> Vec<String> {
 }
 
 pub fn diff(call: &mut Call<'_>) -> Result {
-    let mut ret = Map::new();
-    let mut owned: Vec<(String, Vec<String>)> = Vec::new();
-    for path in names(call) {
-        let package = lowpkg::owner_of(call, &path, &Value::Nil)?;
-        if package.is_empty() {
-            let there = Path::new(&path).exists();
-            ret.set(path, if there { "Not managed" } else { "N/A" });
-            continue;
-        }
-        match owned.iter_mut().find(|(p, _)| *p == package) {
-            Some((_, paths)) => paths.push(path),
-            None => owned.push((package, vec![path])),
-        }
-    }
-    if owned.is_empty() {
-        return Ok(ret.into());
-    }
-    let packages: Vec<String> = owned.iter().map(|(p, _)| p.clone()).collect();
-    let local = fetched(call, &packages)?;
-    for (package, paths) in owned {
-        let file = local.str(&package).map(str::to_owned);
-        let file = file.ok_or_else(|| Fault::raised("KeyError", format!("'{package}'")))?;
-        for path in paths {
-            let text = lowpkg::diff(call, &file, &path)?;
-            ret.set(
-                path,
-                if text.is_empty() {
-                    "Unchanged".to_owned()
-                } else {
-                    text
-                },
-            );
-        }
-    }
-    Ok(ret.into())
+    lowpkg::diff(call, &Value::Nil, fetched)
 }

@@ -10,7 +10,6 @@ use crate::minion::modules::pkg::lowpkg;
 use crate::minion::modules::{Call, Fault};
 use crate::wire::xml::Element;
 use crate::wire::{Map, Value};
-use std::path::Path;
 
 pub fn download(call: &mut Call<'_>) -> Result {
     let names = names(call);
@@ -69,37 +68,15 @@ fn downloaded_file(result: &Element) -> Did<(String, Map)> {
 }
 
 pub fn diff(call: &mut Call<'_>) -> Result {
-    let (paths, root) = (names(call), root_of(call));
-    let mut ret = Map::new();
-    let mut packages: Vec<(String, Vec<String>)> = Vec::new();
-    for path in paths {
-        let package = lowpkg::owner_of(call, &path, &root)?;
-        if package.is_empty() {
-            let there = Path::new(&path).exists();
-            ret.set(path, if there { "Not managed" } else { "N/A" });
-            continue;
-        }
-        match packages.iter_mut().find(|(name, _)| *name == package) {
-            Some((_, list)) => list.push(path),
-            None => packages.push((package, vec![path])),
-        }
-    }
-    if packages.is_empty() {
-        return Ok(ret.into());
-    }
-    let names: Vec<String> = packages.iter().map(|(name, _)| name.clone()).collect();
-    let files = downloaded(call, &names)?;
-    for (package, paths) in packages {
-        let file = files.get(&package).and_then(Value::as_map);
-        let file = file.and_then(|f| f.str("path"));
-        let missing = || Fault::raised("KeyError", format!("'{package}'"));
-        let file = file.ok_or_else(missing)?.to_owned();
-        for path in paths {
-            let text = lowpkg::diff(call, &file, &path)?;
-            ret.set(path, if text.is_empty() { "Unchanged" } else { &text });
-        }
-    }
-    Ok(ret.into())
+    let root = root_of(call);
+    lowpkg::diff(call, &root, |call, packages| {
+        let files = downloaded(call, packages)?;
+        let path = |info: &Value| info.as_map()?.get("path").cloned();
+        let paths = files.iter();
+        Ok(paths
+            .filter_map(|(name, info)| Some((name.clone(), path(info)?)))
+            .collect())
+    })
 }
 
 #[cfg(test)]
