@@ -28,7 +28,7 @@ mod tests;
 
 pub use doc::{options_markdown, sample_config};
 pub use error::ConfigError;
-pub use gateways::SysinspectGateway;
+pub use gateways::{Broker, CollectiveGateway, Plugin, SysinspectGateway};
 pub use kinds::{
     BusFraming, ExtPillars, Items, JobCacheCompat, Reactions, Roots, SaltSeries, TokenOverride,
 };

@@ -6,6 +6,7 @@
 
 mod algorithm;
 mod cbc;
+pub mod collective;
 mod crypticle;
 mod error;
 mod hash;

@@ -1,4 +1,5 @@
 //! Sockets: the event bus on the host and, between hosts, requests and publications.
 
 pub mod bus;
+pub mod collective;
 pub mod sockets;

@@ -1,6 +1,7 @@
 //! Messages and codecs: bytes in, values out, no IO.
 
 pub mod base64;
+pub mod collective;
 pub mod difflib;
 pub mod envelope;
 pub mod ids;
@@ -9,6 +10,7 @@ pub mod pyjson;
 pub mod pylines;
 pub mod pyrandom;
 pub mod pytext;
+pub mod ruby;
 pub mod shlex;
 pub mod sysinspect;
 pub mod textwrap;

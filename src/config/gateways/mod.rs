@@ -1,5 +1,9 @@
 //! The option `gateways`: a map of foreign protocols, each with settings of its own.
 
+mod collective;
+
+pub use collective::{Broker, CollectiveGateway, Plugin};
+
 use super::value::OptionValue;
 use super::{ConfigError, MasterConfig, finish};
 use crate::wire::{Map, Value};
@@ -40,6 +44,10 @@ pub struct SysinspectGateway {
 enum Kind {
     Text,
     Flag,
+    /// A list of text; one text is a list of one.
+    List,
+    /// One of these words.
+    Word(&'static [&'static str]),
     /// A whole number within these bounds.
     Number(u64, u64),
 }
@@ -62,7 +70,10 @@ const SYSINSPECT: &[(&str, Kind)] = &[
 ];
 
 /// Gateways by their name below the option.
-const GATEWAYS: &[&str] = &["sysinspect"];
+const GATEWAYS: &[(&str, &[(&str, Kind)])] = &[
+    ("collective", collective::SETTINGS),
+    ("sysinspect", SYSINSPECT),
+];
 
 impl MasterConfig {
     /// Settings of the gateway for sysinspect minions; `None` where it does not run.
@@ -73,10 +84,7 @@ impl MasterConfig {
             Value::Nil | Value::Bool(true) => &empty,
             _ => return None,
         };
-        let number = |name: &str, default: u64| {
-            let given = given.get(name).and_then(u64::from_value);
-            given.map_or(default, |number| number.value)
-        };
+        let number = |name: &str, default: u64| number(given, name, default);
         let size =
             |name: &str, default: u64| usize::try_from(number(name, default)).unwrap_or(usize::MAX);
         let seconds = |name: &str, default: u64| Duration::from_secs(number(name, default));
@@ -106,18 +114,22 @@ impl MasterConfig {
         let mut warnings = Vec::new();
         for (name, settings) in self.gateways.iter() {
             let name = name.as_str().unwrap_or_default();
-            if !GATEWAYS.contains(&name) {
-                warnings.push(unknown("gateways", name, GATEWAYS));
+            let Some((_, known)) = GATEWAYS.iter().find(|(known, _)| *known == name) else {
+                let names: Vec<&str> = GATEWAYS.iter().map(|(name, _)| *name).collect();
+                warnings.push(unknown("gateways", name, &names));
                 continue;
-            }
+            };
             let path = format!("gateways:{name}");
             match settings {
                 Value::Map(settings) => {
-                    warnings.extend(check(&path, settings, SYSINSPECT, checks)?);
+                    warnings.extend(check(&path, settings, known, checks)?);
                 }
                 Value::Nil | Value::Bool(_) => {}
                 other => return Err(checks.bad(&path, other, "a map of settings, true or false")),
             }
+        }
+        if let Some(gateway) = self.collective_gateway() {
+            gateway.check(checks)?;
         }
         if let Some(gateway) = self.sysinspect_gateway() {
             let silent = gateway.session_timeout <= gateway.ping_interval;
@@ -134,6 +146,12 @@ impl MasterConfig {
         }
         Ok(warnings)
     }
+}
+
+/// A whole number among settings.
+fn number(given: &Map, name: &str, default: u64) -> u64 {
+    let given = given.get(name).and_then(u64::from_value);
+    given.map_or(default, |number| number.value)
 }
 
 fn unknown(path: &str, name: &str, known: &[&str]) -> String {
@@ -167,10 +185,22 @@ fn check(
                     return bad(&format!("a whole number from {least} to {most}"));
                 }
             }
-            Kind::Text | Kind::Flag => {}
+            Kind::List if !texts(value) => return bad("text or a list of text"),
+            Kind::Word(words) if !value.as_str().is_some_and(|word| words.contains(&word)) => {
+                return bad(&format!("one of {}", words.join(", ")));
+            }
+            Kind::Text | Kind::Flag | Kind::List | Kind::Word(_) => {}
         }
     }
     Ok(warnings)
+}
+
+/// Whether a value is text or a list of nothing but text.
+fn texts(value: &Value) -> bool {
+    match value {
+        Value::Array(items) => items.iter().all(|item| item.as_str().is_some()),
+        other => other.as_str().is_some(),
+    }
 }
 
 #[cfg(test)]
@@ -203,12 +233,12 @@ mod tests {
 
     #[test]
     fn settings_are_checked_by_name() {
-        let config = load("gateways: {sysinspect: {port: '4300', prot: 1}, mcollective: {}}");
+        let config = load("gateways: {sysinspect: {port: '4300', prot: 1}, mcolective: {}}");
         let config = config.unwrap();
         assert_eq!(config.sysinspect_gateway().unwrap().port, 4300);
         let warned = |part: &str| config.warnings.iter().any(|w| w.contains(part));
         assert!(warned("'gateways:sysinspect' knows no \"prot\""));
-        assert!(warned("'gateways' knows no \"mcollective\""));
+        assert!(warned("'gateways' knows no \"mcolective\""));
         for (bad, named) in [
             ("{sysinspect: 5}", "gateways:sysinspect"),
             ("{sysinspect: {port: 70000}}", "gateways:sysinspect:port"),

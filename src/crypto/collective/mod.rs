@@ -1,0 +1,56 @@
+//! Whether messages of a collective are genuine: the security plugins PSK, SSL and AES of MCollective, and Choria's.
+//!
+//! Keys and certificates come in as text; nothing is read from disks here.
+
+use crate::wire::collective::{CallerId, Form, Refused, Reply, Request};
+use std::fmt;
+
+/// Why a message cannot be written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SealError(pub String);
+
+impl fmt::Display for SealError {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for SealError {}
+
+/// A security plugin with its keys. Neither time nor what was seen before is looked at here.
+pub trait Security: Send + Sync {
+    /// How own requests are written.
+    fn form(&self) -> Form;
+
+    /// The caller id of own requests.
+    fn caller(&self) -> &CallerId;
+
+    /// Writes and signs a request of our own, in [`Security::form`].
+    ///
+    /// # Errors
+    /// There is no key to sign with, or something has no form there.
+    fn seal_request(&self, request: &Request) -> Result<Vec<u8>, SealError>;
+
+    /// Reads a request and says whether it is genuine; with the form in which the answer goes out.
+    ///
+    /// # Errors
+    /// Why it is not listened to.
+    fn open_request(&self, data: &[u8]) -> Result<(Request, Form), Refused>;
+
+    /// Writes the answer to a request of `caller` that came in `form`.
+    ///
+    /// # Errors
+    /// There is no key to sign with, or something has no form there.
+    fn seal_reply(
+        &self,
+        reply: &Reply,
+        form: Form,
+        caller: &CallerId,
+    ) -> Result<Vec<u8>, SealError>;
+
+    /// Reads a reply to an own request.
+    ///
+    /// # Errors
+    /// Why it is not listened to.
+    fn open_reply(&self, data: &[u8]) -> Result<Reply, Refused>;
+}

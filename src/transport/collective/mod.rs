@@ -1,0 +1,66 @@
+//! Connections to the brokers of a collective: NATS, and STOMP for the older ones.
+//!
+//! A connector runs threads of its own, reconnects for ever and subscribes anew each time. What it hears goes into a
+//! bounded queue; what does not fit is dropped and counted, so that a flood costs messages, not memory.
+
+use crate::wire::collective::{AgentName, Collective, Identity, Packet};
+
+/// Where messages come in.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Place {
+    /// What all nodes with an agent hear.
+    Broadcast(Collective, AgentName),
+    /// What one node hears.
+    Node(Collective, Identity),
+    /// Replies to this process.
+    Replies(Collective),
+}
+
+/// Where a message goes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum To {
+    /// All nodes with an agent.
+    Broadcast(Collective, AgentName),
+    /// Each of these nodes.
+    Nodes(Collective, Vec<Identity>),
+    /// Whoever asked: the `reply-to` of its request.
+    Reply(String),
+}
+
+/// What a connector tells.
+#[derive(Clone, Debug)]
+pub enum Heard {
+    /// A message, and where it came in; of queues that do not tell it, `None`.
+    Packet(Option<Place>, Packet),
+    /// There is a connection, with all subscriptions: to this server.
+    Up(String),
+    /// There is none any more: why.
+    Down(String),
+}
+
+/// Why a message did not go out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unsent {
+    /// Too much waits to be sent already.
+    Full,
+    /// The message is larger than the broker takes, in octets.
+    TooLarge(usize),
+}
+
+/// A connection to a collective's brokers.
+pub trait Connector: Send {
+    /// Hears what comes in there, now and after each reconnection.
+    fn subscribe(&self, place: &Place);
+
+    /// Hears it no longer.
+    fn unsubscribe(&self, place: &Place);
+
+    /// Sends a message. For requests, `packet.reply_to` is set to where this process hears replies.
+    ///
+    /// # Errors
+    /// It cannot be sent, now or ever; nothing has been sent then.
+    fn publish(&self, to: &To, packet: Packet, request: bool, ttl: u32) -> Result<(), Unsent>;
+
+    /// Messages that were heard but had no room in the queue.
+    fn dropped(&self) -> u64;
+}
