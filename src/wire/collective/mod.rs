@@ -10,12 +10,14 @@ mod filter;
 mod names;
 mod packet;
 mod refused;
+mod rpc;
 #[cfg(test)]
 pub(in crate::wire) mod testing;
 
 pub use names::{AgentName, BadName, CallerId, Collective, Identity, RequestId};
 pub use packet::{Federation, Packet, PacketForm, Route};
 pub use refused::Refused;
+pub use rpc::{RpcReply, RpcRequest, Status};
 
 use crate::wire::ruby::Datum;
 
