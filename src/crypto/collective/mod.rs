@@ -3,10 +3,15 @@
 //! Keys and certificates come in as text; nothing is read from disks here.
 
 mod cipher;
+mod encoding;
 mod names;
 mod replay;
 mod rsa;
+mod trust;
 mod x509;
+
+#[cfg(test)]
+mod testing;
 
 pub use names::Names;
 pub use replay::{Replay, check_age};

@@ -68,7 +68,7 @@ pub struct Verified {
     pub key: PublicKey,
     /// Seconds since 1970 from which on all of the chain is good.
     pub not_before: i64,
-    /// Seconds since 1970 until which all of the chain is good.
+    /// Seconds since 1970 at which something of the chain is good no longer.
     pub not_after: i64,
 }
 
@@ -180,7 +180,7 @@ impl Chain {
     fn untimely(&self, now: i64) -> Option<String> {
         let not_before = self.leaf.not_before();
         let not_after = self.leaf.not_after();
-        if seconds(not_after).ok()? < now {
+        if seconds(not_after).ok()? <= now {
             return Some(format!("it expired on {not_after}"));
         }
         if seconds(not_before).ok()? > now {
@@ -249,5 +249,9 @@ fn names_of(certificate: &X509Ref) -> Vec<String> {
 
 fn common_names(certificate: &X509Ref) -> impl Iterator<Item = String> {
     let entries = certificate.subject_name().entries_by_nid(Nid::COMMONNAME);
-    entries.filter_map(|entry| Some(entry.data().as_utf8().ok()?.to_string()))
+    entries.filter_map(|entry| entry.data().to_string().ok())
 }
+
+#[cfg(test)]
+#[path = "x509_tests.rs"]
+mod tests;
