@@ -1,9 +1,9 @@
 //! Keys and records of sysinspect minions: the key store that all minions share, seen from this gateway.
 
-use super::clerk::Task;
 use super::session::{Registered, Registry, Standing};
 use crate::config::{MasterConfig, SysinspectGateway};
 use crate::crypto::{PrivateKey, PublicKey, clean_key};
+use crate::gateway::clerk::{self, Task};
 use crate::master::admission::{Candidate, Verdict};
 use crate::store::gateways::GatewayStore;
 use crate::store::keys::{KeyState, KeyStore};
@@ -178,7 +178,7 @@ impl Keys {
         if self.config.auth_events {
             let (result, act) = verdict.told();
             let event = Task::Fire("salt/auth".to_owned(), candidate.event(result, act));
-            super::clerk::give(&self.clerk, event);
+            clerk::give(&self.clerk, event);
         }
     }
 }

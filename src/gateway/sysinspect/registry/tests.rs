@@ -36,7 +36,7 @@ fn place(settings: &str) -> Place {
     GatewayStore::new(&config.cachedir, super::super::NAME)
         .create_dirs()
         .unwrap();
-    let (clerk, events) = super::super::clerk::queue();
+    let (clerk, events) = clerk::queue();
     let settings = config.sysinspect_gateway().unwrap();
     Place {
         keys: Keys::new(&config, &settings, pair(0), clerk),
