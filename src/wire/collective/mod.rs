@@ -4,9 +4,13 @@
 //! 2017 (YAML within JSON); G2 is Choria since (JSON). Envelopes are taken apart in this room; whether they
 //! are genuine is for `crypto::collective` to say.
 
+pub mod core;
+mod filter;
 mod names;
 mod packet;
 mod refused;
+#[cfg(test)]
+pub(in crate::wire) mod testing;
 
 pub use names::{AgentName, BadName, CallerId, Collective, Identity, RequestId};
 pub use packet::{Federation, Packet, PacketForm, Route};
