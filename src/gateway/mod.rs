@@ -7,6 +7,7 @@
 
 mod answer;
 mod clerk;
+mod collective;
 mod ledger;
 mod news;
 pub mod sysinspect;
