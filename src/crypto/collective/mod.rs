@@ -2,8 +2,30 @@
 //!
 //! Keys and certificates come in as text; nothing is read from disks here.
 
+mod cipher;
+mod encoding;
+mod names;
+mod replay;
+mod rsa;
+mod trust;
+mod x509;
+
+#[cfg(test)]
+mod testing;
+
+pub use names::Names;
+pub use replay::{Replay, check_age};
+pub use x509::{Authority, Chain, Verified};
+
 use crate::wire::collective::{CallerId, Form, Refused, Reply, Request};
 use std::fmt;
+
+/// Octets of the longest text with certificates.
+pub const MAX_PEM: usize = 32 * 1024;
+/// Certificates of the longest chain, without the CA's.
+pub const MAX_CERTIFICATES: usize = 4;
+/// Seconds that a request may be good for; more count as this, since replayed ones are remembered for as long.
+pub const MAX_TTL: u32 = 86_400;
 
 /// Why a message cannot be written.
 #[derive(Clone, Debug, PartialEq, Eq)]

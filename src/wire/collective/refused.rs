@@ -1,6 +1,7 @@
 //! Why a message is not listened to.
 
 use super::BadName;
+use crate::wire::ruby::DatumError;
 use std::fmt;
 
 /// Why a message was refused. Whoever sent it hears nothing, as from Ruby's servers; each reason is counted.
@@ -100,5 +101,15 @@ impl std::error::Error for Refused {}
 impl From<BadName> for Refused {
     fn from(bad: BadName) -> Refused {
         Refused::Malformed(bad.to_string())
+    }
+}
+
+impl From<DatumError> for Refused {
+    fn from(error: DatumError) -> Refused {
+        match error {
+            DatumError::Malformed(what) => Refused::Malformed(what),
+            DatumError::TooLarge(limit) => Refused::TooLarge(limit),
+            DatumError::Dangerous(what) => Refused::Dangerous(what),
+        }
     }
 }

@@ -4,6 +4,14 @@
 //! nor msgpack have. What carries code or names a class is refused: no peer can make this side do anything but
 //! hold data. (Reference: sections 7 and 8 of the notes on Choria.)
 
+pub(in crate::wire) mod error;
+pub mod marshal;
+mod pairs;
+#[cfg(test)]
+pub(in crate::wire) mod samples;
+
+pub use error::{DatumError, MAX_DEPTH, MAX_OCTETS, MAX_VALUES};
+
 use crate::wire::{Map, Value};
 
 /// A value of Ruby.
@@ -135,4 +143,12 @@ impl From<&str> for Datum {
     fn from(text: &str) -> Datum {
         Datum::Str(text.to_owned())
     }
+}
+
+/// The fewest decimal digits that mean a float other than zero, without sign, and how many of them stand before the point.
+fn shortest(number: f64) -> (String, i32) {
+    let text = format!("{:e}", number.abs());
+    let (digits, exponent) = text.split_once('e').unwrap_or((&text, "0"));
+    let exponent: i32 = exponent.parse().unwrap_or_default();
+    (digits.replace('.', ""), exponent + 1)
 }
