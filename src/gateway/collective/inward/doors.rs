@@ -1,7 +1,7 @@
 //! What a genuine request has to pass before any node looks at it: place, age, replay.
 
-use super::Now;
-use crate::crypto::collective::replay::{Replay, check_age};
+use crate::crypto::collective::{Replay, check_age};
+use crate::gateway::collective::act::Clock;
 use crate::transport::collective::Place;
 use crate::wire::collective::{Identity, Refused, Request};
 
@@ -29,7 +29,7 @@ impl Doors {
         &mut self,
         place: Option<&'a Place>,
         request: &Request,
-        now: Now,
+        now: Clock,
     ) -> Result<Option<&'a Identity>, Refused> {
         let wrong = |what: &str| {
             let text = format!("it came in at another {what} than it names");

@@ -11,6 +11,7 @@
 mod access;
 mod agents;
 mod doors;
+mod filtering;
 pub(super) mod hands;
 mod heard;
 mod jobs;
@@ -135,6 +136,7 @@ pub(super) struct Inward {
     settings: Settings,
     access: access::Access,
     doors: doors::Doors,
+    common: filtering::Common,
     nodes: Nodes,
     jobs: Jobs,
     due: VecDeque<Due>,
@@ -189,6 +191,7 @@ impl Inward {
         Inward {
             access,
             doors: doors::Doors::new(),
+            common: filtering::Common::new(&settings.collectives),
             nodes: Nodes::new(settings.collectives.clone(), agents),
             jobs: Jobs::default(),
             due: VecDeque::new(),

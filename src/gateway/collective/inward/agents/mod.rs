@@ -10,7 +10,8 @@ mod rpcutil;
 
 use super::nodes::Node;
 use super::stats::Tally;
-use super::{Now, Settings};
+use super::Settings;
+use crate::gateway::collective::act::Clock;
 use crate::wire::Value;
 use crate::wire::collective::Form;
 use crate::wire::ruby::Datum;
@@ -159,7 +160,7 @@ pub(super) struct Known<'a> {
     pub tally: Tally,
     pub settings: &'a Settings,
     pub form: Form,
-    pub now: Now,
+    pub now: Clock,
 }
 
 /// The answer of a node. `None` for functions: what they answer comes from the minion.

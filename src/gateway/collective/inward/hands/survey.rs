@@ -11,7 +11,7 @@ use crate::store::keys::{KeyState, KeyStore};
 use crate::store::minions::{MinionCache, Stamp};
 use crate::store::{open, presence};
 use crate::sys::signals::StopFlag;
-use crate::target::{Inventory, Target};
+use crate::target::{Inventory, Target, TargetError};
 use crate::wire::ids::MinionId;
 use crate::wire::{Map, Value};
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
@@ -44,8 +44,11 @@ pub(super) fn run(
             let _ = bell.try_recv();
             rung = false;
             match surveyor.survey() {
-                Ok(nodes) if !tell(news, stop, News::Nodes(nodes)) => return,
-                Ok(_) => {}
+                Ok(nodes) => {
+                    if !tell(news, stop, News::Nodes(nodes)) {
+                        return;
+                    }
+                }
                 Err(e) => log::error!("which minions are nodes of the collective is not known: {e}"),
             }
             last = Some(Instant::now());
@@ -109,7 +112,14 @@ impl<'a> Surveyor<'a> {
             cache: &self.cache,
             pillars: RefCell::default(),
         };
-        let meant = self.meant(&fleet);
+        let meant = meant(&self.targets, &fleet, &self.config.nodegroups);
+        let meant = meant.unwrap_or_else(|why| {
+            if !self.complained {
+                self.complained = true;
+                log::error!("gateways:collective:inward_targets means nobody: {why}");
+            }
+            Vec::new()
+        });
         let mut groups = groups(&self.config.nodegroups, &fleet);
         let mut nodes = Vec::with_capacity(meant.len());
         let mut unfit = Vec::new();
@@ -150,24 +160,13 @@ impl<'a> Surveyor<'a> {
             }
         }
     }
+}
 
-    /// Those that `inward_targets` means.
-    fn meant(&mut self, fleet: &Fleet) -> Vec<MinionId> {
-        let target = Target::parse(&Value::from(self.targets.as_str()), "compound", None);
-        let expected = target.map(|target| target.expected(fleet, &self.config.nodegroups));
-        let why = match expected {
-            Ok(expected) => match expected.error {
-                None => return expected.minions,
-                Some(why) => why,
-            },
-            Err(why) => why,
-        };
-        if !self.complained {
-            self.complained = true;
-            log::error!("gateways:collective:inward_targets means nobody: {why}");
-        }
-        Vec::new()
-    }
+/// Those that a compound target means.
+fn meant(targets: &str, fleet: &Fleet, groups: &Map) -> Result<Vec<MinionId>, TargetError> {
+    let target = Target::parse(&Value::from(targets), "compound", None)?;
+    let expected = target.expected(fleet, groups);
+    expected.error.map_or(Ok(expected.minions), Err)
 }
 
 /// Tells who of these is connected.
