@@ -4,6 +4,7 @@ use crate::wire::ids::Jid;
 use crate::wire::{Map, Value, pytext};
 
 /// What a function has come to.
+#[derive(Clone, Debug, PartialEq)]
 pub(super) struct Outcome {
     /// `return`.
     pub value: Value,

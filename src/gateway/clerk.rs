@@ -21,6 +21,7 @@ use std::net::IpAddr;
 const WAITING: usize = 20_000;
 
 /// What is to be written.
+#[derive(Debug)]
 pub(super) enum Task {
     /// A return of a job.
     Return(MinionId, Jid, Map),

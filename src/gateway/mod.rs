@@ -7,7 +7,7 @@
 
 mod answer;
 mod clerk;
-mod collective;
+pub mod collective;
 mod ledger;
 mod news;
 pub mod sysinspect;

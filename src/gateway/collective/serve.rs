@@ -52,6 +52,7 @@ pub(super) struct Server {
     refused: [u64; Refused::REASONS.len()],
     unsent: u64,
     down: bool,
+    changed: bool,
     told: Option<Instant>,
     looked: Instant,
 }
@@ -72,6 +73,7 @@ impl Server {
             refused: Default::default(),
             unsent: 0,
             down: true,
+            changed: false,
             told: None,
             looked: Instant::now(),
         }
@@ -234,15 +236,15 @@ impl Server {
         let Some(outward) = &mut self.outward else {
             return Ok(());
         };
-        let changed = outward.changed;
+        let changed = std::mem::take(&mut self.changed) | outward.changed();
         let due = self
             .told
             .is_none_or(|at| now.is_past(at, REFRESH) || (changed && now.is_past(at, TELL)));
         if !due {
+            self.changed = changed;
             return Ok(());
         }
         self.told = Some(now.at);
-        outward.changed = false;
         let who = outward.connected();
         give(&self.links.clerk, Task::Connected(who));
         check_memory()
@@ -296,10 +298,10 @@ impl Server {
 
     fn answer(&mut self, answer: Answer) {
         let ttl = crate::wire::collective::DEFAULT_TTL;
-        let sealed =
-            self.links
-                .security
-                .seal_reply(&answer.reply, answer.form, &answer.caller);
+        let sealed = self
+            .links
+            .security
+            .seal_reply(&answer.reply, answer.form, &answer.caller);
         let data = match sealed {
             Ok(data) => data,
             Err(e) => {
