@@ -13,6 +13,7 @@
 //! for all nodes at once.
 
 mod act;
+mod inward;
 mod outward;
 mod serve;
 
