@@ -32,7 +32,8 @@ impl Inward {
         mut nodes: Vec<Arc<Node>>,
     ) -> (Vec<Arc<Node>>, usize) {
         let before = nodes.len();
-        let broken: Option<String> = None; let _ = form;
+        let broken: Option<String> = None;
+        let _ = form;
         if let Some(why) = broken {
             log::info!("a filter of {} cannot be evaluated: {why}", request.caller);
         }

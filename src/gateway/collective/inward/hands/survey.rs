@@ -49,7 +49,9 @@ pub(super) fn run(
                         return;
                     }
                 }
-                Err(e) => log::error!("which minions are nodes of the collective is not known: {e}"),
+                Err(e) => {
+                    log::error!("which minions are nodes of the collective is not known: {e}")
+                }
             }
             last = Some(Instant::now());
         }
