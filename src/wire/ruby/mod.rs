@@ -7,6 +7,7 @@
 pub(in crate::wire) mod error;
 pub mod marshal;
 mod pairs;
+pub mod psych;
 #[cfg(test)]
 pub(in crate::wire) mod samples;
 
