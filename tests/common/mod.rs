@@ -10,6 +10,7 @@
 pub mod authority;
 pub mod check;
 pub mod cli;
+pub mod collective_nodes;
 pub mod config;
 pub mod git;
 pub mod gpg;
