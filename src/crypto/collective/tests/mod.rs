@@ -1,6 +1,7 @@
 //! The plugins against captured messages of the original programs, against each other, and against tampering.
 
 mod aes;
+mod choria;
 mod psk;
 mod ssl;
 
