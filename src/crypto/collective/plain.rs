@@ -1,8 +1,8 @@
 //! What the plugins SSL and AES share: plain RSA keys, callers by name, and times below the signature.
 
 use crate::crypto::{PrivateKey, PublicKey};
-use crate::wire::collective::{CallerId, Refused, Request, Serializer};
-use crate::wire::ruby::{Datum, marshal, yaml};
+use crate::wire::collective::{CallerId, Collective, Refused, Request, Serializer};
+use crate::wire::ruby::Datum;
 use std::fmt;
 
 /// Kind of all caller ids of these plugins.
@@ -24,10 +24,12 @@ pub struct PlainSettings {
     pub server_private: Option<PrivateKey>,
     /// Who may call.
     pub callers: Callers,
-    /// Refuse where times are not signed, or other ones than those that are not signed (`enforce_ttl`).
+    /// Refuse where times are not signed, or are other ones than those outside the signature (`enforce_ttl`).
     pub enforce_ttl: bool,
     /// What own requests are written in.
     pub serializer: Serializer,
+    /// The collective of requests that name none.
+    pub home: Collective,
 }
 
 impl fmt::Debug for PlainSettings {
@@ -49,91 +51,37 @@ impl PlainSettings {
         }
         Ok((self.callers)(name))
     }
-}
-
-/// Words of the keys that are signed along: `ssl` or `aes`.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Prefix(pub &'static str);
-
-impl Prefix {
-    fn key(self, name: &str) -> String {
-        format!("{}_{name}", self.0)
-    }
-
-    /// The body of a request together with its times: all of it gets signed (reference, sections 5 and 6).
-    pub fn wrap(self, request: &Request) -> Datum {
-        Datum::Hash(vec![
-            (Datum::Symbol(self.key("msg")), request.body.clone()),
-            (Datum::Symbol(self.key("ttl")), Datum::Int(request.ttl.into())),
-            (
-                Datum::Symbol(self.key("msgtime")),
-                Datum::Int(request.time.into()),
-            ),
-        ])
-    }
 
     /// Takes body and times out of what was signed and puts them into the request in place of those that were not.
+    /// `plugin` is `ssl` or `aes`, with which the keys begin (reference, sections 5 and 6).
     ///
     /// # Errors
-    /// With `enforce`: times are missing or are others.
-    pub fn unwrap(
-        self,
-        signed: Datum,
+    /// With `enforce_ttl`: times are missing or are others.
+    pub(super) fn adopt(
+        &self,
         request: &mut Request,
-        enforce: bool,
+        signed: Datum,
+        plugin: &str,
     ) -> Result<(), Refused> {
-        let ttl = signed.get(&self.key("ttl")).and_then(Datum::as_int);
-        let time = signed.get(&self.key("msgtime")).and_then(Datum::as_int);
-        if enforce && ttl != Some(request.ttl.into()) {
+        let number = |name: &str| signed.get(&format!("{plugin}_{name}")).map(Datum::as_int);
+        let (ttl, time) = (number("ttl"), number("msgtime"));
+        if self.enforce_ttl && ttl != Some(Some(request.ttl.into())) {
             return Err(Refused::Tampered("ttl"));
         }
-        if enforce && time != Some(request.time) {
+        if self.enforce_ttl && time != Some(Some(request.time)) {
             return Err(Refused::Tampered("time"));
         }
         if let Some(ttl) = ttl {
-            request.ttl = u32::try_from(ttl).map_err(|_| Refused::Tampered("ttl"))?;
+            let ttl = ttl.and_then(|ttl| u32::try_from(ttl).ok());
+            request.ttl = ttl.ok_or(Refused::Tampered("ttl"))?;
         }
-        request.time = time.unwrap_or(request.time);
-        let name = self.key("msg");
-        request.body = match signed {
-            Datum::Hash(pairs) if pairs.iter().any(|(key, _)| key.as_str() == Some(&name)) => {
-                let mut found = pairs.into_iter().filter(|(key, _)| key.as_str() == Some(&name));
-                found.next().map_or(Datum::Nil, |(_, body)| body)
-            }
-            other => other,
+        if let Some(time) = time {
+            request.time = time.ok_or(Refused::Tampered("time"))?;
+        }
+        request.body = match signed.get(&format!("{plugin}_msg")) {
+            Some(body) => body.clone(),
+            None => signed,
         };
         Ok(())
-    }
-}
-
-/// What a message is written in: nothing announces it, but its first octets tell.
-///
-/// # Errors
-/// [`Refused::Protocol`] where it is neither.
-pub(super) fn sniff(data: &[u8]) -> Result<Serializer, Refused> {
-    match data {
-        [4, 8, ..] => Ok(Serializer::Marshal),
-        [b'-', b'-', b'-', ..] => Ok(Serializer::Yaml),
-        [b'{', ..] => Err(Refused::Protocol("JSON".to_owned())),
-        _ => Err(Refused::Protocol("neither Marshal nor YAML".to_owned())),
-    }
-}
-
-/// Reads what Ruby wrote.
-///
-/// # Errors
-/// It is no data, or beyond the limits.
-pub(super) fn read(data: &[u8], serializer: Serializer) -> Result<Datum, Refused> {
-    Ok(match serializer {
-        Serializer::Marshal => marshal::read(data)?,
-        Serializer::Yaml => yaml::read(data)?,
-    })
-}
-
-/// Writes what Ruby reads.
-pub(super) fn write(datum: &Datum, serializer: Serializer) -> Vec<u8> {
-    match serializer {
-        Serializer::Marshal => marshal::write(datum),
-        Serializer::Yaml => yaml::write(datum).into(),
     }
 }

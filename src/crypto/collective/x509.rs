@@ -199,6 +199,18 @@ impl fmt::Debug for Chain {
     }
 }
 
+/// The RSA key of a text in PEM form that holds a public key or a certificate, as the keys of SSL and AES may be. Of a
+/// certificate nothing else is looked at.
+///
+/// # Errors
+/// It holds none, or one out of bounds.
+pub(super) fn key_or_certificate(text: &str) -> Result<PublicKey, String> {
+    match text.contains("-----BEGIN CERTIFICATE-----") {
+        true => Chain::from_pem(text).map_err(|why| why.to_string())?.key(),
+        false => PublicKey::from_pem(text).map_err(|why| why.to_string()),
+    }
+}
+
 fn parse(text: &str) -> Result<Vec<X509>, String> {
     X509::stack_from_pem(text.as_bytes()).map_err(|error| {
         let first = error.errors().first().and_then(|e| e.reason());

@@ -5,7 +5,7 @@ use crate::crypto::collective::{
     Aes, Authority, Chain, Choria, ChoriaSettings, Clock, Names, PlainSettings, Psk, Security, Ssl,
 };
 use crate::crypto::{PrivateKey, PublicKey};
-use crate::wire::collective::{CallerId, Form, Refused};
+use crate::wire::collective::{CallerId, Collective, Form, Refused};
 use std::fmt;
 use std::io::Read;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
@@ -88,6 +88,7 @@ fn psk(config: &CollectiveGateway) -> Result<Secure, BadKeys> {
         let path = config.psk_file.display();
         log::warn!("{path}: a shared secret of {} octets can be guessed", secret.len());
     }
+    let home = home(config)?;
     let caller = config.caller.parse::<CallerId>();
     let caller = caller.map_err(|bad| BadKeys {
         setting: "caller",
@@ -95,7 +96,7 @@ fn psk(config: &CollectiveGateway) -> Result<Secure, BadKeys> {
         why: format!("{bad}; it looks like user=halite"),
     })?;
     Ok(Secure {
-        security: Box::new(Psk::new(secret.as_bytes(), caller)),
+        security: Box::new(Psk::new(secret.as_bytes(), caller, home)),
         network: None,
     })
 }
@@ -131,6 +132,7 @@ fn plain(config: &CollectiveGateway) -> Result<Secure, BadKeys> {
         callers: Box::new(move |name| caller_key(&directory, name)),
         enforce_ttl: config.enforce_ttl,
         serializer: config.serializer,
+        home: home(config)?,
     };
     let security: Box<dyn Security> = match aes {
         false => Box::new(Ssl::new(keys)),
@@ -188,6 +190,16 @@ fn choria(config: &CollectiveGateway, form: Form) -> Result<Secure, BadKeys> {
     Ok(Secure {
         security: Box::new(choria),
         network: Some(network),
+    })
+}
+
+/// The main collective.
+fn home(config: &CollectiveGateway) -> Result<Collective, BadKeys> {
+    let main = config.collectives.first().map(String::as_str);
+    main.unwrap_or_default().parse::<Collective>().map_err(|bad| BadKeys {
+        setting: "collectives",
+        path: PathBuf::new(),
+        why: bad.to_string(),
     })
 }
 

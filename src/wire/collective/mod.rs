@@ -4,13 +4,19 @@
 //! 2017 (YAML within JSON); G2 is Choria since (JSON). Envelopes are taken apart in this room; whether they
 //! are genuine is for `crypto::collective` to say.
 
+pub mod core;
+mod filter;
 mod names;
 mod packet;
 mod refused;
+pub mod subjects;
+#[cfg(test)]
+pub(in crate::wire) mod testing;
 
 pub use names::{AgentName, BadName, CallerId, Collective, Identity, RequestId};
-pub use packet::{Federation, Packet, PacketForm, Route};
+pub use packet::{Federation, LARGEST_PACKET, MOST_HOPS, MOST_TARGETS, Packet, PacketForm, Route};
 pub use refused::Refused;
+pub use subjects::Place;
 
 use crate::wire::ruby::Datum;
 

@@ -78,6 +78,21 @@ impl Datum {
         }
     }
 
+    /// A regular expression as text that means it anywhere (`Regexp#to_s`), such as `(?i-mx:a.c)`.
+    pub fn regexp_text(&self) -> Option<String> {
+        let Datum::Regexp { source, options } = self else {
+            return None;
+        };
+        let letters = |on: bool| -> String {
+            let set = [(4, 'm'), (1, 'i'), (2, 'x')];
+            let set = set.iter().filter(|(bit, _)| (options & bit != 0) == on);
+            set.map(|(_, letter)| *letter).collect()
+        };
+        let dash = if letters(false).is_empty() { "" } else { "-" };
+        let (on, off) = (letters(true), letters(false));
+        Some(format!("(?{on}{dash}{off}:{source})"))
+    }
+
     /// An integer.
     pub fn as_int(&self) -> Option<i64> {
         match self {

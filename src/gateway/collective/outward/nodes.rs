@@ -267,12 +267,12 @@ mod tests {
         nodes.told("a", Vec::new(), Some("10.0.0.1".parse().unwrap()), later.at);
         nodes.silent("b", now);
         assert!(nodes.take_due(9, now).is_empty());
-        assert_eq!(nodes.take_due(9, now.after(AGAIN)), ["b".parse().unwrap()]);
-        assert_eq!(nodes.take_due(9, later), ["a".parse().unwrap()]);
+        assert_eq!(nodes.take_due(9, now.after(AGAIN)), ["b"]);
+        assert_eq!(nodes.take_due(9, later), ["a"]);
         let addresses: Vec<_> = nodes.connected().into_values().collect();
         assert_eq!(
             addresses,
-            ["10.0.0.1", "0.0.0.0"].map(|a| a.parse().unwrap())
+            ["10.0.0.1", "0.0.0.0"].map(|a| a.parse::<IpAddr>().unwrap())
         );
     }
 }
