@@ -45,6 +45,8 @@ fn a_return_too_large_for_the_bus_is_looked_up() {
         jids.insert(jid.clone());
     });
     let full = crate::map! {"return" => "x".repeat(100), "retcode" => 0, "success" => true};
+    let load = crate::map! {"fun" => "test.ping"};
+    jobs.save_load(&jid, &load, &["node1.example".to_owned()], &[]).unwrap();
     jobs.save_return(&jid, &id, &full).unwrap();
     let cut = crate::map! {"return" => "VALUE_TRIMMED", "retcode" => 0};
     let Some(News::Returned(_, _, found)) = returned(&event(JID, &cut), &own, &jobs) else {
