@@ -21,7 +21,10 @@ use crate::sys::signals::StopFlag;
 type Run = fn(&MasterConfig, &Roles, &StopFlag) -> Result<(), RoleError>;
 
 /// The gateways by role name.
-const GATEWAYS: &[(&str, Run)] = &[(sysinspect::ROLE, sysinspect::run)];
+const GATEWAYS: &[(&str, Run)] = &[
+    (collective::ROLE, collective::run),
+    (sysinspect::ROLE, sysinspect::run),
+];
 
 /// Runs a gateway's role; `None` if `role` is none.
 pub fn run_role(role: &str, config: &MasterConfig) -> Option<Result<(), RoleError>> {

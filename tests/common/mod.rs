@@ -13,6 +13,7 @@ pub mod config;
 pub mod git;
 pub mod gpg;
 pub mod master;
+pub mod mcollective;
 pub mod minion;
 pub mod ports;
 pub mod process;

@@ -72,7 +72,8 @@ impl Aes {
         };
         let learned = known.is_none();
         let text = known.as_deref().or(sent);
-        let text = text.ok_or_else(|| Refused::Caller(format!("{caller}: its key is not known")))?;
+        let text =
+            text.ok_or_else(|| Refused::Caller(format!("{caller}: its key is not known")))?;
         let verified = Chain::from_pem(text)?.verify(authority, (self.clock)())?;
         if !verified.names.iter().any(|name| name == caller.name()) {
             let names = verified.names.join(", ");

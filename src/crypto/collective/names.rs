@@ -67,7 +67,13 @@ mod tests {
         for name in ["alice", "rip.mcollective", "a.b.mcollective"] {
             assert!(names.has(name), "{name}");
         }
-        for name in ["alice2", "xalice", "rip.mcollective.evil", "mcollective", ""] {
+        for name in [
+            "alice2",
+            "xalice",
+            "rip.mcollective.evil",
+            "mcollective",
+            "",
+        ] {
             assert!(!names.has(name), "{name}");
         }
         assert!(!Names::new::<&str>(&[]).unwrap().has("alice"));

@@ -177,7 +177,9 @@ mod tests {
         assert_eq!(public_decrypt(&key.public(), &out).unwrap(), session);
         // Type 2, both ways.
         let ours = key.public().encrypt_pkcs1v15(session.as_slice()).unwrap();
-        let len = rsa.private_decrypt(&ours, &mut out, Padding::PKCS1).unwrap();
+        let len = rsa
+            .private_decrypt(&ours, &mut out, Padding::PKCS1)
+            .unwrap();
         assert_eq!(&out[..len], session.as_slice());
         rsa.public_encrypt(session.as_slice(), &mut out, Padding::PKCS1)
             .unwrap();
@@ -191,7 +193,8 @@ mod tests {
         let mut out = vec![0; size];
         // One octet too few or too many, and a block whose padding is short.
         for text in [vec![7; 31], vec![7; 33]] {
-            rsa.private_encrypt(&text, &mut out, Padding::PKCS1).unwrap();
+            rsa.private_encrypt(&text, &mut out, Padding::PKCS1)
+                .unwrap();
             assert!(public_decrypt(&key.public(), &out).is_none());
             rsa.public_encrypt(&text, &mut out, Padding::PKCS1).unwrap();
             assert_ne!(private_decrypt(&key, &out).as_slice(), &text[..][..31]);
@@ -200,7 +203,8 @@ mod tests {
         block[1] = 1;
         block[2..10].fill(0xff);
         block[size - 32..].fill(7);
-        rsa.private_encrypt(&block, &mut out, Padding::NONE).unwrap();
+        rsa.private_encrypt(&block, &mut out, Padding::NONE)
+            .unwrap();
         assert!(public_decrypt(&key.public(), &out).is_none());
         for data in [&[][..], &[1], &vec![0xff; size], &vec![0; size]] {
             assert!(public_decrypt(&key.public(), data).is_none());

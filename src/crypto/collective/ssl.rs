@@ -58,7 +58,10 @@ impl Security for Ssl {
         let nobody = || Refused::Caller("it names none".to_owned());
         let key = self.caller_key(core.caller.as_ref().ok_or_else(nobody)?)?;
         check(&key, &core.body, &core.proof)?;
-        let (signed, form) = (load(&core.body, core.serializer)?, Form::Ssl(core.serializer));
+        let (signed, form) = (
+            load(&core.body, core.serializer)?,
+            Form::Ssl(core.serializer),
+        );
         let mut request = core.into_request(Datum::Nil, &self.0.home)?;
         self.0.adopt(&mut request, signed, PLUGIN)?;
         Ok((request, form))

@@ -50,7 +50,12 @@ impl Pair {
     /// A CA of its own.
     pub fn ca(name: &str) -> Pair {
         let ca = true;
-        Wish { name, ca, ..Wish::default() }.by(None)
+        Wish {
+            name,
+            ca,
+            ..Wish::default()
+        }
+        .by(None)
     }
 
     pub fn pem(&self) -> String {
@@ -70,7 +75,11 @@ impl Pair {
     }
 
     pub fn sign(&self, name: &str) -> Pair {
-        Wish { name, ..Wish::default() }.by(Some(self))
+        Wish {
+            name,
+            ..Wish::default()
+        }
+        .by(Some(self))
     }
 }
 

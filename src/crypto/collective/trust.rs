@@ -178,10 +178,18 @@ mod tests {
         }
         let node = network.ca.sign("node1.example");
         assert!(is_caller(network.call(&node, "choria=node1.example", NOW)));
-        assert!(is_caller(network.call(&node, "choria=rip.mcollective", NOW)));
+        assert!(is_caller(network.call(
+            &node,
+            "choria=rip.mcollective",
+            NOW
+        )));
         // By an alternative name; what is not in the list does not become so by another name.
         let dns = &["alice.choria"];
-        let both = Wish { name: "node2.example", dns, ..Wish::default() };
+        let both = Wish {
+            name: "node2.example",
+            dns,
+            ..Wish::default()
+        };
         let both = both.by(Some(&network.ca));
         assert_eq!(network.call(&both, "choria=alice.choria", NOW), Ok(()));
         assert!(is_caller(network.call(&both, "choria=node2.example", NOW)));
@@ -196,8 +204,15 @@ mod tests {
         assert!(is_caller(network.call(&boss, "cert=alice", NOW)));
         // The real one is heard afterwards, and under her own name only.
         let alice = network.ca.sign("alice.mcollective");
-        assert_eq!(network.call(&alice, "choria=alice.mcollective", NOW), Ok(()));
-        assert!(is_caller(network.call(&alice, "choria=rip.mcollective", NOW)));
+        assert_eq!(
+            network.call(&alice, "choria=alice.mcollective", NOW),
+            Ok(())
+        );
+        assert!(is_caller(network.call(
+            &alice,
+            "choria=rip.mcollective",
+            NOW
+        )));
     }
 
     #[test]

@@ -30,7 +30,8 @@ impl Authority {
     /// # Errors
     /// What is wrong with it, in words.
     pub fn from_pem(text: &str) -> Result<Authority, String> {
-        let parsed = parse(text).map_err(|why| format!("its certificates cannot be read: {why}"))?;
+        let parsed =
+            parse(text).map_err(|why| format!("its certificates cannot be read: {why}"))?;
         match parsed.is_empty() {
             true => Err("there is no certificate in it (BEGIN CERTIFICATE)".to_owned()),
             false => Ok(Authority(parsed)),
@@ -248,7 +249,10 @@ fn names_of(certificate: &X509Ref) -> Vec<String> {
     let plain = |c: u8| c.is_ascii_alphanumeric() || matches!(c, b'_' | b'-' | b'.');
     let mut names: Vec<String> = Vec::new();
     let alternatives = certificate.subject_alt_names();
-    let dns = alternatives.iter().flatten().filter_map(|name| name.dnsname());
+    let dns = alternatives
+        .iter()
+        .flatten()
+        .filter_map(|name| name.dnsname());
     let dns = dns.map(str::to_owned);
     for name in dns.chain(common_names(certificate)) {
         let good = !name.is_empty() && name.bytes().all(plain);

@@ -33,13 +33,22 @@ fn a_certificate_of_the_ca_is_good_in_its_time() {
     let late = why(verify(&leaf.pem(), &ca, NOW + DAY));
     assert!(late.contains("expired on Nov 22"), "{late}");
     let early = why(verify(&leaf.pem(), &ca, NOW - DAY - 1));
-    assert!(early.contains("not good before") && early.contains("clock"), "{early}");
+    assert!(
+        early.contains("not good before") && early.contains("clock"),
+        "{early}"
+    );
     assert_eq!(authority(&ca).key().unwrap(), ca.public());
 }
 
 #[test]
 fn the_ca_itself_may_have_expired() {
-    let old = Wish { name: "CA", ca: true, until: NOW - 1, ..Wish::default() }.by(None);
+    let old = Wish {
+        name: "CA",
+        ca: true,
+        until: NOW - 1,
+        ..Wish::default()
+    }
+    .by(None);
     let leaf = old.sign("rip.mcollective");
     let words = why(verify(&leaf.pem(), &old, NOW));
     assert!(words.contains("expired"), "{words}");
@@ -64,7 +73,11 @@ fn a_certificate_of_another_ca_is_refused() {
 fn what_it_may_be_used_for() {
     let ca = Pair::ca("CA");
     for (client, good) in [(None, true), (Some(true), true), (Some(false), false)] {
-        let leaf = Wish { client, ..Wish::default() }.by(Some(&ca));
+        let leaf = Wish {
+            client,
+            ..Wish::default()
+        }
+        .by(Some(&ca));
         assert_eq!(verify(&leaf.pem(), &ca, NOW).is_ok(), good, "{client:?}");
     }
 }
@@ -72,7 +85,12 @@ fn what_it_may_be_used_for() {
 #[test]
 fn chains_lead_over_those_between() {
     let ca = Pair::ca("CA");
-    let middle = Wish { name: "Middle", ca: true, until: NOW + 60, ..Wish::default() };
+    let middle = Wish {
+        name: "Middle",
+        ca: true,
+        until: NOW + 60,
+        ..Wish::default()
+    };
     let middle = middle.by(Some(&ca));
     let leaf = middle.sign("rip.mcollective");
     let chain = leaf.pem() + &middle.pem();
@@ -94,7 +112,11 @@ fn chains_lead_over_those_between() {
 fn all_names_count_that_callers_can_have() {
     let ca = Pair::ca("CA");
     let dns = &["alice.mcollective", "*.mcollective", "alice.mcollective"];
-    let wish = Wish { name: "rip.mcollective", dns, ..Wish::default() };
+    let wish = Wish {
+        name: "rip.mcollective",
+        dns,
+        ..Wish::default()
+    };
     let good = verify(&wish.by(Some(&ca)).pem(), &ca, NOW).unwrap();
     assert_eq!(good.names, ["alice.mcollective", "rip.mcollective"]);
     let odd = ca.sign("a b/c.mcollective");
@@ -113,7 +135,11 @@ fn limits_stand_before_the_work() {
     let long = Chain::from_pem(&(pem + &"\n".repeat(MAX_PEM))).unwrap_err();
     assert_eq!(long, Refused::TooLarge("octets of certificates"));
     for bits in [512, 1016] {
-        let weak = Wish { bits, ..Wish::default() }.by(Some(&ca));
+        let weak = Wish {
+            bits,
+            ..Wish::default()
+        }
+        .by(Some(&ca));
         let words = why(verify(&weak.pem(), &ca, NOW));
         assert!(words.contains(&format!("{bits} bits")), "{words}");
     }
@@ -124,7 +150,13 @@ fn what_is_no_certificate_is_refused() {
     let ca = Pair::ca("CA");
     let pem = ca.sign("rip.mcollective").pem();
     let public = ca.public().to_pem();
-    for text in ["", "x", &public, &pem[..pem.len() / 2], &pem.replace("MII", "MIJ")] {
+    for text in [
+        "",
+        "x",
+        &public,
+        &pem[..pem.len() / 2],
+        &pem.replace("MII", "MIJ"),
+    ] {
         assert!(Chain::from_pem(text).is_err(), "{text}");
     }
     assert!(Authority::from_pem("").unwrap_err().contains("BEGIN"));

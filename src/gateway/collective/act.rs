@@ -1,63 +1,17 @@
-//! What the two halves of the gateway ask the loop to do.
+//! What the outward half asks the loop to do, and what time it is for both.
 
 use crate::gateway::clerk::Task;
-use crate::transport::collective::{Place, To};
-use crate::wire::collective::{
-    CallerId, Federation, Form, Packet, PacketForm, Reply, Request, Route,
-};
+use crate::transport::collective::To;
+use crate::wire::collective::Request;
 use std::time::{Duration, Instant, SystemTime};
 
 /// Something to be done, in the order in which it was decided.
 #[derive(Debug)]
 pub(super) enum Act {
-    /// Hear what comes in there.
-    Subscribe(Place),
-    /// Hear it no longer.
-    Unsubscribe(Place),
     /// Send a request of our own.
     Ask(To, Box<Request>),
-    /// Answer a request.
-    Answer(Box<Answer>),
     /// Give the clerk something to write.
     Write(Task),
-}
-
-/// An answer, with what is to be known of its question.
-#[derive(Debug)]
-pub(super) struct Answer {
-    /// What is answered.
-    pub reply: Reply,
-    /// How the question was written.
-    pub form: Form,
-    /// Who asked.
-    pub caller: CallerId,
-    /// What carried the question.
-    pub origin: Origin,
-}
-
-/// What carried a request, as far as its answer needs it.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) struct Origin {
-    /// `reply-to`.
-    pub reply_to: String,
-    /// How the packet was written.
-    pub form: PacketForm,
-    /// What a federation's broker needs to find the client.
-    pub federation: Option<Federation>,
-    /// Hops so far, where they are to be recorded.
-    pub seen_by: Option<Route>,
-}
-
-impl Origin {
-    /// What carried a request; `None` if nobody waits for an answer.
-    pub fn of(packet: &Packet) -> Option<Origin> {
-        Some(Origin {
-            reply_to: packet.reply_to.clone().filter(|to| !to.is_empty())?,
-            form: packet.form,
-            federation: packet.federation.clone(),
-            seen_by: packet.seen_by.clone(),
-        })
-    }
 }
 
 /// What time it is.
@@ -80,7 +34,7 @@ impl Clock {
         }
     }
 
-    /// Later, or earlier never.
+    /// So much later.
     #[cfg(test)]
     pub fn after(self, time: Duration) -> Clock {
         Clock {

@@ -7,8 +7,7 @@ use super::ssl::settings;
 use super::*;
 use crate::wire::collective::core::{CoreReply, CoreRequest};
 
-const CAPTURE: &str =
-    include_str!("../../../../tests/vectors/collective/choria-ssl-aes.json");
+const CAPTURE: &str = include_str!("../../../../tests/vectors/collective/choria-ssl-aes.json");
 
 fn clock() -> Clock {
     Arc::new(|| NOW)
@@ -27,7 +26,10 @@ fn captures_are_opened() {
     let capture = capture(CAPTURE);
     let (client, server) = pairs();
     let mut settings = settings(&client, &server, Serializer::Marshal);
-    let known = capture["client_public_key_pem"].as_str().unwrap().to_owned();
+    let known = capture["client_public_key_pem"]
+        .as_str()
+        .unwrap()
+        .to_owned();
     settings.callers = Box::new(move |name| (name == "rip").then(|| known.clone()));
     let aes = Aes::new(settings, None, clock());
     let (mut requests, mut replies, mut known) = (0, 0, 0);
@@ -159,10 +161,18 @@ fn keys_that_are_sent_along_need_the_ca() {
     }
     // Not of another CA, of another name, too late, or outside the list.
     let foreign = Pair::ca("CA").sign("rip");
-    let late = Wish { name: "rip", until: NOW, ..Wish::default() }.by(Some(&ca));
+    let late = Wish {
+        name: "rip",
+        until: NOW,
+        ..Wish::default()
+    }
+    .by(Some(&ca));
     for bad in [&foreign, &late] {
         let refused = send(bad, &bad.pem(), true, "cert=rip");
-        assert!(matches!(refused, Err(Refused::Certificate(_))), "{refused:?}");
+        assert!(
+            matches!(refused, Err(Refused::Certificate(_))),
+            "{refused:?}"
+        );
     }
     let node = ca.sign("node1");
     for (pair, caller) in [(&rip, "cert=boss"), (&node, "cert=node1")] {
@@ -189,7 +199,10 @@ fn a_known_key_is_not_replaced_by_one_that_is_sent_along() {
     let data = with(&again).seal_request(&request("cert=rip")).unwrap();
     let mut core = CoreRequest::read(&data).unwrap();
     core.proof.public_key = Some(again.pem());
-    assert_eq!(with(&known).open_request(&core.write()), Err(Refused::Signature));
+    assert_eq!(
+        with(&known).open_request(&core.write()),
+        Err(Refused::Signature)
+    );
     let data = with(&known).seal_request(&request("cert=rip")).unwrap();
     assert!(with(&known).open_request(&data).is_ok());
     drop(client);
@@ -206,8 +219,14 @@ fn noise_in_base64_is_refused() {
     assert_eq!(aes.open_request(&bare.write()), Err(Refused::Unsigned));
     let mut noisy = core.clone();
     noisy.proof.key = Some("a!b".into());
-    assert!(matches!(aes.open_request(&noisy.write()), Err(Refused::Malformed(_))));
+    assert!(matches!(
+        aes.open_request(&noisy.write()),
+        Err(Refused::Malformed(_))
+    ));
     let mut noisy = core;
     noisy.body = b"a!b".to_vec();
-    assert!(matches!(aes.open_request(&noisy.write()), Err(Refused::Malformed(_))));
+    assert!(matches!(
+        aes.open_request(&noisy.write()),
+        Err(Refused::Malformed(_))
+    ));
 }

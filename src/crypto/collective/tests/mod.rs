@@ -94,7 +94,10 @@ fn both_ways(client: &dyn Security, server: &dyn Security, free: fn(&Request, &R
             let mut other = data.clone();
             other[at] ^= change;
             if let Ok((heard, _)) = server.open_request(&other) {
-                assert!(heard == asked || free(&heard, &asked), "octet {at}: {heard:?}");
+                assert!(
+                    heard == asked || free(&heard, &asked),
+                    "octet {at}: {heard:?}"
+                );
             }
         }
     }

@@ -62,11 +62,20 @@ fn what_has_no_hash_or_another_form_is_refused() {
     let one = psk("a secret of some length", "uid=0");
     let data = one.seal_request(&request("uid=0")).unwrap();
     // The hash under another name.
-    let at = data.windows(4).position(|window| window == b"hash").unwrap();
+    let at = data
+        .windows(4)
+        .position(|window| window == b"hash")
+        .unwrap();
     let mut bare = data.clone();
     bare[at..at + 4].copy_from_slice(b"hush");
     assert_eq!(one.open_request(&bare), Err(Refused::Unsigned));
-    for other in [&b"{}"[..], b"", b"---\n:a: 1\n", b"\x04\x08", b"\x04\x08{\0"] {
+    for other in [
+        &b"{}"[..],
+        b"",
+        b"---\n:a: 1\n",
+        b"\x04\x08",
+        b"\x04\x08{\0",
+    ] {
         assert!(one.open_request(other).is_err() && one.open_reply(other).is_err());
     }
     let form = Form::Ssl(Serializer::Yaml);

@@ -3,8 +3,7 @@
 use super::super::testing::Pair;
 use super::*;
 
-const CAPTURE: &str =
-    include_str!("../../../../tests/vectors/collective/choria-ssl-aes.json");
+const CAPTURE: &str = include_str!("../../../../tests/vectors/collective/choria-ssl-aes.json");
 
 pub(super) fn settings(client: &Pair, server: &Pair, serializer: Serializer) -> PlainSettings {
     let known = client.public().to_pem();
@@ -29,7 +28,10 @@ fn captures_are_verified() {
     let capture = capture(CAPTURE);
     let (client, server) = pairs();
     let mut settings = settings(&client, &server, Serializer::Marshal);
-    let known = capture["client_public_key_pem"].as_str().unwrap().to_owned();
+    let known = capture["client_public_key_pem"]
+        .as_str()
+        .unwrap()
+        .to_owned();
     settings.callers = Box::new(move |name| (name == "rip").then(|| known.clone()));
     let pem = capture["server_public_key_pem"].as_str().unwrap();
     settings.server_public = crate::crypto::PublicKey::from_pem(pem).unwrap();

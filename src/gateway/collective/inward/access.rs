@@ -111,7 +111,10 @@ mod tests {
             "{}",
         );
         let all = ["d1", "w1", "w2"];
-        assert_eq!(allowed(&access, "choria=alice.mcollective", "test.ping"), all);
+        assert_eq!(
+            allowed(&access, "choria=alice.mcollective", "test.ping"),
+            all
+        );
         assert_eq!(allowed(&access, "uid=0", "cmd.run"), all);
         for (caller, fun) in [
             ("choria=alice.mcollective", "cmd.run"),
@@ -132,7 +135,10 @@ mod tests {
             "{}",
         );
         assert_eq!(allowed(&access, "choria=a.ops", "test.ping"), ["d1", "w1"]);
-        assert_eq!(allowed(&access, "choria=a.ops", "pkg.list_pkgs"), ["w1", "w2"]);
+        assert_eq!(
+            allowed(&access, "choria=a.ops", "pkg.list_pkgs"),
+            ["w1", "w2"]
+        );
         assert!(allowed(&access, "choria=a.ops", "cmd.run").is_empty());
     }
 

@@ -40,7 +40,8 @@ impl Inward {
         if asked.is_empty() {
             return Ok(Vec::new());
         }
-        let Some((prepared, wanted)) = agents::prepare(request.agent.as_str(), &request.body) else {
+        let Some((prepared, wanted)) = agents::prepare(request.agent.as_str(), &request.body)
+        else {
             return self.malformed(agents::NO_AGENT);
         };
         let Some(question) = Question::new(request, form, packet, prepared) else {

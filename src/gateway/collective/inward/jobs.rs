@@ -150,7 +150,8 @@ impl Jobs {
         self.nodes = self.nodes.saturating_sub(left.len());
         let body = || halite::nothing(action, Some(jid), Wrong(5, why.to_owned()));
         let left = left.into_iter();
-        left.map(|node| due(question.clone(), node, body())).collect()
+        left.map(|node| due(question.clone(), node, body()))
+            .collect()
     }
 
     /// Looks at the clock: jobs whose time is over are looked up once, then given up.

@@ -25,9 +25,7 @@ pub(super) use nodes::Node;
 use super::act::Clock;
 use crate::config::{Broker, CollectiveGateway, MasterConfig, Plugin};
 use crate::transport::collective::Place;
-use crate::wire::collective::{
-    AgentName, CallerId, Collective, Form, Packet, Refused, Reply,
-};
+use crate::wire::collective::{AgentName, CallerId, Collective, Form, Packet, Refused, Reply};
 use crate::wire::ids::{Jid, JidClock, MinionId};
 use crate::wire::{Map, Value};
 use agents::Body;
@@ -330,7 +328,8 @@ impl Inward {
             Some(jid) => format!("; on the master, `halite-run jobs.lookup_jid {jid}` shows it"),
             None => String::new(),
         };
-        let text = format!("the answer is larger than the broker takes, which is {octets} octets{place}");
+        let text =
+            format!("the answer is larger than the broker takes, which is {octets} octets{place}");
         answer.reply.body = Body::failed(None, Wrong(5, text)).into_datum();
         answer
     }

@@ -183,13 +183,17 @@ mod tests {
     use super::*;
 
     fn node(id: &str, os: &str) -> Node {
-        let grains = crate::map! {"os" => os, "classes" => vec!["base".to_owned(), "web".to_owned()]};
+        let grains =
+            crate::map! {"os" => os, "classes" => vec!["base".to_owned(), "web".to_owned()]};
         Node::new(&id.parse().unwrap(), Arc::new(grains), &["web".to_owned()]).unwrap()
     }
 
     fn nodes() -> Nodes {
         let names = |names: &[&str]| names.iter().map(|n| n.parse().unwrap()).collect();
-        Nodes::new(names(&["mcollective", "dev"]), vec!["rpcutil".parse().unwrap()])
+        Nodes::new(
+            names(&["mcollective", "dev"]),
+            vec!["rpcutil".parse().unwrap()],
+        )
     }
 
     #[test]
@@ -203,7 +207,8 @@ mod tests {
         let order: Vec<_> = nodes.all().iter().map(|n| n.identity.as_str()).collect();
         assert_eq!(order, ["a", "b"]);
         let acts = nodes.replace(vec![node("b", "x")], Tally::default());
-        let gone = |c: &str| Act::Unsubscribe(Place::Node(c.parse().unwrap(), "a".parse().unwrap()));
+        let gone =
+            |c: &str| Act::Unsubscribe(Place::Node(c.parse().unwrap(), "a".parse().unwrap()));
         assert_eq!(acts, [gone("mcollective"), gone("dev")]);
         assert!(nodes.get(&"a".parse().unwrap()).is_none());
         assert!(nodes.contains("b") && !nodes.contains("a"));

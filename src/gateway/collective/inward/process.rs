@@ -54,7 +54,12 @@ mod tests {
     fn times_stand_behind_the_name() {
         let stat = "7 (a) b) S 1 7 7 0 -1 4194560 5 0 0 0 150 25 3 4 20 0 1 0 99 0";
         let times = times(stat);
-        let expected = [("utime", 1.5), ("stime", 0.25), ("cutime", 0.03), ("cstime", 0.04)];
+        let expected = [
+            ("utime", 1.5),
+            ("stime", 0.25),
+            ("cutime", 0.03),
+            ("cstime", 0.04),
+        ];
         assert_eq!(times, expected);
         let own = read();
         assert_eq!(own.pid, std::process::id());

@@ -26,7 +26,12 @@ pub(super) struct Question {
 
 impl Question {
     /// Takes what is needed from a request and the packet around it. `None` if nobody is to be answered.
-    pub fn new(request: &Request, form: Form, packet: &Packet, prepared: Prepared) -> Option<Question> {
+    pub fn new(
+        request: &Request,
+        form: Form,
+        packet: &Packet,
+        prepared: Prepared,
+    ) -> Option<Question> {
         Some(Question {
             id: request.id.clone(),
             agent: request.agent.clone(),
@@ -116,11 +121,17 @@ mod tests {
         let hops = answer.seen_by.unwrap();
         assert_eq!(hops[1], ["nats://b", "node1.example", "nats://b"]);
 
-        let untraced = Packet { seen_by: None, ..packet.clone() };
+        let untraced = Packet {
+            seen_by: None,
+            ..packet.clone()
+        };
         let question = Question::new(&request(), Form::CHORIA, &untraced, Prepared::Pong).unwrap();
         assert_eq!(question.packet(&node, "nats://b").seen_by, None);
         for reply_to in [None, Some(String::new())] {
-            let mute = Packet { reply_to, ..packet.clone() };
+            let mute = Packet {
+                reply_to,
+                ..packet.clone()
+            };
             assert!(Question::new(&request(), Form::CHORIA, &mute, Prepared::Pong).is_none());
         }
     }

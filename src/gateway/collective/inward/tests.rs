@@ -1,8 +1,6 @@
 use super::*;
 use crate::config::load_master;
-use crate::wire::collective::{
-    FactFilter, Federation, Filter, PacketForm, Request, Serializer,
-};
+use crate::wire::collective::{FactFilter, Federation, Filter, PacketForm, Request, Serializer};
 use crate::wire::ruby::Datum;
 use std::time::Duration;
 
@@ -74,7 +72,8 @@ impl Rig {
 
     fn heard(&mut self, request: &Request, form: Form) -> Result<Vec<Act>, Refused> {
         let place = Place::Broadcast(request.collective.clone(), request.agent.clone());
-        self.inward.heard(Some(&place), request, form, &packet(), self.now)
+        self.inward
+            .heard(Some(&place), request, form, &packet(), self.now)
     }
 
     fn answers(&mut self) -> Vec<Answer> {
@@ -140,11 +139,21 @@ fn part<'a>(answer: &'a Answer, key: &str) -> Option<&'a Datum> {
 }
 
 fn code(answer: &Answer) -> i64 {
-    answer.reply.body.get("statuscode").and_then(Datum::as_int).unwrap()
+    answer
+        .reply
+        .body
+        .get("statuscode")
+        .and_then(Datum::as_int)
+        .unwrap()
 }
 
 fn words(answer: &Answer) -> &str {
-    answer.reply.body.get("statusmsg").and_then(Datum::as_str).unwrap()
+    answer
+        .reply
+        .body
+        .get("statusmsg")
+        .and_then(Datum::as_str)
+        .unwrap()
 }
 
 const ALL: [&str; 3] = ["node1.example", "node2.example", "node3.example"];
@@ -231,16 +240,36 @@ fn compound_filters_ask_facts_classes_and_data_plugins() {
     let mut rig = Rig::new("");
     let token = |kind: &str, text: &str| Datum::Hash(vec![(kind.into(), text.into())]);
     let function = |plugin: &str, query: &str, value: &str, expected: &str| {
-        let parts = [("name", plugin), ("params", query), ("value", value), ("operator", "=="), ("r_compare", expected)];
+        let parts = [
+            ("name", plugin),
+            ("params", query),
+            ("value", value),
+            ("operator", "=="),
+            ("r_compare", expected),
+        ];
         let parts = parts.map(|(k, v)| (Datum::from(k), Datum::from(v)));
         Datum::Hash(vec![("fstatement".into(), Datum::Hash(parts.into()))])
     };
     for (tokens, expected) in [
-        (vec![token("statement", "os=Debian"), token("and", "and"), token("not", "not"), token("statement", "web")], &ALL[1..2]),
+        (
+            vec![
+                token("statement", "os=Debian"),
+                token("and", "and"),
+                token("not", "not"),
+                token("statement", "web"),
+            ],
+            &ALL[1..2],
+        ),
         (vec![token("statement", "/w.b/")], &ALL[..1]),
         (vec![function("fact", "os", "value", "Arch")], &ALL[2..]),
-        (vec![function("agent", "halite", "license", "Apache-2.0")], &ALL[..]),
-        (vec![function("fstat", "/etc/hosts", "output", "present")], &[]),
+        (
+            vec![function("agent", "halite", "license", "Apache-2.0")],
+            &ALL[..],
+        ),
+        (
+            vec![function("fstat", "/etc/hosts", "output", "present")],
+            &[],
+        ),
     ] {
         let shown = format!("{tokens:?}");
         let ping = rig.ping(Filter {
@@ -263,13 +292,17 @@ fn one_node_alone_is_asked_at_its_own_place() {
         (place("mcollective", "node3.example"), 1),
         (place("mcollective", "gone.example"), 0),
     ] {
-        rig.inward.heard(Some(&at), &request, Form::Psk, &packet(), rig.now).unwrap();
+        rig.inward
+            .heard(Some(&at), &request, Form::Psk, &packet(), rig.now)
+            .unwrap();
         assert_eq!(rig.answers().len(), count, "{at:?}");
     }
     // The same request again, at all nodes and at one.
     assert_eq!(rig.heard(&request, Form::Psk), Err(Refused::Replayed));
     let at = place("mcollective", "node2.example");
-    let again = rig.inward.heard(Some(&at), &request, Form::Psk, &packet(), rig.now);
+    let again = rig
+        .inward
+        .heard(Some(&at), &request, Form::Psk, &packet(), rig.now);
     assert_eq!(again, Err(Refused::Replayed));
 
     // What was sent to one place is not taken at another.
@@ -281,10 +314,15 @@ fn one_node_alone_is_asked_at_its_own_place() {
         Some(broadcast("mcollective", "halite")),
         None,
     ] {
-        let heard = rig.inward.heard(at.as_ref(), &request, Form::Psk, &packet(), rig.now);
+        let heard = rig
+            .inward
+            .heard(at.as_ref(), &request, Form::Psk, &packet(), rig.now);
         assert!(matches!(heard, Err(Refused::Malformed(_))), "{at:?}");
     }
-    assert_eq!(rig.inward.counters().int("inward_refused_malformed"), Some(4));
+    assert_eq!(
+        rig.inward.counters().int("inward_refused_malformed"),
+        Some(4)
+    );
 }
 
 #[test]
@@ -302,7 +340,9 @@ fn answers_go_out_as_the_question_came_in() {
         seen_by: Some(vec![vec!["client".into(), "nats://there".into()]]),
         ..packet()
     };
-    rig.inward.heard(Some(&place), &request, G1, &around, rig.now).unwrap();
+    rig.inward
+        .heard(Some(&place), &request, G1, &around, rig.now)
+        .unwrap();
     let answers = rig.answers();
     let first = &answers[0];
     assert_eq!(first.to, "mcollective.reply.client.1");
@@ -329,8 +369,13 @@ fn requests_that_make_no_sense_are_silence() {
     }
     let request = rig.ping(Filter::default());
     let place = Place::Broadcast(request.collective.clone(), request.agent.clone());
-    let mute = Packet { reply_to: None, ..packet() };
-    let heard = rig.inward.heard(Some(&place), &request, Form::Psk, &mute, rig.now);
+    let mute = Packet {
+        reply_to: None,
+        ..packet()
+    };
+    let heard = rig
+        .inward
+        .heard(Some(&place), &request, Form::Psk, &mute, rig.now);
     assert!(matches!(heard, Err(Refused::Malformed(_))));
     assert!(rig.answers().is_empty());
 }
@@ -343,8 +388,16 @@ fn counters_of_a_node() {
         request.filter.identities = texts(&["node1.example"]);
         rig.heard(&request, Form::Psk).unwrap();
         let answer = rig.answers().remove(0);
-        ["total", "validated", "unvalidated", "passed", "filtered", "ttlexpired", "replies"]
-            .map(|name| part(&answer, name).and_then(Datum::as_int).unwrap())
+        [
+            "total",
+            "validated",
+            "unvalidated",
+            "passed",
+            "filtered",
+            "ttlexpired",
+            "replies",
+        ]
+        .map(|name| part(&answer, name).and_then(Datum::as_int).unwrap())
     };
     assert_eq!(own(&mut rig), [1, 1, 0, 1, 0, 0, 0]);
     let place = Place::Broadcast("mcollective".parse().unwrap(), "discovery".parse().unwrap());
@@ -365,7 +418,10 @@ fn counters_of_a_node() {
     rig.heard(&request, Form::Psk).unwrap();
     let answer = rig.answers().remove(0);
     assert_eq!(part(&answer, "total").and_then(Datum::as_int), Some(2));
-    assert_eq!(part(&answer, "unvalidated").and_then(Datum::as_int), Some(0));
+    assert_eq!(
+        part(&answer, "unvalidated").and_then(Datum::as_int),
+        Some(0)
+    );
 }
 
 const ACL: &str = "publisher_acl:\n  'choria=alice.mcollective':\n    - test.*\n    - 'G@os:Arch':\n      - pkg.*\n";
@@ -442,10 +498,21 @@ fn what_the_acl_does_not_say_is_refused_with_words() {
     let mut rig = Rig::new(ACL);
     let (acts, order) = rig.publication(&[("function", "cmd.run"), ("args", "[\"id\"]")]);
     assert!(order.is_none());
-    let [Act::Do(Task::Refusal { caller, fun, minions, .. })] = &acts[..] else {
+    let [
+        Act::Do(Task::Refusal {
+            caller,
+            fun,
+            minions,
+            ..
+        }),
+    ] = &acts[..]
+    else {
         panic!("{acts:?}");
     };
-    assert_eq!((caller.as_str(), fun.as_str()), ("choria=alice.mcollective", "cmd.run"));
+    assert_eq!(
+        (caller.as_str(), fun.as_str()),
+        ("choria=alice.mcollective", "cmd.run")
+    );
     assert_eq!(minions.len(), 3);
     let answers = rig.answers();
     assert_eq!(answers.len(), 3);
@@ -469,7 +536,9 @@ fn jobs_that_cannot_be_published_are_said() {
     let mut rig = Rig::new(ACL);
     let (_, order) = rig.publication(&[("function", "test.ping")]);
     let jid = order.unwrap().jid;
-    let acts = rig.inward.news(News::Unpublished(jid.clone(), "no master".into()));
+    let acts = rig
+        .inward
+        .news(News::Unpublished(jid.clone(), "no master".into()));
     assert_eq!(acts, [Act::Do(Task::Forget(jid))]);
     let answers = rig.answers();
     assert_eq!(answers.len(), 3);
@@ -478,7 +547,10 @@ fn jobs_that_cannot_be_published_are_said() {
     // Wrong inputs cost no job.
     let (acts, order) = rig.publication(&[("function", "nonsense")]);
     assert!(acts.is_empty() && order.is_none());
-    assert_eq!(rig.answers().iter().map(code).collect::<Vec<_>>(), [4, 4, 4]);
+    assert_eq!(
+        rig.answers().iter().map(code).collect::<Vec<_>>(),
+        [4, 4, 4]
+    );
 
     // Fire and forget.
     let mut body = rpc("run", &[("function", "test.ping")]);
@@ -489,7 +561,10 @@ fn jobs_that_cannot_be_published_are_said() {
     }
     let request = rig.request("halite", body);
     let acts = rig.heard(&request, Form::Psk).unwrap();
-    assert!(matches!(&acts[..], [Act::Do(Task::Publish(_)), Act::Do(Task::Forget(_))]));
+    assert!(matches!(
+        &acts[..],
+        [Act::Do(Task::Publish(_)), Act::Do(Task::Forget(_))]
+    ));
     assert_eq!(rig.inward.counters().int("inward_running"), Some(0));
     assert!(rig.answers().is_empty());
 }
@@ -512,7 +587,11 @@ fn an_answer_too_large_is_replaced_by_words() {
     let (_, order) = rig.publication(&[("function", "test.ping")]);
     let jid = order.unwrap().jid;
     let load = crate::map! {"return" => "x".repeat(2_000_000), "retcode" => 0, "success" => true};
-    rig.inward.news(News::Returned(jid.clone(), "node1.example".parse().unwrap(), load));
+    rig.inward.news(News::Returned(
+        jid.clone(),
+        "node1.example".parse().unwrap(),
+        load,
+    ));
     let answer = rig.answers().remove(0);
     let small = rig.inward.too_large(answer, 1_048_576);
     assert_eq!(code(&small), 5);

@@ -277,6 +277,7 @@ impl Outward {
             Failed::Unsent(Unsent::Full) => {
                 "too much waits to be sent to the broker already; try later".to_owned()
             }
+            Failed::Unsent(Unsent::Forbidden) => "the broker lets nobody ask there".to_owned(),
             Failed::Unsealed(why) => format!("the request cannot be written: {why}"),
         };
         self.unsent(flight, &text, now)

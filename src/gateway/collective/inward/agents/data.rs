@@ -83,7 +83,9 @@ pub(crate) fn ask(
         }
     };
     let found = found.into_iter();
-    Ok(found.map(|(name, value)| (name.to_owned(), value)).collect())
+    Ok(found
+        .map(|(name, value)| (name.to_owned(), value))
+        .collect())
 }
 
 /// What the plugin `fact` says of a fact: lists and maps are JSON.

@@ -105,7 +105,9 @@ impl Input {
             Kind::Text(longest, pattern) => {
                 let text = given.as_str().ok_or("value should be a string")?;
                 if text.chars().count() > longest {
-                    return Err(format!("Input string is longer than {longest} character(s)"));
+                    return Err(format!(
+                        "Input string is longer than {longest} character(s)"
+                    ));
                 }
                 let good = regex::Regex::new(pattern).is_ok_and(|regex| regex.is_match(text));
                 match good {
@@ -135,10 +137,22 @@ impl Ddl {
             out.push('\n');
         };
         put(&format!("metadata :name        => {},", quoted(self.name)));
-        put(&format!("         :description => {},", quoted(self.description)));
-        put(&format!("         :author      => {},", quoted(super::AUTHOR)));
-        put(&format!("         :license     => {},", quoted(super::LICENSE)));
-        put(&format!("         :version     => {},", quoted(super::VERSION)));
+        put(&format!(
+            "         :description => {},",
+            quoted(self.description)
+        ));
+        put(&format!(
+            "         :author      => {},",
+            quoted(super::AUTHOR)
+        ));
+        put(&format!(
+            "         :license     => {},",
+            quoted(super::LICENSE)
+        ));
+        put(&format!(
+            "         :version     => {},",
+            quoted(super::VERSION)
+        ));
         put(&format!("         :url         => {},", quoted(super::URL)));
         put(&format!("         :timeout     => {}", self.timeout));
         for action in self.actions {
@@ -147,8 +161,14 @@ impl Ddl {
             put("    display :always");
             for input in action.inputs {
                 put(&format!("\n    input :{},", input.name));
-                put(&format!("          :prompt      => {},", quoted(input.prompt)));
-                put(&format!("          :description => {},", quoted(input.description)));
+                put(&format!(
+                    "          :prompt      => {},",
+                    quoted(input.prompt)
+                ));
+                put(&format!(
+                    "          :description => {},",
+                    quoted(input.description)
+                ));
                 match input.kind {
                     Kind::Text(longest, pattern) => {
                         put("          :type        => :string,");
@@ -161,8 +181,14 @@ impl Ddl {
             }
             for output in action.outputs {
                 put(&format!("\n    output :{},", output.name));
-                put(&format!("           :description => {},", quoted(output.description)));
-                put(&format!("           :display_as  => {}", quoted(output.display_as)));
+                put(&format!(
+                    "           :description => {},",
+                    quoted(output.description)
+                ));
+                put(&format!(
+                    "           :display_as  => {}",
+                    quoted(output.display_as)
+                ));
             }
             put("end");
         }
@@ -193,7 +219,8 @@ impl Ddl {
                 .outputs
                 .iter()
                 .map(|output| {
-                    let about = json!({"description": output.description, "display_as": output.display_as});
+                    let about =
+                        json!({"description": output.description, "display_as": output.display_as});
                     (output.name.to_owned(), about)
                 })
                 .collect();

@@ -84,8 +84,16 @@ pub(super) static DDL: Ddl = Ddl {
             outputs: &[
                 out("minion", "Its id", "Minion"),
                 out("master", "Id of its master", "Master"),
-                out("saltversion", "Version of Salt that it speaks", "Salt Version"),
-                out("nodegroups", "Nodegroups and classes that hold it", "Nodegroups"),
+                out(
+                    "saltversion",
+                    "Version of Salt that it speaks",
+                    "Salt Version",
+                ),
+                out(
+                    "nodegroups",
+                    "Nodegroups and classes that hold it",
+                    "Nodegroups",
+                ),
             ],
         },
     ],

@@ -8,9 +8,9 @@ pub mod ddl;
 pub(super) mod halite;
 mod rpcutil;
 
+use super::Settings;
 use super::nodes::Node;
 use super::stats::Tally;
-use super::Settings;
 use crate::gateway::collective::act::Clock;
 use crate::wire::Value;
 use crate::wire::collective::Form;
@@ -53,7 +53,8 @@ pub(super) enum Prepared {
 }
 
 /// Why a request is for none of the agents.
-pub(super) const NO_AGENT: &str = "a request for an agent that is not here, or with a body that is none";
+pub(super) const NO_AGENT: &str =
+    "a request for an agent that is not here, or with a body that is none";
 
 /// Looks at a body. The second value tells whether an answer is wanted; `None` if there is nothing to
 /// be answered.

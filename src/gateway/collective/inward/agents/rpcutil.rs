@@ -37,7 +37,11 @@ const fn action(
     }
 }
 
-const FACT: &[Input] = &[needed("fact", "Name of a fact", Kind::Text(40, r"^[\w\-\.]+$"))];
+const FACT: &[Input] = &[needed(
+    "fact",
+    "Name of a fact",
+    Kind::Text(40, r"^[\w\-\.]+$"),
+)];
 const FACTS: &[Input] = &[needed(
     "facts",
     "Names of facts, parted by commas",
@@ -61,7 +65,12 @@ pub(super) static DDL: Ddl = Ddl {
     description: "What nodes are and how they are set up",
     timeout: 10,
     actions: &[
-        action("ping", "Tells the time", &[], &[out("pong", "Unix time", "Timestamp")]),
+        action(
+            "ping",
+            "Tells the time",
+            &[],
+            &[out("pong", "Unix time", "Timestamp")],
+        ),
         action(
             "collective_info",
             "Tells the collectives of the node",
@@ -217,7 +226,10 @@ fn inventory(known: &Known) -> Vec<(&'static str, Datum)> {
     let mut all = vec![
         ("agents", list(AGENTS)),
         ("facts", Datum::Hash(facts.collect())),
-        ("classes", list(known.node.classes.iter().map(String::as_str))),
+        (
+            "classes",
+            list(known.node.classes.iter().map(String::as_str)),
+        ),
         ("version", VERSION.into()),
         ("data_plugins", list(plugins.iter().map(String::as_str))),
     ];
@@ -268,7 +280,9 @@ fn config_item(item: &str, known: &Known) -> Option<Datum> {
         "identity" => known.node.identity.as_str().into(),
         "main_collective" | "collectives" => {
             let all = collectives(known).into_iter();
-            all.filter(|(name, _)| *name == item).map(|(_, value)| value).next()?
+            all.filter(|(name, _)| *name == item)
+                .map(|(_, value)| value)
+                .next()?
         }
         "connector" => settings.connector.into(),
         "securityprovider" => settings.security.into(),

@@ -113,7 +113,12 @@ fn every_action_of_rpcutil_gives_its_outputs() {
         assert_eq!((code, message.as_str()), (0, "OK"), "{}", action.name);
         for output in action.outputs {
             let value = found.get(output.name);
-            assert!(value.is_some_and(|v| *v != Datum::Nil), "{} {}", action.name, output.name);
+            assert!(
+                value.is_some_and(|v| *v != Datum::Nil),
+                "{} {}",
+                action.name,
+                output.name
+            );
         }
     }
 }
@@ -209,12 +214,27 @@ fn data_plugins() {
 fn wrong_requests_have_the_codes_of_the_framework() {
     let long = "x".repeat(41);
     for (action, data, code, part) in [
-        ("reboot", "{}", 2, "Unknown action 'reboot' for agent 'rpcutil'"),
+        (
+            "reboot",
+            "{}",
+            2,
+            "Unknown action 'reboot' for agent 'rpcutil'",
+        ),
         ("get_fact", "{}", 3, "Action get_fact needs a fact argument"),
-        ("get_fact", r#"{"fact": "a b"}"#, 4, "Cannot validate input fact: value should match"),
+        (
+            "get_fact",
+            r#"{"fact": "a b"}"#,
+            4,
+            "Cannot validate input fact: value should match",
+        ),
         ("get_fact", r#"{"fact": "os\n"}"#, 4, "should match"),
         ("get_fact", r#"{"fact": 5}"#, 4, "value should be a string"),
-        ("get_fact", &format!(r#"{{"fact": "{long}"}}"#), 4, "longer than 40"),
+        (
+            "get_fact",
+            &format!(r#"{{"fact": "{long}"}}"#),
+            4,
+            "longer than 40",
+        ),
         ("get_facts", r#"{"facts": "a;b"}"#, 4, "should match"),
         ("get_data", r#"{"query": "x"}"#, 3, "needs a source"),
     ] {
@@ -285,7 +305,10 @@ fn functions_with_their_arguments() {
         (r#"{"function": "test.ping", "args": "[1"}"#, 4),
         (r#"{"function": "test.ping", "args": "[1] x"}"#, 4),
         (r#"{"function": "test.ping", "kwargs": "[1]"}"#, 4),
-        (r#"{"function": "test.ping", "kwargs": "{\"__kwarg__\": 1}"}"#, 4),
+        (
+            r#"{"function": "test.ping", "kwargs": "{\"__kwarg__\": 1}"}"#,
+            4,
+        ),
         (r#"{"function": "test.ping", "timeout": 0}"#, 4),
         (r#"{"function": "test.ping", "timeout": "5"}"#, 4),
         (r#"{"function": "test.ping", "timeout": 90000000000}"#, 4),
@@ -304,16 +327,25 @@ fn returns_become_answers() {
     let answer = |load: &Map| parts(halite::returned(action, &jid, load));
     let map = crate::map! {"a" => 1, "b" => vec![Value::Nil, Value::Bool(true)]};
     let (code, _, data) = answer(&load(map.into(), 0, true));
-    assert_eq!((code, text(&data, "return")), (0, Some(r#"{"a":1,"b":[null,true]}"#)));
+    assert_eq!(
+        (code, text(&data, "return")),
+        (0, Some(r#"{"a":1,"b":[null,true]}"#))
+    );
     assert_eq!(text(&data, "jid"), Some(JID));
     let (code, message, data) = answer(&load("no".into(), 3, true));
     assert_eq!((code, data.get("retcode")), (1, Some(&Datum::Int(3))));
     assert!(message.contains("retcode 3"), "{message}");
     assert_eq!(answer(&load("no".into(), 0, false)).0, 1);
     // Keys and octets that JSON does not have.
-    let odd = Map(vec![(Value::Int(1), Value::Bytes(vec![0xff])), (Value::Nil, Value::Float(f64::NAN))]);
+    let odd = Map(vec![
+        (Value::Int(1), Value::Bytes(vec![0xff])),
+        (Value::Nil, Value::Float(f64::NAN)),
+    ]);
     let (_, _, data) = answer(&load(odd.into(), 0, true));
-    assert_eq!(text(&data, "return"), Some("{\"1\":\"\u{fffd}\",\"None\":null}"));
+    assert_eq!(
+        text(&data, "return"),
+        Some("{\"1\":\"\u{fffd}\",\"None\":null}")
+    );
 
     let ping = halite::DDL.action("ping").unwrap();
     let (_, _, data) = parts(halite::returned(ping, &jid, &load(true.into(), 0, true)));
@@ -353,6 +385,10 @@ fn the_files_for_clients_are_current() {
             std::fs::write(&path, &text).unwrap();
         }
         let held = std::fs::read_to_string(&path).unwrap_or_default();
-        assert!(held == text, "{} is not current: run with HALITE_BLESS=1", path.display());
+        assert!(
+            held == text,
+            "{} is not current: run with HALITE_BLESS=1",
+            path.display()
+        );
     }
 }

@@ -71,7 +71,9 @@ fn answered(jid: Jid, answer: Published) -> News {
     match answer.jid == jid.as_str() {
         true => News::Published(jid, answer.missing),
         false => {
-            let why = answer.error.unwrap_or_else(|| "no minion was meant".to_owned());
+            let why = answer
+                .error
+                .unwrap_or_else(|| "no minion was meant".to_owned());
             News::Unpublished(jid, why)
         }
     }

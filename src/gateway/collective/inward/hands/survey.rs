@@ -49,7 +49,9 @@ pub(super) fn run(
                         return;
                     }
                 }
-                Err(e) => log::error!("which minions are nodes of the collective is not known: {e}"),
+                Err(e) => {
+                    log::error!("which minions are nodes of the collective is not known: {e}")
+                }
             }
             last = Some(Instant::now());
         }
@@ -259,10 +261,16 @@ mod tests {
         for id in ["w1", "w2", "db1", "gone", "foreign", "w 3", "nograins"] {
             let id: MinionId = id.parse().unwrap();
             keys.put(KeyState::Accepted, &id, &key).unwrap();
-            let os = if id.as_str() == "w2" { "Arch" } else { "Debian" };
+            let os = if id.as_str() == "w2" {
+                "Arch"
+            } else {
+                "Debian"
+            };
             let grains = crate::map! {"os" => os};
             if id.as_str() != "nograins" {
-                cache.store(&id, &grains, &crate::map! {"role" => "x"}).unwrap();
+                cache
+                    .store(&id, &grains, &crate::map! {"role" => "x"})
+                    .unwrap();
             }
         }
         let pending: MinionId = "w9".parse().unwrap();
@@ -294,13 +302,24 @@ mod tests {
         }
 
         // Grains that have not changed are shared, others are read.
-        cache.store(&"w2".parse().unwrap(), &crate::map! {"os" => "Debian"}, &Map::new()).unwrap();
+        cache
+            .store(
+                &"w2".parse().unwrap(),
+                &crate::map! {"os" => "Debian"},
+                &Map::new(),
+            )
+            .unwrap();
         let again = surveyor.survey_with(connected).unwrap();
         assert!(Arc::ptr_eq(&nodes[1].grains, &again[1].grains));
         assert_eq!(again[2].classes, ["debian", "web"]);
-        keys.delete(KeyState::Accepted, &"w1".parse().unwrap()).unwrap();
+        keys.delete(KeyState::Accepted, &"w1".parse().unwrap())
+            .unwrap();
         let fewer = surveyor.survey_with(connected).unwrap();
         assert_eq!(ids(&fewer), ["db1", "w2"]);
-        assert!(!surveyor.grains.contains_key(&"w1".parse::<MinionId>().unwrap()));
+        assert!(
+            !surveyor
+                .grains
+                .contains_key(&"w1".parse::<MinionId>().unwrap())
+        );
     }
 }

@@ -1,8 +1,8 @@
 use super::bus::{changes, returned};
 use super::*;
 use crate::gateway::collective::inward::Order;
-use crate::store::jobs::joblog::JobLog;
 use crate::store::jobs::JobStore;
+use crate::store::jobs::joblog::JobLog;
 use crate::wire::Map;
 use crate::wire::msgpack::{self, Profile};
 use halite_ipc::Event;
@@ -46,7 +46,8 @@ fn a_return_too_large_for_the_bus_is_looked_up() {
     });
     let full = crate::map! {"return" => "x".repeat(100), "retcode" => 0, "success" => true};
     let load = crate::map! {"fun" => "test.ping"};
-    jobs.save_load(&jid, &load, &["node1.example".to_owned()], &[]).unwrap();
+    jobs.save_load(&jid, &load, &["node1.example".to_owned()], &[])
+        .unwrap();
     jobs.save_return(&jid, &id, &full).unwrap();
     let cut = crate::map! {"return" => "VALUE_TRIMMED", "retcode" => 0};
     let Some(News::Returned(_, _, found)) = returned(&event(JID, &cut), &own, &jobs) else {
@@ -65,7 +66,12 @@ fn what_changes_the_fleet() {
     ] {
         assert!(changes(tag), "{tag}");
     }
-    for tag in ["salt/presence/present", "salt/job/1/new", "salt/minion/a/b/start", "salt/auth"] {
+    for tag in [
+        "salt/presence/present",
+        "salt/job/1/new",
+        "salt/minion/a/b/start",
+        "salt/auth",
+    ] {
         assert!(!changes(tag), "{tag}");
     }
 }
@@ -92,7 +98,9 @@ fn a_full_queue_is_said_at_once() {
         hands.take(Task::Publish(order)),
         Some(News::Unpublished(..))
     ));
-    assert!(matches!(hands.take(Task::Look(jid.clone())), Some(News::Looked(_, found)) if found.is_empty()));
+    assert!(
+        matches!(hands.take(Task::Look(jid.clone())), Some(News::Looked(_, found)) if found.is_empty())
+    );
     assert!(hands.take(Task::Forget(jid.clone())).is_none());
     assert!(!hands.own.has(&jid));
     assert_eq!(queue.len(), 1);
