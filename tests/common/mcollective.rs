@@ -63,8 +63,13 @@ impl Network {
     /// A network with a plugin, at the STOMP port of a broker whose user is `guest`. `None`, and a word about it, where
     /// MCollective is not installed.
     pub fn new(plugin: Plugin, port: u16) -> Option<Network> {
-        if ["/usr/sbin/mcollectived", "/usr/bin/mco"].iter().any(|p| !Path::new(p).exists()) {
-            eprintln!("skipped: there is no MCollective; install mcollective and mcollective-client");
+        if ["/usr/sbin/mcollectived", "/usr/bin/mco"]
+            .iter()
+            .any(|p| !Path::new(p).exists())
+        {
+            eprintln!(
+                "skipped: there is no MCollective; install mcollective and mcollective-client"
+            );
             return None;
         }
         let network = Network {
@@ -156,7 +161,10 @@ impl Network {
         std::fs::create_dir_all(self.path("lib/mcollective")).expect("a directory can be made");
         let mut command = Command::new(program);
         command
-            .env("RUBYOPT", format!("-W0 -r{}", self.path("shim.rb").display()))
+            .env(
+                "RUBYOPT",
+                format!("-W0 -r{}", self.path("shim.rb").display()),
+            )
             .env("HOME", self.dir.path())
             .env("LC_ALL", "C.UTF-8");
         command

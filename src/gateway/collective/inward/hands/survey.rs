@@ -229,3 +229,97 @@ impl Inventory for Fleet<'_> {
         pillars.entry(id.clone()).or_insert_with(read).clone()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::load_master;
+    use crate::crypto::PrivateKey;
+    use std::path::Path;
+
+    fn config(dir: &Path) -> MasterConfig {
+        let text = format!(
+            "root_dir: {0}\npki_dir: {0}/pki\ncachedir: {0}/cache\nsock_dir: {0}/run\nnodegroups:\n  web: 'w*'\n  debian: 'G@os:Debian'\n",
+            dir.display()
+        );
+        std::fs::write(dir.join("master"), text).unwrap();
+        load_master(dir).unwrap()
+    }
+
+    fn ids(nodes: &[Node]) -> Vec<&str> {
+        nodes.iter().map(|node| node.identity.as_str()).collect()
+    }
+
+    #[test]
+    fn nodes_are_accepted_connected_meant_and_nobody_elses() {
+        let dir = tempfile::tempdir().unwrap();
+        let config = config(dir.path());
+        let keys = open::key_store(&config);
+        keys.create_dirs().unwrap();
+        let cache = open::minion_cache(&config);
+        let key = PrivateKey::generate(1024).unwrap().public().to_pem();
+        for id in ["w1", "w2", "db1", "gone", "foreign", "w 3", "nograins"] {
+            let id: MinionId = id.parse().unwrap();
+            keys.put(KeyState::Accepted, &id, &key).unwrap();
+            let os = if id.as_str() == "w2" {
+                "Arch"
+            } else {
+                "Debian"
+            };
+            let grains = crate::map! {"os" => os};
+            if id.as_str() != "nograins" {
+                cache
+                    .store(&id, &grains, &crate::map! {"role" => "x"})
+                    .unwrap();
+            }
+        }
+        let pending: MinionId = "w9".parse().unwrap();
+        keys.put(KeyState::Pending, &pending, &key).unwrap();
+        let gateway = GatewayStore::new(&config.cachedir, "collective");
+        gateway.create_dirs().unwrap();
+        gateway.put(&"foreign".parse().unwrap(), "x").unwrap();
+
+        let connected: Connected = &|ids, grains| {
+            let there = ids.iter().filter(|id| id.as_str() != "gone");
+            there.filter(|id| grains(id).is_some()).cloned().collect()
+        };
+        let mut surveyor = Surveyor::new(&config, "*");
+        let nodes = surveyor.survey_with(connected).unwrap();
+        assert_eq!(ids(&nodes), ["db1", "w1", "w2"]);
+        assert_eq!(nodes[1].classes, ["debian", "web"]);
+        assert_eq!(nodes[2].classes, ["web"]);
+        assert_eq!(surveyor.warned.len(), 1);
+
+        for (targets, expected) in [
+            ("w* and G@os:Debian", &["w1"][..]),
+            ("not N@web", &["db1"]),
+            ("I@role:x and w2", &["w2"]),
+            ("N@nothing", &[]),
+        ] {
+            let mut surveyor = Surveyor::new(&config, targets);
+            let nodes = surveyor.survey_with(connected).unwrap();
+            assert_eq!(ids(&nodes), expected, "{targets}");
+        }
+
+        // Grains that have not changed are shared, others are read.
+        cache
+            .store(
+                &"w2".parse().unwrap(),
+                &crate::map! {"os" => "Debian"},
+                &Map::new(),
+            )
+            .unwrap();
+        let again = surveyor.survey_with(connected).unwrap();
+        assert!(Arc::ptr_eq(&nodes[1].grains, &again[1].grains));
+        assert_eq!(again[2].classes, ["debian", "web"]);
+        keys.delete(KeyState::Accepted, &"w1".parse().unwrap())
+            .unwrap();
+        let fewer = surveyor.survey_with(connected).unwrap();
+        assert_eq!(ids(&fewer), ["db1", "w2"]);
+        assert!(
+            !surveyor
+                .grains
+                .contains_key(&"w1".parse::<MinionId>().unwrap())
+        );
+    }
+}
