@@ -3,8 +3,8 @@
 mod common;
 
 use common::collective_nodes::{Generation, Network, Node};
-use halite::client::swarm::procs;
 use common::{Cli, Master, wait_for, wait_until};
+use halite::client::swarm::procs;
 use serde_json::{Value, json};
 
 /// A master with the gateway; discovery goes on all the time.
@@ -31,7 +31,8 @@ fn nodes(network: &Network) -> [Node; 3] {
 /// Waits until so many nodes are targeted by a fact of theirs.
 fn settled(cli: &Cli, target: &str, count: usize) {
     wait_until(&format!("{count} nodes by {target}"), || {
-        cli.ask(&["-G", target, "test.ping"]).is_ok_and(|all| all.len() == count)
+        cli.ask(&["-G", target, "test.ping"])
+            .is_ok_and(|all| all.len() == count)
     });
 }
 
@@ -63,7 +64,13 @@ fn scenario(generation: Generation) {
     cli.key(&["-y", "-a", IDS[2]]).ok().unwrap();
     settled(&cli, "gateway:collective", 3);
     let pinged = cli.ask(&["*", "test.ping"]).unwrap();
-    assert_eq!(pinged, json!({IDS[0]: true, IDS[1]: true, IDS[2]: true}).as_object().unwrap().clone());
+    assert_eq!(
+        pinged,
+        json!({IDS[0]: true, IDS[1]: true, IDS[2]: true})
+            .as_object()
+            .unwrap()
+            .clone()
+    );
 
     // Facts are grains, classes too.
     let asked = |words: &[&str]| cli.ask(words).unwrap();
@@ -121,7 +128,10 @@ fn scenario(generation: Generation) {
         let told = &ran.returns().unwrap()[IDS[0]];
         assert_eq!(told["statuscode"], code, "{told}");
         let error = told["error"].as_str().unwrap();
-        assert!(error.contains(words) && error.contains("as you wish"), "{error}");
+        assert!(
+            error.contains(words) && error.contains("as you wish"),
+            "{error}"
+        );
         assert_eq!(told["data"]["name"], format!("code{code}"));
     }
     let told = &asked(&[IDS[0], "package.remove"])[IDS[0]];
@@ -129,10 +139,16 @@ fn scenario(generation: Generation) {
 
     // What is answered without asking.
     let told = asked(&[IDS[0], "package.status", "bash"]);
-    assert!(told[IDS[0]].as_str().unwrap().contains("name=bash"), "{told:?}");
+    assert!(
+        told[IDS[0]].as_str().unwrap().contains("name=bash"),
+        "{told:?}"
+    );
     let told = asked(&[IDS[0], "service.status", "name=cron"]);
     let text = told[IDS[0]].as_str().unwrap();
-    assert!(text.starts_with("'service.status' is not available."), "{text}");
+    assert!(
+        text.starts_with("'service.status' is not available."),
+        "{text}"
+    );
     let names = &asked(&[IDS[0], "sys.list_functions"])[IDS[0]];
     assert!(names.as_array().unwrap().contains(&json!("package.*")));
 
@@ -195,7 +211,9 @@ fn whatever_goes_comes_again() {
     let pid = gateway().unwrap();
     let signal = nix::sys::signal::Signal::SIGKILL;
     nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), signal).unwrap();
-    wait_until("there is another gateway", || gateway().is_some_and(|new| new != pid));
+    wait_until("there is another gateway", || {
+        gateway().is_some_and(|new| new != pid)
+    });
     settled(&cli, "country:uk", 1);
 
     // The broker goes: jobs are told so at once.

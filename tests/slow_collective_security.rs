@@ -1,7 +1,9 @@
 //! The security plugins of a collective against those of MCollective 2.12.5 itself: what one side signs or encrypts the
 //! other one opens, in both directions and both serialisers.
 
-use halite::crypto::collective::{Aes, Authority, Callers, Names, PlainSettings, Psk, Security, Ssl};
+use halite::crypto::collective::{
+    Aes, Authority, Callers, Names, PlainSettings, Psk, Security, Ssl,
+};
 use halite::crypto::{PrivateKey, PublicKey};
 use halite::wire::base64;
 use halite::wire::collective::{Filter, Form, Refused, Reply, Request, Serializer};
@@ -144,7 +146,8 @@ fn reply() -> Reply {
 /// Ruby asks and we answer; we ask and Ruby answers; and neither takes what was changed on the way.
 fn both_ways(ruby: &mut Ruby, plugin: &Plugin, ours: &dyn Security, form: Form) {
     let what = format!("{} {form:?}", plugin.name);
-    let filter = json!({"fact": [], "cf_class": [], "agent": ["package"], "identity": [], "compound": []});
+    let filter =
+        json!({"fact": [], "cf_class": [], "agent": ["package"], "identity": [], "compound": []});
     let asked = ruby.data(json!({
         "plugin": plugin.name, "side": "client", "settings": plugin.settings, "do": "request",
         "body": body(), "id": ID, "filter": filter, "agent": "package", "ttl": 60,
@@ -177,7 +180,11 @@ fn both_ways(ruby: &mut Ruby, plugin: &Plugin, ours: &dyn Security, form: Form) 
 /// A key pair, and its files in a directory.
 fn pair(directory: &Path, name: &str) -> PrivateKey {
     let key = PrivateKey::generate(2048).unwrap();
-    std::fs::write(directory.join(format!("{name}-private.pem")), key.to_pem().as_bytes()).unwrap();
+    std::fs::write(
+        directory.join(format!("{name}-private.pem")),
+        key.to_pem().as_bytes(),
+    )
+    .unwrap();
     std::fs::write(directory.join(format!("{name}.pem")), key.public().to_pem()).unwrap();
     key
 }
@@ -216,7 +223,11 @@ fn psk() {
     let ours = Psk::new(b"throwaway-psk", caller, "mcollective".parse().unwrap());
     let mut ruby = Ruby::start();
     both_ways(&mut ruby, &plugin, &ours, Form::Psk);
-    let other = Psk::new(b"another", ours.caller().clone(), "mcollective".parse().unwrap());
+    let other = Psk::new(
+        b"another",
+        ours.caller().clone(),
+        "mcollective".parse().unwrap(),
+    );
     let asked = other.seal_request(&request("uid=0")).unwrap();
     let refused = ruby.heard(&plugin, "node", &asked).unwrap_err();
     assert!(refused.contains("SecurityValidationFailed"), "{refused}");
@@ -279,8 +290,12 @@ fn certificate(name: &str, key: &PrivateKey, issuer: Option<(&X509, &PrivateKey)
     let by = issuer.map_or(&*subject, |(issuer, _)| issuer.subject_name());
     built.set_issuer_name(by).unwrap();
     built.set_pubkey(&load(key)).unwrap();
-    built.set_not_before(&Asn1Time::from_unix(now() - 3600).unwrap()).unwrap();
-    built.set_not_after(&Asn1Time::from_unix(now() + 3600).unwrap()).unwrap();
+    built
+        .set_not_before(&Asn1Time::from_unix(now() - 3600).unwrap())
+        .unwrap();
+    built
+        .set_not_after(&Asn1Time::from_unix(now() + 3600).unwrap())
+        .unwrap();
     if issuer.is_none() {
         let rule = BasicConstraints::new().critical().ca().build().unwrap();
         built.append_extension(rule).unwrap();

@@ -5,7 +5,9 @@ use super::authority::Authority;
 use super::nats_server::NatsServer;
 use halite::config::{CollectiveGateway, load_master};
 use halite::crypto::PrivateKey;
-use halite::crypto::collective::{Authority as Trusted, Choria, ChoriaSettings, Names, Psk, Security};
+use halite::crypto::collective::{
+    Authority as Trusted, Choria, ChoriaSettings, Names, Psk, Security,
+};
 use halite::map;
 use halite::target::collective::{Matcher, Node as Filtered, Semantics};
 use halite::transport::collective::{Connector, Heard, Place, To, open};
@@ -146,7 +148,8 @@ impl Network {
         let collective: Collective = "mcollective".parse().expect("a collective");
         for agent in AGENTS {
             let agent: AgentName = agent.parse().expect("an agent");
-            life.connector.subscribe(&Place::Broadcast(collective.clone(), agent));
+            life.connector
+                .subscribe(&Place::Broadcast(collective.clone(), agent));
         }
         let own = Place::Node(collective, life.identity.clone());
         life.connector.subscribe(&own);
@@ -297,7 +300,13 @@ impl Life {
                 "silent" => return,
                 "forged" => return self.forge(&request, form, packet),
                 "twice" => {
-                    self.say(&self.identity, &request, form, packet, rpc(0, "once", Map::new()));
+                    self.say(
+                        &self.identity,
+                        &request,
+                        form,
+                        packet,
+                        rpc(0, "once", Map::new()),
+                    );
                     rpc(0, "again", Map::new())
                 }
                 name => match name.strip_prefix("code").and_then(|code| code.parse().ok()) {
@@ -318,7 +327,13 @@ impl Life {
         let mut other = request.clone();
         other.id = "0123456789abcdef0123456789abcdef".parse().expect("an id");
         self.say(&self.identity, &other, form, packet, lie());
-        self.say(&self.identity, request, form, packet, rpc(0, "the truth", Map::new()));
+        self.say(
+            &self.identity,
+            request,
+            form,
+            packet,
+            rpc(0, "the truth", Map::new()),
+        );
     }
 
     fn say(&self, sender: &Identity, request: &Request, form: Form, packet: &Packet, body: Datum) {

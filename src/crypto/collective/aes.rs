@@ -209,7 +209,9 @@ fn parts(body: &[u8], proof: &Proof) -> Result<(Vec<u8>, Vec<u8>), Refused> {
         return Err(Refused::TooLarge("octets of a session key"));
     }
     let key = base64::decode_lines(key);
-    let body = std::str::from_utf8(body).ok().and_then(base64::decode_lines);
+    let body = std::str::from_utf8(body)
+        .ok()
+        .and_then(base64::decode_lines);
     key.zip(body)
         .ok_or_else(|| Refused::Malformed("a body or session key that is no base64".to_owned()))
 }

@@ -40,7 +40,14 @@ pub(super) fn render(text: &mut Text, r: &Map) {
          (strangers), of no known form (malformed); and nodes that may not be minions: because of their identity (bad_ids), \
          because the id is somebody else's (foreign), because too many wait (full).",
     );
-    for kind in ["strays", "strangers", "malformed", "bad_ids", "foreign", "full"] {
+    for kind in [
+        "strays",
+        "strangers",
+        "malformed",
+        "bad_ids",
+        "foreign",
+        "full",
+    ] {
         text.sample(&[("kind", kind)], as_number(r.get(kind)));
     }
 }

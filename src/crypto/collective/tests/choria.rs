@@ -38,7 +38,9 @@ impl Network {
 
     /// What a server of this network says to a request of that certificate under that caller id.
     fn call(&self, pair: &Pair, caller: &str) -> Result<(), Refused> {
-        let data = self.choria(pair, Form::CHORIA).seal_request(&request(caller));
+        let data = self
+            .choria(pair, Form::CHORIA)
+            .seal_request(&request(caller));
         let server = self.choria(&self.ca.sign("node1.example"), Form::CHORIA);
         server.open_request(&data.unwrap()).map(|_| ())
     }
@@ -89,7 +91,10 @@ fn forms() -> Vec<Form> {
 
 #[test]
 fn captures_are_verified_at_their_time() {
-    let ca = capture(CAPTURES[2].0)["ca_pem"].as_str().unwrap().to_owned();
+    let ca = capture(CAPTURES[2].0)["ca_pem"]
+        .as_str()
+        .unwrap()
+        .to_owned();
     let own = Pair::ca("halite.mcollective");
     let at = |now| choria(&ca, &own, Form::CHORIA, now);
     let (mut requests, mut replies) = (0, 0);
@@ -234,7 +239,9 @@ fn probes_of_real_servers() {
     // A caller id of another kind.
     assert!(caller(network.call(&rip, "cert=rip.mcollective")));
     // Created 100 s ago with a time to live of 60 s, and an hour ahead.
-    let (heard, _) = server.open_request(&own.seal_request(&asked).unwrap()).unwrap();
+    let (heard, _) = server
+        .open_request(&own.seal_request(&asked).unwrap())
+        .unwrap();
     let age = |now| check_age(heard.time, heard.ttl, now);
     assert_eq!(age(NOW + 100), Err(Refused::Expired(40)));
     assert_eq!(age(NOW - 3600), Err(Refused::Future(3540)));
@@ -262,16 +269,30 @@ fn probes_of_real_servers() {
     };
     let mut extra = inner("choria:request:1", "\"ping\"");
     extra["envelope"]["extra"] = 1.into();
-    assert!(matches!(signed(extra.to_string()), Err(Refused::Malformed(_))));
+    assert!(matches!(
+        signed(extra.to_string()),
+        Err(Refused::Malformed(_))
+    ));
     // The empty filter, and a bare body.
     let (heard, _) = signed(inner("choria:request:1", "ping").to_string()).unwrap();
-    assert_eq!((heard.body, heard.filter), ("ping".into(), Filter::default()));
+    assert_eq!(
+        (heard.body, heard.filter),
+        ("ping".into(), Filter::default())
+    );
     // G1 within G2.
     let (_, form) = signed(inner("mcollective:request:3", "\"ping\"").to_string()).unwrap();
-    assert!(matches!(form, Form::Choria2 { old_inner: true, .. }));
+    assert!(matches!(
+        form,
+        Form::Choria2 {
+            old_inner: true,
+            ..
+        }
+    ));
     // G1 outside, which Ruby's servers of G2 leave unanswered: taken, as documented.
     let old = network.choria(&rip, Form::Choria1);
-    let data = old.seal_request(&super::request("choria=rip.mcollective")).unwrap();
+    let data = old
+        .seal_request(&super::request("choria=rip.mcollective"))
+        .unwrap();
     assert_eq!(server.open_request(&data).unwrap().1, Form::Choria1);
     // Nobody's protocol.
     let text = String::from_utf8(own.seal_request(&asked).unwrap()).unwrap();
@@ -290,11 +311,29 @@ fn certificates_decide() {
     assert_eq!(call(Wish::default(), ca), Ok(()));
     let refused = |result| matches!(result, Err(Refused::Certificate(_)));
     let until = NOW - 1;
-    assert!(refused(call(Wish { until, ..Wish::default() }, ca)));
+    assert!(refused(call(
+        Wish {
+            until,
+            ..Wish::default()
+        },
+        ca
+    )));
     let from = NOW + 1;
-    assert!(refused(call(Wish { from, ..Wish::default() }, ca)));
+    assert!(refused(call(
+        Wish {
+            from,
+            ..Wish::default()
+        },
+        ca
+    )));
     let client = Some(false);
-    assert!(refused(call(Wish { client, ..Wish::default() }, ca)));
+    assert!(refused(call(
+        Wish {
+            client,
+            ..Wish::default()
+        },
+        ca
+    )));
     assert!(refused(call(Wish::default(), None)));
     assert!(refused(call(Wish::default(), Some(&Pair::ca("CA")))));
     // Names, privileged ones, and the same name issued again.
@@ -307,7 +346,11 @@ fn certificates_decide() {
 #[test]
 fn a_chain_is_sent_along() {
     let network = Network::new();
-    let middle = Wish { name: "Middle", ca: true, ..Wish::default() };
+    let middle = Wish {
+        name: "Middle",
+        ca: true,
+        ..Wish::default()
+    };
     let middle = middle.by(Some(&network.ca));
     let leaf = middle.sign("rip.mcollective");
     let settings = |certificate: String| ChoriaSettings {
