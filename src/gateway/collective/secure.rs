@@ -74,7 +74,9 @@ fn clock() -> Clock {
 /// Seconds since 1970.
 fn now() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
-    since.map_or(0, |since| i64::try_from(since.as_secs()).unwrap_or(i64::MAX))
+    since.map_or(0, |since| {
+        i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
+    })
 }
 
 fn psk(config: &CollectiveGateway) -> Result<Secure, BadKeys> {
@@ -86,7 +88,10 @@ fn psk(config: &CollectiveGateway) -> Result<Secure, BadKeys> {
     }
     if secret.len() < SHORT_SECRET {
         let path = config.psk_file.display();
-        log::warn!("{path}: a shared secret of {} octets can be guessed", secret.len());
+        log::warn!(
+            "{path}: a shared secret of {} octets can be guessed",
+            secret.len()
+        );
     }
     let home = home(config)?;
     let caller = config.caller.parse::<CallerId>();
@@ -120,7 +125,10 @@ fn plain(config: &CollectiveGateway) -> Result<Secure, BadKeys> {
         true => None,
         false => Some(File("server_private", &config.server_private).private_key()?),
     };
-    if server_private.as_ref().is_some_and(|key| key.public() != server_public) {
+    if server_private
+        .as_ref()
+        .is_some_and(|key| key.public() != server_public)
+    {
         return Err(servers.bad("it is not the public half of server_private"));
     }
     let directory = config.client_certs.clone();
@@ -196,11 +204,13 @@ fn choria(config: &CollectiveGateway, form: Form) -> Result<Secure, BadKeys> {
 /// The main collective.
 fn home(config: &CollectiveGateway) -> Result<Collective, BadKeys> {
     let main = config.collectives.first().map(String::as_str);
-    main.unwrap_or_default().parse::<Collective>().map_err(|bad| BadKeys {
-        setting: "collectives",
-        path: PathBuf::new(),
-        why: bad.to_string(),
-    })
+    main.unwrap_or_default()
+        .parse::<Collective>()
+        .map_err(|bad| BadKeys {
+            setting: "collectives",
+            path: PathBuf::new(),
+            why: bad.to_string(),
+        })
 }
 
 fn names(setting: &'static str, list: &[String]) -> Result<Names, BadKeys> {
@@ -237,7 +247,10 @@ impl File<'_> {
     }
 
     fn secret(&self) -> Result<Zeroizing<String>, BadKeys> {
-        self.read(SECRET, "others can read or change it, and it is a secret; `chmod 0600` it")
+        self.read(
+            SECRET,
+            "others can read or change it, and it is a secret; `chmod 0600` it",
+        )
     }
 
     fn public(&self) -> Result<Zeroizing<String>, BadKeys> {
@@ -249,7 +262,8 @@ impl File<'_> {
             let why = match error.kind() {
                 std::io::ErrorKind::NotFound => "there is no such file".to_owned(),
                 std::io::ErrorKind::PermissionDenied => {
-                    "it may not be read; give it to the account of the master (option `user`)".to_owned()
+                    "it may not be read; give it to the account of the master (option `user`)"
+                        .to_owned()
                 }
                 _ => error.to_string(),
             };
@@ -272,7 +286,9 @@ impl File<'_> {
         let read = file.take(LARGEST + 1).read_to_end(&mut octets);
         read.map_err(failed)?;
         if octets.len() as u64 > LARGEST {
-            return Err(self.bad(&format!("it has more than {LARGEST} octets, which no key has")));
+            return Err(self.bad(&format!(
+                "it has more than {LARGEST} octets, which no key has"
+            )));
         }
         match std::str::from_utf8(&octets) {
             Ok(text) => Ok(Zeroizing::new(text.to_owned())),
