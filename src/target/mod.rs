@@ -4,6 +4,7 @@
 //! asks [`Target::expected`] about all the minions that it knows. Both follow Salt's own rules
 //! (`salt/matchers/*` and `salt/utils/minions.py CkMinions`), so that a mixed fleet agrees on them.
 
+pub mod collective;
 pub mod compound;
 mod data;
 mod error;
@@ -13,6 +14,7 @@ mod ip;
 mod nodegroup;
 mod pyre;
 mod pytext;
+mod rubyre;
 pub mod sysinspect;
 
 pub use crate::wire::ids::{InvalidName, Jid, JidClock, MinionId, Tag};

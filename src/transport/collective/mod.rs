@@ -3,18 +3,17 @@
 //! A connector runs threads of its own, reconnects for ever and subscribes anew each time. What it hears goes into a
 //! bounded queue; what does not fit is dropped and counted, so that a flood costs messages, not memory.
 
-use crate::wire::collective::{AgentName, Collective, Identity, Packet};
+pub mod link;
+mod nats;
+mod sink;
 
-/// Where messages come in.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Place {
-    /// What all nodes with an agent hear.
-    Broadcast(Collective, AgentName),
-    /// What one node hears.
-    Node(Collective, Identity),
-    /// Replies to this process.
-    Replies(Collective),
-}
+pub use crate::wire::collective::Place;
+
+use crate::config::{Broker, CollectiveGateway};
+use crate::wire::collective::{AgentName, CallerId, Collective, Identity, Packet, Refused};
+use crossbeam_channel::Sender;
+use std::io;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Where a message goes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,6 +31,8 @@ pub enum To {
 pub enum Heard {
     /// A message, and where it came in; of queues that do not tell it, `None`.
     Packet(Option<Place>, Packet),
+    /// Something came that is no packet.
+    Refused(Refused),
     /// There is a connection, with all subscriptions: to this server.
     Up(String),
     /// There is none any more: why.
@@ -45,6 +46,8 @@ pub enum Unsent {
     Full,
     /// The message is larger than the broker takes, in octets.
     TooLarge(usize),
+    /// The `reply-to` that it would go to is no place for answers.
+    Forbidden,
 }
 
 /// A connection to a collective's brokers.
@@ -63,4 +66,26 @@ pub trait Connector: Send {
 
     /// Messages that were heard but had no room in the queue.
     fn dropped(&self) -> u64;
+}
+
+/// Connects to a collective's brokers as settings say. What is heard goes into `heard`; `caller` sends the requests.
+///
+/// # Errors
+/// Settings are such that no connection can ever come about: which and why. Brokers that are away are none; they
+/// are told of by [`Heard::Down`].
+pub fn open(
+    settings: &CollectiveGateway,
+    caller: &CallerId,
+    heard: Sender<Heard>,
+) -> io::Result<Box<dyn Connector>> {
+    match settings.broker {
+        Broker::Nats => Ok(Box::new(nats::Nats::open(settings, caller, heard)?)),
+        Broker::RabbitMq | Broker::ActiveMq => Err(io::ErrorKind::Unsupported.into()),
+    }
+}
+
+/// Tells connections of one process apart in their reply addresses.
+fn next_sequence() -> u32 {
+    static NEXT: AtomicU32 = AtomicU32::new(1);
+    NEXT.fetch_add(1, Ordering::Relaxed)
 }
