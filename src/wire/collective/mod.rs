@@ -7,10 +7,12 @@
 mod names;
 mod packet;
 mod refused;
+pub mod subjects;
 
 pub use names::{AgentName, BadName, CallerId, Collective, Identity, RequestId};
-pub use packet::{Federation, Packet, PacketForm, Route};
+pub use packet::{Federation, LARGEST_PACKET, MOST_HOPS, MOST_TARGETS, Packet, PacketForm, Route};
 pub use refused::Refused;
+pub use subjects::Place;
 
 use crate::wire::ruby::Datum;
 
