@@ -4,10 +4,15 @@
 //! 2017 (YAML within JSON); G2 is Choria since (JSON). Envelopes are taken apart in this room; whether they
 //! are genuine is for `crypto::collective` to say.
 
+pub mod choria;
+pub mod core;
+mod filter;
 mod names;
 mod packet;
 mod refused;
 pub mod subjects;
+#[cfg(test)]
+pub(in crate::wire) mod testing;
 
 pub use names::{AgentName, BadName, CallerId, Collective, Identity, RequestId};
 pub use packet::{Federation, LARGEST_PACKET, MOST_HOPS, MOST_TARGETS, Packet, PacketForm, Route};
@@ -120,6 +125,11 @@ pub enum Form {
 }
 
 impl Form {
+    /// Whether names within messages are symbols, as in all encodings of Ruby's own; JSON has none.
+    pub fn symbols(self) -> bool {
+        !matches!(self, Form::Choria2 { yaml: false, .. })
+    }
+
     /// What today's Choria speaks.
     pub const CHORIA: Form = Form::Choria2 {
         old_inner: false,
