@@ -4,16 +4,16 @@
 //! could encrypt another body with it. So each session key is taken for one body only, as long as it is remembered.
 //! A reply's is encrypted to the caller's public key, which proves nothing about who replies.
 
-use super::encoding;
 use super::names::Names;
 use super::plain::PlainSettings;
 use super::rsa::{self, SessionKey};
 use super::x509::{Authority, Chain};
 use super::{Clock, MAX_PEM, SealError, Security, cipher};
 use crate::crypto::{MAX_BITS, PublicKey, fill_random};
+use crate::wire::base64;
 use crate::wire::collective::core::{CoreReply, CoreRequest, Proof, Sealed, dump, load};
 use crate::wire::collective::{CallerId, Form, Refused, Reply, Request};
-use crate::wire::ruby::{Datum, MAX_OCTETS};
+use crate::wire::ruby::Datum;
 use sha2::{Digest, Sha256};
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
@@ -94,9 +94,9 @@ impl Aes {
     ) -> Result<(Vec<u8>, Proof), E> {
         let mut session = SessionKey::default();
         fill_random(session.as_mut_slice());
-        let data = encoding::encode_lines(&cipher::encrypt(&session, body));
+        let data = base64::encode_ruby(&cipher::encrypt(&session, body));
         let proof = Proof {
-            key: Some(encoding::encode_lines(&wrap(&session)?)),
+            key: Some(base64::encode_ruby(&wrap(&session)?)),
             ..Proof::default()
         };
         Ok((data.into_bytes(), proof))
@@ -205,8 +205,13 @@ impl Security for Aes {
 /// The encrypted session key and the encrypted body.
 fn parts(body: &[u8], proof: &Proof) -> Result<(Vec<u8>, Vec<u8>), Refused> {
     let key = proof.key.as_ref().ok_or(Refused::Unsigned)?;
-    let key = encoding::decode(key.as_bytes(), MAX_BITS / 8);
-    let body = encoding::decode(body, MAX_OCTETS);
+    if key.len() > MAX_BITS / 4 {
+        return Err(Refused::TooLarge("octets of a session key"));
+    }
+    let key = base64::decode_lines(key);
+    let body = std::str::from_utf8(body)
+        .ok()
+        .and_then(base64::decode_lines);
     key.zip(body)
         .ok_or_else(|| Refused::Malformed("a body or session key that is no base64".to_owned()))
 }

@@ -3,8 +3,8 @@
 //! Keys and certificates come in as text; nothing is read from disks here.
 
 mod aes;
+mod choria;
 mod cipher;
-mod encoding;
 mod names;
 mod plain;
 mod psk;
@@ -18,6 +18,7 @@ mod x509;
 mod testing;
 
 pub use aes::Aes;
+pub use choria::{Choria, ChoriaSettings};
 pub use names::Names;
 pub use plain::{Callers, PlainSettings};
 pub use psk::Psk;

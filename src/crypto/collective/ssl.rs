@@ -3,11 +3,11 @@
 //! Signed are body, time and time to live of a request, and the body of a reply. Caller, filter, agent and id of the request
 //! are not; the caller is who has the key, so that a changed one fails.
 
-use super::encoding;
 use super::plain::PlainSettings;
 use super::rsa::{self, Hash};
 use super::{SealError, Security};
 use crate::crypto::{MAX_BITS, PrivateKey, PublicKey};
+use crate::wire::base64;
 use crate::wire::collective::core::{CoreReply, CoreRequest, Proof, Sealed, dump, load};
 use crate::wire::collective::{CallerId, Form, Refused, Reply, Request};
 use crate::wire::ruby::Datum;
@@ -93,14 +93,17 @@ impl Security for Ssl {
 fn prove(key: &PrivateKey, body: &[u8]) -> Result<Proof, SealError> {
     let signature = rsa::sign(key, Hash::Sha1, body)?;
     Ok(Proof {
-        hash: Some(encoding::encode_lines(&signature)),
+        hash: Some(base64::encode_ruby(&signature)),
         ..Proof::default()
     })
 }
 
 fn check(key: &PublicKey, body: &[u8], proof: &Proof) -> Result<(), Refused> {
     let text = proof.hash.as_ref().ok_or(Refused::Unsigned)?;
-    let signature = encoding::decode(text.as_bytes(), MAX_BITS / 8)
+    if text.len() > MAX_BITS / 4 {
+        return Err(Refused::TooLarge("octets of a signature"));
+    }
+    let signature = base64::decode_lines(text)
         .ok_or_else(|| Refused::Malformed("a signature that is no base64".to_owned()))?;
     match rsa::verify(key, Hash::Sha1, body, &signature) {
         true => Ok(()),

@@ -8,7 +8,7 @@ use super::{
     AgentName, CallerId, Collective, DEFAULT_TTL, Filter, Identity, Refused, Reply, Request,
     RequestId, Serializer,
 };
-use crate::wire::ruby::{Datum, marshal};
+use crate::wire::ruby::{Datum, marshal, psych};
 use std::str::FromStr;
 
 /// Text that Ruby marks as ASCII in the outer hash: digests and base64.
@@ -33,7 +33,7 @@ impl Serializer {
 pub fn load(data: &[u8], serializer: Serializer) -> Result<Datum, Refused> {
     match serializer {
         Serializer::Marshal => Ok(marshal::read(data)?),
-        Serializer::Yaml => Err(Refused::Protocol("YAML".to_owned())),
+        Serializer::Yaml => Ok(psych::read(data)?),
     }
 }
 
@@ -41,7 +41,7 @@ pub fn load(data: &[u8], serializer: Serializer) -> Result<Datum, Refused> {
 pub fn dump(datum: &Datum, serializer: Serializer) -> Vec<u8> {
     match serializer {
         Serializer::Marshal => marshal::write_ascii(datum, &ASCII_BODY),
-        Serializer::Yaml => Vec::new(),
+        Serializer::Yaml => psych::write(datum).into_bytes(),
     }
 }
 

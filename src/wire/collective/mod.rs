@@ -4,6 +4,7 @@
 //! 2017 (YAML within JSON); G2 is Choria since (JSON). Envelopes are taken apart in this room; whether they
 //! are genuine is for `crypto::collective` to say.
 
+pub mod choria;
 pub mod core;
 mod filter;
 mod names;
@@ -124,6 +125,11 @@ pub enum Form {
 }
 
 impl Form {
+    /// Whether names within messages are symbols, as in all encodings of Ruby's own; JSON has none.
+    pub fn symbols(self) -> bool {
+        !matches!(self, Form::Choria2 { yaml: false, .. })
+    }
+
     /// What today's Choria speaks.
     pub const CHORIA: Form = Form::Choria2 {
         old_inner: false,

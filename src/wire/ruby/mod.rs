@@ -5,8 +5,10 @@
 //! hold data. (Reference: sections 7 and 8 of the notes on Choria.)
 
 pub(in crate::wire) mod error;
+pub mod json;
 pub mod marshal;
 mod pairs;
+pub mod psych;
 #[cfg(test)]
 pub(in crate::wire) mod samples;
 

@@ -123,7 +123,7 @@ fn a_session_key_is_good_for_one_body() {
         time: NOW + 30,
     };
     let body = cipher::encrypt(&session, &sealed.write(Serializer::Marshal, "aes"));
-    core.body = encoding::encode_lines(&body).into_bytes();
+    core.body = base64::encode_ruby(&body).into_bytes();
     core.time = NOW + 30;
     let refused = aes.open_request(&core.write());
     assert_eq!(refused, Err(Refused::Tampered("body")));

@@ -110,7 +110,6 @@ fn times_outside_the_signature_must_be_those_inside() {
 
 #[test]
 fn old_clients_that_sign_no_times_need_enforce_ttl_off() {
-    use super::super::encoding;
     use super::super::rsa::{Hash, sign};
     use crate::wire::collective::core::{CoreRequest, Proof, dump};
     let (client, server) = pairs();
@@ -119,7 +118,7 @@ fn old_clients_that_sign_no_times_need_enforce_ttl_off() {
     let body = dump(&asked.body, Serializer::Marshal);
     let signature = sign(&settings.client, Hash::Sha1, &body).unwrap();
     let proof = Proof {
-        hash: Some(encoding::encode_lines(&signature)),
+        hash: Some(base64::encode_ruby(&signature)),
         ..Proof::default()
     };
     let data = CoreRequest::new(&asked, Serializer::Marshal, body, proof).write();
