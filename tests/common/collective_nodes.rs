@@ -91,14 +91,16 @@ impl Network {
         )
     }
 
-    fn security(&self) -> Box<dyn Security> {
+    /// The security plugin of a node.
+    pub fn security(&self) -> Box<dyn Security> {
         let read = |name: &str| {
             std::fs::read_to_string(self.file(name)).unwrap_or_else(|e| panic!("{name}: {e}"))
         };
         let form = match self.generation {
             Generation::Psk => {
                 let caller = "user=node".parse().expect("a caller");
-                return Box::new(Psk::new(SECRET.as_bytes(), caller));
+                let home = "mcollective".parse().expect("a collective");
+                return Box::new(Psk::new(SECRET.as_bytes(), caller, home));
             }
             Generation::G1 => Form::Choria1,
             Generation::G2 => Form::CHORIA,
@@ -117,7 +119,7 @@ impl Network {
     }
 
     /// Settings of a connection of the node `identity`.
-    fn connection(&self, identity: &str) -> CollectiveGateway {
+    pub fn connection(&self, identity: &str) -> CollectiveGateway {
         let dir = tempfile::tempdir().expect("a directory");
         let yaml = format!(
             "gateways: {{collective: {{{}}}}}\n",
@@ -177,7 +179,8 @@ fn secret(path: &Path) {
     std::fs::set_permissions(path, mode).expect("a mode can be set");
 }
 
-fn now() -> i64 {
+/// Seconds since 1970.
+pub fn now() -> i64 {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
     since.map_or(0, |since| since.as_secs() as i64)
 }
@@ -254,7 +257,8 @@ impl Filtered for Life {
     }
 }
 
-fn rpc(code: i64, text: &str, data: Map) -> Datum {
+/// A body of SimpleRPC.
+pub fn rpc(code: i64, text: &str, data: Map) -> Datum {
     Datum::Hash(vec![
         (Datum::symbol("statuscode"), Datum::Int(code.into())),
         (Datum::symbol("statusmsg"), text.into()),

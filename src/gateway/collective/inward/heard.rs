@@ -74,7 +74,7 @@ impl Inward {
             }
         };
         let mut acts = Vec::new();
-        let access = &self.access;
+        let access = &mut self.access;
         let (allowed, denied) =
             access.part(&question.caller, &run.fun, &run.arg, asked, &self.nodes);
         if !denied.is_empty() {
