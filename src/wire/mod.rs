@@ -12,6 +12,7 @@ pub mod pyrandom;
 pub mod pytext;
 pub mod ruby;
 pub mod shlex;
+pub mod stomp;
 pub mod sysinspect;
 pub mod textwrap;
 mod value;

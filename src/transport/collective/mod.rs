@@ -3,18 +3,25 @@
 //! A connector runs threads of its own, reconnects for ever and subscribes anew each time. What it hears goes into a
 //! bounded queue; what does not fit is dropped and counted, so that a flood costs messages, not memory.
 
-use crate::wire::collective::{AgentName, Collective, Identity, Packet};
+pub mod link;
+mod nats;
+mod sink;
+mod stomp;
 
-/// Where messages come in.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Place {
-    /// What all nodes with an agent hear.
-    Broadcast(Collective, AgentName),
-    /// What one node hears.
-    Node(Collective, Identity),
-    /// Replies to this process.
-    Replies(Collective),
-}
+pub use crate::wire::collective::Place;
+
+use crate::config::{Broker, CollectiveGateway};
+use crate::wire::collective::{AgentName, CallerId, Collective, Identity, Packet, Refused};
+use crossbeam_channel::Sender;
+use rand::Rng;
+use std::io;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+/// The pause after a first round of failures; it doubles with each.
+const FIRST_PAUSE: Duration = Duration::from_millis(250);
+/// The longest pause.
+const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 
 /// Where a message goes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,6 +39,8 @@ pub enum To {
 pub enum Heard {
     /// A message, and where it came in; of queues that do not tell it, `None`.
     Packet(Option<Place>, Packet),
+    /// Something came that is no packet.
+    Refused(Refused),
     /// There is a connection, with all subscriptions: to this server.
     Up(String),
     /// There is none any more: why.
@@ -45,6 +54,8 @@ pub enum Unsent {
     Full,
     /// The message is larger than the broker takes, in octets.
     TooLarge(usize),
+    /// The `reply-to` that it would go to is no place for answers.
+    Forbidden,
 }
 
 /// A connection to a collective's brokers.
@@ -63,4 +74,56 @@ pub trait Connector: Send {
 
     /// Messages that were heard but had no room in the queue.
     fn dropped(&self) -> u64;
+}
+
+/// Connects to a collective's brokers as settings say. What is heard goes into `heard`; `caller` sends the requests.
+///
+/// # Errors
+/// Settings are such that no connection can ever come about: which and why. Brokers that are away are none; they
+/// are told of by [`Heard::Down`].
+pub fn open(
+    settings: &CollectiveGateway,
+    caller: &CallerId,
+    heard: Sender<Heard>,
+) -> io::Result<Box<dyn Connector>> {
+    match settings.broker {
+        Broker::Nats => Ok(Box::new(nats::Nats::open(settings, caller, heard)?)),
+        Broker::RabbitMq | Broker::ActiveMq => {
+            Ok(Box::new(stomp::Stomp::open(settings, caller, heard)?))
+        }
+    }
+}
+
+/// Tells connections of one process apart in their reply addresses.
+fn next_sequence() -> u32 {
+    static NEXT: AtomicU32 = AtomicU32::new(1);
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}
+
+/// The pause after so many failures in a row: none before every server has been tried, and never the same for all who lost a
+/// server at once.
+fn pause(failures: usize, servers: usize) -> Duration {
+    let round = failures / servers.max(1);
+    let full = match failures % servers.max(1) {
+        0 => FIRST_PAUSE.saturating_mul(1 << round.min(8)),
+        _ => FIRST_PAUSE / 4,
+    };
+    full.min(LONGEST_PAUSE)
+        .mul_f64(rand::thread_rng().gen_range(0.5..1.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_grow_with_rounds_and_end_somewhere() {
+        let ms = |failures, servers| pause(failures, servers).as_millis();
+        for _ in 0..100 {
+            assert!((125..=250).contains(&ms(0, 2)));
+            assert!((31..=63).contains(&ms(1, 2)));
+            assert!((250..=500).contains(&ms(2, 2)));
+            assert!((5000..=10_000).contains(&ms(usize::MAX, 1)));
+        }
+    }
 }

@@ -31,11 +31,13 @@ pub enum Refused {
     Future(i64),
     /// It was seen before.
     Replayed,
+    /// It is encrypted for somebody else, as AES replies on a shared queue are, or was changed: nothing to warn of.
+    NotForUs,
 }
 
 impl Refused {
     /// All reasons, as counters name them.
-    pub const REASONS: [&'static str; 12] = [
+    pub const REASONS: [&'static str; 13] = [
         "malformed",
         "too_large",
         "dangerous",
@@ -48,6 +50,7 @@ impl Refused {
         "expired",
         "future",
         "replayed",
+        "not_for_us",
     ];
 
     /// Place of this one in [`Refused::REASONS`].
@@ -65,6 +68,7 @@ impl Refused {
             Refused::Expired(_) => 9,
             Refused::Future(_) => 10,
             Refused::Replayed => 11,
+            Refused::NotForUs => 12,
         }
     }
 }
@@ -92,6 +96,7 @@ impl fmt::Display for Refused {
                 "it comes from {by} s ahead of its time to live; see whether the clocks of both machines agree"
             ),
             Refused::Replayed => write!(f, "it was seen before"),
+            Refused::NotForUs => write!(f, "it is encrypted for somebody else, or was changed"),
         }
     }
 }

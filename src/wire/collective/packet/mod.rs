@@ -1,5 +1,9 @@
 //! What brokers carry around a message: headers of STOMP, or the JSON packet of NATS (reference, sections 13 and 15 to 17).
 
+mod json;
+
+pub use json::{LARGEST_PACKET, MOST_HOPS, MOST_TARGETS};
+
 /// Hops of `seen-by`: lists of two or three names each, or the flat names of the seed, each a list of one.
 pub type Route = Vec<Vec<String>>;
 
@@ -40,4 +44,18 @@ pub struct Packet {
     pub federation: Option<Federation>,
     /// `seen-by`: present where hops are to be recorded.
     pub seen_by: Option<Route>,
+}
+
+impl Packet {
+    /// A packet with data and sender alone.
+    pub fn new(form: PacketForm, data: Vec<u8>, sender: &str) -> Packet {
+        Packet {
+            form,
+            data,
+            sender: Some(sender.to_owned()),
+            reply_to: None,
+            federation: None,
+            seen_by: None,
+        }
+    }
 }
