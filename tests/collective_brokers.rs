@@ -3,119 +3,16 @@
 mod common;
 
 use common::authority::Authority;
-use common::{LONG, NatsServer, short_dir, wait_for, wait_until};
-use crossbeam_channel::Receiver;
-use halite::config::{CollectiveGateway, MasterConfig};
-use halite::transport::collective::{self, Connector, Heard, Place, To, Unsent};
-use halite::wire::collective::{Collective, Federation, Identity, Packet, PacketForm, Refused};
+use common::collective::{Peer, discovery, main_collective, node, packet, settings, to};
+use common::{NatsServer, short_dir, wait_for, wait_until};
+use halite::transport::collective::{Heard, Place, To, Unsent};
+use halite::wire::collective::{Federation, Identity, Packet, Refused};
 use halite::wire::{Map, Value};
 use serde_json::{Value as Json, json};
 use std::path::Path;
-use std::time::Duration;
 
-const CALLER: &str = "choria=rip.mcollective";
-/// MD5 of it.
+/// MD5 of the caller id.
 const TOKEN: &str = "37bdf08389145a56c13096c178802d3b";
-
-fn settings(servers: &[String], more: Map) -> CollectiveGateway {
-    let servers: Vec<Value> = servers.iter().map(|s| Value::from(s.as_str())).collect();
-    let mut collective = halite::map! {
-        "servers" => servers, "identity" => "rip.mcollective",
-        "ca" => "/ca", "certificate" => "/certificate", "key" => "/key",
-    };
-    for (name, value) in more.iter() {
-        collective.0.push((name.clone(), value.clone()));
-    }
-    let options = halite::map! {"gateways" => halite::map! {"collective" => collective}};
-    let config = MasterConfig::from_map(options, Path::new("/nonexistent")).unwrap();
-    config.collective_gateway().unwrap()
-}
-
-/// A connector with its queue.
-struct Peer {
-    connector: Box<dyn Connector>,
-    heard: Receiver<Heard>,
-}
-
-impl Peer {
-    fn open(settings: &CollectiveGateway, room: usize) -> Peer {
-        let (to, heard) = crossbeam_channel::bounded(room);
-        let connector = collective::open(settings, &CALLER.parse().unwrap(), to).unwrap();
-        Peer { connector, heard }
-    }
-
-    fn at(server: &NatsServer) -> Peer {
-        Peer::open(&settings(&[server.address()], Map::new()), 1000)
-    }
-
-    /// The next word; what `hears` sent is passed over.
-    fn next(&self) -> Heard {
-        loop {
-            let heard = self.heard.recv_timeout(LONG).expect("something is heard");
-            match &heard {
-                Heard::Packet(_, packet) if packet.sender.as_deref() == Some("probe") => {}
-                _ => return heard,
-            }
-        }
-    }
-
-    fn up(&self) -> String {
-        match self.next() {
-            Heard::Up(server) => server,
-            other => panic!("{other:?} instead of a connection"),
-        }
-    }
-
-    fn down(&self) -> String {
-        match self.next() {
-            Heard::Down(why) => why,
-            other => panic!("{other:?} instead of no connection"),
-        }
-    }
-
-    fn packet(&self) -> (Option<Place>, Packet) {
-        match self.next() {
-            Heard::Packet(place, packet) => (place, packet),
-            other => panic!("{other:?} instead of a packet"),
-        }
-    }
-
-    /// Returns once the server knows of the subscription to this subject.
-    fn hears(&self, server: &NatsServer, subject: &str) {
-        let probe = Packet::new(PacketForm::Plain, subject.into(), "probe");
-        let mut client = server.client();
-        wait_until("the subscription", || {
-            client.publish(subject, &probe.to_json());
-            client.settle();
-            let heard = self.heard.recv_timeout(Duration::from_millis(50));
-            matches!(heard, Ok(Heard::Packet(_, packet)) if packet == probe)
-        });
-    }
-}
-
-fn main_collective() -> Collective {
-    "mcollective".parse().unwrap()
-}
-
-fn node(name: &str) -> Place {
-    Place::Node(main_collective(), name.parse().unwrap())
-}
-
-fn discovery() -> Place {
-    Place::Broadcast(main_collective(), "discovery".parse().unwrap())
-}
-
-fn to(place: &Place) -> To {
-    match place.clone() {
-        Place::Broadcast(collective, agent) => To::Broadcast(collective, agent),
-        Place::Node(collective, node) => To::Nodes(collective, vec![node]),
-        Place::Replies(_) => panic!("requests do not go there"),
-    }
-}
-
-fn packet(text: &str) -> Packet {
-    Packet::new(PacketForm::Choria, text.into(), "rip.mcollective")
-}
 
 #[test]
 fn requests_and_answers_come_to_their_places() {

@@ -10,6 +10,7 @@
 pub mod authority;
 pub mod check;
 pub mod cli;
+pub mod collective;
 pub mod collective_nodes;
 pub mod config;
 pub mod git;
@@ -20,12 +21,14 @@ pub mod minion;
 pub mod nats_server;
 pub mod ports;
 pub mod process;
+pub mod rabbitmq;
 
 pub use check::Checks;
 pub use cli::Cli;
 pub use master::Master;
 pub use minion::Minion;
 pub use nats_server::{NatsClient, NatsServer};
+pub use rabbitmq::RabbitMq;
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};

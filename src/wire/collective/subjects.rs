@@ -32,8 +32,8 @@ pub enum Bus {
 /// Octets of the longest name that is published to.
 const LONGEST: usize = 1024;
 
-/// The one temporary queue of a session at RabbitMQ. The broker replaces it by a name of its own in what receivers see.
-const TEMPORARY: &str = "/temp-queue/mcollective_reply_halite";
+/// What temporary queues at RabbitMQ begin with. The broker replaces them by names of its own in what receivers see.
+const TEMPORARY: &str = "/temp-queue/mcollective_reply_";
 
 /// The names that one process uses.
 #[derive(Clone, Debug)]
@@ -83,7 +83,7 @@ impl Names {
         let (token, pid, sequence) = (&self.token, self.pid, self.sequence);
         match self.bus {
             Bus::Nats => format!("{collective}.reply.{token}.{pid}.{sequence}"),
-            Bus::RabbitMq => TEMPORARY.to_owned(),
+            Bus::RabbitMq => format!("{TEMPORARY}{collective}"),
             Bus::ActiveMq => format!("/queue/{collective}.reply.{token}_{pid}.{sequence}"),
         }
     }
@@ -103,6 +103,9 @@ impl Names {
                 (self.replies(&collective) == name).then_some(Place::Replies(collective))
             }
             Bus::RabbitMq => {
+                if let Some(collective) = name.strip_prefix(TEMPORARY) {
+                    return Some(Place::Replies(collective.parse().ok()?));
+                }
                 let (exchange, key) = name.strip_prefix("/exchange/")?.split_once('/')?;
                 if let Some(collective) = exchange.strip_suffix("_broadcast") {
                     let collective = collective.parse().ok()?;
@@ -289,7 +292,7 @@ mod tests {
                 [
                     "/exchange/mcollective_broadcast/discovery",
                     "/exchange/mcollective_directed/node1.example",
-                    "/temp-queue/mcollective_reply_halite",
+                    "/temp-queue/mcollective_reply_mcollective",
                 ],
             ),
             (
@@ -304,11 +307,8 @@ mod tests {
         for (names, expected) in cases {
             for (place, expected) in places().iter().zip(expected) {
                 assert_eq!(names.of(place), expected);
-                // Two places have no name of their own: what is heard there is known by the subscription.
-                let alone = !matches!(
-                    expected,
-                    "/temp-queue/mcollective_reply_halite" | "/queue/mcollective.nodes"
-                );
+                // Nodes at ActiveMQ share a queue: there, the subscription tells which one it is.
+                let alone = expected != "/queue/mcollective.nodes";
                 assert_eq!(names.place(expected).as_ref(), alone.then_some(place));
             }
         }

@@ -1,12 +1,12 @@
 //! The thread of a link: one connection after the other.
 
 use super::{Shared, Told, Waiting, held};
+use crate::transport::collective::pause;
 use async_nats::connection::State;
 use async_nats::{Client, ConnectOptions, Event, Subscriber};
 use bytes::Bytes;
 use crossbeam_channel::RecvTimeoutError;
 use futures_util::StreamExt;
-use rand::Rng;
 use std::collections::HashMap;
 use std::error::Error;
 use std::sync::Arc;
@@ -14,10 +14,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use tokio::sync::{Notify, mpsc};
 
-/// The pause after a first round of failures; it doubles with each.
-const FIRST_PAUSE: Duration = Duration::from_millis(250);
-/// The longest pause.
-const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 /// How long a server may take to let us in.
 const CONNECTING: Duration = Duration::from_secs(10);
 /// A server that says nothing for two of these is gone.
@@ -93,18 +89,6 @@ fn address(server: &str) -> String {
         true => server.to_owned(),
         false => format!("nats://{server}"),
     }
-}
-
-/// The pause after so many failures in a row: none before every server has been tried, and never the same for all who lost a
-/// server at once.
-fn pause(failures: usize, servers: usize) -> Duration {
-    let round = failures / servers.max(1);
-    let full = match failures % servers.max(1) {
-        0 => FIRST_PAUSE.saturating_mul(1 << round.min(8)),
-        _ => FIRST_PAUSE / 4,
-    };
-    full.min(LONGEST_PAUSE)
-        .mul_f64(rand::thread_rng().gen_range(0.5..1.0))
 }
 
 /// An error with what caused it.

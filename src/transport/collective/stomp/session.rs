@@ -1,0 +1,467 @@
+//! The thread of the connector: one connection after the other.
+
+use super::stream::{CONNECTING, Stream};
+use super::{Heard, Place, Shared, Subscription, Waiting, held};
+use crate::config::CollectiveGateway;
+use crate::transport::collective::pause;
+use crate::wire::collective::{LARGEST_PACKET, Packet, PacketForm, Refused};
+use crate::wire::stomp::{Decoder, Frame};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use std::collections::HashMap;
+use std::io::{ErrorKind, Read, Write};
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+/// What is read at once.
+const PIECE: usize = 64 << 10;
+/// What may wait in the socket's own buffer; more stays in the queue.
+const UNWRITTEN: usize = 1 << 20;
+/// Heart-beats of 1.1, in both directions.
+const BEAT: Duration = Duration::from_secs(30);
+/// How long the last messages may take to go out.
+const LAST_WORDS: Duration = Duration::from_secs(3);
+/// The longest time without a look at the clock.
+const TICK: Duration = Duration::from_secs(1);
+/// Receipt for the subscriptions that a connection begins with.
+const READY: &str = "ready";
+
+enum Ended {
+    /// As it was asked to.
+    Closed,
+    /// There was no connection.
+    Refused(String),
+    /// There was one.
+    Lost(String),
+}
+
+/// Connects until the connector is dropped.
+pub(super) fn run(shared: &Shared, woken: &UnixStream) {
+    let servers = &shared.settings.servers;
+    let (mut turn, mut failures, mut told) = (0, 0usize, String::new());
+    while !shared.closing.load(Ordering::Acquire) {
+        let server = &servers[turn % servers.len()];
+        let words = match session(shared, server, woken) {
+            Ended::Closed => return,
+            Ended::Refused(why) => {
+                failures += 1;
+                turn += 1;
+                format!("{server} lets nobody in: {why}")
+            }
+            Ended::Lost(why) => {
+                failures = 0;
+                told.clear();
+                format!("the connection to {server} is lost: {why}")
+            }
+        };
+        if words != told {
+            shared.sink.state(Heard::Down(words.clone()));
+            told = words;
+        }
+        rest(shared, woken, pause(failures, servers.len()));
+    }
+}
+
+/// Waits, but not for a connector that has been dropped.
+fn rest(shared: &Shared, woken: &UnixStream, pause: Duration) {
+    let end = Instant::now() + pause;
+    while !shared.closing.load(Ordering::Acquire) {
+        let left = end.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return;
+        }
+        shared.sink.tick();
+        let mut ready = [PollFd::new(woken.as_fd(), PollFlags::POLLIN)];
+        if wait(&mut ready, left.min(TICK)).is_ok() {
+            clear(woken);
+        }
+    }
+}
+
+fn wait(ready: &mut [PollFd], limit: Duration) -> Result<(), String> {
+    let limit = PollTimeout::try_from(limit + Duration::from_millis(1)).unwrap_or(PollTimeout::MAX);
+    match poll(ready, limit) {
+        Ok(_) | Err(nix::errno::Errno::EINTR) => Ok(()),
+        Err(e) => Err(format!("poll: {e}")),
+    }
+}
+
+fn clear(mut woken: &UnixStream) {
+    let mut octets = [0; 256];
+    while matches!(woken.read(&mut octets), Ok(read) if read > 0) {}
+}
+
+fn session(shared: &Shared, server: &str, woken: &UnixStream) -> Ended {
+    let mut stream = match Stream::connect(server, &shared.settings) {
+        Ok(stream) => stream,
+        Err(e) => return Ended::Refused(e.to_string()),
+    };
+    let mut decoder = Decoder::new(LARGEST_PACKET);
+    let greeting = match greet(&mut stream, &mut decoder, &shared.settings) {
+        Ok(frame) => frame,
+        Err(why) => return Ended::Refused(why),
+    };
+    if let Err(e) = stream.set_nonblocking() {
+        return Ended::Refused(e.to_string());
+    }
+    let escapes = greeting
+        .header("version")
+        .is_some_and(|v| v.trim() != "1.0");
+    decoder.set_escapes(escapes);
+    let (sends, hears) = beats(&greeting);
+    let now = Instant::now();
+    let mut work = Work {
+        shared,
+        server,
+        stream,
+        decoder,
+        escapes,
+        unwritten: Vec::new(),
+        written: 0,
+        subscribed: HashMap::new(),
+        followed: 0,
+        up: false,
+        sends,
+        hears,
+        last_sent: now,
+        last_heard: now,
+    };
+    match work.run(woken) {
+        Ok(()) => Ended::Closed,
+        Err(why) if work.up => Ended::Lost(why),
+        Err(why) => Ended::Refused(why),
+    }
+}
+
+/// Opens the connection by name and password.
+fn greet(
+    stream: &mut Stream,
+    decoder: &mut Decoder,
+    settings: &CollectiveGateway,
+) -> Result<Frame, String> {
+    let beat = BEAT.as_millis();
+    let mut connect = Frame::new("CONNECT")
+        .with("accept-version", "1.1,1.0")
+        .with("host", &settings.vhost)
+        .with("heart-beat", format!("{beat},{beat}"));
+    if let Some(user) = &settings.user {
+        connect = connect.with("login", user);
+    }
+    if let Some(password) = &settings.password {
+        connect = connect.with("passcode", password);
+    }
+    let mut out = Vec::new();
+    connect.encode(false, &mut out).map_err(|_| {
+        "vhost, user or password have an octet that STOMP cannot carry (a line end)".to_owned()
+    })?;
+    stream.write_all(&out).map_err(|e| e.to_string())?;
+    let end = Instant::now() + CONNECTING;
+    let mut piece = [0; 4096];
+    while Instant::now() < end {
+        let read = stream.read(&mut piece).map_err(|e| match e.kind() {
+            ErrorKind::WouldBlock | ErrorKind::TimedOut => "it does not greet".to_owned(),
+            _ => e.to_string(),
+        })?;
+        if read == 0 {
+            return Err("it closed the connection at once".to_owned());
+        }
+        decoder.push(&piece[..read]);
+        if let Some(frame) = decoder.next_frame().map_err(|e| e.to_string())? {
+            return match frame.command.as_str() {
+                "CONNECTED" => Ok(frame),
+                "ERROR" => Err(complaint(&frame)),
+                other => Err(format!("it greets with {other:?}")),
+            };
+        }
+    }
+    Err("it does not greet".to_owned())
+}
+
+/// How often we are to send something, and how long the server may be silent. None without heart-beats.
+fn beats(greeting: &Frame) -> (Option<Duration>, Option<Duration>) {
+    let header = greeting.header("heart-beat").unwrap_or("0,0");
+    let mut numbers = header
+        .split(',')
+        .map(|text| text.trim().parse::<u64>().unwrap_or(0));
+    let (its, asked) = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
+    let agreed = |other: u64| (other > 0).then(|| BEAT.max(Duration::from_millis(other)));
+    (agreed(asked), agreed(its).map(|beat| beat * 2))
+}
+
+fn subscribe(subscription: &Subscription) -> Frame {
+    let frame = Frame::new("SUBSCRIBE")
+        .with("destination", &subscription.destination)
+        .with("id", subscription.id.to_string())
+        .with("ack", "auto");
+    match &subscription.selector {
+        Some(selector) => frame.with("selector", selector),
+        None => frame,
+    }
+}
+
+/// What an ERROR frame says, with what can be done about it.
+fn complaint(frame: &Frame) -> String {
+    let body = String::from_utf8_lossy(&frame.body);
+    let detail: String = body.trim().chars().take(300).collect();
+    let message = frame.header("message").unwrap_or("it complains");
+    let mut words = message.to_owned();
+    if !detail.is_empty() && detail != message {
+        words = format!("{words}: {}", detail.replace('\n', " "));
+    }
+    if words.contains("no exchange") {
+        words.push_str(
+            "; declare the exchanges <collective>_broadcast (topic) and <collective>_directed (direct)",
+        );
+    }
+    words
+}
+
+struct Work<'a> {
+    shared: &'a Shared,
+    server: &'a str,
+    stream: Stream,
+    decoder: Decoder,
+    escapes: bool,
+    unwritten: Vec<u8>,
+    /// How much of that has been written.
+    written: usize,
+    /// What the broker knows of, by id.
+    subscribed: HashMap<u64, Subscription>,
+    /// The version of what is wanted that they follow.
+    followed: u64,
+    up: bool,
+    sends: Option<Duration>,
+    hears: Option<Duration>,
+    last_sent: Instant,
+    last_heard: Instant,
+}
+
+impl Work<'_> {
+    fn run(&mut self, woken: &UnixStream) -> Result<(), String> {
+        self.follow()?;
+        // Otherwise the receipt of the last subscription says so.
+        if self.subscribed.is_empty() {
+            self.is_up();
+        }
+        loop {
+            if self.shared.closing.load(Ordering::Acquire) {
+                return self.last_words();
+            }
+            self.fill()?;
+            self.write()?;
+            let mut wants = PollFlags::POLLIN;
+            wants.set(PollFlags::POLLOUT, self.written < self.unwritten.len());
+            let mut ready = [
+                PollFd::new(self.stream.as_fd(), wants),
+                PollFd::new(woken.as_fd(), PollFlags::POLLIN),
+            ];
+            wait(&mut ready, TICK)?;
+            clear(woken);
+            self.read()?;
+            self.follow()?;
+            self.shared.sink.tick();
+            self.beat()?;
+        }
+    }
+
+    fn is_up(&mut self) {
+        self.up = true;
+        self.shared.sink.state(Heard::Up(self.server.to_owned()));
+    }
+
+    fn put(&mut self, frame: &Frame) -> Result<(), String> {
+        let put = frame.encode(self.escapes, &mut self.unwritten);
+        put.map_err(|e| e.to_string())
+    }
+
+    /// Makes the subscriptions what they are to be.
+    fn follow(&mut self) -> Result<(), String> {
+        let version = self.shared.version.load(Ordering::Acquire);
+        if version == self.followed {
+            return Ok(());
+        }
+        self.followed = version;
+        let wanted: HashMap<u64, Subscription> = {
+            let wanted = held(&self.shared.wanted);
+            let all = wanted.iter();
+            all.filter_map(|(place, id)| Some((*id, self.shared.subscription(place, *id)?)))
+                .collect()
+        };
+        let known: Vec<u64> = self.subscribed.keys().copied().collect();
+        for id in known.into_iter().filter(|id| !wanted.contains_key(id)) {
+            let mut frame = Frame::new("UNSUBSCRIBE").with("id", id.to_string());
+            if let Some(gone) = self.subscribed.remove(&id) {
+                frame = frame.with("destination", gone.destination);
+            }
+            self.put(&frame)?;
+        }
+        let mut last = None;
+        for (id, subscription) in wanted {
+            if self.subscribed.contains_key(&id) {
+                continue;
+            }
+            if let Some(before) = last.replace(subscribe(&subscription)) {
+                self.put(&before)?;
+            }
+            self.subscribed.insert(id, subscription);
+        }
+        match last {
+            Some(last) if !self.up => self.put(&last.with("receipt", READY)),
+            Some(last) => self.put(&last),
+            None => Ok(()),
+        }
+    }
+
+    /// Takes out of the queue what the socket's buffer has room for.
+    fn fill(&mut self) -> Result<(), String> {
+        while self.up && self.unwritten.len() - self.written < UNWRITTEN {
+            let next = {
+                let mut queue = held(&self.shared.queue);
+                let next = queue.items.pop_front();
+                queue.octets -= next.as_ref().map_or(0, |item| item.frame.body.len());
+                next
+            };
+            let Some(Waiting { to, frame, until }) = next else {
+                return Ok(());
+            };
+            if Instant::now() > until {
+                continue;
+            }
+            for (destination, selected) in to {
+                let mut one = Frame::new(&frame.command).with("destination", destination);
+                one.headers.extend(frame.headers.iter().cloned());
+                if let Some(node) = selected {
+                    one = one.with("mc_identity", node.as_str());
+                }
+                one.body.clone_from(&frame.body);
+                if let Err(e) = self.put(&one) {
+                    log::warn!("a message cannot be sent: {e}");
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn write(&mut self) -> Result<(), String> {
+        while self.written < self.unwritten.len() {
+            match self.stream.write(&self.unwritten[self.written..]) {
+                Ok(0) => return Err("it takes no more".to_owned()),
+                Ok(count) => {
+                    self.written += count;
+                    self.last_sent = Instant::now();
+                }
+                Err(e) if e.kind() == ErrorKind::WouldBlock => {
+                    if self.written > UNWRITTEN {
+                        self.unwritten.drain(..self.written);
+                        self.written = 0;
+                    }
+                    return Ok(());
+                }
+                Err(e) if e.kind() == ErrorKind::Interrupted => {}
+                Err(e) => return Err(e.to_string()),
+            }
+        }
+        self.unwritten.clear();
+        self.written = 0;
+        Ok(())
+    }
+
+    fn read(&mut self) -> Result<(), String> {
+        let mut piece = [0; PIECE];
+        // Whoever sends without end does not keep us from sending.
+        for _ in 0..16 {
+            match self.stream.read(&mut piece) {
+                Ok(0) => return Err("the server closed it".to_owned()),
+                Ok(count) => {
+                    self.last_heard = Instant::now();
+                    self.decoder.push(&piece[..count]);
+                    while let Some(frame) = self.decoder.next_frame().map_err(|e| e.to_string())? {
+                        self.heard(frame)?;
+                    }
+                }
+                Err(e) if e.kind() == ErrorKind::WouldBlock => return Ok(()),
+                Err(e) if e.kind() == ErrorKind::Interrupted => {}
+                Err(e) => return Err(e.to_string()),
+            }
+        }
+        Ok(())
+    }
+
+    /// Where a message came in: by the id of the subscription, or by the name of a temporary queue.
+    fn place(&self, frame: &Frame) -> Option<Place> {
+        let subscription = frame.header("subscription")?;
+        let id = subscription.parse::<u64>().ok();
+        match id.and_then(|id| self.subscribed.get(&id)) {
+            Some(found) => Some(found.place.clone()),
+            None => self.shared.names.place(subscription),
+        }
+    }
+
+    fn heard(&mut self, mut frame: Frame) -> Result<(), String> {
+        match frame.command.as_str() {
+            "MESSAGE" => {
+                let place = self.place(&frame);
+                let text = |name: &str| frame.header(name).map(str::to_owned);
+                let (sender, reply_to) = (text("mc_sender"), text("reply-to"));
+                if frame.body.is_empty() {
+                    let empty = Refused::Malformed("a message without a body".into());
+                    self.shared.sink.refused(empty);
+                    return Ok(());
+                }
+                let mut packet =
+                    Packet::new(PacketForm::Plain, std::mem::take(&mut frame.body), "");
+                packet.sender = sender;
+                packet.reply_to = reply_to;
+                self.shared.sink.packet(place, packet);
+                Ok(())
+            }
+            "RECEIPT" => {
+                if frame.header("receipt-id") == Some(READY) && !self.up {
+                    self.is_up();
+                }
+                Ok(())
+            }
+            "ERROR" => Err(complaint(&frame)),
+            _ => Ok(()),
+        }
+    }
+
+    fn beat(&mut self) -> Result<(), String> {
+        if let Some(limit) = self.hears
+            && self.last_heard.elapsed() > limit
+        {
+            return Err(format!("nothing was heard for {} s", limit.as_secs()));
+        }
+        if let Some(every) = self.sends
+            && self.last_sent.elapsed() > every / 2
+            && self.unwritten.is_empty()
+        {
+            self.unwritten.push(b'\n');
+            return self.write();
+        }
+        Ok(())
+    }
+
+    /// Sends what waits before the end.
+    fn last_words(&mut self) -> Result<(), String> {
+        let end = Instant::now() + LAST_WORDS;
+        let mut said = false;
+        while Instant::now() < end {
+            self.fill()?;
+            let empty = held(&self.shared.queue).items.is_empty();
+            if !said && (empty || !self.up) {
+                self.put(&Frame::new("DISCONNECT"))?;
+                said = true;
+            }
+            self.write()?;
+            if said && self.unwritten.is_empty() {
+                return Ok(());
+            }
+            let mut ready = [PollFd::new(self.stream.as_fd(), PollFlags::POLLOUT)];
+            wait(&mut ready, Duration::from_millis(50))?;
+        }
+        log::warn!("the broker did not take the last messages in time");
+        Ok(())
+    }
+}

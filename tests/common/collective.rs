@@ -1,0 +1,126 @@
+//! Connectors of the collective, as tests use them.
+
+use super::{LONG, NatsServer, wait_until};
+use crossbeam_channel::Receiver;
+use halite::config::{CollectiveGateway, MasterConfig};
+use halite::transport::collective::{self, Connector, Heard, Place, To};
+use halite::wire::collective::{Collective, Packet, PacketForm};
+use halite::wire::{Map, Value};
+use std::path::Path;
+use std::time::Duration;
+
+/// Who asks.
+pub const CALLER: &str = "choria=rip.mcollective";
+
+/// Settings of a gateway with more than the servers.
+pub fn settings(servers: &[String], more: Map) -> CollectiveGateway {
+    let servers: Vec<Value> = servers.iter().map(|s| Value::from(s.as_str())).collect();
+    let mut collective = halite::map! {
+        "servers" => servers, "identity" => "rip.mcollective",
+        "ca" => "/ca", "certificate" => "/certificate", "key" => "/key",
+    };
+    for (name, value) in more.iter() {
+        collective.0.push((name.clone(), value.clone()));
+    }
+    let options = halite::map! {"gateways" => halite::map! {"collective" => collective}};
+    let config = MasterConfig::from_map(options, Path::new("/nonexistent")).unwrap();
+    config.collective_gateway().unwrap()
+}
+
+/// A connector with its queue.
+pub struct Peer {
+    /// It.
+    pub connector: Box<dyn Connector>,
+    /// What it hears.
+    pub heard: Receiver<Heard>,
+}
+
+impl Peer {
+    /// Opens one with a queue of so many places.
+    pub fn open(settings: &CollectiveGateway, room: usize) -> Peer {
+        let (to, heard) = crossbeam_channel::bounded(room);
+        let connector = collective::open(settings, &CALLER.parse().unwrap(), to).unwrap();
+        Peer { connector, heard }
+    }
+
+    /// Opens one at a NATS server.
+    pub fn at(server: &NatsServer) -> Peer {
+        Peer::open(&settings(&[server.address()], Map::new()), 1000)
+    }
+
+    /// The next word; what `hears` sent is passed over.
+    pub fn next(&self) -> Heard {
+        loop {
+            let heard = self.heard.recv_timeout(LONG).expect("something is heard");
+            match &heard {
+                Heard::Packet(_, packet) if packet.sender.as_deref() == Some("probe") => {}
+                _ => return heard,
+            }
+        }
+    }
+
+    /// The server that there is a connection to, which comes next.
+    pub fn up(&self) -> String {
+        match self.next() {
+            Heard::Up(server) => server,
+            other => panic!("{other:?} instead of a connection"),
+        }
+    }
+
+    /// Why there is no connection, which comes next.
+    pub fn down(&self) -> String {
+        match self.next() {
+            Heard::Down(why) => why,
+            other => panic!("{other:?} instead of no connection"),
+        }
+    }
+
+    /// The packet that comes next.
+    pub fn packet(&self) -> (Option<Place>, Packet) {
+        match self.next() {
+            Heard::Packet(place, packet) => (place, packet),
+            other => panic!("{other:?} instead of a packet"),
+        }
+    }
+
+    /// Returns once the server knows of the subscription to this subject.
+    pub fn hears(&self, server: &NatsServer, subject: &str) {
+        let probe = Packet::new(PacketForm::Plain, subject.into(), "probe");
+        let mut client = server.client();
+        wait_until("the subscription", || {
+            client.publish(subject, &probe.to_json());
+            client.settle();
+            let heard = self.heard.recv_timeout(Duration::from_millis(50));
+            matches!(heard, Ok(Heard::Packet(_, packet)) if packet == probe)
+        });
+    }
+}
+
+/// The collective of all tests.
+pub fn main_collective() -> Collective {
+    "mcollective".parse().unwrap()
+}
+
+/// What a node hears.
+pub fn node(name: &str) -> Place {
+    Place::Node(main_collective(), name.parse().unwrap())
+}
+
+/// What all nodes hear.
+pub fn discovery() -> Place {
+    Place::Broadcast(main_collective(), "discovery".parse().unwrap())
+}
+
+/// The same, to send there.
+pub fn to(place: &Place) -> To {
+    match place.clone() {
+        Place::Broadcast(collective, agent) => To::Broadcast(collective, agent),
+        Place::Node(collective, node) => To::Nodes(collective, vec![node]),
+        Place::Replies(_) => panic!("requests do not go there"),
+    }
+}
+
+/// A packet with this text.
+pub fn packet(text: &str) -> Packet {
+    Packet::new(PacketForm::Choria, text.into(), "rip.mcollective")
+}
