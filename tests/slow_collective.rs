@@ -18,6 +18,9 @@ action 'status', :description => 'State of a package' do
         :validation => '^[a-z]+$', :optional => false, :maxlength => 30
   output :ensure, :description => 'Its version', :display_as => 'Version'
 end
+
+action 'purge', :description => 'Declared, but not there' do
+end
 ";
 const RUBY: &str = "\
 module MCollective
@@ -105,7 +108,8 @@ fn scenario(plugin: Plugin) {
             1,
             "there is no such package",
         ),
-        (&["package.remove", "name=bash"], 2, "no such action"),
+        (&["package.purge"], 2, "no such action"),
+        (&["package.remove"], 4, "not declared in the DDL"),
         (&["rpcutil.get_fact"], 4, "fact"),
         (&["package.status", "name=BASH"], 4, "not valid"),
         (
