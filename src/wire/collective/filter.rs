@@ -137,3 +137,91 @@ impl FactFilter {
         Datum::Hash(pairs)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::ruby::{json, marshal, psych};
+
+    fn read(text: &str) -> Result<Filter, Refused> {
+        Filter::read(&psych::read(text.as_bytes()).unwrap())
+    }
+
+    fn everything() -> Filter {
+        let fact = |fact: &str, operator: Option<&str>, value: &str| FactFilter {
+            fact: fact.into(),
+            operator: operator.map(str::to_owned),
+            value: value.into(),
+            symbols: true,
+        };
+        Filter {
+            facts: vec![fact("country", Some("=~"), "/u/"), fact("os", None, "x")],
+            classes: vec!["role::web".into(), "/common/".into()],
+            agents: vec!["rpcutil".into()],
+            identities: vec!["/node/".into()],
+            compound: vec![Datum::Array(vec![Datum::Hash(vec![(
+                "statement".into(),
+                "country=uk".into(),
+            )])])],
+            unknown: vec!["collective".into(), "other".into()],
+        }
+    }
+
+    #[test]
+    fn every_encoding_says_the_same() {
+        let collective = "mcollective".parse().unwrap();
+        let mut filter = everything();
+        let symbols = filter.write(true, &collective);
+        assert_eq!(symbols.get("collective"), Some(&"mcollective".into()));
+        let again = marshal::read(&marshal::write(&symbols)).unwrap();
+        assert_eq!(Filter::read(&again), Ok(filter.clone()));
+        let again = psych::read(psych::write(&symbols).as_bytes()).unwrap();
+        assert_eq!(Filter::read(&again), Ok(filter.clone()));
+        let strings = filter.write(false, &collective);
+        let again = json::read(json::write(&strings).as_bytes()).unwrap();
+        filter.facts.iter_mut().for_each(|f| f.symbols = false);
+        assert_eq!(Filter::read(&again), Ok(filter));
+    }
+
+    #[test]
+    fn entries_are_read_as_servers_read_them() {
+        assert_eq!(read("{}"), Ok(Filter::default()));
+        assert_eq!(read("fact:\nagent: []\n"), Ok(Filter::default()));
+        let filter = read(
+            "fact:\n- {fact: n, value: 5, operator: :==}\n- :value: true\n- :fact: x\n\
+             identity:\n- !ruby/regexp /^n/\n- !ruby/regexp /^n/i\n- :sym\n",
+        )
+        .unwrap();
+        let [number, nameless, valueless] = filter.facts.as_slice() else {
+            panic!("{filter:?}");
+        };
+        assert_eq!((number.value.as_str(), number.symbols), ("5", false));
+        assert_eq!(number.operator.as_deref(), Some("=="));
+        assert_eq!(
+            (nameless.fact.as_str(), nameless.value.as_str()),
+            ("", "true")
+        );
+        assert_eq!((valueless.value.as_str(), valueless.symbols), ("", true));
+        assert_eq!(filter.identities, ["/^n/", "/(?i-mx:^n)/", "sym"]);
+    }
+
+    #[test]
+    fn what_servers_stumble_over_is_refused() {
+        for bad in [
+            "- a",
+            "ping",
+            "fact: x",
+            "fact: [country=uk]",
+            "fact: [{fact: [1]}]",
+            "fact: [{fact: a, operator: 1}]",
+            "agent: {a: b}",
+            "agent: [1]",
+            "cf_class: [[a]]",
+            "identity: [null]",
+            "5: []",
+        ] {
+            let refused = read(bad).unwrap_err();
+            assert!(refused.to_string().contains("filter"), "{bad}: {refused}");
+        }
+    }
+}

@@ -10,6 +10,7 @@ mod filter;
 mod names;
 mod packet;
 mod refused;
+mod rpc;
 pub mod subjects;
 #[cfg(test)]
 pub(in crate::wire) mod testing;
@@ -17,6 +18,7 @@ pub(in crate::wire) mod testing;
 pub use names::{AgentName, BadName, CallerId, Collective, Identity, RequestId};
 pub use packet::{Federation, LARGEST_PACKET, MOST_HOPS, MOST_TARGETS, Packet, PacketForm, Route};
 pub use refused::Refused;
+pub use rpc::{RpcReply, RpcRequest, Status};
 pub use subjects::Place;
 
 use crate::wire::ruby::Datum;
