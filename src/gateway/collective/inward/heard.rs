@@ -2,6 +2,7 @@
 
 use super::agents::ddl::Wrong;
 use super::agents::{self, Prepared, halite};
+use super::jobs::Begin;
 use super::nodes::Node;
 use super::question::Question;
 use super::{Act, Due, Inward, Task, access, stats};
@@ -33,6 +34,7 @@ impl Inward {
                 return Err(why);
             }
         };
+        let single = to.is_some();
         let nodes = self.addressed(to);
         let (asked, filtered) = self.filter(request, form, nodes);
         self.stats.passed += asked.len() as u64;
@@ -97,11 +99,18 @@ impl Inward {
             self.owe(due);
             return Ok(acts);
         }
-        self.stats.jobs += 1;
         let jid = self.clock.next().with_pid(std::process::id());
-        let jobs = &mut self.jobs;
-        acts.push(jobs.begin(question.clone(), run, jid, &allowed, wanted, now.at));
-        acts.extend(jobs.over());
+        let begin = Begin {
+            question: &question,
+            run,
+            nodes: &allowed,
+            wanted,
+            single,
+        };
+        let (own, act) = self.jobs.begin(&begin, jid, now.at);
+        self.stats.jobs += u64::from(own);
+        acts.extend(act);
+        acts.extend(self.jobs.over());
         Ok(acts)
     }
 
