@@ -7,9 +7,12 @@ use halite::crypto::{Crypticle, KeyString};
 use halite::render::jinja::{Environment, Loaded, Loader, Obj, Options};
 use halite::target::sysinspect::{Minion, Query};
 use halite::target::{Kind, Subject, Target};
+use halite::wire::collective::Packet;
+use halite::wire::collective::subjects::Bus;
 use halite::wire::envelope::{Body, Envelope, check_id, clear_load, envelope_id, peek_cmd};
 use halite::wire::ids::{Jid, Tag};
 use halite::wire::msgpack::{self, Profile};
+use halite::wire::stomp::{Decoder as StompDecoder, Frame};
 use halite::wire::sysinspect::{
     self, Dialect, First, MasterMessage, MinionMessage, Target as Destination,
 };
@@ -32,6 +35,8 @@ pub const ALL: &[Entry] = &[
     ("return_load", return_load),
     ("jinja", jinja),
     ("sysinspect", sysinspect),
+    ("collective_packet", collective_packet),
+    ("stomp", stomp),
 ];
 
 /// Key of the test vectors.
@@ -258,6 +263,65 @@ pub fn sysinspect(data: &[u8]) {
             }
         }
     }
+}
+
+/// A packet of NATS; what was read is written and read again. Then its headers as names of places.
+pub fn collective_packet(data: &[u8]) {
+    let Ok(packet) = Packet::from_json(data) else {
+        return;
+    };
+    let again = Packet::from_json(&packet.to_json()).expect("what was written can be read");
+    match packet.data.is_empty() {
+        // Without a line, nothing tells the one base64 from the other.
+        true => assert_eq!(again.data, packet.data),
+        false => assert_eq!(again, packet),
+    }
+    for text in packet.reply_to.iter().chain(&packet.sender) {
+        for bus in [Bus::Nats, Bus::RabbitMq, Bus::ActiveMq] {
+            if bus.may_answer(text, false) {
+                assert!(
+                    text.bytes()
+                        .all(|c| c.is_ascii_graphic() && c != b'*' && c != b'>')
+                );
+            }
+        }
+    }
+}
+
+/// The stream of a STOMP connection, whole and in pieces, with and without escapes.
+pub fn stomp(data: &[u8]) {
+    for escapes in [false, true] {
+        let whole = stomp_frames(data, data.len().max(1), escapes);
+        assert_eq!(whole, stomp_frames(data, 3, escapes));
+        for frame in whole {
+            // Line ends within a header of 1.0 have no form.
+            let mut bytes = Vec::new();
+            if frame.encode(escapes, &mut bytes).is_ok() {
+                let again = stomp_frames(&bytes, bytes.len(), escapes);
+                let [again] = again.as_slice() else {
+                    panic!("one frame became {again:?}");
+                };
+                assert_eq!((&again.command, &again.body), (&frame.command, &frame.body));
+            }
+        }
+    }
+}
+
+fn stomp_frames(data: &[u8], size: usize, escapes: bool) -> Vec<Frame> {
+    let mut decoder = StompDecoder::new(1 << 12);
+    decoder.set_escapes(escapes);
+    let mut out = Vec::new();
+    for piece in data.chunks(size) {
+        decoder.push(piece);
+        loop {
+            match decoder.next_frame() {
+                Ok(Some(frame)) => out.push(frame),
+                Ok(None) => break,
+                Err(_) => return out,
+            }
+        }
+    }
+    out
 }
 
 fn addressed(targets: &[Destination]) {

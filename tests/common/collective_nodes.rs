@@ -98,7 +98,8 @@ impl Network {
         let form = match self.generation {
             Generation::Psk => {
                 let caller = "user=node".parse().expect("a caller");
-                return Box::new(Psk::new(SECRET.as_bytes(), caller));
+                let home = "mcollective".parse().expect("a collective");
+                return Box::new(Psk::new(SECRET.as_bytes(), caller, home));
             }
             Generation::G1 => Form::Choria1,
             Generation::G2 => Form::CHORIA,
