@@ -86,6 +86,62 @@ fn check_body(body: &[u8], message: &Json) {
 }
 
 #[test]
+fn captured_messages_of_ssl_and_aes_are_written_as_they_were() {
+    let file = captures("choria-ssl-aes");
+    let mut seen = [0; 4];
+    for message in file["messages"].as_array().unwrap() {
+        let data = octets(&message["payload_base64"]);
+        let plugin = message["plugin"].as_str().unwrap();
+        let serializer = match message["serializer"].as_str().unwrap() {
+            "yaml" => Serializer::Yaml,
+            _ => Serializer::Marshal,
+        };
+        let is_request = message["headers"].get("reply-to").is_some();
+        let (again, found, body) = if is_request {
+            let request = CoreRequest::read(&data).unwrap();
+            assert_eq!(request.caller.as_ref().unwrap().as_str(), "cert=rip");
+            assert_eq!(request.proof.public_key.is_some(), plugin == "aes");
+            assert_eq!(request.proof.key.is_some(), plugin == "aes");
+            assert_eq!(request.proof.hash.is_some(), plugin == "ssl");
+            let again = request.write();
+            assert_eq!(CoreRequest::read(&again).as_ref(), Ok(&request));
+            (again, request.serializer, request.body)
+        } else {
+            let reply = CoreReply::read(&data).unwrap();
+            let again = reply.write();
+            assert_eq!(CoreReply::read(&again).as_ref(), Ok(&reply));
+            (again, reply.serializer, reply.body)
+        };
+        assert_eq!(found, serializer);
+        let linked = serializer == Serializer::Marshal && has_links(&data);
+        assert!(linked || again == data, "{message}");
+        seen[usize::from(is_request) + 2 * usize::from(linked)] += 1;
+        // What is within is written as it was, too.
+        let plain = match plugin {
+            "ssl" => body,
+            _ => match message.get("plaintext") {
+                Some(Json::String(text)) => text.clone().into_bytes(),
+                _ => continue,
+            },
+        };
+        if is_request {
+            let sealed = Sealed::read(&plain, serializer, plugin).unwrap();
+            assert_eq!((sealed.ttl, sealed.time / 1000), (60, 1_795_254));
+            assert_eq!(sealed.write(serializer, plugin), plain);
+        } else {
+            let value = load(&plain, serializer).unwrap();
+            assert_eq!(dump(&value, serializer), plain);
+        }
+    }
+    let [replies, requests, linked_replies, linked_requests] = seen;
+    assert_eq!(linked_replies, 0);
+    assert!(
+        replies > 6 && requests > 4 && linked_requests > 0,
+        "{seen:?}"
+    );
+}
+
+#[test]
 fn the_message_of_the_first_versions_is_read() {
     let fact = Datum::Hash(vec![pair("fact", "country"), pair("value", "uk")]);
     let filter = Datum::Hash(vec![

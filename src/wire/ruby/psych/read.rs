@@ -5,7 +5,7 @@ use crate::wire::base64;
 use crate::wire::ruby::error::{Budget, DatumError, deeper};
 use crate::wire::ruby::{Datum, pairs};
 use crate::wire::yaml::check_characters;
-use saphyr_parser::{Event, Parser, ScalarStyle, Tag};
+use saphyr_parser::{Event, Parser, ScalarStyle, ScanError, Tag};
 
 /// Reads the one document of a text, as `YAML.load` does; an empty text is `nil`.
 ///
@@ -24,7 +24,7 @@ pub fn read(data: &[u8]) -> Result<Datum, DatumError> {
     let mut documents = 0;
     let mut parser = Parser::new_from_str(text);
     while let Some(step) = parser.next_event() {
-        let (event, _) = step.map_err(|e| malformed(&e.to_string()))?;
+        let (event, _) = step.map_err(|e| scan_error(&e))?;
         match event {
             Event::DocumentStart(_) => {
                 documents += 1;
@@ -58,6 +58,14 @@ pub fn read(data: &[u8]) -> Result<Datum, DatumError> {
 
 fn malformed(what: &str) -> DatumError {
     DatumError::Malformed(format!("as YAML, {what}"))
+}
+
+/// The scanner has a limit of its own for brackets.
+fn scan_error(e: &ScanError) -> DatumError {
+    match e.info().starts_with("recursion limit") {
+        true => DatumError::TooLarge("64 arrays and hashes within one another"),
+        false => malformed(&e.to_string()),
+    }
 }
 
 fn dangerous(what: &str) -> DatumError {
@@ -131,8 +139,8 @@ fn scalar(text: &str, style: ScalarStyle, tag: Option<&Tag>) -> Result<Item, Dat
             _ => return Err(malformed("what is tagged as a float is none")),
         },
         "binary" | "!binary" => {
-            let octets = base64::decode(text.as_bytes());
-            Datum::Bytes(octets.map_err(|_| malformed("what is tagged as binary is no base64"))?)
+            let noise = || malformed("what is tagged as binary is no base64");
+            Datum::Bytes(base64::decode_lines(text).ok_or_else(noise)?)
         }
         "!ruby/symbol" | "!ruby/sym" => Datum::symbol(text),
         "!ruby/regexp" => regexp(text)?,
