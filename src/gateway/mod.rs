@@ -5,6 +5,7 @@
 //! core knows no foreign protocol. Agents have minion ids, keys in the one key store and grains in the
 //! one cache, so that targets, `halite-key`, the job cache and access control need no second version.
 
+pub mod federation;
 pub mod sysinspect;
 
 use crate::config::MasterConfig;
