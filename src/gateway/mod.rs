@@ -7,9 +7,10 @@
 
 mod answer;
 mod clerk;
-pub mod collective;
 mod ledger;
 mod news;
+pub mod collective;
+pub mod federation;
 pub mod sysinspect;
 
 use crate::config::MasterConfig;
