@@ -7,10 +7,10 @@
 
 mod answer;
 mod clerk;
-mod ledger;
-mod news;
 pub mod collective;
 pub mod federation;
+mod ledger;
+mod news;
 pub mod sysinspect;
 
 use crate::config::MasterConfig;

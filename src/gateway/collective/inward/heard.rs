@@ -16,7 +16,7 @@ impl Inward {
     /// [`Inward::answer`].
     ///
     /// # Errors
-    /// Why no node looks at it; it is counted already.
+    /// Why nobody answers it.
     pub fn heard(
         &mut self,
         place: Option<&Place>,
@@ -29,7 +29,6 @@ impl Inward {
         let to = match self.doors.pass(place, request, now) {
             Ok(to) => to,
             Err(why) => {
-                self.stats.refuse(&why);
                 self.refused(place, &why);
                 return Err(why);
             }
@@ -44,11 +43,11 @@ impl Inward {
         }
         let Some((prepared, wanted)) = agents::prepare(request.agent.as_str(), &request.body)
         else {
-            return self.malformed(agents::NO_AGENT);
+            return malformed(agents::NO_AGENT);
         };
         let Some(question) = Question::new(request, form, packet, prepared) else {
             return match wanted {
-                true => self.malformed("it does not say where replies are heard"),
+                true => malformed("it does not say where replies are heard"),
                 false => Ok(Vec::new()),
             };
         };
@@ -114,13 +113,6 @@ impl Inward {
         Ok(acts)
     }
 
-    /// A genuine request that makes no sense.
-    fn malformed(&mut self, what: &str) -> Result<Vec<Act>, Refused> {
-        let why = Refused::Malformed(what.to_owned());
-        self.stats.refuse(&why);
-        Err(why)
-    }
-
     /// The nodes that hear a request, which count it.
     fn addressed(&mut self, to: Option<&Identity>) -> Vec<Arc<Node>> {
         let count = |tally: &mut stats::Tally| {
@@ -139,4 +131,9 @@ impl Inward {
             }
         }
     }
+}
+
+/// A genuine request that makes no sense.
+fn malformed(what: &str) -> Result<Vec<Act>, Refused> {
+    Err(Refused::Malformed(what.to_owned()))
 }
