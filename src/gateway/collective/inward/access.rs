@@ -14,11 +14,16 @@ use std::sync::Arc;
 /// What is refused tells no more than this.
 pub(super) const REFUSED: &str = "not authorised";
 
+/// Callers whose permissions are remembered.
+const REMEMBERED: usize = 1_000;
+
 /// The permissions of callers.
 pub(super) struct Access {
     acl: Map,
     blacklist: Blacklist,
     nodegroups: Map,
+    /// By caller, since patterns take long to compile.
+    lists: HashMap<CallerId, Option<AuthList>>,
 }
 
 impl Access {
@@ -28,6 +33,7 @@ impl Access {
             acl: config.publisher_acl.clone(),
             blacklist: Blacklist::parse(&config.publisher_acl_blacklist),
             nodegroups: config.nodegroups.clone(),
+            lists: HashMap::new(),
         }
     }
 
@@ -35,17 +41,25 @@ impl Access {
     ///
     /// His user is the whole caller id. Only keys that begin with the kind of the caller and an equals sign speak of him:
     /// `'*'` or `'.*'` were written for accounts of this host, and nobody far away shall gain by them.
-    fn listed(&self, caller: &CallerId) -> Option<AuthList> {
+    fn listed(&mut self, caller: &CallerId) -> Option<AuthList> {
+        if let Some(list) = self.lists.get(caller) {
+            return list.clone();
+        }
         let start = format!("{}=", caller.kind());
         let own = self.acl.iter();
         let own = own.filter(|(key, _)| key.as_str().is_some_and(|key| key.starts_with(&start)));
         let own = Map(own.cloned().collect());
-        roles::publisher(&own, caller.as_str())
+        let list = roles::publisher(&own, caller.as_str());
+        if self.lists.len() >= REMEMBERED {
+            self.lists.clear();
+        }
+        self.lists.insert(caller.clone(), list.clone());
+        list
     }
 
     /// Parts nodes into those on which a caller may run a function, and the others.
     pub fn part(
-        &self,
+        &mut self,
         caller: &CallerId,
         fun: &str,
         arg: &[Value],
@@ -86,10 +100,11 @@ mod tests {
             acl: map(acl),
             blacklist: Blacklist::parse(&map(blacklist)),
             nodegroups: map("{web: 'w*'}"),
+            lists: HashMap::new(),
         }
     }
 
-    fn allowed(access: &Access, caller: &str, fun: &str) -> Vec<String> {
+    fn allowed(access: &mut Access, caller: &str, fun: &str) -> Vec<String> {
         let mut nodes = Nodes::new(Vec::new(), Vec::new());
         let node = |(id, os): (&str, &str)| {
             let grains = Arc::new(crate::map! {"os" => os});
@@ -106,16 +121,16 @@ mod tests {
 
     #[test]
     fn the_whole_caller_id_is_the_user() {
-        let access = access(
+        let mut access = access(
             r"{'choria=alice.mcollective': [test.*], 'cert=ops': ['@runner'], 'uid=0': ['.*'], '*': ['.*'], '.*': ['.*'], alice: ['.*']}",
             "{}",
         );
         let all = ["d1", "w1", "w2"];
         assert_eq!(
-            allowed(&access, "choria=alice.mcollective", "test.ping"),
+            allowed(&mut access, "choria=alice.mcollective", "test.ping"),
             all
         );
-        assert_eq!(allowed(&access, "uid=0", "cmd.run"), all);
+        assert_eq!(allowed(&mut access, "uid=0", "cmd.run"), all);
         for (caller, fun) in [
             ("choria=alice.mcollective", "cmd.run"),
             ("cert=alice.mcollective", "test.ping"),
@@ -124,31 +139,37 @@ mod tests {
             ("user=alice", "test.ping"),
             ("uid=00", "test.ping"),
         ] {
-            assert!(allowed(&access, caller, fun).is_empty(), "{caller} {fun}");
+            assert!(
+                allowed(&mut access, caller, fun).is_empty(),
+                "{caller} {fun}"
+            );
         }
     }
 
     #[test]
     fn permissions_for_some_minions_part_the_nodes() {
-        let access = access(
+        let mut access = access(
             r"{'choria=.*\.ops': [{'G@os:Debian': [test.ping]}, {'N@web': [pkg.*]}, {'I@role:db': [cmd.run]}]}",
             "{}",
         );
-        assert_eq!(allowed(&access, "choria=a.ops", "test.ping"), ["d1", "w1"]);
         assert_eq!(
-            allowed(&access, "choria=a.ops", "pkg.list_pkgs"),
+            allowed(&mut access, "choria=a.ops", "test.ping"),
+            ["d1", "w1"]
+        );
+        assert_eq!(
+            allowed(&mut access, "choria=a.ops", "pkg.list_pkgs"),
             ["w1", "w2"]
         );
-        assert!(allowed(&access, "choria=a.ops", "cmd.run").is_empty());
+        assert!(allowed(&mut access, "choria=a.ops", "cmd.run").is_empty());
     }
 
     #[test]
     fn the_blacklist_goes_first() {
         let acl = "{'uid=0': ['.*']}";
-        let functions = access(acl, "{modules: [cmd.*]}");
-        assert!(allowed(&functions, "uid=0", "cmd.run").is_empty());
-        assert_eq!(allowed(&functions, "uid=0", "test.ping").len(), 3);
-        let users = access(acl, "{users: ['uid=0']}");
-        assert!(allowed(&users, "uid=0", "test.ping").is_empty());
+        let mut functions = access(acl, "{modules: [cmd.*]}");
+        assert!(allowed(&mut functions, "uid=0", "cmd.run").is_empty());
+        assert_eq!(allowed(&mut functions, "uid=0", "test.ping").len(), 3);
+        let mut users = access(acl, "{users: ['uid=0']}");
+        assert!(allowed(&mut users, "uid=0", "test.ping").is_empty());
     }
 }

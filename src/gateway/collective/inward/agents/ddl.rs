@@ -2,6 +2,9 @@
 //! (`packaging/collective/halite.ddl`, `halite.json`) are written from them.
 
 use crate::wire::ruby::Datum;
+use regex::Regex;
+use std::cell::RefCell;
+use std::collections::HashMap;
 use std::fmt::Write;
 
 /// An agent.
@@ -109,8 +112,7 @@ impl Input {
                         "Input string is longer than {longest} character(s)"
                     ));
                 }
-                let good = regex::Regex::new(pattern).is_ok_and(|regex| regex.is_match(text));
-                match good {
+                match matches(pattern, text) {
                     true => Ok(()),
                     false => Err(format!("value should match {pattern}")),
                 }
@@ -121,6 +123,18 @@ impl Input {
             },
         }
     }
+}
+
+/// Whether a text matches a pattern of these tables; each is compiled once.
+fn matches(pattern: &'static str, text: &str) -> bool {
+    thread_local! {
+        static COMPILED: RefCell<HashMap<&'static str, Option<Regex>>> = RefCell::default();
+    }
+    COMPILED.with_borrow_mut(|compiled| {
+        let regex = compiled.entry(pattern);
+        let regex = regex.or_insert_with(|| Regex::new(pattern).ok());
+        regex.as_ref().is_some_and(|regex| regex.is_match(text))
+    })
 }
 
 /// A text in Ruby's double quotes; there is nothing in these tables that would need more.

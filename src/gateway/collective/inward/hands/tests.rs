@@ -44,7 +44,7 @@ fn a_return_too_large_for_the_bus_is_looked_up() {
     own.change(|jids| {
         jids.insert(jid.clone());
     });
-    let full = crate::map! {"return" => "x".repeat(100), "retcode" => 0, "success" => true};
+    let full = crate::map! {"id" => "node1.example", "return" => "x".repeat(100), "retcode" => 0, "success" => true};
     let load = crate::map! {"fun" => "test.ping"};
     jobs.save_load(&jid, &load, &["node1.example".to_owned()], &[])
         .unwrap();
