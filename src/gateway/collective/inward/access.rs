@@ -139,7 +139,10 @@ mod tests {
             ("user=alice", "test.ping"),
             ("uid=00", "test.ping"),
         ] {
-            assert!(allowed(&mut access, caller, fun).is_empty(), "{caller} {fun}");
+            assert!(
+                allowed(&mut access, caller, fun).is_empty(),
+                "{caller} {fun}"
+            );
         }
     }
 
@@ -149,7 +152,10 @@ mod tests {
             r"{'choria=.*\.ops': [{'G@os:Debian': [test.ping]}, {'N@web': [pkg.*]}, {'I@role:db': [cmd.run]}]}",
             "{}",
         );
-        assert_eq!(allowed(&mut access, "choria=a.ops", "test.ping"), ["d1", "w1"]);
+        assert_eq!(
+            allowed(&mut access, "choria=a.ops", "test.ping"),
+            ["d1", "w1"]
+        );
         assert_eq!(
             allowed(&mut access, "choria=a.ops", "pkg.list_pkgs"),
             ["w1", "w2"]
