@@ -15,7 +15,7 @@ mod trust;
 mod x509;
 
 #[cfg(test)]
-mod testing;
+pub(crate) mod testing;
 
 pub use aes::Aes;
 pub use choria::{Choria, ChoriaSettings};

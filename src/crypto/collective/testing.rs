@@ -11,17 +11,17 @@ use openssl::x509::{X509, X509NameBuilder};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// A moment of the tests, seconds since 1970.
-pub(super) const NOW: i64 = 1_795_254_000;
-pub(super) const DAY: i64 = 86_400;
+pub(crate) const NOW: i64 = 1_795_254_000;
+pub(crate) const DAY: i64 = 86_400;
 
 /// A certificate with its key.
-pub(super) struct Pair {
+pub(crate) struct Pair {
     pub certificate: X509,
     pub key: PKey<Private>,
 }
 
 /// What a certificate is to say.
-pub(super) struct Wish<'a> {
+pub(crate) struct Wish<'a> {
     pub name: &'a str,
     pub dns: &'a [&'a str],
     pub from: i64,

@@ -4,7 +4,7 @@ use crate::config::{CollectiveGateway, Plugin};
 use crate::crypto::collective::{
     Aes, Authority, Chain, Choria, ChoriaSettings, Clock, Names, PlainSettings, Psk, Security, Ssl,
 };
-use crate::crypto::{PrivateKey, PublicKey};
+use crate::crypto::{HashType, PrivateKey, PublicKey, finger};
 use crate::wire::collective::{CallerId, Collective, Form, Refused};
 use std::fmt;
 use std::io::Read;
@@ -48,9 +48,21 @@ impl std::error::Error for BadKeys {}
 pub struct Secure {
     /// The plugin.
     pub security: Box<dyn Security>,
-    /// The public key that stands for the network's servers, which share it: the CA's of Choria, the servers' of SSL
-    /// and AES; PSK has none.
-    pub network: Option<PublicKey>,
+    /// In what the network is trusted, in words: the CA's key with Choria, the servers' one with SSL and AES.
+    pub trusts: String,
+}
+
+impl Secure {
+    fn new(security: impl Security + 'static, whose: &str, key: Option<&PublicKey>) -> Secure {
+        let print = key.map(|key| finger(&key.to_pem(), HashType::Sha256));
+        Secure {
+            security: Box::new(security),
+            trusts: match print {
+                Some(print) => format!("{whose}, {print}"),
+                None => whose.to_owned(),
+            },
+        }
+    }
 }
 
 /// Reads the files that the settings name and makes the plugin of them.
@@ -58,12 +70,18 @@ pub struct Secure {
 /// # Errors
 /// A file cannot be read, may be read or written by others than it should, or does not hold what it should.
 pub fn build(config: &CollectiveGateway) -> Result<Secure, BadKeys> {
-    match config.plugin {
+    let secure = match config.plugin {
         Plugin::Psk => psk(config),
         Plugin::Ssl | Plugin::Aes => plain(config),
         Plugin::Choria => choria(config, Form::CHORIA),
         Plugin::ChoriaYaml => choria(config, Form::Choria1),
-    }
+    }?;
+    let caller = secure.security.caller();
+    log::info!(
+        "the collective knows this master as {caller}, which trusts {}",
+        secure.trusts
+    );
+    Ok(secure)
 }
 
 /// The clock that certificates are held against.
@@ -100,10 +118,8 @@ fn psk(config: &CollectiveGateway) -> Result<Secure, BadKeys> {
         path: PathBuf::new(),
         why: format!("{bad}; it looks like user=halite"),
     })?;
-    Ok(Secure {
-        security: Box::new(Psk::new(secret.as_bytes(), caller, home)),
-        network: None,
-    })
+    let psk = Psk::new(secret.as_bytes(), caller, home);
+    Ok(Secure::new(psk, "whoever knows the shared secret", None))
 }
 
 fn plain(config: &CollectiveGateway) -> Result<Secure, BadKeys> {
@@ -142,23 +158,19 @@ fn plain(config: &CollectiveGateway) -> Result<Secure, BadKeys> {
         serializer: config.serializer,
         home: home(config)?,
     };
-    let security: Box<dyn Security> = match aes {
-        false => Box::new(Ssl::new(keys)),
-        true => {
-            let authority = match config.ca.as_os_str().is_empty() {
-                true => None,
-                false => Some((
-                    File("ca", &config.ca).authority()?,
-                    names("callers", &config.callers)?,
-                )),
-            };
-            Box::new(Aes::new(keys, authority, clock()))
-        }
+    let whose = "the key that all servers share";
+    if !aes {
+        return Ok(Secure::new(Ssl::new(keys), whose, Some(&server_public)));
+    }
+    let authority = match config.ca.as_os_str().is_empty() {
+        true => None,
+        false => Some((
+            File("ca", &config.ca).authority()?,
+            names("callers", &config.callers)?,
+        )),
     };
-    Ok(Secure {
-        security,
-        network: Some(server_public),
-    })
+    let aes = Aes::new(keys, authority, clock());
+    Ok(Secure::new(aes, whose, Some(&server_public)))
 }
 
 fn choria(config: &CollectiveGateway, form: Form) -> Result<Secure, BadKeys> {
@@ -195,10 +207,7 @@ fn choria(config: &CollectiveGateway, form: Form) -> Result<Secure, BadKeys> {
         clock: clock(),
     };
     let choria = Choria::new(settings).map_err(|why| own.bad(&why))?;
-    Ok(Secure {
-        security: Box::new(choria),
-        network: Some(network),
-    })
+    Ok(Secure::new(choria, "the CA's key", Some(&network)))
 }
 
 /// The main collective.
@@ -348,3 +357,7 @@ impl RefusedCounters {
         all.filter(|(_, number)| *number > 0).collect()
     }
 }
+
+#[cfg(test)]
+#[path = "secure_tests.rs"]
+mod tests;
