@@ -7,6 +7,8 @@
 pub mod choria;
 pub mod core;
 mod filter;
+#[cfg(test)]
+mod forms_tests;
 mod names;
 mod packet;
 mod refused;
