@@ -5,7 +5,9 @@
 mod modules;
 
 use clap_mangen::Man;
-use halite::config::{Role, load_master, load_minion, options_markdown, sample_config};
+use halite::config::{
+    Role, load_federation_broker, load_master, load_minion, options_markdown, sample_config,
+};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::path::Path;
@@ -27,7 +29,7 @@ fn files() -> Vec<(String, String)> {
             )
         })
         .collect();
-    for role in [Role::Master, Role::Minion] {
+    for role in [Role::Master, Role::Minion, Role::FederationBroker] {
         let name = role.name();
         files.push((format!("docs/configuration-{name}.md"), options_page(role)));
         files.push((format!("packaging/config/{name}"), sample_config(role)));
@@ -255,9 +257,11 @@ fn every_command_has_a_page() {
 fn sample_files_load_without_a_warning() {
     // That the files of the repository are the same is tested above.
     let dir = tempfile::tempdir().unwrap();
-    for role in [Role::Master, Role::Minion] {
+    for role in [Role::Master, Role::Minion, Role::FederationBroker] {
         std::fs::write(dir.path().join(role.name()), sample_config(role)).unwrap();
     }
     assert_eq!(load_master(dir.path()).unwrap().warnings, [""; 0]);
     assert_eq!(load_minion(dir.path()).unwrap().warnings, [""; 0]);
+    let broker = load_federation_broker(dir.path()).unwrap();
+    assert_eq!(broker.warnings, [""; 0]);
 }

@@ -3,6 +3,10 @@
 //! A body must not panic, hang or take memory out of proportion, whatever it is given. Where a
 //! decoder has an inverse, the round trip is checked as well.
 
+mod genuine;
+
+pub use genuine::collective_security;
+
 use halite::crypto::{Crypticle, KeyString};
 use halite::render::jinja::{Environment, Loaded, Loader, Obj, Options};
 use halite::target::sysinspect::{Minion, Query};
@@ -39,6 +43,7 @@ pub const ALL: &[Entry] = &[
     ("jinja", jinja),
     ("sysinspect", sysinspect),
     ("collective_packet", collective_packet),
+    ("collective_security", collective_security),
     ("stomp", stomp),
     ("ruby_marshal", ruby_marshal),
     ("ruby_psych", ruby_psych),

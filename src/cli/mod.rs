@@ -8,6 +8,7 @@ pub mod call;
 mod common;
 pub mod cp;
 mod daemon;
+pub mod federation_broker;
 pub mod key;
 pub mod master;
 pub mod minion;
@@ -27,6 +28,7 @@ pub fn commands() -> Vec<clap::Command> {
     vec![
         call::command(),
         cp::command(),
+        federation_broker::command(),
         key::command(),
         master::command(),
         minion::command(),

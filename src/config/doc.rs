@@ -1,6 +1,8 @@
 //! The sample file and the table of options, both made from the one definition.
 
-use super::{Flavour, MASTER_OPTIONS, MINION_OPTIONS, OptionGroup, OptionInfo, Role};
+use super::{
+    FEDERATION_OPTIONS, Flavour, MASTER_OPTIONS, MINION_OPTIONS, OptionGroup, OptionInfo, Role,
+};
 use std::fmt::Write;
 
 const WIDTH: usize = 96;
@@ -9,6 +11,7 @@ fn table(role: Role) -> &'static [OptionInfo] {
     match role {
         Role::Master => MASTER_OPTIONS,
         Role::Minion => MINION_OPTIONS,
+        Role::FederationBroker => FEDERATION_OPTIONS,
     }
 }
 
@@ -20,9 +23,10 @@ fn default(option: &OptionInfo) -> String {
 }
 
 fn grouped(role: Role) -> impl Iterator<Item = (OptionGroup, Vec<&'static OptionInfo>)> {
-    OptionGroup::ALL.into_iter().map(move |group| {
+    OptionGroup::ALL.into_iter().filter_map(move |group| {
         let options = table(role).iter().filter(|o| o.group == group);
-        (group, options.collect())
+        let options: Vec<_> = options.collect();
+        (!options.is_empty()).then_some((group, options))
     })
 }
 
@@ -53,7 +57,7 @@ pub fn sample_config(role: Role) -> String {
 
 /// A Markdown table of every option, one per group.
 pub fn options_markdown(role: Role) -> String {
-    let mut out = format!("# Options of the {}\n", role.name());
+    let mut out = format!("# Options of the {}\n", role.name().replace('-', " "));
     for (group, options) in grouped(role) {
         let _ = write!(
             out,

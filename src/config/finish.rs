@@ -119,6 +119,7 @@ pub(super) fn leftovers(extra: &Map, role: Role, origin: &HashMap<String, PathBu
     let table = match role {
         Role::Master => super::MASTER_OPTIONS,
         Role::Minion => super::MINION_OPTIONS,
+        Role::FederationBroker => super::FEDERATION_OPTIONS,
     };
     let mut out = Vec::new();
     for (key, value) in extra.iter() {

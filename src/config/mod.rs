@@ -7,6 +7,7 @@
 mod derived;
 mod doc;
 mod error;
+mod federation;
 mod file;
 mod finish;
 mod gateways;
@@ -28,6 +29,7 @@ mod tests;
 
 pub use doc::{options_markdown, sample_config};
 pub use error::ConfigError;
+pub use federation::{FEDERATION_OPTIONS, FederationConfig};
 pub use gateways::{Broker, CollectiveGateway, Plugin, SysinspectGateway};
 pub use kinds::{
     BusFraming, ExtPillars, Items, JobCacheCompat, Reactions, Roots, SaltSeries, TokenOverride,
@@ -56,4 +58,12 @@ pub fn load_master(dir: &Path) -> Result<MasterConfig, ConfigError> {
 /// See [`ConfigError`]. A missing file is none: the defaults apply, and `warnings` says so.
 pub fn load_minion(dir: &Path) -> Result<MinionConfig, ConfigError> {
     MinionConfig::load(dir, Flavour::of(dir))
+}
+
+/// Reads `dir/federation-broker` and what it includes.
+///
+/// # Errors
+/// See [`ConfigError`]. A missing file is none: `warnings` says so, and [`FederationConfig::incomplete`] what to set.
+pub fn load_federation_broker(dir: &Path) -> Result<FederationConfig, ConfigError> {
+    FederationConfig::load(dir, Flavour::of(dir))
 }

@@ -131,8 +131,10 @@ pub(super) fn is_setting(option: &str, role: Role) -> bool {
             .iter()
             .any(|returner| (all || of_master(returner)) && returner.has(option))
     };
-    if role == Role::Master {
-        return known(option, false);
+    match role {
+        Role::Master => return known(option, false),
+        Role::FederationBroker => return false,
+        Role::Minion => {}
     }
     let mut behind = option.match_indices('.').map(|(at, _)| &option[at + 1..]);
     known(option, true) || behind.any(|option| known(option, true))

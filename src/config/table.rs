@@ -7,6 +7,8 @@ pub enum Role {
     Master,
     /// `minion`.
     Minion,
+    /// `federation-broker`.
+    FederationBroker,
 }
 
 impl Role {
@@ -15,6 +17,7 @@ impl Role {
         match self {
             Role::Master => "master",
             Role::Minion => "minion",
+            Role::FederationBroker => "federation-broker",
         }
     }
 }

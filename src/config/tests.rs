@@ -362,7 +362,7 @@ fn a_map_is_as_good_as_a_file() {
 
 #[test]
 fn the_sample_file_holds_the_defaults() {
-    for role in [Role::Master, Role::Minion] {
+    for role in [Role::Master, Role::Minion, Role::FederationBroker] {
         let sample = sample_config(role);
         let name = role.name();
         let (_top, plain) = dir("halite", &[(name, sample.as_str())]);
@@ -378,6 +378,9 @@ fn the_sample_file_holds_the_defaults() {
             let (mut map, warnings) = match role {
                 Role::Master => load_master(dir).map(|c| (c.as_map(), c.warnings)).unwrap(),
                 Role::Minion => load_minion(dir).map(|c| (c.as_map(), c.warnings)).unwrap(),
+                Role::FederationBroker => load_federation_broker(dir)
+                    .map(|c| (c.as_map(), c.warnings))
+                    .unwrap(),
             };
             assert!(warnings.is_empty(), "{warnings:?}");
             map.remove("conf_file");

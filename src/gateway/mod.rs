@@ -8,6 +8,7 @@
 mod answer;
 mod clerk;
 pub mod collective;
+pub mod federation;
 mod ledger;
 mod news;
 pub mod sysinspect;

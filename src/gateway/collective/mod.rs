@@ -19,6 +19,8 @@ mod outward;
 mod secure;
 mod serve;
 
+pub use inward::interface;
+
 use super::{clerk, news};
 use crate::config::{CollectiveGateway, MasterConfig};
 use crate::master::roles::{RoleError, Roles};

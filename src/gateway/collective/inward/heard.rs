@@ -2,6 +2,7 @@
 
 use super::agents::ddl::Wrong;
 use super::agents::{self, Prepared, halite};
+use super::jobs::Begin;
 use super::nodes::Node;
 use super::question::Question;
 use super::{Act, Due, Inward, Task, access, stats};
@@ -15,7 +16,7 @@ impl Inward {
     /// [`Inward::answer`].
     ///
     /// # Errors
-    /// Why no node looks at it; it is counted already.
+    /// Why nobody answers it.
     pub fn heard(
         &mut self,
         place: Option<&Place>,
@@ -28,11 +29,11 @@ impl Inward {
         let to = match self.doors.pass(place, request, now) {
             Ok(to) => to,
             Err(why) => {
-                self.stats.refuse(&why);
                 self.refused(place, &why);
                 return Err(why);
             }
         };
+        let single = to.is_some();
         let nodes = self.addressed(to);
         let (asked, filtered) = self.filter(request, form, nodes);
         self.stats.passed += asked.len() as u64;
@@ -42,11 +43,11 @@ impl Inward {
         }
         let Some((prepared, wanted)) = agents::prepare(request.agent.as_str(), &request.body)
         else {
-            return self.malformed(agents::NO_AGENT);
+            return malformed(agents::NO_AGENT);
         };
         let Some(question) = Question::new(request, form, packet, prepared) else {
             return match wanted {
-                true => self.malformed("it does not say where replies are heard"),
+                true => malformed("it does not say where replies are heard"),
                 false => Ok(Vec::new()),
             };
         };
@@ -97,19 +98,19 @@ impl Inward {
             self.owe(due);
             return Ok(acts);
         }
-        self.stats.jobs += 1;
         let jid = self.clock.next().with_pid(std::process::id());
-        let jobs = &mut self.jobs;
-        acts.push(jobs.begin(question.clone(), run, jid, &allowed, wanted, now.at));
-        acts.extend(jobs.over());
+        let begin = Begin {
+            question: &question,
+            run,
+            nodes: &allowed,
+            wanted,
+            single,
+        };
+        let (own, act) = self.jobs.begin(&begin, jid, now.at);
+        self.stats.jobs += u64::from(own);
+        acts.extend(act);
+        acts.extend(self.jobs.over());
         Ok(acts)
-    }
-
-    /// A genuine request that makes no sense.
-    fn malformed(&mut self, what: &str) -> Result<Vec<Act>, Refused> {
-        let why = Refused::Malformed(what.to_owned());
-        self.stats.refuse(&why);
-        Err(why)
     }
 
     /// The nodes that hear a request, which count it.
@@ -130,4 +131,9 @@ impl Inward {
             }
         }
     }
+}
+
+/// A genuine request that makes no sense.
+fn malformed(what: &str) -> Result<Vec<Act>, Refused> {
+    Err(Refused::Malformed(what.to_owned()))
 }

@@ -6,6 +6,7 @@ use super::nodes::Node;
 use super::question::Question;
 use super::{Act, Due, Order, Task};
 use crate::wire::Map;
+use crate::wire::collective::RequestId;
 use crate::wire::ids::{Jid, MinionId};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -18,21 +19,43 @@ const MOST_NODES: usize = 100_000;
 /// How long the job cache may take to be looked into.
 const LOOK: Duration = Duration::from_secs(3);
 
+/// How long single messages of one request are gathered: to a few nodes, clients send one each, which shall be one job.
+const GATHER: Duration = Duration::from_millis(50);
+
 struct Running {
-    question: Arc<Question>,
-    waiting: BTreeMap<MinionId, Arc<Node>>,
+    waiting: BTreeMap<MinionId, (Arc<Question>, Arc<Node>)>,
     until: Instant,
     /// Whether the job cache was asked already.
     looked: bool,
     patience: Duration,
 }
 
+/// A job that is published in a moment, since more nodes may be meant.
+struct Gathering {
+    request: RequestId,
+    wanted: bool,
+    order: Order,
+    due: Instant,
+}
+
 /// All jobs that run.
 #[derive(Default)]
 pub(super) struct Jobs {
     running: HashMap<Jid, Running>,
+    gathering: Vec<Gathering>,
     nodes: usize,
     over: Vec<Jid>,
+}
+
+/// What is to run.
+pub(super) struct Begin<'a> {
+    pub question: &'a Arc<Question>,
+    pub run: &'a halite::Run,
+    pub nodes: &'a [Arc<Node>],
+    /// Whether answers are awaited.
+    pub wanted: bool,
+    /// Whether the message went to one node, so that others of its kind may follow.
+    pub single: bool,
 }
 
 impl Jobs {
@@ -43,39 +66,78 @@ impl Jobs {
 
     /// Whether there is room for a job of so many nodes.
     pub fn room(&self, nodes: usize) -> bool {
-        self.running.len() < MOST_JOBS && self.nodes.saturating_add(nodes) <= MOST_NODES
+        self.running.len() < MOST_JOBS
+            && self.gathering.len() < MOST_JOBS
+            && self.nodes.saturating_add(nodes) <= MOST_NODES
     }
 
-    /// Begins a job for the nodes of a question whose answers are awaited.
-    pub fn begin(
-        &mut self,
-        question: Arc<Question>,
-        run: &halite::Run,
-        jid: Jid,
-        nodes: &[Arc<Node>],
-        wanted: bool,
-        now: Instant,
-    ) -> Act {
-        let order = Order {
-            jid: jid.clone(),
-            user: question.caller.to_string(),
-            fun: run.fun.clone(),
-            arg: run.arg.clone(),
-            minions: nodes.iter().map(|node| node.minion.to_string()).collect(),
+    /// Begins a job, or adds to one that is not published yet. `None` if nothing is to be done before the
+    /// next look at the clock; the flag tells whether it is a job of its own.
+    pub fn begin(&mut self, begin: &Begin, jid: Jid, now: Instant) -> (bool, Option<Act>) {
+        let Begin {
+            question,
+            run,
+            nodes,
+            wanted,
+            single,
+        } = *begin;
+        let ids = nodes.iter().map(|node| node.minion.to_string());
+        let joined = self.gathering.iter_mut().find(|other| {
+            single
+                && other.request == question.id
+                && other.order.user == question.caller.as_str()
+                && (other.wanted, &other.order.fun) == (wanted, &run.fun)
+                && other.order.arg == run.arg
+        });
+        let (jid, act) = match joined {
+            Some(other) => {
+                other.order.minions.extend(ids);
+                (other.order.jid.clone(), None)
+            }
+            None => {
+                let order = Order {
+                    jid: jid.clone(),
+                    user: question.caller.to_string(),
+                    fun: run.fun.clone(),
+                    arg: run.arg.clone(),
+                    minions: ids.collect(),
+                };
+                (jid, Some(order))
+            }
         };
+        let own = act.is_some();
         if wanted {
-            let waiting = nodes.iter().map(|node| (node.minion.clone(), node.clone()));
             self.nodes += nodes.len();
-            let running = Running {
-                question,
-                waiting: waiting.collect(),
+            let running = self.running.entry(jid).or_insert_with(|| Running {
+                waiting: BTreeMap::new(),
                 until: now + run.patience,
                 looked: false,
                 patience: run.patience,
-            };
-            self.running.insert(jid, running);
-        } else {
-            self.over.push(jid);
+            });
+            let waiting = nodes.iter().map(|node| {
+                let owed = (question.clone(), node.clone());
+                (node.minion.clone(), owed)
+            });
+            running.waiting.extend(waiting);
+        }
+        let act = act.and_then(|order| match single {
+            true => {
+                self.gathering.push(Gathering {
+                    request: question.id.clone(),
+                    wanted,
+                    order,
+                    due: now + GATHER,
+                });
+                None
+            }
+            false => Some(self.publish(order, wanted)),
+        });
+        (own, act)
+    }
+
+    fn publish(&mut self, order: Order, wanted: bool) -> Act {
+        if !wanted {
+            self.over.push(order.jid.clone());
         }
         Act::Do(Task::Publish(order))
     }
@@ -83,9 +145,8 @@ impl Jobs {
     /// A return; the answer if one is owed.
     pub fn returned(&mut self, jid: &Jid, minion: &MinionId, load: &Map) -> Option<Due> {
         let running = self.running.get_mut(jid)?;
-        let node = running.waiting.remove(minion)?;
+        let (question, node) = running.waiting.remove(minion)?;
         self.nodes = self.nodes.saturating_sub(1);
-        let question = running.question.clone();
         if running.waiting.is_empty() {
             self.running.remove(jid);
             self.over.push(jid.clone());
@@ -132,11 +193,7 @@ impl Jobs {
         let Some(running) = self.running.get_mut(jid) else {
             return Vec::new();
         };
-        let question = running.question.clone();
-        let Prepared::Run(action, _) = &question.prepared else {
-            return Vec::new();
-        };
-        let left: Vec<Arc<Node>> = match only {
+        let left: Vec<(Arc<Question>, Arc<Node>)> = match only {
             None => std::mem::take(&mut running.waiting).into_values().collect(),
             Some(ids) => {
                 let taken = ids.iter().filter_map(|id| running.waiting.remove(id));
@@ -148,15 +205,28 @@ impl Jobs {
             self.over.push(jid.clone());
         }
         self.nodes = self.nodes.saturating_sub(left.len());
-        let body = || halite::nothing(action, Some(jid), Wrong(5, why.to_owned()));
         let left = left.into_iter();
-        left.map(|node| due(question.clone(), node, body()))
-            .collect()
+        let answer = |(question, node): (Arc<Question>, Arc<Node>)| match &question.prepared {
+            Prepared::Run(action, _) => {
+                let body = halite::nothing(action, Some(jid), Wrong(5, why.to_owned()));
+                Some(due(question, node, body))
+            }
+            _ => None,
+        };
+        left.filter_map(answer).collect()
     }
 
-    /// Looks at the clock: jobs whose time is over are looked up once, then given up.
+    /// Looks at the clock: what was gathered is published; jobs whose time is over are looked up once, then given up.
     pub fn tick(&mut self, now: Instant) -> (Vec<Act>, Vec<Due>) {
         let mut acts = Vec::new();
+        let (ready, rest) = std::mem::take(&mut self.gathering)
+            .into_iter()
+            .partition(|one| now >= one.due);
+        self.gathering = rest;
+        let ready: Vec<Gathering> = ready;
+        for one in ready {
+            acts.push(self.publish(one.order, one.wanted));
+        }
         let mut over = Vec::new();
         for (jid, running) in &mut self.running {
             if now < running.until {

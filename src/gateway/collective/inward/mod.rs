@@ -20,6 +20,7 @@ mod process;
 mod question;
 mod stats;
 
+pub use agents::interface;
 pub(super) use nodes::Node;
 
 use super::act::Clock;
@@ -335,7 +336,8 @@ impl Inward {
     }
 
     /// Answers that wait.
-    pub fn waiting(&self) -> usize {
+    #[cfg(test)]
+    fn waiting(&self) -> usize {
         self.due.len()
     }
 

@@ -1,7 +1,6 @@
 //! What is counted, for the whole gateway and for each node (`daemon_stats`).
 
 use crate::wire::Map;
-use crate::wire::collective::Refused;
 
 /// Counters of a node, as `mcollectived` has them (`runnerstats.rb`).
 ///
@@ -30,8 +29,6 @@ pub(super) struct Tally {
 pub(super) struct Stats {
     /// Messages to all, as each node counts them. Wraps, since what counts is the difference.
     pub all: Tally,
-    /// Requests that were refused, by reason.
-    pub refused: [u64; Refused::REASONS.len()],
     /// Requests heard.
     pub requests: u64,
     /// Nodes that passed a filter, over all requests.
@@ -75,25 +72,14 @@ impl Stats {
         }
     }
 
-    /// Counts a refusal.
-    pub fn refuse(&mut self, why: &Refused) {
-        if let Some(count) = self.refused.get_mut(why.index()) {
-            *count += 1;
-        }
-    }
-
     /// For the scoreboard.
     pub fn counters(&self) -> Map {
-        let mut map = crate::map! {
+        crate::map! {
             "inward_requests" => self.requests, "inward_passed" => self.passed,
             "inward_filtered" => self.filtered, "inward_replies" => self.replies,
             "inward_dropped" => self.dropped, "inward_jobs" => self.jobs,
             "inward_denied" => self.denied, "inward_silent" => self.silent,
-        };
-        for (reason, count) in Refused::REASONS.iter().zip(self.refused) {
-            map.set(format!("inward_refused_{reason}"), count);
         }
-        map
     }
 }
 
@@ -112,16 +98,5 @@ mod tests {
         own.replies = 4;
         let shown = stats.of(own);
         assert_eq!((shown.total, shown.replies, shown.validated), (3, 4, 0));
-    }
-
-    #[test]
-    fn each_reason_has_its_counter() {
-        let mut stats = Stats::default();
-        stats.refuse(&Refused::Replayed);
-        stats.refuse(&Refused::Expired(3));
-        let map = stats.counters();
-        assert_eq!(map.int("inward_refused_replayed"), Some(1));
-        assert_eq!(map.int("inward_refused_expired"), Some(1));
-        assert_eq!(map.int("inward_refused_unsigned"), Some(0));
     }
 }

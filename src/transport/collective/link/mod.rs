@@ -105,6 +105,8 @@ pub struct Figures {
     pub expired: u64,
     /// Connections made.
     pub connections: u64,
+    /// Payloads that wait to be sent now.
+    pub waiting: u64,
 }
 
 /// One payload for one or several subjects.
@@ -154,8 +156,8 @@ pub struct Link {
     shared: Arc<Shared>,
     out: mpsc::Sender<Waiting>,
     /// Dropped to end a pause between two attempts.
-    alive: Option<crossbeam_channel::Sender<()>>,
-    thread: Option<JoinHandle<()>>,
+    alive: Mutex<Option<crossbeam_channel::Sender<()>>>,
+    thread: Mutex<Option<JoinHandle<()>>>,
 }
 
 impl Link {
@@ -193,8 +195,8 @@ impl Link {
         Ok(Link {
             shared,
             out,
-            alive: Some(alive),
-            thread: Some(thread),
+            alive: Mutex::new(Some(alive)),
+            thread: Mutex::new(Some(thread)),
         })
     }
 
@@ -256,6 +258,7 @@ impl Link {
             dropped: of(&self.shared.dropped),
             expired: of(&self.shared.expired),
             connections: of(&self.shared.connections),
+            waiting: (self.out.max_capacity() - self.out.capacity()) as u64,
         }
     }
 
@@ -274,19 +277,24 @@ impl Link {
             std::thread::sleep(Duration::from_millis(5));
         }
     }
-}
 
-impl Drop for Link {
     /// Sends what waits, if there is a connection, and ends.
-    fn drop(&mut self) {
+    pub fn close(&self) {
         self.shared.closing.store(true, Ordering::Release);
-        self.alive = None;
+        *held(&self.alive) = None;
         self.shared.changed.notify_one();
-        if let Some(thread) = self.thread.take()
+        let thread = held(&self.thread).take();
+        if let Some(thread) = thread
             && thread.thread().id() != std::thread::current().id()
         {
             // A panic in there was reported when it happened.
             let _ = thread.join();
         }
+    }
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        self.close();
     }
 }

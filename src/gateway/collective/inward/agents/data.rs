@@ -1,7 +1,7 @@
 //! Data plugins: what `rpcutil get_data` and compound filters may ask a node for (reference, section 12).
 
 use super::ddl::{Input, Kind, Wrong};
-use super::{AGENTS, AUTHOR, LICENSE, URL, VERSION, ddl_of, look_up};
+use super::{AUTHOR, LICENSE, URL, VERSION, ddl_of, look_up};
 use crate::gateway::collective::inward::nodes::Node;
 use crate::wire::Value;
 use crate::wire::collective::Collective;
@@ -103,9 +103,4 @@ fn fact(found: Option<&Value>) -> Vec<(&'static str, Datum)> {
         ("value", value),
         ("value_encoding", encoding),
     ]
-}
-
-/// Whether there is such an agent, for filters.
-pub(crate) fn has_agent(name: &str) -> bool {
-    AGENTS.contains(&name)
 }

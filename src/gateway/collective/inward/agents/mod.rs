@@ -30,8 +30,16 @@ pub(super) const URL: &str = "docs/gateways/choria-inward.md";
 /// Longest text of a body that is repeated in an answer.
 const SHOWN: usize = 80;
 
-/// The interface of an agent, for clients.
-pub fn ddl_of(agent: &str) -> Option<&'static Ddl> {
+/// The files that clients need to ask the agent `halite`, by name: `halite.ddl` for MCollective, `halite.json` for Choria.
+pub fn interface() -> [(&'static str, String); 2] {
+    [
+        ("halite.ddl", halite::DDL.to_ruby()),
+        ("halite.json", halite::DDL.to_json()),
+    ]
+}
+
+/// The interface of an agent.
+pub(super) fn ddl_of(agent: &str) -> Option<&'static Ddl> {
     DDLS.into_iter().find(|ddl| ddl.name == agent)
 }
 

@@ -375,10 +375,7 @@ fn info_tells_which_minion_it_is() {
 #[test]
 fn the_files_for_clients_are_current() {
     let dir = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("packaging/collective");
-    for (name, text) in [
-        ("halite.ddl", halite::DDL.to_ruby()),
-        ("halite.json", halite::DDL.to_json()),
-    ] {
+    for (name, text) in interface() {
         let path = dir.join(name);
         if std::env::var_os("HALITE_BLESS").is_some() {
             std::fs::create_dir_all(&dir).unwrap();

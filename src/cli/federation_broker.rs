@@ -1,0 +1,142 @@
+//! `halite-federation-broker`.
+
+use super::common::{Common, LogSettings, fail};
+use super::daemon::{DaemonOptions, background, dump};
+use super::start::{self, start};
+use crate::config::{FederationConfig, Role, load_federation_broker, sample_config};
+use crate::gateway::federation;
+use crate::sys::daemon::{PidFile, Report};
+use crate::sys::process::drop_privileges;
+use crate::sys::signals::StopFlag;
+use clap::Parser;
+
+/// The halite federation broker: lets clients in one NATS network reach the Choria nodes of another.
+#[derive(Parser, Debug)]
+#[command(
+    name = "halite-federation-broker",
+    version,
+    after_help = "A federation joins networks that do not see each other. Its clients connect to the NATS servers of the federation, its \
+        nodes to those of a collective, and brokers like this one connect to both. Start as many with the same `cluster` as you like, on one \
+        host or on several: they share the work, and one that ends takes nothing along but what it was just passing on.\n\n\
+        Carried are requests from choria.federation.NAME.federation to each subject in their header federation.target, and \
+        replies from choria.federation.NAME.collective to the client. Only headers are read; messages stay signed by whoever sent \
+        them. Subjects that are not for nodes or for replies, and messages that go in circles, are refused and counted.\n\n\
+        Configuration: the file federation-broker in the configuration directory, and federation-broker.d/*.conf. The least of it:\n  \
+        cluster: london\n  \
+        federation_servers: [nats.example.net:4222]\n  \
+        collective_servers: [nats.london.example.net:4222]\n\n\
+        Signals: TERM and INT end it; it leaves the groups, passes on what it has, and ends (drain_timeout).\n\n\
+        Exit status: 0 stopped, 1 cannot run, 64 wrong options, 78 the configuration lacks something.\n\n\
+        Examples:\n  \
+        halite-federation-broker --sample-config          print a file to begin with\n  \
+        halite-federation-broker -l info                  serve, and tell on the terminal who is connected\n  \
+        halite-federation-broker -d                       the same in the background\n  \
+        curl http://127.0.0.1:PORT/stats                  statistics, where stats_port is set\n  \
+        nats sub 'choria.federation.*.stats'              the same from NATS, every ten seconds"
+)]
+struct Options {
+    #[command(flatten)]
+    common: Common,
+
+    #[command(flatten)]
+    daemon: DaemonOptions,
+}
+
+/// Exit status of a configuration that lacks something (`EX_CONFIG`).
+const EXIT_CONFIG: i32 = 78;
+
+/// The command with its options.
+pub(super) fn command() -> clap::Command {
+    start::command::<Options>()
+}
+
+/// Runs the command and returns its exit status.
+pub fn run() -> i32 {
+    let options: Options = match start() {
+        Ok(options) => options,
+        Err(status) => return status,
+    };
+    if options.daemon.sample_config {
+        print!("{}", sample_config(Role::FederationBroker));
+        return 0;
+    }
+    let config = match load(&options) {
+        Ok(config) => config,
+        Err(e) => {
+            Report::inherited().failed(&e);
+            return fail(e, 1);
+        }
+    };
+    if options.daemon.config_dump {
+        return dump(config.as_map());
+    }
+    if let Some(why) = config.incomplete() {
+        Report::inherited().failed(&why);
+        return fail(why, EXIT_CONFIG);
+    }
+    if options.daemon.starts_another() {
+        return background();
+    }
+    serve(&options, config)
+}
+
+fn load(options: &Options) -> Result<FederationConfig, String> {
+    let dir = &options.common.config_dir;
+    let mut config = load_federation_broker(dir).map_err(|e| e.to_string())?;
+    options
+        .daemon
+        .overlay(&mut config.user, &mut config.pidfile);
+    Ok(config)
+}
+
+fn serve(options: &Options, mut config: FederationConfig) -> i32 {
+    options.common.start_log(&LogSettings {
+        level: &config.log_level,
+        file_level: config.log_level_logfile.as_deref(),
+        file: Some(&config.log_file),
+        console: (&config.log_fmt_console, &config.log_datefmt),
+        logfile: (&config.log_fmt_logfile, &config.log_datefmt_logfile),
+    });
+    for warning in std::mem::take(&mut config.warnings) {
+        log::warn!("{warning}");
+    }
+    let mut report = Report::inherited();
+    if report.wanted() {
+        // A background start: leave the terminal's session.
+        let _ = nix::unistd::setsid();
+    }
+    match work(&config, &mut report) {
+        Ok(()) => 0,
+        Err(e) => {
+            report.failed(&e);
+            log::error!("{e}");
+            1
+        }
+    }
+}
+
+fn work(config: &FederationConfig, report: &mut Report) -> Result<(), String> {
+    let stop = StopFlag::install().map_err(|e| e.to_string())?;
+    let pidfile = &config.pidfile;
+    let _kept = match pidfile.as_os_str().is_empty() {
+        true => None,
+        false => Some(
+            PidFile::write(pidfile)
+                .map_err(|e| format!("the pid file {}: {e}", pidfile.display()))?,
+        ),
+    };
+    if !config.user.is_empty() {
+        drop_privileges(&config.user).map_err(|e| e.to_string())?;
+    }
+    // Whoever waits is told that it runs: a server that is away does not keep it from looking for it.
+    report.ready();
+    let _ = sd_notify::notify(&[
+        sd_notify::NotifyState::Ready,
+        sd_notify::NotifyState::Status("connecting to both sides"),
+    ]);
+    let ready = || {
+        log::info!("both sides are there");
+        let _ = sd_notify::notify(&[sd_notify::NotifyState::Status("both sides are there")]);
+    };
+    federation::run(config, &stop, ready).map_err(|e| e.to_string())
+}
