@@ -168,16 +168,12 @@ fn what_finds_no_room_is_counted() {
     peer.connector.subscribe(&discovery());
     peer.up();
     peer.hears(&server, "mcollective.broadcast.agent.discovery");
-    wait_until("all probes", || peer.heard.try_recv().is_err());
-    let before = peer.connector.dropped();
     let mut client = server.client();
     for number in 0..100 {
         let text = packet(&number.to_string()).to_json();
         client.publish("mcollective.broadcast.agent.discovery", &text);
     }
-    wait_until("the rest is dropped", || {
-        peer.connector.dropped() - before == 96
-    });
+    wait_until("the rest is dropped", || peer.connector.dropped() == 96);
     for number in 0..4 {
         assert_eq!(peer.packet().1.data, number.to_string().as_bytes());
     }
@@ -194,11 +190,7 @@ fn what_is_no_packet_is_told_and_forged_addresses_are_not_served() {
     peer.hears(&server, "mcollective.broadcast.agent.discovery");
     let mut client = server.client();
     client.publish("mcollective.broadcast.agent.discovery", b"{\"data\":");
-    let refused = wait_for("the refusal", || match peer.next() {
-        Heard::Refused(refused) => Some(refused),
-        _ => None,
-    });
-    assert!(matches!(refused, Refused::Malformed(_)));
+    assert!(matches!(peer.next(), Heard::Refused(Refused::Malformed(_))));
     for forged in [
         "mcollective.broadcast.agent.shell",
         "mcollective.reply.>",

@@ -23,7 +23,7 @@ pub use error::TargetError;
 pub use eval::{Expected, Inventory, Subject};
 pub use glob::{Glob, fnmatch};
 pub use ip::IpTest;
-pub use nodegroup::{expand_compound, expand_nodegroup};
+pub use nodegroup::{Groups, expand_compound, expand_nodegroup};
 pub use pyre::{
     Mode as RegexMode, PyRegex, Replaced as RegexReplaced, Template as RegexTemplate,
     escape as regex_escape,

@@ -7,7 +7,6 @@ use halite::transport::collective::{self, Connector, Heard, Place, To};
 use halite::wire::collective::{Collective, Packet, PacketForm};
 use halite::wire::{Map, Value};
 use std::path::Path;
-use std::time::Duration;
 
 /// Who asks.
 pub const CALLER: &str = "choria=rip.mcollective";
@@ -48,15 +47,9 @@ impl Peer {
         Peer::open(&settings(&[server.address()], Map::new()), 1000)
     }
 
-    /// The next word; what `hears` sent is passed over.
+    /// The next word.
     pub fn next(&self) -> Heard {
-        loop {
-            let heard = self.heard.recv_timeout(LONG).expect("something is heard");
-            match &heard {
-                Heard::Packet(_, packet) if packet.sender.as_deref() == Some("probe") => {}
-                _ => return heard,
-            }
-        }
+        self.heard.recv_timeout(LONG).expect("something is heard")
     }
 
     /// The server that there is a connection to, which comes next.
@@ -85,14 +78,7 @@ impl Peer {
 
     /// Returns once the server knows of the subscription to this subject.
     pub fn hears(&self, server: &NatsServer, subject: &str) {
-        let probe = Packet::new(PacketForm::Plain, subject.into(), "probe");
-        let mut client = server.client();
-        wait_until("the subscription", || {
-            client.publish(subject, &probe.to_json());
-            client.settle();
-            let heard = self.heard.recv_timeout(Duration::from_millis(50));
-            matches!(heard, Ok(Heard::Packet(_, packet)) if packet == probe)
-        });
+        wait_until("the subscription", || server.hearers(subject) > 0);
     }
 }
 

@@ -91,7 +91,8 @@ impl Network {
         )
     }
 
-    fn security(&self) -> Box<dyn Security> {
+    /// The security plugin of a node.
+    pub fn security(&self) -> Box<dyn Security> {
         let read = |name: &str| {
             std::fs::read_to_string(self.file(name)).unwrap_or_else(|e| panic!("{name}: {e}"))
         };
@@ -118,7 +119,7 @@ impl Network {
     }
 
     /// Settings of a connection of the node `identity`.
-    fn connection(&self, identity: &str) -> CollectiveGateway {
+    pub fn connection(&self, identity: &str) -> CollectiveGateway {
         let dir = tempfile::tempdir().expect("a directory");
         let yaml = format!(
             "gateways: {{collective: {{{}}}}}\n",
@@ -178,7 +179,8 @@ fn secret(path: &Path) {
     std::fs::set_permissions(path, mode).expect("a mode can be set");
 }
 
-fn now() -> i64 {
+/// Seconds since 1970.
+pub fn now() -> i64 {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
     since.map_or(0, |since| since.as_secs() as i64)
 }
@@ -255,7 +257,8 @@ impl Filtered for Life {
     }
 }
 
-fn rpc(code: i64, text: &str, data: Map) -> Datum {
+/// A body of SimpleRPC.
+pub fn rpc(code: i64, text: &str, data: Map) -> Datum {
     Datum::Hash(vec![
         (Datum::symbol("statuscode"), Datum::Int(code.into())),
         (Datum::symbol("statusmsg"), text.into()),

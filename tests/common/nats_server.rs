@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 pub struct NatsServer {
     /// Its port; the same after a restart.
     pub port: u16,
+    monitor: u16,
     arguments: Vec<String>,
     program: PathBuf,
     process: Option<Process>,
@@ -31,11 +32,12 @@ impl NatsServer {
             eprintln!("skipped: there is no nats-server; install the package nats-server");
             return None;
         };
-        let held = Ports::hold(1);
-        let port = held.numbers()[0];
+        let held = Ports::hold(2);
+        let (port, monitor) = (held.numbers()[0], held.numbers()[1]);
         held.release();
         let mut server = NatsServer {
             port,
+            monitor,
             arguments: arguments.iter().map(|word| (*word).to_owned()).collect(),
             program: program.to_owned(),
             process: None,
@@ -65,6 +67,7 @@ impl NatsServer {
         let mut command = Command::new(&self.program);
         command
             .args(["-a", "127.0.0.1", "-p", &self.port.to_string()])
+            .args(["-m", &self.monitor.to_string()])
             .args(&self.arguments)
             .current_dir(self.dir.path());
         let log = self.dir.path().join("log");
@@ -91,6 +94,25 @@ impl NatsServer {
     /// A client of it.
     pub fn client(&self) -> NatsClient {
         NatsClient::connect(self.port)
+    }
+
+    /// How many connections hear exactly this subject, as the server knows it.
+    pub fn hearers(&self, subject: &str) -> usize {
+        let asked = "GET /connz?subs=1&limit=100000 HTTP/1.0\r\nHost: localhost\r\n\r\n";
+        let mut text = String::new();
+        let read =
+            TcpStream::connect((Ipv4Addr::LOCALHOST, self.monitor)).and_then(|mut stream| {
+                stream.write_all(asked.as_bytes())?;
+                stream.read_to_string(&mut text)
+            });
+        read.expect("nats-server tells of its connections");
+        let (_, body) = text.split_once("\r\n\r\n").expect("an answer of HTTP");
+        let told: serde_json::Value = serde_json::from_str(body).expect("an answer in JSON");
+        let connections = told["connections"].as_array().into_iter().flatten();
+        let lists = connections.filter_map(|one| one["subscriptions_list"].as_array());
+        lists
+            .filter(|list| list.iter().any(|own| own == subject))
+            .count()
     }
 
     /// What it has logged.

@@ -163,6 +163,15 @@ pub(super) const SETTINGS: &[(&str, Kind)] = &[
 ];
 
 impl MasterConfig {
+    /// Whether the gateway for a collective runs and looks for nodes.
+    pub fn finds_collective_nodes(&self) -> bool {
+        match self.gateways.get("collective") {
+            Some(Value::Map(given)) => given.get("outward").and_then(Value::as_bool) != Some(false),
+            Some(Value::Nil | Value::Bool(true)) => true,
+            _ => false,
+        }
+    }
+
     /// Settings of the gateway for a collective; `None` where it does not run.
     pub fn collective_gateway(&self) -> Option<CollectiveGateway> {
         let empty = Map::new();

@@ -28,6 +28,7 @@ pub use x509::{Authority, Chain, Verified};
 
 use super::CryptoError;
 use crate::wire::collective::{CallerId, Form, Refused, Reply, Request};
+use crate::wire::ruby::Datum;
 use std::fmt;
 use std::sync::Arc;
 
@@ -106,6 +107,26 @@ pub trait Security: Send + Sync {
     /// # Errors
     /// Why it is not listened to.
     fn open_reply(&self, data: &[u8]) -> Result<Reply, Refused>;
+}
+
+/// Holds the envelope of G0, which nothing covers, against the body of SimpleRPC, which is covered: it names agent and caller
+/// once more (reference, section 11; `RPC::Client#new_request` takes both from where the envelope has them). Other bodies say
+/// nothing of either.
+fn check_envelope(request: &Request) -> Result<(), Refused> {
+    if request.body.get("action").is_none() {
+        return Ok(());
+    }
+    let differs = |key: &str, outside: &str| {
+        let inside = request.body.get(key).and_then(Datum::as_str);
+        inside.is_some_and(|inside| inside != outside)
+    };
+    if differs("agent", request.agent.as_str()) {
+        return Err(Refused::Tampered("agent"));
+    }
+    if differs("caller", request.caller.as_str()) {
+        return Err(Refused::Tampered("caller"));
+    }
+    Ok(())
 }
 
 #[cfg(test)]

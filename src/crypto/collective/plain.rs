@@ -1,5 +1,6 @@
 //! What the plugins SSL and AES share: plain RSA keys, callers by name, and times below the signature.
 
+use super::check_envelope;
 use crate::crypto::{PrivateKey, PublicKey};
 use crate::wire::collective::{CallerId, Collective, Refused, Request, Serializer};
 use crate::wire::ruby::Datum;
@@ -56,7 +57,7 @@ impl PlainSettings {
     /// `plugin` is `ssl` or `aes`, with which the keys begin (reference, sections 5 and 6).
     ///
     /// # Errors
-    /// With `enforce_ttl`: times are missing or are others.
+    /// With `enforce_ttl`: times are missing or are others. Agent or caller are others than those of SimpleRPC's body.
     pub(super) fn adopt(
         &self,
         request: &mut Request,
@@ -82,6 +83,6 @@ impl PlainSettings {
             Some(body) => body.clone(),
             None => signed,
         };
-        Ok(())
+        check_envelope(request)
     }
 }

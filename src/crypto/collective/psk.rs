@@ -1,9 +1,9 @@
 //! The security plugin PSK: MD5 over the body and a secret that all share (reference, section 4).
 //!
-//! Only the body is covered. Sender, caller, filter, time, time to live and id of the request are what anybody on the way
-//! wrote there.
+//! Only the body is covered. Sender, filter, time, time to live and id of the request are what anybody on the way wrote there;
+//! agent and caller as well, unless the body is one of SimpleRPC, which repeats them.
 
-use super::{SealError, Security};
+use super::{SealError, Security, check_envelope};
 use crate::crypto::constant_time_eq;
 use crate::wire::collective::core::{CoreReply, CoreRequest, Proof, dump, load};
 use crate::wire::collective::{CallerId, Collective, Form, Refused, Reply, Request, Serializer};
@@ -83,7 +83,9 @@ impl Security for Psk {
         let core = CoreRequest::read(data)?;
         self.check(&core.body, &core.proof, core.serializer)?;
         let body = load(&core.body, core.serializer)?;
-        Ok((core.into_request(body, &self.home)?, Form::Psk))
+        let request = core.into_request(body, &self.home)?;
+        check_envelope(&request)?;
+        Ok((request, Form::Psk))
     }
 
     fn seal_reply(

@@ -1,7 +1,7 @@
 //! The security plugin SSL: bodies signed with plain RSA keys (reference, section 5).
 //!
-//! Signed are body, time and time to live of a request, and the body of a reply. Caller, filter, agent and id of the request
-//! are not; the caller is who has the key, so that a changed one fails.
+//! Signed are body, time and time to live of a request, and the body of a reply. Filter, sender and id of a request are not; nor
+//! is the agent, unless the body is one of SimpleRPC, which repeats it. The caller is who has the key.
 
 use super::plain::PlainSettings;
 use super::rsa::{self, Hash};

@@ -93,10 +93,10 @@ impl Trust {
     /// The certificate, if it leads to the CA at `now`.
     fn certificate(&self, text: &str, now: i64) -> Result<Arc<Verified>, Refused> {
         let print: [u8; 32] = Sha256::digest(text).into();
-        if let Some(kept) = self.kept().by_print.get(&print) {
-            if (kept.not_before..kept.not_after).contains(&now) {
-                return Ok(kept.clone());
-            }
+        if let Some(kept) = self.kept().by_print.get(&print)
+            && (kept.not_before..kept.not_after).contains(&now)
+        {
+            return Ok(kept.clone());
         }
         // Not under the lock: others need not wait for it.
         let verified = Arc::new(Chain::from_pem(text)?.verify(&self.authority, now)?);

@@ -7,6 +7,7 @@ use super::{MAX_CERTIFICATES, MAX_PEM};
 use crate::crypto::{MAX_BITS, PublicKey};
 use crate::wire::collective::Refused;
 use openssl::asn1::{Asn1Time, Asn1TimeRef};
+use openssl::error::ErrorStack;
 use openssl::nid::Nid;
 use openssl::pkey::Id;
 use openssl::stack::Stack;
@@ -73,6 +74,15 @@ pub struct Verified {
     pub not_after: i64,
 }
 
+/// What OpenSSL found on the way from a leaf to the CA.
+struct Walk {
+    good: bool,
+    /// Its words if not.
+    why: String,
+    not_before: i64,
+    not_after: i64,
+}
+
 impl Chain {
     /// Reads certificates in PEM form, the leaf first.
     ///
@@ -123,31 +133,22 @@ impl Chain {
             bounded(certificate).map_err(Refused::Certificate)?;
         }
         let key = key_of(&self.leaf).map_err(Refused::Certificate)?;
-        let (good, why, times) = self.walk(authority, now).map_err(|error| {
-            Refused::Certificate(format!("OpenSSL could not check it: {error}"))
-        })?;
-        if !good {
-            return Err(Refused::Certificate(match self.untimely(now) {
-                Some(untimely) => untimely,
-                None => why,
-            }));
+        let failed = |error| format!("OpenSSL could not check it: {error}");
+        let walk = self.walk(authority, now).map_err(failed);
+        let walk = walk.map_err(Refused::Certificate)?;
+        if !walk.good {
+            let why = self.untimely(now).unwrap_or(walk.why);
+            return Err(Refused::Certificate(why));
         }
-        let (not_before, not_after) = times;
         Ok(Verified {
             names: self.names(),
             key,
-            not_before,
-            not_after,
+            not_before: walk.not_before,
+            not_after: walk.not_after,
         })
     }
 
-    /// Whether the chain is good; if not, OpenSSL's words; and the time in which it is.
-    #[allow(clippy::type_complexity)]
-    fn walk(
-        &self,
-        authority: &Authority,
-        now: i64,
-    ) -> Result<(bool, String, (i64, i64)), openssl::error::ErrorStack> {
+    fn walk(&self, authority: &Authority, now: i64) -> Result<Walk, ErrorStack> {
         let mut store = X509StoreBuilder::new()?;
         for certificate in &authority.0 {
             store.add_cert(certificate.clone())?;
@@ -166,14 +167,17 @@ impl Chain {
         }
         let mut context = X509StoreContext::new()?;
         context.init(&store, &self.leaf, &between, |context| {
-            let good = context.verify_cert()?;
-            let why = context.error().error_string().to_owned();
-            let mut times = (i64::MIN, i64::MAX);
+            let mut walk = Walk {
+                good: context.verify_cert()?,
+                why: context.error().error_string().to_owned(),
+                not_before: i64::MIN,
+                not_after: i64::MAX,
+            };
             for certificate in context.chain().into_iter().flatten() {
-                times.0 = times.0.max(seconds(certificate.not_before())?);
-                times.1 = times.1.min(seconds(certificate.not_after())?);
+                walk.not_before = walk.not_before.max(seconds(certificate.not_before())?);
+                walk.not_after = walk.not_after.min(seconds(certificate.not_after())?);
             }
-            Ok((good, why, times))
+            Ok(walk)
         })
     }
 
@@ -220,7 +224,7 @@ fn parse(text: &str) -> Result<Vec<X509>, String> {
 }
 
 /// Seconds since 1970.
-fn seconds(time: &Asn1TimeRef) -> Result<i64, openssl::error::ErrorStack> {
+fn seconds(time: &Asn1TimeRef) -> Result<i64, ErrorStack> {
     let since = Asn1Time::from_unix(0)?.diff(time)?;
     Ok(i64::from(since.days) * DAY + i64::from(since.secs))
 }
@@ -269,5 +273,4 @@ fn common_names(certificate: &X509Ref) -> impl Iterator<Item = String> {
 }
 
 #[cfg(test)]
-#[path = "x509_tests.rs"]
 mod tests;

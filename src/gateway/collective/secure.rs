@@ -24,6 +24,9 @@ const PUBLIC: u32 = 0o022;
 /// Octets below which a shared secret is worth a warning.
 const SHORT_SECRET: usize = 16;
 
+/// Bits of an RSA key below which it is worth one as well.
+const WEAK: usize = 2048;
+
 /// A setting that does not work: which one, and what to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BadKeys {
@@ -307,7 +310,12 @@ impl File<'_> {
 
     fn private_key(&self) -> Result<PrivateKey, BadKeys> {
         let text = self.secret()?;
-        PrivateKey::from_pem(&text).map_err(|why| self.bad(&why.to_string()))
+        let key = PrivateKey::from_pem(&text).map_err(|why| self.bad(&why.to_string()))?;
+        let (path, bits) = (self.1.display(), key.public().bits());
+        if bits < WEAK {
+            log::warn!("{path}: an RSA key of {bits} bits is weak; make one of {WEAK} or more");
+        }
+        Ok(key)
     }
 
     fn authority(&self) -> Result<Authority, BadKeys> {
@@ -359,5 +367,4 @@ impl RefusedCounters {
 }
 
 #[cfg(test)]
-#[path = "secure_tests.rs"]
 mod tests;

@@ -138,7 +138,7 @@ impl<'scope> Server<'scope> {
             self.tick()?;
             score.tick(|| self.counters());
             let hands = self.inward.as_ref().is_none_or(|inner| inner.hands.alive());
-            if !stop.is_set() && !(alive() && hands) {
+            if !(stop.is_set() || alive() && hands) {
                 return Err(ended());
             }
         }

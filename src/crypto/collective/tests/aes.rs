@@ -5,7 +5,7 @@ use super::super::rsa::SessionKey;
 use super::super::testing::{Pair, Wish};
 use super::ssl::settings;
 use super::*;
-use crate::wire::collective::core::{CoreReply, CoreRequest};
+use crate::wire::collective::core::CoreReply;
 
 const CAPTURE: &str = include_str!("../../../../tests/vectors/collective/choria-ssl-aes.json");
 

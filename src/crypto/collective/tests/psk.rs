@@ -81,3 +81,23 @@ fn what_has_no_hash_or_another_form_is_refused() {
     let form = Form::Ssl(Serializer::Yaml);
     assert!(one.seal_reply(&reply(), form, one.caller()).is_err());
 }
+
+#[test]
+fn agent_and_caller_must_be_those_of_the_body() {
+    let one = psk("a secret of some length", "uid=0");
+    let asked = request("uid=0");
+    let changed = |change: fn(&mut CoreRequest)| with_envelope(&one, &one, &asked, change);
+    let root = changed(|core| core.caller = Some("uid=1000".parse().unwrap()));
+    assert_eq!(root, Err(Refused::Tampered("caller")));
+    let other = changed(|core| core.agent = "service".parse().unwrap());
+    assert_eq!(other, Err(Refused::Tampered("agent")));
+    // Nothing vouches for the rest, nor for anything around a bare body.
+    let later = changed(|core| core.time += 3600).unwrap();
+    assert_eq!(later.time, asked.time + 3600);
+    let mut ping = asked.clone();
+    ping.body = "ping".into();
+    let somebody = with_envelope(&one, &one, &ping, |core| {
+        core.caller = Some("uid=1000".parse().unwrap());
+    });
+    assert_eq!(somebody.unwrap().caller.as_str(), "uid=1000");
+}

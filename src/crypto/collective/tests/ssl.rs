@@ -154,3 +154,22 @@ fn a_certificate_will_do_for_a_key() {
     let data = ssl.seal_request(&request("cert=rip")).unwrap();
     assert!(ssl.open_request(&data).is_ok());
 }
+
+#[test]
+fn the_agent_must_be_the_one_of_the_body() {
+    let (client, server) = pairs();
+    let ssl = Ssl::new(settings(&client, &server, Serializer::Yaml));
+    let aes = Aes::new(
+        settings(&client, &server, Serializer::Yaml),
+        None,
+        Arc::new(|| NOW),
+    );
+    let both: [&dyn Security; 2] = [&ssl, &aes];
+    for plugin in both {
+        let asked = request("cert=rip");
+        let refused = with_envelope(plugin, plugin, &asked, |core| {
+            core.agent = "service".parse().unwrap();
+        });
+        assert_eq!(refused, Err(Refused::Tampered("agent")));
+    }
+}

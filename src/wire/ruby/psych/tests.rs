@@ -61,7 +61,11 @@ fn documents() -> Vec<(&'static str, Datum)> {
         ("--- 1.5\n", Datum::Float(1.5)),
         ("--- 1.0e+20\n", Datum::Float(1e20)),
         ("--- 1.0e+16\n", Datum::Float(1e16)),
-        ("--- 1000000000000000.0\n", Datum::Float(1e15)),
+        ("--- 1.0e+15\n", Datum::Float(1e15)),
+        (
+            "--- 123456789012345.6\n",
+            Datum::Float(123_456_789_012_345.6),
+        ),
         ("--- 0.0001\n", Datum::Float(1e-4)),
         ("--- 1.0e-05\n", Datum::Float(1e-5)),
         ("--- .inf\n", Datum::Float(f64::INFINITY)),

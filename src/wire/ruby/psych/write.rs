@@ -210,13 +210,13 @@ fn float(number: f64) -> String {
     let (digits, point) = shortest(number);
     let count = digits.len() as i32;
     match point {
-        1..=16 if point >= count => {
-            let zeros = "0".repeat((point - count) as usize);
-            format!("{sign}{digits}{zeros}.0")
-        }
-        1..=16 => {
+        1.. if point < count => {
             let (whole, fraction) = digits.split_at(point as usize);
             format!("{sign}{whole}.{fraction}")
+        }
+        1..=15 => {
+            let zeros = "0".repeat((point - count) as usize);
+            format!("{sign}{digits}{zeros}.0")
         }
         -3..=0 => {
             let zeros = "0".repeat(point.unsigned_abs() as usize);
