@@ -18,17 +18,17 @@ use clap::Parser;
     after_help = "A federation joins networks that do not see each other. Its clients connect to the NATS servers of the federation, its \
         nodes to those of a collective, and brokers like this one connect to both. Start as many with the same `cluster` as you like, on one \
         host or on several: they share the work, and one that ends takes nothing along but what it was just passing on.\n\n\
-        What it carries: requests from choria.federation.NAME.federation to each subject in their header federation.target, \
-        replies from choria.federation.NAME.collective to the client. It reads headers only; messages are signed by \
-        whoever sent them. Subjects that are not for nodes or for replies, and messages that go in circles, are refused and counted.\n\n\
-        Reads the file federation-broker in the configuration directory, and federation-broker.d/*.conf. The least of it:\n  \
+        Carried are requests from choria.federation.NAME.federation to each subject in their header federation.target, and \
+        replies from choria.federation.NAME.collective to the client. Only headers are read; messages stay signed by whoever sent \
+        them. Subjects that are not for nodes or for replies, and messages that go in circles, are refused and counted.\n\n\
+        Configuration: the file federation-broker in the configuration directory, and federation-broker.d/*.conf. The least of it:\n  \
         cluster: london\n  \
         federation_servers: [nats.example.net:4222]\n  \
         collective_servers: [nats.london.example.net:4222]\n\n\
         Signals: TERM and INT end it; it leaves the groups, passes on what it has, and ends (drain_timeout).\n\n\
         Exit status: 0 stopped, 1 cannot run, 64 wrong options, 78 the configuration lacks something.\n\n\
         Examples:\n  \
-        halite-federation-broker --sample-config > /etc/halite/federation-broker   a file to begin with\n  \
+        halite-federation-broker --sample-config          print a file to begin with\n  \
         halite-federation-broker -l info                  serve, and tell on the terminal who is connected\n  \
         halite-federation-broker -d                       the same in the background\n  \
         curl http://127.0.0.1:PORT/stats                  statistics, where stats_port is set\n  \

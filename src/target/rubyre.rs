@@ -12,10 +12,10 @@ mod escapes;
 use std::iter::Peekable;
 use std::vec::IntoIter;
 
-/// Longest pattern in bytes.
-pub const MAX_REGEX: usize = 16 * 1024;
-/// Largest compiled program in bytes.
-const SIZE_LIMIT: usize = 1024 * 1024;
+/// Longest pattern in bytes. One entry of a filter may name some thousands of nodes.
+pub const MAX_REGEX: usize = 64 * 1024;
+/// Largest compiled program in bytes: that of the longest pattern without repetitions fits.
+const SIZE_LIMIT: usize = 4 * 1024 * 1024;
 /// Largest cache of the lazy automaton in bytes.
 const DFA_LIMIT: usize = 2 * 1024 * 1024;
 /// Steps back that one match may take before it counts as failed.

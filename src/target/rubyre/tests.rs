@@ -95,6 +95,17 @@ fn what_ruby_refuses() {
 }
 
 #[test]
+fn a_pattern_may_name_thousands() {
+    let names: Vec<String> = (0..2000)
+        .map(|n| format!(r"node{n}\.some\.example\.org"))
+        .collect();
+    let pattern = format!("^({})$", names.join("|"));
+    assert!(pattern.len() > 48 * 1024);
+    assert_eq!(found(&pattern, "node1999.some.example.org"), Some(true));
+    assert_eq!(found(&pattern, "node2000.some.example.org"), Some(false));
+}
+
+#[test]
 fn limits() {
     assert!(RubyRegex::new(&"a".repeat(MAX_REGEX + 1), 0).is_err());
     assert!(RubyRegex::new("((((a{1000}){1000}){1000}){1000})", 0).is_err());
