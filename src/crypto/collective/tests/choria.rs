@@ -49,7 +49,7 @@ impl Network {
     }
 }
 
-fn choria(ca: &str, pair: &Pair, form: Form, now: i64) -> Choria {
+pub(super) fn choria(ca: &str, pair: &Pair, form: Form, now: i64) -> Choria {
     Choria::new(ChoriaSettings {
         form,
         authority: Authority::from_pem(ca).unwrap(),

@@ -141,3 +141,33 @@ fn nothing_secret_is_shown() {
     let psk = super::Psk::new(b"throwaway-psk", caller, home);
     assert_eq!(format!("{psk:?}"), "Psk(uid=0, ***)");
 }
+
+#[test]
+fn what_is_too_large_is_not_looked_at() {
+    use super::testing::Pair;
+    let (ca, server) = (Pair::ca("CA"), Pair::ca("server"));
+    let home = || "mcollective".parse().unwrap();
+    let plain = || ssl::settings(&ca, &server, Serializer::Marshal);
+    let own = ca.sign("rip.mcollective");
+    let psk = super::Psk::new(b"throwaway-psk", "uid=0".parse().unwrap(), home());
+    let signed = super::Ssl::new(plain());
+    let sealed = super::Aes::new(plain(), None, Arc::new(|| NOW));
+    let plugins: [&dyn Security; 4] = [
+        &psk,
+        &signed,
+        &sealed,
+        &choria::choria(&ca.pem(), &own, Form::CHORIA, NOW),
+    ];
+    for start in ["\x04\x08\"", "---\n- ", "{\"protocol\":\""] {
+        let mut data = start.as_bytes().to_vec();
+        data.resize(9 << 20, b'a');
+        for plugin in plugins {
+            let refused = plugin.open_request(&data).unwrap_err();
+            let other = plugin.open_reply(&data).unwrap_err();
+            let json = start.starts_with('{') != (plugin.form() == Form::CHORIA);
+            // In another encoding it is not even begun with.
+            let large = |why| matches!(why, Refused::TooLarge(_)) || json;
+            assert!(large(refused) && large(other), "{start:?}");
+        }
+    }
+}
