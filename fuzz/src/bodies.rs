@@ -3,15 +3,22 @@
 //! A body must not panic, hang or take memory out of proportion, whatever it is given. Where a
 //! decoder has an inverse, the round trip is checked as well.
 
+mod genuine;
+
+pub use genuine::collective_security;
+
 use halite::crypto::{Crypticle, KeyString};
 use halite::render::jinja::{Environment, Loaded, Loader, Obj, Options};
 use halite::target::sysinspect::{Minion, Query};
 use halite::target::{Kind, Subject, Target};
-use halite::wire::collective::Packet;
+use halite::wire::collective::choria::{self, Generation, SecureReply, SecureRequest};
+use halite::wire::collective::core::{self, CoreReply, CoreRequest, Sealed};
 use halite::wire::collective::subjects::Bus;
+use halite::wire::collective::{Form, Packet, RpcReply, RpcRequest};
 use halite::wire::envelope::{Body, Envelope, check_id, clear_load, envelope_id, peek_cmd};
 use halite::wire::ids::{Jid, Tag};
 use halite::wire::msgpack::{self, Profile};
+use halite::wire::ruby::{Datum, json, marshal, psych};
 use halite::wire::stomp::{Decoder as StompDecoder, Frame};
 use halite::wire::sysinspect::{
     self, Dialect, First, MasterMessage, MinionMessage, Target as Destination,
@@ -36,7 +43,12 @@ pub const ALL: &[Entry] = &[
     ("jinja", jinja),
     ("sysinspect", sysinspect),
     ("collective_packet", collective_packet),
+    ("collective_security", collective_security),
     ("stomp", stomp),
+    ("ruby_marshal", ruby_marshal),
+    ("ruby_psych", ruby_psych),
+    ("collective_core", collective_core),
+    ("collective_choria", collective_choria),
 ];
 
 /// Key of the test vectors.
@@ -351,4 +363,102 @@ fn frames(data: &[u8], size: usize) -> (Vec<Vec<u8>>, bool) {
         }
     }
     (out, true)
+}
+
+/// Any octets as Ruby's Marshal; what was read is written and read again.
+pub fn ruby_marshal(data: &[u8]) {
+    if let Ok(datum) = marshal::read(data) {
+        let bytes = marshal::write(&datum);
+        let again = marshal::read(&bytes).expect("what was written can be read");
+        assert_eq!(marshal::write(&again), bytes, "{datum:?}");
+        let _ = (psych::write(&datum), json::write(&datum), datum.to_value());
+        rpc(&datum);
+    }
+}
+
+/// Any octets as Psych's YAML; what was read is written and read again.
+pub fn ruby_psych(data: &[u8]) {
+    if let Ok(datum) = psych::read(data) {
+        let text = psych::write(&datum);
+        let again = psych::read(text.as_bytes()).expect("what was written can be read");
+        assert_eq!(psych::write(&again), text, "{datum:?}");
+        let _ = marshal::write(&datum);
+        rpc(&datum);
+    }
+}
+
+/// Bodies of SimpleRPC.
+fn rpc(body: &Datum) {
+    for form in [Form::Psk, Form::CHORIA] {
+        if let Ok(request) = RpcRequest::read(body) {
+            let again = RpcRequest::read(&request.write(form));
+            let again = again.expect("what was written can be read");
+            assert_eq!((again.agent, again.action), (request.agent, request.action));
+        }
+        if let Ok(reply) = RpcReply::read(body) {
+            let again = RpcReply::read(&reply.write(form));
+            assert_eq!(again.map(|reply| reply.status), Ok(reply.status));
+        }
+    }
+}
+
+/// A message of G0, up to the point where keys are needed, and what would be behind it.
+pub fn collective_core(data: &[u8]) {
+    if let Ok(request) = CoreRequest::read(data) {
+        let again = CoreRequest::read(&request.write()).expect("what was written can be read");
+        assert_eq!(again.write(), request.write());
+        opened(&request.body, request.serializer);
+    }
+    if let Ok(reply) = CoreReply::read(data) {
+        let again = CoreReply::read(&reply.write()).expect("what was written can be read");
+        assert_eq!(again, reply);
+        opened(&reply.body, reply.serializer);
+    }
+}
+
+fn opened(body: &[u8], serializer: halite::wire::collective::Serializer) {
+    if let Ok(datum) = core::load(body, serializer) {
+        rpc(&datum);
+    }
+    for plugin in ["ssl", "aes"] {
+        if let Ok(sealed) = Sealed::read(body, serializer, plugin) {
+            let again = sealed.write(serializer, plugin);
+            assert!(Sealed::read(&again, serializer, plugin).is_ok());
+        }
+    }
+}
+
+/// A document of Choria: the outer ones, what stands within them, and the input itself as such an inner text.
+pub fn collective_choria(data: &[u8]) {
+    if let Ok(secure) = SecureRequest::read(data) {
+        assert_eq!(
+            SecureRequest::read(&secure.write()).map(|again| again.signature),
+            Ok(secure.signature)
+        );
+        inner(&secure.message);
+    }
+    if let Ok(secure) = SecureReply::read(data) {
+        assert_eq!(SecureReply::read(&secure.write()), Ok(secure.clone()));
+        inner(&secure.message);
+    }
+    if let Ok(text) = std::str::from_utf8(data) {
+        inner(text);
+    }
+}
+
+fn inner(text: &str) {
+    for generation in [Generation::G1, Generation::G2] {
+        if let Ok((request, form)) = choria::read_request(text, generation) {
+            let written = choria::write_request(&request, form);
+            let (again, _) = choria::read_request(&written, generation).expect("it can be read");
+            assert_eq!((&again.id, again.time), (&request.id, request.time));
+            rpc(&request.body);
+        }
+        if let Ok((reply, form)) = choria::read_reply(text, generation) {
+            let written = choria::write_reply(&reply, form);
+            let (again, _) = choria::read_reply(&written, generation).expect("it can be read");
+            assert_eq!((&again.id, again.time), (&reply.id, reply.time));
+            rpc(&reply.body);
+        }
+    }
 }

@@ -157,6 +157,12 @@ impl LocalClient {
         self.credentials = Some(credentials);
     }
 
+    /// Publishes in the name of somebody else from now on. The master believes it of its own account alone, so whoever
+    /// calls this has looked at what that user may do.
+    pub fn act_for(&mut self, user: &str) {
+        self.user = user.to_owned();
+    }
+
     /// Whether the key file of the account can be read.
     pub fn has_key(&self) -> bool {
         self.read_key().is_ok()

@@ -51,9 +51,10 @@ impl MasterConfig {
         c.event_return.retain(|name| !name.is_empty());
         let unusable = super::returners::unusable(&c);
         c.warnings.extend(unusable);
+        c.place();
+        // Names of gateways come from the master's id, which is there now.
         let unknown = c.check_gateways(&checks)?;
         c.warnings.extend(unknown);
-        c.place();
         let pools = c.read_pools(&checks)?;
         let longest = pools.iter().map(|p| p.name.len() + "workers-.ipc".len());
         let longest = longest

@@ -261,7 +261,8 @@ options! {
         batch_safe_limit: u32 = "0";
         /// Minions in one such batch.
         batch_safe_size: u32 = "8";
-        /// Named compound targets.
+        /// Named compound targets. With the gateway for collectives, names that are not here mean the nodes with
+        /// a class of that name.
         nodegroups: Map = "{}";
         /// This master serves lower masters.
         order_masters: bool = "false";

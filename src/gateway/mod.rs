@@ -5,7 +5,12 @@
 //! core knows no foreign protocol. Agents have minion ids, keys in the one key store and grains in the
 //! one cache, so that targets, `halite-key`, the job cache and access control need no second version.
 
+mod answer;
+mod clerk;
+pub mod collective;
 pub mod federation;
+mod ledger;
+mod news;
 pub mod sysinspect;
 
 use crate::config::MasterConfig;
@@ -17,7 +22,10 @@ use crate::sys::signals::StopFlag;
 type Run = fn(&MasterConfig, &Roles, &StopFlag) -> Result<(), RoleError>;
 
 /// The gateways by role name.
-const GATEWAYS: &[(&str, Run)] = &[(sysinspect::ROLE, sysinspect::run)];
+const GATEWAYS: &[(&str, Run)] = &[
+    (collective::ROLE, collective::run),
+    (sysinspect::ROLE, sysinspect::run),
+];
 
 /// Runs a gateway's role; `None` if `role` is none.
 pub fn run_role(role: &str, config: &MasterConfig) -> Option<Result<(), RoleError>> {

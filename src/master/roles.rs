@@ -97,6 +97,14 @@ pub const TOPOLOGY: &[RoleInfo] = &[
         wanted: always,
     },
     RoleInfo {
+        name: "gateway-collective",
+        title: "gateway-collective",
+        binds: "",
+        connects: "gateways:collective:servers, master_event_pub.ipc, master_event_pull.ipc, workers.ipc",
+        owns: "nodes of MCollective and Choria, and this master's minions as such; where `gateways: collective` is set",
+        wanted: |config| config.collective_gateway().is_some(),
+    },
+    RoleInfo {
         name: "gateway-sysinspect",
         title: "gateway-sysinspect",
         binds: "tcp gateways:sysinspect:port",

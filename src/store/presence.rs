@@ -5,14 +5,14 @@
 //! not cached is never seen. Agents of a gateway are connected where the gateway says so.
 
 use super::gateways::GatewayStore;
-use super::minions::MinionCache;
 use crate::config::MasterConfig;
 use crate::sys::net;
-use crate::wire::Value;
 use crate::wire::ids::MinionId;
+use crate::wire::{Map, Value};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::IpAddr;
+use std::sync::Arc;
 
 /// Connected ids with the address each connects from, of all cached ones or of `subset`.
 ///
@@ -28,12 +28,7 @@ pub fn connected_ids(
     let cache = super::open::minion_cache(config);
     let gateways = GatewayStore::all(&config.cachedir);
     let mut found = of_gateways(&gateways, subset);
-    let mut peers = net::peers(config.publish_port);
-    if peers.iter().any(IpAddr::is_loopback) {
-        // A minion on this host: its grains name the host's other addresses.
-        peers.retain(|address| !address.is_loopback());
-        peers.extend(net::own_addresses());
-    }
+    let peers = peers(config);
     if peers.is_empty() {
         return Ok(found);
     }
@@ -43,8 +38,30 @@ pub fn connected_ids(
     };
     // Their addresses may be those of a minion on the same host.
     ids.retain(|id| !gateways.iter().any(|gateway| gateway.knows(id)));
-    found.extend(among(&cache, ids, &peers));
+    let grains = |id: &MinionId| cache.get(id).map(|data| data.grains.clone());
+    found.extend(among(&grains, ids, &peers));
     Ok(found)
+}
+
+/// Those of some minions that are connected, for somebody who holds their grains. Agents of gateways are not looked for.
+pub fn connected_among(
+    config: &MasterConfig,
+    ids: &[MinionId],
+    grains: &dyn Fn(&MinionId) -> Option<Arc<Map>>,
+) -> BTreeSet<MinionId> {
+    let found = among(grains, ids.to_vec(), &peers(config));
+    found.into_keys().collect()
+}
+
+/// The addresses that are connected to the publish port.
+fn peers(config: &MasterConfig) -> BTreeSet<IpAddr> {
+    let mut peers = net::peers(config.publish_port);
+    if peers.iter().any(IpAddr::is_loopback) {
+        // A minion on this host: its grains name the host's other addresses.
+        peers.retain(|address| !address.is_loopback());
+        peers.extend(net::own_addresses());
+    }
+    peers
 }
 
 fn of_gateways(
@@ -62,16 +79,16 @@ fn of_gateways(
 }
 
 fn among(
-    cache: &MinionCache,
+    grains: &dyn Fn(&MinionId) -> Option<Arc<Map>>,
     ids: Vec<MinionId>,
     peers: &BTreeSet<IpAddr>,
 ) -> BTreeMap<MinionId, IpAddr> {
     ids.into_iter()
         .filter_map(|id| {
-            let data = cache.get(&id)?;
+            let grains = grains(&id)?;
             let address = ["ipv4", "ipv6"]
                 .iter()
-                .filter_map(|grain| data.grains.get(grain))
+                .filter_map(|grain| grains.get(grain))
                 .flat_map(Value::str_list)
                 .filter_map(|text| text.parse::<IpAddr>().ok())
                 .find(|address| peers.contains(address))?;
@@ -83,7 +100,7 @@ fn among(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::minions::Layout;
+    use crate::store::minions::{Layout, MinionCache};
 
     #[test]
     fn an_address_of_the_grains_counts() {
@@ -101,7 +118,8 @@ mod tests {
                 .unwrap();
         }
         let peers = ["10.0.0.2", "fd00::7"].map(|a| a.parse().unwrap());
-        let found = among(&cache, cache.ids().unwrap(), &BTreeSet::from(peers));
+        let grains = |id: &MinionId| cache.get(id).map(|data| data.grains.clone());
+        let found = among(&grains, cache.ids().unwrap(), &BTreeSet::from(peers));
         let ids: Vec<_> = found.keys().map(MinionId::as_str).collect();
         assert_eq!(ids, ["a", "c"]);
     }

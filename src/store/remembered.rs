@@ -34,7 +34,7 @@ pub fn remembered(
         None => fleet.cache.ids().map_err(text)?,
         Some((tgt, kind)) => {
             let target = Target::parse(tgt, kind, None).map_err(|e| e.to_string())?;
-            let expected = target.expected(fleet, &config.nodegroups);
+            let expected = target.expected(fleet, config);
             expected.minions.to_vec()
         }
     };

@@ -7,8 +7,8 @@ use super::glob::Glob;
 use super::ip::IpTest;
 use super::pyre::PyRegex;
 use super::{
-    Expr, Kind, MAX_NAMES, MAX_PATTERN, MAX_PATTERNS, MAX_REGEXES, MAX_WORDS, MinionId, Target,
-    nodegroup, pytext,
+    Expr, Groups, Kind, MAX_NAMES, MAX_PATTERN, MAX_PATTERNS, MAX_REGEXES, MAX_WORDS, MinionId,
+    Target, nodegroup, pytext,
 };
 use crate::wire::Map;
 use std::cell::OnceCell;
@@ -78,7 +78,7 @@ impl Target {
         }
         let none = Map::new();
         let groups = subject.nodegroups().unwrap_or(&none);
-        let plan = Plan::new(self, Side::Minion, groups)?;
+        let plan = Plan::new(self, Side::Minion, groups.into())?;
         let facts = MinionFacts(subject);
         Ok(plan.node.holds(&mut |test| test.holds(&facts)))
     }
@@ -100,8 +100,12 @@ impl Target {
     /// A minion without cached data matches no grain and no pillar, but every address.
     /// The work is the number of minions times the number of patterns; any number of names counts as
     /// one pattern.
-    pub fn expected(&self, inventory: &dyn Inventory, nodegroups: &Map) -> Expected {
-        match self.try_expected(inventory, nodegroups) {
+    pub fn expected<'a>(
+        &self,
+        inventory: &dyn Inventory,
+        nodegroups: impl Into<Groups<'a>>,
+    ) -> Expected {
+        match self.try_expected(inventory, nodegroups.into()) {
             Ok(expected) => expected,
             Err(error) => Expected {
                 error: Some(error),
@@ -113,7 +117,7 @@ impl Target {
     fn try_expected(
         &self,
         inventory: &dyn Inventory,
-        nodegroups: &Map,
+        nodegroups: Groups,
     ) -> Result<Expected, TargetError> {
         if self.kind == Kind::List {
             return Ok(self.expected_of_list(inventory));
@@ -214,7 +218,7 @@ enum Test {
 }
 
 impl Plan {
-    fn new(target: &Target, side: Side, nodegroups: &Map) -> Result<Plan, TargetError> {
+    fn new(target: &Target, side: Side, nodegroups: Groups) -> Result<Plan, TargetError> {
         let delimiter = &target.delimiter;
         match (&target.expr, target.kind) {
             (Expr::Text(text), Kind::Nodegroup) => {

@@ -4,6 +4,7 @@
 //! asks [`Target::expected`] about all the minions that it knows. Both follow Salt's own rules
 //! (`salt/matchers/*` and `salt/utils/minions.py CkMinions`), so that a mixed fleet agrees on them.
 
+pub mod collective;
 pub mod compound;
 mod data;
 mod error;
@@ -13,6 +14,7 @@ mod ip;
 mod nodegroup;
 mod pyre;
 mod pytext;
+mod rubyre;
 pub mod sysinspect;
 
 pub use crate::wire::ids::{InvalidName, Jid, JidClock, MinionId, Tag};
@@ -21,7 +23,7 @@ pub use error::TargetError;
 pub use eval::{Expected, Inventory, Subject};
 pub use glob::{Glob, fnmatch};
 pub use ip::IpTest;
-pub use nodegroup::{expand_compound, expand_nodegroup};
+pub use nodegroup::{Groups, expand_compound, expand_nodegroup};
 pub use pyre::{
     Mode as RegexMode, PyRegex, Replaced as RegexReplaced, Template as RegexTemplate,
     escape as regex_escape,

@@ -3,7 +3,48 @@
 use super::compound::is_operator;
 use super::error::TargetError;
 use super::{MAX_WORDS, pytext};
+use crate::config::MasterConfig;
 use crate::wire::{Map, Value};
+
+/// The groups that a name may mean: those of the option `nodegroups`, and where the gateway for collectives finds nodes, the
+/// classes of these. A defined group hides a class of its name.
+#[derive(Clone, Copy, Debug)]
+pub struct Groups<'a> {
+    defined: &'a Map,
+    classes: bool,
+}
+
+impl<'a> From<&'a Map> for Groups<'a> {
+    fn from(defined: &'a Map) -> Groups<'a> {
+        Groups {
+            defined,
+            classes: false,
+        }
+    }
+}
+
+impl<'a> From<&'a MasterConfig> for Groups<'a> {
+    fn from(config: &'a MasterConfig) -> Groups<'a> {
+        Groups {
+            defined: &config.nodegroups,
+            classes: config.finds_collective_nodes(),
+        }
+    }
+}
+
+/// The words that mean the nodes of a collective with a class; `None` if it cannot be the name of one.
+fn class(name: &str) -> Option<Vec<String>> {
+    let plain = |c: char| c.is_alphanumeric() || "_-.:".contains(c);
+    if name.is_empty() || name.len() > LONGEST_CLASS || !name.chars().all(plain) {
+        return None;
+    }
+    let grain = format!("G@classes:{name}");
+    let words = ["(", "G@gateway:collective", "and", &grain, ")"];
+    Some(words.map(str::to_owned).to_vec())
+}
+
+/// Longest name of a class in bytes.
+const LONGEST_CLASS: usize = 255;
 
 /// The compound expression that `-N name` stands for, as Salt's client publishes it
 /// (`client/__init__.py LocalClient._prep_pub`).
@@ -11,22 +52,28 @@ use crate::wire::{Map, Value};
 /// A definition with neither operator, `*` nor `X@` is a list of names, or a regular expression if a
 /// word looks like one. Fails on an unknown or malformed group, on a group that contains itself, and
 /// on expansions of more than 100 000 words.
-pub fn expand_nodegroup(name: &str, nodegroups: &Map) -> Result<String, TargetError> {
-    Ok(expand(name, nodegroups)?.join(" "))
+pub fn expand_nodegroup<'a>(
+    name: &str,
+    nodegroups: impl Into<Groups<'a>>,
+) -> Result<String, TargetError> {
+    Ok(expand(name, nodegroups.into())?.join(" "))
 }
 
 /// A compound expression with every `N@name` expanded, for the client to publish: minions do not
 /// know the groups. Fails as [`expand_nodegroup`] does.
-pub fn expand_compound(expr: &str, nodegroups: &Map) -> Result<String, TargetError> {
+pub fn expand_compound<'a>(
+    expr: &str,
+    nodegroups: impl Into<Groups<'a>>,
+) -> Result<String, TargetError> {
     let words: Vec<String> = pytext::words(expr).map(str::to_owned).collect();
-    Ok(expand_words(words, nodegroups)?.join(" "))
+    Ok(expand_words(words, nodegroups.into())?.join(" "))
 }
 
 /// The words of a compound with every `N@name` replaced.
 ///
 /// An expansion of several words gets parentheses. Salt adds them only to groups within groups,
 /// so that with it `not N@g` excludes no more than the first word of `g`.
-pub(super) fn expand_words(words: Vec<String>, groups: &Map) -> Result<Vec<String>, TargetError> {
+pub(super) fn expand_words(words: Vec<String>, groups: Groups) -> Result<Vec<String>, TargetError> {
     if !words.iter().any(|word| group_name(word).is_some()) {
         return Ok(words);
     }
@@ -48,7 +95,7 @@ pub(super) fn expand_words(words: Vec<String>, groups: &Map) -> Result<Vec<Strin
     Ok(out)
 }
 
-fn expand(name: &str, groups: &Map) -> Result<Vec<String>, TargetError> {
+fn expand(name: &str, groups: Groups) -> Result<Vec<String>, TargetError> {
     Expansion {
         groups,
         open: Vec::new(),
@@ -94,7 +141,7 @@ fn is_closed(words: &[String]) -> bool {
 }
 
 struct Expansion<'a> {
-    groups: &'a Map,
+    groups: Groups<'a>,
     /// The groups that are being expanded, outermost first.
     open: Vec<String>,
     produced: usize,
@@ -114,7 +161,12 @@ impl Expansion<'_> {
         if self.open.len() >= super::MAX_DEPTH {
             return fail("is nested too deep");
         }
-        let Some(definition) = self.groups.get(name) else {
+        let Some(definition) = self.groups.defined.get(name) else {
+            if let Some(words) = class(name).filter(|_| self.groups.classes) {
+                self.produced += words.len();
+                check_count(self.produced)?;
+                return Ok(words);
+            }
             return fail("is not defined");
         };
         let words: Vec<String> = match definition {
@@ -224,6 +276,30 @@ mod tests {
         ] {
             assert_eq!(expand_compound(expr, &groups).unwrap(), expected);
         }
+    }
+
+    #[test]
+    fn classes_of_collective_nodes() {
+        let groups = map! { "web" => "web1 or web2", "both" => "N@web or N@role::db" };
+        let with = Groups {
+            defined: &groups,
+            classes: true,
+        };
+        let db = "( G@gateway:collective and G@classes:role::db )";
+        assert_eq!(expand_nodegroup("role::db", with).unwrap(), db);
+        assert_eq!(expand_nodegroup("web", with).unwrap(), "web1 or web2");
+        assert_eq!(
+            expand_nodegroup("both", with).unwrap(),
+            format!("( ( web1 or web2 ) or {db} )")
+        );
+        assert_eq!(
+            expand_compound("not N@role::db", with).unwrap(),
+            format!("not {db}")
+        );
+        for bad in ["role*", "a b", "a[b]", "", &"x".repeat(300)] {
+            assert!(expand_nodegroup(bad, with).is_err(), "{bad}");
+        }
+        assert!(expand_nodegroup("role::db", &groups).is_err());
     }
 
     proptest! {

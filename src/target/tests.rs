@@ -305,6 +305,51 @@ fn nodegroups_as_salt() {
 }
 
 #[test]
+fn classes_of_collective_nodes_as_groups() {
+    let mut master = Master::default();
+    for (id, gateway, classes) in [
+        ("node1", "collective", &["common::linux", "web"][..]),
+        ("node2", "collective", &["common::linux"]),
+        // A minion of its own, whose grains say what they like.
+        ("web1", "none", &["web"]),
+    ] {
+        let classes: Vec<Value> = classes.iter().map(|class| Value::from(*class)).collect();
+        let grains = map! { "gateway" => gateway, "classes" => classes };
+        let id = master.accept(id);
+        master.cached.insert(id, (Arc::new(grains), Arc::default()));
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let config = |gateways: &str| {
+        let text = format!("id: master\ngateways: {gateways}\nnodegroups: {{defined: web1}}\n");
+        std::fs::write(dir.path().join("master"), text).unwrap();
+        crate::config::load_master(dir.path()).unwrap()
+    };
+    let psk = "{collective: {security: psk, psk_file: /x}}";
+    let ask = |config: &crate::config::MasterConfig, tgt: &str, kind: &str| {
+        let target = Target::parse(&tgt.into(), kind, None).unwrap();
+        let found = target.expected(&master, config);
+        let ids: Vec<&str> = found.minions.iter().map(MinionId::as_str).collect();
+        (ids.join(" "), found.error.is_some())
+    };
+    let with = config(psk);
+    for (tgt, kind, expected) in [
+        ("web", "nodegroup", "node1"),
+        ("common::linux", "nodegroup", "node1 node2"),
+        ("defined", "nodegroup", "web1"),
+        ("absent", "nodegroup", ""),
+        ("N@common::linux and not N@web", "compound", "node2"),
+        ("N@web or web1", "compound", "node1 web1"),
+    ] {
+        assert_eq!(ask(&with, tgt, kind), (expected.to_owned(), false), "{tgt}");
+    }
+    let off = "{collective: {security: psk, psk_file: /x, outward: false}}";
+    for gateways in ["{}", off] {
+        let without = config(gateways);
+        assert_eq!(ask(&without, "web", "nodegroup"), (String::new(), true));
+    }
+}
+
+#[test]
 fn small_things_as_salt() {
     let json = cases();
     for row in rows(&json, "str") {

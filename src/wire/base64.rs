@@ -1,4 +1,4 @@
-//! Base64 as Python writes and reads it.
+//! Base64 as Python and Ruby write and read it.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -12,6 +12,18 @@ pub fn encode(data: &[u8]) -> String {
 pub fn encode_lines(data: &[u8]) -> String {
     let lines = data.chunks(57).map(|part| STANDARD.encode(part) + "\n");
     lines.collect()
+}
+
+/// Ruby's `Base64.encode64`: lines of at most 60 digits, each with its line end.
+pub fn encode_ruby(data: &[u8]) -> String {
+    let lines = data.chunks(45).map(|part| STANDARD.encode(part) + "\n");
+    lines.collect()
+}
+
+/// What Ruby or Go wrote: blanks and line ends are passed over, nothing else is. `None` is no base64.
+pub fn decode_lines(text: &str) -> Option<Vec<u8>> {
+    let digits: Vec<u8> = text.bytes().filter(|b| !b.is_ascii_whitespace()).collect();
+    STANDARD.decode(digits).ok()
 }
 
 /// `base64.b64decode`: what is no digit is passed over; the end must be padded.
@@ -66,6 +78,12 @@ mod tests {
         let lines = encode_lines(&[0; 58]);
         assert_eq!(lines, format!("{}\nAA==\n", "A".repeat(76)));
         assert_eq!(decode(lines.as_bytes()), Ok(vec![0; 58]));
+        let lines = encode_ruby(&[0; 46]);
+        assert_eq!(lines, format!("{}\nAA==\n", "A".repeat(60)));
+        assert_eq!(decode_lines(&lines), Some(vec![0; 46]));
+        for noise in ["YWI", "Y!W=", "YWI=YWI=", "YWJ="] {
+            assert_eq!(decode_lines(noise), None, "{noise}");
+        }
         assert_eq!(decode(b"Y!W\nI="), Ok(b"ab".to_vec()));
         assert_eq!(decode(b"YWI"), Err("Incorrect padding".into()));
         assert!(decode(b"YWIxY").unwrap_err().contains("(5)"));

@@ -92,13 +92,11 @@ pub(crate) fn resolve_target(
 ) -> Result<(Value, String), String> {
     match kind {
         "nodegroup" => {
-            let expanded =
-                expand_nodegroup(&target, &config.nodegroups).map_err(|e| e.to_string())?;
+            let expanded = expand_nodegroup(&target, config).map_err(|e| e.to_string())?;
             Ok((expanded.into(), "compound".into()))
         }
         "compound" => {
-            let expanded =
-                expand_compound(&target, &config.nodegroups).map_err(|e| e.to_string())?;
+            let expanded = expand_compound(&target, config).map_err(|e| e.to_string())?;
             Ok((expanded.into(), kind.into()))
         }
         "list" => {
@@ -214,7 +212,7 @@ fn preview(job: &Job, config: &MasterConfig, mut screen: Screen) -> i32 {
         .map_err(|e| e.to_string())
         .and_then(|target| {
             let fleet = Fleet::open(config).map_err(|e| e.to_string())?;
-            Ok(target.expected(&fleet.inventory(), &config.nodegroups))
+            Ok(target.expected(&fleet.inventory(), config))
         });
     match found {
         Ok(expected) => {
@@ -339,7 +337,7 @@ fn expected(client: &LocalClient, job: &Job) -> usize {
         return 0;
     };
     target
-        .expected(&fleet.inventory(), &client.config().nodegroups)
+        .expected(&fleet.inventory(), client.config())
         .minions
         .len()
 }

@@ -233,7 +233,7 @@ fn targets(context: &RunContext, args: &Args) -> Result<Option<Vec<MinionId>>, R
     let kind = args.text(1, "tgt_type").unwrap_or_else(|| "glob".into());
     let target = Target::parse(tgt, &kind, None).map_err(|e| invalid(e.to_string()))?;
     let fleet = Fleet::open(&context.config)?;
-    let expected = target.expected(&fleet.inventory(), &context.config.nodegroups);
+    let expected = target.expected(&fleet.inventory(), &context.config);
     Ok(Some(expected.minions.to_vec()))
 }
 

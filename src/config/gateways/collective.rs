@@ -68,7 +68,8 @@ pub struct CollectiveGateway {
     pub psk_file: PathBuf,
     /// `caller`: own caller id (PSK); SSL and AES derive it of the name of the key, Choria of the certificate.
     pub caller: String,
-    /// `ca`: the CA of Choria's certificates; `tls_ca` if not given.
+    /// `ca`: the CA of Choria's certificates, `tls_ca` if not given; with AES, the CA of its callers' certificates, none
+    /// if not given, since the CA of a broker may be a public one.
     pub ca: PathBuf,
     /// `certificate`: own, of Choria; `tls_cert` if not given.
     pub certificate: PathBuf,
@@ -162,6 +163,15 @@ pub(super) const SETTINGS: &[(&str, Kind)] = &[
 ];
 
 impl MasterConfig {
+    /// Whether the gateway for a collective runs and looks for nodes.
+    pub fn finds_collective_nodes(&self) -> bool {
+        match self.gateways.get("collective") {
+            Some(Value::Map(given)) => given.get("outward").and_then(Value::as_bool) != Some(false),
+            Some(Value::Nil | Value::Bool(true)) => true,
+            _ => false,
+        }
+    }
+
     /// Settings of the gateway for a collective; `None` where it does not run.
     pub fn collective_gateway(&self) -> Option<CollectiveGateway> {
         let empty = Map::new();
@@ -226,7 +236,10 @@ impl MasterConfig {
             },
             psk_file: path("psk_file"),
             caller: text("caller").unwrap_or_else(|| "user=halite".to_owned()),
-            ca: either("ca", "tls_ca"),
+            ca: match given.str("security") {
+                Some("ssl" | "aes" | "psk") => path("ca"),
+                _ => either("ca", "tls_ca"),
+            },
             certificate: either("certificate", "tls_cert"),
             key: either("key", "tls_key"),
             callers: list("callers", &[r"/\.mcollective$/", r"/\.choria$/"]),

@@ -39,6 +39,9 @@ pub fn render(records: &[Map], fleet: &Figures, config: &MasterConfig) -> String
     if let Some(gateway) = of(records, "gateway-sysinspect") {
         self::gateway(&mut text, gateway);
     }
+    if let Some(gateway) = of(records, "gateway-collective") {
+        super::collective::render(&mut text, gateway);
+    }
     connections(&mut text, config);
     self::fleet(&mut text, fleet);
     text.finish()
@@ -52,7 +55,8 @@ fn number(record: &Map, name: &str) -> f64 {
     as_number(record.get(name))
 }
 
-fn as_number(value: Option<&Value>) -> f64 {
+/// A number of a record; 0 where there is none.
+pub(super) fn as_number(value: Option<&Value>) -> f64 {
     match value {
         Some(Value::Int(i)) => *i as f64,
         Some(Value::UInt(u)) => *u as f64,
@@ -170,7 +174,8 @@ fn publisher(text: &mut Text, r: &Map) {
 }
 
 /// Metrics that are fields of a report: name, kind, help, field.
-fn all(text: &mut Text, r: &Map, fields: &[(&'static str, Kind, &str, &str)]) {
+/// Families of one sample each: name, kind, help, field of the record.
+pub(super) fn all(text: &mut Text, r: &Map, fields: &[(&'static str, Kind, &str, &str)]) {
     for (name, kind, help, field) in fields {
         text.one(name, *kind, help, number(r, field));
     }

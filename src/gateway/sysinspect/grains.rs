@@ -62,15 +62,6 @@ pub(super) fn grains(id: &str, traits: &Map) -> Map {
     out
 }
 
-/// One grain by its name, or by a path of names with colons between.
-pub(super) fn find<'g>(grains: &'g Map, path: &str) -> Option<&'g Value> {
-    if let Some(value) = grains.get(path) {
-        return Some(value);
-    }
-    let (name, rest) = path.split_once(':')?;
-    find(grains.get(name)?.as_map()?, rest)
-}
-
 /// Addresses among `system.net.<interface>.<family>`, sorted.
 fn addresses(traits: &Map, family: &str) -> Vec<String> {
     let mut out: Vec<String> = Vec::new();
@@ -92,6 +83,7 @@ fn addresses(traits: &Map, family: &str) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::gateway::answer::find;
 
     #[test]
     fn traits_keep_their_names() {

@@ -11,21 +11,21 @@
 //! When it fails: its minions connect again to its successor, which knows nothing of jobs that were running; clients call
 //! them lost.
 
-mod clerk;
 mod grains;
 mod jobs;
 mod limits;
-mod news;
 mod peer;
 mod registry;
 mod serve;
 mod session;
 mod words;
 
+use super::{clerk, news};
 use crate::config::{MasterConfig, SysinspectGateway};
 use crate::master::roles::{RoleError, Roles};
 use crate::sys::signals::StopFlag;
 use serve::Server;
+use std::io::Write;
 use std::os::unix::net::UnixStream;
 
 /// Its name in the table of roles.
@@ -45,12 +45,19 @@ pub fn run(config: &MasterConfig, roles: &Roles, stop: &StopFlag) -> Result<(), 
         .ok_or_else(|| RoleError::new(64, "the option gateways asks for no sysinspect"))?;
     let (clerk, tasks) = clerk::queue();
     let (news, heard) = crossbeam_channel::bounded(WAITING);
-    let (ours, theirs) = UnixStream::pair()?;
+    let (ours, mut theirs) = UnixStream::pair()?;
     theirs.set_nonblocking(true)?;
     let server = Server::new(config, &settings, clerk, heard, ours)?;
     std::thread::scope(|scope| {
-        let writer = scope.spawn(|| clerk::run(config, &tasks));
-        let listener = scope.spawn(|| news::hear(config, roles, stop, &news, &theirs));
+        let writer = scope.spawn(|| clerk::run(config, NAME, &tasks));
+        let listener = scope.spawn(move || {
+            news::hear(config, roles, stop, &mut |item| {
+                if news.send(item).is_ok() {
+                    // A bell that is full has been heard.
+                    let _ = theirs.write(&[1]);
+                }
+            });
+        });
         let alive = || !writer.is_finished() && !listener.is_finished();
         let done = server.run(stop, &alive);
         // The other threads end as well.

@@ -17,11 +17,18 @@ pub fn covers(
     inventory: &dyn Inventory,
     nodegroups: &Map,
 ) -> bool {
+    let members = members(scope, inventory, nodegroups);
+    let allowed: HashSet<&str> = members.iter().map(MinionId::as_str).collect();
+    minions.iter().all(|id| allowed.contains(id.as_str()))
+}
+
+/// The minions that belong to the compound target `scope` for certain; nobody where it is none.
+pub fn members(scope: &str, inventory: &dyn Inventory, nodegroups: &Map) -> HashSet<MinionId> {
     let target = match Target::parse(&Value::from(scope), "compound", None) {
         Ok(target) => target,
         Err(e) => {
             log::error!("the permission for {scope:?} is no target: {e}");
-            return false;
+            return HashSet::new();
         }
     };
     let strict = Strict {
@@ -31,16 +38,11 @@ pub fn covers(
     let expected = target.expected(&strict, nodegroups);
     if let Some(why) = expected.error {
         log::error!("the permission for {scope:?} grants nothing: {why}");
-        return false;
+        return HashSet::new();
     }
     let unknown = strict.unknown.into_inner();
-    let allowed: HashSet<&str> = expected
-        .minions
-        .iter()
-        .filter(|id| !unknown.contains(*id))
-        .map(MinionId::as_str)
-        .collect();
-    minions.iter().all(|id| allowed.contains(id.as_str()))
+    let minions = expected.minions.into_iter();
+    minions.filter(|id| !unknown.contains(id)).collect()
 }
 
 /// Notes of which minions something was asked that nobody knows.

@@ -247,7 +247,7 @@ pub(super) fn resolve(
     target: &Target,
 ) -> Result<(Vec<String>, Vec<String>), RoleError> {
     let fleet = fleet(worker)?;
-    let expected = target.expected(&fleet, &worker.config.nodegroups);
+    let expected = target.expected(&fleet, &worker.config);
     if let Some(why) = expected.error {
         log::warn!("a target matches nothing: {why}");
     }

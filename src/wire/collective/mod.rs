@@ -4,14 +4,21 @@
 //! 2017 (YAML within JSON); G2 is Choria since (JSON). Envelopes are taken apart in this room; whether they
 //! are genuine is for `crypto::collective` to say.
 
+pub mod choria;
+pub mod core;
+mod filter;
 mod names;
 mod packet;
 mod refused;
+mod rpc;
 pub mod subjects;
+#[cfg(test)]
+pub(in crate::wire) mod testing;
 
 pub use names::{AgentName, BadName, CallerId, Collective, Identity, RequestId};
 pub use packet::{Federation, LARGEST_PACKET, MOST_HOPS, MOST_TARGETS, Packet, PacketForm, Route};
 pub use refused::Refused;
+pub use rpc::{RpcReply, RpcRequest, Status};
 pub use subjects::Place;
 
 use crate::wire::ruby::Datum;
@@ -120,6 +127,11 @@ pub enum Form {
 }
 
 impl Form {
+    /// Whether names within messages are symbols, as in all encodings of Ruby's own; JSON has none.
+    pub fn symbols(self) -> bool {
+        !matches!(self, Form::Choria2 { yaml: false, .. })
+    }
+
     /// What today's Choria speaks.
     pub const CHORIA: Form = Form::Choria2 {
         old_inner: false,

@@ -1,6 +1,7 @@
 //! Why a message is not listened to.
 
 use super::BadName;
+use crate::wire::ruby::DatumError;
 use std::fmt;
 
 /// Why a message was refused. Whoever sent it hears nothing, as from Ruby's servers; each reason is counted.
@@ -30,11 +31,13 @@ pub enum Refused {
     Future(i64),
     /// It was seen before.
     Replayed,
+    /// It is encrypted for somebody else, as AES replies on a shared queue are, or was changed: nothing to warn of.
+    NotForUs,
 }
 
 impl Refused {
     /// All reasons, as counters name them.
-    pub const REASONS: [&'static str; 12] = [
+    pub const REASONS: [&'static str; 13] = [
         "malformed",
         "too_large",
         "dangerous",
@@ -47,6 +50,7 @@ impl Refused {
         "expired",
         "future",
         "replayed",
+        "not_for_us",
     ];
 
     /// Place of this one in [`Refused::REASONS`].
@@ -64,6 +68,7 @@ impl Refused {
             Refused::Expired(_) => 9,
             Refused::Future(_) => 10,
             Refused::Replayed => 11,
+            Refused::NotForUs => 12,
         }
     }
 }
@@ -91,6 +96,7 @@ impl fmt::Display for Refused {
                 "it comes from {by} s ahead of its time to live; see whether the clocks of both machines agree"
             ),
             Refused::Replayed => write!(f, "it was seen before"),
+            Refused::NotForUs => write!(f, "it is encrypted for somebody else, or was changed"),
         }
     }
 }
@@ -100,5 +106,15 @@ impl std::error::Error for Refused {}
 impl From<BadName> for Refused {
     fn from(bad: BadName) -> Refused {
         Refused::Malformed(bad.to_string())
+    }
+}
+
+impl From<DatumError> for Refused {
+    fn from(error: DatumError) -> Refused {
+        match error {
+            DatumError::Malformed(what) => Refused::Malformed(what),
+            DatumError::TooLarge(limit) => Refused::TooLarge(limit),
+            DatumError::Dangerous(what) => Refused::Dangerous(what),
+        }
     }
 }

@@ -4,6 +4,16 @@
 //! nor msgpack have. What carries code or names a class is refused: no peer can make this side do anything but
 //! hold data. (Reference: sections 7 and 8 of the notes on Choria.)
 
+pub(in crate::wire) mod error;
+pub mod json;
+pub mod marshal;
+mod pairs;
+pub mod psych;
+#[cfg(test)]
+pub(in crate::wire) mod samples;
+
+pub use error::{DatumError, MAX_DEPTH, MAX_OCTETS, MAX_VALUES};
+
 use crate::wire::{Map, Value};
 
 /// A value of Ruby.
@@ -68,6 +78,21 @@ impl Datum {
             Datum::Bytes(octets) => Some(octets),
             _ => None,
         }
+    }
+
+    /// A regular expression as text that means it anywhere (`Regexp#to_s`), such as `(?i-mx:a.c)`.
+    pub fn regexp_text(&self) -> Option<String> {
+        let Datum::Regexp { source, options } = self else {
+            return None;
+        };
+        let letters = |on: bool| -> String {
+            let set = [(4, 'm'), (1, 'i'), (2, 'x')];
+            let set = set.iter().filter(|(bit, _)| (options & bit != 0) == on);
+            set.map(|(_, letter)| *letter).collect()
+        };
+        let dash = if letters(false).is_empty() { "" } else { "-" };
+        let (on, off) = (letters(true), letters(false));
+        Some(format!("(?{on}{dash}{off}:{source})"))
     }
 
     /// An integer.
@@ -135,4 +160,12 @@ impl From<&str> for Datum {
     fn from(text: &str) -> Datum {
         Datum::Str(text.to_owned())
     }
+}
+
+/// The fewest decimal digits that mean a float other than zero, without sign, and how many of them stand before the point.
+fn shortest(number: f64) -> (String, i32) {
+    let text = format!("{:e}", number.abs());
+    let (digits, exponent) = text.split_once('e').unwrap_or((&text, "0"));
+    let exponent: i32 = exponent.parse().unwrap_or_default();
+    (digits.replace('.', ""), exponent + 1)
 }

@@ -1,15 +1,11 @@
 //! Values as YAML text, byte for byte as Salt's dumper writes them: PyYAML's representer over libyaml's emitter with
 //! a width of 80, an indent of 2 and unicode allowed (`salt/utils/yamldumper.py safe_dump`).
 
+use super::lines::{INDENT, Lines, SIMPLE_KEY};
 use super::represent::{Kind, Scalar, entries, represent};
 use super::scalar::{self, Plain};
-use super::style::{Analysis, Style, escape, is_break, is_printable};
+use super::style::{Analysis, is_break};
 use crate::wire::Value;
-
-const WIDTH: usize = 80;
-const INDENT: isize = 2;
-/// Bytes up to which a key may stand on the line of its value.
-const SIMPLE_KEY: usize = 128;
 
 /// Block style, with a final line end (`safe_dump(value, default_flow_style=False)`). With `sort`,
 /// maps are written in the order of their keys where these can be compared, as Salt does.
@@ -17,7 +13,7 @@ pub fn emit(value: &Value, sort: bool) -> String {
     let mut e = Emitter::new(sort);
     e.node(value, Context::Root);
     e.write_indent();
-    e.out
+    e.lines.out
 }
 
 /// Block style, but lists and maps that hold scalars only in brackets, without a final line end
@@ -26,7 +22,7 @@ pub fn emit_leaves(value: &Value) -> String {
     let mut e = Emitter::new(true);
     e.leaves = true;
     e.node(value, Context::Root);
-    e.out
+    e.lines.out
 }
 
 /// The value on one line, lists and maps in brackets; for messages.
@@ -34,7 +30,7 @@ pub fn emit_flow(value: &Value) -> String {
     let mut e = Emitter::new(false);
     e.width = usize::MAX;
     e.flow(value);
-    e.out
+    e.lines.out
 }
 
 /// Flow style, folded at 80 columns, maps in the order of their keys where these can be compared
@@ -42,7 +38,7 @@ pub fn emit_flow(value: &Value) -> String {
 pub fn emit_flow_lines(value: &Value) -> String {
     let mut e = Emitter::new(true);
     e.flow_node(value, false);
-    e.out
+    e.lines.out
 }
 
 /// A value that is no list or map as it stands in a file; text without quotes.
@@ -71,59 +67,34 @@ enum Context {
     SimpleKey,
 }
 
-/// The state of libyaml's emitter that decides on spaces and line ends.
 struct Emitter {
-    out: String,
+    lines: Lines,
     sort: bool,
     /// Lists and maps that hold scalars only are written in flow style.
     leaves: bool,
-    width: usize,
-    column: usize,
-    indent: isize,
-    /// The last character was a space or a line end.
-    whitespace: bool,
-    /// Only indentation and indicators stand on this line so far.
-    indention: bool,
+}
+
+impl std::ops::Deref for Emitter {
+    type Target = Lines;
+
+    fn deref(&self) -> &Lines {
+        &self.lines
+    }
+}
+
+impl std::ops::DerefMut for Emitter {
+    fn deref_mut(&mut self) -> &mut Lines {
+        &mut self.lines
+    }
 }
 
 impl Emitter {
     fn new(sort: bool) -> Self {
         Emitter {
-            out: String::new(),
+            lines: Lines::new(),
             sort,
             leaves: false,
-            width: WIDTH,
-            column: 0,
-            indent: -1,
-            whitespace: true,
-            indention: true,
         }
-    }
-
-    fn put(&mut self, c: char) {
-        self.out.push(c);
-        self.column = if is_break(c) { 0 } else { self.column + 1 };
-    }
-
-    fn write_indent(&mut self) {
-        let indent = self.indent.max(0) as usize;
-        if !self.indention || self.column > indent || (self.column == indent && !self.whitespace) {
-            self.put('\n');
-        }
-        while self.column < indent {
-            self.put(' ');
-        }
-        self.whitespace = true;
-        self.indention = true;
-    }
-
-    fn indicator(&mut self, text: &str, space_before: bool, is_indention: bool) {
-        if space_before && !self.whitespace {
-            self.put(' ');
-        }
-        text.chars().for_each(|c| self.put(c));
-        self.whitespace = false;
-        self.indention &= is_indention;
     }
 
     /// Runs `inner` one level deeper; `first` is the indent of a level that has none outside.
@@ -291,111 +262,7 @@ impl Emitter {
                 Plain::Other => analysis.quoted_style(simple_key),
             },
         };
-        self.deeper(INDENT, false, |e| match style {
-            Style::Plain => e.plain(text, !simple_key),
-            Style::Single => e.single(text, !simple_key),
-            Style::Double => e.double(text, !simple_key),
-            Style::Literal => e.literal(text),
-        });
-    }
-
-    fn plain(&mut self, text: &str, breaks_allowed: bool) {
-        if !self.whitespace && !text.is_empty() {
-            self.put(' ');
-        }
-        self.folded_text(text, breaks_allowed, false);
-        self.whitespace = false;
-        self.indention = false;
-    }
-
-    fn single(&mut self, text: &str, breaks_allowed: bool) {
-        self.indicator("'", true, false);
-        let ended_by_break = self.folded_text(text, breaks_allowed, true);
-        if ended_by_break {
-            self.write_indent();
-        }
-        self.indicator("'", false, false);
-        self.indention = false;
-    }
-
-    /// The text of a plain or single-quoted scalar, folded at spaces behind the width. Gives
-    /// whether it ended in a line end.
-    fn folded_text(&mut self, text: &str, breaks_allowed: bool, quoted: bool) -> bool {
-        let chars: Vec<char> = text.chars().collect();
-        let (mut spaces, mut breaks) = (false, false);
-        for (i, &c) in chars.iter().enumerate() {
-            if c == ' ' {
-                let edge = quoted && (i == 0 || i + 1 == chars.len());
-                let next_space = chars.get(i + 1) == Some(&' ');
-                if breaks_allowed && !spaces && self.column > self.width && !edge && !next_space {
-                    self.write_indent();
-                } else {
-                    self.put(c);
-                }
-                spaces = true;
-            } else if is_break(c) {
-                if !breaks && c == '\n' {
-                    self.put('\n');
-                }
-                self.put(c);
-                self.indention = true;
-                breaks = true;
-            } else {
-                if breaks {
-                    self.write_indent();
-                }
-                if quoted && c == '\'' {
-                    self.put('\'');
-                }
-                self.put(c);
-                self.indention = false;
-                (spaces, breaks) = (false, false);
-            }
-        }
-        breaks
-    }
-
-    fn double(&mut self, text: &str, breaks_allowed: bool) {
-        self.indicator("\"", true, false);
-        let chars: Vec<char> = text.chars().collect();
-        let mut spaces = false;
-        for (i, &c) in chars.iter().enumerate() {
-            if !is_printable(c) || is_break(c) || matches!(c, '"' | '\\') {
-                escape(c).chars().for_each(|c| self.put(c));
-                spaces = false;
-            } else if c == ' ' {
-                let edge = i == 0 || i + 1 == chars.len();
-                if breaks_allowed && !spaces && self.column > self.width && !edge {
-                    self.write_indent();
-                    if chars.get(i + 1) == Some(&' ') {
-                        self.put('\\');
-                    }
-                } else {
-                    self.put(c);
-                }
-                spaces = true;
-            } else {
-                self.put(c);
-                spaces = false;
-            }
-        }
-        self.indicator("\"", false, false);
-        self.indention = false;
-    }
-
-    /// Used for base64 only, which has no space and ends in one line end.
-    fn literal(&mut self, text: &str) {
-        self.indicator("|", true, false);
-        self.put('\n');
-        self.indention = true;
-        self.whitespace = true;
-        for line in text.lines() {
-            self.write_indent();
-            line.chars().for_each(|c| self.put(c));
-            self.put('\n');
-        }
-        self.indention = true;
-        self.whitespace = true;
+        self.styled(text, style, simple_key);
     }
 }
 

@@ -10,16 +10,18 @@ mod args;
 mod compose;
 mod construct;
 mod emit;
+pub(in crate::wire) mod lines;
 mod represent;
 mod scalar;
 mod source;
-mod style;
+pub(in crate::wire) mod style;
 
 #[cfg(test)]
 mod tests;
 
 pub use args::{parse_input, parse_kwarg, wire_input, yamlify_arg};
 pub use emit::{emit, emit_flow, emit_flow_lines, emit_leaves, emit_scalar};
+pub(in crate::wire) use source::check_characters;
 pub use style::escape;
 
 use crate::wire::Value;

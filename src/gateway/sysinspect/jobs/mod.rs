@@ -3,19 +3,18 @@
 //! A job's cycle id is made of its jid, so that whatever a minion says about the cycle leads back to the job, also
 //! after a restart of the minion. The seed's `rsp` names no cycle; then it answers the oldest command.
 
-mod answer;
 mod running;
 
 use super::grains::grains;
 use super::words::{Heard, Say};
 use crate::crypto::HashType;
+use crate::gateway::answer::{Args, Outcome, load, text, told};
+use crate::gateway::news::Order;
 use crate::wire::ids::Jid;
-use crate::wire::sysinspect::{Dialect, MachineId, uuid};
+use crate::wire::sysinspect::{Code, Dialect, MachineId, uuid};
 use crate::wire::{Map, Value};
-use answer::{Args, Outcome, load, retcode, returned, told};
 use running::{Kind, Running, described, pick, position, take};
 use std::collections::{HashMap, VecDeque};
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Jobs that may run on one minion; further ones are refused.
@@ -42,43 +41,6 @@ const FUNCTIONS: &[&str] = &[
     "sysinspect.unregister",
     "test.ping",
 ];
-
-/// A published job (`salt/job/<jid>/new`).
-#[derive(Clone, Debug)]
-pub(super) struct Order {
-    /// Its jid.
-    pub jid: Jid,
-    /// Who is expected to answer.
-    pub ids: Vec<String>,
-    /// `fun`, `arg`, `tgt`, `tgt_type`, `user`; shared by all minions that it runs on.
-    pub load: Arc<Map>,
-}
-
-impl Order {
-    /// Reads the event; `None` if it is none, or the bus had no room for all of it.
-    pub fn of(event: &Map) -> Option<Order> {
-        Order::new(event.str("jid")?.parse().ok()?, event, event.get("minions"))
-    }
-
-    /// A job for those of a list; `None` if it is no list.
-    pub fn new(jid: Jid, load: &Map, minions: Option<&Value>) -> Option<Order> {
-        let Value::Array(minions) = minions? else {
-            return None;
-        };
-        let ids = minions.iter().filter_map(Value::as_str).map(str::to_owned);
-        let mut kept = Map::new();
-        for key in ["fun", "arg", "tgt", "tgt_type", "user"] {
-            if let Some(value) = load.get(key) {
-                kept.set(key, value.clone());
-            }
-        }
-        Some(Order {
-            jid,
-            ids: ids.collect(),
-            load: Arc::new(kept),
-        })
-    }
-}
 
 /// What is to be done for a job.
 #[derive(Clone, Debug, PartialEq)]
@@ -164,7 +126,7 @@ impl Jobs {
                 self.run(order, id, Kind::Push, Say::PushTraits(traits), now)
             }
             "sysinspect.call" => {
-                let say = args.command().ok_or_else(|| {
+                let say = command(args).ok_or_else(|| {
                     Outcome::bad(
                         "sysinspect.call takes model/entity/state, cmd://... or a command, then context as key=value",
                         1,
@@ -183,7 +145,7 @@ impl Jobs {
                     };
                     steps.push(Step::Say(id.clone(), cycle, say));
                 }
-                let load = load(id, &order.jid, &order.load, Outcome::good(true));
+                let load = load(id.as_str(), &order.jid, &order.load, Outcome::good(true));
                 steps.push(Step::Unregister(id.clone(), order.jid.clone(), load));
                 Ok(steps)
             }
@@ -326,6 +288,35 @@ impl Jobs {
         self.running.retain(|_, jobs| !jobs.is_empty());
         out
     }
+}
+
+fn retcode(code: Code) -> i64 {
+    match code {
+        Code::Undef | Code::Success => 0,
+        // "Equal to 1 of POSIX", says the seed.
+        Code::GeneralFailure => 1,
+        other => i64::try_from(other.number()).unwrap_or(i64::MAX),
+    }
+}
+
+pub(super) fn returned(id: &MachineId, jid: &Jid, order: &Map, outcome: Outcome) -> Step {
+    let load = load(id.as_str(), jid, order, outcome);
+    Step::Return(id.clone(), jid.clone(), load)
+}
+
+/// The command of `sysinspect.call`.
+fn command(args: Args) -> Option<Say> {
+    let mut words = args.words.into_iter();
+    let scheme = words.next().filter(|s| !s.trim().is_empty())?;
+    let context = args
+        .named
+        .iter()
+        .map(|(key, value)| (text(key), text(value)));
+    Some(Say::Command {
+        scheme,
+        words: words.collect(),
+        context: context.collect(),
+    })
 }
 
 /// The cycle of a job: a UUID that follows from the jid.

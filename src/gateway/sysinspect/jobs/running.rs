@@ -1,8 +1,8 @@
 //! A job that runs on a minion.
 
 use super::super::words::NO_CYCLE;
-use super::answer::{Outcome, returned};
-use super::{ACTIONS, ACTIONS_SIZE, Step, TIMED_OUT};
+use super::{ACTIONS, ACTIONS_SIZE, Step, TIMED_OUT, returned};
+use crate::gateway::answer::Outcome;
 use crate::wire::ids::Jid;
 use crate::wire::msgpack::{self, Profile};
 use crate::wire::sysinspect::MachineId;

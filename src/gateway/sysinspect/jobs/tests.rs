@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::wire::sysinspect::Code;
+use std::sync::Arc;
 
 const JID: &str = "20261121092637195592";
 

@@ -2,6 +2,11 @@
 
 use super::*;
 use crate::config::load_master;
+use crate::crypto::clean_key;
+use crate::gateway::clerk;
+use crate::store::gateways::GatewayStore;
+use crate::store::keys::{KeyState, KeyStore};
+use crate::store::open;
 use crate::wire::Map;
 use crossbeam_channel::Receiver;
 use std::sync::OnceLock;
@@ -22,6 +27,7 @@ struct Place {
     keys: Keys,
     store: KeyStore,
     events: Receiver<Task>,
+    records: GatewayStore,
     _dir: tempfile::TempDir,
 }
 
@@ -33,15 +39,15 @@ fn place(settings: &str) -> Place {
     let config = load_master(dir.path()).unwrap();
     let store = open::key_store(&config);
     store.create_dirs().unwrap();
-    GatewayStore::new(&config.cachedir, super::super::NAME)
-        .create_dirs()
-        .unwrap();
-    let (clerk, events) = super::super::clerk::queue();
+    let records = GatewayStore::new(&config.cachedir, super::super::NAME);
+    records.create_dirs().unwrap();
+    let (clerk, events) = clerk::queue();
     let settings = config.sysinspect_gateway().unwrap();
     Place {
         keys: Keys::new(&config, &settings, pair(0), clerk),
         store,
         events,
+        records,
         _dir: dir,
     }
 }
@@ -91,9 +97,9 @@ fn the_operator_decides() {
         place.keys.forget(&own);
     }
     place.store.delete(KeyState::Rejected, &id).unwrap();
-    assert!(place.keys.records.knows(&id));
+    assert!(place.records.knows(&id));
     place.keys.sweep().unwrap();
-    assert!(!place.keys.records.knows(&id));
+    assert!(!place.records.knows(&id));
     assert_eq!(
         place.keys.register(&own, &pem(2), FROM),
         Registered::Waiting

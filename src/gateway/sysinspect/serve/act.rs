@@ -1,11 +1,11 @@
 //! Doing what was decided.
 
-use super::super::clerk::{Task, give};
 use super::super::grains::grains;
 use super::super::jobs::Step;
 use super::super::session::{Action, ConnId};
 use super::super::words::{NO_CYCLE, Say, To};
 use super::{Server, minion};
+use crate::gateway::clerk::{Task, give};
 use crate::wire::Value;
 use crate::wire::sysinspect::{MachineId, frame, unsupported_version};
 use std::time::Instant;

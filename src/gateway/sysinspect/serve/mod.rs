@@ -3,14 +3,15 @@
 
 mod act;
 
-use super::clerk::{Task, give};
-use super::jobs::{Jobs, Order};
-use super::news::News;
+use super::jobs::Jobs;
 use super::peer::{Input, Peer};
 use super::registry::Keys;
 use super::session::{ConnId, Frame, Rules, Sessions};
 use super::words::Heard;
 use crate::config::{MasterConfig, SysinspectGateway};
+use crate::gateway::clerk::{Task, give};
+use crate::gateway::news::News;
+use crate::gateway::news::Order;
 use crate::master::EXIT_BIND;
 use crate::master::roles::{RoleError, check_memory};
 use crate::master::score::Score;

@@ -8,6 +8,7 @@ mod door;
 
 use super::limits::Limit;
 use super::words::{Heard, Say};
+use crate::gateway::ledger::Standing;
 use crate::wire::Map;
 use crate::wire::sysinspect::{Code, Dialect, MachineId};
 use std::collections::HashMap;
@@ -32,21 +33,6 @@ pub(super) struct Rules {
     pub max_connections: usize,
     pub max_strangers: usize,
     pub registrations_per_minute: u32,
-}
-
-/// What is known of an id.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Standing {
-    /// It has registered here and its key is accepted.
-    Accepted,
-    /// It has registered here and waits for the operator.
-    Waiting,
-    /// The operator has rejected it.
-    Rejected,
-    /// It is the id of somebody who has not registered here.
-    Foreign,
-    /// Nobody has it.
-    Unknown,
 }
 
 /// How a registration ended.

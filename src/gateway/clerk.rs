@@ -1,5 +1,5 @@
-//! The thread that writes: returns, grains and events. The loop that serves connections never waits for a disk or
-//! for a bus that restarts, unless very much waits to be written already.
+//! The thread of a gateway that writes: returns, grains and events. The loop that serves connections never waits for a
+//! disk or for a bus that restarts, unless very much waits to be written already.
 
 use crate::client::keys as operator;
 use crate::config::MasterConfig;
@@ -21,6 +21,7 @@ use std::net::IpAddr;
 const WAITING: usize = 20_000;
 
 /// What is to be written.
+#[derive(Debug)]
 pub(super) enum Task {
     /// A return of a job.
     Return(MinionId, Jid, Map),
@@ -46,14 +47,15 @@ pub(super) fn give(clerk: &Sender<Task>, task: Task) {
     }
 }
 
-/// Works until the queue's other end is gone.
-pub(super) fn run(config: &MasterConfig, tasks: &Receiver<Task>) {
+/// Works for the gateway `name` until the queue's other end is gone.
+pub(super) fn run(config: &MasterConfig, name: &'static str, tasks: &Receiver<Task>) {
     let mut clerk = Clerk {
         config,
+        name,
         jobs: Box::new(open::job_store(config)),
         minions: open::minion_cache(config),
         bus: Bus::new(config),
-        records: GatewayStore::new(&config.cachedir, super::NAME),
+        records: GatewayStore::new(&config.cachedir, name),
     };
     for task in tasks {
         clerk.work(task);
@@ -62,6 +64,7 @@ pub(super) fn run(config: &MasterConfig, tasks: &Receiver<Task>) {
 
 struct Clerk<'a> {
     config: &'a MasterConfig,
+    name: &'static str,
     jobs: Box<dyn JobStore>,
     minions: MinionCache,
     bus: Bus,
@@ -75,7 +78,7 @@ impl Clerk<'_> {
             Task::Grains(id, grains) => self.keep(&id, &grains),
             Task::Fire(tag, data) => self.bus.fire(&tag, data),
             Task::Unregister(id) => {
-                if let Err(e) = forget(self.config, &id) {
+                if let Err(e) = self.forget(&id) {
                     log::error!("{id} cannot be unregistered: {e}");
                 }
             }
@@ -114,18 +117,18 @@ impl Clerk<'_> {
             self.bus.fire(&format!("minion/refresh/{id}"), data);
         }
     }
-}
 
-/// Deletes key, record and data of a minion, as `halite-key -d` does.
-fn forget(config: &MasterConfig, id: &MinionId) -> io::Result<()> {
-    let mut keys = operator::Keys::new(config);
-    let selection = vec![
-        (KeyState::Accepted, vec![id.clone()]),
-        (KeyState::Denied, vec![id.clone()]),
-    ];
-    let changed = keys.delete(&selection)?;
-    keys.forget_vanished(&changed, &[])?;
-    GatewayStore::new(&config.cachedir, super::NAME).remove(id)?;
-    log::info!("the sysinspect minion {id} has been unregistered");
-    Ok(())
+    /// Deletes key, record and data of a minion, as `halite-key -d` does.
+    fn forget(&self, id: &MinionId) -> io::Result<()> {
+        let mut keys = operator::Keys::new(self.config);
+        let selection = vec![
+            (KeyState::Accepted, vec![id.clone()]),
+            (KeyState::Denied, vec![id.clone()]),
+        ];
+        let changed = keys.delete(&selection)?;
+        keys.forget_vanished(&changed, &[])?;
+        self.records.remove(id)?;
+        log::info!("the {} minion {id} has been unregistered", self.name);
+        Ok(())
+    }
 }

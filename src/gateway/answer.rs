@@ -1,49 +1,36 @@
-//! Arguments of functions, and what is returned.
+//! Arguments of functions, and what agents of gateways return.
 
-use super::super::grains::find;
-use super::super::words::Say;
-use super::Step;
 use crate::wire::ids::Jid;
-use crate::wire::sysinspect::{Code, MachineId};
 use crate::wire::{Map, Value, pytext};
 
 /// What a function has come to.
+#[derive(Clone, Debug, PartialEq)]
 pub(super) struct Outcome {
+    /// `return`.
     pub value: Value,
+    /// `retcode`; 0 is success.
     pub retcode: i64,
 }
 
 impl Outcome {
+    /// All went well.
     pub fn good(value: impl Into<Value>) -> Outcome {
         let value = value.into();
         Outcome { value, retcode: 0 }
     }
 
+    /// It went wrong: how.
     pub fn bad(text: impl Into<String>, retcode: i64) -> Outcome {
         let value = Value::Str(text.into());
         Outcome { value, retcode }
     }
 }
 
-pub(super) fn retcode(code: Code) -> i64 {
-    match code {
-        Code::Undef | Code::Success => 0,
-        // "Equal to 1 of POSIX", says the seed.
-        Code::GeneralFailure => 1,
-        other => i64::try_from(other.number()).unwrap_or(i64::MAX),
-    }
-}
-
-pub(super) fn returned(id: &MachineId, jid: &Jid, order: &Map, outcome: Outcome) -> Step {
-    let load = load(id, jid, order, outcome);
-    Step::Return(id.clone(), jid.clone(), load)
-}
-
 /// The `_return` load as Salt minions send it.
-pub(super) fn load(id: &MachineId, jid: &Jid, order: &Map, outcome: Outcome) -> Map {
+pub(super) fn load(id: &str, jid: &Jid, order: &Map, outcome: Outcome) -> Map {
     let copy = |key: &str| order.get(key).cloned().unwrap_or_default();
     let mut load = crate::map! {
-        "cmd" => "_return", "id" => id.as_str(), "success" => outcome.retcode == 0,
+        "cmd" => "_return", "id" => id, "success" => outcome.retcode == 0,
         "return" => outcome.value, "retcode" => outcome.retcode, "jid" => jid.as_str(),
         "fun" => copy("fun"), "fun_args" => copy("arg"),
     };
@@ -80,17 +67,30 @@ pub(super) fn told(order: &Map, grains: Map) -> Value {
     }
 }
 
+/// One grain by its name, or by a path of names with colons between.
+pub(super) fn find<'g>(grains: &'g Map, path: &str) -> Option<&'g Value> {
+    if let Some(value) = grains.get(path) {
+        return Some(value);
+    }
+    let (name, rest) = path.split_once(':')?;
+    find(grains.get(name)?.as_map()?, rest)
+}
+
+/// As Python writes it.
 pub(super) fn text(value: &Value) -> String {
     pytext::str(value).into_owned()
 }
 
 /// Arguments of a job.
 pub(super) struct Args {
+    /// Those without a name, as text.
     pub words: Vec<String>,
+    /// `name=value`, as the CLI parsed them.
     pub named: Map,
 }
 
 impl Args {
+    /// Those of an order or load: its `arg`.
     pub fn of(load: &Map) -> Args {
         let mut out = Args {
             words: Vec::new(),
@@ -114,20 +114,5 @@ impl Args {
             }
         }
         out
-    }
-
-    /// The command of `sysinspect.call`.
-    pub fn command(self) -> Option<Say> {
-        let mut words = self.words.into_iter();
-        let scheme = words.next().filter(|s| !s.trim().is_empty())?;
-        let context = self
-            .named
-            .iter()
-            .map(|(key, value)| (text(key), text(value)));
-        Some(Say::Command {
-            scheme,
-            words: words.collect(),
-            context: context.collect(),
-        })
     }
 }

@@ -1,6 +1,5 @@
-//! What the bus tells the gateway.
+//! What the bus tells a gateway.
 
-use super::jobs::Order;
 use crate::client::listen::listen;
 use crate::config::MasterConfig;
 use crate::master::roles::Roles;
@@ -8,17 +7,52 @@ use crate::store::jobs::JobStore;
 use crate::store::open;
 use crate::sys::signals::StopFlag;
 use crate::wire::ids::Jid;
-use crate::wire::{Value, msgpack};
-use crossbeam_channel::Sender;
+use crate::wire::{Map, Value, msgpack};
 use halite_ipc::Event;
-use std::io::Write;
-use std::os::unix::net::UnixStream;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// What stands for a value that was too large for the bus (`salt/utils/dicttrim.py`).
 const TRIMMED: &str = "VALUE_TRIMMED";
 /// How long a job is looked for in the job cache.
 const PATIENCE: Duration = Duration::from_secs(2);
+
+/// A published job (`salt/job/<jid>/new`).
+#[derive(Clone, Debug)]
+pub(super) struct Order {
+    /// Its jid.
+    pub jid: Jid,
+    /// Who is expected to answer.
+    pub ids: Vec<String>,
+    /// `fun`, `arg`, `tgt`, `tgt_type`, `user`; shared by all minions that it runs on.
+    pub load: Arc<Map>,
+}
+
+impl Order {
+    /// Reads the event; `None` if it is none, or the bus had no room for all of it.
+    pub fn of(event: &Map) -> Option<Order> {
+        Order::new(event.str("jid")?.parse().ok()?, event, event.get("minions"))
+    }
+
+    /// A job for those of a list; `None` if it is no list.
+    pub fn new(jid: Jid, load: &Map, minions: Option<&Value>) -> Option<Order> {
+        let Value::Array(minions) = minions? else {
+            return None;
+        };
+        let ids = minions.iter().filter_map(Value::as_str).map(str::to_owned);
+        let mut kept = Map::new();
+        for key in ["fun", "arg", "tgt", "tgt_type", "user"] {
+            if let Some(value) = load.get(key) {
+                kept.set(key, value.clone());
+            }
+        }
+        Some(Order {
+            jid,
+            ids: ids.collect(),
+            load: Arc::new(kept),
+        })
+    }
+}
 
 /// What the bus tells.
 pub(super) enum News {
@@ -69,7 +103,7 @@ fn looked_up(jid: &Jid, jobs: &dyn JobStore, patience: Duration) -> Option<Order
         }
         if Instant::now() > end {
             log::error!(
-                "the job {jid} is too large for the bus and not in the job cache; sysinspect minions miss it"
+                "the job {jid} is too large for the bus and not in the job cache; the agents of this gateway miss it"
             );
             return None;
         }
@@ -77,23 +111,18 @@ fn looked_up(jid: &Jid, jobs: &dyn JobStore, patience: Duration) -> Option<Order
     }
 }
 
-/// Hands jobs and changes of keys to the loop.
+/// Hands jobs and changes of keys to `each` until the role is told to stop.
 pub(super) fn hear(
     config: &MasterConfig,
     roles: &Roles,
     stop: &StopFlag,
-    news: &Sender<News>,
-    mut bell: &UnixStream,
+    each: &mut dyn FnMut(News),
 ) {
     let path = config.sock_dir.join("master_event_pub.ipc");
     let jobs = open::job_store(config);
     let mut each = |event: Event| {
-        let Some(item) = News::of(&event, &jobs) else {
-            return;
-        };
-        if news.send(item).is_ok() {
-            // A bell that is full has been heard.
-            let _ = bell.write(&[1]);
+        if let Some(item) = News::of(&event, &jobs) {
+            each(item);
         }
     };
     listen(path, stop, &mut || roles.ready(), &mut each);
@@ -103,7 +132,6 @@ pub(super) fn hear(
 mod tests {
     use super::*;
     use crate::store::jobs::joblog::JobLog;
-    use crate::wire::Map;
     use crate::wire::msgpack::Profile;
 
     const JID: &str = "20261121092637195592";

@@ -1,0 +1,370 @@
+//! The security plugin that the settings ask for, with its keys from their files; and how many messages it refused.
+
+use crate::config::{CollectiveGateway, Plugin};
+use crate::crypto::collective::{
+    Aes, Authority, Chain, Choria, ChoriaSettings, Clock, Names, PlainSettings, Psk, Security, Ssl,
+};
+use crate::crypto::{HashType, PrivateKey, PublicKey, finger};
+use crate::wire::collective::{CallerId, Collective, Form, Refused};
+use std::fmt;
+use std::io::Read;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
+use zeroize::Zeroizing;
+
+/// Octets of the largest file with a key, a secret or certificates.
+const LARGEST: u64 = 64 * 1024;
+/// Who may do what with a file that holds a secret: its owner may do anything, its group may read it, as Puppet's keys are.
+const SECRET: u32 = 0o037;
+/// Files that others are trusted by: nobody but the owner may write them.
+const PUBLIC: u32 = 0o022;
+/// Octets below which a shared secret is worth a warning.
+const SHORT_SECRET: usize = 16;
+
+/// Bits of an RSA key below which it is worth one as well.
+const WEAK: usize = 2048;
+
+/// A setting that does not work: which one, and what to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BadKeys {
+    setting: &'static str,
+    path: PathBuf,
+    why: String,
+}
+
+impl fmt::Display for BadKeys {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        write!(f, "gateways:collective:{}", self.setting)?;
+        if !self.path.as_os_str().is_empty() {
+            write!(f, ": {}", self.path.display())?;
+        }
+        write!(f, ": {}", self.why)
+    }
+}
+
+impl std::error::Error for BadKeys {}
+
+/// A security plugin with what the gateway has to know about it.
+pub struct Secure {
+    /// The plugin.
+    pub security: Box<dyn Security>,
+    /// In what the network is trusted, in words: the CA's key with Choria, the servers' one with SSL and AES.
+    pub trusts: String,
+}
+
+impl Secure {
+    fn new(security: impl Security + 'static, whose: &str, key: Option<&PublicKey>) -> Secure {
+        let print = key.map(|key| finger(&key.to_pem(), HashType::Sha256));
+        Secure {
+            security: Box::new(security),
+            trusts: match print {
+                Some(print) => format!("{whose}, {print}"),
+                None => whose.to_owned(),
+            },
+        }
+    }
+}
+
+/// Reads the files that the settings name and makes the plugin of them.
+///
+/// # Errors
+/// A file cannot be read, may be read or written by others than it should, or does not hold what it should.
+pub fn build(config: &CollectiveGateway) -> Result<Secure, BadKeys> {
+    let secure = match config.plugin {
+        Plugin::Psk => psk(config),
+        Plugin::Ssl | Plugin::Aes => plain(config),
+        Plugin::Choria => choria(config, Form::CHORIA),
+        Plugin::ChoriaYaml => choria(config, Form::Choria1),
+    }?;
+    let caller = secure.security.caller();
+    log::info!(
+        "the collective knows this master as {caller}, which trusts {}",
+        secure.trusts
+    );
+    Ok(secure)
+}
+
+/// The clock that certificates are held against.
+fn clock() -> Clock {
+    Arc::new(now)
+}
+
+/// Seconds since 1970.
+fn now() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.map_or(0, |since| {
+        i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
+    })
+}
+
+fn psk(config: &CollectiveGateway) -> Result<Secure, BadKeys> {
+    let file = File("psk_file", &config.psk_file);
+    let text = file.secret()?;
+    let secret = text.trim();
+    if secret.is_empty() {
+        return Err(file.bad("it is empty; put the value of the servers' `plugin.psk` into it"));
+    }
+    if secret.len() < SHORT_SECRET {
+        let path = config.psk_file.display();
+        log::warn!(
+            "{path}: a shared secret of {} octets can be guessed",
+            secret.len()
+        );
+    }
+    let home = home(config)?;
+    let caller = config.caller.parse::<CallerId>();
+    let caller = caller.map_err(|bad| BadKeys {
+        setting: "caller",
+        path: PathBuf::new(),
+        why: format!("{bad}; it looks like user=halite"),
+    })?;
+    let psk = Psk::new(secret.as_bytes(), caller, home);
+    Ok(Secure::new(psk, "whoever knows the shared secret", None))
+}
+
+fn plain(config: &CollectiveGateway) -> Result<Secure, BadKeys> {
+    let aes = config.plugin == Plugin::Aes;
+    let client = File("client_private", &config.client_private).private_key()?;
+    let public = File("client_public", &config.client_public);
+    let (client_public, name) = public.public_key(aes)?;
+    if client.public() != client_public {
+        return Err(public.bad("it is not the public half of client_private"));
+    }
+    let caller = format!("cert={name}").parse::<CallerId>();
+    let caller = caller.map_err(|_| {
+        let why = "its name is that of the caller and may have letters, digits, '_', '-' and '.' only; rename it, also at the servers";
+        public.bad(why)
+    })?;
+    let servers = File("server_public", &config.server_public);
+    let (server_public, _) = servers.public_key(aes)?;
+    let server_private = match config.server_private.as_os_str().is_empty() {
+        true => None,
+        false => Some(File("server_private", &config.server_private).private_key()?),
+    };
+    if server_private
+        .as_ref()
+        .is_some_and(|key| key.public() != server_public)
+    {
+        return Err(servers.bad("it is not the public half of server_private"));
+    }
+    let directory = config.client_certs.clone();
+    let keys = PlainSettings {
+        client,
+        caller,
+        server_public: server_public.clone(),
+        server_private,
+        callers: Box::new(move |name| caller_key(&directory, name)),
+        enforce_ttl: config.enforce_ttl,
+        serializer: config.serializer,
+        home: home(config)?,
+    };
+    let whose = "the key that all servers share";
+    if !aes {
+        return Ok(Secure::new(Ssl::new(keys), whose, Some(&server_public)));
+    }
+    let authority = match config.ca.as_os_str().is_empty() {
+        true => None,
+        false => Some((
+            File("ca", &config.ca).authority()?,
+            names("callers", &config.callers)?,
+        )),
+    };
+    let aes = Aes::new(keys, authority, clock());
+    Ok(Secure::new(aes, whose, Some(&server_public)))
+}
+
+fn choria(config: &CollectiveGateway, form: Form) -> Result<Secure, BadKeys> {
+    let ca = File("ca", &config.ca);
+    let authority = ca.authority()?;
+    let network = authority.key().map_err(|why| ca.bad(&why))?;
+    let own = File("certificate", &config.certificate);
+    let certificate = own.public()?;
+    let chain = Chain::from_pem(&certificate).map_err(|why| own.bad(&why.to_string()))?;
+    let private = File("key", &config.key);
+    let key = private.private_key()?;
+    if chain.key().map_err(|why| own.bad(&why))? != key.public() {
+        return Err(private.bad("it is not the key of `certificate`"));
+    }
+    let callers = names("callers", &config.callers)?;
+    let privileged = names("privileged", &config.privileged)?;
+    // A bad one of our own is for others to refuse; clocks and lists differ between machines.
+    match chain.verify(&authority, now()) {
+        Err(why) => log::warn!("{}: {why}", config.certificate.display()),
+        Ok(own) if !own.names.iter().any(|name| callers.has(name)) => log::warn!(
+            "{}: none of its names ({}) is in `callers`; servers that have the same list will not listen",
+            config.certificate.display(),
+            own.names.join(", "),
+        ),
+        Ok(_) => {}
+    }
+    let settings = ChoriaSettings {
+        form,
+        authority,
+        certificate: certificate.to_string(),
+        key,
+        callers,
+        privileged,
+        clock: clock(),
+    };
+    let choria = Choria::new(settings).map_err(|why| own.bad(&why))?;
+    Ok(Secure::new(choria, "the CA's key", Some(&network)))
+}
+
+/// The main collective.
+fn home(config: &CollectiveGateway) -> Result<Collective, BadKeys> {
+    let main = config.collectives.first().map(String::as_str);
+    main.unwrap_or_default()
+        .parse::<Collective>()
+        .map_err(|bad| BadKeys {
+            setting: "collectives",
+            path: PathBuf::new(),
+            why: bad.to_string(),
+        })
+}
+
+fn names(setting: &'static str, list: &[String]) -> Result<Names, BadKeys> {
+    Names::new(list).map_err(|why| BadKeys {
+        setting,
+        path: PathBuf::new(),
+        why: format!("{why}; write names, or /regular expressions/ between slashes"),
+    })
+}
+
+/// The public key or certificate of a caller by name, as it stands in `client_certs` now.
+fn caller_key(directory: &Path, name: &str) -> Option<String> {
+    let path = directory.join(format!("{name}.pem"));
+    match File("client_certs", &path).public() {
+        Ok(text) => Some(text.to_string()),
+        Err(_) if !path.exists() => None,
+        Err(bad) => {
+            log::warn!("{bad}");
+            None
+        }
+    }
+}
+
+/// A file that a setting names.
+struct File<'a>(&'static str, &'a Path);
+
+impl File<'_> {
+    fn bad(&self, why: &str) -> BadKeys {
+        BadKeys {
+            setting: self.0,
+            path: self.1.to_owned(),
+            why: why.to_owned(),
+        }
+    }
+
+    fn secret(&self) -> Result<Zeroizing<String>, BadKeys> {
+        self.read(
+            SECRET,
+            "others can read or change it, and it is a secret; `chmod 0600` it",
+        )
+    }
+
+    fn public(&self) -> Result<Zeroizing<String>, BadKeys> {
+        self.read(PUBLIC, "others can change it; `chmod go-w` it")
+    }
+
+    fn read(&self, forbidden: u32, remedy: &str) -> Result<Zeroizing<String>, BadKeys> {
+        let failed = |error: std::io::Error| {
+            let why = match error.kind() {
+                std::io::ErrorKind::NotFound => "there is no such file".to_owned(),
+                std::io::ErrorKind::PermissionDenied => {
+                    "it may not be read; give it to the account of the master (option `user`)"
+                        .to_owned()
+                }
+                _ => error.to_string(),
+            };
+            self.bad(&why)
+        };
+        // A FIFO must not hold up the role.
+        let file = std::fs::OpenOptions::new()
+            .read(true)
+            .custom_flags(nix::libc::O_NONBLOCK)
+            .open(self.1)
+            .map_err(failed)?;
+        let meta = file.metadata().map_err(failed)?;
+        if !meta.is_file() {
+            return Err(self.bad("it is no regular file"));
+        }
+        if meta.mode() & forbidden != 0 {
+            return Err(self.bad(remedy));
+        }
+        let mut octets = Zeroizing::new(Vec::new());
+        let read = file.take(LARGEST + 1).read_to_end(&mut octets);
+        read.map_err(failed)?;
+        if octets.len() as u64 > LARGEST {
+            return Err(self.bad(&format!(
+                "it has more than {LARGEST} octets, which no key has"
+            )));
+        }
+        match std::str::from_utf8(&octets) {
+            Ok(text) => Ok(Zeroizing::new(text.to_owned())),
+            Err(_) => Err(self.bad("it is no text; keys and certificates are in PEM form")),
+        }
+    }
+
+    fn private_key(&self) -> Result<PrivateKey, BadKeys> {
+        let text = self.secret()?;
+        let key = PrivateKey::from_pem(&text).map_err(|why| self.bad(&why.to_string()))?;
+        let (path, bits) = (self.1.display(), key.public().bits());
+        if bits < WEAK {
+            log::warn!("{path}: an RSA key of {bits} bits is weak; make one of {WEAK} or more");
+        }
+        Ok(key)
+    }
+
+    fn authority(&self) -> Result<Authority, BadKeys> {
+        let text = self.public()?;
+        Authority::from_pem(&text).map_err(|why| self.bad(&why))
+    }
+
+    /// A public key, or the one of a certificate; with the name that it gives its owner: the file's, or with `common`
+    /// the common name of a certificate.
+    fn public_key(&self, common: bool) -> Result<(PublicKey, String), BadKeys> {
+        let text = self.public()?;
+        let name = self.1.file_name().unwrap_or_default().to_string_lossy();
+        let name = name.strip_suffix(".pem").unwrap_or(&name).to_owned();
+        if !text.contains("BEGIN CERTIFICATE") {
+            let key = PublicKey::from_pem(&text);
+            return Ok((key.map_err(|why| self.bad(&why.to_string()))?, name));
+        }
+        let chain = Chain::from_pem(&text).map_err(|why| self.bad(&why.to_string()))?;
+        let key = chain.key().map_err(|why| self.bad(&why))?;
+        let name = chain.common_name().filter(|_| common).unwrap_or(name);
+        Ok((key, name))
+    }
+}
+
+/// How many messages were refused, by reason.
+#[derive(Debug)]
+pub struct RefusedCounters([AtomicU64; Refused::REASONS.len()]);
+
+impl Default for RefusedCounters {
+    fn default() -> Self {
+        RefusedCounters(std::array::from_fn(|_| AtomicU64::new(0)))
+    }
+}
+
+impl RefusedCounters {
+    /// Counts one.
+    pub fn count(&self, refused: &Refused) {
+        if let Some(counter) = self.0.get(refused.index()) {
+            counter.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Reasons that occurred, with their numbers, in the order of [`Refused::REASONS`].
+    pub fn seen(&self) -> Vec<(&'static str, u64)> {
+        let numbers = self.0.iter().map(|counter| counter.load(Ordering::Relaxed));
+        let all = Refused::REASONS.into_iter().zip(numbers);
+        all.filter(|(_, number)| *number > 0).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests;

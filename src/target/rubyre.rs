@@ -1,0 +1,394 @@
+//! Regular expressions of Ruby (Onigmo, Ruby 3.1) on Rust's engines.
+//!
+//! A pattern is rewritten token by token, since the languages write the same things differently: in Ruby `^` and `$` hold at
+//! every line, `(?m)` lets a dot match line ends, `\w`, `\d` and `\s` are ASCII, `{` may be a plain character, and `(?i)` in the
+//! midst takes the alternatives after it into a group. What Ruby refuses is refused, and so is what neither engine can do
+//! (recursion, absence, `\K`, `\X`). The result runs on `regex`, in linear time, or on `fancy-regex` with a limit on its
+//! backtracking.
+
+mod class;
+mod escapes;
+
+use std::iter::Peekable;
+use std::vec::IntoIter;
+
+/// Longest pattern in bytes. One entry of a filter may name some thousands of nodes.
+pub const MAX_REGEX: usize = 64 * 1024;
+/// Largest compiled program in bytes: that of the longest pattern without repetitions fits.
+const SIZE_LIMIT: usize = 4 * 1024 * 1024;
+/// Largest cache of the lazy automaton in bytes.
+const DFA_LIMIT: usize = 2 * 1024 * 1024;
+/// Steps back that one match may take before it counts as failed.
+const BACKTRACK_LIMIT: usize = 100_000;
+/// Deepest nesting of groups and of classes.
+const MAX_DEEP: usize = 50;
+
+/// Ruby's option bit that ignores case.
+pub const IGNORE_CASE: u8 = 1;
+/// Ruby's option bit that skips white space and comments.
+pub const EXTENDED: u8 = 2;
+/// Ruby's option bit that lets a dot match line ends.
+pub const DOT_ALL: u8 = 4;
+
+/// A compiled pattern.
+#[derive(Clone, Debug)]
+pub struct RubyRegex(Engine);
+
+#[derive(Clone, Debug)]
+enum Engine {
+    Linear(regex::Regex),
+    Backtracking(Box<fancy_regex::Regex>),
+}
+
+impl RubyRegex {
+    /// Compiles what stands between the slashes, with Ruby's option bits.
+    ///
+    /// # Errors
+    /// Why it cannot be used.
+    pub fn new(pattern: &str, options: u8) -> Result<RubyRegex, String> {
+        if pattern.len() > MAX_REGEX {
+            return Err(format!("the pattern is longer than {MAX_REGEX} bytes"));
+        }
+        let (pattern, needs_backtracking) = translate(pattern, options)?;
+        let last_line =
+            |message: String| message.lines().last().unwrap_or_default().trim().to_owned();
+        if needs_backtracking {
+            return fancy_regex::RegexBuilder::new(&pattern)
+                .backtrack_limit(BACKTRACK_LIMIT)
+                .delegate_size_limit(SIZE_LIMIT)
+                .delegate_dfa_size_limit(DFA_LIMIT)
+                .build()
+                .map(|regex| RubyRegex(Engine::Backtracking(Box::new(regex))))
+                .map_err(|error| last_line(error.to_string()));
+        }
+        regex::RegexBuilder::new(&pattern)
+            .size_limit(SIZE_LIMIT)
+            .dfa_size_limit(DFA_LIMIT)
+            .build()
+            .map(|regex| RubyRegex(Engine::Linear(regex)))
+            .map_err(|error| last_line(error.to_string()))
+    }
+
+    /// Whether the pattern is found somewhere in the text.
+    ///
+    /// # Errors
+    /// When the search goes back too often; Ruby would go on for hours.
+    pub fn is_match(&self, text: &str) -> Result<bool, String> {
+        match &self.0 {
+            Engine::Linear(regex) => Ok(regex.is_match(text)),
+            Engine::Backtracking(regex) => regex.is_match(text).map_err(|e| e.to_string()),
+        }
+    }
+}
+
+/// What stands before a quantifier.
+#[derive(Clone, Copy, PartialEq)]
+enum Before {
+    Nothing,
+    /// What starts at this octet of the result.
+    Item(usize),
+    /// The same with a quantifier on it.
+    Repeated(usize),
+}
+
+struct Group {
+    start: usize,
+    extended: bool,
+    /// Groups that options in the midst have opened, which end with it.
+    inner: usize,
+}
+
+struct Translator {
+    rest: Peekable<IntoIter<char>>,
+    out: String,
+    before: Before,
+    extended: bool,
+    needs_backtracking: bool,
+    open: Vec<Group>,
+    /// Groups that options outside of any group have opened.
+    inner: usize,
+    /// Numbered groups in the whole pattern; none of them counts where there are named ones.
+    groups: usize,
+    named: bool,
+}
+
+type Done<T = ()> = Result<T, String>;
+
+fn fail<T>(reason: impl Into<String>) -> Done<T> {
+    Err(reason.into())
+}
+
+fn translate(pattern: &str, options: u8) -> Done<(String, bool)> {
+    let mut t = Translator {
+        rest: pattern.chars().collect::<Vec<_>>().into_iter().peekable(),
+        out: String::with_capacity(pattern.len() + 16),
+        before: Before::Nothing,
+        extended: options & EXTENDED != 0,
+        needs_backtracking: false,
+        open: Vec::new(),
+        inner: 0,
+        groups: 0,
+        named: false,
+    };
+    t.count_groups();
+    t.out.push_str("(?m");
+    if options & IGNORE_CASE != 0 {
+        t.out.push('i');
+    }
+    if options & DOT_ALL != 0 {
+        t.out.push('s');
+    }
+    t.out.push(')');
+    while let Some(c) = t.rest.next() {
+        t.token(c)?;
+    }
+    if !t.open.is_empty() {
+        return fail("end pattern with unmatched parenthesis");
+    }
+    t.out.push_str(&")".repeat(t.inner));
+    Ok((t.out, t.needs_backtracking))
+}
+
+impl Translator {
+    /// Counts the groups, which references may name before they come.
+    fn count_groups(&mut self) {
+        let chars: Vec<char> = self.rest.clone().collect();
+        let (mut at, mut classes) = (0, 0_usize);
+        while let Some(c) = chars.get(at) {
+            let after = |n: usize| chars.get(at + n).copied();
+            match c {
+                '\\' => at += 1,
+                '[' => classes += 1,
+                ']' => classes = classes.saturating_sub(1),
+                '(' if classes == 0 && after(1) != Some('?') => self.groups += 1,
+                '(' if classes == 0
+                    && (after(2) == Some('\'')
+                        || after(2) == Some('<') && !matches!(after(3), Some('=' | '!'))) =>
+                {
+                    self.named = true;
+                }
+                _ => {}
+            }
+            at += 1;
+        }
+    }
+
+    fn take(&mut self, c: char) -> bool {
+        self.rest.next_if_eq(&c).is_some()
+    }
+
+    fn until(&mut self, mark: char) -> Done<String> {
+        let mut text = String::new();
+        for c in self.rest.by_ref() {
+            if c == mark {
+                return Ok(text);
+            }
+            text.push(c);
+        }
+        fail("end pattern in group")
+    }
+
+    fn item(&mut self, text: &str) {
+        self.before = Before::Item(self.out.len());
+        self.out.push_str(text);
+    }
+
+    fn literal(&mut self, c: char) {
+        self.item(&regex::escape(c.encode_utf8(&mut [0; 4])));
+    }
+
+    fn token(&mut self, c: char) -> Done {
+        match c {
+            c if self.extended && c.is_ascii_whitespace() => {}
+            '#' if self.extended => while self.rest.next().is_some_and(|c| c != '\n') {},
+            '\\' => self.escape()?,
+            '[' => {
+                let class = class::read(&mut self.rest, 0)?;
+                self.item(&class);
+            }
+            '(' => self.group()?,
+            ')' => self.close()?,
+            '|' => {
+                self.out.push('|');
+                self.before = Before::Nothing;
+            }
+            '^' | '$' | '.' => self.item(c.encode_utf8(&mut [0; 4])),
+            '*' | '+' | '?' => self.quantifier(&c.to_string(), false)?,
+            '{' => self.braces()?,
+            c => self.literal(c),
+        }
+        Ok(())
+    }
+
+    fn quantifier(&mut self, text: &str, counted: bool) -> Done {
+        let start = match self.before {
+            Before::Nothing => return fail("target of repeat operator is not specified"),
+            Before::Item(start) => start,
+            Before::Repeated(start) => {
+                self.out.insert_str(start, "(?:");
+                self.out.push(')');
+                start
+            }
+        };
+        self.out.push_str(text);
+        self.before = Before::Repeated(start);
+        // Behind `{n}` a question mark or a plus is a quantifier of its own, behind `{n,m}` a plus.
+        if counted {
+            return Ok(());
+        }
+        if self.take('?') {
+            self.out.push('?');
+        } else if !text.starts_with('{') && self.take('+') {
+            self.out.push('+');
+            self.needs_backtracking = true;
+        }
+        Ok(())
+    }
+
+    /// `{n}`, `{n,}`, `{,m}`, `{n,m}`; anything else is an ordinary brace.
+    fn braces(&mut self) -> Done {
+        let mut ahead = self.rest.clone();
+        let mut inside = String::new();
+        while let Some(c) = ahead.next_if(|c| c.is_ascii_digit() || *c == ',') {
+            inside.push(c);
+            if inside.len() > 16 {
+                break;
+            }
+        }
+        let (low, high) = inside.split_once(',').unwrap_or((&inside, &inside));
+        if ahead.next() != Some('}') || high.contains(',') || low.is_empty() && high.is_empty() {
+            self.literal('{');
+            return Ok(());
+        }
+        self.rest = ahead;
+        let number = |text: &str| match text.parse::<u32>() {
+            Ok(number) if number <= 100_000 => Ok(number),
+            _ => Err("too big number for repeat range".to_owned()),
+        };
+        let low = if low.is_empty() { 0 } else { number(low)? };
+        if high.is_empty() {
+            return self.quantifier(&format!("{{{low},}}"), false);
+        }
+        let high = number(high)?;
+        if high < low {
+            return fail("upper is smaller than lower in repeat range");
+        }
+        self.quantifier(&format!("{{{low},{high}}}"), !inside.contains(','))
+    }
+
+    fn open(&mut self, text: &str) -> Done {
+        if self.open.len() >= MAX_DEEP {
+            return fail(format!("groups nest deeper than {MAX_DEEP}"));
+        }
+        self.open.push(Group {
+            start: self.out.len(),
+            extended: self.extended,
+            inner: 0,
+        });
+        self.out.push_str(text);
+        self.before = Before::Nothing;
+        Ok(())
+    }
+
+    fn close(&mut self) -> Done {
+        let Some(group) = self.open.pop() else {
+            return fail("unmatched close parenthesis");
+        };
+        self.extended = group.extended;
+        self.out.push_str(&")".repeat(group.inner + 1));
+        self.before = Before::Item(group.start);
+        Ok(())
+    }
+
+    fn group(&mut self) -> Done {
+        if !self.take('?') {
+            return self.open("(");
+        }
+        let Some(c) = self.rest.next() else {
+            return fail("end pattern in group");
+        };
+        match c {
+            ':' => self.open("(?:"),
+            '#' => self.until(')').map(|_| ()),
+            '=' | '!' | '>' => self.fancy(&format!("(?{c}")),
+            '<' if self.take('=') => self.fancy("(?<="),
+            '<' if self.take('!') => self.fancy("(?<!"),
+            '<' => {
+                let name = self.until('>')?;
+                self.named(&name)
+            }
+            '\'' => {
+                let name = self.until('\'')?;
+                self.named(&name)
+            }
+            '(' => {
+                let number = self.until(')')?;
+                match number.parse::<usize>() {
+                    Ok(n) if (1..=self.groups).contains(&n) => self.fancy(&format!("(?({n})")),
+                    _ => fail("invalid backref number/name"),
+                }
+            }
+            '-' | 'i' | 'm' | 'x' | 'a' | 'd' => self.options(c),
+            _ => fail("undefined group option"),
+        }
+    }
+
+    fn fancy(&mut self, text: &str) -> Done {
+        self.needs_backtracking = true;
+        self.open(text)
+    }
+
+    fn named(&mut self, name: &str) -> Done {
+        let mut chars = name.chars();
+        let starts = chars.next().is_some_and(|c| c == '_' || c.is_alphabetic());
+        if !starts || !chars.all(|c| c == '_' || c.is_alphanumeric()) {
+            return fail("group name is empty or has a bad character");
+        }
+        self.open(&format!("(?<{name}>"))
+    }
+
+    /// `(?i)`, which holds to the end of the group and takes the alternatives with it, or `(?i-m:...)`.
+    fn options(&mut self, first: char) -> Done {
+        let (mut on, mut off) = (String::new(), String::new());
+        let (mut extended, mut switch_on) = (self.extended, true);
+        let mut c = Some(first);
+        let whole = loop {
+            let letters = if switch_on { &mut on } else { &mut off };
+            match c {
+                Some('-') if switch_on => switch_on = false,
+                Some('i') if !letters.contains('i') => letters.push('i'),
+                Some('m') if !letters.contains('s') => letters.push('s'),
+                Some('i' | 'm') => {}
+                // White space and comments are dropped here, so the engine needs no option.
+                Some('x') => extended = switch_on,
+                // What these ask for holds anyway.
+                Some('a' | 'd') if switch_on => {}
+                Some(':') => break false,
+                Some(')') => break true,
+                _ => return fail("undefined group option"),
+            }
+            c = self.rest.next();
+        };
+        let dash = if off.is_empty() { "" } else { "-" };
+        let text = format!("(?{on}{dash}{off}:");
+        if whole {
+            self.out.push_str(&text);
+            self.before = Before::Nothing;
+            let inner = self
+                .open
+                .last_mut()
+                .map_or(&mut self.inner, |g| &mut g.inner);
+            *inner += 1;
+            if *inner > MAX_DEEP {
+                return fail(format!("options nest deeper than {MAX_DEEP}"));
+            }
+        } else {
+            self.open(&text)?;
+        }
+        self.extended = extended;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,136 @@
+//! Classes of characters: `[...]`.
+
+use super::escapes::{self, Chars};
+use super::{Done, MAX_DEEP, fail};
+
+/// A member of a class.
+enum Member {
+    One(char),
+    Set(String),
+}
+
+/// Reads what stands behind `[`, to its `]`.
+pub(super) fn read(rest: &mut Chars, deep: usize) -> Done<String> {
+    if deep >= MAX_DEEP {
+        return fail(format!("classes nest deeper than {MAX_DEEP}"));
+    }
+    let mut out = String::from("[");
+    if rest.next_if_eq(&'^').is_some() {
+        out.push('^');
+    }
+    let mut empty = true;
+    // Whether a dash now would follow a range or a set, where it cannot start another range.
+    let mut after_set = false;
+    loop {
+        let Some(c) = rest.next() else {
+            return fail("premature end of char-class");
+        };
+        if c == ']' && !empty {
+            out.push(']');
+            return Ok(out);
+        }
+        if c == ']' && !rest.clone().any(|c| c == ']') {
+            return fail("empty char-class");
+        }
+        if c == '&' && rest.peek() == Some(&'&') {
+            rest.next();
+            out.push_str("&&");
+            after_set = false;
+            continue;
+        }
+        empty = false;
+        let member = member(c, rest, deep)?;
+        let low = match member {
+            Member::Set(text) => {
+                out.push_str(&text);
+                if dash_before_member(rest) {
+                    return fail("unmatched range specifier in char-class");
+                }
+                after_set = true;
+                continue;
+            }
+            Member::One(low) => low,
+        };
+        if after_set && c == '-' || !dash_before_member(rest) {
+            push(&mut out, low);
+            after_set = false;
+            continue;
+        }
+        rest.next();
+        let Some(c) = rest.next() else {
+            return fail("premature end of char-class");
+        };
+        let Member::One(high) = self::member(c, rest, deep)? else {
+            return fail("char-class value at end of range");
+        };
+        if high < low {
+            return fail("empty range in char class");
+        }
+        push(&mut out, low);
+        out.push('-');
+        push(&mut out, high);
+        after_set = true;
+    }
+}
+
+/// Whether a dash follows, and something behind it.
+fn dash_before_member(rest: &Chars) -> bool {
+    let mut ahead = rest.clone();
+    ahead.next() == Some('-') && ahead.next().is_some_and(|c| c != ']')
+}
+
+fn push(out: &mut String, c: char) {
+    match c.is_ascii_alphanumeric() {
+        true => out.push(c),
+        false => out.push_str(&format!("\\x{{{:X}}}", u32::from(c))),
+    }
+}
+
+fn member(c: char, rest: &mut Chars, deep: usize) -> Done<Member> {
+    match c {
+        '[' if rest.peek() == Some(&':') => match posix(rest)? {
+            Some(set) => Ok(Member::Set(set)),
+            None => read(rest, deep + 1).map(Member::Set),
+        },
+        '[' => read(rest, deep + 1).map(Member::Set),
+        '\\' => {
+            let Some(c) = rest.next() else {
+                return fail("end pattern at escape");
+            };
+            if let Some((members, negated)) = escapes::class(c) {
+                return Ok(Member::Set(match negated {
+                    true => format!("[^{members}]"),
+                    false => members.to_owned(),
+                }));
+            }
+            match c {
+                'b' => Ok(Member::One('\u{8}')),
+                'p' | 'P' => {
+                    let name = escapes::braced(rest)?;
+                    escapes::property(&name, c == 'P').map(Member::Set)
+                }
+                'R' | 'X' | '1'..='9' => fail(format!("\\{c} in a class is not supported")),
+                c => Ok(Member::One(escapes::character(c, rest)?.unwrap_or(c))),
+            }
+        }
+        c => Ok(Member::One(c)),
+    }
+}
+
+/// `:alpha:]` behind a bracket; `None` if it is an ordinary class that starts with a colon.
+fn posix(rest: &mut Chars) -> Done<Option<String>> {
+    let mut ahead = rest.clone();
+    ahead.next();
+    let mut name = String::new();
+    while let Some(c) = ahead.next_if(|c| c.is_ascii_alphabetic() || *c == '^') {
+        name.push(c);
+        if name.len() > 16 {
+            return Ok(None);
+        }
+    }
+    if ahead.next() != Some(':') || ahead.next() != Some(']') {
+        return Ok(None);
+    }
+    *rest = ahead;
+    escapes::property(&name, false).map(Some)
+}

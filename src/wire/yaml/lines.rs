@@ -1,0 +1,213 @@
+//! Text on lines as libyaml's emitter puts it there, with a width of 80, an indent of 2 and unicode allowed.
+
+use super::style::{Style, escape, is_break, is_printable};
+
+/// Columns behind which a line is broken.
+pub(in crate::wire) const WIDTH: usize = 80;
+/// Columns of one level.
+pub(in crate::wire) const INDENT: isize = 2;
+/// Bytes up to which a key may stand on the line of its value.
+pub(in crate::wire) const SIMPLE_KEY: usize = 128;
+
+/// The state of libyaml's emitter that decides on spaces and line ends.
+pub(in crate::wire) struct Lines {
+    /// What has been written.
+    pub(in crate::wire) out: String,
+    /// Columns behind which this one breaks lines.
+    pub(in crate::wire) width: usize,
+    /// Characters on the last line.
+    pub(in crate::wire) column: usize,
+    /// Columns in which lines begin; -1 outside of everything.
+    pub(in crate::wire) indent: isize,
+    /// The last character was a space or a line end.
+    pub(in crate::wire) whitespace: bool,
+    /// Only indentation and indicators stand on this line so far.
+    pub(in crate::wire) indention: bool,
+    /// The last thing is a block whose blank lines at the end belong to it.
+    pub(in crate::wire) open_ended: bool,
+}
+
+impl Lines {
+    /// An empty text.
+    pub(in crate::wire) fn new() -> Self {
+        Lines {
+            out: String::new(),
+            width: WIDTH,
+            column: 0,
+            indent: -1,
+            whitespace: true,
+            indention: true,
+            open_ended: false,
+        }
+    }
+
+    /// Writes a scalar, one level deeper than what is around it.
+    pub(in crate::wire) fn styled(&mut self, text: &str, style: Style, simple_key: bool) {
+        let outer = self.indent;
+        self.indent = if outer < 0 { INDENT } else { outer + INDENT };
+        match style {
+            Style::Plain => self.plain(text, !simple_key),
+            Style::Single => self.single(text, !simple_key),
+            Style::Double => self.double(text, !simple_key),
+            Style::Literal => self.literal(text),
+        }
+        self.indent = outer;
+    }
+
+    /// Writes a character.
+    pub(in crate::wire) fn put(&mut self, c: char) {
+        self.out.push(c);
+        self.column = if is_break(c) { 0 } else { self.column + 1 };
+    }
+
+    /// Begins a line, unless one has just begun.
+    pub(in crate::wire) fn write_indent(&mut self) {
+        let indent = self.indent.max(0) as usize;
+        if !self.indention || self.column > indent || (self.column == indent && !self.whitespace) {
+            self.put('\n');
+        }
+        while self.column < indent {
+            self.put(' ');
+        }
+        self.whitespace = true;
+        self.indention = true;
+    }
+
+    /// Writes a sign of YAML.
+    pub(in crate::wire) fn indicator(
+        &mut self,
+        text: &str,
+        space_before: bool,
+        is_indention: bool,
+    ) {
+        if space_before && !self.whitespace {
+            self.put(' ');
+        }
+        text.chars().for_each(|c| self.put(c));
+        self.whitespace = false;
+        self.indention &= is_indention;
+        self.open_ended = false;
+    }
+
+    fn plain(&mut self, text: &str, breaks_allowed: bool) {
+        if !self.whitespace && !text.is_empty() {
+            self.put(' ');
+        }
+        self.folded_text(text, breaks_allowed, false);
+        self.whitespace = false;
+        self.indention = false;
+    }
+
+    fn single(&mut self, text: &str, breaks_allowed: bool) {
+        self.indicator("'", true, false);
+        let ended_by_break = self.folded_text(text, breaks_allowed, true);
+        if ended_by_break {
+            self.write_indent();
+        }
+        self.indicator("'", false, false);
+        self.indention = false;
+    }
+
+    /// The text of a plain or single-quoted scalar, folded at spaces behind the width. Gives
+    /// whether it ended in a line end.
+    fn folded_text(&mut self, text: &str, breaks_allowed: bool, quoted: bool) -> bool {
+        let chars: Vec<char> = text.chars().collect();
+        let (mut spaces, mut breaks) = (false, false);
+        for (i, &c) in chars.iter().enumerate() {
+            if c == ' ' {
+                let edge = quoted && (i == 0 || i + 1 == chars.len());
+                let next_space = chars.get(i + 1) == Some(&' ');
+                if breaks_allowed && !spaces && self.column > self.width && !edge && !next_space {
+                    self.write_indent();
+                } else {
+                    self.put(c);
+                }
+                spaces = true;
+            } else if is_break(c) {
+                if !breaks && c == '\n' {
+                    self.put('\n');
+                }
+                self.put(c);
+                self.indention = true;
+                breaks = true;
+            } else {
+                if breaks {
+                    self.write_indent();
+                }
+                if quoted && c == '\'' {
+                    self.put('\'');
+                }
+                self.put(c);
+                self.indention = false;
+                (spaces, breaks) = (false, false);
+            }
+        }
+        breaks
+    }
+
+    fn double(&mut self, text: &str, breaks_allowed: bool) {
+        self.indicator("\"", true, false);
+        let chars: Vec<char> = text.chars().collect();
+        let mut spaces = false;
+        for (i, &c) in chars.iter().enumerate() {
+            if !is_printable(c) || is_break(c) || matches!(c, '"' | '\\') {
+                escape(c).chars().for_each(|c| self.put(c));
+                spaces = false;
+            } else if c == ' ' {
+                let edge = i == 0 || i + 1 == chars.len();
+                if breaks_allowed && !spaces && self.column > self.width && !edge {
+                    self.write_indent();
+                    if chars.get(i + 1) == Some(&' ') {
+                        self.put('\\');
+                    }
+                } else {
+                    self.put(c);
+                }
+                spaces = true;
+            } else {
+                self.put(c);
+                spaces = false;
+            }
+        }
+        self.indicator("\"", false, false);
+        self.indention = false;
+    }
+
+    /// A block of lines as they are (libyaml `yaml_emitter_write_literal_scalar`).
+    fn literal(&mut self, text: &str) {
+        self.indicator("|", true, false);
+        if text.starts_with(' ') || text.starts_with(is_break) {
+            self.indicator("2", false, false);
+        }
+        let mut ends = text.chars().rev().map(is_break);
+        match (ends.next(), ends.next()) {
+            (Some(true), None | Some(true)) => {
+                self.indicator("+", false, false);
+                self.open_ended = true;
+            }
+            (Some(true), Some(false)) => {}
+            _ => self.indicator("-", false, false),
+        }
+        self.put('\n');
+        self.indention = true;
+        self.whitespace = true;
+        let mut breaks = true;
+        for c in text.chars() {
+            breaks = match is_break(c) {
+                true => {
+                    self.put(c);
+                    self.indention = true;
+                    true
+                }
+                false => {
+                    if breaks {
+                        self.write_indent();
+                    }
+                    self.put(c);
+                    self.indention = false;
+                    false
+                }
+            };
+        }
+    }
+}
