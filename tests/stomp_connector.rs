@@ -60,7 +60,7 @@ impl Broker {
             .iter()
             .find_map(|(_, headers, _)| headers.get("receipt"))
         {
-            session.say(&format!("RECEIPT\nreceipt-id:{receipt}\n\n\0"));
+            session.say(format!("RECEIPT\nreceipt-id:{receipt}\n\n\0"));
         }
         (session, seen)
     }
