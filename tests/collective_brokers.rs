@@ -54,7 +54,11 @@ fn requests_and_answers_come_to_their_places() {
             .unwrap();
         assert_eq!(client.packet(), (Some(replies.clone()), answer));
     }
-    // The name of the connection is what the operator of the broker sees.
+    let named = server.connections();
+    assert!(
+        named.iter().all(|one| one["name"] == "rip.mcollective"),
+        "{named:?}"
+    );
     servant.connector.unsubscribe(&places[0]);
     client
         .connector

@@ -2,8 +2,9 @@
 
 mod common;
 
+use common::authority::Authority;
 use common::collective::{Peer, discovery, main_collective, node, packet, settings, to};
-use common::{RabbitMq, wait_for};
+use common::{RabbitMq, short_dir, wait_for};
 use halite::config::CollectiveGateway;
 use halite::map;
 use halite::transport::collective::{Heard, Place, To, Unsent};
@@ -171,4 +172,50 @@ fn requests_and_answers_pass_rabbitmq_and_outlive_it() {
         why.contains("other_broadcast") && why.contains("declare"),
         "{why}"
     );
+}
+
+#[test]
+fn tls_takes_certificates_of_the_own_ca_only() {
+    let dir = short_dir();
+    let authority = Authority::new(&dir.path().join("ours"), "ours");
+    let stranger = Authority::new(&dir.path().join("theirs"), "theirs");
+    let of_server = authority.issue("localhost");
+    let Some(server) = RabbitMq::start_tls(&["mcollective"], &authority.file(), &of_server) else {
+        return;
+    };
+    let text = |path: &std::path::Path| path.display().to_string();
+    let peer = |ca: &Authority, by: &Authority| {
+        let own = by.issue("rip.mcollective");
+        let mut settings = login(
+            &server,
+            map! {
+                "tls" => true, "tls_ca" => text(&ca.file()),
+                "tls_cert" => text(&own.certificate), "tls_key" => text(&own.key),
+            },
+        );
+        settings.servers = vec![format!("localhost:{}", server.port)];
+        Peer::open(&settings, 100)
+    };
+    let good = peer(&authority, &authority);
+    good.connector.subscribe(&node("a"));
+    assert_eq!(good.up(), format!("localhost:{}", server.port));
+    // More than a record of TLS, in both directions.
+    let mut large = packet("");
+    large.data = (0..300_000u32).map(|n| (n % 251) as u8).collect();
+    for _ in 0..5 {
+        good.connector
+            .publish(&to(&node("a")), large.clone(), true, 60)
+            .unwrap();
+    }
+    for _ in 0..5 {
+        let came = wait_for("it", || match good.next() {
+            Heard::Packet(_, packet) => Some(packet),
+            _ => None,
+        });
+        assert_eq!(came.data, large.data);
+    }
+    let why = peer(&stranger, &authority).down();
+    assert!(why.contains("certificate"), "{why}");
+    let why = peer(&authority, &stranger).down();
+    assert!(why.contains("lets nobody in"), "{why}");
 }

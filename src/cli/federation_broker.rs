@@ -17,7 +17,7 @@ use clap::Parser;
     version,
     after_help = "A federation joins networks that do not see each other. Its clients connect to the NATS servers of the federation, its \
         nodes to those of a collective, and brokers like this one connect to both. Start as many with the same `cluster` as you like, on one \
-        host or on several: they share the work, and one that ends takes nothing along but what it was just passing on.\n\n\
+        host or on several: they share the work, and one that ends takes nothing along but what it was just passing on.\n\
         Carried are requests from choria.federation.NAME.federation to each subject in their header federation.target, and \
         replies from choria.federation.NAME.collective to the client. Only headers are read; messages stay signed by whoever sent \
         them. Subjects that are not for nodes or for replies, and messages that go in circles, are refused and counted.\n\n\

@@ -96,8 +96,8 @@ impl NatsServer {
         NatsClient::connect(self.port)
     }
 
-    /// How many connections hear exactly this subject, as the server knows it.
-    pub fn hearers(&self, subject: &str) -> usize {
+    /// Its connections, as its operator sees them.
+    pub fn connections(&self) -> Vec<serde_json::Value> {
         let asked = "GET /connz?subs=1&limit=100000 HTTP/1.0\r\nHost: localhost\r\n\r\n";
         let mut text = String::new();
         let read =
@@ -108,8 +108,15 @@ impl NatsServer {
         read.expect("nats-server tells of its connections");
         let (_, body) = text.split_once("\r\n\r\n").expect("an answer of HTTP");
         let told: serde_json::Value = serde_json::from_str(body).expect("an answer in JSON");
-        let connections = told["connections"].as_array().into_iter().flatten();
-        let lists = connections.filter_map(|one| one["subscriptions_list"].as_array());
+        told["connections"].as_array().cloned().unwrap_or_default()
+    }
+
+    /// How many connections hear exactly this subject.
+    pub fn hearers(&self, subject: &str) -> usize {
+        let all = self.connections();
+        let lists = all
+            .iter()
+            .filter_map(|one| one["subscriptions_list"].as_array());
         lists
             .filter(|list| list.iter().any(|own| own == subject))
             .count()

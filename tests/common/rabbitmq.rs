@@ -1,5 +1,6 @@
 //! `rabbitmq-server` with STOMP, in an environment of its own: ports, data, cookie and the port mapper of Erlang.
 
+use super::authority::Issued;
 use super::ports::{Ports, listens};
 use super::process::Process;
 use super::{short_dir, wait_for, wait_until};
@@ -23,6 +24,15 @@ impl RabbitMq {
     /// Starts one with the exchanges of these collectives, and users guest and choria (password `s3cret`). `None`, and a
     /// word about it, where there is no program.
     pub fn start(collectives: &[&str]) -> Option<RabbitMq> {
+        RabbitMq::launch(collectives, None)
+    }
+
+    /// The same with STOMP in TLS only, for clients that the same CA has certified.
+    pub fn start_tls(collectives: &[&str], ca: &Path, own: &Issued) -> Option<RabbitMq> {
+        RabbitMq::launch(collectives, Some((ca, own)))
+    }
+
+    fn launch(collectives: &[&str], tls: Option<(&Path, &Issued)>) -> Option<RabbitMq> {
         if !Path::new(SERVER).exists() {
             eprintln!("skipped: there is no {SERVER}; install the package rabbitmq-server");
             return None;
@@ -36,22 +46,33 @@ impl RabbitMq {
             process: None,
             dir: short_dir(),
         };
-        server.configure(collectives);
+        server.configure(collectives, tls);
         server.restart();
         Some(server)
     }
 
-    fn configure(&self, collectives: &[&str]) {
+    fn configure(&self, collectives: &[&str], tls: Option<(&Path, &Issued)>) {
         let [stomp, amqp, ..] = self.ports;
         let write = |name: &str, text: String| {
             std::fs::write(self.path(name), text).expect("a file can be written");
         };
         write("plugins", "[rabbitmq_stomp].\n".into());
         let definitions = self.path("definitions.json").display().to_string();
+        let listener = match tls {
+            None => format!("stomp.listeners.tcp.1 = 127.0.0.1:{stomp}"),
+            Some((ca, own)) => format!(
+                "stomp.listeners.tcp = none\nstomp.listeners.ssl.1 = 127.0.0.1:{stomp}\n\
+                 ssl_options.cacertfile = {}\nssl_options.certfile = {}\nssl_options.keyfile = {}\n\
+                 ssl_options.verify = verify_peer\nssl_options.fail_if_no_peer_cert = true",
+                ca.display(),
+                own.certificate.display(),
+                own.key.display()
+            ),
+        };
         write(
             "rabbitmq.conf",
             format!(
-                "listeners.tcp.1 = 127.0.0.1:{amqp}\nstomp.listeners.tcp.1 = 127.0.0.1:{stomp}\n\
+                "listeners.tcp.1 = 127.0.0.1:{amqp}\n{listener}\n\
                  load_definitions = {definitions}\nlog.console = true\nlog.console.level = info\n\
                  log.file = false\nvm_memory_high_watermark.absolute = 500MB\ndisk_free_limit.absolute = 1MB\n"
             ),

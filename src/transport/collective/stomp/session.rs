@@ -240,7 +240,9 @@ struct Work<'a> {
 impl Work<'_> {
     fn run(&mut self, woken: &UnixStream) -> Result<(), String> {
         self.follow()?;
-        // Otherwise the receipt of the last subscription says so.
+        // Something may have come with the greeting.
+        self.frames()?;
+        // Where there are subscriptions, the receipt of the last one says so.
         if self.subscribed.is_empty() {
             self.is_up();
         }
@@ -376,14 +378,20 @@ impl Work<'_> {
                 Ok(count) => {
                     self.last_heard = Instant::now();
                     self.decoder.push(&piece[..count]);
-                    while let Some(frame) = self.decoder.next_frame().map_err(|e| e.to_string())? {
-                        self.heard(frame)?;
-                    }
+                    self.frames()?;
                 }
                 Err(e) if e.kind() == ErrorKind::WouldBlock => return Ok(()),
                 Err(e) if e.kind() == ErrorKind::Interrupted => {}
                 Err(e) => return Err(e.to_string()),
             }
+        }
+        Ok(())
+    }
+
+    /// Takes in all frames that are whole.
+    fn frames(&mut self) -> Result<(), String> {
+        while let Some(frame) = self.decoder.next_frame().map_err(|e| e.to_string())? {
+            self.heard(frame)?;
         }
         Ok(())
     }
@@ -463,5 +471,38 @@ impl Work<'_> {
         }
         log::warn!("the broker did not take the last messages in time");
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn heart_beats_are_as_slow_as_the_slower_side_wants() {
+        let agreed = |text: &str| beats(&Frame::new("CONNECTED").with("heart-beat", text));
+        assert_eq!(agreed("0,0"), (None, None));
+        let seconds = Duration::from_secs;
+        assert_eq!(
+            agreed("30000,30000"),
+            (Some(seconds(30)), Some(seconds(60)))
+        );
+        assert_eq!(agreed("100, 60000"), (Some(seconds(60)), Some(seconds(60))));
+        assert_eq!(agreed("45000,0"), (None, Some(seconds(90))));
+        assert_eq!(agreed("nonsense"), (None, None));
+        assert_eq!(beats(&Frame::new("CONNECTED")), (None, None));
+    }
+
+    #[test]
+    fn complaints_say_what_to_do() {
+        let mut frame = Frame::new("ERROR").with("message", "not_found");
+        frame.body = b"NOT_FOUND - no exchange 'x_broadcast' in vhost '/'\n".to_vec();
+        let words = complaint(&frame);
+        assert!(
+            words.starts_with("not_found: NOT_FOUND - no exchange 'x_broadcast'"),
+            "{words}"
+        );
+        assert!(words.contains("declare the exchanges"), "{words}");
+        assert_eq!(complaint(&Frame::new("ERROR")), "it complains");
     }
 }
