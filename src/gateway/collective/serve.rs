@@ -138,7 +138,7 @@ impl<'scope> Server<'scope> {
             self.tick()?;
             score.tick(|| self.counters());
             let hands = self.inward.as_ref().is_none_or(|inner| inner.hands.alive());
-            if !stop.is_set() && !(alive() && hands) {
+            if !(stop.is_set() || alive() && hands) {
                 return Err(ended());
             }
         }
@@ -170,9 +170,6 @@ impl<'scope> Server<'scope> {
             Heard::Up(server) => {
                 log::info!("the collective is reached through {server}");
                 self.up = true;
-                if let Some(inner) = &mut self.inward {
-                    inner.half.up(&server);
-                }
                 let acts = self.outward.as_mut().map(|half| half.up(now));
                 self.perform(acts.unwrap_or_default());
             }

@@ -64,11 +64,6 @@ pub(super) struct Flights {
 }
 
 impl Flights {
-    /// How many there are.
-    pub fn count(&self) -> usize {
-        self.all.len()
-    }
-
     /// A request is sent.
     pub fn begin(&mut self, id: RequestId, flight: Flight) {
         self.all.insert(id, flight);

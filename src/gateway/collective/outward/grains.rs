@@ -57,7 +57,7 @@ impl Inventory {
         ];
         for (name, found) in ["ipv4", "ipv6"].iter().zip(addresses) {
             if let Some(found) = found
-                && grains.get(*name).is_none()
+                && grains.get(name).is_none()
             {
                 grains.set(*name, vec![found.to_string()]);
             }

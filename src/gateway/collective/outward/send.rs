@@ -17,7 +17,7 @@ pub(super) fn direct(agent: &str) -> Filter {
 /// The filter of a broadcast to exactly these nodes. One entry names them all: of several entries Ruby's servers let
 /// exactly one match, and slashes within an expression they remove (reference, section 9).
 pub(super) fn broadcast(agent: &str, nodes: &[Identity]) -> Filter {
-    let names: Vec<String> = nodes.iter().map(|node| escaped(node)).collect();
+    let names: Vec<String> = nodes.iter().map(escaped).collect();
     Filter {
         identities: vec![format!("/^({})$/", names.join("|"))],
         ..direct(agent)

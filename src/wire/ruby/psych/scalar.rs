@@ -157,7 +157,7 @@ fn sixties(text: &str) -> Option<Datum> {
         [ten, one] => (b'0'..=b'5').contains(ten) && one.is_ascii_digit(),
         _ => false,
     };
-    let good = (2..=3).contains(&parts.len()) && first_good && parts[1..].iter().all(|p| minute(p));
+    let good = (2..=3).contains(&parts.len()) && first_good && parts[1..].iter().all(minute);
     if !good || !fraction.is_none_or(|f| f.bytes().all(number)) {
         return None;
     }
