@@ -209,7 +209,7 @@ fn what_is_wrong_is_named() {
         (("filter", int()), "filter"),
         (("hash", int()), ":hash"),
     ] {
-        let refused = good(&[change.clone()]).unwrap_err();
+        let refused = good(std::slice::from_ref(&change)).unwrap_err();
         assert_eq!(refused.index(), 0, "{change:?}");
         assert!(refused.to_string().contains(what), "{change:?}: {refused}");
     }
