@@ -4,8 +4,10 @@
 //! decoder has an inverse, the round trip is checked as well.
 
 mod genuine;
+mod judged;
 
 pub use genuine::collective_security;
+pub use judged::collective_filter;
 
 use halite::crypto::{Crypticle, KeyString};
 use halite::render::jinja::{Environment, Loaded, Loader, Obj, Options};
@@ -49,6 +51,7 @@ pub const ALL: &[Entry] = &[
     ("ruby_psych", ruby_psych),
     ("collective_core", collective_core),
     ("collective_choria", collective_choria),
+    ("collective_filter", collective_filter),
 ];
 
 /// Key of the test vectors.

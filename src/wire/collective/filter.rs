@@ -12,7 +12,7 @@ fn malformed(what: String) -> Refused {
 
 impl Filter {
     /// Reads the hash of a filter, whatever it was encoded in. Kinds that are missing or `nil` are empty; keys that
-    /// are none of the five kinds are remembered by name.
+    /// are none of the five kinds are remembered by name. Keys that hold `puppet_class` or `cf_class` name classes too.
     ///
     /// # Errors
     /// It is no hash, a kind is no list, or an entry is of a type that makes Ruby's servers drop the request.
@@ -27,9 +27,13 @@ impl Filter {
             };
             match key {
                 "fact" => filter.facts = entries(key, value, FactFilter::read)?,
-                "cf_class" => filter.classes = entries(key, value, text)?,
+                "cf_class" => filter.classes.extend(entries(key, value, text)?),
                 "agent" => filter.agents = entries(key, value, text)?,
                 "identity" => filter.identities = entries(key, value, text)?,
+                other if other.contains("puppet_class") || other.contains("cf_class") => {
+                    filter.classes.extend(entries(key, value, text)?);
+                    filter.unknown.push(other.to_owned());
+                }
                 "compound" => filter.compound = entries(key, value, |entry| Some(entry.clone()))?,
                 other => filter.unknown.push(other.to_owned()),
             }
