@@ -3,7 +3,7 @@
 mod common;
 
 use common::collective_nodes::{Generation, Network, Node};
-use common::{Cli, Master, wait_for, wait_until};
+use common::{Cli, Master, Minion, wait_for, wait_until};
 use halite::client::swarm::procs;
 use serde_json::{Value, json};
 
@@ -46,6 +46,14 @@ fn scenario(generation: Generation) {
     let nodes = nodes(&network);
     let master = master(&network, "direct_threshold: 2");
     let cli = master.halite_cli();
+
+    let shown = std::process::Command::new(common::halite_program("halite-master"))
+        .arg("-c")
+        .arg(master.home.config_dir())
+        .arg("--topology")
+        .output()
+        .unwrap();
+    assert!(String::from_utf8_lossy(&shown.stdout).contains("gateway-collective"));
 
     // They wait for the operator.
     let waiting = wait_for("all nodes wait", || {
@@ -154,6 +162,15 @@ fn scenario(generation: Generation) {
     assert_eq!(done[IDS[0]], "the truth");
     let done = asked(&[IDS[0], "package.status", "name=twice"]);
     assert_eq!(done[IDS[0]], "once");
+
+    // Nobody signs in at the ports of Salt under the id of a node.
+    let _thief = Minion::halite(&master, IDS[0], "");
+    wait_until("the thief's key is denied", || {
+        let listed = cli.key(&["-l", "den", "--out=json"]).json();
+        listed.is_ok_and(|listed| listed["minions_denied"] == json!([IDS[0]]))
+    });
+    let done = asked(&["*", "package.status", "name=zsh"]);
+    assert_eq!(done[IDS[0]]["name"], "zsh");
 
     // Silence.
     let told = asked(&[IDS[0], "package.status", "name=silent"]);

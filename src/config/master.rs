@@ -86,7 +86,13 @@ options! {
         /// Agents of other protocols, a map of gateways. `sysinspect`: `interface` (the master's), `port` (4200),
         /// `ping_interval` (5), `session_timeout` (30), `hello_timeout` (10), `job_timeout` (300), all in seconds, `max_frame`
         /// (1048576), `max_queue` (4194304), `max_connections` (10000), `max_strangers` (512), `registrations_per_minute`
-        /// (60), `max_pending` (10000), `auto_accept` (false).
+        /// (60), `max_pending` (10000), `auto_accept` (false). `collective`: MCollective and Choria; `connector` (`nats`, `rabbitmq`,
+        /// `activemq`), `servers`, `user`, `password`, `vhost` (`/`), `tls` (false), `tls_ca`, `tls_cert`, `tls_key`, `identity` (`id`),
+        /// `collectives` (`mcollective`), `federations`, `security` (`choria`, `choria-yaml`, `psk`, `ssl`, `aes`), `serializer`
+        /// (`marshal`, `yaml`), `psk_file`, `caller`, `ca`, `certificate`, `key`, `callers`, `privileged`, `client_private`,
+        /// `client_public`, `server_private`, `server_public`, `client_certs`, `enforce_ttl` (true), `ttl` (60), `timeout` (60),
+        /// `discovery_interval` (60), `discovery_timeout` (5), `inventory_interval` (3600), all in seconds, `direct_threshold` (10),
+        /// `outward` (true), `auto_accept` (false), `max_pending` (10000), `inward` (true), `inward_targets` (`*`).
         gateways: Map = "{}";
         /// Masters that the syndic on this host serves, all at once. Without one it does not start.
         syndic_master: Vec<String> = "[]";
