@@ -132,17 +132,25 @@ impl Network {
 
     /// Starts a node in a country.
     pub fn node(&self, identity: &str, country: &str) -> Node {
+        self.crowd(&[identity], country)
+    }
+
+    /// Starts nodes that share a connection.
+    pub fn crowd(&self, identities: &[&str], country: &str) -> Node {
         let (says, heard) = crossbeam_channel::unbounded();
         let security = self.security();
-        let connector = open(&self.connection(identity), security.caller(), says);
+        let connector = open(&self.connection(identities[0]), security.caller(), says);
         let stop = Arc::new(AtomicBool::new(false));
         let asked = Arc::new(Mutex::new(Vec::new()));
-        let mut life = Life {
+        let about = |identity: &&str| About {
             identity: identity.parse().expect("an identity"),
             facts: map! {"country" => country, "ipaddress" => "192.168.7.9", "cores" => "4"},
             agents: AGENTS.iter().map(|a| (*a).to_owned()).collect(),
             classes: vec![format!("role::{country}")],
             collectives: vec!["mcollective".to_owned()],
+        };
+        let mut life = Life {
+            nodes: identities.iter().map(about).collect(),
             connector: connector.expect("a connection"),
             security,
             asked: asked.clone(),
@@ -150,11 +158,13 @@ impl Network {
         let collective: Collective = "mcollective".parse().expect("a collective");
         for agent in AGENTS {
             let agent: AgentName = agent.parse().expect("an agent");
-            life.connector
-                .subscribe(&Place::Broadcast(collective.clone(), agent));
+            let all = Place::Broadcast(collective.clone(), agent);
+            life.connector.subscribe(&all);
         }
-        let own = Place::Node(collective, life.identity.clone());
-        life.connector.subscribe(&own);
+        for node in &life.nodes {
+            let own = Place::Node(collective.clone(), node.identity.clone());
+            life.connector.subscribe(&own);
+        }
         let ended = stop.clone();
         let thread = std::thread::spawn(move || {
             while !ended.load(Ordering::Relaxed) {
@@ -225,18 +235,22 @@ impl Drop for Node {
     }
 }
 
-struct Life {
+struct About {
     identity: Identity,
     facts: Map,
     agents: Vec<String>,
     classes: Vec<String>,
     collectives: Vec<String>,
+}
+
+struct Life {
+    nodes: Vec<About>,
     connector: Box<dyn Connector>,
     security: Box<dyn Security>,
     asked: Arc<Mutex<Vec<Asked>>>,
 }
 
-impl Filtered for Life {
+impl Filtered for About {
     fn identity(&self) -> &str {
         self.identity.as_str()
     }
@@ -270,12 +284,21 @@ impl Life {
     fn packet(&mut self, place: &Place, packet: &Packet) {
         let (request, form) = match self.security.open_request(&packet.data) {
             Ok(opened) => opened,
-            Err(e) => panic!("{}: {e}", self.identity),
+            Err(e) => panic!("{place:?}: {e}"),
         };
         let matcher = Matcher::new(&request.filter, Semantics::of(form)).expect("a filter");
-        if !matcher.passes(self).expect("a filter") {
-            return;
+        for node in &self.nodes {
+            let meant = match place {
+                Place::Node(_, identity) => *identity == node.identity,
+                _ => true,
+            };
+            if meant && matcher.passes(node).expect("a filter") {
+                self.answer(node, place, &request, form, packet);
+            }
         }
+    }
+
+    fn answer(&self, node: &About, place: &Place, request: &Request, form: Form, packet: &Packet) {
         let inputs = request.body.get("data").map(Datum::to_value);
         let inputs = inputs.and_then(Value::into_map).unwrap_or_default();
         let action = request.body.get("action").and_then(Datum::as_str);
@@ -293,8 +316,8 @@ impl Life {
             "discovery" => "pong".into(),
             "rpcutil.inventory" => {
                 let inventory = map! {
-                    "facts" => self.facts.clone(), "agents" => self.agents.clone(),
-                    "classes" => self.classes.clone(), "collectives" => self.collectives.clone(),
+                    "facts" => node.facts.clone(), "agents" => node.agents.clone(),
+                    "classes" => node.classes.clone(), "collectives" => node.collectives.clone(),
                     "main_collective" => "mcollective", "version" => "2.12.5",
                 };
                 rpc(0, "OK", inventory)
@@ -302,11 +325,11 @@ impl Life {
             "rpcutil.ping" => rpc(0, "OK", map! {"pong" => now()}),
             "package.status" => match inputs.str("name").unwrap_or_default() {
                 "silent" => return,
-                "forged" => return self.forge(&request, form, packet),
+                "forged" => return self.forge(&node.identity, request, form, packet),
                 "twice" => {
                     self.say(
-                        &self.identity,
-                        &request,
+                        &node.identity,
+                        request,
                         form,
                         packet,
                         rpc(0, "once", Map::new()),
@@ -320,24 +343,18 @@ impl Life {
             },
             _ => rpc(2, "unknown action", Map::new()),
         };
-        self.say(&self.identity, &request, form, packet, body);
+        self.say(&node.identity, request, form, packet, body);
     }
 
     /// Answers in the name of others, and to what nobody asked; the truth comes last.
-    fn forge(&self, request: &Request, form: Form, packet: &Packet) {
+    fn forge(&self, own: &Identity, request: &Request, form: Form, packet: &Packet) {
         let lie = || rpc(0, "a lie", Map::new());
         let stranger = "stranger.example".parse().expect("an identity");
         self.say(&stranger, request, form, packet, lie());
         let mut other = request.clone();
         other.id = "0123456789abcdef0123456789abcdef".parse().expect("an id");
-        self.say(&self.identity, &other, form, packet, lie());
-        self.say(
-            &self.identity,
-            request,
-            form,
-            packet,
-            rpc(0, "the truth", Map::new()),
-        );
+        self.say(own, &other, form, packet, lie());
+        self.say(own, request, form, packet, rpc(0, "the truth", Map::new()));
     }
 
     fn say(&self, sender: &Identity, request: &Request, form: Form, packet: &Packet, body: Datum) {
