@@ -170,9 +170,6 @@ impl<'scope> Server<'scope> {
             Heard::Up(server) => {
                 log::info!("the collective is reached through {server}");
                 self.up = true;
-                if let Some(inner) = &mut self.inward {
-                    inner.half.up(&server);
-                }
                 let acts = self.outward.as_mut().map(|half| half.up(now));
                 self.perform(acts.unwrap_or_default());
             }

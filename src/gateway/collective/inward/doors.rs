@@ -6,7 +6,7 @@ use crate::transport::collective::Place;
 use crate::wire::collective::{Identity, Refused, Request};
 
 /// Requests that are remembered: at most this many times 200 octets.
-const REMEMBERED: usize = 100_000;
+const REMEMBERED: usize = 200_000;
 
 /// The doors.
 pub(super) struct Doors {

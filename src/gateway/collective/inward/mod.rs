@@ -141,8 +141,6 @@ pub(super) struct Inward {
     due: VecDeque<Due>,
     stats: Stats,
     clock: JidClock,
-    /// The server that the connection leads to, for `seen-by`.
-    server: String,
 }
 
 /// What answers tell of the gateway.
@@ -196,7 +194,6 @@ impl Inward {
             due: VecDeque::new(),
             stats: Stats::default(),
             clock: JidClock::default(),
-            server: String::new(),
             settings,
         }
     }
@@ -204,11 +201,6 @@ impl Inward {
     /// Where requests come in: those to all that have an agent, and those to each node.
     pub fn places(&self) -> Vec<Place> {
         self.nodes.places()
-    }
-
-    /// There is a connection, to this server.
-    pub fn up(&mut self, server: &str) {
-        self.server = server.to_owned();
     }
 
     /// A message that came in at a place, and was no genuine request. The loop counts the reason; the nodes
@@ -305,19 +297,15 @@ impl Inward {
             if let Some(body) = body {
                 self.stats.replies += 1;
                 node.tally().replies += 1;
-                return Some(self.made(&question, &node, body, now));
+                return Some(Answer {
+                    to: question.reply_to.clone(),
+                    reply: question.reply(&node.identity, body.into_datum(), now.unix),
+                    form: question.form,
+                    caller: question.caller.clone(),
+                    packet: question.packet(&node.identity),
+                    ttl: question.ttl,
+                });
             }
-        }
-    }
-
-    fn made(&self, question: &Question, node: &Node, body: Body, now: Clock) -> Answer {
-        Answer {
-            to: question.reply_to.clone(),
-            reply: question.reply(&node.identity, body.into_datum(), now.unix),
-            form: question.form,
-            caller: question.caller.clone(),
-            packet: question.packet(&node.identity, &self.server),
-            ttl: question.ttl,
         }
     }
 

@@ -19,7 +19,7 @@ pub(super) struct Question {
     pub reply_to: String,
     packet_form: PacketForm,
     federation: Option<Federation>,
-    /// Hops so far; the server that the request came in by is not among them.
+    /// Hops so far.
     seen_by: Option<Route>,
     pub prepared: Prepared,
 }
@@ -58,22 +58,16 @@ impl Question {
         }
     }
 
-    /// The packet of a node's reply, its data still empty: form and `federation` as they came, and, where
-    /// hops are recorded, this one: in by `server`, the node, out by `server` (reference, section 17).
-    pub fn packet(&self, node: &Identity, server: &str) -> Packet {
-        let seen_by = self.seen_by.as_ref().map(|route| {
-            let hop = [server, node.as_str(), server].map(str::to_owned);
-            let mut route = route.clone();
-            route.push(hop.to_vec());
-            route
-        });
+    /// The packet of a node's reply, its data still empty: form, `federation` and hops as they came. The connector notes
+    /// the hop through here.
+    pub fn packet(&self, node: &Identity) -> Packet {
         Packet {
             form: self.packet_form,
             data: Vec::new(),
             sender: Some(node.as_str().to_owned()),
             reply_to: None,
             federation: self.federation.clone(),
-            seen_by,
+            seen_by: self.seen_by.clone(),
         }
     }
 }
@@ -113,20 +107,12 @@ mod tests {
         };
         let question = Question::new(&request(), Form::CHORIA, &packet, Prepared::Pong).unwrap();
         let node = "node1.example".parse().unwrap();
-        let answer = question.packet(&node, "nats://b");
+        let answer = question.packet(&node);
         assert_eq!(answer.form, PacketForm::ChoriaLines);
         assert_eq!(answer.federation, packet.federation);
         assert_eq!(answer.sender.as_deref(), Some("node1.example"));
         assert_eq!((answer.reply_to, answer.data.len()), (None, 0));
-        let hops = answer.seen_by.unwrap();
-        assert_eq!(hops[1], ["nats://b", "node1.example", "nats://b"]);
-
-        let untraced = Packet {
-            seen_by: None,
-            ..packet.clone()
-        };
-        let question = Question::new(&request(), Form::CHORIA, &untraced, Prepared::Pong).unwrap();
-        assert_eq!(question.packet(&node, "nats://b").seen_by, None);
+        assert_eq!(answer.seen_by, packet.seen_by);
         for reply_to in [None, Some(String::new())] {
             let mute = Packet {
                 reply_to,
