@@ -4,6 +4,7 @@ use crate::wire::collective::{FactFilter, Federation, Filter, PacketForm, Reques
 use crate::wire::ruby::Datum;
 use std::time::Duration;
 
+mod captures;
 mod jobs;
 
 const T0: i64 = 1_795_254_057;
