@@ -7,8 +7,6 @@
 pub mod choria;
 pub mod core;
 mod filter;
-#[cfg(test)]
-mod forms_tests;
 mod names;
 mod packet;
 mod refused;
@@ -16,6 +14,8 @@ mod rpc;
 pub mod subjects;
 #[cfg(test)]
 pub(in crate::wire) mod testing;
+#[cfg(test)]
+mod tests;
 
 pub use names::{AgentName, BadName, CallerId, Collective, Identity, RequestId};
 pub use packet::{Federation, LARGEST_PACKET, MOST_HOPS, MOST_TARGETS, Packet, PacketForm, Route};
