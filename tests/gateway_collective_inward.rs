@@ -195,7 +195,7 @@ impl Rig {
         let request = self.request(agent, body);
         let data = self.sealed(&request, form);
         let around = match form {
-            Form::Choria1 => PacketForm::Plain,
+            Form::Choria1 { .. } => PacketForm::Plain,
             _ => PacketForm::Choria,
         };
         let packet = self.packet(data, around);
@@ -239,7 +239,7 @@ fn output<'a>(reply: &'a Reply, name: &str) -> Option<&'a str> {
 #[test]
 fn both_generations_reach_minions() {
     let Some(mut rig) = Rig::start() else { return };
-    for form in [Form::Choria1, Form::CHORIA] {
+    for form in [Form::CHORIA_YAML, Form::CHORIA] {
         let pongs = rig.ask("discovery", "ping".into(), form);
         assert!(pongs.iter().all(|reply| reply.body == "pong".into()));
 
@@ -345,9 +345,9 @@ fn what_is_not_genuine_is_silence_and_counted() {
     let foreign = Authority::new(&rig._dir.path().join("other"), "Another CA");
     let stranger = foreign.issue("alice.mcollective");
     let outsider = rig.authority.issue("alice.example");
-    for form in [Form::Choria1, Form::CHORIA] {
+    for form in [Form::CHORIA_YAML, Form::CHORIA] {
         let around = match form {
-            Form::Choria1 => PacketForm::Plain,
+            Form::Choria1 { .. } => PacketForm::Plain,
             _ => PacketForm::Choria,
         };
         let count = |rig: &mut Rig, what: &str, reason: &str, data: Vec<u8>| {

@@ -102,7 +102,7 @@ impl Network {
                 let home = "mcollective".parse().expect("a collective");
                 return Box::new(Psk::new(SECRET.as_bytes(), caller, home));
             }
-            Generation::G1 => Form::Choria1,
+            Generation::G1 => Form::CHORIA_YAML,
             Generation::G2 => Form::CHORIA,
         };
         let authority = std::fs::read_to_string(self.authority.file()).expect("a CA");

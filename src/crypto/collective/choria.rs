@@ -20,7 +20,7 @@ use std::fmt;
 
 /// What Choria's plugin needs.
 pub struct ChoriaSettings {
-    /// How own requests are written: [`Form::CHORIA`] or [`Form::Choria1`].
+    /// How own requests are written: [`Form::CHORIA`] or [`Form::CHORIA_YAML`].
     pub form: Form,
     /// The CA of all callers.
     pub authority: Authority,
@@ -158,7 +158,7 @@ fn hash(generation: Generation, message: &str) -> String {
 
 fn generation(form: Form) -> Result<Generation, SealError> {
     match form {
-        Form::Choria1 => Ok(Generation::G1),
+        Form::Choria1 { .. } => Ok(Generation::G1),
         Form::Choria2 { .. } => Ok(Generation::G2),
         other => Err(SealError::form(other, "choria")),
     }

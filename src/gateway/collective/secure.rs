@@ -77,7 +77,7 @@ pub fn build(config: &CollectiveGateway) -> Result<Secure, BadKeys> {
         Plugin::Psk => psk(config),
         Plugin::Ssl | Plugin::Aes => plain(config),
         Plugin::Choria => choria(config, Form::CHORIA),
-        Plugin::ChoriaYaml => choria(config, Form::Choria1),
+        Plugin::ChoriaYaml => choria(config, Form::CHORIA_YAML),
     }?;
     let caller = secure.security.caller();
     log::info!(

@@ -69,8 +69,9 @@ impl Semantics {
     /// How Ruby's servers of the generation that speaks so judge.
     pub fn of(form: Form) -> Semantics {
         match form {
-            Form::Psk | Form::Ssl(_) | Form::Aes(_) | Form::Choria1 => Semantics::Mcollective,
-            Form::Choria2 { .. } => Semantics::Choria,
+            Form::Psk | Form::Ssl(_) | Form::Aes(_) | Form::CHORIA_YAML => Semantics::Mcollective,
+            // JSON has no symbols.
+            Form::Choria1 { json: true } | Form::Choria2 { .. } => Semantics::Choria,
         }
     }
 }

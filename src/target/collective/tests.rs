@@ -144,7 +144,7 @@ fn entries_of_old_clients() {
     assert!(!passes(&fact("country", None, "uk"), Semantics::Go));
     let mut strings = fact("country", Some("=="), "uk");
     strings.facts[0].symbols = false;
-    assert!(!passes(&strings, Semantics::of(Form::Choria1)));
+    assert!(!passes(&strings, Semantics::of(Form::CHORIA_YAML)));
     assert!(!passes(
         &strings,
         Semantics::of(Form::Ssl(Serializer::Yaml))

@@ -116,7 +116,10 @@ pub enum Form {
     /// G0 with the security plugin AES.
     Aes(Serializer),
     /// G1: `mcollective::security::choria:request:1` around `mcollective:request:3`.
-    Choria1,
+    Choria1 {
+        /// The inner document is JSON, not YAML: 0.0.27 with `choria.security.serializer = json`.
+        json: bool,
+    },
     /// G2: `choria:secure:request:1`.
     Choria2 {
         /// The protocol of the inner document is that of G1, `mcollective:request:3`.
@@ -131,9 +134,14 @@ pub enum Form {
 impl Form {
     /// Whether names within messages are symbols, as in all encodings of Ruby's own; JSON has none.
     pub fn symbols(self) -> bool {
-        !matches!(self, Form::Choria2 { yaml: false, .. })
+        !matches!(
+            self,
+            Form::Choria1 { json: true } | Form::Choria2 { yaml: false, .. }
+        )
     }
 
+    /// What the first Choria spoke.
+    pub const CHORIA_YAML: Form = Form::Choria1 { json: false };
     /// What today's Choria speaks.
     pub const CHORIA: Form = Form::Choria2 {
         old_inner: false,

@@ -77,7 +77,7 @@ fn choria_forms() -> Vec<(Generation, Form)> {
         nested: bits & 4 > 0,
     };
     let mut forms: Vec<_> = (0..8).map(|bits| (Generation::G2, second(bits))).collect();
-    forms.push((Generation::G1, Form::Choria1));
+    forms.extend([false, true].map(|json| (Generation::G1, Form::Choria1 { json })));
     forms
 }
 
@@ -146,7 +146,7 @@ proptest! {
             let body = load(&read.body, serializer).unwrap();
             prop_assert_eq!(&read.into_reply(body), &reply);
         }
-        let (read, _) = read_reply(&write_reply(&reply, Form::Choria1), Generation::G1).unwrap();
+        let (read, _) = read_reply(&write_reply(&reply, Form::CHORIA_YAML), Generation::G1).unwrap();
         prop_assert_eq!(&read, &reply);
         let (mut read, _) = read_reply(&write_reply(&reply, Form::CHORIA), Generation::G2).unwrap();
         prop_assert!(near(&read.body, &as_json(&reply.body)));
@@ -158,7 +158,7 @@ proptest! {
     fn bodies_of_simplerpc_come_out_as_they_went_in(
         value in samples::datum(), says in any::<bool>(), wants in any::<bool>(), code in -2i64..9,
     ) {
-        for form in [Form::Psk, Form::Choria1, Form::CHORIA] {
+        for form in [Form::Psk, Form::CHORIA_YAML, Form::CHORIA] {
             let name = if form.symbols() { Datum::symbol("input") } else { "input".into() };
             let data = Datum::Hash(vec![(name, value.clone())]);
             let mut request = RpcRequest::new("a".parse().unwrap(), "b", "uid=0".parse().unwrap(), data.clone());

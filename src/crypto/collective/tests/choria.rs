@@ -8,11 +8,11 @@ use serde_json::json;
 const CAPTURES: [(&str, Form); 3] = [
     (
         include_str!("../../../../tests/vectors/collective/choria-seed-generation-nats.json"),
-        Form::Choria1,
+        Form::CHORIA_YAML,
     ),
     (
         include_str!("../../../../tests/vectors/collective/choria-federation.json"),
-        Form::Choria1,
+        Form::CHORIA_YAML,
     ),
     (
         include_str!("../../../../tests/vectors/collective/choria-v1-json-nats.json"),
@@ -39,7 +39,7 @@ impl Network {
     /// What a server of this network says to a request of that certificate under that caller id.
     fn call(&self, pair: &Pair, caller: &str) -> Result<(), Refused> {
         let server = self.choria(&self.ca.sign("node1.example"), Form::CHORIA);
-        let [new, old] = [Form::CHORIA, Form::Choria1].map(|form| {
+        let [new, old] = [Form::CHORIA, Form::CHORIA_YAML].map(|form| {
             let data = self.choria(pair, form).seal_request(&request(caller));
             server.open_request(&data.unwrap()).map(|_| ())
         });
@@ -89,7 +89,8 @@ fn forms() -> Vec<Form> {
         yaml: bits & 2 > 0,
         nested: bits & 4 > 0,
     });
-    std::iter::once(Form::Choria1).chain(bits).collect()
+    let old = [false, true].map(|json| Form::Choria1 { json });
+    old.into_iter().chain(bits).collect()
 }
 
 #[test]
@@ -143,7 +144,7 @@ fn signed_again(secure: &SecureRequest, request: &Request, form: Form) {
         (secure.generation, &secure.message)
     );
     // Lines end only where Ruby's do.
-    assert_eq!(again.lines, form == Form::Choria1);
+    assert_eq!(again.lines, matches!(form, Form::Choria1 { .. }));
     assert_eq!(own.open_request(&data).unwrap(), (request.clone(), form));
 }
 
@@ -176,7 +177,7 @@ fn every_form_is_answered_in_itself() {
         let answer = server.seal_reply(&reply(), form, own.caller()).unwrap();
         assert_eq!(own.open_reply(&answer).unwrap(), reply());
         let secure = SecureReply::read(&answer).unwrap();
-        let old = form == Form::Choria1;
+        let old = matches!(form, Form::Choria1 { .. });
         assert_eq!(secure.generation == Generation::G1, old);
         assert_eq!(secure.hash.len(), if old { 64 } else { 44 });
     }
@@ -188,7 +189,7 @@ fn every_form_is_answered_in_itself() {
 fn tampering_shows_in_every_octet() {
     let network = Network::new();
     let client = network.ca.sign("rip.mcollective");
-    for form in [Form::CHORIA, Form::Choria1] {
+    for form in [Form::CHORIA, Form::CHORIA_YAML] {
         let own = network.choria(&client, form);
         let asked = match form.symbols() {
             true => super::request("choria=rip.mcollective"),
@@ -292,11 +293,11 @@ fn probes_of_real_servers() {
         }
     ));
     // G1 outside, which Ruby's servers of G2 leave unanswered: taken, as documented.
-    let old = network.choria(&rip, Form::Choria1);
+    let old = network.choria(&rip, Form::CHORIA_YAML);
     let data = old
         .seal_request(&super::request("choria=rip.mcollective"))
         .unwrap();
-    assert_eq!(server.open_request(&data).unwrap().1, Form::Choria1);
+    assert_eq!(server.open_request(&data).unwrap().1, Form::CHORIA_YAML);
     // Nobody's protocol.
     let text = String::from_utf8(own.seal_request(&asked).unwrap()).unwrap();
     let text = text.replace("choria:secure:request:1", "choria:secure:request:2");

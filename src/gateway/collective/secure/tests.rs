@@ -219,7 +219,7 @@ fn certificates_of_choria() {
     works(&secure);
     let old = [&["security: choria-yaml"], &CHORIA[1..]].concat();
     let old = home.build(&old).unwrap();
-    assert_eq!(old.security.form(), Form::Choria1);
+    assert_eq!(old.security.form(), Form::CHORIA_YAML);
     works(&old);
     // A name outside the list may be written down; nobody with the same list listens.
     let narrow = home

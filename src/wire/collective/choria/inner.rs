@@ -66,7 +66,7 @@ pub fn read_reply(message: &str, generation: Generation) -> Result<(Reply, Form)
     Ok((reply, parts.form))
 }
 
-/// Writes the text of a request, in a form of Choria's; any other form counts as [`Form::Choria1`].
+/// Writes the text of a request, in a form of Choria's; any other form counts as [`Form::CHORIA_YAML`].
 pub fn write_request(request: &Request, form: Form) -> String {
     let envelope = hash(&[
         ("requestid", request.id.as_str().into()),
@@ -84,7 +84,7 @@ pub fn write_request(request: &Request, form: Form) -> String {
     write(form, [OLD_REQUEST, REQUEST], &request.body, envelope)
 }
 
-/// Writes the text of a reply, in a form of Choria's; any other form counts as [`Form::Choria1`].
+/// Writes the text of a reply, in a form of Choria's; any other form counts as [`Form::CHORIA_YAML`].
 pub fn write_reply(reply: &Reply, form: Form) -> String {
     let envelope = hash(&[
         ("senderid", reply.sender.as_str().into()),
@@ -109,6 +109,7 @@ fn write(form: Form, [old, new]: [&str; 2], body: &Datum, envelope: Datum) -> St
             yaml,
             nested,
         } => (old_inner, yaml, nested),
+        Form::Choria1 { json } => (true, !json, true),
         _ => (true, true, true),
     };
     let encode = |datum: &Datum| match yaml {
@@ -141,7 +142,7 @@ impl Parts {
         new: &str,
         known: &[&str],
     ) -> Result<Parts, Refused> {
-        let yaml = generation == Generation::G1 || !message.trim_start().starts_with('{');
+        let yaml = !message.trim_start().starts_with('{');
         let document = match yaml {
             true => psych::read(message.as_bytes())?,
             false => json::read(message.as_bytes())?,
@@ -182,7 +183,7 @@ impl Parts {
             (_, value) => (value, true),
         };
         let form = match generation {
-            Generation::G1 => Form::Choria1,
+            Generation::G1 => Form::Choria1 { json: !yaml },
             Generation::G2 => Form::Choria2 {
                 old_inner,
                 yaml,

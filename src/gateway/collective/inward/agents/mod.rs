@@ -189,7 +189,7 @@ pub(super) fn answer(prepared: &Prepared, known: &Known) -> Option<Body> {
 pub(super) fn fact(value: &Value, form: Form) -> Datum {
     match form {
         Form::Choria2 { .. } => Datum::from(value),
-        Form::Psk | Form::Ssl(_) | Form::Aes(_) | Form::Choria1 => flat(value),
+        Form::Psk | Form::Ssl(_) | Form::Aes(_) | Form::Choria1 { .. } => flat(value),
     }
 }
 

@@ -8,7 +8,7 @@ use serde_json::Value as Json;
 const CAPTURES: [(&str, Form); 2] = [
     (
         include_str!("../../../../../tests/vectors/collective/choria-seed-generation-nats.json"),
-        Form::Choria1,
+        Form::CHORIA_YAML,
     ),
     (
         include_str!("../../../../../tests/vectors/collective/choria-v1-json-nats.json"),

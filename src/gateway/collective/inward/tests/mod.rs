@@ -159,7 +159,7 @@ fn words(answer: &Answer) -> &str {
 }
 
 const ALL: [&str; 3] = ["node1.example", "node2.example", "node3.example"];
-const G1: Form = Form::Choria1;
+const G1: Form = Form::CHORIA_YAML;
 
 /// The probes of the reference, section 22, as far as they are decided here.
 #[test]
