@@ -100,7 +100,7 @@ pub const TOPOLOGY: &[RoleInfo] = &[
         name: "gateway-collective",
         title: "gateway-collective",
         binds: "",
-        connects: "gateways:collective:servers, master_event_pub.ipc, master_event_pull.ipc, workers.ipc",
+        connects: "gateways:collective:servers, master_event_pub.ipc, master_event_pull.ipc, ret_port",
         owns: "nodes of MCollective and Choria, and this master's minions as such; where `gateways: collective` is set",
         wanted: |config| config.collective_gateway().is_some(),
     },
