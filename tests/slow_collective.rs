@@ -3,13 +3,10 @@
 
 mod common;
 
-use common::collective_nodes::{Generation, Network as Crowd};
 use common::mcollective::{Network, Node, Plugin};
 use common::rabbitmq::RabbitMq;
 use common::{Master, wait_for, wait_until};
-use halite::client::swarm::procs;
 use serde_json::{Value, json};
-use std::time::Instant;
 
 /// An agent with a DDL, as operators write them.
 const DDL: &str = "\
@@ -195,65 +192,4 @@ fn servers_come_and_go() {
     });
     assert!(told[IDS[1]]["pong"].is_i64(), "{told:?}");
     drop(second);
-}
-
-/// Nodes of the crowd.
-const CROWD: usize = 5000;
-
-/// Five thousand nodes of Choria on one gateway: all are found, targeted and asked, none is missing.
-#[test]
-fn five_thousand_nodes() {
-    let Some(network) = Crowd::new(Generation::G2) else {
-        return;
-    };
-    let names: Vec<String> = (0..CROWD).map(|n| format!("n{n:04}.example")).collect();
-    let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    let crowd = network.crowd(&names, "uk");
-    let begun = Instant::now();
-    let master = Master::halite(&format!(
-        "timeout: 20\ngather_job_timeout: 20\ngateways: {{collective: {{{}, inward: false, auto_accept: true, \
-         discovery_interval: 30, discovery_timeout: 20}}}}",
-        network.settings()
-    ));
-    let cli = master.halite_cli();
-    let gateway = || {
-        let family = procs::family(master.id() as u32).unwrap();
-        let found = family
-            .into_iter()
-            .find(|p| p.title.contains("gateway-collective"));
-        found.expect("the gateway runs")
-    };
-    let told = |what: &str, since: Instant| {
-        let process = gateway();
-        eprintln!("{what}: {:?}; the gateway: {process:?}", since.elapsed());
-    };
-    wait_until("all are present", || {
-        let ran = cli.runner(&["manage.present", "--out=json"]);
-        ran.json()
-            .is_ok_and(|all| all.as_array().is_some_and(|all| all.len() == CROWD))
-    });
-    told("all are found", begun);
-    wait_until("all have told their facts", || {
-        crowd.asked("rpcutil.inventory").len() >= CROWD
-    });
-    told("all have told their facts", begun);
-    let pongs = |done: &serde_json::Map<String, Value>| {
-        done.values().filter(|v| **v == json!(true)).count()
-    };
-    let since = Instant::now();
-    let done = wait_for("all are targeted by a fact", || {
-        cli.ask(&["-G", "country:uk", "test.ping"])
-            .ok()
-            .filter(|done| done.len() == CROWD)
-    });
-    assert_eq!(pongs(&done), CROWD);
-    told("test.ping of all", since);
-    let since = Instant::now();
-    let done = cli.ask(&["*", "package.status", "name=bash"]).unwrap();
-    told("an action on all", since);
-    assert_eq!(done.len(), CROWD);
-    assert!(done.values().all(|value| value["ensure"] == "5.2"));
-    let requests = crowd.asked("package.status");
-    assert_eq!(requests.len(), CROWD);
-    assert!(requests.iter().all(|asked| asked.broadcast && asked.named));
 }

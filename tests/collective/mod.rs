@@ -1,10 +1,10 @@
 //! Many simulated nodes of a collective on one connection: what they all hear is read once and answered by each whose filter
 //! passes; each has a subscription of its own for what it alone is sent.
 
-use super::common::collective_nodes::{Network, now, rpc};
+use super::common::collective_nodes::{About, Network, now, rpc};
 use halite::crypto::collective::Security;
 use halite::map;
-use halite::target::collective::{Matcher, Node as Filtered, Semantics};
+use halite::target::collective::{Matcher, Semantics};
 use halite::transport::collective::{Connector, Heard, Place, To, Unsent, open};
 use halite::wire::collective::{
     AgentName, Collective, Form, Identity, Packet, PacketForm, Reply, Request,
@@ -69,7 +69,7 @@ impl Swarm {
         let settings = network.connection("swarm.example");
         let connector = open(&settings, security.caller(), says).expect("settings of a connection");
         let collective: Collective = "mcollective".parse().expect("a collective");
-        let nodes: Vec<Node> = (0..count).map(Node::new).collect();
+        let nodes: Vec<About> = (0..count).map(node).collect();
         for agent in AGENTS {
             let agent: AgentName = agent.parse().expect("an agent");
             connector.subscribe(&Place::Broadcast(collective.clone(), agent));
@@ -107,71 +107,41 @@ impl Drop for Swarm {
     }
 }
 
-struct Node {
-    identity: Identity,
-    facts: Map,
-    agents: Vec<String>,
-    classes: Vec<String>,
-    collectives: Vec<String>,
-}
-
-impl Node {
-    fn new(n: usize) -> Node {
-        let mut classes = vec!["common::linux".to_owned()];
-        if n.is_multiple_of(10) {
-            classes.push(TENTH.to_owned());
-        }
-        let mut facts = map! {
-            "fqdn" => identity(n), "country" => COUNTRIES[n % COUNTRIES.len()],
-            "ipaddress" => format!("10.{}.{}.{}", n >> 16, (n >> 8) & 255, n & 255),
-            "processorcount" => i64::try_from(n % 16 + 1).unwrap_or(1), "is_virtual" => true,
-            "os" => map! {"family" => "Debian", "name" => "Debian", "release" => map! {"full" => "12.4", "major" => "12"}},
-        };
-        // About as many as the smallest hosts have.
-        for k in 0..20 {
-            facts.set(format!("fact_{k}"), format!("value {k} of a node"));
-        }
-        Node {
-            identity: identity(n).parse().expect("an identity"),
-            facts,
-            agents: AGENTS.map(str::to_owned).to_vec(),
-            classes,
-            collectives: vec!["mcollective".to_owned()],
-        }
+/// The node of that number.
+fn node(n: usize) -> About {
+    let mut classes = vec!["common::linux".to_owned()];
+    if n.is_multiple_of(10) {
+        classes.push(TENTH.to_owned());
     }
-
-    fn inventory(&self) -> Map {
-        map! {
-            "facts" => self.facts.clone(), "agents" => self.agents.clone(), "classes" => self.classes.clone(),
-            "collectives" => self.collectives.clone(), "main_collective" => "mcollective", "version" => "2.12.5",
-            "data_plugins" => vec!["fact_data".to_owned()],
-        }
+    let mut facts = map! {
+        "fqdn" => identity(n), "country" => COUNTRIES[n % COUNTRIES.len()],
+        "ipaddress" => format!("10.{}.{}.{}", n >> 16, (n >> 8) & 255, n & 255),
+        "processorcount" => i64::try_from(n % 16 + 1).unwrap_or(1), "is_virtual" => true,
+        "os" => map! {"family" => "Debian", "name" => "Debian", "release" => map! {"full" => "12.4", "major" => "12"}},
+    };
+    // About as many as the smallest hosts have.
+    for k in 0..20 {
+        facts.set(format!("fact_{k}"), format!("value {k} of a node"));
+    }
+    About {
+        identity: identity(n).parse().expect("an identity"),
+        facts,
+        agents: AGENTS.map(str::to_owned).to_vec(),
+        classes,
+        collectives: vec!["mcollective".to_owned()],
     }
 }
 
-impl Filtered for Node {
-    fn identity(&self) -> &str {
-        self.identity.as_str()
-    }
-    fn facts(&self) -> &Map {
-        &self.facts
-    }
-    fn classes(&self) -> &[String] {
-        &self.classes
-    }
-    fn agents(&self) -> &[String] {
-        &self.agents
-    }
-    fn collectives(&self) -> &[String] {
-        &self.collectives
-    }
-    fn agent(&self, _name: &str) -> Option<Map> {
-        None
+fn inventory(node: &About) -> Map {
+    map! {
+        "facts" => node.facts.clone(), "agents" => node.agents.clone(), "classes" => node.classes.clone(),
+        "collectives" => node.collectives.clone(), "main_collective" => "mcollective", "version" => "2.12.5",
+        "data_plugins" => vec!["fact_data".to_owned()],
     }
 }
 
 struct Crowd {
-    nodes: Vec<Node>,
+    nodes: Vec<About>,
     places: HashMap<Identity, usize>,
     connector: Box<dyn Connector>,
     security: Box<dyn Security>,
@@ -199,7 +169,7 @@ impl Crowd {
                 return count(&self.tally.broken);
             }
         };
-        let asked: &[Node] = match place {
+        let asked: &[About] = match place {
             Place::Node(_, identity) => {
                 count(&self.tally.direct);
                 let n = self.places.get(identity).copied();
@@ -218,12 +188,12 @@ impl Crowd {
         }
     }
 
-    fn answer(&self, node: &Node, request: &Request, form: Form, packet: &Packet) {
+    fn answer(&self, node: &About, request: &Request, form: Form, packet: &Packet) {
         let action = request.body.get("action").and_then(Datum::as_str);
         let (body, tally) = match (request.agent.as_str(), action) {
             ("discovery", _) => ("pong".into(), &self.tally.pongs),
             ("rpcutil", Some("inventory")) => {
-                (rpc(0, "OK", node.inventory()), &self.tally.inventories)
+                (rpc(0, "OK", inventory(node)), &self.tally.inventories)
             }
             ("rpcutil", Some("ping")) => {
                 (rpc(0, "OK", map! {"pong" => now()}), &self.tally.answers)

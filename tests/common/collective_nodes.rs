@@ -235,12 +235,13 @@ impl Drop for Node {
     }
 }
 
-struct About {
-    identity: Identity,
-    facts: Map,
-    agents: Vec<String>,
-    classes: Vec<String>,
-    collectives: Vec<String>,
+/// What is known of a simulated node.
+pub struct About {
+    pub identity: Identity,
+    pub facts: Map,
+    pub agents: Vec<String>,
+    pub classes: Vec<String>,
+    pub collectives: Vec<String>,
 }
 
 struct Life {
