@@ -94,6 +94,7 @@ fn load(options: &Options) -> Result<MasterConfig, String> {
 fn denials(config: &MasterConfig) -> Vec<String> {
     let mut out = master::check::denials(config);
     out.extend(crate::engine::faults(config));
+    out.extend(crate::gateway::faults(config));
     out
 }
 

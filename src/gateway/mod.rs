@@ -27,6 +27,11 @@ const GATEWAYS: &[(&str, Run)] = &[
     (sysinspect::ROLE, sysinspect::run),
 ];
 
+/// What is wrong with what gateways are to read. The master serves all the same, without them.
+pub fn faults(config: &MasterConfig) -> Vec<String> {
+    collective::fault(config).into_iter().collect()
+}
+
 /// Runs a gateway's role; `None` if `role` is none.
 pub fn run_role(role: &str, config: &MasterConfig) -> Option<Result<(), RoleError>> {
     let (_, run) = GATEWAYS.iter().find(|(name, _)| *name == role)?;

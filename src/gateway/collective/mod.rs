@@ -14,6 +14,7 @@
 //! for all nodes at once.
 
 mod act;
+mod echoes;
 mod inward;
 mod outward;
 mod secure;
@@ -43,6 +44,12 @@ const WAITING: usize = 10_000;
 const HEARD: usize = 20_000;
 /// `EX_CONFIG`: starting again would not help.
 const EXIT_CONFIG: i32 = 64;
+
+/// What the gateway cannot work with: a key that cannot be read, or that others can.
+pub fn fault(config: &MasterConfig) -> Option<String> {
+    let wrong = secure::build(&config.collective_gateway()?).err()?;
+    Some(format!("{wrong}; the collective is not reached"))
+}
 
 /// Runs the role until it is told to stop.
 ///

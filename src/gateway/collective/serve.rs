@@ -4,6 +4,7 @@
 //! `outward` learns that a node lives. Messages that are not genuine are counted by their reason and go no further.
 
 use super::act::{Act, Clock};
+use super::echoes::Echoes;
 use super::inward::{self, Inward, hands::Hands};
 use super::outward::{Failed, Outward};
 use super::secure::RefusedCounters;
@@ -64,6 +65,7 @@ pub(super) struct Server<'scope> {
     inward: Option<Inner<'scope>>,
     /// An answer for which the connector had no room.
     held: Option<inward::Answer>,
+    echoes: Echoes,
     refused: RefusedCounters,
     warned: u64,
     unsent: u64,
@@ -90,6 +92,7 @@ impl<'scope> Server<'scope> {
             outward,
             inward,
             held: None,
+            echoes: Echoes::default(),
             refused: RefusedCounters::default(),
             warned: 0,
             unsent: 0,
@@ -205,6 +208,10 @@ impl<'scope> Server<'scope> {
             }
             return;
         }
+        // A discovery of this very gateway reaches it as well; its minions are minions already.
+        if self.echoes.hear(&packet.data) {
+            return;
+        }
         match self.links.security.open_request(&packet.data) {
             Ok((request, form)) => self.request(place, &request, form, packet, now),
             Err(why) => self.refuse(sender, place, &why),
@@ -230,12 +237,7 @@ impl<'scope> Server<'scope> {
                 .map(|half| half.registration(request, now));
             return self.perform(acts.unwrap_or_default());
         }
-        // A discovery of this very gateway reaches it as well; its minions are minions already.
-        let own = self
-            .outward
-            .as_ref()
-            .is_some_and(|half| half.is_own(&request.id));
-        let Some(inner) = self.inward.as_mut().filter(|_| !own) else {
+        let Some(inner) = &mut self.inward else {
             return;
         };
         match inner.half.heard(place, request, form, packet, now) {
@@ -247,6 +249,10 @@ impl<'scope> Server<'scope> {
     /// A message that is not listened to. With its place, the nodes that would have heard it count it as well.
     fn refuse(&mut self, sender: &str, place: Option<&Place>, why: &Refused) {
         self.refused.count(why);
+        // On a queue that clients share, most replies are for others.
+        if *why == Refused::NotForUs {
+            return;
+        }
         if let Some(inner) = &mut self.inward
             && place.is_some()
         {
@@ -358,6 +364,9 @@ impl<'scope> Server<'scope> {
         let sealed = self.links.security.seal_request(request);
         let sent = sealed.map_err(|e| Failed::Unsealed(e.to_string()));
         let sent = sent.and_then(|data| {
+            if matches!(to, To::Broadcast(..)) {
+                self.echoes.sent(&data);
+            }
             let packet = Packet {
                 form,
                 data,

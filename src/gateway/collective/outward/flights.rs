@@ -69,11 +69,6 @@ impl Flights {
         self.all.insert(id, flight);
     }
 
-    /// Whether a request is one of these.
-    pub fn has(&self, id: &RequestId) -> bool {
-        self.all.contains_key(id)
-    }
-
     /// Ends one.
     pub fn take(&mut self, id: &RequestId) -> Option<Flight> {
         self.all.remove(id)

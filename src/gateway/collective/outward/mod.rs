@@ -186,11 +186,6 @@ impl Outward {
         }
     }
 
-    /// Whether a request is one of this half's own.
-    pub fn is_own(&self, id: &RequestId) -> bool {
-        self.flights.has(id)
-    }
-
     /// The collective can be reached: nodes are looked for at once.
     pub fn up(&mut self, now: Clock) -> Vec<Act> {
         self.cut = None;
