@@ -243,3 +243,24 @@ fn whatever_goes_comes_again() {
     present(json!([IDS[0]]));
     drop(first);
 }
+
+/// The master serves its minions whatever is wrong with the keys of a collective; `--check-config` tells it.
+#[test]
+fn a_gateway_without_its_keys_leaves_the_master_alone() {
+    let options = "gateways: {collective: {security: psk, psk_file: /nonexistent/psk}}";
+    let master = Master::halite(options);
+    let cli = master.halite_cli();
+    let up = cli.runner(&["manage.up", "--out=json"]);
+    assert_eq!(up.json(), Ok(json!([])), "{}", up.describe());
+    let checked = std::process::Command::new(common::halite_program("halite-master"))
+        .arg("-c")
+        .arg(master.home.config_dir())
+        .arg("--check-config")
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&checked.stdout);
+    assert!(
+        said.contains("gateways:collective:psk_file: /nonexistent/psk"),
+        "{said}"
+    );
+}

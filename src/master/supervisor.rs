@@ -228,6 +228,12 @@ impl Role {
         Ok(())
     }
 
+    /// Whether the master's start waits for it. A gateway that cannot run keeps nobody from the Salt minions.
+    fn is_awaited(&self) -> bool {
+        let gateway = self.spec.role.starts_with("gateway-");
+        !self.served && !(gateway && self.restarts > 0)
+    }
+
     /// Looks whether the child has ended; returns its status then.
     fn reap(&mut self) -> Option<std::process::ExitStatus> {
         let status = self.child.as_mut()?.try_wait().ok()??;
@@ -315,9 +321,18 @@ fn serve(
                 role.restart_later(status);
             }
         }
-        if !announced && roles.iter().all(|r| r.served) {
+        if !announced && !roles.iter().any(Role::is_awaited) {
             announced = true;
-            log::info!("all roles serve, {:?} after the start", begun.elapsed());
+            let out: Vec<_> = roles.iter().filter(|r| !r.served).collect();
+            match out.is_empty() {
+                true => log::info!("all roles serve, {:?} after the start", begun.elapsed()),
+                false => out.iter().for_each(|r| {
+                    log::error!(
+                        "the master serves without {}; see above for why",
+                        r.spec.role
+                    );
+                }),
+            }
             report.ready();
             // Outside systemd there is nobody to notify, which is no error.
             let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready]);
@@ -325,7 +340,7 @@ fn serve(
         if !announced && begun.elapsed() > START_LIMIT {
             let late: Vec<_> = roles
                 .iter()
-                .filter(|r| !r.served)
+                .filter(|r| r.is_awaited())
                 .map(|r| r.spec.role.as_str())
                 .collect();
             return Err(RoleError::new(
