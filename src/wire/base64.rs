@@ -10,19 +10,32 @@ pub fn encode(data: &[u8]) -> String {
 
 /// `base64.encodebytes`: lines of at most 76 digits, each with its line end.
 pub fn encode_lines(data: &[u8]) -> String {
-    let lines = data.chunks(57).map(|part| STANDARD.encode(part) + "\n");
-    lines.collect()
+    lines(data, 57)
 }
 
 /// Ruby's `Base64.encode64`: lines of at most 60 digits, each with its line end.
 pub fn encode_ruby(data: &[u8]) -> String {
-    let lines = data.chunks(45).map(|part| STANDARD.encode(part) + "\n");
-    lines.collect()
+    lines(data, 45)
+}
+
+/// Lines of as many octets, each with its line end.
+fn lines(data: &[u8], line: usize) -> String {
+    let ends = data.len().div_ceil(line);
+    let mut out = String::with_capacity(data.len().div_ceil(3) * 4 + ends);
+    for part in data.chunks(line) {
+        STANDARD.encode_string(part, &mut out);
+        out.push('\n');
+    }
+    out
 }
 
 /// What Ruby or Go wrote: blanks and line ends are passed over, nothing else is. `None` is no base64.
 pub fn decode_lines(text: &str) -> Option<Vec<u8>> {
-    let digits: Vec<u8> = text.bytes().filter(|b| !b.is_ascii_whitespace()).collect();
+    if !text.bytes().any(|b| b.is_ascii_whitespace()) {
+        return STANDARD.decode(text).ok();
+    }
+    let mut digits = text.as_bytes().to_vec();
+    digits.retain(|b| !b.is_ascii_whitespace());
     STANDARD.decode(digits).ok()
 }
 

@@ -3,8 +3,6 @@
 use super::{Federation, Packet, PacketForm, Route};
 use crate::wire::base64;
 use crate::wire::collective::Refused;
-use ::base64::Engine;
-use ::base64::engine::general_purpose::STANDARD;
 use serde::de::{self, SeqAccess, Visitor};
 use serde::ser::SerializeSeq;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -22,8 +20,6 @@ pub const MOST_HOPS: usize = 64;
 const LONGEST_HEADER: usize = 1024;
 /// What packets call themselves since G2.
 const PROTOCOL: &str = "choria:transport:1";
-/// Octets in a line of Ruby's base64: 60 digits.
-const LINE: usize = 45;
 
 impl Packet {
     /// Reads a packet. Unknown headers are passed over.
@@ -49,9 +45,10 @@ impl Packet {
             }
         };
         let headers = wire.headers;
+        let noise = || Refused::Malformed("data of the packet is no base64".to_owned());
         Ok(Packet {
             form,
-            data: digits(&wire.data)?,
+            data: base64::decode_lines(&wire.data).ok_or_else(noise)?,
             sender: headers.sender.map(|text| text.0),
             reply_to: headers.reply_to.map(|text| text.0),
             federation: headers.federation.map(|found| Federation {
@@ -70,7 +67,7 @@ impl Packet {
         let wire = Out {
             protocol: (self.form != PacketForm::Plain).then_some(PROTOCOL),
             data: match self.form {
-                PacketForm::Plain | PacketForm::ChoriaLines => lines(&self.data),
+                PacketForm::Plain | PacketForm::ChoriaLines => base64::encode_ruby(&self.data),
                 PacketForm::Choria => base64::encode(&self.data),
             },
             headers: OutHeaders {
@@ -87,29 +84,6 @@ impl Packet {
         // Texts and lists of texts always have a form in JSON.
         serde_json::to_vec(&wire).unwrap_or_default()
     }
-}
-
-/// Base64 without regard to white space, and to nothing else.
-fn digits(text: &str) -> Result<Vec<u8>, Refused> {
-    let read = match text.bytes().any(|c| c.is_ascii_whitespace()) {
-        true => {
-            let mut bare = text.as_bytes().to_vec();
-            bare.retain(|c| !c.is_ascii_whitespace());
-            STANDARD.decode(bare)
-        }
-        false => STANDARD.decode(text),
-    };
-    read.map_err(|e| Refused::Malformed(format!("data of the packet is no base64: {e}")))
-}
-
-/// Base64 as Ruby's `Base64.encode64` writes it.
-fn lines(data: &[u8]) -> String {
-    let mut out = String::with_capacity(data.len().div_ceil(LINE) * 61);
-    for part in data.chunks(LINE) {
-        STANDARD.encode_string(part, &mut out);
-        out.push('\n');
-    }
-    out
 }
 
 #[derive(Deserialize)]
