@@ -1,7 +1,7 @@
-//! What the two daemons have in common.
+//! What daemons have in common.
 
-use super::common::fail;
-use crate::sys::daemon::{in_background, start_in_background};
+use super::common::{Common, LogSettings, fail};
+use crate::sys::daemon::{Report, in_background, start_in_background};
 use crate::sys::process::arguments;
 use crate::wire::{Map, Value, yaml};
 use std::path::PathBuf;
@@ -60,6 +60,32 @@ pub(super) fn background() -> i32 {
         Ok(Ok(())) => 0,
         Ok(Err(why)) => fail(why, 1),
         Err(e) => fail(e, 1),
+    }
+}
+
+/// Begins a daemon: starts the log, shows the warnings of the configuration, and leaves the terminal's session where this is a
+/// background start, whose starter the report is for.
+pub(super) fn begin(common: &Common, log: &LogSettings, warnings: Vec<String>) -> Report {
+    common.start_log(log);
+    for warning in warnings {
+        log::warn!("{warning}");
+    }
+    let report = Report::inherited();
+    if report.wanted() {
+        let _ = nix::unistd::setsid();
+    }
+    report
+}
+
+/// The exit status of a daemon that ended. Why it failed is told to the log and to a waiting starter.
+pub(super) fn end(ended: Result<(), (String, i32)>, report: &mut Report) -> i32 {
+    match ended {
+        Ok(()) => 0,
+        Err((why, status)) => {
+            report.failed(&why);
+            log::error!("{why}");
+            status
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! `halite-federation-broker`.
 
 use super::common::{Common, LogSettings, fail};
-use super::daemon::{DaemonOptions, background, dump};
+use super::daemon::{DaemonOptions, background, begin, dump, end};
 use super::start::{self, start};
 use crate::config::{FederationConfig, Role, load_federation_broker, sample_config};
 use crate::gateway::federation;
@@ -90,29 +90,17 @@ fn load(options: &Options) -> Result<FederationConfig, String> {
 }
 
 fn serve(options: &Options, mut config: FederationConfig) -> i32 {
-    options.common.start_log(&LogSettings {
+    let warnings = std::mem::take(&mut config.warnings);
+    let log = LogSettings {
         level: &config.log_level,
         file_level: config.log_level_logfile.as_deref(),
         file: Some(&config.log_file),
         console: (&config.log_fmt_console, &config.log_datefmt),
         logfile: (&config.log_fmt_logfile, &config.log_datefmt_logfile),
-    });
-    for warning in std::mem::take(&mut config.warnings) {
-        log::warn!("{warning}");
-    }
-    let mut report = Report::inherited();
-    if report.wanted() {
-        // A background start: leave the terminal's session.
-        let _ = nix::unistd::setsid();
-    }
-    match work(&config, &mut report) {
-        Ok(()) => 0,
-        Err(e) => {
-            report.failed(&e);
-            log::error!("{e}");
-            1
-        }
-    }
+    };
+    let mut report = begin(&options.common, &log, warnings);
+    let ended = work(&config, &mut report).map_err(|why| (why, 1));
+    end(ended, &mut report)
 }
 
 fn work(config: &FederationConfig, report: &mut Report) -> Result<(), String> {

@@ -1,7 +1,7 @@
 //! `halite-minion`.
 
 use super::common::{Common, LogSettings, fail};
-use super::daemon::{DaemonOptions, background, dump};
+use super::daemon::{self, DaemonOptions, background, dump};
 use super::start::{self, start};
 use crate::config::{MinionConfig, Role, load_minion, sample_config};
 use crate::minion::daemon::{self as minion, Start};
@@ -78,23 +78,17 @@ fn serve(options: &Options, mut config: MinionConfig) -> i32 {
     status(ended, &mut report)
 }
 
-/// Starts the log, shows the warnings of the configuration and leaves the terminal's session where this
-/// is a background start.
+/// Begins a minion's daemon; with what its jobs are to know.
 pub(super) fn begin(common: &Common, config: &mut MinionConfig) -> (Start, Report) {
-    common.start_log(&LogSettings {
+    let warnings = std::mem::take(&mut config.warnings);
+    let log = LogSettings {
         level: &config.log_level,
         file_level: config.log_level_logfile.as_deref(),
         file: Some(&config.log_file),
         console: (&config.log_fmt_console, &config.log_datefmt),
         logfile: (&config.log_fmt_logfile, &config.log_datefmt_logfile),
-    });
-    for warning in std::mem::take(&mut config.warnings) {
-        log::warn!("{warning}");
-    }
-    let report = Report::inherited();
-    if report.wanted() {
-        let _ = nix::unistd::setsid();
-    }
+    };
+    let report = daemon::begin(common, &log, warnings);
     let start = Start {
         title: title(),
         log: log_levels(common, config),
@@ -104,14 +98,7 @@ pub(super) fn begin(common: &Common, config: &mut MinionConfig) -> (Start, Repor
 
 /// The exit status of a minion; what it failed by is told to the log and to a waiting starter.
 pub(super) fn status(ended: Result<(), MinionError>, report: &mut Report) -> i32 {
-    match ended {
-        Ok(()) => 0,
-        Err(e) => {
-            report.failed(&e.message);
-            log::error!("{e}");
-            e.status
-        }
-    }
+    daemon::end(ended.map_err(|e| (e.message, e.status)), report)
 }
 
 /// The command line, as the names of jobs in the process list begin.

@@ -1,7 +1,7 @@
 //! `halite-syndic`.
 
 use super::common::{Common, LogSettings, fail};
-use super::daemon::background;
+use super::daemon::{background, begin, end};
 use super::start::{self, start};
 use crate::config::{MasterConfig, MinionConfig, load_master, load_minion};
 use crate::syndic;
@@ -77,27 +77,15 @@ fn load(options: &Options) -> Result<(MasterConfig, MinionConfig), String> {
 }
 
 fn serve(options: &Options, mut master: MasterConfig, upper: MinionConfig) -> i32 {
-    options.common.start_log(&LogSettings {
+    let warnings = std::mem::take(&mut master.warnings);
+    let log = LogSettings {
         level: &master.log_level,
         file_level: master.log_level_logfile.as_deref(),
         file: Some(&upper.log_file),
         console: (&master.log_fmt_console, &master.log_datefmt),
         logfile: (&master.log_fmt_logfile, &master.log_datefmt_logfile),
-    });
-    for warning in std::mem::take(&mut master.warnings) {
-        log::warn!("{warning}");
-    }
-    let mut report = Report::inherited();
-    if report.wanted() {
-        // A background start: leave the terminal's session.
-        let _ = nix::unistd::setsid();
-    }
-    match syndic::run(master, upper, &mut report) {
-        Ok(()) => 0,
-        Err(e) => {
-            report.failed(&e.message);
-            log::error!("{e}");
-            e.status
-        }
-    }
+    };
+    let mut report = begin(&options.common, &log, warnings);
+    let ended = syndic::run(master, upper, &mut report);
+    end(ended.map_err(|e| (e.message, e.status)), &mut report)
 }

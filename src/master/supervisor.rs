@@ -231,7 +231,8 @@ impl Role {
     /// Whether the master's start waits for it. A gateway that cannot run keeps nobody from the Salt minions.
     fn is_awaited(&self) -> bool {
         let gateway = self.spec.role.starts_with("gateway-");
-        !self.served && !(gateway && self.restarts > 0)
+        let given_up = gateway && self.restarts > 0;
+        !self.served && !given_up
     }
 
     /// Looks whether the child has ended; returns its status then.
