@@ -119,18 +119,18 @@ proptest! {
     fn requests_of_choria_come_out_as_they_went_in(request in request()) {
         for (generation, form) in choria_forms() {
             let text = write_request(&request, form);
+            // A text that stands alone is taken for one that holds a value: `null` may be nothing.
+            let alone = matches!(request.body, Datum::Str(_) | Datum::Symbol(_) | Datum::Bytes(_) | Datum::Regexp { .. });
+            let nested = matches!(form, Form::Choria2 { nested: true, .. });
+            if alone && nested {
+                continue;
+            }
             let (read, found) = read_request(&text, generation).unwrap();
             let mut sent = request.clone();
             if !form.symbols() {
                 sent = without_symbols(sent);
                 prop_assert!(near(&read.body, &as_json(&sent.body)), "{}", text);
                 sent.body = read.body.clone();
-            }
-            // A text that stands alone says nothing about being nested.
-            let alone = matches!(request.body, Datum::Str(_) | Datum::Symbol(_) | Datum::Bytes(_) | Datum::Regexp { .. });
-            let nested = matches!(form, Form::Choria2 { nested: true, .. });
-            if alone && nested {
-                continue;
             }
             prop_assert_eq!((read, found), (sent, form), "{}", text);
         }

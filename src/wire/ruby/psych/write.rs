@@ -245,11 +245,15 @@ fn escaped(source: &str) -> String {
     out
 }
 
-/// Chooses the style as libyaml does, and writes (`yaml_emitter_select_scalar_style`).
+/// Chooses the style as libyaml does, and writes (`yaml_emitter_select_scalar_style`); line ends that readers do not agree about are
+/// escaped.
 fn scalar(lines: &mut Lines, scalar: &Scalar, simple_key: bool) {
     let text = scalar.text.as_ref();
     let analysis = Analysis::of(text);
+    // Line ends to libyaml, which folds them, but not to readers of YAML 1.2.
+    let unlike = text.contains(['\u{85}', '\u{2028}', '\u{2029}']);
     let style = match scalar.style {
+        _ if unlike => Style::Double,
         Style::Plain => analysis.plain_style(simple_key, false),
         Style::Single => analysis.quoted_style(simple_key),
         Style::Literal => analysis.block_style(simple_key),
