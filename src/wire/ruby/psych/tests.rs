@@ -128,6 +128,21 @@ fn names_that_psych_would_misread_are_tagged() {
     }
 }
 
+/// libyaml takes them for line ends, YAML 1.2 does not.
+#[test]
+fn line_ends_of_unicode_are_escaped() {
+    for end in ["\u{85}", "\u{2028}", "\u{2029}"] {
+        let name = Datum::symbol(format!("a{end}b"));
+        let datum = Datum::Array(vec![
+            Datum::Hash(vec![(name, format!("{end}x\n{end}").as_str().into())]),
+            Datum::from(end),
+        ]);
+        let text = write(&datum);
+        assert!(!text.contains(end), "{text}");
+        assert_eq!(read(text.as_bytes()), Ok(datum), "{text}");
+    }
+}
+
 #[test]
 fn plain_text_means_what_it_means_to_psych() {
     let int = Datum::Int;
