@@ -1,6 +1,6 @@
 //! Filters of collectives: read from any encoding, judged on a node in every dialect.
 
-use halite::target::collective::{Matcher, Node, Semantics};
+use halite::target::collective::{Matcher, Node, Semantics, Unusable};
 use halite::wire::collective::Filter;
 use halite::wire::ruby::{json, marshal, psych};
 use halite::wire::{Map, Value};
@@ -28,24 +28,16 @@ impl Own {
     }
 }
 
-impl Node for Own {
-    fn identity(&self) -> &str {
-        "node1.example"
-    }
-    fn facts(&self) -> &Map {
-        &self.facts
-    }
-    fn classes(&self) -> &[String] {
-        &self.classes
-    }
-    fn agents(&self) -> &[String] {
-        &self.agents
-    }
-    fn collectives(&self) -> &[String] {
-        &self.collectives
-    }
-    fn agent(&self, _name: &str) -> Option<Map> {
-        Some(halite::map! {"version" => "1.0", "timeout" => 10})
+impl Own {
+    fn passes(&self, matcher: &Matcher) -> Result<bool, Unusable> {
+        matcher.passes(&Node {
+            identity: "node1.example",
+            facts: &self.facts,
+            classes: &self.classes,
+            agents: &self.agents,
+            collectives: &self.collectives,
+            agent: &|_| Some(halite::map! {"version" => "1.0", "timeout" => 10}),
+        })
     }
 }
 
@@ -64,7 +56,7 @@ pub fn collective_filter(data: &[u8]) {
     let again =
         Filter::read(&filter.write(true, &collective)).expect("what was written can be read");
     for semantics in [Semantics::Mcollective, Semantics::Choria, Semantics::Go] {
-        let verdict = |filter| Matcher::new(filter, semantics).and_then(|m| m.passes(node));
+        let verdict = |filter| Matcher::new(filter, semantics).and_then(|m| node.passes(&m));
         let (first, second) = (verdict(&filter), verdict(&again));
         // Entries of facts without symbols were written with them.
         if semantics != Semantics::Mcollective {

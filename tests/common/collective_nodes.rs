@@ -251,24 +251,18 @@ struct Life {
     asked: Arc<Mutex<Vec<Asked>>>,
 }
 
-impl Filtered for About {
-    fn identity(&self) -> &str {
-        self.identity.as_str()
-    }
-    fn facts(&self) -> &Map {
-        &self.facts
-    }
-    fn classes(&self) -> &[String] {
-        &self.classes
-    }
-    fn agents(&self) -> &[String] {
-        &self.agents
-    }
-    fn collectives(&self) -> &[String] {
-        &self.collectives
-    }
-    fn agent(&self, _name: &str) -> Option<Map> {
-        None
+impl About {
+    /// Whether the node is to answer.
+    pub fn passes(&self, matcher: &Matcher) -> bool {
+        let view = Filtered {
+            identity: self.identity.as_str(),
+            facts: &self.facts,
+            classes: &self.classes,
+            agents: &self.agents,
+            collectives: &self.collectives,
+            agent: &|_| None,
+        };
+        matcher.passes(&view).expect("a filter")
     }
 }
 
@@ -293,7 +287,7 @@ impl Life {
                 Place::Node(_, identity) => *identity == node.identity,
                 _ => true,
             };
-            if meant && matcher.passes(node).expect("a filter") {
+            if meant && node.passes(&matcher) {
                 self.answer(node, place, &request, form, packet);
             }
         }

@@ -66,7 +66,7 @@ impl Query {
         })
     }
 
-    pub(super) fn holds(&self, node: &dyn Node) -> Verdict {
+    pub(super) fn holds(&self, node: &Node) -> Verdict {
         let left = self.ask(node)?;
         let ordered = self.operator.contains(['<', '>']);
         match left {
@@ -117,7 +117,7 @@ impl Query {
     }
 
     /// Asks the plugin. A missing one makes the compound false rather than the statement.
-    fn ask(&self, node: &dyn Node) -> Result<Output, Unusable> {
+    fn ask(&self, node: &Node) -> Result<Output, Unusable> {
         let param = |longest: usize, good: fn(&str) -> bool| match self.params.as_deref() {
             Some(text) if text.chars().count() <= longest && good(text) => Ok(text),
             _ => unusable(format!("bad parameter of data plugin {}", self.plugin)),
@@ -135,10 +135,10 @@ impl Query {
             }
             "collective" => {
                 let name = param(256, any)?;
-                let member = node.collectives().iter().any(|own| own == name);
+                let member = node.collectives.iter().any(|own| own == name);
                 Map(vec![("member".into(), member.into())])
             }
-            "fact" => fact(node.facts(), param(256, any)?)?,
+            "fact" => fact(node.facts, param(256, any)?)?,
             other => return unusable(format!("data plugin {other} not found")),
         };
         let Some(output) = &self.output else {
@@ -170,8 +170,8 @@ fn operator(text: &str) -> Result<&'static str, Unusable> {
     }
 }
 
-fn agent(node: &dyn Node, name: &str) -> Result<Map, Unusable> {
-    let Some(mut meta) = node.agent(name) else {
+fn agent(node: &Node, name: &str) -> Result<Map, Unusable> {
+    let Some(mut meta) = (node.agent)(name) else {
         return unusable(format!("no agent called {name} found"));
     };
     meta.set("agent", name);

@@ -76,19 +76,19 @@ impl Go {
         }
     }
 
-    pub(super) fn passes(&self, node: &dyn Node) -> Verdict {
+    pub(super) fn passes(&self, node: &Node) -> Verdict {
         let all = |names: &[Name], found: &[String]| {
             names.iter().all(|name| found.iter().any(|f| name.is(f)))
         };
-        let identity = || self.identities.iter().any(|n| n.is(node.identity()));
+        let identity = || self.identities.iter().any(|n| n.is(node.identity));
         if !self.identities.is_empty() && !identity()
-            || !all(&self.agents, node.agents())
-            || !all(&self.classes, node.classes())
+            || !all(&self.agents, node.agents)
+            || !all(&self.classes, node.classes)
         {
             return Ok(false);
         }
         for fact in &self.facts {
-            if !fact.holds(node.facts())? {
+            if !fact.holds(node.facts)? {
                 return Ok(false);
             }
         }

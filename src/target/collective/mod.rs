@@ -77,20 +77,21 @@ impl Semantics {
 }
 
 /// What a filter asks about a node.
-pub trait Node {
+#[derive(Clone, Copy)]
+pub struct Node<'a> {
     /// Its identity.
-    fn identity(&self) -> &str;
+    pub identity: &'a str,
     /// Its facts, with the types that they have.
-    fn facts(&self) -> &Map;
+    pub facts: &'a Map,
     /// The classes that configuration management gave it.
-    fn classes(&self) -> &[String];
+    pub classes: &'a [String],
     /// The names of its agents.
-    fn agents(&self) -> &[String];
+    pub agents: &'a [String],
     /// The collectives it is in.
-    fn collectives(&self) -> &[String];
+    pub collectives: &'a [String],
     /// `license`, `timeout` (a number, in seconds), `description`, `url`, `version` and `author` of an agent, for the data plugin
     /// `agent`. `None` if there is no such agent.
-    fn agent(&self, name: &str) -> Option<Map>;
+    pub agent: &'a dyn Fn(&str) -> Option<Map>,
 }
 
 /// Why a filter cannot be evaluated. It then matches no node, or not this one.
@@ -208,7 +209,7 @@ impl Matcher {
     ///
     /// # Errors
     /// When that cannot be said; the node is then to stay silent.
-    pub fn passes(&self, node: &dyn Node) -> Verdict {
+    pub fn passes(&self, node: &Node) -> Verdict {
         match &self.0 {
             Dialect::Ruby(ruby) => ruby.passes(node),
             Dialect::Go(go) => go.passes(node),

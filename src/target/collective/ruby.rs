@@ -38,38 +38,38 @@ impl Ruby {
         }
     }
 
-    pub(super) fn passes(&self, node: &dyn Node) -> Verdict {
+    pub(super) fn passes(&self, node: &Node) -> Verdict {
         if self.only_unknown {
             return Ok(false);
         }
         if !self.identities.is_empty() {
             let mut hits = 0;
             for name in &self.identities {
-                hits += usize::from(name.is(node.identity())?);
+                hits += usize::from(name.is(node.identity)?);
             }
             if hits != 1 {
                 return Ok(false);
             }
         }
         for (name, always) in &self.agents {
-            if !name.among(node.agents())? && !always {
+            if !name.among(node.agents)? && !always {
                 return Ok(false);
             }
         }
         for name in &self.classes {
-            if !name.among(node.classes())? {
+            if !name.among(node.classes)? {
                 return Ok(false);
             }
         }
         for fact in &self.facts {
-            if !fact.holds(node.facts())? {
+            if !fact.holds(node.facts)? {
                 return Ok(false);
             }
         }
         for compound in &self.compound {
             if !compound.holds(&mut |test| match test {
-                Test::Class(name) => name.among(node.classes()),
-                Test::Fact(fact) => fact.holds(node.facts()),
+                Test::Class(name) => name.among(node.classes),
+                Test::Fact(fact) => fact.holds(node.facts),
                 Test::Data(query) => query.holds(node),
                 Test::Never(reason) => Err(reason.clone()),
             })? {

@@ -11,25 +11,19 @@ struct Own {
     collectives: Vec<String>,
 }
 
-impl Node for Own {
-    fn identity(&self) -> &str {
-        "node1.example"
-    }
-    fn facts(&self) -> &Map {
-        &self.facts
-    }
-    fn classes(&self) -> &[String] {
-        &self.classes
-    }
-    fn agents(&self) -> &[String] {
-        &self.agents
-    }
-    fn collectives(&self) -> &[String] {
-        &self.collectives
-    }
-    fn agent(&self, name: &str) -> Option<Map> {
-        let known = self.agents.iter().any(|own| own == name);
-        known.then(|| map! { "version" => "2.0", "timeout" => 10, "author" => "us" })
+impl Own {
+    fn passes(&self, matcher: &Matcher) -> Verdict {
+        matcher.passes(&Node {
+            identity: "node1.example",
+            facts: &self.facts,
+            classes: &self.classes,
+            agents: &self.agents,
+            collectives: &self.collectives,
+            agent: &|name| {
+                let known = self.agents.iter().any(|own| own == name);
+                known.then(|| map! { "version" => "2.0", "timeout" => 10, "author" => "us" })
+            },
+        })
     }
 }
 
@@ -54,7 +48,7 @@ fn node() -> Own {
 
 fn passes(filter: &Filter, semantics: Semantics) -> bool {
     let matcher = Matcher::new(filter, semantics).unwrap();
-    matcher.passes(&node()).unwrap_or(false)
+    node().passes(&matcher).unwrap_or(false)
 }
 
 fn fact(fact: &str, operator: Option<&str>, value: &str) -> Filter {
@@ -266,7 +260,7 @@ fn compounds_of_go() {
             ..Filter::default()
         };
         for semantics in [Semantics::Choria, Semantics::Go] {
-            let verdict = Matcher::new(&filter, semantics).unwrap().passes(&node());
+            let verdict = node().passes(&Matcher::new(&filter, semantics).unwrap());
             assert!(verdict.unwrap_err().to_string().contains("expr"));
         }
     }
@@ -365,7 +359,7 @@ fn limits() {
     let matcher = Matcher::new(&slow, Semantics::Choria).unwrap();
     let mut own = node();
     own.facts.set("long", "a".repeat(60) + "b");
-    assert!(matcher.passes(&own).is_err());
+    assert!(own.passes(&matcher).is_err());
 }
 
 proptest! {

@@ -24,37 +24,11 @@ impl Common {
     }
 }
 
-struct View<'a> {
-    node: &'a Node,
-    common: &'a Common,
-}
-
-impl Filtered for View<'_> {
-    fn identity(&self) -> &str {
-        self.node.identity.as_str()
-    }
-
-    fn facts(&self) -> &Map {
-        &self.node.grains
-    }
-
-    fn classes(&self) -> &[String] {
-        &self.node.classes
-    }
-
-    fn agents(&self) -> &[String] {
-        &self.common.agents
-    }
-
-    fn collectives(&self) -> &[String] {
-        &self.common.collectives
-    }
-
-    fn agent(&self, name: &str) -> Option<Map> {
-        let known = about(name)?.into_iter();
-        let pairs = known.map(|(key, value)| (Value::from(key), Datum::to_value(&value)));
-        Some(Map(pairs.collect()))
-    }
+/// What is known of an agent.
+fn agent(name: &str) -> Option<Map> {
+    let known = about(name)?.into_iter();
+    let pairs = known.map(|(key, value)| (Value::from(key), Datum::to_value(&value)));
+    Some(Map(pairs.collect()))
 }
 
 impl Inward {
@@ -69,9 +43,13 @@ impl Inward {
         let mut broken = None;
         match Matcher::new(&request.filter, Semantics::of(form)) {
             Ok(matcher) => nodes.retain(|node| {
-                let view = View {
-                    node,
-                    common: &self.common,
+                let view = Filtered {
+                    identity: node.identity.as_str(),
+                    facts: &node.grains,
+                    classes: &node.classes,
+                    agents: &self.common.agents,
+                    collectives: &self.common.collectives,
+                    agent: &agent,
                 };
                 let passes = matcher.passes(&view).unwrap_or_else(|why| {
                     broken = Some(why);
