@@ -3,6 +3,7 @@
 //! A connector runs threads of its own, reconnects for ever and subscribes anew each time. What it hears goes into a
 //! bounded queue; what does not fit is dropped and counted, so that a flood costs messages, not memory.
 
+mod attempts;
 pub mod link;
 mod nats;
 mod sink;
@@ -13,15 +14,8 @@ pub use crate::wire::collective::Place;
 use crate::config::{Broker, CollectiveGateway};
 use crate::wire::collective::{AgentName, CallerId, Collective, Identity, Packet, Refused};
 use crossbeam_channel::Sender;
-use rand::Rng;
 use std::io;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
-
-/// The pause after a first round of failures; it doubles with each.
-const FIRST_PAUSE: Duration = Duration::from_millis(250);
-/// The longest pause.
-const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 
 /// Where a message goes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -98,32 +92,4 @@ pub fn open(
 fn next_sequence() -> u32 {
     static NEXT: AtomicU32 = AtomicU32::new(1);
     NEXT.fetch_add(1, Ordering::Relaxed)
-}
-
-/// The pause after so many failures in a row: none before every server has been tried, and never the same for all who lost a
-/// server at once.
-fn pause(failures: usize, servers: usize) -> Duration {
-    let round = failures / servers.max(1);
-    let full = match failures % servers.max(1) {
-        0 => FIRST_PAUSE.saturating_mul(1 << round.min(8)),
-        _ => FIRST_PAUSE / 4,
-    };
-    full.min(LONGEST_PAUSE)
-        .mul_f64(rand::thread_rng().gen_range(0.5..1.0))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn pauses_grow_with_rounds_and_end_somewhere() {
-        let ms = |failures, servers| pause(failures, servers).as_millis();
-        for _ in 0..100 {
-            assert!((125..=250).contains(&ms(0, 2)));
-            assert!((31..=63).contains(&ms(1, 2)));
-            assert!((250..=500).contains(&ms(2, 2)));
-            assert!((5000..=10_000).contains(&ms(usize::MAX, 1)));
-        }
-    }
 }

@@ -1,7 +1,7 @@
 //! The thread of a link: one connection after the other.
 
 use super::{Shared, Told, Waiting, held};
-use crate::transport::collective::pause;
+use crate::transport::collective::attempts::{Attempts, Ended};
 use async_nats::connection::State;
 use async_nats::{Client, ConnectOptions, Event, Subscriber};
 use bytes::Bytes;
@@ -27,15 +27,6 @@ const LAST_WORDS: Duration = Duration::from_secs(3);
 /// The library is not to reconnect by itself.
 const NEVER: Duration = Duration::from_secs(100 * 365 * 86_400);
 
-enum Ended {
-    /// As it was asked to.
-    Closed,
-    /// There was no connection.
-    Refused(String),
-    /// There was one.
-    Lost(String),
-}
-
 /// Connects until the link is dropped, which `ended` shows.
 pub(super) fn run(
     shared: &Arc<Shared>,
@@ -43,9 +34,9 @@ pub(super) fn run(
     ended: &crossbeam_channel::Receiver<()>,
 ) {
     let servers = &shared.options.servers;
-    let (mut turn, mut failures, mut told) = (0, 0usize, String::new());
+    let mut attempts = Attempts::default();
     while !shared.closing.load(Ordering::Acquire) {
-        let server = address(&servers[turn % servers.len()]);
+        let server = address(attempts.server(servers));
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build();
@@ -60,24 +51,13 @@ pub(super) fn run(
         };
         shared.listening.store(0, Ordering::Release);
         held(&shared.server).clear();
-        let words = match end {
-            Ended::Closed => return,
-            Ended::Refused(why) => {
-                failures += 1;
-                turn += 1;
-                format!("{server} lets nobody in: {why}")
-            }
-            Ended::Lost(why) => {
-                failures = 0;
-                told.clear();
-                format!("the connection to {server} is lost: {why}")
-            }
-        };
-        if words != told {
-            (shared.listener)(Told::Down(&words));
-            told = words;
+        if matches!(end, Ended::Closed) {
+            return;
         }
-        let pause = pause(failures, servers.len());
+        if let Some(words) = attempts.ended(&server, end) {
+            (shared.listener)(Told::Down(&words));
+        }
+        let pause = attempts.pause(servers.len());
         if let Err(RecvTimeoutError::Disconnected) = ended.recv_timeout(pause) {
             return;
         }

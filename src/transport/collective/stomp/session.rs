@@ -3,7 +3,7 @@
 use super::stream::{CONNECTING, Stream};
 use super::{Heard, Place, Shared, Subscription, Waiting, held};
 use crate::config::CollectiveGateway;
-use crate::transport::collective::pause;
+use crate::transport::collective::attempts::{Attempts, Ended};
 use crate::wire::collective::{LARGEST_PACKET, Packet, PacketForm, Refused};
 use crate::wire::stomp::{Decoder, Frame};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -27,39 +27,20 @@ const TICK: Duration = Duration::from_secs(1);
 /// Receipt for the subscriptions that a connection begins with.
 const READY: &str = "ready";
 
-enum Ended {
-    /// As it was asked to.
-    Closed,
-    /// There was no connection.
-    Refused(String),
-    /// There was one.
-    Lost(String),
-}
-
 /// Connects until the connector is dropped.
 pub(super) fn run(shared: &Shared, woken: &UnixStream) {
     let servers = &shared.settings.servers;
-    let (mut turn, mut failures, mut told) = (0, 0usize, String::new());
+    let mut attempts = Attempts::default();
     while !shared.closing.load(Ordering::Acquire) {
-        let server = &servers[turn % servers.len()];
-        let words = match session(shared, server, woken) {
-            Ended::Closed => return,
-            Ended::Refused(why) => {
-                failures += 1;
-                turn += 1;
-                format!("{server} lets nobody in: {why}")
-            }
-            Ended::Lost(why) => {
-                failures = 0;
-                told.clear();
-                format!("the connection to {server} is lost: {why}")
-            }
-        };
-        if words != told {
-            shared.sink.state(Heard::Down(words.clone()));
-            told = words;
+        let server = attempts.server(servers);
+        let end = session(shared, server, woken);
+        if matches!(end, Ended::Closed) {
+            return;
         }
-        rest(shared, woken, pause(failures, servers.len()));
+        if let Some(words) = attempts.ended(server, end) {
+            shared.sink.state(Heard::Down(words));
+        }
+        rest(shared, woken, attempts.pause(servers.len()));
     }
 }
 
