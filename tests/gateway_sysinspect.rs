@@ -16,11 +16,16 @@ use std::time::{Duration, Instant};
 
 /// A master with the gateway on a free port.
 fn master(settings: &str) -> (Master, u16) {
+    master_with("gather_job_timeout: 1", settings)
+}
+
+/// The same with options of its own beside the gateway's settings.
+fn master_with(options: &str, settings: &str) -> (Master, u16) {
     let ports = common::ports::Ports::hold(1);
     let port = ports.numbers()[0];
     ports.release();
     let master = Master::halite(&format!(
-        "gather_job_timeout: 1\ngateways: {{sysinspect: {{interface: 127.0.0.1, port: {port}, {settings}}}}}"
+        "{options}\ngateways: {{sysinspect: {{interface: 127.0.0.1, port: {port}, {settings}}}}}"
     ));
     wait_until("the gateway listens", || common::ports::listens(port));
     (master, port)
@@ -453,12 +458,7 @@ mod stock {
             let Some(stock) = Stock::find(series) else {
                 continue;
             };
-            let ports = common::ports::Ports::hold(1);
-            let port = ports.numbers()[0];
-            ports.release();
-            let master = Master::halite(&format!(
-                "salt_series: {series}\ngateways: {{sysinspect: {{interface: 127.0.0.1, port: {port}}}}}"
-            ));
+            let (master, port) = master_with(&format!("salt_series: {series}"), "");
             let cli = master.stock_cli(&stock);
             let own = PrivateKey::generate(1048).unwrap().public();
             let mut client = Client::connect(port, LATER, Dialect::Modern);

@@ -17,7 +17,7 @@ use rand::{Rng, SeedableRng};
 use std::collections::HashMap;
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -162,7 +162,8 @@ fn message(mut from: &TcpStream) -> io::Result<(Vec<u8>, bool)> {
     }
 }
 
-struct Minion(Child);
+/// The process, and its log.
+struct Minion(Child, PathBuf);
 
 impl Minion {
     fn start(dir: &Path, publish_port: u16, ret_port: u16) -> Minion {
@@ -183,7 +184,7 @@ impl Minion {
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
-        Minion(child)
+        Minion(child, dir.join("log"))
     }
 
     /// Octets of resident memory of the minion itself.
@@ -200,6 +201,12 @@ impl Drop for Minion {
     fn drop(&mut self) {
         harness::send(self.0.id(), nix::sys::signal::Signal::SIGTERM);
         let _ = self.0.wait();
+        if std::thread::panicking() {
+            let log = std::fs::read_to_string(&self.1).unwrap_or_default();
+            let lines: Vec<&str> = log.lines().collect();
+            let end = &lines[lines.len().saturating_sub(100)..];
+            eprintln!("--- end of the minion's log:\n{}\n---", end.join("\n"));
+        }
     }
 }
 

@@ -7,6 +7,7 @@
 //! called lost.
 
 use super::local::{ClientError, Job, LocalClient, Published};
+use crate::master::events::TRIMMED;
 use crate::store::jobs::JobStore;
 use crate::wire::ids::Jid;
 use crate::wire::{Map, Value};
@@ -14,8 +15,6 @@ use halite_ipc::{Event, Subscriber};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
-/// What stands for a value that was too large for the bus (`salt/utils/dicttrim.py`).
-const TRIMMED: &str = "VALUE_TRIMMED";
 /// After a minion said that it no longer runs the job, its return may still be on its way.
 const GRACE: Duration = Duration::from_secs(2);
 /// Longest sleep, so that Ctrl-C is heeded.

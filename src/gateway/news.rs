@@ -2,6 +2,7 @@
 
 use crate::client::listen::listen;
 use crate::config::MasterConfig;
+use crate::master::events::TRIMMED;
 use crate::master::roles::Roles;
 use crate::store::jobs::JobStore;
 use crate::store::open;
@@ -12,8 +13,6 @@ use halite_ipc::Event;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// What stands for a value that was too large for the bus (`salt/utils/dicttrim.py`).
-const TRIMMED: &str = "VALUE_TRIMMED";
 /// How long a job is looked for in the job cache.
 const PATIENCE: Duration = Duration::from_secs(2);
 

@@ -7,8 +7,8 @@ use halite_ipc::{Event, Framing, Publisher, StampStyle};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// What stands for a value that was too large.
-const TRIMMED: &str = "VALUE_TRIMMED";
+/// What stands for a value that was too large for the bus (`salt/utils/dicttrim.py`).
+pub(crate) const TRIMMED: &str = "VALUE_TRIMMED";
 /// How long a role waits for an EventPublisher that is being restarted.
 const PATIENCE: Duration = Duration::from_secs(3);
 

@@ -173,7 +173,6 @@ fn publisher(text: &mut Text, r: &Map) {
     text.one("halite_publications_dropped_total", Counter, help, dropped);
 }
 
-/// Metrics that are fields of a report: name, kind, help, field.
 /// Families of one sample each: name, kind, help, field of the record.
 pub(super) fn all(text: &mut Text, r: &Map, fields: &[(&'static str, Kind, &str, &str)]) {
     for (name, kind, help, field) in fields {

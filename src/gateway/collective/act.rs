@@ -1,9 +1,10 @@
 //! What the outward half asks the loop to do, and what time it is for both.
 
 use crate::gateway::clerk::Task;
+use crate::master::score::unix_now;
 use crate::transport::collective::To;
 use crate::wire::collective::Request;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 /// Something to be done, in the order in which it was decided.
 #[derive(Debug)]
@@ -26,11 +27,9 @@ pub(super) struct Clock {
 impl Clock {
     /// Now.
     pub fn now() -> Clock {
-        let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-        let seconds = since.unwrap_or_default().as_secs();
         Clock {
             at: Instant::now(),
-            unix: i64::try_from(seconds).unwrap_or(i64::MAX),
+            unix: i64::try_from(unix_now()).unwrap_or(i64::MAX),
         }
     }
 

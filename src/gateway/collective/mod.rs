@@ -42,7 +42,7 @@ const NAME: &str = "collective";
 const WAITING: usize = 10_000;
 /// Messages of the broker that may wait for the loop; more are dropped and counted.
 const HEARD: usize = 20_000;
-/// `EX_CONFIG`: starting again would not help.
+/// `EX_USAGE`: the configuration is not one to work with.
 const EXIT_CONFIG: i32 = 64;
 
 /// What the gateway cannot work with: a key that cannot be read, or that others can.
@@ -62,6 +62,11 @@ pub fn run(config: &MasterConfig, roles: &Roles, stop: &StopFlag) -> Result<(), 
         .ok_or_else(|| RoleError::new(EXIT_CONFIG, "the option gateways asks for no collective"))?;
     let secure =
         secure::build(&settings).map_err(|e| RoleError::new(EXIT_CONFIG, e.to_string()))?;
+    log::info!(
+        "the collective knows this master as {}, which trusts {}",
+        secure.security.caller(),
+        secure.trusts
+    );
     let (clerk, tasks) = clerk::queue();
     let (news, told) = crossbeam_channel::bounded(WAITING);
     let (says, heard) = crossbeam_channel::bounded(HEARD);

@@ -11,8 +11,6 @@ use std::io::Read;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{SystemTime, UNIX_EPOCH};
 use zeroize::Zeroizing;
 
 /// Octets of the largest file with a key, a secret or certificates.
@@ -73,18 +71,12 @@ impl Secure {
 /// # Errors
 /// A file cannot be read, may be read or written by others than it should, or does not hold what it should.
 pub fn build(config: &CollectiveGateway) -> Result<Secure, BadKeys> {
-    let secure = match config.plugin {
+    match config.plugin {
         Plugin::Psk => psk(config),
         Plugin::Ssl | Plugin::Aes => plain(config),
         Plugin::Choria => choria(config, Form::CHORIA),
         Plugin::ChoriaYaml => choria(config, Form::CHORIA_YAML),
-    }?;
-    let caller = secure.security.caller();
-    log::info!(
-        "the collective knows this master as {caller}, which trusts {}",
-        secure.trusts
-    );
-    Ok(secure)
+    }
 }
 
 /// The clock that certificates are held against.
@@ -94,10 +86,7 @@ fn clock() -> Clock {
 
 /// Seconds since 1970.
 fn now() -> i64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH);
-    since.map_or(0, |since| {
-        i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
-    })
+    super::act::Clock::now().unix
 }
 
 fn psk(config: &CollectiveGateway) -> Result<Secure, BadKeys> {
@@ -341,27 +330,20 @@ impl File<'_> {
 }
 
 /// How many messages were refused, by reason.
-#[derive(Debug)]
-pub struct RefusedCounters([AtomicU64; Refused::REASONS.len()]);
-
-impl Default for RefusedCounters {
-    fn default() -> Self {
-        RefusedCounters(std::array::from_fn(|_| AtomicU64::new(0)))
-    }
-}
+#[derive(Debug, Default)]
+pub struct RefusedCounters([u64; Refused::REASONS.len()]);
 
 impl RefusedCounters {
     /// Counts one.
-    pub fn count(&self, refused: &Refused) {
-        if let Some(counter) = self.0.get(refused.index()) {
-            counter.fetch_add(1, Ordering::Relaxed);
+    pub fn count(&mut self, refused: &Refused) {
+        if let Some(counter) = self.0.get_mut(refused.index()) {
+            *counter += 1;
         }
     }
 
     /// Reasons that occurred, with their numbers, in the order of [`Refused::REASONS`].
     pub fn seen(&self) -> Vec<(&'static str, u64)> {
-        let numbers = self.0.iter().map(|counter| counter.load(Ordering::Relaxed));
-        let all = Refused::REASONS.into_iter().zip(numbers);
+        let all = Refused::REASONS.into_iter().zip(self.0);
         all.filter(|(_, number)| *number > 0).collect()
     }
 }

@@ -6,7 +6,7 @@
 use super::act::{Act, Clock};
 use super::echoes::Echoes;
 use super::inward::{self, Inward, hands::Hands};
-use super::outward::{Failed, Outward};
+use super::outward::{Failed, Outward, REGISTRATION};
 use super::secure::RefusedCounters;
 use crate::config::CollectiveGateway;
 use crate::crypto::collective::{Security, check_age};
@@ -27,8 +27,6 @@ use std::time::{Duration, Instant};
 const TURN: Duration = Duration::from_millis(100);
 /// Shortest time between two lists of who is connected.
 const TELL: Duration = Duration::from_secs(1);
-/// The agent that takes registrations.
-const REGISTRATION: &str = "registration";
 /// Messages that are taken, and answers that are sent, before something else gets its turn.
 const BATCH: usize = 256;
 

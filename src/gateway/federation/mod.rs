@@ -8,6 +8,7 @@ pub mod rules;
 mod stats;
 
 use crate::config::FederationConfig;
+use crate::master::score::unix_now;
 use crate::sys::signals::StopFlag;
 use crate::transport::collective::Unsent;
 use crate::transport::collective::link::{Link, LinkOptions, Listener, Outgoing, Told};
@@ -16,7 +17,7 @@ use rules::{Naming, Rules, Turned, Via};
 use stats::Counters;
 use std::io;
 use std::sync::{Arc, OnceLock, Weak};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 /// How often the loop looks at the signals.
 const LOOK: Duration = Duration::from_millis(100);
@@ -200,7 +201,6 @@ fn options(config: &FederationConfig, side: Side) -> LinkOptions {
 /// # Errors
 /// No connection can ever come about, or the port of the statistics cannot be had.
 pub fn run(config: &FederationConfig, stop: &StopFlag, mut ready: impl FnMut()) -> io::Result<()> {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH);
     let broker = Arc::new(Broker {
         rules: Rules {
             cluster: config.cluster.clone(),
@@ -214,7 +214,7 @@ pub fn run(config: &FederationConfig, stop: &StopFlag, mut ready: impl FnMut()) 
         keep: Duration::from_secs(config.keep),
         federation: OnceLock::new(),
         collective: OnceLock::new(),
-        counters: Counters::new(now.unwrap_or_default().as_secs(), QUIET),
+        counters: Counters::new(unix_now(), QUIET),
     });
     for side in [Side::Federation, Side::Collective] {
         let link = Link::open(options(config, side), listener(&broker, side))?;

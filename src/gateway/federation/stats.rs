@@ -1,6 +1,7 @@
 //! What a federation broker counts, and how it tells (reference, section 16).
 
 use super::rules::{Rules, Turned};
+use crate::master::score::unix_now;
 use crate::transport::collective::link::Figures;
 use crate::wire::collective::subjects::Side;
 use serde_json::{Value as Json, json};
@@ -9,7 +10,7 @@ use std::net::{Ipv4Addr, TcpListener};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 use tiny_http::{Header, Method, Response, Server};
 
 #[derive(Default)]
@@ -71,10 +72,8 @@ impl Counters {
     }
 
     pub fn received(&self, side: Side) {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH);
-        let seconds = now.unwrap_or_default().as_secs();
         self.of(side).received.fetch_add(1, Ordering::Relaxed);
-        self.of(side).last.store(seconds, Ordering::Relaxed);
+        self.of(side).last.store(unix_now(), Ordering::Relaxed);
     }
 
     pub fn sent(&self, side: Side, count: usize) {

@@ -16,6 +16,7 @@ use crate::wire::collective::{AgentName, CallerId, Collective, Identity, Packet,
 use crossbeam_channel::Sender;
 use std::io;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Where a message goes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -92,4 +93,9 @@ pub fn open(
 fn next_sequence() -> u32 {
     static NEXT: AtomicU32 = AtomicU32::new(1);
     NEXT.fetch_add(1, Ordering::Relaxed)
+}
+
+fn held<T>(lock: &Mutex<T>) -> MutexGuard<'_, T> {
+    // What is guarded is whole between any two statements.
+    lock.lock().unwrap_or_else(PoisonError::into_inner)
 }

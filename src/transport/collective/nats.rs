@@ -2,16 +2,15 @@
 
 use super::link::{Link, LinkOptions, Listener, Outgoing, Told};
 use super::sink::Sink;
-use super::{Connector, Heard, Place, To, Unsent, next_sequence};
+use super::{Connector, Heard, Place, To, Unsent, held, next_sequence};
 use crate::config::{CollectiveGateway, Plugin};
 use crate::wire::collective::subjects::{Bus, Names};
 use crate::wire::collective::{
     CallerId, Collective, Federation, Identity, MOST_HOPS, Packet, Route,
 };
 use crossbeam_channel::Sender;
-use rand::RngCore;
 use std::io;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 /// Subjects in one message to a federation broker, as clients do it (reference, section 16).
@@ -77,7 +76,7 @@ impl Nats {
         }
         let request = match packet.federation.take() {
             Some(given) => given.request,
-            None => random_id(),
+            None => crate::crypto::random_hex(16),
         };
         let mut items = Vec::new();
         for part in targets.chunks(TARGETS) {
@@ -94,13 +93,6 @@ impl Nats {
     }
 }
 
-/// 32 hexadecimal digits, as federation brokers want them.
-fn random_id() -> String {
-    let mut octets = [0; 16];
-    rand::thread_rng().fill_bytes(&mut octets);
-    octets.iter().map(|octet| format!("{octet:02x}")).collect()
-}
-
 fn listener(sink: Arc<Sink>, names: Arc<Names>, identity: Identity) -> Listener {
     let server = Mutex::new(String::new());
     Arc::new(move |told| match told {
@@ -112,7 +104,7 @@ fn listener(sink: Arc<Sink>, names: Arc<Names>, identity: Identity) -> Listener 
                         Some(Place::Node(_, node)) => node,
                         _ => &identity,
                     };
-                    let server = server.lock().unwrap_or_else(PoisonError::into_inner);
+                    let server = held(&server);
                     arrived(route, &server, here.as_str());
                 }
                 sink.packet(place, packet);
@@ -120,7 +112,7 @@ fn listener(sink: Arc<Sink>, names: Arc<Names>, identity: Identity) -> Listener 
             Err(refused) => sink.refused(refused),
         },
         Told::Up(name) => {
-            name.clone_into(&mut server.lock().unwrap_or_else(PoisonError::into_inner));
+            name.clone_into(&mut held(&server));
             sink.state(Heard::Up(name.to_owned()));
         }
         Told::Down(why) => sink.state(Heard::Down(why.to_owned())),

@@ -1,10 +1,10 @@
 //! The way from a connector's threads into the queue of whoever listens.
 
-use super::{Heard, Place};
+use super::{Heard, Place, held};
 use crate::wire::collective::{Packet, Refused};
 use crossbeam_channel::{Sender, TrySendError};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
 
 /// Never waits: what finds no room is dropped and counted, but for the last word about the connection, which is kept.
 pub(super) struct Sink {
@@ -41,13 +41,13 @@ impl Sink {
 
     /// Tells [`Heard::Up`] or [`Heard::Down`], as soon as there is room.
     pub(super) fn state(&self, state: Heard) {
-        *self.untold.lock().unwrap_or_else(PoisonError::into_inner) = Some(state);
+        *held(&self.untold) = Some(state);
         self.tick();
     }
 
     /// Tries once more to tell what could not be told.
     pub(super) fn tick(&self) {
-        let mut untold = self.untold.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut untold = held(&self.untold);
         if let Some(state) = untold.take()
             && let Err(TrySendError::Full(state)) = self.heard.try_send(state)
         {

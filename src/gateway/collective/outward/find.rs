@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;
 
 /// The agent that takes registrations.
-pub(super) const REGISTRATION: &str = "registration";
+pub(in crate::gateway::collective) const REGISTRATION: &str = "registration";
 /// Nodes that may owe an inventory at one time.
 const BATCH: usize = 50;
 /// How long they may owe it.

@@ -19,6 +19,8 @@ mod send;
 
 pub(super) use registry::{Keys, Registry};
 
+pub(super) use find::REGISTRATION;
+
 use super::act::{Act, Clock};
 use crate::config::CollectiveGateway;
 use crate::crypto::random_hex;
@@ -154,7 +156,7 @@ impl Outward {
     pub fn places(&self) -> Vec<Place> {
         let replies = self.rules.collectives.iter().cloned().map(Place::Replies);
         let main = self.rules.collectives.first().cloned();
-        let agent: Option<AgentName> = find::REGISTRATION.parse().ok();
+        let agent: Option<AgentName> = REGISTRATION.parse().ok();
         let registrations = main
             .zip(agent)
             .map(|(main, agent)| Place::Broadcast(main, agent));
@@ -195,12 +197,11 @@ impl Outward {
     }
 
     /// The collective cannot be reached.
-    pub fn down(&mut self, why: &str) -> Vec<Act> {
+    pub fn down(&mut self, why: &str) {
         self.cut = Some(why.to_owned());
         self.nodes.changed = true;
         // Nobody can have answered.
         self.round = None;
-        Vec::new()
     }
 
     /// The clock.

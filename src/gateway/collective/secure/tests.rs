@@ -353,7 +353,7 @@ fn the_ca_of_the_broker_is_not_the_one_of_callers() {
 
 #[test]
 fn refusals_are_counted_by_reason() {
-    let counters = RefusedCounters::default();
+    let mut counters = RefusedCounters::default();
     for refused in [Refused::Unsigned, Refused::Expired(1), Refused::Expired(2)] {
         counters.count(&refused);
     }
@@ -374,7 +374,7 @@ fn refusals_are_counted_by_reason() {
         Refused::Replayed,
         Refused::NotForUs,
     ];
-    let counters = RefusedCounters::default();
+    let mut counters = RefusedCounters::default();
     for refused in &all {
         counters.count(refused);
     }

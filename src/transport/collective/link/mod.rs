@@ -6,14 +6,14 @@
 
 mod session;
 
-use super::Unsent;
+use super::{Unsent, held};
 use crate::config::CollectiveGateway;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use tokio::sync::{Notify, mpsc};
@@ -95,10 +95,6 @@ pub type Listener = Arc<dyn Fn(Told) + Send + Sync>;
 /// Figures of a link since its start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Figures {
-    /// Messages heard.
-    pub received: u64,
-    /// Messages sent, one for each subject.
-    pub sent: u64,
     /// Messages heard that had no room.
     pub dropped: u64,
     /// Messages that waited so long to be sent that nobody would have listened.
@@ -139,16 +135,9 @@ struct Shared {
     waiting_octets: AtomicUsize,
     largest: AtomicUsize,
     server: Mutex<String>,
-    received: AtomicU64,
-    sent: AtomicU64,
     dropped: AtomicU64,
     expired: AtomicU64,
     connections: AtomicU64,
-}
-
-fn held<T>(lock: &Mutex<T>) -> MutexGuard<'_, T> {
-    // What is guarded is whole between any two statements.
-    lock.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// A connection that lasts until it is dropped.
@@ -182,8 +171,6 @@ impl Link {
             waiting_octets: AtomicUsize::new(0),
             largest: AtomicUsize::new(USUAL_PAYLOAD),
             server: Mutex::default(),
-            received: AtomicU64::new(0),
-            sent: AtomicU64::new(0),
             dropped: AtomicU64::new(0),
             expired: AtomicU64::new(0),
             connections: AtomicU64::new(0),
@@ -253,8 +240,6 @@ impl Link {
     pub fn figures(&self) -> Figures {
         let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         Figures {
-            received: of(&self.shared.received),
-            sent: of(&self.shared.sent),
             dropped: of(&self.shared.dropped),
             expired: of(&self.shared.expired),
             connections: of(&self.shared.connections),

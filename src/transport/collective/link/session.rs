@@ -285,9 +285,7 @@ impl Work<'_> {
                 None => self.client.publish(subject, bytes).await,
             };
             match sent {
-                Ok(()) => {
-                    self.shared.sent.fetch_add(1, Ordering::Relaxed);
-                }
+                Ok(()) => {}
                 // A smaller limit than that of the server before, or a subject that is none: not the connection's fault.
                 Err(e) => {
                     log::warn!("a message of {octets} octets cannot be sent: {}", words(&e));
@@ -324,10 +322,7 @@ async fn listen(shared: Arc<Shared>, mut subscriber: Subscriber, stop: Arc<Notif
             message = subscriber.next() => match message {
                 // The broker says that nobody hears where a request went: no message of anybody's.
                 Some(message) if message.status.is_some() => {}
-                Some(message) => {
-                    shared.received.fetch_add(1, Ordering::Relaxed);
-                    (shared.listener)(Told::Message(&message.subject, &message.payload));
-                }
+                Some(message) => (shared.listener)(Told::Message(&message.subject, &message.payload)),
                 None => break,
             },
             () = stop.notified(), if !stopping => {

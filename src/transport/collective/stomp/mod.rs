@@ -6,7 +6,7 @@ mod session;
 mod stream;
 
 use super::sink::Sink;
-use super::{Connector, Heard, Place, To, Unsent, next_sequence};
+use super::{Connector, Heard, Place, To, Unsent, held, next_sequence};
 use crate::config::{Broker, CollectiveGateway};
 use crate::wire::collective::subjects::{Bus, Names};
 use crate::wire::collective::{CallerId, Identity, LARGEST_PACKET, Packet};
@@ -16,7 +16,7 @@ use std::collections::{HashMap, VecDeque};
 use std::io::{self, Write};
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -61,11 +61,6 @@ struct Shared {
     version: AtomicU64,
     queue: Mutex<Queue>,
     closing: AtomicBool,
-}
-
-fn held<T>(lock: &Mutex<T>) -> MutexGuard<'_, T> {
-    // What is guarded is whole between any two statements.
-    lock.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Shared {

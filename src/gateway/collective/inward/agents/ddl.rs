@@ -68,6 +68,19 @@ pub struct Output {
     pub display_as: &'static str,
 }
 
+/// An output, for tables.
+pub(super) const fn out(
+    name: &'static str,
+    description: &'static str,
+    display_as: &'static str,
+) -> Output {
+    Output {
+        name,
+        description,
+        display_as,
+    }
+}
+
 /// What is wrong with a request: statuscode and statusmsg (reference, section 11).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Wrong(pub u8, pub String);

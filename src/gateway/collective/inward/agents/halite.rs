@@ -1,6 +1,6 @@
 //! `halite`: functions of execution modules, run by the minion itself.
 
-use super::ddl::{Action, Ddl, Input, Kind, Output, Wrong};
+use super::ddl::{Action, Ddl, Input, Kind, Output, Wrong, out};
 use super::{Body, Known, Prepared, look_up};
 use crate::client::command::arguments;
 use crate::wire::ids::Jid;
@@ -14,14 +14,6 @@ const TIMEOUT: u32 = 60;
 const PATIENCE: u64 = 50;
 /// Longest that a request may say, in seconds.
 const LONGEST: i64 = 86_400;
-
-const fn out(name: &'static str, description: &'static str, display_as: &'static str) -> Output {
-    Output {
-        name,
-        description,
-        display_as,
-    }
-}
 
 const JID: Output = out("jid", "Id of the job, for the master's job cache", "Job");
 

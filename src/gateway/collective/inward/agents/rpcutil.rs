@@ -1,17 +1,9 @@
 //! `rpcutil`: what a node is (reference, section 12).
 
-use super::ddl::{Action, Ddl, Input, Kind, Output, Wrong};
+use super::ddl::{Action, Ddl, Input, Kind, Output, Wrong, out};
 use super::{AGENTS, Body, Known, VERSION, data, fact, look_up};
 use crate::gateway::collective::inward::process;
 use crate::wire::ruby::Datum;
-
-const fn out(name: &'static str, description: &'static str, display_as: &'static str) -> Output {
-    Output {
-        name,
-        description,
-        display_as,
-    }
-}
 
 const fn needed(name: &'static str, description: &'static str, kind: Kind) -> Input {
     Input {

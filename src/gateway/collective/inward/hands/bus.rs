@@ -4,6 +4,7 @@ use super::{Own, tell};
 use crate::client::listen::listen;
 use crate::config::MasterConfig;
 use crate::gateway::collective::inward::News;
+use crate::master::events::TRIMMED;
 use crate::store::jobs::JobStore;
 use crate::store::open;
 use crate::sys::signals::StopFlag;
@@ -11,9 +12,6 @@ use crate::wire::ids::{Jid, MinionId};
 use crate::wire::{Map, msgpack};
 use crossbeam_channel::Sender;
 use halite_ipc::Event;
-
-/// What stands for a value that was too large for the bus (`salt/utils/dicttrim.py`).
-const TRIMMED: &str = "VALUE_TRIMMED";
 
 /// The job and the minion of a return's tag.
 fn of_return(tag: &str) -> Option<(Jid, MinionId)> {
