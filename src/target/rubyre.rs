@@ -10,7 +10,6 @@ mod class;
 mod escapes;
 
 use std::iter::Peekable;
-use std::vec::IntoIter;
 
 /// Longest pattern in bytes. One entry of a filter may name some thousands of nodes.
 pub const MAX_REGEX: usize = 64 * 1024;
@@ -98,8 +97,8 @@ struct Group {
     inner: usize,
 }
 
-struct Translator {
-    rest: Peekable<IntoIter<char>>,
+struct Translator<'p> {
+    rest: Peekable<std::str::Chars<'p>>,
     out: String,
     before: Before,
     extended: bool,
@@ -120,7 +119,7 @@ fn fail<T>(reason: impl Into<String>) -> Done<T> {
 
 fn translate(pattern: &str, options: u8) -> Done<(String, bool)> {
     let mut t = Translator {
-        rest: pattern.chars().collect::<Vec<_>>().into_iter().peekable(),
+        rest: pattern.chars().peekable(),
         out: String::with_capacity(pattern.len() + 16),
         before: Before::Nothing,
         extended: options & EXTENDED != 0,
@@ -149,7 +148,7 @@ fn translate(pattern: &str, options: u8) -> Done<(String, bool)> {
     Ok((t.out, t.needs_backtracking))
 }
 
-impl Translator {
+impl Translator<'_> {
     /// Counts the groups, which references may name before they come.
     fn count_groups(&mut self) {
         let chars: Vec<char> = self.rest.clone().collect();

@@ -22,10 +22,12 @@ pub(super) fn render(text: &mut Text, r: &Map) {
         ("halite_collective_inward_replies_total", Counter, "Replies of nodes that are minions.", "inward_replies"),
         ("halite_collective_inward_running", Gauge, "Jobs of the collective to which minions have not all returned.", "inward_running"),
         ("halite_collective_inward_waiting", Gauge, "Replies of nodes that are minions which wait to be sent.", "inward_waiting"),
+        ("halite_collective_inward_passed_total", Counter, "Times that a filter let a request through to a minion.", "inward_passed"),
         ("halite_collective_inward_filtered_total", Counter, "Times that a filter did not let a request through to a minion.", "inward_filtered"),
         ("halite_collective_inward_jobs_total", Counter, "Jobs that callers of the collective asked for.", "inward_jobs"),
         ("halite_collective_inward_silent_total", Counter, "Minions that did not return in time.", "inward_silent"),
         ("halite_collective_inward_dropped_total", Counter, "Replies of nodes that are minions for which there was no room.", "inward_dropped"),
+        ("halite_collective_inward_forgotten_total", Counter, "Requests that were forgotten while they were good still, since there were too many: they could run again.", "inward_forgotten"),
         ("halite_collective_inward_denied_total", Counter, "Times that publisher_acl did not let a caller run a function on a minion.", "inward_denied"),
     ];
     all(text, r, &fields);

@@ -70,8 +70,7 @@ pub fn run(config: &MasterConfig, roles: &Roles, stop: &StopFlag) -> Result<(), 
     let (clerk, tasks) = clerk::queue();
     let (news, told) = crossbeam_channel::bounded(WAITING);
     let (says, heard) = crossbeam_channel::bounded(HEARD);
-    let records = GatewayStore::new(&config.cachedir, NAME);
-    records.create_dirs()?;
+    GatewayStore::new(&config.cachedir, NAME).create_dirs()?;
     let outward = match settings.outward {
         true => Some(outward(config, &settings, &secure, &clerk)?),
         false => None,
@@ -99,7 +98,7 @@ pub fn run(config: &MasterConfig, roles: &Roles, stop: &StopFlag) -> Result<(), 
             Inner { half, hands, news }
         });
         let alive = || !writer.is_finished() && !listener.is_finished();
-        let server = Server::new(&settings, links, records, outward, inward);
+        let server = Server::new(&settings, links, outward, inward);
         let done = server.run(stop, &alive);
         // The other threads end as well.
         stop.set();

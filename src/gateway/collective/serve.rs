@@ -14,7 +14,7 @@ use crate::gateway::clerk::{Task, give};
 use crate::gateway::news::News;
 use crate::master::roles::{RoleError, check_memory};
 use crate::master::score::Score;
-use crate::store::gateways::{GatewayStore, REFRESH};
+use crate::store::gateways::REFRESH;
 use crate::sys::signals::StopFlag;
 use crate::transport::collective::{Connector, Heard, Place, To, Unsent};
 use crate::wire::Map;
@@ -58,7 +58,6 @@ pub(super) struct Inner<'scope> {
 pub(super) struct Server<'scope> {
     settings: CollectiveGateway,
     links: Links,
-    records: GatewayStore,
     outward: Option<Outward>,
     inward: Option<Inner<'scope>>,
     /// An answer for which the connector had no room.
@@ -79,14 +78,12 @@ impl<'scope> Server<'scope> {
     pub fn new(
         settings: &CollectiveGateway,
         links: Links,
-        records: GatewayStore,
-        outward: Option<Outward>,
+            outward: Option<Outward>,
         inward: Option<Inner<'scope>>,
     ) -> Server<'scope> {
         Server {
             settings: settings.clone(),
             links,
-            records,
             outward,
             inward,
             held: None,
@@ -144,9 +141,7 @@ impl<'scope> Server<'scope> {
             }
         }
         // The list must not outlive the gateway.
-        if let Err(e) = self.records.put_connected(&Default::default()) {
-            log::warn!("who is connected cannot be written: {e}");
-        }
+        give(&self.links.clerk, Task::Connected(Default::default()));
         Ok(())
     }
 

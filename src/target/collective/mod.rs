@@ -224,7 +224,7 @@ fn text(value: &Value) -> Option<Cow<'_, str>> {
         Value::Bool(flag) => flag.to_string().into(),
         Value::Int(number) => number.to_string().into(),
         Value::UInt(number) => number.to_string().into(),
-        Value::Float(number) => numbers::float_text(*number).into(),
+        Value::Float(number) => crate::wire::ruby::float_text(*number).into(),
         Value::Str(text) => text.into(),
         Value::Bytes(octets) => String::from_utf8_lossy(octets),
         Value::Array(_) | Value::Map(_) => return None,

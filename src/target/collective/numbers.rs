@@ -70,31 +70,6 @@ pub(super) fn float(text: &str) -> Option<f64> {
     text.replace('_', "").parse().ok()
 }
 
-/// `Float#to_s`.
-pub(super) fn float_text(number: f64) -> String {
-    if number.is_nan() {
-        return "NaN".to_owned();
-    }
-    if number.is_infinite() {
-        return if number > 0.0 {
-            "Infinity"
-        } else {
-            "-Infinity"
-        }
-        .to_owned();
-    }
-    let size = number.abs();
-    if size == 0.0 || (1e-4..1e16).contains(&size) {
-        return format!("{number:?}");
-    }
-    let text = format!("{number:e}");
-    let (digits, exponent) = text.split_once('e').unwrap_or((&text, "0"));
-    let dot = if digits.contains('.') { "" } else { ".0" };
-    let exponent: i32 = exponent.parse().unwrap_or_default();
-    let sign = if exponent < 0 { '-' } else { '+' };
-    format!("{digits}{dot}e{sign}{:02}", exponent.abs())
-}
-
 /// Whether a line of the text is digits: `^[0-9]+$`.
 pub(super) fn digits(text: &str) -> bool {
     text.split('\n').any(all_digits)
@@ -158,18 +133,6 @@ mod tests {
             ("-1.5e-1", Some(-0.15)),
         ] {
             assert_eq!(float(text), expected, "{text:?}");
-        }
-        for (number, text) in [
-            (1.0, "1.0"),
-            (1e15, "1000000000000000.0"),
-            (1e16, "1.0e+16"),
-            (0.0001, "0.0001"),
-            (0.00001, "1.0e-05"),
-            (1.5e300, "1.5e+300"),
-            (-0.0, "-0.0"),
-            (0.1, "0.1"),
-        ] {
-            assert_eq!(float_text(number), text);
         }
     }
 

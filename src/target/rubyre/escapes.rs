@@ -2,9 +2,8 @@
 
 use super::{Done, Translator, fail};
 use std::iter::Peekable;
-use std::vec::IntoIter;
 
-pub(super) type Chars = Peekable<IntoIter<char>>;
+pub(super) type Chars<'p> = Peekable<std::str::Chars<'p>>;
 
 /// The members of a class that a letter stands for, and whether it stands for all others.
 pub(super) fn class(c: char) -> Option<(&'static str, bool)> {
@@ -119,7 +118,7 @@ pub(super) fn character(c: char, rest: &mut Chars) -> Done<Option<char>> {
     }))
 }
 
-impl Translator {
+impl Translator<'_> {
     pub(super) fn escape(&mut self) -> Done {
         let Some(c) = self.rest.next() else {
             return fail("too short escape sequence");

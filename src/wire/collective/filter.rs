@@ -1,7 +1,7 @@
 //! Filters as they stand on the wire (reference, section 9).
 
 use super::{Collective, FactFilter, Filter, Refused};
-use crate::wire::ruby::Datum;
+use crate::wire::ruby::{Datum, float_text};
 
 /// The five kinds, in the order in which Ruby's clients write them.
 const KINDS: [&str; 5] = ["fact", "cf_class", "agent", "identity", "compound"];
@@ -110,7 +110,7 @@ impl FactFilter {
             Datum::Nil => Some(String::new()),
             Datum::Bool(flag) => Some(flag.to_string()),
             Datum::Int(number) => Some(number.to_string()),
-            Datum::Float(number) => Some(format!("{number:?}")),
+            Datum::Float(number) => Some(float_text(*number)),
             other => text(other),
         };
         let operator = match entry.get("operator") {

@@ -169,3 +169,66 @@ fn shortest(number: f64) -> (String, i32) {
     let exponent: i32 = exponent.parse().unwrap_or_default();
     (digits.replace('.', ""), exponent + 1)
 }
+
+/// `Float#to_s`.
+pub fn float_text(number: f64) -> String {
+    if number.is_nan() {
+        return "NaN".to_owned();
+    }
+    let sign = if number.is_sign_negative() { "-" } else { "" };
+    if number.is_infinite() {
+        return format!("{sign}Infinity");
+    }
+    if number == 0.0 {
+        return format!("{sign}0.0");
+    }
+    let (digits, point) = shortest(number);
+    let count = digits.len() as i32;
+    match point {
+        1.. if point < count => {
+            let (whole, fraction) = digits.split_at(point as usize);
+            format!("{sign}{whole}.{fraction}")
+        }
+        1..=15 => {
+            let zeros = "0".repeat((point - count) as usize);
+            format!("{sign}{digits}{zeros}.0")
+        }
+        -3..=0 => {
+            let zeros = "0".repeat(point.unsigned_abs() as usize);
+            format!("{sign}0.{zeros}{digits}")
+        }
+        _ => {
+            let (first, rest) = digits.split_at(1);
+            let rest = if rest.is_empty() { "0" } else { rest };
+            let (exponent, sign_of) = ((point - 1).abs(), if point > 0 { '+' } else { '-' });
+            format!("{sign}{first}.{rest}e{sign_of}{exponent:02}")
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn floats_are_written_as_ruby_does() {
+        // From Ruby 3.1.
+        for (number, text) in [
+            (1.0, "1.0"),
+            (123_456_789_012_345.0, "123456789012345.0"),
+            (1e14, "100000000000000.0"),
+            (1e15, "1.0e+15"),
+            (1e16, "1.0e+16"),
+            (1_234_567_890_123_456.0, "1.234567890123456e+15"),
+            (0.0001, "0.0001"),
+            (0.00001, "1.0e-05"),
+            (1.5e300, "1.5e+300"),
+            (-0.0, "-0.0"),
+            (0.1, "0.1"),
+            (f64::NEG_INFINITY, "-Infinity"),
+            (f64::NAN, "NaN"),
+        ] {
+            assert_eq!(float_text(number), text);
+        }
+    }
+}

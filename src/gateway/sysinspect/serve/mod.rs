@@ -57,7 +57,6 @@ pub(super) struct Server {
     jobs: Jobs,
     keys: Keys,
     clerk: Sender<Task>,
-    records: GatewayStore,
     master_key: String,
     buffer: Vec<u8>,
     dropped: u64,
@@ -76,8 +75,7 @@ impl Server {
         bell: UnixStream,
     ) -> Result<Server, RoleError> {
         let master = crate::master::master_key(config)?;
-        let records = GatewayStore::new(&config.cachedir, super::NAME);
-        records.create_dirs()?;
+        GatewayStore::new(&config.cachedir, super::NAME).create_dirs()?;
         let place = (settings.interface.as_str(), settings.port);
         let listener = TcpListener::bind(place).map_err(|e| {
             let place = format!("{}:{}", settings.interface, settings.port);
@@ -124,7 +122,6 @@ impl Server {
             peers: HashMap::new(),
             next: FIRST_PEER,
             clerk,
-            records,
             buffer: vec![0; 64 << 10],
             dropped: 0,
             told: None,
@@ -158,9 +155,7 @@ impl Server {
             }
         }
         // The list must not outlive the gateway.
-        if let Err(e) = self.records.put_connected(&Default::default()) {
-            log::warn!("who is connected cannot be written: {e}");
-        }
+        give(&self.clerk, Task::Connected(Default::default()));
         Ok(())
     }
 

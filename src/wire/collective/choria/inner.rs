@@ -68,7 +68,7 @@ pub fn read_reply(message: &str, generation: Generation) -> Result<(Reply, Form)
 
 /// Writes the text of a request, in a form of Choria's; any other form counts as [`Form::CHORIA_YAML`].
 pub fn write_request(request: &Request, form: Form) -> String {
-    let envelope = hash(&[
+    let envelope = hash([
         ("requestid", request.id.as_str().into()),
         ("senderid", request.sender.as_str().into()),
         ("callerid", request.caller.as_str().into()),
@@ -86,7 +86,7 @@ pub fn write_request(request: &Request, form: Form) -> String {
 
 /// Writes the text of a reply, in a form of Choria's; any other form counts as [`Form::CHORIA_YAML`].
 pub fn write_reply(reply: &Reply, form: Form) -> String {
-    let envelope = hash(&[
+    let envelope = hash([
         ("senderid", reply.sender.as_str().into()),
         ("requestid", reply.id.as_str().into()),
         ("agent", reply.agent.as_str().into()),
@@ -95,11 +95,9 @@ pub fn write_reply(reply: &Reply, form: Form) -> String {
     write(form, [OLD_REPLY, REPLY], &reply.body, envelope)
 }
 
-fn hash(pairs: &[(&str, Datum)]) -> Datum {
-    let pairs = pairs
-        .iter()
-        .map(|(key, value)| (Datum::from(*key), value.clone()));
-    Datum::Hash(pairs.collect())
+fn hash<const N: usize>(pairs: [(&str, Datum); N]) -> Datum {
+    let pairs = pairs.into_iter();
+    Datum::Hash(pairs.map(|(key, value)| (key.into(), value)).collect())
 }
 
 fn write(form: Form, [old, new]: [&str; 2], body: &Datum, envelope: Datum) -> String {
@@ -120,7 +118,7 @@ fn write(form: Form, [old, new]: [&str; 2], body: &Datum, envelope: Datum) -> St
         true => body.clone(),
         false => Datum::Str(encode(body)),
     };
-    encode(&hash(&[
+    encode(&hash([
         ("protocol", if old_inner { old } else { new }.into()),
         ("message", message),
         ("envelope", envelope),

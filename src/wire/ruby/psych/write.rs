@@ -2,7 +2,7 @@
 
 use super::scalar::{Plain, scan};
 use crate::wire::base64;
-use crate::wire::ruby::{Datum, shortest};
+use crate::wire::ruby::{Datum, float_text};
 use crate::wire::yaml::lines::{INDENT, Lines, SIMPLE_KEY};
 use crate::wire::yaml::style::{Analysis, Style, is_break};
 use std::borrow::Cow;
@@ -197,37 +197,11 @@ fn misread(text: &str) -> bool {
 
 /// `Float#to_s`, and YAML's words for what is no number.
 fn float(number: f64) -> String {
-    if number.is_nan() {
-        return ".nan".to_owned();
-    }
-    let sign = if number.is_sign_negative() { "-" } else { "" };
-    if number.is_infinite() {
-        return format!("{sign}.inf");
-    }
-    if number == 0.0 {
-        return format!("{sign}0.0");
-    }
-    let (digits, point) = shortest(number);
-    let count = digits.len() as i32;
-    match point {
-        1.. if point < count => {
-            let (whole, fraction) = digits.split_at(point as usize);
-            format!("{sign}{whole}.{fraction}")
-        }
-        1..=15 => {
-            let zeros = "0".repeat((point - count) as usize);
-            format!("{sign}{digits}{zeros}.0")
-        }
-        -3..=0 => {
-            let zeros = "0".repeat(point.unsigned_abs() as usize);
-            format!("{sign}0.{zeros}{digits}")
-        }
-        _ => {
-            let (first, rest) = digits.split_at(1);
-            let rest = if rest.is_empty() { "0" } else { rest };
-            let (exponent, sign_of) = ((point - 1).abs(), if point > 0 { '+' } else { '-' });
-            format!("{sign}{first}.{rest}e{sign_of}{exponent:02}")
-        }
+    match number {
+        _ if number.is_nan() => ".nan".to_owned(),
+        f64::INFINITY => ".inf".to_owned(),
+        f64::NEG_INFINITY => "-.inf".to_owned(),
+        _ => float_text(number),
     }
 }
 
