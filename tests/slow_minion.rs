@@ -187,6 +187,24 @@ impl Minion {
         Minion(child, dir.join("log"))
     }
 
+    /// Says of each thread of the minion and its jobs what it waits for.
+    fn tell_waits(&self) {
+        for process in procs::family(self.0.id()).unwrap_or_default() {
+            let place = PathBuf::from(format!("/proc/{}", process.pid));
+            let read = |file: PathBuf| std::fs::read_to_string(file).unwrap_or_default();
+            let line = read(place.join("cmdline")).replace('\0', " ");
+            eprintln!("--- process {}: {line:.100}", process.pid);
+            for thread in std::fs::read_dir(place.join("task"))
+                .into_iter()
+                .flatten()
+                .flatten()
+            {
+                let told = |name: &str| read(thread.path().join(name)).trim().to_owned();
+                eprintln!("{}: {}, {}", told("comm"), told("wchan"), told("syscall"));
+            }
+        }
+    }
+
     /// Octets of resident memory of the minion itself.
     fn memory(&self) -> u64 {
         let own = procs::family(self.0.id()).unwrap();
@@ -199,6 +217,9 @@ impl Minion {
 
 impl Drop for Minion {
     fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.tell_waits();
+        }
         harness::send(self.0.id(), nix::sys::signal::Signal::SIGTERM);
         let _ = self.0.wait();
         if std::thread::panicking() {

@@ -12,7 +12,7 @@ use nix::sys::eventfd::{EfdFlags, EventFd};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::net::UnixStream;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 /// Answers over this are refused by the socket (`max_request_size` of any master is far below).
@@ -96,9 +96,31 @@ impl Wake {
         let _ = self.0.write(1);
     }
 
+    /// A way to wake that does not keep its descriptor open when nobody waits there any more.
+    pub fn distant(&self) -> DistantWake {
+        DistantWake(Arc::downgrade(&self.0))
+    }
+
     /// Takes the mark away; whether there was one.
     pub fn take(&self) -> bool {
         self.0.read().is_ok()
+    }
+}
+
+/// Wakes somebody who may be gone.
+#[derive(Clone, Debug)]
+pub struct DistantWake(Weak<EventFd>);
+
+impl DistantWake {
+    /// Wakes; `false` if there is nobody any more.
+    pub fn wake(&self) -> bool {
+        let there = self.0.upgrade().map(Wake);
+        there.inspect(Wake::wake).is_some()
+    }
+
+    /// Whether somebody is there.
+    pub fn is_there(&self) -> bool {
+        self.0.strong_count() > 0
     }
 }
 
@@ -240,5 +262,19 @@ pub fn keepalive(config: &MinionConfig) -> KeepAlive {
         idle: config.tcp_keepalive_idle,
         count: config.tcp_keepalive_cnt,
         interval: config.tcp_keepalive_intvl,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_is_gone_is_not_woken() {
+        let wake = Wake::new().unwrap();
+        let distant = wake.distant();
+        assert!(distant.wake() && wake.take());
+        drop(wake);
+        assert!(!distant.wake() && !distant.is_there());
     }
 }

@@ -4,7 +4,7 @@
 //! them refused calls [`Session::renew`], and however many do so at once, one signs in.
 
 use super::MinionError;
-use super::ask::{Answer, Asker, Stop, Wake};
+use super::ask::{Answer, Asker, DistantWake, Stop, Wake};
 use super::course::{Course, Do, Event, Kind, Reason, Roster};
 use super::keys;
 use super::signin::{MasterKey, Policy, Request, Terms, Verdict, judge};
@@ -82,7 +82,8 @@ pub struct Session {
     once: bool,
     present: Mutex<Option<Arc<Credentials>>>,
     signing: Mutex<Signing>,
-    listeners: Mutex<Vec<Wake>>,
+    /// Those that are gone are left out when the next one comes.
+    listeners: Mutex<Vec<DistantWake>>,
 }
 
 impl Session {
@@ -178,7 +179,9 @@ impl Session {
 
     /// Wakes `wake` when a sign-in gave other keys than before.
     pub fn announce_to(&self, wake: &Wake) {
-        lock(&self.listeners).push(wake.clone());
+        let mut listeners = lock(&self.listeners);
+        listeners.retain(DistantWake::is_there);
+        listeners.push(wake.distant());
     }
 
     /// Signs in, unless somebody has done so since `seen` (0: never). `Ok(None)` if the process
@@ -216,7 +219,7 @@ impl Session {
         let changed = before.is_none_or(|b| b.aes != fresh.aes || b.session != fresh.session);
         *lock(&self.present) = Some(fresh.clone());
         if changed {
-            lock(&self.listeners).iter().for_each(Wake::wake);
+            lock(&self.listeners).retain(DistantWake::wake);
         }
         Ok(Some(fresh))
     }

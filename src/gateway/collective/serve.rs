@@ -78,7 +78,7 @@ impl<'scope> Server<'scope> {
     pub fn new(
         settings: &CollectiveGateway,
         links: Links,
-            outward: Option<Outward>,
+        outward: Option<Outward>,
         inward: Option<Inner<'scope>>,
     ) -> Server<'scope> {
         Server {
