@@ -17,7 +17,7 @@ use crate::store::open;
 use crate::store::tokens::TokenStore;
 use crate::sys::shared::SharedSecret;
 use crate::sys::signals::StopFlag;
-use crate::transport::sockets::ipc_url;
+use crate::transport::sockets::{again, ipc_url};
 use crate::wire::ids::JidClock;
 use crate::wire::msgpack::{self, Profile};
 use crate::wire::{Map, Value};
@@ -123,7 +123,8 @@ fn ping(config: &MasterConfig) -> Result<(), RoleError> {
         "jid" => JidClock::default().next().as_str(), "ret" => "", "tgt_type" => "glob",
         "user" => config.user.as_str(),
     };
-    socket.send(msgpack::encode_map(&job, Profile::Wire), 0)?;
+    let job = msgpack::encode_map(&job, Profile::Wire);
+    again(|| socket.send(&job, 0))?;
     Ok(())
 }
 

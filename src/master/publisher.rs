@@ -19,7 +19,9 @@ use crate::config::MasterConfig;
 use crate::crypto::{Crypticle, KeyString, PrivateKey, Signing};
 use crate::sys::shared::SharedSecret;
 use crate::sys::signals::StopFlag;
-use crate::transport::sockets::{KeepAlive, bind, bind_ipc, tcp_url};
+use crate::transport::sockets::{
+    KeepAlive, again, bind, bind_ipc, recv_parts, send_parts, tcp_url,
+};
 use crate::wire::msgpack::{self, Item, Profile, Reader};
 use std::time::{Duration, Instant};
 
@@ -47,9 +49,9 @@ pub fn run(config: &MasterConfig, roles: &Roles, stop: &StopFlag) -> Result<(), 
             Ok(_) => {}
             Err(e) => return Err(e.into()),
         }
-        let parts = match feed.recv_multipart(zmq::DONTWAIT) {
+        let parts = match recv_parts(&feed, zmq::DONTWAIT) {
             Ok(parts) => parts,
-            Err(zmq::Error::EAGAIN | zmq::Error::EINTR) => continue,
+            Err(zmq::Error::EAGAIN) => continue,
             Err(e) => return Err(e.into()),
         };
         let Some((load, topics)) = parts.split_first() else {
@@ -57,10 +59,10 @@ pub fn run(config: &MasterConfig, roles: &Roles, stop: &StopFlag) -> Result<(), 
         };
         sent += 1;
         match sealer.seal(load) {
-            Ok(message) if topics.is_empty() => publish.send(message, 0)?,
+            Ok(message) if topics.is_empty() => again(|| publish.send(&message, 0))?,
             Ok(message) => {
                 for topic in topics {
-                    publish.send_multipart([topic.as_slice(), &message], 0)?;
+                    send_parts(&publish, &[topic.as_slice(), &message], 0)?;
                 }
             }
             Err(e) => {

@@ -20,7 +20,7 @@ use crate::config::{MasterConfig, WorkerPool};
 use crate::crypto::Crypticle;
 use crate::store::sessions::SessionStore;
 use crate::sys::signals::StopFlag;
-use crate::transport::sockets::{KeepAlive, bind, bind_ipc, tcp_url};
+use crate::transport::sockets::{KeepAlive, again, bind, bind_ipc, send_parts, tcp_url};
 use crate::wire::Value;
 use crate::wire::envelope::{Body, Class, Envelope, Refusal, envelope_id, peek_cmd, peek_login};
 use crate::wire::ids::MinionId;
@@ -232,10 +232,7 @@ impl Server {
             return;
         }
         // The peer may be gone; then there is nobody to tell.
-        if let Err(e) = self
-            .front
-            .send_multipart([identity, b"", reply], zmq::DONTWAIT)
-        {
+        if let Err(e) = send_parts(&self.front, &[identity, b"", reply], zmq::DONTWAIT) {
             log::debug!("a reply could not be delivered: {e}");
         }
     }
@@ -295,7 +292,7 @@ impl Server {
             let seq = seq.to_be_bytes();
             let parts: [&[u8]; 4] = [&worker, &seq, request.peer.as_bytes(), &request.body];
             // A worker that vanished is found out by its successor; the request is kept.
-            if let Err(e) = self.back.send_multipart(parts, zmq::DONTWAIT) {
+            if let Err(e) = send_parts(&self.back, &parts, zmq::DONTWAIT) {
                 log::warn!("a worker could not be reached: {e}");
             }
         }
@@ -342,7 +339,8 @@ impl Server {
 fn receive(socket: &zmq::Socket) -> Result<Option<Vec<zmq::Message>>, RoleError> {
     let mut parts = Vec::with_capacity(5);
     loop {
-        match socket.recv_msg(if parts.is_empty() { zmq::DONTWAIT } else { 0 }) {
+        let flags = if parts.is_empty() { zmq::DONTWAIT } else { 0 };
+        match again(|| socket.recv_msg(flags)) {
             Ok(part) => {
                 let more = part.get_more();
                 if parts.len() < 8 {
@@ -352,7 +350,7 @@ fn receive(socket: &zmq::Socket) -> Result<Option<Vec<zmq::Message>>, RoleError>
                     return Ok(Some(parts));
                 }
             }
-            Err(zmq::Error::EAGAIN | zmq::Error::EINTR) if parts.is_empty() => return Ok(None),
+            Err(zmq::Error::EAGAIN) if parts.is_empty() => return Ok(None),
             Err(e) => return Err(e.into()),
         }
     }

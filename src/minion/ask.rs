@@ -6,7 +6,7 @@
 
 use crate::config::MinionConfig;
 use crate::sys::signals::StopFlag;
-use crate::transport::sockets::KeepAlive;
+use crate::transport::sockets::{KeepAlive, again};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use std::io;
@@ -206,9 +206,14 @@ impl Asker {
     ) -> io::Result<Answer> {
         let socket = match self.socket.take() {
             Some(socket) => socket,
-            None => self.connect()?,
+            None => again(|| self.connect()).map_err(|e| {
+                io::Error::other(format!(
+                    "cannot connect to {}: {e}; see the option `master`",
+                    self.url
+                ))
+            })?,
         };
-        socket.send(body, 0)?;
+        again(|| socket.send(body, 0))?;
         let end = Instant::now() + timeout;
         loop {
             if stop.is_set() {
@@ -228,7 +233,7 @@ impl Asker {
                 Ok(_) => {}
             }
             if items[0].is_readable() {
-                let bytes = socket.recv_bytes(0)?;
+                let bytes = again(|| socket.recv_bytes(0))?;
                 self.socket = Some(socket);
                 return Ok(Answer::Bytes(bytes));
             }
@@ -238,19 +243,14 @@ impl Asker {
         }
     }
 
-    fn connect(&self) -> io::Result<zmq::Socket> {
+    fn connect(&self) -> zmq::Result<zmq::Socket> {
         let socket = self.context.socket(zmq::REQ)?;
         socket.set_linger(0)?;
         socket.set_reconnect_ivl_max(5000)?;
         socket.set_maxmsgsize(MAX_ANSWER)?;
         self.keepalive.apply(&socket)?;
         socket.set_ipv6(self.ipv6)?;
-        socket.connect(&self.url).map_err(|e| {
-            io::Error::other(format!(
-                "cannot connect to {}: {e}; see the option `master`",
-                self.url
-            ))
-        })?;
+        socket.connect(&self.url)?;
         Ok(socket)
     }
 }
@@ -268,6 +268,46 @@ pub fn keepalive(config: &MinionConfig) -> KeepAlive {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A minion hears of the end of each of its jobs by a signal, which must not be the end of a question.
+    #[test]
+    fn signals_do_not_end_a_question() {
+        use nix::sys::pthread::{pthread_kill, pthread_self};
+        use nix::sys::signal::Signal;
+        use std::sync::atomic::{AtomicBool, Ordering};
+
+        signal_hook::flag::register(signal_hook::consts::SIGUSR2, Arc::default()).unwrap();
+        let context = zmq::Context::new();
+        let server = context.socket(zmq::REP).unwrap();
+        server.bind("tcp://127.0.0.1:*").unwrap();
+        server.set_rcvtimeo(50).unwrap();
+        let url = server.get_last_endpoint().unwrap().unwrap();
+        let config = MinionConfig::from_map(Default::default(), std::path::Path::new("/")).unwrap();
+        let mut asker = Asker::new(&context, &config, &url);
+        let stop = Stop::never().unwrap();
+        let done = &AtomicBool::new(false);
+        let asking = pthread_self();
+        std::thread::scope(|scope| {
+            scope.spawn(move || {
+                while !done.load(Ordering::Relaxed) {
+                    if server.recv_bytes(0).is_ok() {
+                        server.send("answer", 0).unwrap();
+                    }
+                }
+            });
+            scope.spawn(|| {
+                while !done.load(Ordering::Relaxed) {
+                    pthread_kill(asking, Signal::SIGUSR2).unwrap();
+                }
+            });
+            let ended = (0..2000).find_map(|_| {
+                let answer = asker.ask(b"question", Duration::from_secs(60), &stop, None);
+                answer.is_err().then_some(answer)
+            });
+            done.store(true, Ordering::Relaxed);
+            assert!(ended.is_none(), "{ended:?}");
+        });
+    }
 
     #[test]
     fn who_is_gone_is_not_woken() {

@@ -17,6 +17,7 @@ use super::watch::{Act, Input, Rules, Watch};
 use super::{Me, MinionError};
 use crate::config::MinionConfig;
 use crate::crypto::PublicKey;
+use crate::transport::sockets::recv_parts;
 use crate::wire::{Map, Value};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -269,11 +270,11 @@ impl Line {
             let Some(socket) = &self.subscriber else {
                 break;
             };
-            match socket.recv_multipart(zmq::DONTWAIT) {
+            match recv_parts(socket, zmq::DONTWAIT) {
                 Ok(frames) if self.held.is_empty() => self.receive(frames, true, &mut heard),
                 // Behind one that waits for new keys.
                 Ok(frames) => self.hold(frames),
-                Err(zmq::Error::EAGAIN | zmq::Error::EINTR) => break,
+                Err(zmq::Error::EAGAIN) => break,
                 Err(e) => return Err(e.into()),
             }
         }

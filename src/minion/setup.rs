@@ -8,6 +8,7 @@ use super::session::chance;
 use crate::config::MinionConfig;
 use crate::sys::daemon::make_dir;
 use crate::transport::bus::{BusHandle, BusOptions, BusServer, Tap};
+use crate::transport::sockets::again;
 use crate::wire::ids::MinionId;
 use halite_ipc::Framing;
 
@@ -96,16 +97,29 @@ pub(crate) fn subscribe(
     url: &str,
     syndic: bool,
 ) -> Result<zmq::Socket, MinionError> {
+    let wait = match config.recon_randomize {
+        true => config.recon_default as f64 + config.recon_max as f64 * chance(),
+        false => config.recon_default as f64,
+    };
+    let socket = again(|| subscriber(config, context, url, wait as u64, syndic))
+        .map_err(|e| MinionError::new(1, format!("cannot connect to {url}: {e}")))?;
+    log::debug!("publications come from {url}");
+    Ok(socket)
+}
+
+fn subscriber(
+    config: &MinionConfig,
+    context: &zmq::Context,
+    url: &str,
+    wait: u64,
+    syndic: bool,
+) -> zmq::Result<zmq::Socket> {
     let socket = context.socket(zmq::SUB)?;
     socket.set_identity(config.id.as_bytes())?;
     socket.set_linger(0)?;
     socket.set_maxmsgsize(MAX_PUBLICATION)?;
     let millis = |n: u64| i32::try_from(n).unwrap_or(i32::MAX);
-    let wait = match config.recon_randomize {
-        true => config.recon_default as f64 + config.recon_max as f64 * chance(),
-        false => config.recon_default as f64,
-    };
-    socket.set_reconnect_ivl(millis(wait as u64).max(1))?;
+    socket.set_reconnect_ivl(millis(wait).max(1))?;
     socket.set_reconnect_ivl_max(millis(config.recon_max))?;
     socket.set_ipv6(config.ipv6 == Some(true) || url.starts_with("tcp://["))?;
     if config.zmq_heartbeat_ivl > 0 {
@@ -122,9 +136,6 @@ pub(crate) fn subscribe(
     } else {
         socket.set_subscribe(b"")?;
     }
-    socket
-        .connect(url)
-        .map_err(|e| MinionError::new(1, format!("cannot connect to {url}: {e}")))?;
-    log::debug!("publications come from {url}");
+    socket.connect(url)?;
     Ok(socket)
 }

@@ -9,6 +9,7 @@ use crate::minion::publication::{Job, Received, Receiver};
 use crate::minion::session::{Credentials, Session};
 use crate::minion::setup::subscribe;
 use crate::minion::{Alarm, MinionError};
+use crate::transport::sockets::recv_parts;
 use crate::wire::Value;
 use crossbeam_channel::{Sender, TrySendError};
 use std::os::fd::AsRawFd;
@@ -140,9 +141,9 @@ impl Link<'_> {
             self.wake.take();
             self.rekey()?;
             loop {
-                match self.subscriber.recv_multipart(zmq::DONTWAIT) {
+                match recv_parts(&self.subscriber, zmq::DONTWAIT) {
                     Ok(frames) => self.receive(frames, true),
-                    Err(zmq::Error::EAGAIN | zmq::Error::EINTR) => break,
+                    Err(zmq::Error::EAGAIN) => break,
                     Err(e) => return Err(e.into()),
                 }
             }

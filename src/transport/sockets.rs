@@ -79,6 +79,52 @@ pub fn bind_ipc(socket: &zmq::Socket, path: &Path) -> io::Result<()> {
     std::fs::set_permissions(path, PermissionsExt::from_mode(0o600))
 }
 
+/// Repeats a call that a signal has interrupted. libzmq gives up with `EINTR` whenever one arrives while it looks for
+/// commands of its own threads, so that any call may end like that in a process that hears of its children.
+///
+/// # Errors
+/// Those of the call, but for that one.
+pub fn again<T>(mut call: impl FnMut() -> zmq::Result<T>) -> zmq::Result<T> {
+    loop {
+        match call() {
+            Err(zmq::Error::EINTR) => {}
+            other => return other,
+        }
+    }
+}
+
+/// Sends a message of several parts; signals do not divide it.
+///
+/// # Errors
+/// The socket takes nothing, now (`DONTWAIT`) or ever.
+pub fn send_parts<P: AsRef<[u8]>>(
+    socket: &zmq::Socket,
+    parts: &[P],
+    flags: i32,
+) -> zmq::Result<()> {
+    let last = parts.len().saturating_sub(1);
+    for (at, part) in parts.iter().enumerate() {
+        let more = if at < last { zmq::SNDMORE } else { 0 };
+        again(|| socket.send(part.as_ref(), flags | more))?;
+    }
+    Ok(())
+}
+
+/// Receives all parts of a message; signals do not divide it.
+///
+/// # Errors
+/// There is none (`EAGAIN` with `DONTWAIT`), or the socket is broken.
+pub fn recv_parts(socket: &zmq::Socket, flags: i32) -> zmq::Result<Vec<Vec<u8>>> {
+    let mut parts = Vec::new();
+    loop {
+        let part = again(|| socket.recv_msg(flags))?;
+        parts.push(part.to_vec());
+        if !part.get_more() {
+            return Ok(parts);
+        }
+    }
+}
+
 /// A request client: one question, one answer, a fresh connection after each failure
 /// (`salt/transport/zeromq.py AsyncReqMessageClient`).
 pub struct Requester {
@@ -112,9 +158,10 @@ impl Requester {
     fn try_ask(&mut self, body: &[u8], timeout: Duration) -> io::Result<Option<Vec<u8>>> {
         let socket = match self.socket.take() {
             Some(socket) => socket,
-            None => self.connect()?,
+            None => again(|| self.connect())
+                .map_err(|e| io::Error::other(format!("cannot connect to {}: {e}", self.url)))?,
         };
-        socket.send(body, 0)?;
+        again(|| socket.send(body, 0))?;
         let millis = i64::try_from(timeout.as_millis()).unwrap_or(i64::MAX);
         let deadline = std::time::Instant::now() + timeout;
         let mut left = millis;
@@ -129,12 +176,12 @@ impl Requester {
                 Err(e) => return Err(e.into()),
             }
         }
-        let answer = socket.recv_bytes(0)?;
+        let answer = again(|| socket.recv_bytes(0))?;
         self.socket = Some(socket);
         Ok(Some(answer))
     }
 
-    fn connect(&self) -> io::Result<zmq::Socket> {
+    fn connect(&self) -> zmq::Result<zmq::Socket> {
         let socket = self.context.socket(zmq::REQ)?;
         socket.set_linger(0)?;
         socket.set_reconnect_ivl_max(5000)?;
@@ -142,9 +189,7 @@ impl Requester {
         if self.url.starts_with("tcp://[") {
             socket.set_ipv6(true)?;
         }
-        socket
-            .connect(&self.url)
-            .map_err(|e| io::Error::other(format!("cannot connect to {}: {e}", self.url)))?;
+        socket.connect(&self.url)?;
         Ok(socket)
     }
 }

@@ -29,7 +29,7 @@ use super::roles::{RoleError, Roles};
 use super::score::Score;
 use crate::config::MasterConfig;
 use crate::sys::signals::StopFlag;
-use crate::transport::sockets::ipc_url;
+use crate::transport::sockets::{ipc_url, recv_parts, send_parts};
 use crate::wire::envelope::{Body, Envelope, Refusal, clear_load};
 use crate::wire::msgpack::{self, Profile};
 use crate::wire::{Map, Value};
@@ -81,7 +81,7 @@ pub fn run(
     let mut worker = Context::new(config, lent, &context)?;
     roles.ready();
     let pid = std::process::id().to_be_bytes();
-    let report = || socket.send_multipart([b"R".as_slice(), &pid], zmq::DONTWAIT);
+    let report = || send_parts(&socket, &[b"R".as_slice(), &pid], zmq::DONTWAIT);
     let mut reported: Option<Instant> = None;
     let mut score = Score::inherited(name);
     while !stop.is_set() {
@@ -97,9 +97,9 @@ pub fn run(
             Ok(_) => {}
             Err(e) => return Err(e.into()),
         }
-        let parts = match socket.recv_multipart(zmq::DONTWAIT) {
+        let parts = match recv_parts(&socket, zmq::DONTWAIT) {
             Ok(parts) => parts,
-            Err(zmq::Error::EAGAIN | zmq::Error::EINTR) => continue,
+            Err(zmq::Error::EAGAIN) => continue,
             Err(e) => return Err(e.into()),
         };
         let [seq, peer, body] = parts.as_slice() else {
@@ -116,15 +116,8 @@ pub fn run(
         worker.stats.busy += began.elapsed();
         let panicked = answer.is_err();
         let answer = answer.unwrap_or_else(|_| Answer::clear(&HANDLER_FAILED.into()));
-        socket.send_multipart(
-            [
-                b"D".as_slice(),
-                seq,
-                &[u8::from(answer.proven)],
-                &answer.bytes,
-            ],
-            0,
-        )?;
+        let proven = [u8::from(answer.proven)];
+        send_parts(&socket, &[b"D".as_slice(), seq, &proven, &answer.bytes], 0)?;
         if panicked {
             return Err(RoleError::new(
                 EXIT_PANIC,

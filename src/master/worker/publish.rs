@@ -10,6 +10,7 @@ use crate::store::audit::Decision;
 use crate::store::keys::KeyState;
 use crate::store::minions::Known;
 use crate::target::{Kind, Target};
+use crate::transport::sockets::send_parts;
 use crate::wire::ids::{Jid, MinionId};
 use crate::wire::msgpack::{self, Profile};
 use crate::wire::{Map, Value};
@@ -371,7 +372,7 @@ fn send(worker: &Context, target: &Target, job: &Map, minions: &[String]) -> Res
             parts.push(b"broadcast".to_vec());
         }
     }
-    worker.publish.send_multipart(&parts, 0).map_err(|e| {
+    send_parts(&worker.publish, &parts, 0).map_err(|e| {
         RoleError::new(
             1,
             format!("the publisher takes no job ({e}); see `halite-master --topology`"),
