@@ -29,7 +29,7 @@ pub use key::{Backend, MAX_BITS, MIN_BITS, PrivateOps, PublicOps, RsaPrivate, Rs
 pub use key_string::KeyString;
 pub use password::Alphabet;
 pub use pem::clean_key;
-pub use rng::{fill_random, nonce, random_hex};
+pub use rng::{fill_random, nonce, random_hex, random_uuid};
 
 /// The RSA private key the program uses.
 #[cfg(feature = "openssl")]

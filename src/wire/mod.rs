@@ -1,5 +1,6 @@
 //! Messages and codecs: bytes in, values out, no IO.
 
+pub mod arena;
 pub mod base64;
 pub mod collective;
 pub mod difflib;

@@ -1,0 +1,225 @@
+//! Requests for modules: read from `data` of a `create`, and made from a module that is placed.
+
+use super::channel::MAX_CHANNELS;
+use super::fields::{Fields, LONG, Read, SHORT, fault, scalar, text};
+use super::{
+    Channel, DEFAULT_APIS, Fault, Json, Module, ModuleRequest, Object, Parent, Policy, Trouble,
+};
+
+/// Apis of a module or runtime at most.
+const MAX_APIS: usize = 128;
+/// Arguments of a module at most.
+const MAX_ARGV: usize = 1024;
+/// Environment variables of a module at most.
+const MAX_ENV: usize = 1024;
+
+impl ModuleRequest {
+    /// Reads `data` of a `create`, or an entry of `create_batch`. All of it is optional but `file`.
+    ///
+    /// # Errors
+    /// Something is missing, mistyped or too much; the path in the fault begins with `data`.
+    pub fn from_json(data: Json) -> Result<ModuleRequest, Box<Fault>> {
+        ModuleRequest::read(data, "data")
+    }
+
+    /// Reads what stands at this path.
+    pub(super) fn read(data: Json, at: &str) -> Read<ModuleRequest> {
+        let mut fields = Fields::new(data, at)?;
+        // Of records; a request has no say in them.
+        for own in ["type", "status", "scheduled"] {
+            fields.take(own);
+        }
+        let apis = apis(&mut fields)?.filter(|apis| !apis.is_empty());
+        let mut call = Call::read(&mut fields)?;
+        let policy = match fields.parsed("policy")? {
+            Some(policy) => Some(policy),
+            None => call.policy.take(),
+        };
+        Ok(ModuleRequest {
+            uuid: fields.parsed("uuid")?,
+            name: fields
+                .text("name", SHORT)?
+                .unwrap_or_else(|| "module".into()),
+            parent: parent(&mut fields)?,
+            index: fields.whole("index")?,
+            file: file(&mut fields)?,
+            filetype: fields.text("filetype", SHORT)?,
+            apis: apis.unwrap_or_else(default_apis),
+            argv: call.argv,
+            env: call.env,
+            args: call.rest,
+            channels: channels(&mut fields)?,
+            policy,
+            extra: fields.rest(),
+        })
+    }
+}
+
+impl Module {
+    /// The request for it that goes to its runtime.
+    pub fn request(&self) -> ModuleRequest {
+        ModuleRequest {
+            uuid: Some(self.uuid.clone()),
+            name: self.name.clone(),
+            parent: self.runtime.as_ref().map(|uuid| Parent(uuid.to_string())),
+            index: Some(self.index),
+            file: self.file.clone(),
+            filetype: self.filetype.clone(),
+            apis: self.apis.clone(),
+            argv: self.argv.clone(),
+            env: self.env.clone(),
+            args: self.args.clone(),
+            channels: self.channels.clone(),
+            policy: None,
+            extra: self.extra.clone(),
+        }
+    }
+}
+
+/// What a module or runtime has that names no apis.
+pub(super) fn default_apis() -> Vec<String> {
+    DEFAULT_APIS.map(String::from).to_vec()
+}
+
+/// `apis`: a list, or a text divided by spaces (older dialect). An empty one is not the same as none.
+pub(super) fn apis(fields: &mut Fields) -> Read<Option<Vec<String>>> {
+    let at = fields.at("apis");
+    match fields.take("apis") {
+        None => Ok(None),
+        Some(Json::String(words)) => {
+            let words: Vec<Json> = words.split_whitespace().map(Json::from).collect();
+            texts(words, MAX_APIS, &at, text).map(Some)
+        }
+        Some(Json::Array(list)) => texts(list, MAX_APIS, &at, text).map(Some),
+        Some(_) => Err(fault(Trouble::BadField, at)),
+    }
+}
+
+fn texts(
+    list: Vec<Json>,
+    most: usize,
+    at: &str,
+    read: fn(Json, usize, &str) -> Read<String>,
+) -> Read<Vec<String>> {
+    if list.len() > most {
+        return Err(fault(Trouble::TooMany, format!("{at}: {most} at most")));
+    }
+    let entry = |(n, value)| read(value, usize::MAX, &format!("{at}/{n}"));
+    list.into_iter().enumerate().map(entry).collect()
+}
+
+/// `parent`: a uuid, a name, or an object with one of them.
+pub(super) fn parent(fields: &mut Fields) -> Read<Option<Parent>> {
+    let at = fields.at("parent");
+    let named = match fields.take("parent") {
+        Some(object @ Json::Object(_)) => {
+            let mut object = Fields::new(object, at)?;
+            match object.text("uuid", SHORT)? {
+                Some(uuid) => Some(uuid),
+                None => object.text("name", SHORT)?,
+            }
+        }
+        Some(value) => Some(text(value, SHORT, &at)?),
+        None => None,
+    };
+    Ok(named.map(Parent))
+}
+
+/// `file`, or `filename` of the older dialect.
+pub(super) fn file(fields: &mut Fields) -> Read<String> {
+    let file = fields.text("file", LONG)?;
+    let older = fields.text("filename", LONG)?;
+    let file = file.or(older).ok_or_else(|| fields.missing("file"))?;
+    match file.contains('\0') {
+        true => Err(fields.bad("file")),
+        false => Ok(file),
+    }
+}
+
+/// `channels`.
+pub(super) fn channels(fields: &mut Fields) -> Read<Vec<Channel>> {
+    let channels = fields.each("channels", MAX_CHANNELS, Channel::read)?;
+    Ok(channels.unwrap_or_default())
+}
+
+/// What a module is called with.
+#[derive(Default)]
+pub(super) struct Call {
+    /// Arguments.
+    pub(super) argv: Vec<String>,
+    /// `NAME=value` each.
+    pub(super) env: Vec<String>,
+    /// `args.policy`.
+    pub(super) policy: Option<Policy>,
+    /// Other keys of `args`.
+    pub(super) rest: Object,
+}
+
+impl Call {
+    /// Reads `args`, an object or a list of arguments, and `env` beside it. Where both name a variable, `args` wins.
+    pub(super) fn read(fields: &mut Fields) -> Read<Call> {
+        let at = fields.at("args");
+        let mut call = match fields.take("args") {
+            None => Call::default(),
+            Some(Json::Array(argv)) => Call {
+                argv: texts(argv, MAX_ARGV, &at, argument)?,
+                ..Call::default()
+            },
+            Some(object) => {
+                let mut args = Fields::new(object, at)?;
+                let argv = args.list("argv", MAX_ARGV)?.unwrap_or_default();
+                Call {
+                    argv: texts(argv, MAX_ARGV, &args.at("argv"), argument)?,
+                    env: env(&mut args)?,
+                    policy: args.parsed("policy")?,
+                    rest: args.rest(),
+                }
+            }
+        };
+        let name = |var: &str| var.split('=').next().unwrap_or_default().to_owned();
+        let set: std::collections::HashSet<String> = call.env.iter().map(|v| name(v)).collect();
+        let beside = env(fields)?.into_iter();
+        call.env
+            .extend(beside.filter(|var| !set.contains(&name(var))));
+        Ok(call)
+    }
+}
+
+/// `env`: a list of `NAME=value`, or an object of names and values.
+fn env(fields: &mut Fields) -> Read<Vec<String>> {
+    let at = fields.at("env");
+    let list = match fields.take("env") {
+        None => Vec::new(),
+        Some(Json::Array(list)) => list,
+        Some(Json::Object(map)) => {
+            let var = |(name, value): (String, Json)| {
+                let value = match value {
+                    Json::Null => String::new(),
+                    value => argument(value, usize::MAX, &format!("{at}/{name}"))?,
+                };
+                match name.contains('=') {
+                    true => Err(fault(Trouble::BadField, at.clone())),
+                    false => Ok(Json::String(format!("{name}={value}"))),
+                }
+            };
+            map.into_iter().map(var).collect::<Read<_>>()?
+        }
+        Some(_) => return Err(fault(Trouble::BadField, at)),
+    };
+    texts(list, MAX_ENV, &at, |value, longest, at| {
+        let var = argument(value, longest, at)?;
+        match var.find('=') {
+            Some(1..) => Ok(var),
+            _ => Err(fault(Trouble::BadField, at)),
+        }
+    })
+}
+
+/// A text that can be passed to a program.
+fn argument(value: Json, longest: usize, at: &str) -> Read<String> {
+    let text = scalar(value, longest, at)?;
+    match text.contains('\0') {
+        true => Err(fault(Trouble::BadField, at)),
+        false => Ok(text),
+    }
+}

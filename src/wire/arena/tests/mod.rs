@@ -1,0 +1,31 @@
+//! Messages of real peers and of the draft, what is refused, and what must hold for any message.
+
+mod captures;
+mod channels;
+mod draft;
+mod properties;
+mod refusals;
+mod topics;
+
+use super::*;
+use serde_json::json;
+
+/// A message in JSON.
+fn read(value: Json) -> Message {
+    Message::parse(value.to_string().as_bytes()).expect("a message")
+}
+
+/// What is wrong with a message in JSON.
+fn refused(value: Json) -> Fault {
+    *Message::parse(value.to_string().as_bytes()).expect_err("no message")
+}
+
+/// A message as JSON again.
+fn written(message: &Message) -> Json {
+    serde_json::from_slice(&message.to_json()).expect("JSON")
+}
+
+/// A request of the draft.
+fn request(action: &str, data: Json) -> Json {
+    json!({"object_id": "o", "action": action, "type": "req", "data": data})
+}
