@@ -32,6 +32,14 @@ missing_for_tests() {
     [ -x /usr/sbin/mcollectived ] || echo mcollective
     has mco || echo mcollective-client
     has ruby || echo ruby
+    # A broker for ARENA, and what C programs for WASM are built with.
+    [ -x /usr/sbin/mosquitto ] || has mosquitto || echo mosquitto
+    has clang || echo clang
+    has wasm-ld || echo lld
+    [ -e /usr/include/wasm32-wasi ] || echo wasi-libc
+    ls /usr/lib/llvm-*/lib/clang/*/lib/wasi/libclang_rt.builtins-wasm32.a >/dev/null 2>&1 ||
+        ls /usr/lib/clang/*/lib/wasi/libclang_rt.builtins-wasm32.a >/dev/null 2>&1 ||
+        echo libclang-rt-dev-wasm32
     has setpriv || echo util-linux
     ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || has initdb || echo postgresql
     # External authentication: an LDAP server of the tests' own, and PAM.

@@ -3,6 +3,7 @@
 
 #[path = "minion/call.rs"]
 mod call;
+mod common;
 #[path = "minion/faults.rs"]
 mod faults;
 mod harness;
@@ -12,8 +13,6 @@ mod masters;
 mod own;
 #[path = "minion/pair.rs"]
 mod pair;
-#[path = "minion/proxy.rs"]
-mod proxy;
 #[path = "minion/returners.rs"]
 mod returners;
 #[path = "minion/stock.rs"]

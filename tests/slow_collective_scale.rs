@@ -6,13 +6,9 @@ mod common;
 
 use collective::{Swarm, TENTH, identity};
 use common::collective_nodes::{Generation, Network};
-use common::{LONG, Master, wait_for, wait_until};
-use halite::client::local::{Job, LocalClient};
-use halite::client::swarm::procs;
-use halite::config::MasterConfig;
+use common::scale::{Gateway, job, patiently, run};
+use common::{Master, wait_until};
 use halite::map;
-use halite::store::jobs::JobStore;
-use halite::store::open::job_store;
 use halite::target::expand_nodegroup;
 use halite::wire::Value;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -23,85 +19,8 @@ const JOBS: u32 = 3;
 /// Nodes that are asked by their names.
 const LISTED: usize = 1000;
 
-/// The gateway's process, with what it has used since it was last looked at.
-struct Gateway {
-    pid: u32,
-    before: Duration,
-}
-
-impl Gateway {
-    fn find(master: &Master) -> Gateway {
-        let process = wait_for("the gateway's process", || {
-            let family = procs::family(master.id() as u32).ok()?;
-            let named = |title: &str| title.to_lowercase().contains("collective");
-            family.into_iter().find(|p| named(&p.title))
-        });
-        let before = procs::cpu(process.pid).unwrap();
-        Gateway {
-            pid: process.pid,
-            before,
-        }
-    }
-
-    /// CPU time since the last call, in milliseconds.
-    fn spent(&mut self) -> f64 {
-        let now = procs::cpu(self.pid).unwrap();
-        let spent = now.saturating_sub(self.before);
-        self.before = now;
-        spent.as_secs_f64() * 1e3
-    }
-
-    /// Proportional set size in KiB.
-    fn memory(&self) -> u64 {
-        let text = std::fs::read_to_string(format!("/proc/{}/smaps_rollup", self.pid)).unwrap();
-        let line = text.lines().find(|l| l.starts_with("Pss:")).unwrap();
-        line.split_whitespace().nth(1).unwrap().parse().unwrap()
-    }
-}
-
-/// Waits far longer than `wait_until` does, for what happens five thousand times.
-fn patiently(what: &str, mut done: impl FnMut() -> bool) {
-    let begin = Instant::now();
-    while !done() {
-        assert!(begin.elapsed() < 4 * LONG, "{what}: not in {:?}", 4 * LONG);
-        std::thread::sleep(Duration::from_millis(20));
-    }
-}
-
 fn value(tally: &AtomicUsize) -> usize {
     tally.load(Ordering::Relaxed)
-}
-
-/// Runs a job and returns once all these ids have answered; each must have succeeded.
-fn run(config: &MasterConfig, job: &Job, ids: &[String]) -> Duration {
-    let jobs = job_store(config);
-    let begin = Instant::now();
-    let published = LocalClient::new(config.clone()).publish(job).unwrap();
-    assert_eq!(published.minions.len(), ids.len());
-    let jid = published.jid.parse().unwrap();
-    let returns = wait_for("every node has answered", || {
-        let job = jobs.get(&jid).unwrap()?;
-        (job.returns.len() >= ids.len()).then_some(job.returns)
-    });
-    let took = begin.elapsed();
-    let mut answered: Vec<&str> = returns.iter().map(|r| r.id.as_str()).collect();
-    answered.sort_unstable();
-    assert_eq!(answered, ids);
-    let failed = returns
-        .iter()
-        .find(|r| r.load.get("success") != Some(&Value::Bool(true)));
-    assert!(failed.is_none(), "{failed:?}");
-    took
-}
-
-fn job(fun: &str, arg: Vec<Value>, tgt: Value, tgt_type: &str) -> Job {
-    Job {
-        fun: fun.into(),
-        arg,
-        tgt,
-        tgt_type: tgt_type.into(),
-        ..Job::default()
-    }
 }
 
 #[test]
@@ -119,7 +38,7 @@ fn five_thousand_nodes() {
          discovery_timeout: 3, timeout: 60, direct_threshold: 1000}}}}",
         network.settings()
     ));
-    let mut gateway = Gateway::find(&master);
+    let mut gateway = Gateway::find(&master, "collective");
     let empty = gateway.memory();
     let config = halite::config::load_master(&master.home.config_dir()).unwrap();
     let cli = master.halite_cli();

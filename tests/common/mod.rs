@@ -7,6 +7,8 @@
 // Each test program uses its own part of this.
 #![allow(dead_code, unused_imports)]
 
+pub mod arena;
+pub mod arena_fleet;
 pub mod authority;
 pub mod check;
 pub mod cli;
@@ -18,15 +20,19 @@ pub mod gpg;
 pub mod master;
 pub mod mcollective;
 pub mod minion;
+pub mod mosquitto;
 pub mod nats_server;
 pub mod ports;
 pub mod process;
+pub mod proxy;
 pub mod rabbitmq;
+pub mod scale;
 
 pub use check::Checks;
 pub use cli::Cli;
 pub use master::Master;
 pub use minion::Minion;
+pub use mosquitto::Mosquitto;
 pub use nats_server::{NatsClient, NatsServer};
 pub use rabbitmq::RabbitMq;
 

@@ -3,7 +3,7 @@
 
 use super::harness::{Master, eventually, send};
 use super::pair::*;
-use super::proxy::Proxy;
+use crate::common::proxy::Proxy;
 use halite::store::jobs::JobStore;
 use nix::sys::signal::Signal;
 use std::path::{Path, PathBuf};

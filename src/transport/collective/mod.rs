@@ -3,20 +3,18 @@
 //! A connector runs threads of its own, reconnects for ever and subscribes anew each time. What it hears goes into a
 //! bounded queue; what does not fit is dropped and counted, so that a flood costs messages, not memory.
 
-mod attempts;
 pub mod link;
 mod nats;
-mod sink;
 mod stomp;
 
 pub use crate::wire::collective::Place;
 
 use crate::config::{Broker, CollectiveGateway};
+use crate::transport::held;
 use crate::wire::collective::{AgentName, CallerId, Collective, Identity, Packet, Refused};
 use crossbeam_channel::Sender;
 use std::io;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Where a message goes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -93,9 +91,4 @@ pub fn open(
 fn next_sequence() -> u32 {
     static NEXT: AtomicU32 = AtomicU32::new(1);
     NEXT.fetch_add(1, Ordering::Relaxed)
-}
-
-fn held<T>(lock: &Mutex<T>) -> MutexGuard<'_, T> {
-    // What is guarded is whole between any two statements.
-    lock.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,9 +1,9 @@
 //! The connector for NATS, as of Choria (reference, sections 15 to 17).
 
 use super::link::{Link, LinkOptions, Listener, Outgoing, Told};
-use super::sink::Sink;
 use super::{Connector, Heard, Place, To, Unsent, held, next_sequence};
 use crate::config::{CollectiveGateway, Plugin};
+use crate::transport::sink::Sink;
 use crate::wire::collective::subjects::{Bus, Names};
 use crate::wire::collective::{
     CallerId, Collective, Federation, Identity, MOST_HOPS, Packet, Route,
@@ -19,7 +19,7 @@ const TARGETS: usize = 200;
 /// A connection to NATS.
 pub(super) struct Nats {
     link: Link,
-    sink: Arc<Sink>,
+    sink: Arc<Sink<Heard>>,
     names: Arc<Names>,
     identity: Identity,
     federations: Vec<String>,
@@ -93,7 +93,7 @@ impl Nats {
     }
 }
 
-fn listener(sink: Arc<Sink>, names: Arc<Names>, identity: Identity) -> Listener {
+fn listener(sink: Arc<Sink<Heard>>, names: Arc<Names>, identity: Identity) -> Listener {
     let server = Mutex::new(String::new());
     Arc::new(move |told| match told {
         Told::Message(subject, payload) => match Packet::from_json(payload) {
@@ -107,9 +107,9 @@ fn listener(sink: Arc<Sink>, names: Arc<Names>, identity: Identity) -> Listener 
                     let server = held(&server);
                     arrived(route, &server, here.as_str());
                 }
-                sink.packet(place, packet);
+                sink.put(Heard::Packet(place, packet));
             }
-            Err(refused) => sink.refused(refused),
+            Err(refused) => sink.put(Heard::Refused(refused)),
         },
         Told::Up(name) => {
             name.clone_into(&mut held(&server));

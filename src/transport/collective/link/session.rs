@@ -1,7 +1,7 @@
 //! The thread of a link: one connection after the other.
 
 use super::{Shared, Told, Waiting, held};
-use crate::transport::collective::attempts::{Attempts, Ended};
+use crate::transport::attempts::{Attempts, Ended};
 use async_nats::connection::State;
 use async_nats::{Client, ConnectOptions, Event, Subscriber};
 use bytes::Bytes;

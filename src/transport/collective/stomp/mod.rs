@@ -3,18 +3,17 @@
 //! One thread has the socket; it is woken by a pair of sockets when there is something to send.
 
 mod session;
-mod stream;
 
-use super::sink::Sink;
 use super::{Connector, Heard, Place, To, Unsent, held, next_sequence};
 use crate::config::{Broker, CollectiveGateway};
+use crate::transport::sink::Sink;
+use crate::transport::wake::{self, Waker};
 use crate::wire::collective::subjects::{Bus, Names};
 use crate::wire::collective::{CallerId, Identity, LARGEST_PACKET, Packet};
 use crate::wire::stomp::Frame;
 use crossbeam_channel::Sender;
 use std::collections::{HashMap, VecDeque};
-use std::io::{self, Write};
-use std::os::unix::net::UnixStream;
+use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
@@ -55,7 +54,7 @@ struct Shared {
     settings: CollectiveGateway,
     bus: Bus,
     names: Names,
-    sink: Sink,
+    sink: Sink<Heard>,
     wanted: Mutex<HashMap<Place, u64>>,
     /// Grows with each change of what is wanted.
     version: AtomicU64,
@@ -83,7 +82,7 @@ impl Shared {
 /// A connection to a broker that speaks STOMP.
 pub(super) struct Stomp {
     shared: Arc<Shared>,
-    wake: UnixStream,
+    waker: Waker,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -111,9 +110,7 @@ impl Stomp {
             std::process::id(),
             next_sequence(),
         );
-        let (wake, woken) = UnixStream::pair()?;
-        wake.set_nonblocking(true)?;
-        woken.set_nonblocking(true)?;
+        let (waker, woken) = wake::pair()?;
         let shared = Arc::new(Shared {
             settings: settings.clone(),
             bus,
@@ -130,19 +127,14 @@ impl Stomp {
             .spawn(move || session::run(&ours, &woken))?;
         Ok(Stomp {
             shared,
-            wake,
+            waker,
             thread: Some(thread),
         })
     }
 
     fn changed(&self) {
         self.shared.version.fetch_add(1, Ordering::Release);
-        self.wake();
-    }
-
-    fn wake(&self) {
-        // A full socket wakes as well.
-        let _ = (&self.wake).write(&[1]);
+        self.waker.wake();
     }
 }
 
@@ -222,7 +214,7 @@ impl Connector for Stomp {
             until: Instant::now() + Duration::from_secs(ttl.into()),
         });
         drop(queue);
-        self.wake();
+        self.waker.wake();
         Ok(())
     }
 
@@ -235,7 +227,7 @@ impl Drop for Stomp {
     /// Sends what waits, if there is a connection, and ends.
     fn drop(&mut self) {
         self.shared.closing.store(true, Ordering::Release);
-        self.wake();
+        self.waker.wake();
         if let Some(thread) = self.thread.take() {
             // A panic in there was reported when it happened.
             let _ = thread.join();

@@ -1,16 +1,15 @@
 //! The thread of the connector: one connection after the other.
 
-use super::stream::{CONNECTING, Stream};
 use super::{Heard, Place, Shared, Subscription, Waiting, held};
 use crate::config::CollectiveGateway;
-use crate::transport::collective::attempts::{Attempts, Ended};
+use crate::transport::attempts::{Attempts, Ended};
+use crate::transport::stream::{CONNECTING, Security, Stream};
+use crate::transport::wake::Woken;
 use crate::wire::collective::{LARGEST_PACKET, Packet, PacketForm, Refused};
 use crate::wire::stomp::{Decoder, Frame};
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::poll::PollFlags;
 use std::collections::HashMap;
 use std::io::{ErrorKind, Read, Write};
-use std::os::fd::AsFd;
-use std::os::unix::net::UnixStream;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -26,9 +25,11 @@ const LAST_WORDS: Duration = Duration::from_secs(3);
 const TICK: Duration = Duration::from_secs(1);
 /// Receipt for the subscriptions that a connection begins with.
 const READY: &str = "ready";
+/// The port of STOMP.
+const PORT: u16 = 61613;
 
 /// Connects until the connector is dropped.
-pub(super) fn run(shared: &Shared, woken: &UnixStream) {
+pub(super) fn run(shared: &Shared, woken: &Woken) {
     let servers = &shared.settings.servers;
     let mut attempts = Attempts::default();
     while !shared.closing.load(Ordering::Acquire) {
@@ -45,7 +46,7 @@ pub(super) fn run(shared: &Shared, woken: &UnixStream) {
 }
 
 /// Waits, but not for a connector that has been dropped.
-fn rest(shared: &Shared, woken: &UnixStream, pause: Duration) {
+fn rest(shared: &Shared, woken: &Woken, pause: Duration) {
     let end = Instant::now() + pause;
     while !shared.closing.load(Ordering::Acquire) {
         let left = end.saturating_duration_since(Instant::now());
@@ -53,28 +54,20 @@ fn rest(shared: &Shared, woken: &UnixStream, pause: Duration) {
             return;
         }
         shared.sink.tick();
-        let mut ready = [PollFd::new(woken.as_fd(), PollFlags::POLLIN)];
-        if wait(&mut ready, left.min(TICK)).is_ok() {
-            clear(woken);
+        if woken.wait(None, left.min(TICK)).is_err() {
+            return;
         }
     }
 }
 
-fn wait(ready: &mut [PollFd], limit: Duration) -> Result<(), String> {
-    let limit = PollTimeout::try_from(limit + Duration::from_millis(1)).unwrap_or(PollTimeout::MAX);
-    match poll(ready, limit) {
-        Ok(_) | Err(nix::errno::Errno::EINTR) => Ok(()),
-        Err(e) => Err(format!("poll: {e}")),
-    }
-}
-
-fn clear(mut woken: &UnixStream) {
-    let mut octets = [0; 256];
-    while matches!(woken.read(&mut octets), Ok(read) if read > 0) {}
-}
-
-fn session(shared: &Shared, server: &str, woken: &UnixStream) -> Ended {
-    let mut stream = match Stream::connect(server, &shared.settings) {
+fn session(shared: &Shared, server: &str, woken: &Woken) -> Ended {
+    let settings = &shared.settings;
+    let security = settings.tls.then(|| Security {
+        ca: settings.tls_ca.clone(),
+        certificate: settings.tls_cert.clone(),
+        key: settings.tls_key.clone(),
+    });
+    let mut stream = match Stream::connect(server, PORT, security.as_ref()) {
         Ok(stream) => stream,
         Err(e) => return Ended::Refused(e.to_string()),
     };
@@ -219,7 +212,7 @@ struct Work<'a> {
 }
 
 impl Work<'_> {
-    fn run(&mut self, woken: &UnixStream) -> Result<(), String> {
+    fn run(&mut self, woken: &Woken) -> Result<(), String> {
         self.follow()?;
         // Something may have come with the greeting.
         self.frames()?;
@@ -229,18 +222,13 @@ impl Work<'_> {
         }
         loop {
             if self.shared.closing.load(Ordering::Acquire) {
-                return self.last_words();
+                return self.last_words(woken);
             }
             self.fill()?;
             self.write()?;
             let mut wants = PollFlags::POLLIN;
             wants.set(PollFlags::POLLOUT, self.written < self.unwritten.len());
-            let mut ready = [
-                PollFd::new(self.stream.as_fd(), wants),
-                PollFd::new(woken.as_fd(), PollFlags::POLLIN),
-            ];
-            wait(&mut ready, TICK)?;
-            clear(woken);
+            woken.wait(Some((&self.stream, wants)), TICK)?;
             self.read()?;
             self.follow()?;
             self.shared.sink.tick();
@@ -395,14 +383,14 @@ impl Work<'_> {
                 let (sender, reply_to) = (text("mc_sender"), text("reply-to"));
                 if frame.body.is_empty() {
                     let empty = Refused::Malformed("a message without a body".into());
-                    self.shared.sink.refused(empty);
+                    self.shared.sink.put(Heard::Refused(empty));
                     return Ok(());
                 }
                 let mut packet =
                     Packet::new(PacketForm::Plain, std::mem::take(&mut frame.body), "");
                 packet.sender = sender;
                 packet.reply_to = reply_to;
-                self.shared.sink.packet(place, packet);
+                self.shared.sink.put(Heard::Packet(place, packet));
                 Ok(())
             }
             "RECEIPT" => {
@@ -433,7 +421,7 @@ impl Work<'_> {
     }
 
     /// Sends what waits before the end.
-    fn last_words(&mut self) -> Result<(), String> {
+    fn last_words(&mut self, woken: &Woken) -> Result<(), String> {
         let end = Instant::now() + LAST_WORDS;
         let mut said = false;
         while Instant::now() < end {
@@ -447,8 +435,8 @@ impl Work<'_> {
             if said && self.unwritten.is_empty() {
                 return Ok(());
             }
-            let mut ready = [PollFd::new(self.stream.as_fd(), PollFlags::POLLOUT)];
-            wait(&mut ready, Duration::from_millis(50))?;
+            let pause = Duration::from_millis(50);
+            woken.wait(Some((&self.stream, PollFlags::POLLOUT)), pause)?;
         }
         log::warn!("the broker did not take the last messages in time");
         Ok(())

@@ -13,6 +13,7 @@ const DEAF: u8 = 2;
 
 /// The relay; connections end with it.
 pub struct Proxy {
+    /// Its port.
     pub port: u16,
     state: Arc<State>,
 }

@@ -1,0 +1,87 @@
+//! One server after the other, for ever: whose turn it is, what is told of it, and how long to rest in between.
+
+use rand::Rng;
+use std::time::Duration;
+
+/// The pause after a first round of failures; it doubles with each.
+const FIRST_PAUSE: Duration = Duration::from_millis(250);
+/// The longest pause.
+const LONGEST_PAUSE: Duration = Duration::from_secs(10);
+
+/// How a connection ended.
+pub(super) enum Ended {
+    /// As it was asked to.
+    Closed,
+    /// There was no connection.
+    Refused(String),
+    /// There was one.
+    Lost(String),
+}
+
+/// The attempts so far.
+#[derive(Default)]
+pub(super) struct Attempts {
+    turn: usize,
+    failures: usize,
+    told: String,
+}
+
+impl Attempts {
+    /// The server whose turn it is.
+    pub fn server<'s>(&self, servers: &'s [String]) -> &'s str {
+        &servers[self.turn % servers.len()]
+    }
+
+    /// The connection to a server has ended: what is to be told, unless it was told last time.
+    pub fn ended(&mut self, server: &str, end: Ended) -> Option<String> {
+        let words = match end {
+            Ended::Closed => return None,
+            Ended::Refused(why) => {
+                self.failures += 1;
+                self.turn += 1;
+                format!("{server} lets nobody in: {why}")
+            }
+            Ended::Lost(why) => {
+                self.failures = 0;
+                self.told.clear();
+                format!("the connection to {server} is lost: {why}")
+            }
+        };
+        let new = words != self.told;
+        self.told.clone_from(&words);
+        new.then_some(words)
+    }
+
+    /// How long to rest before the next of so many servers.
+    pub fn pause(&self, servers: usize) -> Duration {
+        pause(self.failures, servers)
+    }
+}
+
+/// The pause after so many failures in a row: none before every server has been tried, and never the same for all who lost a
+/// server at once.
+fn pause(failures: usize, servers: usize) -> Duration {
+    let round = failures / servers.max(1);
+    let full = match failures % servers.max(1) {
+        0 => FIRST_PAUSE.saturating_mul(1 << round.min(8)),
+        _ => FIRST_PAUSE / 4,
+    };
+    full.min(LONGEST_PAUSE)
+        .mul_f64(rand::thread_rng().gen_range(0.5..1.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_grow_with_rounds_and_end_somewhere() {
+        let ms = |failures, servers| pause(failures, servers).as_millis();
+        for _ in 0..100 {
+            assert!((125..=250).contains(&ms(0, 2)));
+            assert!((31..=63).contains(&ms(1, 2)));
+            assert!((250..=500).contains(&ms(2, 2)));
+            assert!((5000..=10_000).contains(&ms(usize::MAX, 1)));
+        }
+    }
+}

@@ -1,0 +1,240 @@
+//! Packets of MQTT 5 out of a stream of octets, and what their reason codes mean.
+//!
+//! The packets themselves are read and written by `rumqttc`. Frames are cut here, so that their size is looked at before they
+//! are kept; and acknowledgements are read here, since brokers give them reasons that the specification does not have.
+
+use bytes::{Buf, Bytes, BytesMut};
+use rumqttc::v5::mqttbytes::Error;
+use rumqttc::v5::mqttbytes::v5::{Packet, SubscribeReasonCode};
+
+/// Octets in front of a packet's content, at most.
+const HEADER: usize = 5;
+/// Reason codes from here on are refusals.
+const REFUSED: u8 = 0x80;
+
+/// Which packet is acknowledged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    /// PUBACK: a publication with QoS 1 is there.
+    There,
+    /// PUBREC: one with QoS 2 has been received.
+    Received,
+    /// PUBCOMP: it is there, once.
+    Complete,
+}
+
+/// What a broker says.
+#[derive(Debug)]
+pub(super) enum Frame {
+    /// An acknowledgement of a publication, by its id, and why it is refused, if it is.
+    Ack(Step, u16, Option<u8>),
+    /// It does not let us in: why.
+    Refused(String),
+    /// It ends the connection: why.
+    Goodbye(String),
+    /// All else.
+    Packet(Box<Packet>),
+}
+
+/// Cuts frames out of what comes in.
+pub(super) struct Decoder {
+    unread: BytesMut,
+    largest: usize,
+}
+
+impl Decoder {
+    /// Frames may have so many octets.
+    pub(super) fn new(largest: usize) -> Decoder {
+        Decoder {
+            unread: BytesMut::new(),
+            largest,
+        }
+    }
+
+    pub(super) fn push(&mut self, octets: &[u8]) {
+        self.unread.extend_from_slice(octets);
+    }
+
+    /// Whether what has come can be the answer to a CONNECT.
+    pub(super) fn greets(&self) -> bool {
+        // CONNACK, DISCONNECT.
+        matches!(self.unread.first(), None | Some(0x20 | 0xe0))
+    }
+
+    /// The next frame that is whole.
+    ///
+    /// # Errors
+    /// This is not MQTT 5, or the frame is larger than was agreed.
+    pub(super) fn next_frame(&mut self) -> Result<Option<Frame>, String> {
+        let Some((header, content)) = lengths(&self.unread)? else {
+            return Ok(None);
+        };
+        let whole = header + content;
+        if whole > self.largest {
+            return Err(format!(
+                "it sends a packet of {whole} octets; {} is the most here (max_packet)",
+                self.largest
+            ));
+        }
+        if self.unread.len() < whole {
+            return Ok(None);
+        }
+        // A copy, so that a payload that is kept does not keep what came with it.
+        let frame = BytesMut::from(&self.unread[..whole]);
+        self.unread.advance(whole);
+        if self.unread.is_empty() {
+            // A large packet was rare, its room is not needed for ever.
+            self.unread = BytesMut::new();
+        }
+        read(frame, header).map(Some)
+    }
+}
+
+/// Octets of a frame's header and of its content, once both are known.
+fn lengths(octets: &[u8]) -> Result<Option<(usize, usize)>, String> {
+    let mut content = 0;
+    for (at, octet) in octets.iter().enumerate().skip(1).take(HEADER - 1) {
+        content |= usize::from(octet & 0x7f) << (7 * (at - 1));
+        if octet & 0x80 == 0 {
+            return Ok(Some((at + 1, content)));
+        }
+    }
+    match octets.len() < HEADER {
+        true => Ok(None),
+        false => Err(malformed(&Error::MalformedRemainingLength)),
+    }
+}
+
+fn read(mut frame: BytesMut, header: usize) -> Result<Frame, String> {
+    let kind = frame.first().map_or(0, |octet| octet >> 4);
+    let content = &frame[header..];
+    let number = |content: &[u8]| match content {
+        [high, low, ..] => Ok(u16::from_be_bytes([*high, *low])),
+        _ => Err(malformed(&Error::MalformedPacket)),
+    };
+    let ack = |step| {
+        let refused = content.get(2).copied().filter(|code| *code >= REFUSED);
+        Ok(Frame::Ack(step, number(content)?, refused))
+    };
+    match (kind, content) {
+        (2, [_, code, ..]) if *code != 0 => {
+            let words = no_entry(*code);
+            let packet = Packet::read(&mut frame, None);
+            let reason = match packet {
+                Ok(Packet::ConnAck(ack)) => ack.properties.and_then(|p| p.reason_string),
+                _ => None,
+            };
+            Ok(Frame::Refused(with_reason(words, reason)))
+        }
+        (4, _) => ack(Step::There),
+        (5, _) => ack(Step::Received),
+        (7, _) => ack(Step::Complete),
+        (14, _) => {
+            let code = content.first().copied().unwrap_or(0);
+            let reason = match Packet::read(&mut frame, None) {
+                Ok(Packet::Disconnect(end)) => end.properties.and_then(|p| p.reason_string),
+                _ => None,
+            };
+            let words = format!("it says goodbye: {}", meaning(code));
+            Ok(Frame::Goodbye(with_reason(words, reason)))
+        }
+        _ => match Packet::read(&mut frame, None) {
+            Ok(packet) => Ok(Frame::Packet(Box::new(packet))),
+            Err(e) => Err(malformed(&e)),
+        },
+    }
+}
+
+fn malformed(error: &Error) -> String {
+    let why = match error {
+        // The frame is whole; something in it claims to be longer.
+        Error::InsufficientBytes(_) => "a packet is cut off".to_owned(),
+        other => other.to_string(),
+    };
+    format!("it does not keep to MQTT 5: {why}")
+}
+
+fn with_reason(words: String, reason: Option<String>) -> String {
+    match reason.filter(|reason| !reason.is_empty()) {
+        Some(reason) => {
+            let reason: String = reason.chars().take(300).collect();
+            format!("{words} ({reason})")
+        }
+        None => words,
+    }
+}
+
+/// Why nobody is let in, and what to look at.
+fn no_entry(code: u8) -> String {
+    match code {
+        // Codes of MQTT 3.1.1, whose brokers do not know those of 5.
+        1..=5 | 0x84 => "it does not speak MQTT 5".to_owned(),
+        0x85 => "it refuses the client id".to_owned(),
+        0x86 => "it refuses user or password".to_owned(),
+        0x87 => "it refuses user or password, or the certificate (not authorized)".to_owned(),
+        _ => meaning(code).to_owned(),
+    }
+}
+
+/// What a reason code says.
+pub(super) fn meaning(code: u8) -> &'static str {
+    match code {
+        0x00 => "an orderly end",
+        0x81 => "a packet of ours is malformed",
+        0x82 => "protocol error",
+        0x83 => "it cannot do that",
+        0x87 => "not authorized",
+        0x88 => "it is not available",
+        0x89 => "it is busy",
+        0x8a => "this client is banned",
+        0x8b => "it shuts down",
+        0x8c => "it wants another way of authentication",
+        0x8d => "it heard nothing for too long",
+        0x8e => "another client has connected with the same client id",
+        0x8f => "it does not take this filter",
+        0x90 => "it does not take this topic",
+        0x91 => "this packet id is in use",
+        0x93 => "too many publications at once",
+        0x95 => "larger than it takes",
+        0x96 => "too many messages in so short a time",
+        0x97 => "a quota is used up",
+        0x98 => "its operator has ended the connection",
+        0x99 => "the payload has not the format that it claims",
+        0x9b => "it does not know this quality of service",
+        0x9c | 0x9d => "another server is to be used",
+        0x9e => "it knows no shared subscriptions",
+        0x9f => "too many connections in so short a time",
+        0xa0 => "the connection has lasted as long as it may",
+        0xa2 => "it takes no wildcards",
+        _ => "for a reason that it does not tell",
+    }
+}
+
+/// Why a subscription is refused, if it is.
+pub(super) fn unheard(code: SubscribeReasonCode) -> Option<&'static str> {
+    use SubscribeReasonCode as Code;
+    let code = match code {
+        Code::Success(_) => return None,
+        Code::Failure | Code::Unspecified => 0x80,
+        Code::ImplementationSpecific => 0x83,
+        Code::NotAuthorized => 0x87,
+        Code::TopicFilterInvalid => 0x8f,
+        Code::PkidInUse => 0x91,
+        Code::QuotaExceeded => 0x97,
+        Code::SharedSubscriptionsNotSupported => 0x9e,
+        Code::SubscriptionIdNotSupported => 0xa1,
+        Code::WildcardSubscriptionsNotSupported => 0xa2,
+    };
+    Some(meaning(code))
+}
+
+/// A topic as text.
+pub(super) fn text(topic: &Bytes) -> Result<String, String> {
+    match std::str::from_utf8(topic) {
+        Ok(topic) if !topic.is_empty() => Ok(topic.to_owned()),
+        _ => Err(malformed(&Error::TopicNotUtf8)),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,338 @@
+//! One connection's side of MQTT 5, without sockets and clocks: who may send what, and what an answer settles.
+//!
+//! A publication is kept until the last of its acknowledgements. The broker forgets all of it when the connection breaks
+//! (clean start), and some hand on what has QoS 2 only then; so whatever is kept at the end is sent again over the next
+//! connection. Across a broken connection a message can thus come twice, but none is lost.
+
+use super::packets::{Frame, Step, meaning, text, unheard};
+use super::{Incoming, Qos};
+use rumqttc::v5::mqttbytes::QoS;
+use rumqttc::v5::mqttbytes::v5::{
+    Filter, Packet, PubAck, PubComp, PubRec, PubRel, Publish, Subscribe, Unsubscribe,
+};
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+/// Publications that may be on their way at once, where the broker takes more.
+const WINDOW: u16 = 1000;
+/// Octets of them.
+const WINDOW_OCTETS: usize = 16 << 20;
+/// Filters in one packet.
+const FILTERS: usize = 100;
+/// Octets of them.
+const FILTERS_OCTETS: usize = 8 << 10;
+/// Packets with filters that may be on their way.
+pub(super) const ASKED: usize = 64;
+
+/// What the broker takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Limits {
+    /// Publications without their last acknowledgement.
+    pub(super) flying: u16,
+    /// How surely it delivers, at most.
+    pub(super) qos: Qos,
+}
+
+/// What comes of a frame.
+#[derive(Debug, Default)]
+pub(super) struct Outcome {
+    /// What to answer.
+    pub(super) answer: Option<Packet>,
+    /// A message for the listener.
+    pub(super) message: Option<Incoming>,
+    /// Filters that the broker does not let us hear: why.
+    pub(super) denied: Vec<(String, &'static str)>,
+    /// A publication that the broker did not take: why.
+    pub(super) refused: Option<(Publish, &'static str)>,
+}
+
+struct Flight {
+    number: u64,
+    publish: Publish,
+    /// Whether the broker has received it, for QoS 2.
+    received: bool,
+}
+
+/// The state of a connection.
+pub(super) struct Session {
+    limits: Limits,
+    last_id: u16,
+    last_number: u64,
+    flying: HashMap<u16, Flight>,
+    /// Octets of what flies.
+    octets: usize,
+    /// Filters that the broker was asked to change, by packet.
+    asked: HashMap<u16, Vec<String>>,
+    /// What the broker knows of, and whether without our own messages.
+    known: HashMap<String, bool>,
+    /// Ids of messages of QoS 2 that the broker has not released yet.
+    taken: HashSet<u16>,
+}
+
+impl Session {
+    pub(super) fn new(limits: Limits) -> Session {
+        Session {
+            limits,
+            last_id: 0,
+            last_number: 0,
+            flying: HashMap::new(),
+            octets: 0,
+            asked: HashMap::new(),
+            known: HashMap::new(),
+            taken: HashSet::new(),
+        }
+    }
+
+    /// Whether another publication may be sent now.
+    pub(super) fn has_room(&self) -> bool {
+        let most = usize::from(self.limits.flying.min(WINDOW));
+        self.flying.len() < most && self.octets < WINDOW_OCTETS
+    }
+
+    /// Whether another packet with filters may be sent now.
+    pub(super) fn may_ask(&self) -> bool {
+        self.asked.len() < ASKED
+    }
+
+    /// Publications that are on their way.
+    pub(super) fn flying(&self) -> usize {
+        self.flying.len()
+    }
+
+    /// Packets with filters that are on their way.
+    pub(super) fn asked(&self) -> usize {
+        self.asked.len()
+    }
+
+    /// An id that nothing on its way has. There are far more than may be on their way.
+    fn id(&mut self) -> u16 {
+        loop {
+            self.last_id = self.last_id.checked_add(1).unwrap_or(1);
+            let id = self.last_id;
+            if !self.flying.contains_key(&id) && !self.asked.contains_key(&id) {
+                return id;
+            }
+        }
+    }
+
+    /// Sends a publication, as surely as the broker can.
+    pub(super) fn publish(&mut self, mut publish: Publish) -> Packet {
+        let most = quality(self.limits.qos);
+        if publish.qos > most {
+            publish.qos = most;
+        }
+        if publish.qos == QoS::AtMostOnce {
+            return Packet::Publish(publish);
+        }
+        publish.pkid = self.id();
+        self.last_number += 1;
+        self.octets += publish.payload.len();
+        let flight = Flight {
+            number: self.last_number,
+            publish: publish.clone(),
+            received: false,
+        };
+        self.flying.insert(publish.pkid, flight);
+        Packet::Publish(publish)
+    }
+
+    /// What has not been acknowledged to the end, in its order.
+    pub(super) fn unsettled(self) -> Vec<Publish> {
+        let by_number = self.flying.into_values().map(|f| (f.number, f.publish));
+        let ordered: BTreeMap<u64, Publish> = by_number.collect();
+        ordered.into_values().collect()
+    }
+
+    /// Asks the broker for what is wanted of these filters: whether without our own messages, or `None` for nothing any more.
+    pub(super) fn follow(&mut self, changes: Vec<(String, Option<bool>)>) -> Vec<Packet> {
+        let (mut wanted, mut unwanted) = (Vec::new(), Vec::new());
+        for (filter, want) in changes {
+            match want {
+                Some(no_local) => match self.known.insert(filter.clone(), no_local) {
+                    Some(before) if before == no_local => {}
+                    before => {
+                        if before.is_some() {
+                            // Mosquitto leaves a subscription that it knows as it is.
+                            unwanted.push((filter.clone(), false));
+                        }
+                        wanted.push((filter, no_local));
+                    }
+                },
+                None => {
+                    if self.known.remove(&filter).is_some() {
+                        unwanted.push((filter, false));
+                    }
+                }
+            }
+        }
+        let mut packets = Vec::new();
+        for part in parts(unwanted) {
+            let filters: Vec<String> = part.into_iter().map(|(filter, _)| filter).collect();
+            let pkid = self.id();
+            self.asked.insert(pkid, Vec::new());
+            packets.push(Packet::Unsubscribe(Unsubscribe {
+                pkid,
+                filters,
+                properties: None,
+            }));
+        }
+        for part in parts(wanted) {
+            let pkid = self.id();
+            let names = part.iter().map(|(filter, _)| filter.clone());
+            self.asked.insert(pkid, names.collect());
+            let filters = part.into_iter().map(|(path, nolocal)| Filter {
+                path,
+                qos: QoS::ExactlyOnce,
+                nolocal,
+                ..Filter::default()
+            });
+            packets.push(Packet::Subscribe(Subscribe {
+                pkid,
+                filters: filters.collect(),
+                properties: None,
+            }));
+        }
+        packets
+    }
+
+    /// Takes in what the broker says.
+    ///
+    /// # Errors
+    /// It ends the connection, or does not keep to the protocol.
+    pub(super) fn heard(&mut self, frame: Frame) -> Result<Outcome, String> {
+        match frame {
+            Frame::Ack(step, id, refused) => self.acknowledged(step, id, refused),
+            Frame::Refused(why) | Frame::Goodbye(why) => Err(why),
+            Frame::Packet(packet) => self.packet(*packet),
+        }
+    }
+
+    fn packet(&mut self, packet: Packet) -> Result<Outcome, String> {
+        match packet {
+            Packet::Publish(publish) => self.incoming(publish),
+            Packet::PubRel(release) => {
+                self.taken.remove(&release.pkid);
+                Ok(Outcome {
+                    answer: Some(Packet::PubComp(PubComp::new(release.pkid, None))),
+                    ..Outcome::default()
+                })
+            }
+            Packet::SubAck(ack) => {
+                let Some(filters) = self.asked.remove(&ack.pkid) else {
+                    return Err(unasked("SUBACK", ack.pkid));
+                };
+                let answers = filters.into_iter().zip(ack.return_codes);
+                let denied = answers
+                    .filter_map(|(filter, code)| Some((filter, unheard(code)?)))
+                    .collect();
+                Ok(Outcome {
+                    denied,
+                    ..Outcome::default()
+                })
+            }
+            Packet::UnsubAck(ack) => match self.asked.remove(&ack.pkid) {
+                Some(_) => Ok(Outcome::default()),
+                None => Err(unasked("UNSUBACK", ack.pkid)),
+            },
+            Packet::PingResp(_) => Ok(Outcome::default()),
+            _ => Err("it sends a packet that is not for clients".to_owned()),
+        }
+    }
+
+    fn acknowledged(
+        &mut self,
+        step: Step,
+        id: u16,
+        refused: Option<u8>,
+    ) -> Result<Outcome, String> {
+        let Some(flight) = self.flying.get_mut(&id) else {
+            return Err(unasked("acknowledgement", id));
+        };
+        let fits = match step {
+            Step::There => flight.publish.qos == QoS::AtLeastOnce,
+            Step::Received => flight.publish.qos == QoS::ExactlyOnce,
+            Step::Complete => flight.received,
+        };
+        if !fits {
+            return Err(unasked("acknowledgement", id));
+        }
+        if step == Step::Received && refused.is_none() {
+            flight.received = true;
+            return Ok(Outcome {
+                answer: Some(Packet::PubRel(PubRel::new(id, None))),
+                ..Outcome::default()
+            });
+        }
+        let flight = self.flying.remove(&id);
+        if let Some(flight) = &flight {
+            self.octets -= flight.publish.payload.len();
+        }
+        // That it knows nothing of a publication that it has received is no refusal of it.
+        let refused = refused.filter(|_| step != Step::Complete);
+        let refused = flight.zip(refused);
+        Ok(Outcome {
+            refused: refused.map(|(flight, code)| (flight.publish, meaning(code))),
+            ..Outcome::default()
+        })
+    }
+
+    fn incoming(&mut self, publish: Publish) -> Result<Outcome, String> {
+        let id = publish.pkid;
+        let (new, answer) = match publish.qos {
+            QoS::AtMostOnce => (true, None),
+            QoS::AtLeastOnce => (true, Some(Packet::PubAck(PubAck::new(id, None)))),
+            QoS::ExactlyOnce => {
+                let new = self.taken.insert(id);
+                (new, Some(Packet::PubRec(PubRec::new(id, None))))
+            }
+        };
+        let message = Incoming {
+            topic: text(&publish.topic)?,
+            payload: publish.payload,
+            retained: publish.retain,
+            properties: publish
+                .properties
+                .map_or_else(Vec::new, |p| p.user_properties),
+        };
+        Ok(Outcome {
+            answer,
+            message: new.then_some(message),
+            ..Outcome::default()
+        })
+    }
+}
+
+/// The word of the client library.
+pub(super) fn quality(qos: Qos) -> QoS {
+    match qos {
+        Qos::Zero => QoS::AtMostOnce,
+        Qos::One => QoS::AtLeastOnce,
+        Qos::Two => QoS::ExactlyOnce,
+    }
+}
+
+fn unasked(what: &str, id: u16) -> String {
+    format!("it does not keep to MQTT 5: {what} {id}, which nobody has asked for")
+}
+
+/// Filters in parts that fit into a packet.
+fn parts(filters: Vec<(String, bool)>) -> Vec<Vec<(String, bool)>> {
+    let mut parts: Vec<Vec<(String, bool)>> = Vec::new();
+    let mut octets = 0;
+    for one in filters {
+        let size = one.0.len() + 3;
+        match parts.last_mut() {
+            Some(part) if part.len() < FILTERS && octets + size <= FILTERS_OCTETS => {
+                octets += size;
+                part.push(one);
+            }
+            _ => {
+                octets = size;
+                parts.push(vec![one]);
+            }
+        }
+    }
+    parts
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,237 @@
+use super::*;
+use bytes::Bytes;
+use rumqttc::v5::mqttbytes::v5::{SubAck, SubscribeReasonCode, UnsubAck, UnsubAckReason};
+
+fn session(flying: u16) -> Session {
+    Session::new(Limits {
+        flying,
+        qos: Qos::Two,
+    })
+}
+
+fn message(topic: &str, qos: QoS) -> Publish {
+    Publish::new(topic, qos, vec![1, 2, 3], None)
+}
+
+fn id(packet: &Packet) -> u16 {
+    match packet {
+        Packet::Publish(publish) => publish.pkid,
+        Packet::Subscribe(subscribe) => subscribe.pkid,
+        Packet::Unsubscribe(unsubscribe) => unsubscribe.pkid,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn said(packet: Packet) -> Frame {
+    Frame::Packet(Box::new(packet))
+}
+
+fn ack(step: Step, id: u16) -> Frame {
+    Frame::Ack(step, id, None)
+}
+
+fn want(filter: &str, no_local: bool) -> (String, Option<bool>) {
+    (filter.to_owned(), Some(no_local))
+}
+
+fn answered(id: u16, codes: &[SubscribeReasonCode]) -> Frame {
+    said(Packet::SubAck(SubAck {
+        pkid: id,
+        return_codes: codes.to_vec(),
+        properties: None,
+    }))
+}
+
+#[test]
+fn a_publication_flies_until_its_last_acknowledgement() {
+    let mut session = session(2);
+    let one = id(&session.publish(message("1", QoS::AtLeastOnce)));
+    let two = id(&session.publish(message("2", QoS::ExactlyOnce)));
+    assert_ne!(one, two);
+    assert!(!session.has_room());
+    assert_eq!(id(&session.publish(message("0", QoS::AtMostOnce))), 0);
+    session.heard(ack(Step::There, one)).unwrap();
+    assert!(session.has_room());
+    let outcome = session.heard(ack(Step::Received, two)).unwrap();
+    assert!(matches!(outcome.answer, Some(Packet::PubRel(release)) if release.pkid == two));
+    assert_eq!(session.flying(), 1);
+    session.heard(ack(Step::Complete, two)).unwrap();
+    assert_eq!((session.flying(), session.octets), (0, 0));
+}
+
+#[test]
+fn what_flies_comes_back_in_order() {
+    let mut session = session(100);
+    let ids: Vec<u16> = (0..50)
+        .map(|number| id(&session.publish(message(&number.to_string(), QoS::ExactlyOnce))))
+        .collect();
+    for gone in [3, 17] {
+        session.heard(ack(Step::Received, ids[gone])).unwrap();
+        session.heard(ack(Step::Complete, ids[gone])).unwrap();
+    }
+    // Received, but perhaps not handed on.
+    session.heard(ack(Step::Received, ids[5])).unwrap();
+    let topics = session.unsettled().into_iter().map(|p| p.topic);
+    let left = (0..50).filter(|number| ![3, 17].contains(number));
+    assert!(topics.eq(left.map(|number: i32| number.to_string())));
+}
+
+#[test]
+fn a_refused_publication_makes_room() {
+    let mut session = session(1);
+    for (qos, step) in [
+        (QoS::AtLeastOnce, Step::There),
+        (QoS::ExactlyOnce, Step::Received),
+    ] {
+        for _ in 0..3 {
+            assert!(session.has_room());
+            let number = id(&session.publish(message("t", qos)));
+            let outcome = session.heard(Frame::Ack(step, number, Some(0x87))).unwrap();
+            let (publish, why) = outcome.refused.unwrap();
+            assert_eq!((&publish.topic[..], why), (&b"t"[..], "not authorized"));
+        }
+    }
+    assert!(session.has_room());
+}
+
+#[test]
+fn ids_of_what_is_on_its_way_are_not_given_again() {
+    let mut session = session(u16::MAX);
+    let kept = id(&session.publish(message("kept", QoS::ExactlyOnce)));
+    let asked = id(&session.follow(vec![want("a", false)])[0]);
+    for _ in 0..70_000 {
+        let number = id(&session.publish(message("t", QoS::AtLeastOnce)));
+        assert!(number != kept && number != asked && number != 0);
+        session.heard(ack(Step::There, number)).unwrap();
+    }
+}
+
+#[test]
+fn what_is_large_waits_for_room_too() {
+    let mut session = session(u16::MAX);
+    let large = Publish::new("t", QoS::AtLeastOnce, vec![0; WINDOW_OCTETS], None);
+    let number = id(&session.publish(large));
+    assert!(!session.has_room());
+    session.heard(ack(Step::There, number)).unwrap();
+    assert!(session.has_room());
+}
+
+#[test]
+fn a_broker_that_knows_less_gets_less() {
+    let mut session = Session::new(Limits {
+        flying: 10,
+        qos: Qos::One,
+    });
+    let Packet::Publish(sent) = session.publish(message("t", QoS::ExactlyOnce)) else {
+        panic!("a publication");
+    };
+    assert_eq!(sent.qos, QoS::AtLeastOnce);
+    session.heard(ack(Step::There, sent.pkid)).unwrap();
+    assert_eq!(session.flying(), 0);
+}
+
+#[test]
+fn acknowledgements_that_do_not_fit_end_the_connection() {
+    let with_flight = || {
+        let mut session = session(10);
+        let number = id(&session.publish(message("t", QoS::ExactlyOnce)));
+        (session, number)
+    };
+    for step in [Step::There, Step::Complete] {
+        let (mut session, number) = with_flight();
+        session.heard(ack(step, number)).unwrap_err();
+    }
+    let (mut session, number) = with_flight();
+    session.heard(ack(Step::Received, number + 1)).unwrap_err();
+    session.heard(answered(number, &[])).unwrap_err();
+    let unsubscribed = UnsubAck {
+        pkid: 9,
+        reasons: vec![UnsubAckReason::Success],
+        properties: None,
+    };
+    session
+        .heard(said(Packet::UnsubAck(unsubscribed)))
+        .unwrap_err();
+    session.heard(Frame::Goodbye("bye".into())).unwrap_err();
+}
+
+#[test]
+fn the_same_message_is_told_once() {
+    let mut session = session(10);
+    let incoming = |pkid| {
+        let mut publish = message("t", QoS::ExactlyOnce);
+        publish.pkid = pkid;
+        said(Packet::Publish(publish))
+    };
+    let release = |pkid| said(Packet::PubRel(PubRel::new(pkid, None)));
+    let outcome = session.heard(incoming(5)).unwrap();
+    assert!(outcome.message.is_some());
+    assert!(matches!(outcome.answer, Some(Packet::PubRec(ack)) if ack.pkid == 5));
+    let again = session.heard(incoming(5)).unwrap();
+    assert!(again.message.is_none() && again.answer.is_some());
+    let outcome = session.heard(release(5)).unwrap();
+    assert!(matches!(outcome.answer, Some(Packet::PubComp(ack)) if ack.pkid == 5));
+    assert!(session.heard(incoming(5)).unwrap().message.is_some());
+    let mut nameless = message("", QoS::AtMostOnce);
+    nameless.topic = Bytes::new();
+    session.heard(said(Packet::Publish(nameless))).unwrap_err();
+}
+
+#[test]
+fn filters_are_asked_for_in_parts() {
+    let mut session = session(10);
+    let many: Vec<_> = (0..250)
+        .map(|number| want(&number.to_string(), true))
+        .collect();
+    let packets = session.follow(many.clone());
+    let sizes: Vec<usize> = packets
+        .iter()
+        .map(|packet| match packet {
+            Packet::Subscribe(subscribe) => subscribe.filters.len(),
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    assert_eq!(sizes, [100, 100, 50]);
+    assert_eq!(session.asked(), 3);
+    // Nothing new.
+    assert!(session.follow(many).is_empty());
+    let long = vec![want(&"x".repeat(FILTERS_OCTETS), false), want("y", false)];
+    assert_eq!(session.follow(long).len(), 2);
+}
+
+#[test]
+fn changes_of_a_filter_are_told_and_refusals_heard() {
+    let mut session = session(10);
+    let first = session.follow(vec![want("a", false), want("b", true)]);
+    let Packet::Subscribe(subscribe) = &first[0] else {
+        panic!("{first:?}");
+    };
+    let sent: Vec<_> = subscribe
+        .filters
+        .iter()
+        .map(|f| (f.path.as_str(), f.nolocal, f.qos))
+        .collect();
+    assert_eq!(
+        sent,
+        [
+            ("a", false, QoS::ExactlyOnce),
+            ("b", true, QoS::ExactlyOnce)
+        ]
+    );
+    let codes = [
+        SubscribeReasonCode::Success(QoS::AtMostOnce),
+        SubscribeReasonCode::NotAuthorized,
+    ];
+    let outcome = session.heard(answered(subscribe.pkid, &codes)).unwrap();
+    assert_eq!(outcome.denied, [("b".to_owned(), "not authorized")]);
+    assert_eq!(session.asked(), 0);
+    // The other way round: first no longer, then anew.
+    let again = session.follow(vec![
+        want("a", true),
+        ("b".to_owned(), None),
+        ("c".to_owned(), None),
+    ]);
+    assert!(matches!(&again[0], Packet::Unsubscribe(packet) if packet.filters == ["a", "b"]));
+    assert!(matches!(&again[1], Packet::Subscribe(packet) if packet.filters[0].nolocal));
+    assert_eq!(again.len(), 2);
+}

@@ -1,0 +1,58 @@
+//! Waking a thread that waits for sockets.
+
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use std::io::{self, Read, Write};
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+/// The end that wakes.
+pub(super) struct Waker(UnixStream);
+
+/// The end of the thread that waits.
+pub(super) struct Woken(UnixStream);
+
+/// Both ends.
+pub(super) fn pair() -> io::Result<(Waker, Woken)> {
+    let (wake, woken) = UnixStream::pair()?;
+    wake.set_nonblocking(true)?;
+    woken.set_nonblocking(true)?;
+    Ok((Waker(wake), Woken(woken)))
+}
+
+impl Waker {
+    /// Ends the wait of now, or the next one.
+    pub(super) fn wake(&self) {
+        // A full socket wakes as well.
+        let _ = (&self.0).write(&[1]);
+    }
+}
+
+impl Woken {
+    /// Waits until the socket is ready for what is wanted of it, until somebody wakes, or for so long.
+    pub(super) fn wait(
+        &self,
+        socket: Option<(&dyn AsFd, PollFlags)>,
+        limit: Duration,
+    ) -> Result<(), String> {
+        let mut ready = vec![PollFd::new(self.0.as_fd(), PollFlags::POLLIN)];
+        if let Some((socket, wants)) = socket {
+            ready.push(PollFd::new(socket.as_fd(), wants));
+        }
+        // Not a moment before the time has come.
+        let limit = match limit.is_zero() {
+            true => PollTimeout::ZERO,
+            false => {
+                PollTimeout::try_from(limit + Duration::from_millis(1)).unwrap_or(PollTimeout::MAX)
+            }
+        };
+        match poll(&mut ready, limit) {
+            Ok(_) | Err(Errno::EINTR) => {}
+            Err(e) => return Err(format!("poll: {e}")),
+        }
+        let mut octets = [0; 256];
+        while matches!((&self.0).read(&mut octets), Ok(read) if read > 0) {}
+        Ok(())
+    }
+}
