@@ -1,5 +1,6 @@
 //! What the master keeps: keys, session keys, jobs, minion data, files.
 
+pub mod arena;
 pub mod audit;
 pub mod files;
 pub mod gateways;

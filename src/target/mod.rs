@@ -4,6 +4,7 @@
 //! asks [`Target::expected`] about all the minions that it knows. Both follow Salt's own rules
 //! (`salt/matchers/*` and `salt/utils/minions.py CkMinions`), so that a mixed fleet agrees on them.
 
+pub mod arena;
 pub mod collective;
 pub mod compound;
 mod data;
