@@ -1,7 +1,8 @@
 //! The sample file and the table of options, both made from the one definition.
 
 use super::{
-    FEDERATION_OPTIONS, Flavour, MASTER_OPTIONS, MINION_OPTIONS, OptionGroup, OptionInfo, Role,
+    FEDERATION_OPTIONS, Flavour, MASTER_OPTIONS, MINION_OPTIONS, OptionGroup, OptionInfo,
+    RUNTIME_OPTIONS, Role,
 };
 use std::fmt::Write;
 
@@ -12,6 +13,7 @@ fn table(role: Role) -> &'static [OptionInfo] {
         Role::Master => MASTER_OPTIONS,
         Role::Minion => MINION_OPTIONS,
         Role::FederationBroker => FEDERATION_OPTIONS,
+        Role::Runtime => RUNTIME_OPTIONS,
     }
 }
 

@@ -120,6 +120,7 @@ pub(super) fn leftovers(extra: &Map, role: Role, origin: &HashMap<String, PathBu
         Role::Master => super::MASTER_OPTIONS,
         Role::Minion => super::MINION_OPTIONS,
         Role::FederationBroker => super::FEDERATION_OPTIONS,
+        Role::Runtime => super::RUNTIME_OPTIONS,
     };
     let mut out = Vec::new();
     for (key, value) in extra.iter() {

@@ -86,7 +86,12 @@ options! {
         /// Agents of other protocols, a map of gateways. `sysinspect`: `interface` (the master's), `port` (4200),
         /// `ping_interval` (5), `session_timeout` (30), `hello_timeout` (10), `job_timeout` (300), all in seconds, `max_frame`
         /// (1048576), `max_queue` (4194304), `max_connections` (10000), `max_strangers` (512), `registrations_per_minute`
-        /// (60), `max_pending` (10000), `auto_accept` (false). `collective`: MCollective and Choria; `connector` (`nats`, `rabbitmq`,
+        /// (60), `max_pending` (10000), `auto_accept` (false). `arena`: runtimes of WASM modules over MQTT; `servers`
+        /// (`localhost:1883`), `user`, `password`, `tls` (false), `tls_ca`, `tls_cert`, `tls_key`, `client_id` (`halite-` and `id`),
+        /// `realm` (`realm`), `topics` (`draft`, `scene`), `namespace` (`public`), `keepalive` (60), `policy` (`wait`, `move`, `drop`),
+        /// `auto_accept` (false), `max_pending` (10000), `max_managers` (1000), `max_runtimes` (10000), `max_modules` (100000),
+        /// `log_lines` (200), `output_lines` (50), `forget_after` (86400), `max_message` (262144), `create_timeout` (10),
+        /// `delete_timeout` (30). `collective`: MCollective and Choria; `connector` (`nats`, `rabbitmq`,
         /// `activemq`), `servers`, `user`, `password`, `vhost` (`/`), `tls` (false), `tls_ca`, `tls_cert`, `tls_key`, `identity` (`id`),
         /// `collectives` (`mcollective`), `federations`, `security` (`choria`, `choria-yaml`, `psk`, `ssl`, `aes`), `serializer`
         /// (`marshal`, `yaml`), `psk_file`, `caller`, `ca`, `certificate`, `key`, `callers`, `privileged`, `client_private`,

@@ -20,6 +20,7 @@ mod minion;
 mod paths;
 mod pools;
 mod returners;
+mod runtime;
 mod source;
 mod table;
 mod value;
@@ -30,7 +31,9 @@ mod tests;
 pub use doc::{options_markdown, sample_config};
 pub use error::ConfigError;
 pub use federation::{FEDERATION_OPTIONS, FederationConfig};
-pub use gateways::{Broker, CollectiveGateway, Plugin, SysinspectGateway};
+pub use gateways::{
+    ArenaGateway, ArenaPolicy, ArenaTopics, Broker, CollectiveGateway, Plugin, SysinspectGateway,
+};
 pub use kinds::{
     BusFraming, ExtPillars, Items, JobCacheCompat, Reactions, Roots, SaltSeries, TokenOverride,
 };
@@ -39,6 +42,7 @@ pub use minion::{MINION_OPTIONS, MinionConfig};
 pub use paths::{Flavour, MAX_SOCKET_PATH, default_dir};
 pub use pools::WorkerPool;
 pub use returners::{Returner, Settings};
+pub use runtime::{ModuleLimits, OfferedRuntime, RUNTIME_OPTIONS, RuntimeConfig};
 pub use table::{OptionGroup, OptionInfo, Role};
 pub use value::{Converted, OptionValue};
 
@@ -66,4 +70,12 @@ pub fn load_minion(dir: &Path) -> Result<MinionConfig, ConfigError> {
 /// See [`ConfigError`]. A missing file is none: `warnings` says so, and [`FederationConfig::incomplete`] what to set.
 pub fn load_federation_broker(dir: &Path) -> Result<FederationConfig, ConfigError> {
     FederationConfig::load(dir, Flavour::of(dir))
+}
+
+/// Reads `dir/runtime` and what it includes.
+///
+/// # Errors
+/// See [`ConfigError`]. A missing file is none: `warnings` says so, and [`RuntimeConfig::incomplete`] what to set.
+pub fn load_runtime(dir: &Path) -> Result<RuntimeConfig, ConfigError> {
+    RuntimeConfig::load(dir, Flavour::of(dir))
 }

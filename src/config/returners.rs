@@ -133,7 +133,7 @@ pub(super) fn is_setting(option: &str, role: Role) -> bool {
     };
     match role {
         Role::Master => return known(option, false),
-        Role::FederationBroker => return false,
+        Role::FederationBroker | Role::Runtime => return false,
         Role::Minion => {}
     }
     let mut behind = option.match_indices('.').map(|(at, _)| &option[at + 1..]);

@@ -9,6 +9,8 @@ pub enum Role {
     Minion,
     /// `federation-broker`.
     FederationBroker,
+    /// `runtime`.
+    Runtime,
 }
 
 impl Role {
@@ -18,6 +20,7 @@ impl Role {
             Role::Master => "master",
             Role::Minion => "minion",
             Role::FederationBroker => "federation-broker",
+            Role::Runtime => "runtime",
         }
     }
 }
@@ -31,6 +34,8 @@ pub enum OptionGroup {
     Security,
     /// Clients, targets, jobs.
     Jobs,
+    /// What WASM modules may use.
+    Modules,
     /// File server, pillar, states.
     Files,
     /// Output of the commands and logs.
@@ -39,10 +44,11 @@ pub enum OptionGroup {
 
 impl OptionGroup {
     /// The groups in the order of the sample file.
-    pub const ALL: [OptionGroup; 5] = [
+    pub const ALL: [OptionGroup; 6] = [
         OptionGroup::Network,
         OptionGroup::Security,
         OptionGroup::Jobs,
+        OptionGroup::Modules,
         OptionGroup::Files,
         OptionGroup::Output,
     ];
@@ -53,6 +59,7 @@ impl OptionGroup {
             OptionGroup::Network => "Network and processes",
             OptionGroup::Security => "Keys and security",
             OptionGroup::Jobs => "Clients, targets, jobs",
+            OptionGroup::Modules => "Modules",
             OptionGroup::Files => "Files, pillar",
             OptionGroup::Output => "Output and logs",
         }

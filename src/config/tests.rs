@@ -362,7 +362,12 @@ fn a_map_is_as_good_as_a_file() {
 
 #[test]
 fn the_sample_file_holds_the_defaults() {
-    for role in [Role::Master, Role::Minion, Role::FederationBroker] {
+    for role in [
+        Role::Master,
+        Role::Minion,
+        Role::FederationBroker,
+        Role::Runtime,
+    ] {
         let sample = sample_config(role);
         let name = role.name();
         let (_top, plain) = dir("halite", &[(name, sample.as_str())]);
@@ -381,6 +386,7 @@ fn the_sample_file_holds_the_defaults() {
                 Role::FederationBroker => load_federation_broker(dir)
                     .map(|c| (c.as_map(), c.warnings))
                     .unwrap(),
+                Role::Runtime => load_runtime(dir).map(|c| (c.as_map(), c.warnings)).unwrap(),
             };
             assert!(warnings.is_empty(), "{warnings:?}");
             map.remove("conf_file");
@@ -407,7 +413,7 @@ fn the_table_in_markdown_has_every_option() {
 
 #[test]
 fn options_are_named_once() {
-    for table in [MASTER_OPTIONS, MINION_OPTIONS] {
+    for table in [MASTER_OPTIONS, MINION_OPTIONS, RUNTIME_OPTIONS] {
         for (i, option) in table.iter().enumerate() {
             assert!(
                 !table[..i].iter().any(|o| o.name == option.name),

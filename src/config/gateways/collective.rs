@@ -2,8 +2,8 @@
 
 use super::super::{ConfigError, MasterConfig, finish};
 use super::Kind;
+use crate::wire::Value;
 use crate::wire::collective::{Collective, Identity, Serializer};
-use crate::wire::{Map, Value};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -174,13 +174,8 @@ impl MasterConfig {
 
     /// Settings of the gateway for a collective; `None` where it does not run.
     pub fn collective_gateway(&self) -> Option<CollectiveGateway> {
-        let empty = Map::new();
-        let given = match self.gateways.get("collective")? {
-            Value::Map(map) => map,
-            Value::Nil | Value::Bool(true) => &empty,
-            _ => return None,
-        };
-        let number = |name: &str, default: u64| super::number(given, name, default);
+        let given = super::given(&self.gateways, "collective")?;
+        let number = |name: &str, default: u64| super::number(&given, name, default);
         let seconds = |name: &str, default: u64| Duration::from_secs(number(name, default));
         let flag = |name: &str, default: bool| {
             let given = given.get(name).and_then(Value::as_bool);

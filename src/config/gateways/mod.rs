@@ -1,12 +1,15 @@
 //! The option `gateways`: a map of foreign protocols, each with settings of its own.
 
+mod arena;
 mod collective;
 
+pub use arena::{ArenaGateway, ArenaPolicy, ArenaTopics};
 pub use collective::{Broker, CollectiveGateway, Plugin};
 
 use super::value::OptionValue;
 use super::{ConfigError, MasterConfig, finish};
 use crate::wire::{Map, Value};
+use std::borrow::Cow;
 use std::time::Duration;
 
 /// Settings of the gateway for sysinspect minions (`gateways: sysinspect: {...}`).
@@ -71,6 +74,7 @@ const SYSINSPECT: &[(&str, Kind)] = &[
 
 /// Gateways by their name below the option.
 const GATEWAYS: &[(&str, &[(&str, Kind)])] = &[
+    ("arena", arena::SETTINGS),
     ("collective", collective::SETTINGS),
     ("sysinspect", SYSINSPECT),
 ];
@@ -78,13 +82,8 @@ const GATEWAYS: &[(&str, &[(&str, Kind)])] = &[
 impl MasterConfig {
     /// Settings of the gateway for sysinspect minions; `None` where it does not run.
     pub fn sysinspect_gateway(&self) -> Option<SysinspectGateway> {
-        let empty = Map::new();
-        let given = match self.gateways.get("sysinspect")? {
-            Value::Map(map) => map,
-            Value::Nil | Value::Bool(true) => &empty,
-            _ => return None,
-        };
-        let number = |name: &str, default: u64| number(given, name, default);
+        let given = given(&self.gateways, "sysinspect")?;
+        let number = |name: &str, default: u64| number(&given, name, default);
         let size =
             |name: &str, default: u64| usize::try_from(number(name, default)).unwrap_or(usize::MAX);
         let seconds = |name: &str, default: u64| Duration::from_secs(number(name, default));
@@ -128,6 +127,9 @@ impl MasterConfig {
                 other => return Err(checks.bad(&path, other, "a map of settings, true or false")),
             }
         }
+        if let Some(gateway) = self.arena_gateway() {
+            gateway.check(checks)?;
+        }
         if let Some(gateway) = self.collective_gateway() {
             gateway.check(checks)?;
         }
@@ -145,6 +147,15 @@ impl MasterConfig {
             }
         }
         Ok(warnings)
+    }
+}
+
+/// What is given for the gateway `name`; `None` where it does not run.
+fn given<'a>(gateways: &'a Map, name: &str) -> Option<Cow<'a, Map>> {
+    match gateways.get(name)? {
+        Value::Map(map) => Some(Cow::Borrowed(map)),
+        Value::Nil | Value::Bool(true) => Some(Cow::Owned(Map::new())),
+        _ => None,
     }
 }
 

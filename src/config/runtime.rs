@@ -1,0 +1,509 @@
+//! Options of the runtime for WASM modules.
+
+use super::kinds::Items;
+use super::paths::{below, log_below};
+use super::table::options;
+use super::{ConfigError, Flavour, OptionValue, Role, finish};
+use crate::wire::arena::{BadName, Scheme, Topics, Uuid};
+use crate::wire::{Map, Value};
+use std::path::{Path, PathBuf};
+
+/// Characters of the longest name (reference, section 4.1).
+const MAX_NAME: usize = 255;
+/// Octets of the largest message on a channel that may be allowed.
+const MAX_MESSAGE: usize = 64 << 20;
+
+options! {
+    /// Configuration of the runtime.
+    RuntimeConfig,
+    /// Every option of the runtime.
+    RUNTIME_OPTIONS;
+
+    Network {
+        /// Name of this runtime, which the master takes as its minion id. Empty: the name of the host. With `runtimes` it is
+        /// the name of their manager.
+        name: String = "''";
+        /// Id of this runtime, or of the manager. Empty: one is made at the first start and kept below `cachedir`.
+        uuid: String = "''";
+        /// MQTT brokers, `host:port` each; tried in turn. There is no default.
+        servers: Vec<String> = "[]";
+        /// User at the broker. Empty: none.
+        mqtt_user: Option<String> = "null";
+        /// Password at the broker.
+        mqtt_password: Option<String> = "null";
+        /// Client id at the broker, which lets only one connection have it. Empty: made from the uuid.
+        client_id: String = "''";
+        /// Seconds between signs of life to the broker, which ends the connection after one and a half times that and announces that the
+        /// runtime is gone.
+        mqtt_keepalive: u16 = "30";
+        /// Realm: the topics of the runtime begin with it.
+        realm: String = "realm";
+        /// Topics: `draft` ({realm}/proc/...) or `scene` ({realm}/g/{namespace}/p/..., as current ARENA deployments have them).
+        topics: String = "draft";
+        /// Namespace of the topics `scene`.
+        namespace: String = "public";
+        /// Seconds between keepalives; 0 is none. Empty: as the orchestrator says.
+        keepalive: Option<u32> = "null";
+        /// Type that the orchestrator is told, for information only.
+        runtime_type: String = "linux/wasmi";
+        /// Anything that the orchestrator is to be told besides, as a map; the master has it as a grain.
+        metadata: Option<Map> = "null";
+        /// Runtimes that this process offers over its one connection, as their manager. A list of maps with `name`, and `uuid`,
+        /// `max_nmodules`, `apis` and the limits of modules where they are others. Empty: it is one runtime itself.
+        runtimes: Items = "[]";
+        /// Seconds that modules, and what waits to be sent, have at the end of the program.
+        stop_timeout: u64 = "5";
+        /// Account that the process runs as. Empty: the account that starts it.
+        user: String = "''";
+        /// Directory put in front of the paths of `cachedir`, `module_dir`, `pidfile` and `log_file`.
+        root_dir: PathBuf = "/";
+        /// Directory for what is kept: uuids, and files of the master.
+        cachedir: PathBuf = "/var/cache/{product}/runtime";
+        /// File with the process id. Empty: none.
+        pidfile: PathBuf = "''";
+    }
+
+    Security {
+        /// Speak TLS with the broker.
+        tls: bool = "false";
+        /// File with the CA of the broker. Empty: the system's.
+        tls_ca: PathBuf = "''";
+        /// File with the certificate of this runtime. Empty: none.
+        tls_cert: PathBuf = "''";
+        /// File with its key.
+        tls_key: PathBuf = "''";
+    }
+
+    Modules {
+        /// Modules that may run at once; more are refused. 0: no limit.
+        max_nmodules: u32 = "128";
+        /// What is offered to modules. Empty: all that there is.
+        apis: Vec<String> = "[]";
+        /// Octets of memory of a module.
+        module_memory: u64 = "67108864";
+        /// Elements of all tables of a module.
+        module_table_elements: u64 = "100000";
+        /// Files and channels that a module may have open at once.
+        module_open_files: usize = "64";
+        /// Messages that may wait until a module reads them; then the oldest is dropped.
+        module_waiting_messages: usize = "1024";
+        /// Octets of the largest message on a channel.
+        module_message: usize = "131072";
+        /// Messages that a module may publish in a second; more wait.
+        messages_per_second: u32 = "1000";
+        /// Octets that a module may write to its standard output and error in a second; more wait.
+        output_per_second: u32 = "262144";
+        /// Octets of the largest file of a module.
+        module_size: usize = "16777216";
+        /// Topics of standard streams: `stdio` (stdio/{module} for all of them, as with runtime managers of ARENA) or `io`
+        /// (io/{module}/stdin, stdout and stderr).
+        streams: String = "stdio";
+    }
+
+    Files {
+        /// Directory of the files of modules.
+        module_dir: PathBuf = "/var/lib/{product}/modules";
+        /// Hosts that files of modules may come from by http and https, each with its port if it is another than usual. Such an address
+        /// must end with `#sha256=` and the digest of the file. Empty: none.
+        file_hosts: Vec<String> = "[]";
+        /// Configuration directory of a minion on this host, as which files of its master are fetched (salt://...). Empty: none are.
+        minion_config_dir: PathBuf = "''";
+        /// Environment of the master's files, unless the address names one (salt://...?saltenv=...).
+        saltenv: String = "base";
+        /// Seconds that fetching a file may take.
+        fetch_timeout: u64 = "60";
+    }
+
+    Output {
+        /// Level of messages on the console: quiet, critical, error, warning, info, profile, debug, trace, garbage or all.
+        log_level: String = "warning";
+        /// Level of messages in the log file. Empty: `log_level`.
+        log_level_logfile: Option<String> = "null";
+        /// Log file, or an address such as `udp://host:514` or `file:///dev/log`.
+        log_file: String = "/var/log/{product}/runtime";
+        /// Form of messages on the console.
+        log_fmt_console: String = "'[%(levelname)-8s] %(message)s'";
+        /// Form of messages in the log file.
+        log_fmt_logfile: String = "'%(asctime)s,%(msecs)03d [%(name)-17s:%(lineno)-4d][%(levelname)-8s][%(process)d] %(message)s'";
+        /// Form of the time on the console.
+        log_datefmt: String = "'%H:%M:%S'";
+        /// Form of the time in the log file.
+        log_datefmt_logfile: String = "'%Y-%m-%d %H:%M:%S'";
+    }
+}
+
+/// What modules may use, as an option or an entry of `runtimes` says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ModuleLimits {
+    /// `module_memory`, in octets.
+    pub memory: u64,
+    /// `module_table_elements`.
+    pub table_elements: u64,
+    /// `module_open_files`.
+    pub open_files: usize,
+    /// `module_waiting_messages`.
+    pub waiting_messages: usize,
+    /// `module_message`, in octets.
+    pub message: usize,
+    /// `messages_per_second`.
+    pub messages_per_second: u32,
+    /// `output_per_second`, in octets.
+    pub output_per_second: u32,
+    /// `module_size`, in octets.
+    pub size: usize,
+}
+
+/// One runtime that is offered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OfferedRuntime {
+    /// Its name.
+    pub name: String,
+    /// Its id, where the configuration gives it one.
+    pub uuid: Option<Uuid>,
+    /// `max_nmodules`; 0 is no limit.
+    pub max_modules: u32,
+    /// `apis`; empty is all that there is.
+    pub apis: Vec<String>,
+    /// What its modules may use.
+    pub limits: ModuleLimits,
+}
+
+/// Keys of an entry of `runtimes`.
+const ENTRY: &[&str] = &[
+    "name",
+    "uuid",
+    "max_nmodules",
+    "apis",
+    "module_memory",
+    "module_table_elements",
+    "module_open_files",
+    "module_waiting_messages",
+    "module_message",
+    "messages_per_second",
+    "output_per_second",
+    "module_size",
+];
+
+impl RuntimeConfig {
+    /// Reads `dir/runtime` and what it includes.
+    ///
+    /// # Errors
+    /// See [`ConfigError`].
+    pub fn load(dir: &Path, flavour: Flavour) -> Result<Self, ConfigError> {
+        Self::from_source(super::file::read(dir, Role::Runtime, flavour)?)
+    }
+
+    /// The configuration that a file of these options in `dir` would give; no file is read.
+    ///
+    /// # Errors
+    /// See [`ConfigError`].
+    pub fn from_map(options: Map, dir: &Path) -> Result<Self, ConfigError> {
+        let role = Role::Runtime;
+        let flavour = Flavour::of(dir);
+        Self::from_source(super::source::Source::of(options, dir, role, flavour)?)
+    }
+
+    fn from_source(mut source: super::source::Source) -> Result<Self, ConfigError> {
+        finish::log_dir(&mut source, "runtime")?;
+        let origin = source.origin.clone();
+        let mut c = Self::read(source)?;
+        let leftovers = finish::leftovers(&c.extra, Role::Runtime, &origin);
+        c.warnings.extend(leftovers);
+        finish::levels(&mut c.log_level, &mut c.log_level_logfile, &mut c.warnings);
+        c.place();
+        c.check(&finish::Checks::new(&origin))?;
+        Ok(c)
+    }
+
+    /// Puts the paths below `root_dir`, and fills the name.
+    fn place(&mut self) {
+        self.root_dir = finish::root(&self.root_dir);
+        for path in [&mut self.cachedir, &mut self.module_dir] {
+            *path = below(&self.root_dir, path);
+        }
+        if !self.pidfile.as_os_str().is_empty() {
+            self.pidfile = below(&self.root_dir, &self.pidfile);
+        }
+        self.log_file = log_below(&self.root_dir, &self.log_file);
+        if self.name.is_empty() {
+            self.name = super::id::generate();
+        }
+    }
+
+    fn check(&mut self, checks: &finish::Checks) -> Result<(), ConfigError> {
+        checks.one_of("topics", &self.topics, &["draft", "scene"])?;
+        checks.one_of("streams", &self.streams, &["stdio", "io"])?;
+        checks.positive("fetch_timeout", self.fetch_timeout)?;
+        checks.positive("mqtt_keepalive", self.mqtt_keepalive.into())?;
+        check_name(checks, "name", &self.name)?;
+        check_uuid(checks, "uuid", &self.uuid)?;
+        self.limits().check(checks, "")?;
+        self.topics().map_err(|e| {
+            let option = match e.what {
+                "namespace" => "namespace",
+                _ => "realm",
+            };
+            checks.bad(option, &e.text.as_str().into(), e.why)
+        })?;
+        let mut warnings = Vec::new();
+        let mut names: Vec<&str> = Vec::new();
+        for (n, entry) in self.runtimes.0.iter().enumerate() {
+            let path = format!("runtimes:{n}");
+            let Value::Map(entry) = entry else {
+                return Err(checks.bad(&path, entry, "a map with a name"));
+            };
+            let name = entry.str("name").unwrap_or_default();
+            check_name(checks, &format!("{path}:name"), name)?;
+            if names.contains(&name) {
+                let expected = "another name for each";
+                return Err(checks.bad(&format!("{path}:name"), &name.into(), expected));
+            }
+            names.push(name);
+            let uuid = entry.str("uuid").unwrap_or_default();
+            check_uuid(checks, &format!("{path}:uuid"), uuid)?;
+            if !uuid.is_empty() && uuid == self.uuid {
+                let expected = "another than that of the manager";
+                return Err(checks.bad(&format!("{path}:uuid"), &uuid.into(), expected));
+            }
+            for (key, value) in entry.iter() {
+                let key = key.as_str().unwrap_or_default();
+                if !ENTRY.contains(&key) {
+                    warnings.push(format!(
+                        "the option '{path}' knows no {key:?}; it knows {}",
+                        ENTRY.join(", ")
+                    ));
+                }
+                if key == "apis" && Vec::<String>::from_value(value).is_none() {
+                    return Err(checks.bad(&format!("{path}:{key}"), value, "a list of text"));
+                }
+                let fits = match key {
+                    "max_nmodules" | "messages_per_second" | "output_per_second" => {
+                        u32::from_value(value).is_some()
+                    }
+                    key if key.starts_with("module_") => u64::from_value(value).is_some(),
+                    _ => true,
+                };
+                if !fits {
+                    return Err(checks.bad(&format!("{path}:{key}"), value, u64::TYPE));
+                }
+            }
+            self.limits_of(entry).check(checks, &format!("{path}:"))?;
+        }
+        self.warnings.extend(warnings);
+        Ok(())
+    }
+
+    /// The topics of the realm.
+    ///
+    /// # Errors
+    /// Realm or namespace are no part of a topic.
+    pub fn topics(&self) -> Result<Topics, BadName> {
+        let scheme = match self.topics.as_str() {
+            "scene" => Scheme::Scene {
+                namespace: self.namespace.clone(),
+            },
+            _ => Scheme::Draft,
+        };
+        Topics::new(&self.realm, scheme)
+    }
+
+    /// What modules may use, where nothing else is said.
+    pub fn limits(&self) -> ModuleLimits {
+        self.limits_of(&Map::new())
+    }
+
+    fn limits_of(&self, entry: &Map) -> ModuleLimits {
+        let wide = |name, default: u64| number(entry, name, default);
+        let size = |name, default: usize| number(entry, name, default);
+        let rate = |name, default: u32| number(entry, name, default);
+        ModuleLimits {
+            memory: wide("module_memory", self.module_memory),
+            table_elements: wide("module_table_elements", self.module_table_elements),
+            open_files: size("module_open_files", self.module_open_files),
+            waiting_messages: size("module_waiting_messages", self.module_waiting_messages),
+            message: size("module_message", self.module_message),
+            messages_per_second: rate("messages_per_second", self.messages_per_second),
+            output_per_second: rate("output_per_second", self.output_per_second),
+            size: size("module_size", self.module_size),
+        }
+    }
+
+    /// Whether this process is the manager of several runtimes.
+    pub fn is_manager(&self) -> bool {
+        !self.runtimes.0.is_empty()
+    }
+
+    /// The runtimes that are offered: those of `runtimes`, or one that is this process itself.
+    pub fn offered(&self) -> Vec<OfferedRuntime> {
+        let uuid = |text: &str| text.parse().ok();
+        if !self.is_manager() {
+            return vec![OfferedRuntime {
+                name: self.name.clone(),
+                uuid: uuid(&self.uuid),
+                max_modules: self.max_nmodules,
+                apis: self.apis.clone(),
+                limits: self.limits(),
+            }];
+        }
+        let entries = self.runtimes.0.iter().filter_map(Value::as_map);
+        entries
+            .map(|entry| OfferedRuntime {
+                name: entry.str("name").unwrap_or_default().to_owned(),
+                uuid: entry.str("uuid").and_then(uuid),
+                max_modules: number(entry, "max_nmodules", self.max_nmodules),
+                apis: match entry.get("apis").and_then(Vec::from_value) {
+                    Some(apis) => apis.value,
+                    None => self.apis.clone(),
+                },
+                limits: self.limits_of(entry),
+            })
+            .collect()
+    }
+
+    /// What must be set and is not, in one sentence.
+    pub fn incomplete(&self) -> Option<String> {
+        let file = self.conf_file.display();
+        self.servers.is_empty().then(|| {
+            format!("{file}: set the option 'servers': the MQTT broker, such as [broker.example.net:1883]")
+        })
+    }
+
+    /// Every option in effect, what is no option here included.
+    pub fn as_map(&self) -> Map {
+        let mut map = self.typed_map();
+        map.set("conf_file", self.conf_file.to_string_lossy().as_ref());
+        map.0.extend(self.extra.0.iter().cloned());
+        map
+    }
+}
+
+impl ModuleLimits {
+    fn check(&self, checks: &finish::Checks, path: &str) -> Result<(), ConfigError> {
+        let wide = |n: usize| u64::try_from(n).unwrap_or(u64::MAX);
+        for (name, value) in [
+            ("module_memory", self.memory),
+            ("module_open_files", wide(self.open_files)),
+            ("module_waiting_messages", wide(self.waiting_messages)),
+            ("module_message", wide(self.message)),
+            ("messages_per_second", self.messages_per_second.into()),
+            ("output_per_second", self.output_per_second.into()),
+            ("module_size", wide(self.size)),
+        ] {
+            checks.positive(&format!("{path}{name}"), value)?;
+        }
+        if self.message > MAX_MESSAGE {
+            let found = Value::from(u64::try_from(self.message).unwrap_or(u64::MAX));
+            let expected = format!("{MAX_MESSAGE} at most");
+            return Err(checks.bad(&format!("{path}module_message"), &found, &expected));
+        }
+        Ok(())
+    }
+}
+
+/// A whole number of an entry of `runtimes`.
+fn number<T: OptionValue>(entry: &Map, name: &str, default: T) -> T {
+    let given = entry.get(name).and_then(T::from_value);
+    given.map_or(default, |given| given.value)
+}
+
+fn check_name(checks: &finish::Checks, option: &str, name: &str) -> Result<(), ConfigError> {
+    let good = |c: char| !c.is_control();
+    if !name.is_empty() && name.chars().count() <= MAX_NAME && name.chars().all(good) {
+        return Ok(());
+    }
+    let expected = format!("1 to {MAX_NAME} printable characters");
+    Err(checks.bad(option, &name.into(), &expected))
+}
+
+fn check_uuid(checks: &finish::Checks, option: &str, uuid: &str) -> Result<(), ConfigError> {
+    match uuid.parse::<Uuid>() {
+        Err(e) if !uuid.is_empty() => Err(checks.bad(option, &uuid.into(), e.why)),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::map;
+
+    fn config(options: Map) -> Result<RuntimeConfig, ConfigError> {
+        RuntimeConfig::from_map(options, Path::new("/nonexistent"))
+    }
+
+    #[test]
+    fn one_runtime_is_the_process_itself() {
+        let c = config(map! {"name" => "rt1", "uuid" => "u1", "root_dir" => "/r"}).unwrap();
+        assert!(!c.is_manager());
+        assert!(c.incomplete().unwrap().contains("'servers'"));
+        assert_eq!(c.module_dir, Path::new("/r/var/lib/halite/modules"));
+        let offered = c.offered();
+        assert_eq!(offered.len(), 1);
+        assert_eq!(offered[0].name, "rt1");
+        assert_eq!(offered[0].uuid, Some("u1".parse().unwrap()));
+        assert_eq!(offered[0].limits, c.limits());
+        let named = config(map! {"servers" => vec!["localhost:1883".to_owned()]}).unwrap();
+        assert_eq!(named.incomplete(), None);
+        assert!(!named.name.is_empty());
+    }
+
+    #[test]
+    fn a_manager_has_several() {
+        let runtimes: Vec<Value> = vec![
+            map! {"name" => "small", "max_nmodules" => 2, "module_memory" => 65536, "apis" => vec!["wasm".to_owned()]}.into(),
+            map! {"name" => "large", "uuid" => "u2"}.into(),
+        ];
+        let c = config(map! {"name" => "node", "runtimes" => Value::Array(runtimes)}).unwrap();
+        assert!(c.is_manager() && c.warnings.is_empty());
+        let offered = c.offered();
+        assert_eq!(
+            (offered[0].max_modules, offered[0].limits.memory),
+            (2, 65536)
+        );
+        assert_eq!(offered[0].limits.size, c.module_size);
+        assert_eq!(offered[0].apis, ["wasm"]);
+        assert_eq!((offered[1].max_modules, offered[1].apis.len()), (128, 0));
+        assert_eq!(offered[1].uuid, Some("u2".parse().unwrap()));
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused_with_its_place() {
+        let entry = |entry: Map| map! {"runtimes" => Value::Array(vec![entry.into()])};
+        for (options, option) in [
+            (map! {"topics" => "other"}, "topics"),
+            (map! {"streams" => "other"}, "streams"),
+            (map! {"realm" => "a/#"}, "realm"),
+            (map! {"uuid" => "a/b"}, "uuid"),
+            (map! {"name" => "a\nb"}, "name"),
+            (map! {"module_memory" => 0}, "module_memory"),
+            (entry(map! {"name" => ""}), "runtimes:0:name"),
+            (
+                entry(map! {"name" => "a", "module_size" => 0}),
+                "runtimes:0:module_size",
+            ),
+            (
+                entry(map! {"name" => "a", "uuid" => "+"}),
+                "runtimes:0:uuid",
+            ),
+            (
+                entry(map! {"name" => "a", "max_nmodules" => -1}),
+                "runtimes:0:max_nmodules",
+            ),
+            (
+                entry(map! {"name" => "a", "max_nmodules" => 1u64 << 40}),
+                "runtimes:0:max_nmodules",
+            ),
+        ] {
+            let error = config(options).unwrap_err().to_string();
+            assert!(error.contains(option), "{option}: {error}");
+        }
+        let twice = Value::Array(vec![
+            map! {"name" => "a"}.into(),
+            map! {"name" => "a"}.into(),
+        ]);
+        let error = config(map! {"runtimes" => twice}).unwrap_err().to_string();
+        assert!(error.contains("runtimes:1:name"), "{error}");
+        let c = config(entry(map! {"name" => "a", "max_modules" => 1})).unwrap();
+        assert!(c.warnings[0].contains("max_nmodules"), "{:?}", c.warnings);
+    }
+}
