@@ -6,9 +6,12 @@
 //! one cache, so that targets, `halite-key`, the job cache and access control need no second version.
 
 mod answer;
+pub mod arena;
 mod clerk;
+mod clock;
 pub mod collective;
 pub mod federation;
+mod key_files;
 mod ledger;
 mod news;
 pub mod sysinspect;
@@ -23,13 +26,15 @@ type Run = fn(&MasterConfig, &Roles, &StopFlag) -> Result<(), RoleError>;
 
 /// The gateways by role name.
 const GATEWAYS: &[(&str, Run)] = &[
+    (arena::ROLE, arena::run),
     (collective::ROLE, collective::run),
     (sysinspect::ROLE, sysinspect::run),
 ];
 
 /// What is wrong with what gateways are to read. The master serves all the same, without them.
 pub fn faults(config: &MasterConfig) -> Vec<String> {
-    collective::fault(config).into_iter().collect()
+    let all = [arena::fault(config), collective::fault(config)];
+    all.into_iter().flatten().collect()
 }
 
 /// Runs a gateway's role; `None` if `role` is none.

@@ -97,6 +97,14 @@ pub const TOPOLOGY: &[RoleInfo] = &[
         wanted: always,
     },
     RoleInfo {
+        name: "gateway-arena",
+        title: "gateway-arena",
+        binds: "",
+        connects: "gateways:arena:servers, master_event_pub.ipc, master_event_pull.ipc",
+        owns: "runtimes of ARENA and their modules; where `gateways: arena` is set",
+        wanted: |config| config.arena_gateway().is_some(),
+    },
+    RoleInfo {
         name: "gateway-collective",
         title: "gateway-collective",
         binds: "",

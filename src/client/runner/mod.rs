@@ -5,6 +5,7 @@
 //! `salt/run/<jid>/new` and `ret` and is kept in the job cache, as Salt's are
 //! (reference `salt-local.md` 2.4, 10.1).
 
+mod arena;
 mod args;
 mod ask;
 mod cache;
@@ -211,6 +212,7 @@ impl Function {
 /// Every runner function.
 pub fn functions() -> impl Iterator<Item = &'static Function> {
     [
+        arena::FUNCTIONS,
         cache::FUNCTIONS,
         config::FUNCTIONS,
         doc::FUNCTIONS,

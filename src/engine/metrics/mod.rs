@@ -6,6 +6,7 @@
 //!
 //! When it fails: nobody notices but who reads it. A port that is taken is a warning.
 
+mod arena;
 mod collective;
 mod fleet;
 mod report;

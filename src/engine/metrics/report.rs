@@ -39,6 +39,9 @@ pub fn render(records: &[Map], fleet: &Figures, config: &MasterConfig) -> String
     if let Some(gateway) = of(records, "gateway-sysinspect") {
         self::gateway(&mut text, gateway);
     }
+    if let Some(gateway) = of(records, "gateway-arena") {
+        super::arena::render(&mut text, gateway);
+    }
     if let Some(gateway) = of(records, "gateway-collective") {
         super::collective::render(&mut text, gateway);
     }

@@ -5,45 +5,16 @@ use crate::crypto::collective::{
     Aes, Authority, Chain, Choria, ChoriaSettings, Clock, Names, PlainSettings, Psk, Security, Ssl,
 };
 use crate::crypto::{HashType, PrivateKey, PublicKey, finger};
+use crate::gateway::key_files::{BadKeys, File};
 use crate::wire::collective::{CallerId, Collective, Form, Refused};
-use std::fmt;
-use std::io::Read;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
-use zeroize::Zeroizing;
 
-/// Octets of the largest file with a key, a secret or certificates.
-const LARGEST: u64 = 64 * 1024;
-/// Who may do what with a file that holds a secret: its owner may do anything, its group may read it, as Puppet's keys are.
-const SECRET: u32 = 0o037;
-/// Files that others are trusted by: nobody but the owner may write them.
-const PUBLIC: u32 = 0o022;
 /// Octets below which a shared secret is worth a warning.
 const SHORT_SECRET: usize = 16;
 
 /// Bits of an RSA key below which it is worth one as well.
 const WEAK: usize = 2048;
-
-/// A setting that does not work: which one, and what to do.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct BadKeys {
-    setting: &'static str,
-    path: PathBuf,
-    why: String,
-}
-
-impl fmt::Display for BadKeys {
-    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        write!(f, "gateways:collective:{}", self.setting)?;
-        if !self.path.as_os_str().is_empty() {
-            write!(f, ": {}", self.path.display())?;
-        }
-        write!(f, ": {}", self.why)
-    }
-}
-
-impl std::error::Error for BadKeys {}
 
 /// A security plugin with what the gateway has to know about it.
 pub struct Secure {
@@ -90,7 +61,7 @@ fn now() -> i64 {
 }
 
 fn psk(config: &CollectiveGateway) -> Result<Secure, BadKeys> {
-    let file = File("psk_file", &config.psk_file);
+    let file = file("psk_file", &config.psk_file);
     let text = file.secret()?;
     let secret = text.trim();
     if secret.is_empty() {
@@ -105,10 +76,12 @@ fn psk(config: &CollectiveGateway) -> Result<Secure, BadKeys> {
     }
     let home = home(config)?;
     let caller = config.caller.parse::<CallerId>();
-    let caller = caller.map_err(|bad| BadKeys {
-        setting: "caller",
-        path: PathBuf::new(),
-        why: format!("{bad}; it looks like user=halite"),
+    let caller = caller.map_err(|bad| {
+        BadKeys::new(
+            super::NAME,
+            "caller",
+            format!("{bad}; it looks like user=halite"),
+        )
     })?;
     let psk = Psk::new(secret.as_bytes(), caller, home);
     Ok(Secure::new(psk, "whoever knows the shared secret", None))
@@ -116,8 +89,8 @@ fn psk(config: &CollectiveGateway) -> Result<Secure, BadKeys> {
 
 fn plain(config: &CollectiveGateway) -> Result<Secure, BadKeys> {
     let aes = config.plugin == Plugin::Aes;
-    let client = File("client_private", &config.client_private).private_key()?;
-    let public = File("client_public", &config.client_public);
+    let client = file("client_private", &config.client_private).private_key()?;
+    let public = file("client_public", &config.client_public);
     let (client_public, name) = public.public_key(aes)?;
     if client.public() != client_public {
         return Err(public.bad("it is not the public half of client_private"));
@@ -127,11 +100,11 @@ fn plain(config: &CollectiveGateway) -> Result<Secure, BadKeys> {
         let why = "its name is that of the caller and may have letters, digits, '_', '-' and '.' only; rename it, also at the servers";
         public.bad(why)
     })?;
-    let servers = File("server_public", &config.server_public);
+    let servers = file("server_public", &config.server_public);
     let (server_public, _) = servers.public_key(aes)?;
     let server_private = match config.server_private.as_os_str().is_empty() {
         true => None,
-        false => Some(File("server_private", &config.server_private).private_key()?),
+        false => Some(file("server_private", &config.server_private).private_key()?),
     };
     if server_private
         .as_ref()
@@ -157,7 +130,7 @@ fn plain(config: &CollectiveGateway) -> Result<Secure, BadKeys> {
     let authority = match config.ca.as_os_str().is_empty() {
         true => None,
         false => Some((
-            File("ca", &config.ca).authority()?,
+            file("ca", &config.ca).authority()?,
             names("callers", &config.callers)?,
         )),
     };
@@ -166,13 +139,13 @@ fn plain(config: &CollectiveGateway) -> Result<Secure, BadKeys> {
 }
 
 fn choria(config: &CollectiveGateway, form: Form) -> Result<Secure, BadKeys> {
-    let ca = File("ca", &config.ca);
+    let ca = file("ca", &config.ca);
     let authority = ca.authority()?;
     let network = authority.key().map_err(|why| ca.bad(&why))?;
-    let own = File("certificate", &config.certificate);
+    let own = file("certificate", &config.certificate);
     let certificate = own.public()?;
     let chain = Chain::from_pem(&certificate).map_err(|why| own.bad(&why.to_string()))?;
-    let private = File("key", &config.key);
+    let private = file("key", &config.key);
     let key = private.private_key()?;
     if chain.key().map_err(|why| own.bad(&why))? != key.public() {
         return Err(private.bad("it is not the key of `certificate`"));
@@ -207,25 +180,23 @@ fn home(config: &CollectiveGateway) -> Result<Collective, BadKeys> {
     let main = config.collectives.first().map(String::as_str);
     main.unwrap_or_default()
         .parse::<Collective>()
-        .map_err(|bad| BadKeys {
-            setting: "collectives",
-            path: PathBuf::new(),
-            why: bad.to_string(),
-        })
+        .map_err(|bad| BadKeys::new(super::NAME, "collectives", bad.to_string()))
 }
 
 fn names(setting: &'static str, list: &[String]) -> Result<Names, BadKeys> {
-    Names::new(list).map_err(|why| BadKeys {
-        setting,
-        path: PathBuf::new(),
-        why: format!("{why}; write names, or /regular expressions/ between slashes"),
+    Names::new(list).map_err(|why| {
+        BadKeys::new(
+            super::NAME,
+            setting,
+            format!("{why}; write names, or /regular expressions/ between slashes"),
+        )
     })
 }
 
 /// The public key or certificate of a caller by name, as it stands in `client_certs` now.
 fn caller_key(directory: &Path, name: &str) -> Option<String> {
     let path = directory.join(format!("{name}.pem"));
-    match File("client_certs", &path).public() {
+    match file("client_certs", &path).public() {
         Ok(text) => Some(text.to_string()),
         Err(_) if !path.exists() => None,
         Err(bad) => {
@@ -236,71 +207,15 @@ fn caller_key(directory: &Path, name: &str) -> Option<String> {
 }
 
 /// A file that a setting names.
-struct File<'a>(&'static str, &'a Path);
+fn file<'a>(setting: &'static str, path: &'a Path) -> File<'a> {
+    File::new(super::NAME, setting, path)
+}
 
 impl File<'_> {
-    fn bad(&self, why: &str) -> BadKeys {
-        BadKeys {
-            setting: self.0,
-            path: self.1.to_owned(),
-            why: why.to_owned(),
-        }
-    }
-
-    fn secret(&self) -> Result<Zeroizing<String>, BadKeys> {
-        self.read(
-            SECRET,
-            "others can read or change it, and it is a secret; `chmod 0600` it",
-        )
-    }
-
-    fn public(&self) -> Result<Zeroizing<String>, BadKeys> {
-        self.read(PUBLIC, "others can change it; `chmod go-w` it")
-    }
-
-    fn read(&self, forbidden: u32, remedy: &str) -> Result<Zeroizing<String>, BadKeys> {
-        let failed = |error: std::io::Error| {
-            let why = match error.kind() {
-                std::io::ErrorKind::NotFound => "there is no such file".to_owned(),
-                std::io::ErrorKind::PermissionDenied => {
-                    "it may not be read; give it to the account of the master (option `user`)"
-                        .to_owned()
-                }
-                _ => error.to_string(),
-            };
-            self.bad(&why)
-        };
-        // A FIFO must not hold up the role.
-        let file = std::fs::OpenOptions::new()
-            .read(true)
-            .custom_flags(nix::libc::O_NONBLOCK)
-            .open(self.1)
-            .map_err(failed)?;
-        let meta = file.metadata().map_err(failed)?;
-        if !meta.is_file() {
-            return Err(self.bad("it is no regular file"));
-        }
-        if meta.mode() & forbidden != 0 {
-            return Err(self.bad(remedy));
-        }
-        let mut octets = Zeroizing::new(Vec::new());
-        let read = file.take(LARGEST + 1).read_to_end(&mut octets);
-        read.map_err(failed)?;
-        if octets.len() as u64 > LARGEST {
-            return Err(self.bad(&format!(
-                "it has more than {LARGEST} octets, which no key has"
-            )));
-        }
-        match std::str::from_utf8(&octets) {
-            Ok(text) => Ok(Zeroizing::new(text.to_owned())),
-            Err(_) => Err(self.bad("it is no text; keys and certificates are in PEM form")),
-        }
-    }
-
     fn private_key(&self) -> Result<PrivateKey, BadKeys> {
         let text = self.secret()?;
         let key = PrivateKey::from_pem(&text).map_err(|why| self.bad(&why.to_string()))?;
-        let (path, bits) = (self.1.display(), key.public().bits());
+        let (path, bits) = (self.path.display(), key.public().bits());
         if bits < WEAK {
             log::warn!("{path}: an RSA key of {bits} bits is weak; make one of {WEAK} or more");
         }
@@ -316,7 +231,7 @@ impl File<'_> {
     /// the common name of a certificate.
     fn public_key(&self, common: bool) -> Result<(PublicKey, String), BadKeys> {
         let text = self.public()?;
-        let name = self.1.file_name().unwrap_or_default().to_string_lossy();
+        let name = self.path.file_name().unwrap_or_default().to_string_lossy();
         let name = name.strip_suffix(".pem").unwrap_or(&name).to_owned();
         if !text.contains("BEGIN CERTIFICATE") {
             let key = PublicKey::from_pem(&text);

@@ -5,6 +5,7 @@ use crate::config::load_master;
 use crate::crypto::collective::testing::{Pair, Wish};
 use crate::wire::collective::{Filter, Reply, Request, Serializer};
 use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
 
 /// A directory with keys and a configuration.
 struct Home {

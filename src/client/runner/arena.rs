@@ -1,0 +1,275 @@
+//! `arena.*`: runtimes of ARENA and their modules. Not one of Salt's runners.
+//!
+//! What is known is read from the gateway's store. What is to be done goes to a runtime as a job, so that access control, events
+//! and the job cache see it as any other; the gateway does it.
+
+use super::ask::{Patient, ask};
+use super::{Args, Function, Ran, RunContext, RunError};
+use crate::client::command::arguments;
+use crate::client::gather::Outcome;
+use crate::client::local::Job;
+use crate::store::arena::{ArenaStore, KeptModule, KeptRuntime, Snapshot};
+use crate::target::arena::{Candidate, Choice, Fit, choose};
+use crate::wire::arena::{DEFAULT_APIS, RuntimeState, State, Uuid};
+use crate::wire::{Map, Value};
+use std::collections::HashMap;
+
+pub(super) const FUNCTIONS: &[Function] = &[
+    Function {
+        name: "arena.runtimes",
+        args: &[],
+        doc: "The runtimes of ARENA that are known: where they stand, what they offer, how many modules they have.",
+        run: runtimes,
+    },
+    Function {
+        name: "arena.modules",
+        args: &["?all"],
+        doc: "The modules of all runtimes, oldest first; with all=True also those that have ended.",
+        run: modules,
+    },
+    Function {
+        name: "arena.schedule",
+        args: &["?apis"],
+        doc: "Where a module that needs these apis would go, and of each runtime why or why not.",
+        run: schedule,
+    },
+    Function {
+        name: "arena.create",
+        args: &["file", "**kwargs"],
+        doc: "Starts a module where arena.schedule says; arguments are those of the function arena.create of runtimes.",
+        run: create,
+    },
+    Function {
+        name: "arena.delete",
+        args: &["module"],
+        doc: "Ends a module, by its uuid or by a name that only one has.",
+        run: delete,
+    },
+];
+
+fn load(context: &RunContext) -> Result<Snapshot, RunError> {
+    Ok(ArenaStore::new(&context.config.cachedir).load()?)
+}
+
+/// What is known, for looking things up.
+struct Known<'a> {
+    snapshot: &'a Snapshot,
+    by_uuid: HashMap<&'a Uuid, &'a KeptRuntime>,
+    /// Modules that have not ended.
+    counts: HashMap<&'a Uuid, u32>,
+}
+
+impl<'a> Known<'a> {
+    fn of(snapshot: &'a Snapshot) -> Known<'a> {
+        let runtimes = snapshot.runtimes.iter();
+        let mut counts: HashMap<&Uuid, u32> = HashMap::new();
+        for kept in snapshot.modules.iter().filter(|kept| lives(kept)) {
+            if let Some(runtime) = &kept.module.runtime {
+                *counts.entry(runtime).or_default() += 1;
+            }
+        }
+        Known {
+            snapshot,
+            by_uuid: runtimes.map(|kept| (&kept.runtime.uuid, kept)).collect(),
+            counts,
+        }
+    }
+
+    fn count(&self, kept: &KeptRuntime) -> u32 {
+        self.counts.get(&kept.runtime.uuid).copied().unwrap_or(0)
+    }
+
+    fn place(&self, kept: &KeptModule) -> Option<&'a KeptRuntime> {
+        self.by_uuid.get(kept.module.runtime.as_ref()?).copied()
+    }
+
+    fn candidates(&self) -> Vec<Candidate<'a>> {
+        let runtimes = self.snapshot.runtimes.iter();
+        let candidate = |kept: &'a KeptRuntime| Candidate {
+            uuid: &kept.runtime.uuid,
+            name: &kept.runtime.name,
+            id: &kept.id,
+            apis: &kept.runtime.apis,
+            max_modules: kept.runtime.max_modules,
+            modules: self.count(kept),
+            memory: kept.memory,
+            alive: kept.runtime.state == RuntimeState::Alive,
+        };
+        runtimes.map(candidate).collect()
+    }
+}
+
+fn lives(kept: &KeptModule) -> bool {
+    kept.module.state != State::Dead
+}
+
+fn runtimes(context: &mut RunContext, _: &Args) -> Result<Ran, RunError> {
+    let snapshot = load(context)?;
+    let known = Known::of(&snapshot);
+    let mut out = Map::new();
+    for kept in &snapshot.runtimes {
+        let mut told = kept.told();
+        told.remove("id");
+        told.set("modules", known.count(kept));
+        out.set(kept.id.as_str(), told);
+    }
+    Ok(Value::Map(out).into())
+}
+
+fn modules(context: &mut RunContext, args: &Args) -> Result<Ran, RunError> {
+    let snapshot = load(context)?;
+    let known = Known::of(&snapshot);
+    let all = args.flag(0, "all");
+    let shown = snapshot.modules.iter().filter(|kept| all || lives(kept));
+    let rows: Vec<Value> = shown
+        .map(|kept| kept.brief(known.place(kept)).into())
+        .collect();
+    Ok(rows.into())
+}
+
+/// The apis that a module is to have.
+fn apis(args: &Args, at: usize) -> Vec<String> {
+    let given = args.list(at, "apis").map(|mut apis| {
+        apis.retain(|api| !api.is_empty());
+        apis
+    });
+    given.unwrap_or_else(|| DEFAULT_APIS.map(str::to_owned).to_vec())
+}
+
+fn schedule(context: &mut RunContext, args: &Args) -> Result<Ran, RunError> {
+    let snapshot = load(context)?;
+    let known = Known::of(&snapshot);
+    let candidates = known.candidates();
+    let choice = choose(&apis(args, 0), &candidates);
+    Ok(Value::Map(explained(&candidates, &choice)).into())
+}
+
+/// A choice with its reasons.
+fn explained(candidates: &[Candidate], choice: &Choice) -> Map {
+    let mut rows = Map::new();
+    for (at, (candidate, fit)) in candidates.iter().zip(&choice.fits).enumerate() {
+        let verdict = match choice.chosen == Some(at) {
+            true => "chosen".to_owned(),
+            false => reason(fit),
+        };
+        let row = crate::map! {
+            "name" => candidate.name, "uuid" => candidate.uuid.as_str(), "modules" => candidate.modules,
+            "max_nmodules" => candidate.max_modules, "memory" => candidate.memory, "verdict" => verdict,
+        };
+        rows.set(candidate.id, row);
+    }
+    let chosen = choice.chosen.and_then(|at| candidates.get(at));
+    crate::map! {
+        "chosen" => chosen.map_or(Value::Nil, |candidate| candidate.id.into()),
+        "later" => choice.later, "runtimes" => rows,
+    }
+}
+
+fn reason(fit: &Fit) -> String {
+    match fit {
+        Fit::Fits => "fits, but another has fewer modules or takes less memory".to_owned(),
+        Fit::Gone => "is not there".to_owned(),
+        Fit::RunsNone => "runs no modules".to_owned(),
+        Fit::Lacks(apis) => format!("lacks {}", apis.join(", ")),
+        Fit::Full => "is full".to_owned(),
+    }
+}
+
+fn create(context: &mut RunContext, args: &Args) -> Result<Ran, RunError> {
+    let snapshot = load(context)?;
+    let known = Known::of(&snapshot);
+    let candidates = known.candidates();
+    let choice = choose(&apis(args, usize::MAX), &candidates);
+    // Where all are full, the gateway lets the module wait.
+    let full = || choice.fits.iter().position(|fit| *fit == Fit::Full);
+    let place = choice.chosen.or_else(full);
+    let Some(candidate) = place.and_then(|at| candidates.get(at)) else {
+        let reasons = candidates.iter().zip(&choice.fits);
+        let reasons: Vec<String> = reasons
+            .map(|(candidate, fit)| format!("{} {}", candidate.id, reason(fit)))
+            .collect();
+        let reasons = match reasons.is_empty() {
+            true => "none is known".to_owned(),
+            false => reasons.join("; "),
+        };
+        return Err(RunError::Unknown(format!("no runtime fits: {reasons}")));
+    };
+    let mut named = args.keyword.clone();
+    named
+        .0
+        .retain(|(key, _)| key.as_str().is_some_and(|key| !key.starts_with("__")));
+    named.set("file", args.text(0, "file"));
+    named.set("scheduled", true);
+    run(
+        context,
+        candidate.id,
+        "arena.create",
+        arguments(Vec::new(), named),
+    )
+}
+
+fn delete(context: &mut RunContext, args: &Args) -> Result<Ran, RunError> {
+    let snapshot = load(context)?;
+    let known = Known::of(&snapshot);
+    let wanted = args.text(0, "module").unwrap_or_default();
+    let kept = find(&snapshot, &wanted)?;
+    let alive = |kept: &&KeptRuntime| kept.runtime.state == RuntimeState::Alive;
+    // A module that has no runtime yet can be spoken of at any.
+    let any = || {
+        snapshot
+            .runtimes
+            .iter()
+            .find(alive)
+            .or(snapshot.runtimes.first())
+    };
+    let place = known.place(kept).or_else(any);
+    let Some(place) = place else {
+        let text = format!("no runtime is known that could be asked about {wanted}");
+        return Err(RunError::Unknown(text));
+    };
+    let module = Value::from(kept.module.uuid.as_str());
+    run(context, &place.id, "arena.delete", vec![module])
+}
+
+fn find<'a>(snapshot: &'a Snapshot, wanted: &str) -> Result<&'a KeptModule, RunError> {
+    let mut living = snapshot.modules.iter().filter(|kept| lives(kept));
+    let exact = living
+        .clone()
+        .find(|kept| kept.module.uuid.as_str() == wanted);
+    if let Some(found) = exact {
+        return Ok(found);
+    }
+    let named = |kept: &&KeptModule| kept.module.name == wanted;
+    let problem = match (living.find(named), living.find(named)) {
+        (Some(found), None) => return Ok(found),
+        (None, _) => format!("there is no module {wanted:?}"),
+        (Some(_), Some(_)) => format!("several modules have the name {wanted:?}; use a uuid"),
+    };
+    Err(RunError::Unknown(problem))
+}
+
+/// Runs a function on one runtime and gives what it returns.
+fn run(context: &mut RunContext, id: &str, fun: &str, arg: Vec<Value>) -> Result<Ran, RunError> {
+    let job = Job {
+        fun: fun.into(),
+        arg,
+        tgt: vec![id.to_owned()].into(),
+        tgt_type: "list".to_owned(),
+        ..Job::default()
+    };
+    let outcomes = ask(context, job, Patient::default())?;
+    let outcome = outcomes.into_iter().find(|(found, _)| found == id);
+    match outcome {
+        Some((_, Outcome::Returned(mut load))) => {
+            let value = load.remove("return").unwrap_or_default();
+            context.run.retcode = load.int("retcode").unwrap_or(0);
+            Ok(value.into())
+        }
+        _ => Err(RunError::Unknown(format!(
+            "{id} has not answered; is the gateway for ARENA there?"
+        ))),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,181 @@
+//! The runtimes that are known: who they are, whether they are there, when they were heard.
+
+use super::super::super::clock::Clock;
+use crate::store::arena::KeptRuntime;
+use crate::wire::arena::{RuntimeState, Uuid};
+use std::collections::{BTreeSet, HashMap};
+use std::time::{Duration, Instant};
+
+/// A runtime with what is forgotten when the gateway ends.
+#[derive(Debug)]
+pub(super) struct Unit {
+    /// What is kept.
+    pub kept: KeptRuntime,
+    /// When it was heard last, or when waiting for it began.
+    pub heard: Instant,
+    /// Whether `heard` is when it was heard, so that the time to the next message is its own.
+    pub timed: bool,
+    /// The time between its last two signs of life.
+    pub gap: Duration,
+    /// Whether it has been told that it is late.
+    pub late: bool,
+    /// When its record was kept last.
+    pub saved: Instant,
+    /// When it went away.
+    pub left: Option<Instant>,
+}
+
+impl Unit {
+    fn new(kept: KeptRuntime, now: Clock) -> Unit {
+        let left = (kept.runtime.state == RuntimeState::Dead).then_some(now.at);
+        Unit {
+            kept,
+            heard: now.at,
+            timed: false,
+            gap: Duration::ZERO,
+            late: false,
+            saved: now.at,
+            left,
+        }
+    }
+
+    /// Whether it is there.
+    pub fn alive(&self) -> bool {
+        self.kept.runtime.state == RuntimeState::Alive
+    }
+
+    /// It was heard.
+    pub fn hear(&mut self, now: Clock) {
+        // One message may be a return and a sign of life.
+        if !self.timed || self.heard != now.at {
+            self.gap = match self.timed {
+                true => now.at.duration_since(self.heard),
+                false => Duration::ZERO,
+            };
+        }
+        self.heard = now.at;
+        self.timed = true;
+        self.late = false;
+        self.kept.heard = u64::try_from(now.unix).unwrap_or(0);
+    }
+
+    /// Waiting for it begins anew: nobody could have been heard until now.
+    pub fn excuse(&mut self, now: Clock) {
+        self.heard = now.at;
+        self.timed = false;
+        self.late = false;
+    }
+
+    /// Time within which its next keepalive is waited for; `None` where none is: it was told to send none, or has
+    /// sent none since it registered, as the minimal runtimes never do (reference, section 4.3).
+    ///
+    /// No peer but ours reads the interval that it is told (reference, section 4.1). One that was late and then
+    /// sent is taken to be one of those, and waited for as long as that took, until it is quicker again.
+    pub fn pace(&self) -> Option<Duration> {
+        let told = Duration::from_secs(self.kept.runtime.keepalive);
+        if told.is_zero() || !self.kept.speaks || !self.alive() {
+            return None;
+        }
+        Some(match self.gap >= late(told) {
+            true => self.gap,
+            false => told,
+        })
+    }
+}
+
+/// Time after which a keepalive with this pace is late.
+pub(super) fn late(pace: Duration) -> Duration {
+    pace.saturating_mul(3) / 2
+}
+
+/// Time after which a runtime with this pace is gone.
+pub(super) fn gone(pace: Duration) -> Duration {
+    pace.saturating_mul(3)
+}
+
+/// All runtimes, by their uuids, ids and names.
+#[derive(Debug, Default)]
+pub(super) struct Runtimes {
+    all: HashMap<Uuid, Unit>,
+    by_id: HashMap<String, Uuid>,
+    by_name: HashMap<String, BTreeSet<Uuid>>,
+    alive: usize,
+}
+
+impl Runtimes {
+    /// One of them.
+    pub fn get(&self, uuid: &Uuid) -> Option<&Unit> {
+        self.all.get(uuid)
+    }
+
+    /// The one with this minion id.
+    pub fn by_id(&self, id: &str) -> Option<&Unit> {
+        self.all.get(self.by_id.get(id)?)
+    }
+
+    /// Those with this name.
+    pub fn named(&self, name: &str) -> impl Iterator<Item = &Unit> {
+        let uuids = self.by_name.get(name).into_iter().flatten();
+        uuids.filter_map(|uuid| self.all.get(uuid))
+    }
+
+    /// All of them, in no order.
+    pub fn iter(&self) -> impl Iterator<Item = &Unit> {
+        self.all.values()
+    }
+
+    /// How many are known, and how many of them are there.
+    pub fn counts(&self) -> (usize, usize) {
+        (self.all.len(), self.alive)
+    }
+
+    /// Keeps a runtime under its uuid, id and name; what was known of its silence stays.
+    pub fn put(&mut self, kept: KeptRuntime, now: Clock) {
+        let uuid = kept.runtime.uuid.clone();
+        let unit = match self.take(&uuid) {
+            Some(mut unit) => {
+                unit.left = match kept.runtime.state {
+                    RuntimeState::Alive => None,
+                    RuntimeState::Dead => unit.left.or(Some(now.at)),
+                };
+                unit.kept = kept;
+                unit.saved = now.at;
+                unit
+            }
+            None => Unit::new(kept, now),
+        };
+        let name = unit.kept.runtime.name.clone();
+        self.by_name.entry(name).or_default().insert(uuid.clone());
+        self.by_id.insert(unit.kept.id.clone(), uuid.clone());
+        self.alive += usize::from(unit.alive());
+        self.all.insert(uuid, unit);
+    }
+
+    /// Changes what does not concern its id, name and state.
+    pub fn touch<T>(&mut self, uuid: &Uuid, change: impl FnOnce(&mut Unit) -> T) -> Option<T> {
+        self.all.get_mut(uuid).map(change)
+    }
+
+    /// Forgets one.
+    pub fn take(&mut self, uuid: &Uuid) -> Option<Unit> {
+        let unit = self.all.remove(uuid)?;
+        if self.by_id.get(&unit.kept.id) == Some(uuid) {
+            self.by_id.remove(&unit.kept.id);
+        }
+        if let Some(named) = self.by_name.get_mut(&unit.kept.runtime.name) {
+            named.remove(uuid);
+            if named.is_empty() {
+                self.by_name.remove(&unit.kept.runtime.name);
+            }
+        }
+        self.alive -= usize::from(unit.alive());
+        Some(unit)
+    }
+
+    /// The broker is there again: nobody could be heard while it was not.
+    pub fn excuse(&mut self, now: Clock) {
+        for unit in self.all.values_mut() {
+            unit.excuse(now);
+        }
+    }
+}
