@@ -1,15 +1,19 @@
 //! Speed of the parts that every request goes through: `cargo bench --bench library`.
 //! Figures are for comparison on one machine; nothing fails for being slow.
 
+use bytes::Bytes;
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
 use halite::crypto::{Backend, Crypticle, Encryption, KeyString, RsaPrivate, Signing};
 use halite::render::jinja::{Environment, Obj, Options};
+use halite::runtime::engine::{End, Host, Limits, Running, Spec, interpreter};
 use halite::target::{Inventory, Target};
+use halite::wire::arena::{Channel, Mode, Stream, Uuid};
 use halite::wire::ids::MinionId;
 use halite::wire::msgpack::{self, Profile};
 use halite::wire::{Map, Value};
 use std::hint::black_box;
-use std::sync::Arc;
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::{Arc, Mutex};
 
 const FLEET: usize = 10_000;
 
@@ -203,5 +207,87 @@ fn templates(c: &mut Criterion) {
     });
 }
 
-criterion_group!(benches, codec, crypticle, rsa, targets, templates);
+/// A host that hands on what is published.
+struct Publisher(Mutex<Sender<usize>>);
+
+impl Host for Publisher {
+    fn publish(&self, _: &Uuid, _: &str, payload: &[u8]) -> bool {
+        let to = self.0.lock().expect("nobody panics while holding it");
+        to.send(payload.len()).is_ok()
+    }
+
+    fn subscribe(&self, _: &Uuid, _: &str) {
+        let to = self.0.lock().expect("nobody panics while holding it");
+        to.send(0).expect("the benchmark listens");
+    }
+
+    fn unsubscribe(&self, _: &Uuid, _: &str) {}
+
+    fn output(&self, _: &Uuid, _: Stream, _: &[u8]) {}
+
+    fn ended(&self, _: &Uuid, _: End) {
+        let to = self.0.lock().expect("nobody panics while holding it");
+        // A module that echoes ends when nobody listens any more.
+        let _ = to.send(0);
+    }
+}
+
+fn start(code: &[u8]) -> (Box<dyn Running>, Receiver<usize>) {
+    let channel = |path: &str, mode| Channel {
+        path: path.parse().expect("a path"),
+        mode,
+        topic: path.parse().expect("a topic"),
+        extra: Default::default(),
+    };
+    let spec = Spec {
+        uuid: "bench".parse().expect("an id"),
+        code: code.to_vec(),
+        argv: Vec::new(),
+        program: "bench.wasm".into(),
+        env: Vec::new(),
+        channels: vec![channel("in", Mode::Read), channel("out", Mode::Write)],
+        stdin: false,
+        limits: Limits {
+            memory: 1 << 20,
+            table_elements: 100,
+            open_files: 8,
+            waiting_messages: 100,
+            message: 64 << 10,
+            messages_per_second: 0,
+            output_per_second: 0,
+            code: 1 << 20,
+        },
+    };
+    let (to, from) = mpsc::channel();
+    let host = Arc::new(Publisher(Mutex::new(to)));
+    let running = interpreter().start(spec, host).expect("a module");
+    (running, from)
+}
+
+/// A module from its start to its end, a loop of a million steps, and a message through a channel and back.
+fn modules(c: &mut Criterion) {
+    const EMPTY: &str = "(module (func (export \"_start\")))";
+    const LOOP: &str = "(module (func (export \"_start\") (local $n i32) (loop $next
+        (local.set $n (i32.add (local.get $n) (i32.const 1)))
+        (br_if $next (i32.lt_u (local.get $n) (i32.const 1000000))))))";
+    let mut group = c.benchmark_group("WASM");
+    for (name, text) in [("start and end", EMPTY), ("loop of 1000000", LOOP)] {
+        let code = wat::parse_str(text).expect("a module");
+        group.bench_function(name, |b| {
+            b.iter(|| start(black_box(&code)).1.recv().expect("it ends"))
+        });
+    }
+    let echo = include_str!("../tests/data/arena/wat/echo.wat");
+    let (running, from) = start(&wat::parse_str(echo).expect("a module"));
+    from.recv().expect("it subscribes");
+    let message = Bytes::from_static(b"a message of some octets");
+    group.bench_function("echo", |b| {
+        b.iter(|| {
+            running.deliver("in", black_box(&message));
+            from.recv().expect("it answers")
+        })
+    });
+}
+
+criterion_group!(benches, codec, crypticle, rsa, targets, templates, modules);
 criterion_main!(benches);

@@ -12,6 +12,7 @@ pub mod gateway;
 pub mod master;
 pub mod minion;
 pub mod render;
+pub mod runtime;
 pub mod schedule;
 pub mod store;
 pub mod syndic;

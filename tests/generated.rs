@@ -6,13 +6,21 @@ mod modules;
 
 use clap_mangen::Man;
 use halite::config::{
-    Role, load_federation_broker, load_master, load_minion, options_markdown, sample_config,
+    Role, load_federation_broker, load_master, load_minion, load_runtime, options_markdown,
+    sample_config,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::path::Path;
 
 const HINT: &str = "HALITE_BLESS=1 cargo test --test generated";
+
+const ROLES: [Role; 4] = [
+    Role::Master,
+    Role::Minion,
+    Role::FederationBroker,
+    Role::Runtime,
+];
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -29,7 +37,7 @@ fn files() -> Vec<(String, String)> {
             )
         })
         .collect();
-    for role in [Role::Master, Role::Minion, Role::FederationBroker] {
+    for role in ROLES {
         let name = role.name();
         files.push((format!("docs/configuration-{name}.md"), options_page(role)));
         files.push((format!("packaging/config/{name}"), sample_config(role)));
@@ -257,11 +265,12 @@ fn every_command_has_a_page() {
 fn sample_files_load_without_a_warning() {
     // That the files of the repository are the same is tested above.
     let dir = tempfile::tempdir().unwrap();
-    for role in [Role::Master, Role::Minion, Role::FederationBroker] {
+    for role in ROLES {
         std::fs::write(dir.path().join(role.name()), sample_config(role)).unwrap();
     }
     assert_eq!(load_master(dir.path()).unwrap().warnings, [""; 0]);
     assert_eq!(load_minion(dir.path()).unwrap().warnings, [""; 0]);
     let broker = load_federation_broker(dir.path()).unwrap();
     assert_eq!(broker.warnings, [""; 0]);
+    assert_eq!(load_runtime(dir.path()).unwrap().warnings, [""; 0]);
 }

@@ -15,7 +15,7 @@ const LAYERS: &[&[&str]] = &[
     &["transport"],
     &["master", "minion"],
     &["client"],
-    &["engine", "gateway", "syndic"],
+    &["engine", "gateway", "runtime", "syndic"],
     &["cli"],
 ];
 

@@ -16,6 +16,7 @@ mod order;
 pub mod output;
 mod remote;
 pub mod run;
+pub mod runtime;
 pub mod salt;
 mod saltfile;
 mod start;
@@ -33,6 +34,7 @@ pub fn commands() -> Vec<clap::Command> {
         master::command(),
         minion::command(),
         run::command(),
+        runtime::command(),
         salt::command(),
         swarm::command(),
         syndic::command(),

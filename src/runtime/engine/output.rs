@@ -1,0 +1,87 @@
+//! What a module writes to a standard stream, collected into whole lines, or what comes within a short time.
+
+use std::time::{Duration, Instant};
+
+/// Octets that are handed on at once, at most.
+pub(super) const PIECE: usize = 4 << 10;
+/// How long the beginning of a line waits for its end.
+const PATIENCE: Duration = Duration::from_millis(50);
+
+/// Output that has not been handed on yet; never more than [`PIECE`].
+#[derive(Debug, Default)]
+pub(super) struct Lines {
+    held: Vec<u8>,
+    /// Length up to the last newline.
+    whole: usize,
+    /// When the oldest octet came.
+    since: Option<Instant>,
+}
+
+impl Lines {
+    /// Takes as much of it as has room; how much that was.
+    pub(super) fn push(&mut self, data: &[u8], now: Instant) -> usize {
+        let room = PIECE.saturating_sub(self.held.len());
+        let data = data.get(..room.min(data.len())).unwrap_or(data);
+        if let Some(end) = data.iter().rposition(|b| *b == b'\n') {
+            self.whole = self.held.len() + end + 1;
+        }
+        if !data.is_empty() {
+            self.since.get_or_insert(now);
+        }
+        self.held.extend_from_slice(data);
+        data.len()
+    }
+
+    /// How much is to be handed on now: whole lines, or all once it is full or has waited long enough.
+    pub(super) fn due(&self, now: Instant) -> usize {
+        let late = |since: Instant| now.saturating_duration_since(since) >= PATIENCE;
+        if self.held.len() >= PIECE || self.since.is_some_and(late) {
+            self.held.len()
+        } else {
+            self.whole
+        }
+    }
+
+    /// Removes so many octets from the front.
+    pub(super) fn take(&mut self, octets: usize, now: Instant) -> Vec<u8> {
+        let taken: Vec<u8> = self.held.drain(..octets.min(self.held.len())).collect();
+        self.whole = self.whole.saturating_sub(taken.len());
+        self.since = (!self.held.is_empty()).then_some(now);
+        taken
+    }
+
+    /// Octets that are held.
+    pub(super) fn len(&self) -> usize {
+        self.held.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_due_and_their_rest_waits() {
+        let now = Instant::now();
+        let mut lines = Lines::default();
+        assert_eq!(lines.push(b"one\ntwo\nthr", now), 11);
+        assert_eq!(lines.due(now), 8);
+        assert_eq!(lines.take(8, now), b"one\ntwo\n");
+        assert_eq!(lines.due(now), 0);
+        assert_eq!(lines.due(now + PATIENCE), 3);
+        lines.push(b"ee\n", now);
+        assert_eq!(lines.due(now), 6);
+    }
+
+    #[test]
+    fn a_long_line_is_cut_at_the_largest_piece() {
+        let now = Instant::now();
+        let mut lines = Lines::default();
+        assert_eq!(lines.push(&[b'x'; PIECE + 10], now), PIECE);
+        assert_eq!(lines.push(b"y", now), 0);
+        assert_eq!(lines.due(now), PIECE);
+        assert_eq!(lines.take(PIECE, now).len(), PIECE);
+        assert_eq!(lines.len(), 0);
+        assert_eq!(lines.due(now + PATIENCE), 0);
+    }
+}

@@ -1,0 +1,132 @@
+//! Whatever a module does, it ends when it is told to.
+
+use super::*;
+
+/// Starts a module, waits until it has done something, tells it to end, and returns how it ended.
+fn stopped(spec: Spec, room: usize, seen: usize) -> End {
+    let run = try_start(spec, room).expect("it starts");
+    for _ in 0..seen {
+        run.next();
+    }
+    run.running.stop();
+    run.rest().1
+}
+
+#[test]
+fn a_busy_loop_ends_with_its_slice() {
+    let (to, told) = channel();
+    let host = Arc::new(Teller {
+        to: Mutex::new(to),
+        room: Mutex::new(0),
+    });
+    // Told to end before it begins, it runs one slice, whatever that costs, and no second one.
+    let end = super::super::attempt(&spec(module("spin")), host, 1000).expect("it starts");
+    assert_eq!(end, deleted());
+    drop(told);
+    assert_eq!(stopped(spec(module("spin")), 0, 0), deleted());
+}
+
+#[test]
+fn a_sleep_ends() {
+    // What it wrote has been handed on before it sleeps, though it is no whole line.
+    assert_eq!(stopped(spec(module("sleep")), 0, 1), deleted());
+}
+
+#[test]
+fn a_read_ends_as_at_the_end_of_a_file() {
+    let end = stopped(spec(module("echo")), 0, 1);
+    assert_eq!((end.status, end.code), (ExitStatus::Deleted, Some(0)));
+    let input = Spec {
+        stdin: true,
+        ..spec(module("cat"))
+    };
+    let end = stopped(input, 0, 0);
+    assert_eq!(end.status, ExitStatus::Deleted);
+}
+
+#[test]
+fn a_poll_ends() {
+    let end = stopped(spec(module("poll")), 0, 2);
+    assert_eq!((end.status, end.code), (ExitStatus::Deleted, Some(9)));
+}
+
+#[test]
+fn a_message_that_waits_for_its_rate_ends() {
+    let mut spec = spec(module("flood"));
+    spec.limits.messages_per_second = 1;
+    // Two at once, the next a second later.
+    assert_eq!(stopped(spec, usize::MAX, 2), deleted());
+}
+
+#[test]
+fn a_message_that_waits_for_room_ends() {
+    assert_eq!(stopped(spec(module("flood")), 1, 1), deleted());
+}
+
+#[test]
+fn output_that_waits_for_its_rate_ends() {
+    let mut spec = spec(module("chatter"));
+    spec.limits.output_per_second = 1;
+    assert_eq!(stopped(spec, 0, 1), deleted());
+}
+
+#[test]
+fn a_flood_of_lines_ends() {
+    assert_eq!(stopped(spec(module("chatter")), 0, 10), deleted());
+}
+
+#[test]
+fn a_module_that_nobody_holds_ends() {
+    let run = start(spec(module("spin")));
+    let Run { running, told, .. } = run;
+    drop(running);
+    let told = told.recv_timeout(PATIENCE).expect("it ends");
+    assert_eq!(told, Told::Ended(deleted()));
+}
+
+#[test]
+fn to_be_told_twice_changes_nothing() {
+    let run = start(spec(module("spin")));
+    run.running.stop();
+    run.running.stop();
+    assert_eq!(run.rest(), (vec![], deleted()));
+    run.running.stop();
+    run.deliver("realm/in", b"late");
+    assert!(run.told.recv_timeout(Duration::ZERO).is_err());
+}
+
+/// A host that fails when there is output.
+struct Clumsy(Mutex<Sender<End>>);
+
+impl Host for Clumsy {
+    fn publish(&self, _: &Uuid, _: &str, _: &[u8]) -> bool {
+        true
+    }
+
+    fn subscribe(&self, _: &Uuid, _: &str) {}
+
+    fn unsubscribe(&self, _: &Uuid, _: &str) {}
+
+    fn output(&self, _: &Uuid, _: Stream, _: &[u8]) {
+        panic!("as the test wants it");
+    }
+
+    fn ended(&self, _: &Uuid, end: End) {
+        let to = self.0.lock().expect("not poisoned");
+        to.send(end).expect("the test listens");
+    }
+}
+
+#[test]
+fn an_end_is_told_once_even_if_the_thread_fails() {
+    let (to, ends) = channel();
+    let host = Arc::new(Clumsy(Mutex::new(to)));
+    let running = interpreter().start(spec(module("trap")), host.clone());
+    let running = running.expect("it starts");
+    let end = ends.recv_timeout(PATIENCE).expect("it ends");
+    assert_eq!(end.status, ExitStatus::Crashed);
+    assert_eq!(end.reason, "the interpreter failed");
+    drop((running, host));
+    // The thread's host is gone with it, so that nothing more can come.
+    assert!(ends.recv_timeout(PATIENCE).is_err());
+}

@@ -1,0 +1,162 @@
+//! Opening: folders that a module has from its beginning, and channels below them.
+
+use super::errno::{Errno, Fault};
+use super::files::{Kind, OpenChannel};
+use super::guest::Guest;
+use super::io::{self, NONBLOCK, RIGHT_READ, RIGHT_WRITE};
+use super::state::State;
+use crate::runtime::engine::channels::{self, Place};
+use std::sync::Arc;
+
+/// Octets of a path.
+const MOST_PATH: u32 = 1024;
+
+/// How to open, of preview 1: what must be a folder.
+const O_DIRECTORY: u32 = 2;
+/// What must not be there.
+const O_EXCL: u32 = 4;
+/// All that there are: also to be made, and to be emptied, which mean nothing to a channel.
+const O_ALL: u32 = 0xf;
+
+/// The folder that a path begins at.
+fn folder(state: &State, fd: u32) -> Result<(String, bool), Fault> {
+    match &state.files.get(fd)?.kind {
+        Kind::Folder { path, given } => Ok((path.clone(), *given)),
+        _ => Err(Errno::NotFolder.into()),
+    }
+}
+
+/// The name of a folder that the module has from its beginning.
+fn given_name(state: &State, fd: u32) -> Result<String, Fault> {
+    match folder(state, fd) {
+        Ok((path, true)) => Ok(format!("/{path}")),
+        // How programs find out that there are no more of them.
+        _ => Err(Errno::BadFile.into()),
+    }
+}
+
+/// `fd_prestat_get`
+pub(super) fn fd_prestat_get(
+    g: &mut Guest,
+    state: &mut State,
+    fd: u32,
+    out: u32,
+) -> Result<(), Fault> {
+    let name = given_name(state, fd)?;
+    let len = u32::try_from(name.len()).map_err(|_| Errno::Overflow)?;
+    let second = out.checked_add(4).ok_or(Errno::Fault)?;
+    g.put_u32(out, 0)?;
+    g.put_u32(second, len)
+}
+
+/// `fd_prestat_dir_name`
+pub(super) fn fd_prestat_dir_name(
+    guest: &mut Guest,
+    state: &mut State,
+    fd: u32,
+    at: u32,
+    len: u32,
+) -> Result<(), Fault> {
+    let name = given_name(state, fd)?;
+    if name.len() > len as usize {
+        return Err(Errno::NameTooLong.into());
+    }
+    guest.put(at, name.as_bytes())
+}
+
+/// What a path below a folder means, and the path itself.
+fn find(
+    guest: &Guest,
+    state: &State,
+    fd: u32,
+    at: u32,
+    len: u32,
+) -> Result<(Place, String), Fault> {
+    let (base, _) = folder(state, fd)?;
+    let path = guest.text(at, len, MOST_PATH)?;
+    let path = channels::join(&base, &path).ok_or(Errno::NotCapable)?;
+    Ok((channels::find(&state.channels, &path), path))
+}
+
+/// `path_filestat_get`
+pub(super) fn path_filestat_get(
+    guest: &mut Guest,
+    state: &mut State,
+    fd: u32,
+    _follow: u32,
+    at: u32,
+    len: u32,
+    out: u32,
+) -> Result<(), Fault> {
+    let file_type = match find(guest, state, fd, at, len)?.0 {
+        Place::Channel { .. } => io::TYPE_OF_CHANNELS,
+        Place::Folder => io::TYPE_OF_FOLDERS,
+        Place::Nothing => return Err(Errno::NoEntry.into()),
+    };
+    io::put_filestat(guest, out, file_type)
+}
+
+/// `path_open`: a channel, for what its mode allows, or a folder.
+#[expect(clippy::too_many_arguments, reason = "the signature is that of WASI")]
+pub(super) fn path_open(
+    guest: &mut Guest,
+    state: &mut State,
+    fd: u32,
+    _follow: u32,
+    at: u32,
+    len: u32,
+    how: u32,
+    rights: u64,
+    _inheriting: u64,
+    flags: u32,
+    out: u32,
+) -> Result<(), Fault> {
+    if how & !O_ALL != 0 {
+        return Err(Errno::Invalid.into());
+    }
+    let (place, path) = find(guest, state, fd, at, len)?;
+    // Where the result goes is checked before anything is opened.
+    guest.put_u32(out, 0)?;
+    let (read, write) = (rights & RIGHT_READ != 0, rights & RIGHT_WRITE != 0);
+    let nonblock = flags & NONBLOCK != 0;
+    let opened = match place {
+        Place::Nothing => return Err(Errno::NoEntry.into()),
+        _ if how & O_EXCL != 0 => return Err(Errno::Exists.into()),
+        Place::Channel { topic, mode } if how & O_DIRECTORY == 0 => {
+            if read && !channels::may_read(mode) || write && !channels::may_write(mode) {
+                return Err(Errno::Access.into());
+            }
+            open_channel(state, topic, read, write, nonblock)?
+        }
+        Place::Folder if write => return Err(Errno::IsFolder.into()),
+        // A channel may have topics below it, so that it is a folder for who wants one.
+        Place::Folder | Place::Channel { .. } => {
+            let kind = Kind::Folder { path, given: false };
+            state.files.add(kind, nonblock)?
+        }
+    };
+    guest.put_u32(out, opened)
+}
+
+fn open_channel(
+    state: &mut State,
+    topic: Arc<str>,
+    read: bool,
+    write: bool,
+    nonblock: bool,
+) -> Result<u32, Fault> {
+    if !state.files.has_room() {
+        return Err(Errno::TooManyFiles.into());
+    }
+    // The reader is there before its topic is subscribed to: what comes at once is not lost.
+    let reader = read.then(|| state.inbox.open(Some(topic.clone())));
+    if read {
+        state.subscribe(topic.clone())?;
+    }
+    let channel = OpenChannel {
+        topic,
+        reader,
+        write,
+    };
+    state.files.add(Kind::Channel(channel), nonblock)
+}

@@ -1,0 +1,208 @@
+//! Waiting for several things at once: moments, and files that can be read or written.
+
+use super::environ::Clock;
+use super::errno::{Errno, Fault};
+use super::guest::Guest;
+use super::io::is_writable;
+use super::state::State;
+use crate::runtime::engine::inbox::{ReaderId, Waited};
+use std::time::{Duration, Instant};
+
+/// Subscriptions in one call.
+const MOST: u32 = 1024;
+/// Price of a subscription, in simple steps of a module.
+const COST: u64 = 8;
+/// Octets of a subscription.
+const SUBSCRIPTION: u32 = 48;
+/// Octets of an event.
+const EVENT: u32 = 32;
+
+const CLOCK: u8 = 0;
+const READ: u8 = 1;
+const WRITE: u8 = 2;
+/// The moment of a clock is absolute.
+const ABSOLUTE: u16 = 1;
+/// The other side is gone.
+const HANGUP: u16 = 1;
+
+/// What is waited for.
+enum Wanted {
+    /// A moment; none is beyond all time.
+    Moment(Option<Instant>),
+    /// Something to read.
+    Read(ReaderId),
+    /// Room to write: on a channel, or on anything else that is open for it.
+    Write { channel: bool },
+    /// Nothing that can be waited for.
+    Wrong(Errno),
+}
+
+struct Subscription {
+    userdata: u64,
+    tag: u8,
+    wanted: Wanted,
+}
+
+/// What is there.
+struct Event {
+    userdata: u64,
+    errno: u16,
+    tag: u8,
+    octets: u64,
+    flags: u16,
+}
+
+impl Event {
+    fn bytes(&self) -> [u8; EVENT as usize] {
+        let mut out = [0; EVENT as usize];
+        let parts: [(usize, &[u8]); 5] = [
+            (0, &self.userdata.to_le_bytes()),
+            (8, &self.errno.to_le_bytes()),
+            (10, &[self.tag]),
+            (16, &self.octets.to_le_bytes()),
+            (24, &self.flags.to_le_bytes()),
+        ];
+        for (at, part) in parts {
+            if let Some(place) = out.get_mut(at..at + part.len()) {
+                place.copy_from_slice(part);
+            }
+        }
+        out
+    }
+}
+
+/// The moment that a clock subscription names.
+fn moment(guest: &Guest, state: &State, at: u32, now: Instant) -> Result<Wanted, Fault> {
+    let field = |offset: u32| at.checked_add(offset).ok_or(Errno::Fault);
+    let number = guest.u32(field(16)?)?;
+    let timeout = u64::from_le_bytes(guest.array(field(24)?)?);
+    let flags = u16::from_le_bytes(guest.array(field(40)?)?);
+    let clock = match Clock::of(number) {
+        Ok(clock @ (Clock::Real | Clock::Monotonic)) => clock,
+        _ => return Ok(Wanted::Wrong(Errno::Invalid)),
+    };
+    let left = if flags & ABSOLUTE != 0 {
+        timeout.saturating_sub(clock.nanos(state))
+    } else {
+        timeout
+    };
+    Ok(Wanted::Moment(now.checked_add(Duration::from_nanos(left))))
+}
+
+fn subscription(
+    guest: &Guest,
+    state: &State,
+    at: u32,
+    now: Instant,
+) -> Result<Subscription, Fault> {
+    let field = |offset: u32| at.checked_add(offset).ok_or(Errno::Fault);
+    let userdata = u64::from_le_bytes(guest.array(at)?);
+    let [tag] = guest.array(field(8)?)?;
+    let file = |offset| -> Result<_, Fault> { Ok(state.files.get(guest.u32(field(offset)?)?)) };
+    let wanted = match tag {
+        CLOCK => moment(guest, state, at, now)?,
+        READ => match file(16)?.and_then(|file| file.reader()) {
+            Ok(reader) => Wanted::Read(reader),
+            Err(_) => Wanted::Wrong(Errno::BadFile),
+        },
+        WRITE => match file(16)? {
+            Ok(file) if is_writable(file) => Wanted::Write {
+                channel: matches!(file.kind, super::files::Kind::Channel(_)),
+            },
+            _ => Wanted::Wrong(Errno::BadFile),
+        },
+        _ => return Err(Errno::Invalid.into()),
+    };
+    Ok(Subscription {
+        userdata,
+        tag,
+        wanted,
+    })
+}
+
+/// The event of a subscription, if it has come true.
+fn event(state: &State, subscription: &Subscription, now: Instant) -> Option<Event> {
+    let (errno, octets, flags) = match subscription.wanted {
+        Wanted::Moment(at) if at.is_some_and(|at| at <= now) => (0, 0, 0),
+        Wanted::Moment(_) => return None,
+        Wanted::Read(reader) => match state.inbox.waiting(reader)? {
+            0 => (0, 0, HANGUP),
+            octets => (0, octets as u64, 0),
+        },
+        Wanted::Write { channel: true } if state.publish_at(now).is_some() => return None,
+        Wanted::Write { .. } => (0, state.largest as u64, 0),
+        Wanted::Wrong(errno) => (errno as u16, 0, 0),
+    };
+    Some(Event {
+        userdata: subscription.userdata,
+        errno,
+        tag: subscription.tag,
+        octets,
+        flags,
+    })
+}
+
+/// `poll_oneoff`
+pub(super) fn poll_oneoff(
+    guest: &mut Guest,
+    state: &mut State,
+    subscriptions: u32,
+    events: u32,
+    count: u32,
+    out: u32,
+) -> Result<(), Fault> {
+    if count == 0 || count > MOST {
+        return Err(Errno::Invalid.into());
+    }
+    state.cost += u64::from(count) * COST;
+    // Where the results go is checked before anything is waited for.
+    guest.bytes_mut(events, count * EVENT)?;
+    guest.put_u32(out, 0)?;
+    let began = Instant::now();
+    let mut wanted = Vec::with_capacity(count as usize);
+    for n in 0..count {
+        let at = subscriptions.checked_add(n * SUBSCRIPTION);
+        let at = at.ok_or(Errno::Fault)?;
+        wanted.push(subscription(guest, state, at, began)?);
+    }
+    loop {
+        let now = Instant::now();
+        let found = wanted.iter().filter_map(|s| event(state, s, now));
+        let found: Vec<Event> = found.collect();
+        if !found.is_empty() {
+            let mut at = events;
+            for event in &found {
+                guest.put(at, &event.bytes())?;
+                at = at.saturating_add(EVENT);
+            }
+            return guest.put_u32(out, u32::try_from(found.len()).unwrap_or(count));
+        }
+        wait(state, &wanted, now)?;
+    }
+}
+
+/// Waits until something may have come true. Told to end, files that are read are at their end, which is an event.
+fn wait(state: &mut State, wanted: &[Subscription], now: Instant) -> Result<(), Fault> {
+    let mut readers = Vec::new();
+    let mut until: Option<Instant> = None;
+    for subscription in wanted {
+        let moment = match subscription.wanted {
+            Wanted::Moment(at) => at,
+            Wanted::Write { channel: true } => state.publish_at(now),
+            Wanted::Read(reader) => {
+                readers.push(reader);
+                None
+            }
+            Wanted::Write { channel: false } | Wanted::Wrong(_) => None,
+        };
+        until = match (until, moment) {
+            (Some(until), Some(moment)) => Some(until.min(moment)),
+            (until, moment) => until.or(moment),
+        };
+    }
+    match state.rest(|inbox| inbox.wait_any(&readers, until)) {
+        Ok(Waited::Stopped) | Err(Fault::Stopped) if readers.is_empty() => Err(Fault::Stopped),
+        Ok(_) | Err(Fault::Stopped) => Ok(()),
+        Err(fault) => Err(fault),
+    }
+}

@@ -1,0 +1,9 @@
+;; Writes lines to standard output for ever.
+(module
+  (import "wasi_snapshot_preview1" "fd_write" (func $write (param i32 i32 i32 i32) (result i32)))
+  (memory (export "memory") 1)
+  (data (i32.const 0) "\08\00\00\00\05\00\00\00line\n")
+  (func (export "_start")
+    (loop $next
+      (drop (call $write (i32.const 1) (i32.const 0) (i32.const 1) (i32.const 100)))
+      (br $next))))
