@@ -270,16 +270,60 @@ fn closing_sends_what_waits() {
     late.down();
     assert_eq!(late.mqtt.publish(publication("t/late", "x")), Ok(()));
     late.mqtt.close(Duration::from_millis(1));
-    let late = Peer::open(&broker.settings("late"), &[]);
+    listener.down();
+    let proxy = Proxy::to(broker.port);
+    let late = Peer::open(&behind(&proxy, "late"), &[]);
     late.down();
     assert_eq!(late.mqtt.publish(publication("t/later", "x")), Ok(()));
     let closing = std::thread::spawn(move || late.mqtt.close(common::LONG));
+    // It gets through once somebody listens.
+    proxy.cut();
     broker.restart();
     listener.up();
-    // Whoever has sent nothing would be heard at once; whoever was too early, not at all.
+    proxy.mend();
     closing.join().unwrap();
-    let log = broker.log();
-    assert!(log.contains("Client late "), "{log}");
+    assert_eq!(listener.message("it", |_| true).topic, "t/later");
+}
+
+#[test]
+fn what_comes_first_overtakes_what_waits() {
+    let Some(broker) = Mosquitto::start() else {
+        return;
+    };
+    let listener = broker.peer("listener", &["t/#"]);
+    let proxy = Proxy::to(broker.port);
+    proxy.cut();
+    let settings = MqttSettings {
+        max_waiting: 1000,
+        ..behind(&proxy, "one")
+    };
+    let one = Peer::open(&settings, &[]);
+    let topics = |lane: &str, count: usize| -> Vec<String> {
+        (0..count)
+            .map(|number| format!("t/{lane}/{number}"))
+            .collect()
+    };
+    let (rest, first) = (topics("rest", 1000), topics("first", 30));
+    for topic in &rest {
+        assert_eq!(one.mqtt.publish(publication(topic, "xy")), Ok(()));
+    }
+    let more = publication("t/more", "xy");
+    assert_eq!(one.mqtt.publish(more.clone()), Err(Unsent::Full));
+    for topic in &first {
+        assert_eq!(one.mqtt.publish_first(publication(topic, "xy")), Ok(()));
+    }
+    assert_eq!(one.mqtt.waiting(), (1030, 2060));
+    let bad = one.mqtt.publish_first(publication("#", "xy"));
+    assert_eq!(bad, Err(Unsent::BadTopic));
+    proxy.mend();
+    one.up();
+    one.settle();
+    assert_eq!(one.mqtt.waiting(), (0, 0));
+    for topic in first.iter().chain(&rest) {
+        assert_eq!(&listener.message("all of them", |_| true).topic, topic);
+    }
+    assert_eq!(one.mqtt.publish(more), Ok(()));
+    assert_eq!(listener.message("one more", |_| true).topic, "t/more");
 }
 
 #[test]

@@ -2,47 +2,96 @@
 
 use super::held;
 use crossbeam_channel::{Sender, TrySendError};
+use std::collections::VecDeque;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Never waits: what finds no room is dropped and counted, but for the last word about the connection, which is kept.
+/// Octets that may lie in the queue of a listener, where nothing else is said.
+pub(super) const OCTETS: usize = 64 << 20;
+
+/// What takes room in memory.
+pub(super) trait Weigh {
+    /// Octets, about.
+    fn octets(&self) -> usize;
+}
+
+/// Never waits: what finds no room is dropped and counted, but for the last word about the connection, which is kept. Room is a
+/// matter of places, which the queue has, and of octets.
 pub(super) struct Sink<T> {
     heard: Sender<T>,
-    /// Whether there is a connection, where that could not be told yet.
-    untold: Mutex<Option<T>>,
+    most: usize,
+    told: Mutex<Told<T>>,
     dropped: AtomicU64,
 }
 
-impl<T> Sink<T> {
-    pub(super) fn new(heard: Sender<T>) -> Sink<T> {
+struct Told<T> {
+    /// Whether there is a connection, where that could not be told yet.
+    untold: Option<T>,
+    /// Octets of each that lies in the queue, and of some that were taken already.
+    sizes: VecDeque<usize>,
+    octets: usize,
+}
+
+impl<T: Weigh> Sink<T> {
+    /// Into a queue that nobody else puts anything into, for so many octets at once. What alone is larger is told where the queue is
+    /// empty.
+    pub(super) fn new(heard: Sender<T>, most: usize) -> Sink<T> {
         Sink {
             heard,
-            untold: Mutex::default(),
+            most,
+            told: Mutex::new(Told {
+                untold: None,
+                sizes: VecDeque::new(),
+                octets: 0,
+            }),
             dropped: AtomicU64::new(0),
         }
     }
 
     /// Tells a message, behind what could not be told yet.
     pub(super) fn put(&self, heard: T) {
-        self.tick();
-        if let Err(TrySendError::Full(_)) = self.heard.try_send(heard) {
+        let mut told = held(&self.told);
+        self.tell(&mut told);
+        let octets = heard.octets();
+        let fits = told.octets == 0 || told.octets + octets <= self.most;
+        if !fits || self.send(&mut told, heard, octets).is_err() {
             self.dropped.fetch_add(1, Ordering::Relaxed);
         }
     }
 
     /// Tells whether there is a connection, as soon as there is room.
     pub(super) fn state(&self, state: T) {
-        *held(&self.untold) = Some(state);
-        self.tick();
+        let mut told = held(&self.told);
+        told.untold = Some(state);
+        self.tell(&mut told);
     }
 
     /// Tries once more to tell what could not be told.
     pub(super) fn tick(&self) {
-        let mut untold = held(&self.untold);
-        if let Some(state) = untold.take()
-            && let Err(TrySendError::Full(state)) = self.heard.try_send(state)
-        {
-            *untold = Some(state);
+        self.tell(&mut held(&self.told));
+    }
+
+    fn tell(&self, told: &mut Told<T>) {
+        // What was put in first was taken first: only the last of the sizes are still of something.
+        while told.sizes.len() > self.heard.len() {
+            let taken = told.sizes.pop_front();
+            told.octets -= taken.unwrap_or(0);
+        }
+        if let Some(state) = told.untold.take() {
+            told.untold = self.send(told, state, 0).err();
+        }
+    }
+
+    /// Gives back what had no place. It is nobody's fault if nobody listens any more.
+    fn send(&self, told: &mut Told<T>, what: T, octets: usize) -> Result<(), T> {
+        match self.heard.try_send(what) {
+            Ok(()) => {
+                told.sizes.push_back(octets);
+                told.octets += octets;
+                Ok(())
+            }
+            Err(TrySendError::Full(what)) => Err(what),
+            Err(TrySendError::Disconnected(_)) => Ok(()),
         }
     }
 
@@ -56,10 +105,16 @@ impl<T> Sink<T> {
 mod tests {
     use super::*;
 
+    impl Weigh for &str {
+        fn octets(&self) -> usize {
+            self.len()
+        }
+    }
+
     #[test]
     fn messages_without_room_are_counted_and_the_last_state_waits() {
         let (to, from) = crossbeam_channel::bounded(1);
-        let sink = Sink::new(to);
+        let sink = Sink::new(to, OCTETS);
         sink.put("message");
         sink.put("another");
         sink.state("up");
@@ -70,5 +125,31 @@ mod tests {
         assert_eq!(from.try_recv(), Ok("down"));
         sink.tick();
         assert!(from.try_recv().is_err());
+    }
+
+    #[test]
+    fn octets_have_room_again_when_they_are_taken() {
+        let (to, from) = crossbeam_channel::bounded(100);
+        let sink = Sink::new(to, 10);
+        for _ in 0..3 {
+            // Larger than all there may be, but alone.
+            sink.put("twelve octets");
+            sink.put("x");
+            sink.state("up, whatever room there is");
+            assert_eq!(from.try_recv(), Ok("twelve octets"));
+            sink.put("12345");
+            sink.put("67890");
+            sink.put("x");
+            assert!(
+                from.try_iter()
+                    .eq(["up, whatever room there is", "12345", "67890"])
+            );
+        }
+        assert_eq!(sink.dropped(), 6);
+        drop(from);
+        for _ in 0..100 {
+            sink.put("1234");
+        }
+        assert_eq!(sink.dropped(), 6);
     }
 }

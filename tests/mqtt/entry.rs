@@ -4,6 +4,8 @@ use super::common::authority::{Authority, Issued};
 use super::common::mosquitto::{Peer, Rules, publication, settings};
 use super::common::{Mosquitto, short_dir};
 use halite::transport::mqtt::{Mqtt, MqttSettings};
+use nix::sys::socket::setsockopt;
+use nix::sys::socket::sockopt::RcvBuf;
 use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::path::Path;
@@ -277,4 +279,37 @@ fn servers_of_another_kind_are_named() {
         assert!(why.contains(words), "{why}");
         server.join().unwrap();
     }
+}
+
+#[test]
+fn a_broker_that_takes_no_answers_is_not_heard_for_ever() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    // The next connections have it too: little is on its way.
+    setsockopt(&listener, RcvBuf, &4096).unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let server = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let read = stream.read(&mut [0; 4096]).unwrap();
+        assert!(read > 0);
+        stream.write_all(&[0x20, 3, 0, 0, 0]).unwrap();
+        // Each of these wants an answer of the same size; nobody reads them.
+        let releases = [0x62, 2, 0, 1].repeat(16 << 10);
+        let all = 64 << 20;
+        let mut written = 0;
+        while written < all && stream.write_all(&releases).is_ok() {
+            written += releases.len();
+        }
+        written < all
+    });
+    let settings = MqttSettings {
+        // The server's thread may have to wait for its turn.
+        keep_alive: Duration::from_secs(4),
+        max_packet: 1024,
+        ..settings(&[address], "one")
+    };
+    let one = Peer::open(&settings, &[]);
+    one.up();
+    let why = one.down();
+    assert!(why.contains("it took no answers"), "{why}");
+    assert!(server.join().unwrap(), "it took all without an end");
 }

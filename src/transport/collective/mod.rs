@@ -1,7 +1,7 @@
 //! Connections to the brokers of a collective: NATS, and STOMP for the older ones.
 //!
 //! A connector runs threads of its own, reconnects for ever and subscribes anew each time. What it hears goes into a
-//! bounded queue; what does not fit is dropped and counted, so that a flood costs messages, not memory.
+//! bounded queue, of 64 MiB at most; what does not fit is dropped and counted, so that a flood costs messages, not memory.
 
 pub mod link;
 mod nats;
@@ -11,6 +11,7 @@ pub use crate::wire::collective::Place;
 
 use crate::config::{Broker, CollectiveGateway};
 use crate::transport::held;
+use crate::transport::sink::Weigh;
 use crate::wire::collective::{AgentName, CallerId, Collective, Identity, Packet, Refused};
 use crossbeam_channel::Sender;
 use std::io;
@@ -38,6 +39,20 @@ pub enum Heard {
     Up(String),
     /// There is none any more: why.
     Down(String),
+}
+
+impl Weigh for Heard {
+    fn octets(&self) -> usize {
+        match self {
+            Heard::Packet(_, packet) => {
+                let texts = [&packet.sender, &packet.reply_to];
+                let texts = texts.into_iter().flatten().map(String::len);
+                packet.data.len() + texts.sum::<usize>()
+            }
+            // A few words.
+            Heard::Refused(_) | Heard::Up(_) | Heard::Down(_) => 0,
+        }
+    }
 }
 
 /// Why a message did not go out.

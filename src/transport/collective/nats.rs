@@ -3,7 +3,7 @@
 use super::link::{Link, LinkOptions, Listener, Outgoing, Told};
 use super::{Connector, Heard, Place, To, Unsent, held, next_sequence};
 use crate::config::{CollectiveGateway, Plugin};
-use crate::transport::sink::Sink;
+use crate::transport::sink::{self, Sink};
 use crate::wire::collective::subjects::{Bus, Names};
 use crate::wire::collective::{
     CallerId, Collective, Federation, Identity, MOST_HOPS, Packet, Route,
@@ -41,7 +41,7 @@ impl Nats {
             std::process::id(),
             next_sequence(),
         ));
-        let sink = Arc::new(Sink::new(heard));
+        let sink = Arc::new(Sink::new(heard, sink::OCTETS));
         let link = Link::open(
             LinkOptions::from(settings),
             listener(sink.clone(), names.clone(), identity.clone()),

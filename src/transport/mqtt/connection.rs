@@ -22,7 +22,7 @@ const PORTS: [u16; 2] = [1883, 8883];
 const PIECE: usize = 64 << 10;
 /// Pieces that are read before anything else gets its turn.
 const PIECES: usize = 16;
-/// What may wait in the socket's own buffer; more stays in the queue.
+/// What may wait for the socket; more publications stay in the queue, and more answers are not made.
 const UNWRITTEN: usize = 1 << 20;
 /// Changed filters that are looked at in one turn.
 const CHANGES: usize = 1000;
@@ -81,8 +81,17 @@ impl Shared {
     /// Whether it is to end, and nothing waits or there is no more time for that.
     fn is_over(&self) -> bool {
         let state = held(&self.state);
-        let late = |end: Instant| state.queue.is_empty() || Instant::now() >= end;
+        let late = |end: Instant| state.lanes.is_empty() || Instant::now() >= end;
         state.ending.is_some_and(late)
+    }
+
+    /// A filter that the broker does not let us hear. A realm has thousands, and each connection asks anew.
+    fn deny(&self, filter: String, why: &str) {
+        let count = self.denied.fetch_add(1, Ordering::Relaxed) + 1;
+        if count.is_power_of_two() {
+            log::warn!("the broker does not let us hear {filter:?}: {why} ({count} up to now)");
+        }
+        self.sink.put(Heard::Denied(filter, why.to_owned()));
     }
 
     /// A publication that the broker does not take.
@@ -271,9 +280,10 @@ impl Work<'_> {
             self.fill()?;
             self.write()?;
             self.settle();
-            let mut wants = PollFlags::POLLIN;
+            let mut wants = PollFlags::empty();
+            wants.set(PollFlags::POLLIN, self.may_answer());
             wants.set(PollFlags::POLLOUT, !self.unwritten.is_empty());
-            let limit = match self.unread {
+            let limit = match self.unread && self.may_answer() {
                 true => Duration::ZERO,
                 false => self.patience(),
             };
@@ -287,7 +297,7 @@ impl Work<'_> {
     /// Whether it is to end, and all is said or there is no more time for that.
     fn is_over(&self) -> bool {
         let state = held(&self.shared.state);
-        let said = state.queue.is_empty() && self.session.flying() == 0;
+        let said = state.lanes.is_empty() && self.session.flying() == 0;
         let said = said && self.unwritten.is_empty();
         let over = |end: Instant| said || Instant::now() >= end;
         state.ending.is_some_and(over)
@@ -330,17 +340,16 @@ impl Work<'_> {
 
     /// Takes what waits, as much as may be on its way.
     fn fill(&mut self) -> Result<(), String> {
-        while self.unwritten.len() < UNWRITTEN && self.session.has_room() {
+        while self.unwritten.len() < UNWRITTEN {
             let mut state = held(&self.shared.state);
-            let Some(next) = state.queue.pop_front() else {
+            let Some(next) = state.lanes.take(|lane| self.session.has_room(lane)) else {
                 break;
             };
-            state.octets -= next.payload.len();
             state.busy = true;
             drop(state);
-            if size(&next) > self.largest {
+            if size(&next.publish) > self.largest {
                 // It was taken when no connection, or one to another server, had said how much fits.
-                self.shared.refuse(&next, "larger than it takes");
+                self.shared.refuse(&next.publish, "larger than it takes");
                 continue;
             }
             let packet = self.session.publish(next);
@@ -378,10 +387,18 @@ impl Work<'_> {
         Ok(())
     }
 
+    /// Whether there is room for answers. Publications alone never fill it: one more of them than fits is written at most.
+    fn may_answer(&self) -> bool {
+        self.unwritten.len() < UNWRITTEN + self.largest
+    }
+
     fn read(&mut self) -> Result<(), String> {
         let mut piece = [0; PIECE];
-        self.unread = false;
         for _ in 0..PIECES {
+            if !self.may_answer() {
+                // Whoever does not take answers is not heard until it does.
+                break;
+            }
             match self.stream.read(&mut piece) {
                 Ok(0) => return Err(self.closed()),
                 Ok(count) => {
@@ -389,7 +406,10 @@ impl Work<'_> {
                     self.decoder.push(&piece[..count]);
                     self.frames()?;
                 }
-                Err(e) if e.kind() == ErrorKind::WouldBlock => return Ok(()),
+                Err(e) if e.kind() == ErrorKind::WouldBlock => {
+                    self.unread = false;
+                    return Ok(());
+                }
                 Err(e) if e.kind() == ErrorKind::Interrupted => {}
                 Err(e) => return Err(told(e).to_string()),
             }
@@ -420,8 +440,7 @@ impl Work<'_> {
                 self.put(&answer)?;
             }
             for (filter, why) in outcome.denied {
-                log::warn!("the broker does not let us hear {filter:?}: {why}");
-                self.shared.sink.put(Heard::Denied(filter, why.to_owned()));
+                self.shared.deny(filter, why);
             }
             if let Some((publish, why)) = outcome.refused {
                 self.shared.refuse(&publish, why);
@@ -433,7 +452,11 @@ impl Work<'_> {
     fn beat(&mut self) -> Result<(), String> {
         let silent = self.last_heard.elapsed();
         if silent > self.keep_alive * 3 / 2 {
-            return Err(format!("nothing was heard for {} s", silent.as_secs()));
+            let what = match self.may_answer() {
+                true => "nothing was heard",
+                false => "it took no answers",
+            };
+            return Err(format!("{what} for {} s", silent.as_secs()));
         }
         let quiet = self.keep_alive / 2;
         let idle = self.unwritten.is_empty() && self.last_sent.elapsed() >= quiet / 2;
@@ -475,9 +498,8 @@ impl Work<'_> {
     /// Puts what the broker has not acknowledged back to what waits.
     fn give_back(self) {
         let mut state = held(&self.shared.state);
-        for publish in self.session.unsettled().into_iter().rev() {
-            state.octets += publish.payload.len();
-            state.queue.push_front(publish);
+        for waiting in self.session.unsettled().into_iter().rev() {
+            state.lanes.give_back(waiting);
         }
     }
 }

@@ -1,35 +1,35 @@
 //! Connections to MQTT brokers: MQTT 5, for the gateway for ARENA and for runtimes.
 //!
 //! A connection has a thread of its own, reconnects for ever, one server after the other, and subscribes anew each
-//! time. What it hears goes into a bounded queue; what does not fit is dropped and counted, so that a flood costs
-//! messages, not memory.
+//! time. What it hears goes into a bounded queue, of 64 MiB at most; what does not fit is dropped and counted, so that a
+//! flood costs messages, not memory.
 //!
 //! `rumqttc` reads and writes the packets. Its event loop is not used: it forgets publications that wait when a
 //! connection breaks (with a clean start), gives one packet id to a publication and to a subscription at the same time, and
-//! stops sending for ever once a broker has refused as many publications as may be on their way. [`session`] has the rules
-//! instead, and the thread of [`connection`] the socket.
+//! stops sending for ever once a broker has refused as many publications as may be on their way. `session` has the rules
+//! instead, and the thread of `connection` the socket.
 
 mod connection;
+mod lanes;
 mod names;
 mod packets;
 mod session;
 
 use super::held;
-use super::sink::Sink;
+use super::sink::{self, Sink, Weigh};
 use super::stream::{self, Security};
 use super::wake::{self, Waker};
 use crossbeam_channel::{Receiver, Sender};
+use lanes::{Lane, Lanes};
 use rumqttc::v5::mqttbytes::QoS;
 use rumqttc::v5::mqttbytes::v5::{Publish, PublishProperties};
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use std::{fmt, io};
 
-/// Octets of publications that may wait to be sent.
-const WAITING_OCTETS: usize = 64 << 20;
 /// Octets of the longest text in a packet.
 const LONGEST_TEXT: usize = u16::MAX as usize;
 /// The smallest packet that an operator may call the largest.
@@ -62,7 +62,7 @@ pub struct MqttSettings {
     pub will: Option<Publication>,
     /// Octets of the largest packet in either direction.
     pub max_packet: usize,
-    /// Publications that may wait to be sent.
+    /// Publications that may wait to be sent; so many that come first, and so many others.
     pub max_waiting: usize,
 }
 
@@ -135,6 +135,22 @@ pub struct Incoming {
     pub properties: Vec<(String, String)>,
 }
 
+impl Weigh for Heard {
+    fn octets(&self) -> usize {
+        match self {
+            Heard::Message(message) => {
+                let texts = message.properties.iter().map(|(name, value)| {
+                    // Many short ones take more room for themselves than for what they say.
+                    size_of::<(String, String)>() + name.len() + value.len()
+                });
+                message.topic.len() + message.payload.len() + texts.sum::<usize>()
+            }
+            Heard::Up(words) | Heard::Down(words) => words.len(),
+            Heard::Denied(filter, why) => filter.len() + why.len(),
+        }
+    }
+}
+
 /// Why a publication was not taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unsent {
@@ -155,6 +171,8 @@ struct Shared {
     largest: AtomicUsize,
     /// Publications that the broker did not take.
     refused: AtomicU64,
+    /// Filters that it did not let us hear, over all connections.
+    denied: AtomicU64,
 }
 
 #[derive(Default)]
@@ -163,8 +181,7 @@ struct State {
     filters: BTreeMap<String, bool>,
     /// Filters whose state the broker has not been asked for. Kept while there is a connection only.
     changed: BTreeSet<String>,
-    queue: VecDeque<Publish>,
-    octets: usize,
+    lanes: Lanes,
     /// Whether there is a socket.
     connected: bool,
     /// Whether there is a connection that has been told of.
@@ -175,7 +192,9 @@ struct State {
     ending: Option<Instant>,
 }
 
-/// A connection. Dropping it ends it at once; its will is not sent then, since the broker is told goodbye.
+/// A connection. Dropping it ends it at once; its will is not sent then, since the broker is told goodbye. A thread that is
+/// connecting right then is not waited for. It ends by itself, but may need ten seconds for each address of the server, for TLS and
+/// for the greeting; until then it keeps its socket, and the queue of what is heard is not closed.
 pub struct Mqtt {
     shared: Arc<Shared>,
     waker: Waker,
@@ -211,10 +230,11 @@ impl Mqtt {
         let (speaks, ended) = crossbeam_channel::bounded(0);
         let shared = Arc::new(Shared {
             settings: settings.clone(),
-            sink: Sink::new(heard),
+            sink: Sink::new(heard, sink::OCTETS),
             state: Mutex::default(),
             largest: AtomicUsize::new(settings.max_packet),
             refused: AtomicU64::new(0),
+            denied: AtomicU64::new(0),
         });
         let ours = shared.clone();
         let mqtt = Mqtt {
@@ -264,11 +284,31 @@ impl Mqtt {
         }
     }
 
-    /// Publishes. While there is no connection, publications wait, up to `max_waiting`.
+    /// Publishes. While there is no connection, publications wait, up to `max_waiting` and 64 MiB of payloads.
     ///
     /// # Errors
     /// It cannot be sent, now or ever.
     pub fn publish(&self, what: Publication) -> Result<(), Unsent> {
+        self.send(what, Lane::Rest)
+    }
+
+    /// As [`Mqtt::publish`], for what must not wait behind a flood: it is sent before what else waits, where that is more than a
+    /// hundred publications or 1 MiB; what is less it does not overtake. Has room of its own, as much as the others have, and keeps
+    /// a part of what may be on its way free. Those that come first keep their order among themselves.
+    ///
+    /// # Errors
+    /// As with [`Mqtt::publish`].
+    pub fn publish_first(&self, what: Publication) -> Result<(), Unsent> {
+        self.send(what, Lane::First)
+    }
+
+    /// Publications that wait to be sent, of both kinds, and octets of their payloads. What is on its way to the broker is
+    /// not among them.
+    pub fn waiting(&self) -> (usize, usize) {
+        held(&self.shared.state).lanes.waiting()
+    }
+
+    fn send(&self, what: Publication, lane: Lane) -> Result<(), Unsent> {
         if !names::is_topic(&what.topic) {
             return Err(Unsent::BadTopic);
         }
@@ -288,14 +328,8 @@ impl Mqtt {
         if size(&publish) > largest {
             return Err(Unsent::TooLarge(largest));
         }
-        let mut state = held(&self.shared.state);
-        let octets = state.octets + publish.payload.len();
-        if state.queue.len() >= self.shared.settings.max_waiting || octets > WAITING_OCTETS {
-            return Err(Unsent::Full);
-        }
-        state.octets = octets;
-        state.queue.push_back(publish);
-        drop(state);
+        let most = self.shared.settings.max_waiting;
+        held(&self.shared.state).lanes.put(publish, lane, most)?;
         self.waker.wake();
         Ok(())
     }
@@ -313,7 +347,7 @@ impl Mqtt {
     /// Whether there is a connection, and the broker has answered to all subscriptions and publications up to now.
     pub fn settled(&self) -> bool {
         let state = held(&self.shared.state);
-        state.up && !state.busy && state.changed.is_empty() && state.queue.is_empty()
+        state.up && !state.busy && state.changed.is_empty() && state.lanes.is_empty()
     }
 
     /// Sends what waits, for so long at most, says goodbye and ends.

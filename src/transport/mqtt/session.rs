@@ -4,6 +4,7 @@
 //! (clean start), and some hand on what has QoS 2 only then; so whatever is kept at the end is sent again over the next
 //! connection. Across a broken connection a message can thus come twice, but none is lost.
 
+use super::lanes::{Lane, Waiting};
 use super::packets::{Frame, Step, meaning, text, unheard};
 use super::{Incoming, Qos};
 use rumqttc::v5::mqttbytes::QoS;
@@ -14,8 +15,10 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// Publications that may be on their way at once, where the broker takes more.
 const WINDOW: u16 = 1000;
-/// Octets of them.
+/// Octets of them; twice as many with what comes first.
 const WINDOW_OCTETS: usize = 16 << 20;
+/// Of so many places in the window, one is only for what comes first.
+const RESERVED: usize = 8;
 /// Filters in one packet.
 const FILTERS: usize = 100;
 /// Octets of them.
@@ -47,7 +50,7 @@ pub(super) struct Outcome {
 
 struct Flight {
     number: u64,
-    publish: Publish,
+    waiting: Waiting,
     /// Whether the broker has received it, for QoS 2.
     received: bool,
 }
@@ -82,10 +85,14 @@ impl Session {
         }
     }
 
-    /// Whether another publication may be sent now.
-    pub(super) fn has_room(&self) -> bool {
+    /// Whether another publication of that lane may be sent now.
+    pub(super) fn has_room(&self, lane: Lane) -> bool {
         let most = usize::from(self.limits.flying.min(WINDOW));
-        self.flying.len() < most && self.octets < WINDOW_OCTETS
+        let (most, octets) = match lane {
+            Lane::First => (most, 2 * WINDOW_OCTETS),
+            Lane::Rest => (most - most / RESERVED, WINDOW_OCTETS),
+        };
+        self.flying.len() < most && self.octets < octets
     }
 
     /// Whether another packet with filters may be sent now.
@@ -115,30 +122,32 @@ impl Session {
     }
 
     /// Sends a publication, as surely as the broker can.
-    pub(super) fn publish(&mut self, mut publish: Publish) -> Packet {
+    pub(super) fn publish(&mut self, mut waiting: Waiting) -> Packet {
+        let publish = &mut waiting.publish;
         let most = quality(self.limits.qos);
         if publish.qos > most {
             publish.qos = most;
         }
         if publish.qos == QoS::AtMostOnce {
-            return Packet::Publish(publish);
+            return Packet::Publish(waiting.publish);
         }
         publish.pkid = self.id();
         self.last_number += 1;
         self.octets += publish.payload.len();
+        let (id, packet) = (publish.pkid, Packet::Publish(publish.clone()));
         let flight = Flight {
             number: self.last_number,
-            publish: publish.clone(),
+            waiting,
             received: false,
         };
-        self.flying.insert(publish.pkid, flight);
-        Packet::Publish(publish)
+        self.flying.insert(id, flight);
+        packet
     }
 
-    /// What has not been acknowledged to the end, in its order.
-    pub(super) fn unsettled(self) -> Vec<Publish> {
-        let by_number = self.flying.into_values().map(|f| (f.number, f.publish));
-        let ordered: BTreeMap<u64, Publish> = by_number.collect();
+    /// What has not been acknowledged to the end, in the order in which it was sent.
+    pub(super) fn unsettled(self) -> Vec<Waiting> {
+        let by_number = self.flying.into_values().map(|f| (f.number, f.waiting));
+        let ordered: BTreeMap<u64, Waiting> = by_number.collect();
         ordered.into_values().collect()
     }
 
@@ -248,8 +257,8 @@ impl Session {
             return Err(unasked("acknowledgement", id));
         };
         let fits = match step {
-            Step::There => flight.publish.qos == QoS::AtLeastOnce,
-            Step::Received => flight.publish.qos == QoS::ExactlyOnce,
+            Step::There => flight.waiting.publish.qos == QoS::AtLeastOnce,
+            Step::Received => flight.waiting.publish.qos == QoS::ExactlyOnce,
             Step::Complete => flight.received,
         };
         if !fits {
@@ -264,13 +273,13 @@ impl Session {
         }
         let flight = self.flying.remove(&id);
         if let Some(flight) = &flight {
-            self.octets -= flight.publish.payload.len();
+            self.octets -= flight.waiting.publish.payload.len();
         }
         // That it knows nothing of a publication that it has received is no refusal of it.
         let refused = refused.filter(|_| step != Step::Complete);
         let refused = flight.zip(refused);
         Ok(Outcome {
-            refused: refused.map(|(flight, code)| (flight.publish, meaning(code))),
+            refused: refused.map(|(flight, code)| (flight.waiting.publish, meaning(code))),
             ..Outcome::default()
         })
     }

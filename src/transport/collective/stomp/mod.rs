@@ -6,7 +6,7 @@ mod session;
 
 use super::{Connector, Heard, Place, To, Unsent, held, next_sequence};
 use crate::config::{Broker, CollectiveGateway};
-use crate::transport::sink::Sink;
+use crate::transport::sink::{self, Sink};
 use crate::transport::wake::{self, Waker};
 use crate::wire::collective::subjects::{Bus, Names};
 use crate::wire::collective::{CallerId, Identity, LARGEST_PACKET, Packet};
@@ -115,7 +115,7 @@ impl Stomp {
             settings: settings.clone(),
             bus,
             names,
-            sink: Sink::new(heard),
+            sink: Sink::new(heard, sink::OCTETS),
             wanted: Mutex::default(),
             version: AtomicU64::new(1),
             queue: Mutex::default(),

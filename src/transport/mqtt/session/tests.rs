@@ -9,8 +9,16 @@ fn session(flying: u16) -> Session {
     })
 }
 
-fn message(topic: &str, qos: QoS) -> Publish {
-    Publish::new(topic, qos, vec![1, 2, 3], None)
+fn waiting(publish: Publish) -> Waiting {
+    Waiting {
+        publish,
+        lane: Lane::Rest,
+        number: 0,
+    }
+}
+
+fn message(topic: &str, qos: QoS) -> Waiting {
+    waiting(Publish::new(topic, qos, vec![1, 2, 3], None))
 }
 
 fn id(packet: &Packet) -> u16 {
@@ -48,10 +56,10 @@ fn a_publication_flies_until_its_last_acknowledgement() {
     let one = id(&session.publish(message("1", QoS::AtLeastOnce)));
     let two = id(&session.publish(message("2", QoS::ExactlyOnce)));
     assert_ne!(one, two);
-    assert!(!session.has_room());
+    assert!(!session.has_room(Lane::Rest));
     assert_eq!(id(&session.publish(message("0", QoS::AtMostOnce))), 0);
     session.heard(ack(Step::There, one)).unwrap();
-    assert!(session.has_room());
+    assert!(session.has_room(Lane::Rest));
     let outcome = session.heard(ack(Step::Received, two)).unwrap();
     assert!(matches!(outcome.answer, Some(Packet::PubRel(release)) if release.pkid == two));
     assert_eq!(session.flying(), 1);
@@ -71,9 +79,22 @@ fn what_flies_comes_back_in_order() {
     }
     // Received, but perhaps not handed on.
     session.heard(ack(Step::Received, ids[5])).unwrap();
-    let topics = session.unsettled().into_iter().map(|p| p.topic);
+    let topics = session.unsettled().into_iter().map(|p| p.publish.topic);
     let left = (0..50).filter(|number| ![3, 17].contains(number));
     assert!(topics.eq(left.map(|number: i32| number.to_string())));
+}
+
+#[test]
+fn places_are_kept_for_what_comes_first() {
+    let mut session = session(20);
+    while session.has_room(Lane::Rest) {
+        session.publish(message("t", QoS::AtLeastOnce));
+    }
+    assert_eq!(session.flying(), 18);
+    while session.has_room(Lane::First) {
+        session.publish(message("t", QoS::AtLeastOnce));
+    }
+    assert_eq!(session.flying(), 20);
 }
 
 #[test]
@@ -84,14 +105,14 @@ fn a_refused_publication_makes_room() {
         (QoS::ExactlyOnce, Step::Received),
     ] {
         for _ in 0..3 {
-            assert!(session.has_room());
+            assert!(session.has_room(Lane::Rest));
             let number = id(&session.publish(message("t", qos)));
             let outcome = session.heard(Frame::Ack(step, number, Some(0x87))).unwrap();
             let (publish, why) = outcome.refused.unwrap();
             assert_eq!((&publish.topic[..], why), (&b"t"[..], "not authorized"));
         }
     }
-    assert!(session.has_room());
+    assert!(session.has_room(Lane::Rest));
 }
 
 #[test]
@@ -110,10 +131,11 @@ fn ids_of_what_is_on_its_way_are_not_given_again() {
 fn what_is_large_waits_for_room_too() {
     let mut session = session(u16::MAX);
     let large = Publish::new("t", QoS::AtLeastOnce, vec![0; WINDOW_OCTETS], None);
-    let number = id(&session.publish(large));
-    assert!(!session.has_room());
+    let number = id(&session.publish(waiting(large)));
+    assert!(!session.has_room(Lane::Rest));
+    assert!(session.has_room(Lane::First));
     session.heard(ack(Step::There, number)).unwrap();
-    assert!(session.has_room());
+    assert!(session.has_room(Lane::Rest));
 }
 
 #[test]
@@ -159,7 +181,7 @@ fn acknowledgements_that_do_not_fit_end_the_connection() {
 fn the_same_message_is_told_once() {
     let mut session = session(10);
     let incoming = |pkid| {
-        let mut publish = message("t", QoS::ExactlyOnce);
+        let mut publish = message("t", QoS::ExactlyOnce).publish;
         publish.pkid = pkid;
         said(Packet::Publish(publish))
     };
@@ -172,7 +194,7 @@ fn the_same_message_is_told_once() {
     let outcome = session.heard(release(5)).unwrap();
     assert!(matches!(outcome.answer, Some(Packet::PubComp(ack)) if ack.pkid == 5));
     assert!(session.heard(incoming(5)).unwrap().message.is_some());
-    let mut nameless = message("", QoS::AtMostOnce);
+    let mut nameless = message("", QoS::AtMostOnce).publish;
     nameless.topic = Bytes::new();
     session.heard(said(Packet::Publish(nameless))).unwrap_err();
 }
