@@ -73,6 +73,8 @@ pub(super) struct Ledger {
     clerk: Sender<Task>,
     seen: HashMap<MinionId, ([Stamp; 4], Standing)>,
     waiting: Option<(Instant, usize)>,
+    /// Times that there was no room.
+    full: u64,
 }
 
 impl Ledger {
@@ -86,7 +88,29 @@ impl Ledger {
             clerk,
             seen: HashMap::new(),
             waiting: None,
+            full: 0,
         }
+    }
+
+    /// Whether one more key may wait for the operator. Nothing is written for it, and one that may not is counted, and told of at times.
+    ///
+    /// # Errors
+    /// The keys cannot be listed.
+    pub fn has_room(&mut self, newcomer: &Newcomer) -> io::Result<bool> {
+        let (id, from) = (newcomer.id, newcomer.from);
+        let waiting = self.count()?;
+        if waiting < newcomer.max_pending {
+            return Ok(true);
+        }
+        self.full += 1;
+        // A flood is told a few times, not a million.
+        if self.full.is_power_of_two() {
+            log::warn!(
+                "{id} from {from} may not register: {waiting} keys wait for the operator already; {} refused so far",
+                self.full
+            );
+        }
+        Ok(false)
     }
 
     /// Forgets the record of an id whose key is gone.
@@ -158,11 +182,7 @@ impl Ledger {
     /// Key or record cannot be read or written.
     pub fn enter(&mut self, newcomer: &Newcomer) -> io::Result<Entered> {
         let (id, from) = (newcomer.id, newcomer.from);
-        let waiting = self.count()?;
-        if waiting >= newcomer.max_pending {
-            log::warn!(
-                "{id} from {from} may not register: {waiting} keys wait for the operator already"
-            );
+        if !self.has_room(newcomer)? {
             return Ok(Entered::Full);
         }
         let presented = clean_key(&newcomer.key.to_pem());

@@ -12,7 +12,7 @@ use crate::store::arena::{ArenaStore, KeptModule, KeptRuntime, Snapshot};
 use crate::target::arena::{Candidate, Choice, Fit, choose};
 use crate::wire::arena::{DEFAULT_APIS, RuntimeState, State, Uuid};
 use crate::wire::{Map, Value};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 pub(super) const FUNCTIONS: &[Function] = &[
     Function {
@@ -83,8 +83,18 @@ impl<'a> Known<'a> {
         self.by_uuid.get(kept.module.runtime.as_ref()?).copied()
     }
 
+    /// All runtimes, without records of those that are gone and whose id another has that is there, as of a device that was installed
+    /// anew.
+    fn shown(&self) -> Vec<&'a KeptRuntime> {
+        let alive = self.snapshot.runtimes.iter().filter(|kept| is_alive(kept));
+        let alive: HashSet<&str> = alive.map(|kept| kept.id.as_str()).collect();
+        let all = self.snapshot.runtimes.iter();
+        all.filter(|kept| is_alive(kept) || !alive.contains(kept.id.as_str()))
+            .collect()
+    }
+
     fn candidates(&self) -> Vec<Candidate<'a>> {
-        let runtimes = self.snapshot.runtimes.iter();
+        let runtimes = self.shown().into_iter();
         let candidate = |kept: &'a KeptRuntime| Candidate {
             uuid: &kept.runtime.uuid,
             name: &kept.runtime.name,
@@ -93,10 +103,14 @@ impl<'a> Known<'a> {
             max_modules: kept.runtime.max_modules,
             modules: self.count(kept),
             memory: kept.memory,
-            alive: kept.runtime.state == RuntimeState::Alive,
+            alive: is_alive(kept),
         };
         runtimes.map(candidate).collect()
     }
+}
+
+fn is_alive(kept: &KeptRuntime) -> bool {
+    kept.runtime.state == RuntimeState::Alive
 }
 
 fn lives(kept: &KeptModule) -> bool {
@@ -107,7 +121,7 @@ fn runtimes(context: &mut RunContext, _: &Args) -> Result<Ran, RunError> {
     let snapshot = load(context)?;
     let known = Known::of(&snapshot);
     let mut out = Map::new();
-    for kept in &snapshot.runtimes {
+    for kept in known.shown() {
         let mut told = kept.told();
         told.remove("id");
         told.set("modules", known.count(kept));
@@ -129,9 +143,10 @@ fn modules(context: &mut RunContext, args: &Args) -> Result<Ran, RunError> {
 
 /// The apis that a module is to have.
 fn apis(args: &Args, at: usize) -> Vec<String> {
-    let given = args.list(at, "apis").map(|mut apis| {
-        apis.retain(|api| !api.is_empty());
-        apis
+    // Words with commas or spaces between, as the runtime takes them too.
+    let given = args.list(at, "apis").map(|apis| {
+        let words = apis.iter().flat_map(|api| api.split_whitespace());
+        words.map(str::to_owned).collect()
     });
     given.unwrap_or_else(|| DEFAULT_APIS.map(str::to_owned).to_vec())
 }
@@ -150,7 +165,10 @@ fn explained(candidates: &[Candidate], choice: &Choice) -> Map {
     for (at, (candidate, fit)) in candidates.iter().zip(&choice.fits).enumerate() {
         let verdict = match choice.chosen == Some(at) {
             true => "chosen".to_owned(),
-            false => reason(fit),
+            false if *fit == Fit::Fits => {
+                format!("{fit}, but another has fewer modules or takes less memory")
+            }
+            false => fit.to_string(),
         };
         let row = crate::map! {
             "name" => candidate.name, "uuid" => candidate.uuid.as_str(), "modules" => candidate.modules,
@@ -165,16 +183,6 @@ fn explained(candidates: &[Candidate], choice: &Choice) -> Map {
     }
 }
 
-fn reason(fit: &Fit) -> String {
-    match fit {
-        Fit::Fits => "fits, but another has fewer modules or takes less memory".to_owned(),
-        Fit::Gone => "is not there".to_owned(),
-        Fit::RunsNone => "runs no modules".to_owned(),
-        Fit::Lacks(apis) => format!("lacks {}", apis.join(", ")),
-        Fit::Full => "is full".to_owned(),
-    }
-}
-
 fn create(context: &mut RunContext, args: &Args) -> Result<Ran, RunError> {
     let snapshot = load(context)?;
     let known = Known::of(&snapshot);
@@ -186,7 +194,7 @@ fn create(context: &mut RunContext, args: &Args) -> Result<Ran, RunError> {
     let Some(candidate) = place.and_then(|at| candidates.get(at)) else {
         let reasons = candidates.iter().zip(&choice.fits);
         let reasons: Vec<String> = reasons
-            .map(|(candidate, fit)| format!("{} {}", candidate.id, reason(fit)))
+            .map(|(candidate, fit)| format!("{} {fit}", candidate.id))
             .collect();
         let reasons = match reasons.is_empty() {
             true => "none is known".to_owned(),
@@ -213,16 +221,11 @@ fn delete(context: &mut RunContext, args: &Args) -> Result<Ran, RunError> {
     let known = Known::of(&snapshot);
     let wanted = args.text(0, "module").unwrap_or_default();
     let kept = find(&snapshot, &wanted)?;
-    let alive = |kept: &&KeptRuntime| kept.runtime.state == RuntimeState::Alive;
-    // A module that has no runtime yet can be spoken of at any.
-    let any = || {
-        snapshot
-            .runtimes
-            .iter()
-            .find(alive)
-            .or(snapshot.runtimes.first())
-    };
-    let place = known.place(kept).or_else(any);
+    // A module that has no runtime yet, or one that is gone, can be spoken of at any.
+    let own = known.place(kept);
+    let any = || snapshot.runtimes.iter().find(|kept| is_alive(kept));
+    let place = own.filter(|kept| is_alive(kept)).or_else(any).or(own);
+    let place = place.or(snapshot.runtimes.first());
     let Some(place) = place else {
         let text = format!("no runtime is known that could be asked about {wanted}");
         return Err(RunError::Unknown(text));

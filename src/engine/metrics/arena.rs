@@ -21,6 +21,7 @@ pub(super) fn render(text: &mut Text, r: &Map) {
         ("halite_arena_lost_total", Counter, "Modules that were lost.", "lost"),
         ("halite_arena_moved_total", Counter, "Modules that were moved to another runtime.", "moved"),
         ("halite_arena_unsent_total", Counter, "Messages that could not be sent.", "unsent"),
+        ("halite_arena_refused_total", Counter, "Messages that the broker did not take, such as those that its rules forbid.", "refused"),
         ("halite_arena_dropped_total", Counter, "Messages that were heard and for which there was no room.", "dropped"),
         ("halite_arena_full_total", Counter, "Times that a runtime was not let in for want of room.", "full"),
         ("halite_arena_lines_dropped_total", Counter, "Lines of modules that became no events.", "lines_dropped"),

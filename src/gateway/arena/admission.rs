@@ -19,6 +19,8 @@ use std::path::{Path, PathBuf};
 
 /// Characters of the longest name that becomes an id as it is.
 const LONGEST: usize = 128;
+/// Why a runtime is not let in where too many wait already.
+const NO_ROOM: &str = "too many keys wait for the operator";
 
 /// Who may be a runtime.
 pub(super) struct Door {
@@ -69,11 +71,14 @@ impl Door {
         })
     }
 
-    /// Whether a runtime that was let in under this id still may be: its key is there and accepted.
+    /// Whether a runtime that was let in under this id still may be: its key is there and accepted, or cannot be read now.
     pub fn keeps(&mut self, uuid: &Uuid, id: &str) -> bool {
         let known = self.names.of(uuid).filter(|known| known.as_str() == id);
-        let known = known.cloned();
-        known.is_some_and(|id| self.ledger.standing(&id) == Standing::Accepted)
+        known.cloned().is_some_and(|id| {
+            let standing = self.ledger.look(&id);
+            // What cannot be read now may well be as it was.
+            standing.map_or(true, |standing| standing == Standing::Accepted)
+        })
     }
 
     /// If there is no key any more, its id is anybody's again. Until [`Door::unbar`], who had it is not let in.
@@ -91,9 +96,13 @@ impl Door {
     }
 
     /// The id that a runtime is to have: the one that it had, else the first that it may have. With it, its standing.
-    fn id(&mut self, uuid: &Uuid, name: &str) -> Result<(MinionId, Standing), String> {
+    fn id(&mut self, uuid: &Uuid, name: &str) -> Result<(MinionId, Standing), Admitted> {
+        let unclear = |id: &MinionId, e: io::Error| {
+            log::error!("the key of {id} cannot be read: {e}");
+            Admitted::Unclear("its key cannot be read".to_owned())
+        };
         if let Some(id) = self.names.of(uuid).cloned() {
-            let standing = self.ledger.standing(&id);
+            let standing = self.ledger.look(&id).map_err(|e| unclear(&id, e))?;
             if standing != Standing::Foreign {
                 return Ok((id, standing));
             }
@@ -104,12 +113,13 @@ impl Door {
             if self.names.owner(&id).is_some() {
                 continue;
             }
-            match self.ledger.standing(&id) {
-                Standing::Foreign => {}
-                standing => return Ok((id, standing)),
+            // An id that anybody has, even one whose owner is not noted, is not given away.
+            if self.ledger.look(&id).map_err(|e| unclear(&id, e))? == Standing::Unknown {
+                return Ok((id, Standing::Unknown));
             }
         }
-        Err("neither its name nor its uuid makes a minion id that is free".to_owned())
+        let why = "neither its name nor its uuid makes a minion id that is free";
+        Err(Admitted::No(why.to_owned()))
     }
 }
 
@@ -120,12 +130,32 @@ impl Admission for Door {
         }
         let (id, standing) = match self.id(uuid, name) {
             Ok(found) => found,
-            Err(why) => return Admitted::No(why),
+            Err(refused) => return refused,
         };
         let known = self.names.of(uuid).is_some();
         if !known && self.names.len() >= self.max_runtimes {
             self.full += 1;
             return Admitted::No(format!("{} runtimes are known already", self.max_runtimes));
+        }
+        let newcomer = Newcomer {
+            id: &id,
+            key: &self.key,
+            from: &self.from,
+            vouched: self.auto_accept,
+            max_pending: self.max_pending,
+        };
+        // Whether there is room is asked before anything is written: a flood is to cost as little as can be.
+        let room = standing != Standing::Unknown
+            || self.ledger.has_room(&newcomer).unwrap_or_else(|e| {
+                log::error!("{id} cannot be registered: {e}");
+                false
+            });
+        if !room {
+            self.full += 1;
+            if known {
+                self.names.forget(&id);
+            }
+            return Admitted::No(NO_ROOM.to_owned());
         }
         // The name first: an accepted key without one could become another runtime's.
         if !known && let Err(e) = self.names.put(uuid, &id) {
@@ -134,13 +164,6 @@ impl Admission for Door {
         }
         let standing = match standing {
             Standing::Unknown => {
-                let newcomer = Newcomer {
-                    id: &id,
-                    key: &self.key,
-                    from: &self.from,
-                    vouched: self.auto_accept,
-                    max_pending: self.max_pending,
-                };
                 let entered = self.ledger.enter(&newcomer).unwrap_or_else(|e| {
                     log::error!("{id} cannot be registered: {e}");
                     Entered::Full
@@ -161,7 +184,7 @@ impl Admission for Door {
             Standing::Unknown | Standing::Foreign => {
                 self.full += 1;
                 self.names.forget(&id);
-                Admitted::No("too many keys wait for the operator".to_owned())
+                Admitted::No(NO_ROOM.to_owned())
             }
         }
     }

@@ -47,6 +47,8 @@ const NAME: &str = "arena";
 const WAITING: usize = 10_000;
 /// Messages of the broker that may wait for the loop; more are dropped and counted.
 const HEARD: usize = 20_000;
+/// Octets that records of modules take at most: a quarter of what a role may use.
+const MAX_OCTETS: usize = 256 << 20;
 /// `EX_USAGE`: the configuration is not one to work with.
 const EXIT_CONFIG: i32 = 64;
 
@@ -137,7 +139,9 @@ fn rules(settings: &ArenaGateway, topics: &Topics) -> Rules {
         },
         max_managers: settings.max_managers,
         max_runtimes: settings.max_runtimes,
+        max_waiting: settings.max_pending,
         max_modules: settings.max_modules,
+        max_octets: MAX_OCTETS,
         forget_after: settings.forget_after,
     }
 }

@@ -16,7 +16,7 @@ use crate::master::score::Score;
 use crate::store::arena::{Change, KeptRuntime};
 use crate::store::gateways::{GatewayStore, REFRESH};
 use crate::sys::signals::StopFlag;
-use crate::transport::mqtt::{Heard, Mqtt, Publication};
+use crate::transport::mqtt::{Heard, Mqtt, Publication, Unsent};
 use crate::wire::Map;
 use crate::wire::arena::Fault;
 use crate::wire::ids::MinionId;
@@ -82,6 +82,8 @@ pub(super) struct Server {
     rechecked: Instant,
     faults: u64,
     unsent: u64,
+    /// Messages that the broker had and that found no room here, when that was looked at last.
+    dropped: u64,
 }
 
 impl Server {
@@ -101,6 +103,7 @@ impl Server {
             rechecked: now,
             faults: 0,
             unsent: 0,
+            dropped: 0,
         }
     }
 
@@ -141,6 +144,7 @@ impl Server {
         let mut out = self.parts.fleet.counters();
         let own = crate::map! {
             "up" => i64::from(self.up), "unsent" => self.unsent, "dropped" => self.links.mqtt.dropped(),
+            "refused" => self.links.mqtt.refused(),
             "jobs" => self.parts.jobs.count(), "full" => self.parts.door.full,
             "lines_dropped" => self.parts.output.dropped,
         };
@@ -159,9 +163,7 @@ impl Server {
                 self.parts.fleet.connected(true, now)
             }
             Heard::Down(why) => {
-                if self.up {
-                    log::warn!("the broker of ARENA cannot be reached: {why}; trying again");
-                }
+                log::warn!("the broker of ARENA cannot be reached: {why}; trying again");
                 self.up = false;
                 self.changed = true;
                 self.parts.fleet.connected(false, now)
@@ -222,6 +224,11 @@ impl Server {
             return Ok(());
         }
         self.looked = now.at;
+        let dropped = self.links.mqtt.dropped();
+        if dropped != self.dropped {
+            self.dropped = dropped;
+            self.parts.fleet.deaf(now);
+        }
         let acts = self.parts.fleet.tick(&mut self.parts.door, now);
         self.perform(acts);
         let steps = self.parts.jobs.tick(&self.parts.fleet, now);
@@ -270,6 +277,13 @@ impl Server {
         for step in steps {
             match step {
                 Step::Act(act) => self.perform(vec![act]),
+                Step::Input(input) => {
+                    let mut input = *input;
+                    let publications = std::mem::take(&mut input.publications);
+                    let sent = publications.into_iter().try_for_each(|one| self.send(one));
+                    let step = input.returned(sent.err().map(|e| format!("{e:?}")));
+                    self.follow(vec![step]);
+                }
                 Step::Return(id, jid, load) => {
                     give(&self.links.clerk, Task::Return(id, jid, load));
                 }
@@ -283,7 +297,7 @@ impl Server {
         let mut acts = VecDeque::from(acts);
         while let Some(act) = acts.pop_front() {
             match act {
-                Act::Publish(publication) => self.publish(publication),
+                Act::Publish(publication) => acts.extend(self.publish(publication)),
                 Act::Keep(change) => keeper::give(&self.links.keeper, change),
                 Act::Tell(happening) => {
                     for step in self.happened(happening) {
@@ -297,9 +311,23 @@ impl Server {
         }
     }
 
-    fn publish(&mut self, publication: Publication) {
+    /// Publishes a message: what follows if it never can be. Where only too much waits already, keepalives tell later what is missing.
+    fn publish(&mut self, publication: Publication) -> Vec<Act> {
+        let payload = publication.payload.clone();
+        match self.send(publication) {
+            Err(e @ (Unsent::TooLarge(_) | Unsent::BadTopic)) => {
+                let why = format!("its request cannot be sent: {e:?}");
+                let now = Clock::now();
+                self.parts.fleet.unsendable(&payload, &why, now)
+            }
+            Ok(()) | Err(Unsent::Full) => Vec::new(),
+        }
+    }
+
+    fn send(&mut self, publication: Publication) -> Result<(), Unsent> {
         let topic = publication.topic.clone();
-        if let Err(e) = self.links.mqtt.publish(publication) {
+        let sent = self.links.mqtt.publish(publication);
+        if let Err(e) = &sent {
             self.unsent += 1;
             if self.unsent.is_power_of_two() {
                 log::warn!(
@@ -308,6 +336,7 @@ impl Server {
                 );
             }
         }
+        sent
     }
 
     /// Something has happened: events, grains, presence, and what jobs make of it.

@@ -170,9 +170,7 @@ impl<'scope> Server<'scope> {
                 self.perform(acts.unwrap_or_default());
             }
             Heard::Down(why) => {
-                if self.up {
-                    log::warn!("the collective cannot be reached: {why}; trying again");
-                }
+                log::warn!("the collective cannot be reached: {why}; trying again");
                 self.up = false;
                 if let Some(outward) = &mut self.outward {
                     outward.down(&why);

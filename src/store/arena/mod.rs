@@ -18,6 +18,8 @@ use tables::Trouble;
 
 /// How long somebody else's write is waited for.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// Damaged files that are kept at most; one that is damaged again and again needs somebody to look.
+const MOST_ASIDE: u32 = 100;
 
 /// A runtime with what only this master knows of it.
 #[derive(Clone, Debug, PartialEq)]
@@ -30,7 +32,8 @@ pub struct KeptRuntime {
     pub heard: u64,
     /// Octets of memory that its modules took, as its last keepalive told.
     pub memory: u64,
-    /// Whether it has sent a keepalive since it registered. One that never does is not missed (reference, section 4.3).
+    /// Whether it has sent a keepalive since it registered, or is one of halite, which always does. One that never does is not missed
+    /// (reference, section 4.3).
     pub speaks: bool,
     /// In which words it registered, and is spoken to.
     pub dialect: Dialect,
@@ -116,11 +119,11 @@ impl ArenaStore {
         tables::load(&transaction)
     }
 
-    /// Makes the file, or opens that which is there, for whoever writes: the gateway. A file that is damaged, or that a newer halite has
-    /// written, is moved aside: runtimes are found again by their keepalives.
+    /// Makes the file, or opens that which is there, for whoever writes: the gateway. A file that is damaged is moved aside: runtimes
+    /// are found again by their keepalives.
     ///
     /// # Errors
-    /// The file can neither be opened nor moved aside.
+    /// The file can neither be opened nor moved aside, or another version of halite has written it.
     pub fn open(&mut self) -> io::Result<Snapshot> {
         if let Some(dir) = self.path.parent() {
             make_dir(dir, 0o700)?;
@@ -165,21 +168,31 @@ impl ArenaStore {
         Ok(connection)
     }
 
-    /// Moves the file and its log out of the way: where to.
+    /// Moves the file and its log, which belong together, out of the way, to a name that nothing has yet: where to.
     fn move_aside(&mut self) -> io::Result<PathBuf> {
         self.connection = None;
-        let with = |end: &str| {
+        let with = |end: String| {
             let mut name = self.path.clone().into_os_string();
             name.push(end);
             PathBuf::from(name)
         };
+        let free = (1..=MOST_ASIDE).find(|n| !with(format!(".damaged.{n}")).exists());
+        let free = free.ok_or_else(|| {
+            io::Error::other(format!(
+                "{} damaged files stand beside {} already; move them away",
+                MOST_ASIDE,
+                self.path.display()
+            ))
+        })?;
+        let aside = with(format!(".damaged.{free}"));
+        // The log first: without its file nothing would be read from it, but into a new one it might be.
         for end in ["-wal", "-shm"] {
-            match std::fs::remove_file(with(end)) {
+            let to = with(format!(".damaged.{free}{end}"));
+            match std::fs::rename(with(end.to_owned()), to) {
                 Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
                 _ => {}
             }
         }
-        let aside = with(".damaged");
         std::fs::rename(&self.path, &aside)?;
         Ok(aside)
     }

@@ -2,7 +2,7 @@
 
 use super::{Change, KeptModule, KeptRuntime, Snapshot};
 use crate::wire::arena::{Dialect, Json, Manager, Module, Runtime, Uuid};
-use rusqlite::{Connection, ErrorCode, OptionalExtension, Transaction, params};
+use rusqlite::{Connection, ErrorCode, OptionalExtension, Row, Transaction, params};
 use std::{fmt, io};
 
 /// The version of these tables, as `user_version` of the file.
@@ -29,16 +29,14 @@ pub(super) enum Trouble {
     Sql(rusqlite::Error),
     /// It has tables of another version.
     Version(i64),
-    /// A record cannot be read: of what.
-    Record(String),
 }
 
 impl Trouble {
     /// Whether the file itself is at fault, and another one would do.
     pub(super) fn is_damage(&self) -> bool {
         match self {
-            Trouble::Version(_) | Trouble::Record(_) => true,
-            Trouble::Io(_) => false,
+            // A newer halite has use for it; whoever went back to this one decides.
+            Trouble::Io(_) | Trouble::Version(_) => false,
             Trouble::Sql(e) => match e.sqlite_error_code() {
                 Some(code) => matches!(
                     code,
@@ -56,8 +54,11 @@ impl fmt::Display for Trouble {
         match self {
             Trouble::Io(e) => e.fmt(f),
             Trouble::Sql(e) => e.fmt(f),
-            Trouble::Version(version) => write!(f, "its tables are of version {version}"),
-            Trouble::Record(what) => write!(f, "its record of {what} cannot be read"),
+            Trouble::Version(version) => write!(
+                f,
+                "its tables are of version {version}, and this halite knows version {VERSION}: use the halite that wrote it, \
+                 or move the file away, and runtimes are found again by their keepalives"
+            ),
         }
     }
 }
@@ -96,49 +97,34 @@ pub(super) fn make(transaction: &Transaction) -> Result<(), Trouble> {
     check(transaction)
 }
 
-/// Reads all tables.
+/// Reads all tables. A row that cannot be read is left where it is, and said so in the log: runtimes and their modules are
+/// found again by keepalives.
 pub(super) fn load(transaction: &Transaction) -> Result<Snapshot, Trouble> {
     let mut snapshot = Snapshot::default();
+    let mut unread = Unread::default();
     let mut statement = transaction.prepare("SELECT uuid, record FROM managers ORDER BY uuid")?;
     let mut rows = statement.query([])?;
     while let Some(row) = rows.next()? {
-        let (uuid, record): (String, String) = (row.get(0)?, row.get(1)?);
-        let manager = parsed(&record).and_then(|json| Manager::from_json(json).ok());
-        let manager = manager.ok_or_else(|| Trouble::Record(format!("manager {uuid:?}")))?;
-        snapshot.managers.push(manager);
+        let read = record(row, 1).and_then(|json| Manager::from_json(json).ok());
+        snapshot.managers.extend(unread.or(read, "manager", row));
     }
     let sql = "SELECT uuid, record, id, heard, memory, speaks, older FROM runtimes ORDER BY uuid";
     let mut statement = transaction.prepare(sql)?;
     let mut rows = statement.query([])?;
     while let Some(row) = rows.next()? {
-        let (uuid, record): (String, String) = (row.get(0)?, row.get(1)?);
-        let runtime = parsed(&record).and_then(|json| Runtime::from_json(json).ok());
-        let runtime = runtime.ok_or_else(|| Trouble::Record(format!("runtime {uuid:?}")))?;
-        snapshot.runtimes.push(KeptRuntime {
-            runtime,
-            id: row.get(2)?,
-            heard: natural(row.get(3)?),
-            memory: natural(row.get(4)?),
-            speaks: row.get(5)?,
-            dialect: match row.get(6)? {
-                true => Dialect::Older,
-                false => Dialect::Draft,
-            },
-        });
+        snapshot
+            .runtimes
+            .extend(unread.or(runtime(row), "runtime", row));
     }
     let sql = "SELECT uuid, record, created, is_foreign FROM modules ORDER BY number, uuid";
     let mut statement = transaction.prepare(sql)?;
     let mut rows = statement.query([])?;
     while let Some(row) = rows.next()? {
-        let (uuid, record): (String, String) = (row.get(0)?, row.get(1)?);
-        let module = parsed(&record).and_then(|json| Module::from_json(json).ok());
-        let module = module.ok_or_else(|| Trouble::Record(format!("module {uuid:?}")))?;
-        snapshot.modules.push(KeptModule {
-            module,
-            created: natural(row.get(2)?),
-            foreign: row.get(3)?,
-        });
+        snapshot
+            .modules
+            .extend(unread.or(module(row), "module", row));
     }
+    unread.tell();
     let next = transaction
         .query_row(
             "SELECT value FROM counters WHERE name = 'next_index'",
@@ -148,6 +134,63 @@ pub(super) fn load(transaction: &Transaction) -> Result<Snapshot, Trouble> {
         .optional()?;
     snapshot.next_index = next.map_or(0, natural);
     Ok(snapshot)
+}
+
+/// Rows that could not be read: how many, and which was the first.
+#[derive(Default)]
+struct Unread {
+    count: usize,
+    first: String,
+}
+
+impl Unread {
+    /// What was read, or one more that was not.
+    fn or<T>(&mut self, read: Option<T>, what: &str, row: &Row) -> Option<T> {
+        if read.is_none() {
+            self.count += 1;
+            if self.count == 1 {
+                let uuid: String = row.get(0).unwrap_or_default();
+                self.first = format!("{what} {uuid:.80?}");
+            }
+        }
+        read
+    }
+
+    fn tell(&self) {
+        if self.count > 0 {
+            log::error!(
+                "{} records of the registry for ARENA cannot be read, the first of them that of {}; they are left out",
+                self.count,
+                self.first
+            );
+        }
+    }
+}
+
+fn record(row: &Row, column: usize) -> Option<Json> {
+    parsed(&row.get::<_, String>(column).ok()?)
+}
+
+fn runtime(row: &Row) -> Option<KeptRuntime> {
+    Some(KeptRuntime {
+        runtime: Runtime::from_json(record(row, 1)?).ok()?,
+        id: row.get(2).ok()?,
+        heard: natural(row.get(3).ok()?),
+        memory: natural(row.get(4).ok()?),
+        speaks: row.get(5).ok()?,
+        dialect: match row.get(6).ok()? {
+            true => Dialect::Older,
+            false => Dialect::Draft,
+        },
+    })
+}
+
+fn module(row: &Row) -> Option<KeptModule> {
+    Some(KeptModule {
+        module: Module::from_json(record(row, 1)?).ok()?,
+        created: natural(row.get(2).ok()?),
+        foreign: row.get(3).ok()?,
+    })
 }
 
 /// Writes changes in one transaction.

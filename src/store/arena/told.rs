@@ -34,21 +34,31 @@ impl KeptModule {
         }
     }
 
-    /// The module with all that is known of it.
-    pub fn full(&self, runtime: Option<&KeptRuntime>) -> Map {
-        let module = &self.module;
-        let channels = module.channels.iter().map(|channel| {
+    /// The module in short, and its channels: what jobs return that start it. Returns become events, so what [`KeptModule::brief`] leaves
+    /// out is left out here too.
+    pub fn started(&self, runtime: Option<&KeptRuntime>) -> Map {
+        let mut out = self.brief(runtime);
+        out.set("channels", self.channels());
+        out
+    }
+
+    fn channels(&self) -> Vec<Value> {
+        let channels = self.module.channels.iter().map(|channel| {
             Value::Map(crate::map! {
                 "path" => channel.path.as_str(), "mode" => channel.mode.word(), "topic" => channel.topic.as_str(),
             })
         });
-        let channels: Vec<Value> = channels.collect();
-        let mut out = self.brief(runtime);
+        channels.collect()
+    }
+
+    /// The module with all that is known of it.
+    pub fn full(&self, runtime: Option<&KeptRuntime>) -> Map {
+        let module = &self.module;
+        let mut out = self.started(runtime);
         out.set("apis", module.apis.clone());
         out.set("argv", module.argv.clone());
         out.set("env", module.env.clone());
         out.set("args", json_value(&Json::Object(module.args.clone())));
-        out.set("channels", channels);
         if let Some(filetype) = &module.filetype {
             out.set("filetype", filetype.as_str());
         }

@@ -2,6 +2,7 @@
 //! place; of these the one with the fewest modules, then with the least memory in use, then by name.
 
 use crate::wire::arena::Uuid;
+use std::fmt;
 
 /// A runtime that may be chosen.
 #[derive(Clone, Debug, PartialEq)]
@@ -37,6 +38,19 @@ pub enum Fit {
     Lacks(Vec<String>),
     /// It has no free place.
     Full,
+}
+
+impl fmt::Display for Fit {
+    /// What is said of a candidate after its name.
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        match self {
+            Fit::Fits => f.write_str("fits"),
+            Fit::Gone => f.write_str("is not connected"),
+            Fit::RunsNone => f.write_str("runs no modules"),
+            Fit::Lacks(apis) => write!(f, "lacks {}", apis.join(", ")),
+            Fit::Full => f.write_str("is full"),
+        }
+    }
 }
 
 /// What came of a choice.
@@ -79,10 +93,7 @@ fn fit(apis: &[String], candidate: &Candidate) -> Fit {
     if candidate.apis.is_empty() {
         return Fit::RunsNone;
     }
-    // `profile:deployed` and its like ask for records of how a module fares; it runs without as well (reference, section 6).
-    let needed = apis.iter().filter(|api| !api.starts_with("profile:"));
-    let lacks = needed.filter(|api| !offers(candidate.apis, api));
-    let lacks: Vec<String> = lacks.cloned().collect();
+    let lacks = lacks(apis, candidate.apis);
     if !lacks.is_empty() {
         return Fit::Lacks(lacks);
     }
@@ -90,6 +101,14 @@ fn fit(apis: &[String], candidate: &Candidate) -> Fit {
         return Fit::Full;
     }
     Fit::Fits
+}
+
+/// Those of `apis` that a runtime with `offered` lacks. `profile:deployed` and its like are never lacking: they ask for records of how
+/// a module fares, and it runs without as well (reference, section 6).
+pub fn lacks(apis: &[String], offered: &[String]) -> Vec<String> {
+    let needed = apis.iter().filter(|api| !api.starts_with("profile:"));
+    let lacks = needed.filter(|api| !offers(offered, api));
+    lacks.cloned().collect()
 }
 
 /// Whether a runtime with `offered` has `api`: `wasi` is satisfied by `wasi:snapshot_preview1`, and so on.

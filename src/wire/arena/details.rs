@@ -1,10 +1,11 @@
 //! Records as `details` of answers carry them, and as the store keeps them: what is written is read again as it was.
 
-use super::fields::{Fields, Read, SHORT};
+use super::fields::{Fields, Read, SHORT, fault};
+use super::octets::MAX_RUNTIME;
 use super::request::{self, Call};
 use super::write::{self, add, list};
 use super::{
-    Fault, Json, KEEPALIVE, Manager, Module, Object, Policy, Runtime, RuntimeState, State,
+    Fault, Json, KEEPALIVE, Manager, Module, Object, Policy, Runtime, RuntimeState, State, Trouble,
 };
 
 impl Manager {
@@ -62,7 +63,7 @@ impl Runtime {
         let mut fields = Fields::new(data, "data")?;
         fields.take("type");
         let most = fields.whole("max_nmodules")?.unwrap_or(0);
-        Ok(Runtime {
+        let runtime = Runtime {
             uuid: fields.needed("uuid")?,
             name: fields
                 .text("name", SHORT)?
@@ -78,7 +79,16 @@ impl Runtime {
             manager: fields.parsed("parent")?,
             state: fields.parsed("status")?.unwrap_or(RuntimeState::Alive),
             extra: fields.rest(),
-        })
+        };
+        match runtime.free() <= MAX_RUNTIME {
+            true => Ok(runtime),
+            false => Err(fault(
+                Trouble::TooMany,
+                format!(
+                    "data: {MAX_RUNTIME} octets of platform, metadata and other fields at most"
+                ),
+            )),
+        }
     }
 }
 

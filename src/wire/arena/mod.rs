@@ -11,6 +11,7 @@ mod fault;
 mod fields;
 mod message;
 mod names;
+mod octets;
 mod parse;
 mod record;
 mod request;

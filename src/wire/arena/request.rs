@@ -2,12 +2,15 @@
 
 use super::channel::MAX_CHANNELS;
 use super::fields::{Fields, LONG, Read, SHORT, fault, scalar, text};
+use super::octets::MAX_MODULE;
 use super::{
     Channel, DEFAULT_APIS, Fault, Json, Module, ModuleRequest, Object, Parent, Policy, Trouble,
 };
 
 /// Apis of a module or runtime at most.
 const MAX_APIS: usize = 128;
+/// Octets of all of them at most.
+const MAX_API_OCTETS: usize = 8 << 10;
 /// Arguments of a module at most.
 const MAX_ARGV: usize = 1024;
 /// Environment variables of a module at most.
@@ -35,7 +38,7 @@ impl ModuleRequest {
             Some(policy) => Some(policy),
             None => call.policy.take(),
         };
-        Ok(ModuleRequest {
+        let request = ModuleRequest {
             uuid: fields.parsed("uuid")?,
             name: fields
                 .text("name", SHORT)?
@@ -51,7 +54,16 @@ impl ModuleRequest {
             channels: channels(&mut fields)?,
             policy,
             extra: fields.rest(),
-        })
+        };
+        match request.free() <= MAX_MODULE {
+            true => Ok(request),
+            false => Err(fault(
+                Trouble::TooMany,
+                format!(
+                    "{at}: {MAX_MODULE} octets of arguments, variables, channels and other fields at most"
+                ),
+            )),
+        }
     }
 }
 
@@ -84,14 +96,19 @@ pub(super) fn default_apis() -> Vec<String> {
 /// `apis`: a list, or a text divided by spaces (older dialect). An empty one is not the same as none.
 pub(super) fn apis(fields: &mut Fields) -> Read<Option<Vec<String>>> {
     let at = fields.at("apis");
-    match fields.take("apis") {
-        None => Ok(None),
-        Some(Json::String(words)) => {
-            let words: Vec<Json> = words.split_whitespace().map(Json::from).collect();
-            texts(words, MAX_APIS, &at, text).map(Some)
+    let list = match fields.take("apis") {
+        None => return Ok(None),
+        Some(Json::String(words)) => words.split_whitespace().map(Json::from).collect(),
+        Some(Json::Array(list)) => list,
+        Some(_) => return Err(fault(Trouble::BadField, at)),
+    };
+    let apis = texts(list, MAX_APIS, &at, text)?;
+    match apis.iter().map(String::len).sum::<usize>() <= MAX_API_OCTETS {
+        true => Ok(Some(apis)),
+        false => {
+            let what = format!("{at}: {MAX_API_OCTETS} octets at most");
+            Err(fault(Trouble::TooMany, what))
         }
-        Some(Json::Array(list)) => texts(list, MAX_APIS, &at, text).map(Some),
-        Some(_) => Err(fault(Trouble::BadField, at)),
     }
 }
 
@@ -181,7 +198,14 @@ impl Call {
         let beside = env(fields)?.into_iter();
         call.env
             .extend(beside.filter(|var| !set.contains(&name(var))));
-        Ok(call)
+        // A record has one list, and could not be read again with more.
+        match call.env.len() <= MAX_ENV {
+            true => Ok(call),
+            false => {
+                let what = format!("{}: {MAX_ENV} at most", fields.at("env"));
+                Err(fault(Trouble::TooMany, what))
+            }
+        }
     }
 }
 

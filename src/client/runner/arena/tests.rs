@@ -77,7 +77,7 @@ fn a_schedule_says_why() {
         ("id-r1", "is full"),
         ("id-r2", "chosen"),
         ("id-r3", "lacks wasi"),
-        ("id-r4", "is not there"),
+        ("id-r4", "is not connected"),
         ("id-r5", "runs no modules"),
     ] {
         assert_eq!(row(id).str("verdict"), Some(verdict), "{id}");
@@ -130,6 +130,14 @@ fn lists_come_from_the_store() {
             .map(|kept| Change::Module(Box::new(kept))),
     );
     store.keep(&changes).unwrap();
+    // A device that was installed anew left a record with the same id.
+    for (uuid, state) in [("r0", "D"), ("r9", "D")] {
+        let old = KeptRuntime {
+            id: "id-r2".into(),
+            ..runtime(uuid, &["wasm"], 1, state)
+        };
+        store.keep(&[Change::Runtime(Box::new(old))]).unwrap();
+    }
     let value = runtimes(&mut context, &none).unwrap().value;
     let row = value
         .as_map()
@@ -167,7 +175,7 @@ fn lists_come_from_the_store() {
     };
     let error = create(&mut context, &apis).unwrap_err().to_string();
     assert!(
-        error.contains("id-r3 lacks python:python3; id-r4 is not there"),
+        error.contains("id-r3 lacks python:python3; id-r4 is not connected"),
         "{error}"
     );
 }

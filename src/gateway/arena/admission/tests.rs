@@ -164,3 +164,28 @@ fn there_is_an_end() {
     assert_eq!(door.admit(&uuid("c"), "rt3"), many);
     assert_eq!(door.full, 1);
 }
+
+#[test]
+fn what_cannot_be_read_is_not_given_away() {
+    let place = Place::new("auto_accept: true");
+    let mut door = place.door();
+    let (a, b) = (uuid("aaaaaaaa-1"), uuid("bbbbbbbb-1"));
+    assert_eq!(door.admit(&a, "rt"), yes("rt"));
+    // A folder in the place of the record: it cannot be read, by root neither.
+    let record = GatewayStore::new(&place.config.cachedir, "arena").path(&"rt".parse().unwrap());
+    let aside = record.with_extension("aside");
+    std::fs::rename(&record, &aside).unwrap();
+    std::fs::create_dir(&record).unwrap();
+    let unclear = Admitted::Unclear("its key cannot be read".to_owned());
+    assert_eq!(door.admit(&a, "rt"), unclear);
+    assert!(door.keeps(&a, "rt"));
+    assert_eq!(door.admit(&b, "rt"), yes("rt.bbbbbbbb"));
+    std::fs::remove_dir(&record).unwrap();
+    std::fs::rename(&aside, &record).unwrap();
+    assert_eq!(door.admit(&a, "rt"), yes("rt"));
+    // One whose owner nobody has noted is not given away either.
+    std::fs::remove_file(place.config.cachedir.join("gateways/arena/uuids/rt")).unwrap();
+    let mut door = place.door();
+    assert_eq!(door.admit(&b, "rt"), yes("rt.bbbbbbbb"));
+    assert_eq!(door.admit(&uuid("cccccccc-1"), "rt"), yes("rt.cccccccc"));
+}

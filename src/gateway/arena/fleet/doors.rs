@@ -7,6 +7,8 @@ use crate::wire::arena::Uuid;
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
+/// Octets that are held of those that wait.
+const MAX_OCTETS: usize = 64 << 20;
 /// Time after which it is asked again whether one that waits may come in.
 const AGAIN: Duration = Duration::from_secs(60);
 
@@ -21,12 +23,14 @@ pub(super) struct Waiter {
     pending: bool,
     asked: Instant,
     heard: Instant,
+    octets: usize,
 }
 
 /// All that wait.
 #[derive(Debug, Default)]
 pub(super) struct Doors {
     waiting: HashMap<Uuid, Waiter>,
+    octets: usize,
 }
 
 impl Doors {
@@ -35,11 +39,33 @@ impl Doors {
         self.waiting.len()
     }
 
+    /// Octets that all of them take.
+    #[cfg(test)]
+    pub fn octets(&self) -> usize {
+        self.octets
+    }
+
     /// Lets one wait; `pending`: the operator can let it in. Whether that is new. A registration that came earlier is still to be
-    /// confirmed.
-    pub fn wait(&mut self, kept: KeptRuntime, ask: Option<Ask>, pending: bool, now: Clock) -> bool {
+    /// confirmed. Of more than `most`, or too many octets, those that were not heard for longest are forgotten: they come again when
+    /// they are heard.
+    pub fn wait(
+        &mut self,
+        kept: KeptRuntime,
+        ask: Option<Ask>,
+        pending: bool,
+        most: usize,
+        now: Clock,
+    ) -> bool {
         let uuid = kept.runtime.uuid.clone();
-        let before = self.waiting.remove(&uuid);
+        let before = self.take(&uuid);
+        let octets = kept.runtime.octets();
+        while self.waiting.len() >= most.max(1) || self.octets + octets > MAX_OCTETS {
+            let oldest = self.waiting.iter().min_by_key(|(_, one)| one.heard);
+            let Some(oldest) = oldest.map(|(uuid, _)| uuid.clone()) else {
+                break;
+            };
+            self.take(&oldest);
+        }
         let known = before.as_ref().filter(|one| one.pending);
         let new = pending && known.is_none_or(|one| one.kept.id != kept.id);
         let waiter = Waiter {
@@ -48,7 +74,9 @@ impl Doors {
             pending,
             asked: now.at,
             heard: now.at,
+            octets,
         };
+        self.octets += octets;
         self.waiting.insert(uuid, waiter);
         new
     }
@@ -68,11 +96,6 @@ impl Doors {
         waiter.map(|waiter| waiter.heard = now.at).is_some()
     }
 
-    /// Whether one waits.
-    pub fn waits(&self, uuid: &Uuid) -> bool {
-        self.waiting.contains_key(uuid)
-    }
-
     /// One of them.
     pub fn get(&self, uuid: &Uuid) -> Option<&Waiter> {
         self.waiting.get(uuid)
@@ -80,7 +103,9 @@ impl Doors {
 
     /// It waits no longer.
     pub fn take(&mut self, uuid: &Uuid) -> Option<Waiter> {
-        self.waiting.remove(uuid)
+        let waiter = self.waiting.remove(uuid)?;
+        self.octets -= waiter.octets;
+        Some(waiter)
     }
 
     /// Those that wait under a minion id.
@@ -94,8 +119,12 @@ impl Doors {
 
     /// Those about whom it is to be asked again. Who has not been heard for so long is forgotten.
     pub fn due(&mut self, forget_after: Duration, now: Clock) -> Vec<Uuid> {
-        self.waiting
-            .retain(|_, waiter| !now.is_past(waiter.heard, forget_after));
+        let octets = &mut self.octets;
+        self.waiting.retain(|_, waiter| {
+            let keeps = !now.is_past(waiter.heard, forget_after);
+            *octets -= if keeps { 0 } else { waiter.octets };
+            keeps
+        });
         let waiting = self.waiting.iter_mut();
         let due = waiting.filter(|(_, waiter)| now.is_past(waiter.asked, AGAIN));
         due.map(|(uuid, waiter)| {

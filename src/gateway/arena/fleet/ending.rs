@@ -111,7 +111,10 @@ impl Fleet {
         if exiting == Some(State::Exiting) {
             return;
         }
-        self.modules.touch(uuid, |piece| piece.missed = 0);
+        self.modules.touch(uuid, |piece| {
+            piece.missed = 0;
+            piece.told = Some(now.at);
+        });
         if let Some(kept) = self.alter(uuid, now, out, |module| module.state = State::Exiting) {
             out.tell(Happening::Stopping(kept));
         }
@@ -165,6 +168,16 @@ impl Fleet {
         if let Some(runtime) = runtime {
             self.fill(&runtime, now, out);
         }
+    }
+
+    /// A module cannot be started.
+    pub(super) fn fail(&mut self, uuid: &Uuid, why: &str, now: Clock, out: &mut Out) {
+        let exit = ModuleExit {
+            status: ExitStatus::Crashed,
+            reason: Some(why.to_owned()),
+            ..by_itself(uuid)
+        };
+        self.end(uuid, exit, now, out);
     }
 
     /// A module is lost for good. Of one that nobody asked for here nothing is left.
@@ -275,8 +288,9 @@ impl Fleet {
     /// A runtime does not take a module: if it was not asked for on that one, another is tried.
     fn refused(&mut self, uuid: &Uuid, by: &Uuid, why: String, now: Clock, out: &mut Out) {
         self.forget_question(uuid);
+        let arrival = self.runtimes.arrival(by);
         let told = self.modules.touch(uuid, |piece| {
-            piece.refused_by.push(by.clone());
+            piece.refused_by.push((by.clone(), arrival));
             let module = &piece.kept.module;
             (
                 module.scheduled,
@@ -353,6 +367,10 @@ impl Fleet {
                 self.end(uuid, exit, now, out);
             }
             (State::Alive, _) if foreign => self.lose(uuid, why, now, out),
+            // It may come again, as another.
+            (State::Alive | State::Killed, Policy::Wait) if gone == Gone::Refused => {
+                self.lose(uuid, why, now, out);
+            }
             (State::Alive, Policy::Wait) => {
                 self.stats.lost += 1;
                 self.forget_question(uuid);

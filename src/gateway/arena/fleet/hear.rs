@@ -4,7 +4,9 @@ use super::super::super::clock::Clock;
 use super::out::Out;
 use super::{Admission, Fleet, Happening};
 use crate::transport::mqtt::Incoming;
-use crate::wire::arena::{Answer, Body, Dialect, Fault, Json, Message, Place, Stream, Uuid};
+use crate::wire::arena::{
+    Answer, Body, Dialect, Fault, Json, Message, Place, Stream, Trouble, Uuid,
+};
 
 /// Octets of what a module wrote that are told at most; the rest of a message is cut off.
 const MAX_OUTPUT: usize = 64 << 10;
@@ -89,6 +91,8 @@ impl Fleet {
             Some(Place::Reg(uuid) | Place::Keepalive(uuid) | Place::Control(uuid)) => uuid,
             _ => None,
         };
+        let other = runtime.is_some()
+            && speaker(&message.body).is_some_and(|of| runtime.as_ref() != Some(of));
         let ask = Ask {
             topic: incoming.topic.clone(),
             runtime,
@@ -99,6 +103,8 @@ impl Fleet {
         };
         let silent = matches!(message.body, Body::Keepalive(_));
         let done = match message.body {
+            // Brokers check topics, not what is in a message: whoever may write to `reg/X` is X, and nobody else.
+            _ if other => Err(Fault::new(Trouble::BadField, "data/uuid")),
             Body::Register(runtime) => self.register(*runtime, &ask, admission, now, out),
             Body::Unregister(uuid, _) => self.unregister(&uuid, &ask, now, out),
             Body::RegisterManager(manager) => self.register_manager(manager, &ask, now, out),
@@ -167,6 +173,18 @@ impl Fleet {
     pub(super) fn reply(&mut self, ask: &Ask, answer: Answer, out: &mut Out) {
         let message = Message::new(ask.object_id.clone(), ask.dialect, Body::Answer(answer));
         out.publish(&ask.topic, &message);
+    }
+}
+
+/// Of whom a message tells that only its sender can tell of: a runtime or manager.
+fn speaker(body: &Body) -> Option<&Uuid> {
+    match body {
+        Body::Register(runtime) => Some(&runtime.uuid),
+        Body::RegisterManager(manager) => Some(&manager.uuid),
+        Body::Unregister(uuid, _) | Body::UnregisterManager(uuid, _) => Some(uuid),
+        Body::Keepalive(keepalive) => Some(&keepalive.uuid),
+        Body::Create(_) | Body::CreateBatch(..) | Body::Delete(..) => None,
+        Body::Exited(_) | Body::Answer(_) | Body::Error(_) => None,
     }
 }
 

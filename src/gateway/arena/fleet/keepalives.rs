@@ -14,6 +14,8 @@ use std::time::Duration;
 
 /// Time between two records of when a runtime was heard and how much memory it uses.
 const SAVED: Duration = Duration::from_secs(60);
+/// Modules of one runtime that nobody asked for here and that are shown all the same, at most.
+const MAX_FOREIGN: usize = 256;
 /// Keepalives without a module after which it is missing.
 const MISSES: u8 = 2;
 /// Time for which a module that was told to end, because it is not to run where it does, is not told so again.
@@ -66,7 +68,6 @@ impl Fleet {
         out: &mut Out,
     ) -> Result<bool, Fault> {
         let uuid = &keepalive.uuid;
-        self.room_for(uuid)?;
         if self.doors.hear(uuid, now) {
             return Ok(false);
         }
@@ -79,6 +80,7 @@ impl Fleet {
         tell_anew(&mut runtime, keepalive);
         match admission.admit(uuid, &runtime.name) {
             Admitted::Yes(id) => {
+                self.room_for(uuid)?;
                 self.join(runtime, id, dialect, now, out);
                 Ok(true)
             }
@@ -91,6 +93,7 @@ impl Fleet {
                 self.wait_unseen(runtime, dialect, None, now);
                 Ok(false)
             }
+            Admitted::Unclear(_) => Ok(false),
         }
     }
 
@@ -173,21 +176,38 @@ impl Fleet {
                 });
                 self.started(uuid, out);
             }
-            State::Exiting if here => {
-                self.modules.touch(uuid, |piece| piece.missed = 0);
-            }
+            State::Exiting if here => self.ends(runtime, uuid, now, out),
             // It ended as far as anybody knew, and does not; or it runs where it was not sent yet, or again.
             State::Dead if here && piece.missing => self.found(runtime, uuid, now, out),
             // Unless that is what was to end, before it is to run again.
-            State::Killed | State::Queued if !self.is_stray(runtime, uuid, now) => {
+            State::Killed | State::Queued if self.is_stray(runtime, uuid, now) => {}
+            State::Killed | State::Queued
+                if here || module.scheduled || piece.before.as_ref() == Some(runtime) =>
+            {
                 self.found(runtime, uuid, now, out);
             }
-            State::Killed | State::Queued => {}
+            // Nobody sent it there.
+            State::Killed | State::Queued => self.stray(runtime, uuid, now, out),
             State::Alive | State::Exiting | State::Dead if foreign => {
                 self.found(runtime, uuid, now, out);
             }
             // It runs elsewhere by now, or nowhere.
             State::Alive | State::Exiting | State::Dead => self.stray(runtime, uuid, now, out),
+        }
+    }
+
+    /// A module that was told to end still runs. If that is long ago its runtime has not heard it.
+    fn ends(&mut self, runtime: &Uuid, uuid: &Uuid, now: Clock, out: &mut Out) {
+        let again = self.modules.touch(uuid, |piece| {
+            piece.missed = 0;
+            let again = piece.told.is_none_or(|told| now.is_past(told, STRAY));
+            if again {
+                piece.told = Some(now.at);
+            }
+            again
+        });
+        if again == Some(true) {
+            self.tell_to_end(runtime, uuid, out);
         }
     }
 
@@ -197,7 +217,12 @@ impl Fleet {
             return;
         };
         let most = self.rules.max_modules;
-        if piece.kept.module.state == State::Dead && self.modules.living() >= most {
+        let (dead, foreign) = (piece.kept.module.state == State::Dead, piece.kept.foreign);
+        let full = match foreign {
+            true => self.foreign_full(runtime),
+            false => self.modules.living() >= most,
+        };
+        if dead && full {
             self.stats.ignored += 1;
             return;
         }
@@ -231,9 +256,16 @@ impl Fleet {
         }
     }
 
+    /// Whether no more modules of a runtime are shown that nobody asked for here.
+    fn foreign_full(&self, runtime: &Uuid) -> bool {
+        let (all, of_it) = self.modules.foreign(runtime);
+        all >= self.rules.max_modules || of_it >= MAX_FOREIGN
+    }
+
     /// A module that nobody asked for here.
     fn foreign(&mut self, runtime: &Uuid, child: &Child, now: Clock, out: &mut Out) {
-        if self.modules.living() >= self.rules.max_modules {
+        // They take no room from those that were asked for.
+        if self.foreign_full(runtime) {
             self.stats.ignored += 1;
             return;
         }
@@ -327,15 +359,17 @@ impl Fleet {
         }
     }
 
-    /// A module is missing: what becomes of it says its policy. With `wait` it is sent to its runtime again, once.
+    /// A module is missing: what becomes of it says its policy. With `wait` it is sent to its runtime again, once, if that has never
+    /// said that it runs: then the request was lost. One that ran has ended while nobody listened (reference, section 5).
     fn miss(&mut self, runtime: &Uuid, uuid: &Uuid, now: Clock, out: &mut Out) {
         let Some(piece) = self.modules.get(uuid) else {
             return;
         };
-        let (foreign, again) = (piece.kept.foreign, piece.again);
+        let foreign = piece.kept.foreign;
+        let arrived = piece.started || piece.again;
         let lost = Lost::Missing;
         match piece.kept.module.policy {
-            Policy::Wait if !foreign && !again => {
+            Policy::Wait if !foreign && !arrived => {
                 self.stats.lost += 1;
                 out.tell(Happening::Lost(Box::new(piece.kept.clone()), lost));
                 self.send(uuid, now, out);

@@ -20,7 +20,8 @@ use crate::store::arena::{Change, KeptModule, KeptRuntime, Snapshot};
 use crate::transport::mqtt::{Incoming, Publication};
 use crate::wire::Map;
 use crate::wire::arena::{
-    Child, Fault, Manager, ModuleExit, ModuleRequest, Policy, State, Stream, Topics, Trouble, Uuid,
+    Body, Child, Fault, Manager, Message, ModuleExit, ModuleRequest, Policy, State, Stream, Topics,
+    Trouble, Uuid,
 };
 use doors::Doors;
 use modules::Modules;
@@ -42,8 +43,12 @@ pub(super) struct Rules {
     pub max_managers: usize,
     /// Runtimes that are known at most.
     pub max_runtimes: usize,
+    /// Runtimes that wait for the operator, at most.
+    pub max_waiting: usize,
     /// Modules that have not ended, at most.
     pub max_modules: usize,
+    /// Octets that records of modules take at most, those that have ended included.
+    pub max_octets: usize,
     /// How long the record of a module that has ended is kept, and that of a runtime that is gone with nothing to come back for.
     pub forget_after: Duration,
 }
@@ -57,6 +62,8 @@ pub(super) enum Admitted {
     Waiting(String),
     /// It may not: why.
     No(String),
+    /// That cannot be told now: why. Who is in stays, who is not is not let in.
+    Unclear(String),
 }
 
 /// Who may be a runtime.
@@ -239,6 +246,24 @@ impl Fleet {
         out.done()
     }
 
+    /// A message can never be sent: why. A module that was asked for with it is dead.
+    pub fn unsendable(&mut self, payload: &[u8], why: &str, now: Clock) -> Vec<Act> {
+        let mut out = Out::default();
+        let message = Message::parse(payload).ok();
+        let create = message.filter(|message| matches!(message.body, Body::Create(_)));
+        let uuid = create.and_then(|message| self.asks.get(&message.object_id).cloned());
+        if let Some(uuid) = uuid {
+            self.fail(&uuid, why, now, &mut out);
+        }
+        out.done()
+    }
+
+    /// Messages were lost on their way here: silence since then means nothing.
+    pub fn deaf(&mut self, now: Clock) {
+        self.runtimes.excuse(now);
+        self.modules.excuse();
+    }
+
     /// Time has passed: silence, queues, what is to be forgotten.
     pub fn tick(&mut self, admission: &mut dyn Admission, now: Clock) -> Vec<Act> {
         let mut out = Out::default();
@@ -299,6 +324,12 @@ impl Fleet {
     /// A module.
     pub fn module(&self, uuid: &Uuid) -> Option<&KeptModule> {
         self.modules.get(uuid).map(|piece| &piece.kept)
+    }
+
+    /// Of the modules of a runtime with this name, the one that ended last.
+    pub fn last_ended(&self, runtime: &Uuid, name: &str) -> Option<&KeptModule> {
+        let piece = self.modules.last_ended(runtime, name);
+        piece.map(|piece| &piece.kept)
     }
 
     /// Modules of a runtime that have not ended, oldest first.

@@ -21,15 +21,19 @@ pub(super) struct Piece {
     pub again: bool,
     /// `object_id` of the request that its runtime may answer.
     pub asked: Option<String>,
-    /// Runtimes that did not take it, or lost it.
-    pub refused_by: Vec<Uuid>,
+    /// Runtimes that did not take it, or lost it, each with its last arrival by then: one that came anew since may be tried again.
+    pub refused_by: Vec<(Uuid, u64)>,
     /// The runtime that it was moved away from, until it is on another.
     pub before: Option<Uuid>,
     /// What it uses, as its runtime told last.
     pub usage: Option<Child>,
     /// Whether it is dead because it was missed, not because it ended.
     pub missing: bool,
+    /// When its runtime was told to end it.
+    pub told: Option<Instant>,
     ended: Option<Instant>,
+    /// What its record takes.
+    octets: usize,
 }
 
 /// Modules in the order of their running numbers.
@@ -46,6 +50,8 @@ pub(super) struct Load {
     taken: usize,
     /// Records of those that have ended.
     dead: usize,
+    /// Those that have not ended, and that nobody asked for here.
+    foreign: usize,
 }
 
 /// All modules.
@@ -57,6 +63,8 @@ pub(super) struct Modules {
     by_name: HashMap<String, BTreeSet<Uuid>>,
     ended: VecDeque<(Instant, Uuid)>,
     dead: usize,
+    foreign: usize,
+    octets: usize,
 }
 
 impl Modules {
@@ -76,9 +84,27 @@ impl Modules {
         self.all.values()
     }
 
-    /// How many have not ended.
+    /// How many have not ended, without those that nobody asked for here.
     pub fn living(&self) -> usize {
-        self.all.len() - self.dead
+        self.all.len() - self.dead - self.foreign
+    }
+
+    /// How many have not ended that nobody asked for here: of all runtimes, and of this.
+    pub fn foreign(&self, runtime: &Uuid) -> (usize, usize) {
+        let of_it = self.loads.get(runtime).map_or(0, |load| load.foreign);
+        (self.foreign, of_it)
+    }
+
+    /// Octets that all records take.
+    pub fn octets(&self) -> usize {
+        self.octets
+    }
+
+    /// Keepalives may have been lost: no module is missed yet.
+    pub fn excuse(&mut self) {
+        for piece in self.all.values_mut() {
+            piece.missed = 0;
+        }
     }
 
     /// Those of a runtime that have not ended, oldest first.
@@ -123,7 +149,11 @@ impl Modules {
     pub fn insert(&mut self, kept: KeptModule, now: Clock) {
         let uuid = kept.module.uuid.clone();
         self.remove(&uuid);
+        let octets = kept.module.octets();
+        self.octets += octets;
         let piece = Piece {
+            octets,
+            told: None,
             kept,
             started: false,
             missed: 0,
@@ -161,7 +191,21 @@ impl Modules {
     /// Forgets one.
     pub fn remove(&mut self, uuid: &Uuid) -> Option<Piece> {
         self.leave(uuid);
-        self.all.remove(uuid)
+        let piece = self.all.remove(uuid)?;
+        self.octets -= piece.octets;
+        Some(piece)
+    }
+
+    /// Of those of a runtime with a name, the one that ended last.
+    pub fn last_ended(&self, runtime: &Uuid, name: &str) -> Option<&Piece> {
+        let ended = self.ended.iter().rev();
+        let known = ended.filter_map(|(at, uuid)| Some((at, self.all.get(uuid)?)));
+        let mut its = known.filter(|(at, piece)| {
+            let module = &piece.kept.module;
+            let same = module.name == name && module.runtime.as_ref() == Some(runtime);
+            same && piece.ended == Some(**at)
+        });
+        its.next().map(|(_, piece)| piece)
     }
 
     /// The one that ended before all others, if it did so before then, or if there are more than that many.
@@ -189,9 +233,12 @@ impl Modules {
         let module = &piece.kept.module;
         let key = (module.index, uuid.clone());
         let state = module.state;
+        let foreign = usize::from(piece.kept.foreign && state != State::Dead);
+        self.foreign -= foreign;
         match &module.runtime {
             Some(runtime) => {
                 if let Some(load) = self.loads.get_mut(runtime) {
+                    load.foreign -= foreign;
                     load.living.remove(&key);
                     load.queued.remove(&key);
                     load.taken -= usize::from(takes(state));
@@ -222,8 +269,11 @@ impl Modules {
         let module = &piece.kept.module;
         let key = (module.index, uuid.clone());
         let state = module.state;
+        let foreign = usize::from(piece.kept.foreign && state != State::Dead);
+        self.foreign += foreign;
         if let Some(runtime) = &module.runtime {
             let load = self.loads.entry(runtime.clone()).or_default();
+            load.foreign += foreign;
             load.taken += usize::from(takes(state));
             load.dead += usize::from(state == State::Dead);
             if state == State::Queued {

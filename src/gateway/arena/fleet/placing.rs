@@ -5,7 +5,7 @@ use super::hear::Ask;
 use super::out::Out;
 use super::{Fleet, Happening, Lost};
 use crate::store::arena::{Change, KeptModule};
-use crate::target::arena::{Candidate, Choice, Fit, choose, offers};
+use crate::target::arena::{Candidate, Choice, choose, lacks};
 use crate::wire::arena::{
     Answer, Body, Fault, Json, Message, Module, ModuleRequest, Object, Parent, Place, RuntimeState,
     State, Trouble, Uuid, Verdict,
@@ -54,7 +54,7 @@ impl Fleet {
             return Ok(());
         };
         self.free_uuid(&uuid)?;
-        self.room_for_modules(1)?;
+        self.room_for_modules(1, request.octets(), now, out)?;
         let mut module = request.into_module(uuid.clone(), self.number(), self.rules.policy);
         module.runtime = Some(runtime.clone());
         module.scheduled = false;
@@ -75,7 +75,8 @@ impl Fleet {
         out: &mut Out,
     ) -> Result<(), Fault> {
         let runtime = self.runtime_for(parent)?;
-        self.room_for_modules(requests.len())?;
+        let octets = requests.iter().map(ModuleRequest::octets).sum();
+        self.room_for_modules(requests.len(), octets, now, out)?;
         let mut seen = HashSet::new();
         for uuid in requests.iter().filter_map(|request| request.uuid.as_ref()) {
             self.free_uuid(uuid)?;
@@ -118,7 +119,7 @@ impl Fleet {
         if let Some(uuid) = &request.uuid {
             self.free_uuid(uuid)?;
         }
-        self.room_for_modules(1)?;
+        self.room_for_modules(1, request.octets(), now, out)?;
         let runtime = match &request.parent {
             Some(parent) => Some(self.runtime_for(parent)?),
             None => self.scheduled(&request.apis)?,
@@ -133,16 +134,10 @@ impl Fleet {
             return Ok(chosen);
         }
         let runtimes = self.runtimes();
-        let reasons = runtimes.iter().zip(&choice.fits).map(|(kept, fit)| {
-            let why = match fit {
-                Fit::Fits => "fits".to_owned(),
-                Fit::Gone => "is not connected".to_owned(),
-                Fit::RunsNone => "runs no modules".to_owned(),
-                Fit::Lacks(apis) => format!("lacks {}", apis.join(", ")),
-                Fit::Full => "is full".to_owned(),
-            };
-            Json::from(format!("{} {why}", kept.runtime.name))
-        });
+        let reasons = runtimes
+            .iter()
+            .zip(&choice.fits)
+            .map(|(kept, fit)| Json::from(format!("{} {fit}", kept.runtime.name)));
         let mut reasons: Vec<Json> = reasons.take(REASONS).collect();
         if reasons.is_empty() {
             reasons.push("there are no runtimes".into());
@@ -269,7 +264,8 @@ impl Fleet {
                 piece.before = from.clone();
             }
             if why == Lost::Missing {
-                piece.refused_by.extend(from);
+                let arrival = from.as_ref().map_or(0, |from| self.runtimes.arrival(from));
+                piece.refused_by.extend(from.map(|from| (from, arrival)));
             }
             (piece.kept.module.apis.clone(), piece.refused_by.clone())
         });
@@ -295,7 +291,11 @@ impl Fleet {
     }
 
     /// The runtime for a module with these apis, without those; and what is said of each of [`Fleet::runtimes`].
-    pub(super) fn choice(&self, apis: &[String], without: &[Uuid]) -> (Option<Uuid>, Choice) {
+    pub(super) fn choice(
+        &self,
+        apis: &[String],
+        without: &[(Uuid, u64)],
+    ) -> (Option<Uuid>, Choice) {
         let runtimes = self.runtimes();
         let candidates: Vec<Candidate> = runtimes
             .iter()
@@ -310,13 +310,21 @@ impl Fleet {
                     modules: u32::try_from(self.modules.count(uuid) + self.strays_on(uuid))
                         .unwrap_or(u32::MAX),
                     memory: kept.memory,
-                    alive: kept.runtime.state == RuntimeState::Alive && !without.contains(uuid),
+                    alive: kept.runtime.state == RuntimeState::Alive
+                        && !self.has_refused(without, uuid),
                 }
             })
             .collect();
         let choice = choose(apis, &candidates);
         let chosen = choice.chosen.and_then(|place| candidates.get(place));
         (chosen.map(|candidate| candidate.uuid.clone()), choice)
+    }
+
+    /// Whether a runtime is among those, and has not come anew since.
+    pub(super) fn has_refused(&self, refused_by: &[(Uuid, u64)], runtime: &Uuid) -> bool {
+        let arrival = self.runtimes.arrival(runtime);
+        let same = |(uuid, at): &(Uuid, u64)| uuid == runtime && *at == arrival;
+        refused_by.iter().any(same)
     }
 
     /// Whether a runtime has a free place.
@@ -354,9 +362,9 @@ impl Fleet {
                 .get(runtime)
                 .map(|unit| &unit.kept.runtime.apis);
             let fits = self.modules.get(&uuid).is_some_and(|piece| {
-                let mut apis = piece.kept.module.apis.iter();
-                apis.all(|api| offered.is_some_and(|offered| offers(offered, api)))
-                    && !piece.refused_by.contains(runtime)
+                let apis = &piece.kept.module.apis;
+                offered.is_some_and(|offered| lacks(apis, offered).is_empty())
+                    && !self.has_refused(&piece.refused_by, runtime)
             });
             if fits {
                 self.start(&uuid, runtime, now, out);
@@ -402,15 +410,26 @@ impl Fleet {
         }
     }
 
-    fn room_for_modules(&self, more: usize) -> Result<(), Fault> {
-        let most = self.rules.max_modules;
-        match self.modules.living() + more <= most {
-            true => Ok(()),
-            false => Err(Fault::new(
-                Trouble::TooMany,
-                format!("modules: {most} at most"),
-            )),
+    /// Whether there is room for so many more modules, with records of so many octets. Those that have ended make room.
+    fn room_for_modules(
+        &mut self,
+        more: usize,
+        octets: usize,
+        now: Clock,
+        out: &mut Out,
+    ) -> Result<(), Fault> {
+        let too_many = |what| Err(Fault::new(Trouble::TooMany, what));
+        let (most, most_octets) = (self.rules.max_modules, self.rules.max_octets);
+        if self.modules.living() + more > most {
+            return too_many(format!("modules: {most} at most"));
         }
+        while self.modules.octets() + octets > most_octets {
+            let Some(oldest) = self.modules.oldest_ended(None, 0) else {
+                return too_many(format!("modules: {most_octets} octets of records at most"));
+            };
+            self.forget_module(&oldest, now, out);
+        }
+        Ok(())
     }
 
     /// The next running number.

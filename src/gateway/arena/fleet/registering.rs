@@ -20,9 +20,9 @@ impl Fleet {
         now: Clock,
         out: &mut Out,
     ) -> Result<(), Fault> {
-        self.room_for(&runtime.uuid)?;
         match admission.admit(&runtime.uuid, &runtime.name) {
             Admitted::Yes(id) => {
+                self.room_for(&runtime.uuid)?;
                 let uuid = runtime.uuid.clone();
                 let was_alive = self.join(runtime, id, ask.dialect, now, out);
                 self.confirm(&uuid, ask, out);
@@ -50,17 +50,15 @@ impl Fleet {
                 self.wait_unseen(runtime, ask.dialect, Some(ask), now);
                 Err(Fault::new(Trouble::NotAccepted, why))
             }
+            Admitted::Unclear(why) => Err(Fault::new(Trouble::NotAccepted, why)),
         }
     }
 
-    /// Whether one more runtime may be known, be it as one that waits.
+    /// Whether one more runtime may be known. Those that wait take no room from those that were let in.
     pub(super) fn room_for(&self, uuid: &Uuid) -> Result<(), Fault> {
         let (known, _) = self.runtimes.counts();
         let most = self.rules.max_runtimes;
-        if self.runtimes.get(uuid).is_some() || known + self.doors.len() < most {
-            return Ok(());
-        }
-        match self.doors.waits(uuid) {
+        match self.runtimes.get(uuid).is_some() || known < most {
             true => Ok(()),
             false => Err(Fault::new(
                 Trouble::TooMany,
@@ -81,7 +79,7 @@ impl Fleet {
     ) -> bool {
         self.expel(&runtime.uuid, now, out);
         let kept = self.kept(runtime, id, dialect, now);
-        let new = self.doors.wait(kept.clone(), ask.cloned(), true, now);
+        let new = self.let_wait(kept.clone(), ask, true, now);
         if new {
             out.tell(Happening::Waiting(Box::new(kept)));
         }
@@ -100,7 +98,18 @@ impl Fleet {
         let known = self.runtimes.get(&runtime.uuid);
         let id = known.map(|unit| unit.kept.id.clone()).unwrap_or_default();
         let kept = self.kept(runtime, id, dialect, now);
-        self.doors.wait(kept, ask.cloned(), false, now);
+        self.let_wait(kept, ask, false, now);
+    }
+
+    fn let_wait(
+        &mut self,
+        kept: KeptRuntime,
+        ask: Option<&Ask>,
+        pending: bool,
+        now: Clock,
+    ) -> bool {
+        let most = self.rules.max_waiting;
+        self.doors.wait(kept, ask.cloned(), pending, most, now)
     }
 
     /// One that was let in and no longer is.
@@ -115,11 +124,12 @@ impl Fleet {
         runtime.state = RuntimeState::Alive;
         runtime.keepalive = self.rules.keepalive.as_secs();
         KeptRuntime {
+            // Of others it may be another program by now, which sends no keepalives; those of halite always do.
+            speaks: runtime.metadata.get("halite").is_some(),
             runtime,
             id,
             heard: u64::try_from(now.unix).unwrap_or(0),
             memory: 0,
-            speaks: false,
             dialect,
         }
     }
@@ -142,7 +152,7 @@ impl Fleet {
             kept.memory = before.memory;
         }
         self.runtimes.put(kept.clone(), now);
-        self.runtimes.touch(&uuid, |unit| unit.hear(now));
+        self.runtimes.arrive(&uuid, now);
         out.keep(Change::Runtime(Box::new(kept.clone())));
         let was_alive = before.is_some();
         match before {
@@ -233,6 +243,9 @@ impl Fleet {
     ) -> Result<(), Fault> {
         let most = self.rules.max_managers;
         if !self.managers.contains_key(&manager.uuid) && self.managers.len() >= most {
+            self.forget_idle_managers(out);
+        }
+        if !self.managers.contains_key(&manager.uuid) && self.managers.len() >= most {
             return Err(Fault::new(
                 Trouble::TooMany,
                 format!("managers: {most} at most"),
@@ -250,6 +263,22 @@ impl Fleet {
         }
         self.reply(ask, Answer::manager(&manager), out);
         Ok(())
+    }
+
+    /// Forgets managers of which no runtime is known. They lose nothing by it: what they tell later is followed all the same.
+    fn forget_idle_managers(&mut self, out: &mut Out) {
+        let busy: HashSet<&Uuid> = self
+            .runtimes
+            .iter()
+            .filter_map(|unit| unit.kept.runtime.manager.as_ref())
+            .collect();
+        self.managers.retain(|uuid, _| {
+            let keeps = busy.contains(uuid);
+            if !keeps {
+                out.keep(Change::NoManager(uuid.clone()));
+            }
+            keeps
+        });
     }
 
     /// A manager is gone, and with it all its runtimes. One that is not known may still have some: it registers once only, perhaps
@@ -299,15 +328,22 @@ impl Fleet {
         for uuid in self.doors.with_id(id) {
             self.ask_again(&uuid, admission, now, out);
         }
-        let Some(unit) = self.runtimes.by_id(id).filter(|unit| unit.alive()) else {
+        let Some(unit) = self.runtimes.by_id(id) else {
             return;
         };
+        let alive = unit.alive();
         let KeptRuntime {
             runtime, dialect, ..
         } = unit.kept.clone();
         // It still sends keepalives, or believes to be registered: it is let in again if the operator says so.
         match admission.admit(&runtime.uuid, &runtime.name) {
-            Admitted::Yes(_) => {}
+            Admitted::Yes(_) | Admitted::Unclear(_) => {}
+            // It was gone before, and its modules waited for it.
+            Admitted::Waiting(_) | Admitted::No(_) if !alive => {
+                for module in self.modules.of(&runtime.uuid) {
+                    self.orphaned(&module, Gone::Refused, now, out);
+                }
+            }
             Admitted::Waiting(id) => {
                 self.wait(runtime, id, dialect, None, now, out);
             }
@@ -333,6 +369,7 @@ impl Fleet {
             runtime, dialect, ..
         } = waiter.kept.clone();
         match admission.admit(uuid, &runtime.name) {
+            Admitted::Yes(_) if self.room_for(uuid).is_err() => {}
             Admitted::Yes(id) => {
                 let ask = self.doors.take(uuid).and_then(|waiter| waiter.ask);
                 let was_alive = self.join(runtime, id, dialect, now, out);
@@ -346,7 +383,7 @@ impl Fleet {
                     out.tell(Happening::Waiting(Box::new(kept)));
                 }
             }
-            Admitted::No(_) => {}
+            Admitted::No(_) | Admitted::Unclear(_) => {}
         }
     }
 }

@@ -6,6 +6,9 @@ use crate::wire::arena::{RuntimeState, Uuid};
 use std::collections::{BTreeSet, HashMap};
 use std::time::{Duration, Instant};
 
+/// Intervals that a runtime may take for one, at most.
+const SLOWEST: u32 = 10;
+
 /// A runtime with what is forgotten when the gateway ends.
 #[derive(Debug)]
 pub(super) struct Unit {
@@ -23,6 +26,8 @@ pub(super) struct Unit {
     pub saved: Instant,
     /// When it went away.
     pub left: Option<Instant>,
+    /// Which arrival of any runtime was its last one; 0 is none since the gateway began.
+    pub arrival: u64,
 }
 
 impl Unit {
@@ -36,6 +41,7 @@ impl Unit {
             late: false,
             saved: now.at,
             left,
+            arrival: 0,
         }
     }
 
@@ -77,7 +83,8 @@ impl Unit {
             return None;
         }
         Some(match self.gap >= late(told) {
-            true => self.gap,
+            // Who was silent for a day once is not waited for that long again.
+            true => self.gap.min(told.saturating_mul(SLOWEST)),
             false => told,
         })
     }
@@ -97,9 +104,10 @@ pub(super) fn gone(pace: Duration) -> Duration {
 #[derive(Debug, Default)]
 pub(super) struct Runtimes {
     all: HashMap<Uuid, Unit>,
-    by_id: HashMap<String, Uuid>,
+    by_id: HashMap<String, BTreeSet<Uuid>>,
     by_name: HashMap<String, BTreeSet<Uuid>>,
     alive: usize,
+    arrivals: u64,
 }
 
 impl Runtimes {
@@ -108,9 +116,12 @@ impl Runtimes {
         self.all.get(uuid)
     }
 
-    /// The one with this minion id.
+    /// The one with this minion id. A device that was installed anew may have left another record with it: who is there counts, else
+    /// who was heard last.
     pub fn by_id(&self, id: &str) -> Option<&Unit> {
-        self.all.get(self.by_id.get(id)?)
+        let uuids = self.by_id.get(id)?.iter();
+        let units = uuids.filter_map(|uuid| self.all.get(uuid));
+        units.max_by_key(|unit| (unit.alive(), unit.kept.heard, unit.arrival))
     }
 
     /// Those with this name.
@@ -146,7 +157,8 @@ impl Runtimes {
         };
         let name = unit.kept.runtime.name.clone();
         self.by_name.entry(name).or_default().insert(uuid.clone());
-        self.by_id.insert(unit.kept.id.clone(), uuid.clone());
+        let id = unit.kept.id.clone();
+        self.by_id.entry(id).or_default().insert(uuid.clone());
         self.alive += usize::from(unit.alive());
         self.all.insert(uuid, unit);
     }
@@ -156,26 +168,43 @@ impl Runtimes {
         self.all.get_mut(uuid).map(change)
     }
 
+    /// One has come, or come anew: it was heard.
+    pub fn arrive(&mut self, uuid: &Uuid, now: Clock) {
+        self.arrivals += 1;
+        if let Some(unit) = self.all.get_mut(uuid) {
+            unit.arrival = self.arrivals;
+            unit.hear(now);
+        }
+    }
+
+    /// Which arrival of any runtime was the last one of this.
+    pub fn arrival(&self, uuid: &Uuid) -> u64 {
+        self.all.get(uuid).map_or(0, |unit| unit.arrival)
+    }
+
     /// Forgets one.
     pub fn take(&mut self, uuid: &Uuid) -> Option<Unit> {
         let unit = self.all.remove(uuid)?;
-        if self.by_id.get(&unit.kept.id) == Some(uuid) {
-            self.by_id.remove(&unit.kept.id);
-        }
-        if let Some(named) = self.by_name.get_mut(&unit.kept.runtime.name) {
-            named.remove(uuid);
-            if named.is_empty() {
-                self.by_name.remove(&unit.kept.runtime.name);
-            }
-        }
+        forget(&mut self.by_id, &unit.kept.id, uuid);
+        forget(&mut self.by_name, &unit.kept.runtime.name, uuid);
         self.alive -= usize::from(unit.alive());
         Some(unit)
     }
 
-    /// The broker is there again: nobody could be heard while it was not.
+    /// Nobody could be heard until now.
     pub fn excuse(&mut self, now: Clock) {
         for unit in self.all.values_mut() {
             unit.excuse(now);
+        }
+    }
+}
+
+/// Takes a runtime out of a list of those with the same id or name.
+fn forget(lists: &mut HashMap<String, BTreeSet<Uuid>>, key: &str, uuid: &Uuid) {
+    if let Some(list) = lists.get_mut(key) {
+        list.remove(uuid);
+        if list.is_empty() {
+            lists.remove(key);
         }
     }
 }

@@ -36,6 +36,28 @@ pub(super) enum Step {
     Return(MinionId, Jid, Map),
     /// Keep the grains of a runtime.
     Grains(MinionId, Map),
+    /// Publish what a module is to read, and hand in whether that could be sent.
+    Input(Box<Input>),
+}
+
+/// What a module is to read, for a job.
+#[derive(Debug)]
+pub(super) struct Input {
+    id: MinionId,
+    order: Order,
+    /// What is to be published.
+    pub publications: Vec<Publication>,
+}
+
+impl Input {
+    /// The return, if all of it was sent, or why it was not.
+    pub fn returned(self, unsent: Option<String>) -> Step {
+        let outcome = match unsent {
+            None => Outcome::good(true),
+            Some(why) => Outcome::bad(format!("arena.send: it cannot be sent: {why}"), 1),
+        };
+        returned(&self.id, &self.order.jid, &self.order.load, outcome)
+    }
 }
 
 /// What jobs look at and change.
@@ -160,7 +182,7 @@ impl Jobs {
                     .collect();
                 Outcome::good(all)
             }
-            Call::Module(module) => match find(desk.fleet, uuid, module) {
+            Call::Module(module) => match find_any(desk.fleet, uuid, module) {
                 Ok(found) => {
                     let mut out = found.full(Some(runtime));
                     used(&mut out, desk, &found.module.uuid);
@@ -168,16 +190,20 @@ impl Jobs {
                 }
                 Err(outcome) => outcome,
             },
-            Call::Logs(module, lines) => match find(desk.fleet, uuid, module) {
+            Call::Logs(module, lines) => match find_any(desk.fleet, uuid, module) {
                 Ok(found) => Outcome::good(desk.output.tail(&found.module.uuid, *lines)),
                 Err(outcome) => outcome,
             },
             Call::Send(module, data) => match find(desk.fleet, uuid, module) {
                 Ok(found) => match self.input(runtime, found, data) {
                     Ok(publications) => {
-                        let acts = publications.into_iter().map(Act::Publish);
-                        steps.extend(acts.map(Step::Act));
-                        Outcome::good(true)
+                        let input = Input {
+                            id: id.clone(),
+                            order: order.clone(),
+                            publications,
+                        };
+                        steps.push(Step::Input(Box::new(input)));
+                        return None;
                     }
                     Err(outcome) => outcome,
                 },
@@ -206,7 +232,7 @@ impl Jobs {
         let place = kept.module.runtime.as_ref();
         let place = place.and_then(|uuid| desk.fleet.runtime(uuid));
         let answers = kept.module.state == State::Alive && place.is_some_and(tells);
-        let told = Outcome::good(kept.full(place));
+        let told = Outcome::good(kept.started(place));
         // What follows from these acts may be the answer already.
         let waits = answers
             && self.waits.add(
@@ -229,10 +255,15 @@ impl Jobs {
         desk: &mut Desk,
         steps: &mut Vec<Step>,
     ) -> Option<Outcome> {
-        // A module that waits for any runtime is nobody's yet.
-        let unplaced = module.parse::<Uuid>().ok();
-        let unplaced = unplaced.and_then(|uuid| desk.fleet.module(&uuid));
-        let of = match unplaced.is_some_and(|kept| kept.module.runtime.is_none()) {
+        // A module that waits for any runtime is nobody's yet; who is gone cannot be asked about its own.
+        let named = module.parse::<Uuid>().ok();
+        let named = named.and_then(|uuid| desk.fleet.module(&uuid));
+        let nobodys = |kept: &KeptModule| {
+            let place = kept.module.runtime.as_ref();
+            let place = place.and_then(|uuid| desk.fleet.runtime(uuid));
+            place.is_none_or(|kept| kept.runtime.state == RuntimeState::Dead)
+        };
+        let of = match named.is_some_and(nobodys) {
             true => None,
             false => Some(runtime),
         };
@@ -354,6 +385,11 @@ fn find<'a>(fleet: &'a Fleet, runtime: &Uuid, module: &str) -> Result<&'a KeptMo
             1,
         )),
     }
+}
+
+/// The same; where none with that name runs, the one that ended last.
+fn find_any<'a>(fleet: &'a Fleet, runtime: &Uuid, module: &str) -> Result<&'a KeptModule, Outcome> {
+    find(fleet, runtime, module).or_else(|problem| fleet.last_ended(runtime, module).ok_or(problem))
 }
 
 /// Adds what a module uses, as its runtime told last, and how often it was started again.

@@ -35,7 +35,9 @@ impl Place {
             policy: Policy::Wait,
             max_managers: 10,
             max_runtimes: 10,
+            max_waiting: 10,
             max_modules: 10,
+            max_octets: 1 << 20,
             forget_after: Duration::from_secs(3600),
         };
         let now = Clock::now();
@@ -105,6 +107,16 @@ impl Place {
             now: self.now,
         };
         let steps = self.jobs.order(&order, &mut desk);
+        let (mut published, mut requests) = (Vec::new(), Vec::new());
+        let sent = steps.into_iter().map(|step| match step {
+            Step::Input(mut input) => {
+                let all = std::mem::take(&mut input.publications);
+                published.extend(all.into_iter().map(|one| one.topic));
+                input.returned(None)
+            }
+            other => other,
+        });
+        let steps: Vec<Step> = sent.collect();
         let (acts, rest): (Vec<Step>, Vec<Step>) = steps
             .into_iter()
             .partition(|step| matches!(step, Step::Act(_)));
@@ -115,7 +127,6 @@ impl Place {
                 _ => None,
             })
             .collect();
-        let (mut published, mut requests) = (Vec::new(), Vec::new());
         for act in &acts {
             if let Act::Publish(publication) = act {
                 published.push(publication.topic.clone());
@@ -418,4 +429,65 @@ fn a_refusal_ends_the_wait_unless_another_takes_it() {
             }
         }
     }
+}
+
+#[test]
+fn input_that_cannot_be_sent_is_no_success() {
+    let mut place = Place::new();
+    place.runtime("r1", json!({}));
+    let uuid = crate::map! {"uuid" => "m1"};
+    place.job(&["r1"], "arena.create", &["a.wasm"], uuid);
+    let order = Order {
+        jid: "20261121092637195593".parse().unwrap(),
+        ids: vec!["r1".to_owned()],
+        load: Arc::new(
+            crate::map! {"fun" => "arena.send", "arg" => vec![Value::from("m1"), Value::from("x")]},
+        ),
+    };
+    let mut desk = Desk {
+        fleet: &mut place.fleet,
+        output: &place.output,
+        up: place.up,
+        now: place.now,
+    };
+    let steps = place.jobs.order(&order, &mut desk);
+    let [Step::Input(_)] = steps.as_slice() else {
+        panic!("{steps:?}");
+    };
+    let answers = steps.into_iter().filter_map(|step| match step {
+        Step::Input(input) => Some(input.returned(Some("Full".into()))),
+        _ => None,
+    });
+    let returned = returns(answers.collect());
+    let expected = Value::from("arena.send: it cannot be sent: Full");
+    assert_eq!(returned, [("r1".to_owned(), expected, 1)]);
+}
+
+#[test]
+fn what_may_be_secret_is_in_no_return_of_a_start() {
+    let mut place = Place::new();
+    place.runtime("r1", json!({}));
+    let secret = || crate::map! {"env" => "{TOKEN: hush}", "argv" => "[hush]", "uuid" => "m1"};
+    let told = place.job(&["r1"], "arena.create", &["a.wasm"], secret());
+    let (value, retcode) = told.only();
+    assert_eq!((text(value, "state"), retcode), (Some("alive"), 0));
+    assert!(!format!("{value:?}").contains("hush"), "{value:?}");
+    let told = place.job(&["r1"], "arena.module", &["m1"], Map::new());
+    assert!(format!("{told:?}").contains("hush"), "{told:?}");
+}
+
+#[test]
+fn a_module_of_a_runtime_that_is_gone_can_be_ended_at_any() {
+    let mut place = Place::new();
+    place.runtime("r1", json!({}));
+    place.runtime("r2", json!({}));
+    let uuid = || crate::map! {"uuid" => "m1"};
+    place.job(&["r1"], "arena.create", &["a.wasm"], uuid());
+    let told = place.job(&["r2"], "arena.delete", &["m1"], Map::new());
+    let unknown = Value::from("arena.delete: invalid Module Name/UUID: m1");
+    assert_eq!(told.only(), (&unknown, 1));
+    let gone = json!({"type": "runtime", "uuid": "r1"});
+    place.hear("reg/r1", "delete", "req", gone);
+    let told = place.job(&["r2"], "arena.delete", &["m1"], Map::new());
+    assert_eq!(text(told.only().0, "state"), Some("dead"));
 }

@@ -5,7 +5,7 @@ use super::described_exit;
 use crate::gateway::answer::Outcome;
 use crate::gateway::news::Order;
 use crate::store::arena::{KeptModule, KeptRuntime};
-use crate::wire::arena::{ExitStatus, ModuleExit, State, Uuid};
+use crate::wire::arena::{ExitStatus, ModuleExit, State, Trouble, Uuid};
 use crate::wire::ids::{Jid, MinionId};
 use crate::wire::{Map, Value};
 use std::collections::HashMap;
@@ -166,7 +166,7 @@ pub(super) fn place<'a>(kept: &KeptModule, fleet: &'a Fleet) -> Option<&'a KeptR
 
 /// It runs, or waits for a free place elsewhere.
 pub(super) fn started(kept: &KeptModule, fleet: &Fleet) -> Told {
-    let start = Outcome::good(kept.full(place(kept, fleet)));
+    let start = Outcome::good(kept.started(place(kept, fleet)));
     Told {
         start: Some(start),
         end: None,
@@ -179,6 +179,9 @@ pub(super) fn refused(kept: &KeptModule, why: &str, fleet: &Fleet) -> Told {
     if kept.module.state != State::Dead {
         return Told::default();
     }
+    // Runtimes of halite begin like that themselves.
+    let own = format!("{}: ", Trouble::Refused.desc());
+    let why = why.strip_prefix(&own).unwrap_or(why);
     let failed = failed(kept, fleet, &format!("refused by the runtime: {why}"), 1);
     Told {
         start: Some(failed),
@@ -191,7 +194,7 @@ pub(super) fn ended(kept: &KeptModule, exit: &ModuleExit, fleet: &Fleet) -> Told
     let broken = matches!(exit.status, ExitStatus::Crashed | ExitStatus::Killed);
     let place = place(kept, fleet);
     let told = described_exit(exit);
-    let mut start = kept.full(place);
+    let mut start = kept.started(place);
     start.set("exit", told.clone());
     let mut end = kept.brief(place);
     end.set("exit", told);

@@ -543,3 +543,54 @@ fn confirmations_of_both_kinds_tell_the_interval() {
         "data"
     );
 }
+
+#[test]
+fn a_record_has_an_end_however_it_is_filled() {
+    let module = |more: Json| {
+        let mut data = json!({"type": "module", "file": "x"});
+        data.as_object_mut()
+            .unwrap()
+            .extend(more.as_object().unwrap().clone());
+        request("create", data)
+    };
+    let vars = |name: &str, count: usize| -> Vec<String> {
+        (0..count).map(|n| format!("{name}{n}=")).collect()
+    };
+    // Either list is short enough, and both are one in the record.
+    let both = |own: usize| json!({"args": {"env": vars("A", own)}, "env": vars("B", 1024 - 24)});
+    let Body::Create(fits) = read(module(both(24))).body else {
+        panic!();
+    };
+    assert_eq!(fits.env.len(), 1024);
+    let record = fits.into_module("u".parse().unwrap(), 0, Policy::Wait);
+    assert_eq!(Module::from_json(record.to_json()).unwrap(), record);
+    let fault = refused(module(both(25)));
+    assert_eq!(fault.data, "data/env: 1024 at most");
+    let long = "x".repeat(64 << 10);
+    let many = vec![0; 4096];
+    for more in [
+        json!({"args": {"argv": [long]}}),
+        json!({"args": [long]}),
+        json!({"args": {"other": {"deep": [many]}}}),
+        json!({"location": long}),
+        json!({"channels": [{"path": "p", "mode": "r", "topic": "t", "note": long}]}),
+    ] {
+        let fault = refused(module(more));
+        assert_eq!(fault.trouble, Trouble::TooMany);
+        let said = fault.data.as_str().unwrap();
+        assert!(said.starts_with("data: 65536 octets of "), "{said}");
+    }
+    let runtime = |key: &str, value: Json| {
+        let mut data = json!({"type": "runtime", "uuid": "r"});
+        data[key] = value;
+        request("create", data)
+    };
+    let long = "x".repeat(16 << 10);
+    for key in ["platform", "metadata", "x"] {
+        let fault = refused(runtime(key, json!({"a": [long]})));
+        assert_eq!(fault.trouble, Trouble::TooMany);
+        read(runtime(key, json!({"a": [&long[1000..]]})));
+    }
+    let fault = refused(runtime("apis", json!([long])));
+    assert_eq!(fault.data, "data/apis: 8192 octets at most");
+}

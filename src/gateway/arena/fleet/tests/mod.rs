@@ -145,7 +145,9 @@ fn rules() -> Rules {
         policy: Policy::Wait,
         max_managers: 5,
         max_runtimes: 10,
+        max_waiting: 10,
         max_modules: 50,
+        max_octets: 1 << 20,
         forget_after: Duration::from_secs(3600),
     }
 }

@@ -140,11 +140,10 @@ fn silence(world: &mut World, runtime: &str) -> Vec<String> {
 }
 
 #[test]
-fn a_missing_module_is_sent_again_once() {
+fn a_module_that_never_started_is_sent_again_once() {
     let mut world = World::new();
     world.register("r", 0);
     world.create("a", json!({"parent": "r"}));
-    world.keepalive("r", &["a"]);
     assert_eq!(
         silence(&mut world, "r"),
         ["lost a A r Missing", "sent a A r"]
@@ -155,15 +154,30 @@ fn a_missing_module_is_sent_again_once() {
         world.keepalive("r", &["a"]).told(),
         ["alive r", "started a A r"]
     );
-    assert_eq!(
-        silence(&mut world, "r"),
-        ["lost a A r Missing", "sent a A r"]
-    );
+    assert_eq!(silence(&mut world, "r"), ["lost a D r Missing"]);
+}
+
+#[test]
+fn a_module_that_ran_and_is_missing_is_not_run_twice() {
+    let mut world = World::new();
+    world.register("r", 0);
+    world.create("a", json!({"parent": "r"}));
     world.keepalive("r", &["a"]);
-    assert_eq!(
-        silence(&mut world, "r"),
-        ["lost a A r Missing", "sent a A r"]
-    );
+    // It has ended while nobody listened.
+    world.restart();
+    assert_eq!(silence(&mut world, "r"), ["lost a D r Missing"]);
+    assert_eq!(silence(&mut world, "r"), Vec::<String>::new());
+}
+
+#[test]
+fn profiles_are_a_wish_for_those_that_wait_too() {
+    let mut world = World::new();
+    world.register("r", 1);
+    world.create("a", json!({}));
+    let apis = json!({"apis": ["wasm", "profile:deployed"]});
+    assert_eq!(world.create("b", apis).told(), ["queued b Q -"]);
+    let told = ["ended a D r exited", "sent b A r"];
+    assert_eq!(world.exit("r", "a").told(), told);
 }
 
 #[test]
@@ -184,8 +198,109 @@ fn a_missing_module_moves_or_is_dropped_if_it_says_so() {
     // Where it was lost it is not tried again.
     world.unregister("q");
     assert_eq!(world.state("a"), "Q -");
-    world.register("r", 1);
+    world.keepalive("r", &[]);
     assert_eq!(world.state("a"), "Q -");
+    // Until that comes anew: it may be another by then.
+    world.unregister("r");
+    world.register("r", 1);
+    assert_eq!(world.state("a"), "A r");
+}
+
+#[test]
+fn an_order_to_end_that_was_lost_is_repeated() {
+    let mut world = World::new();
+    world.register("r", 0);
+    world.create("a", json!({"parent": "r"}));
+    world.keepalive("r", &["a"]);
+    assert_eq!(world.delete("a").sent()[0], "control/r delete a");
+    for _ in 0..2 {
+        for _ in 0..2 {
+            world.pass(INTERVAL as f64);
+            assert!(world.keepalive("r", &["a"]).sent().is_empty());
+        }
+        world.pass(INTERVAL as f64);
+        assert_eq!(world.keepalive("r", &["a"]).sent(), ["control/r delete a"]);
+    }
+}
+
+#[test]
+fn a_runtime_cannot_claim_what_waits_elsewhere() {
+    let mut world = World::new();
+    world.register("r", 1);
+    world.register("thief", 0);
+    world.create("a", json!({"parent": "r"}));
+    world.create("b", json!({"parent": "r"}));
+    let came = world.keepalive("thief", &["b"]);
+    assert_eq!(came.told(), ["alive thief"]);
+    assert_eq!(came.sent(), ["control/thief delete b"]);
+    assert_eq!(world.state("b"), "Q r");
+    world.unregister("r");
+    assert_eq!(world.keepalive("thief", &["a"]).told(), ["alive thief"]);
+    assert_eq!(world.state("a"), "K r");
+}
+
+#[test]
+fn modules_of_others_take_no_room_from_those_that_were_asked_for() {
+    let mut world = World::with(Rules {
+        max_modules: 400,
+        ..rules()
+    });
+    for runtime in ["r", "q"] {
+        world.register(runtime, 0);
+        let all: Vec<String> = (0..300).map(|n| format!("{runtime}{n}")).collect();
+        let all: Vec<&str> = all.iter().map(String::as_str).collect();
+        world.keepalive(runtime, &all);
+        world.keepalive(runtime, &all);
+    }
+    assert_eq!(world.fleet.modules_of(&id("r")).len(), 256);
+    assert_eq!(world.fleet.modules_of(&id("q")).len(), 400 - 256);
+    for n in 0..400 {
+        let told = world
+            .create(&format!("m{n}"), json!({"parent": "r"}))
+            .told();
+        assert_eq!(told, [format!("sent m{n} A r")]);
+    }
+    assert_eq!(
+        world.create("more", json!({"parent": "r"})).told(),
+        ["fault too many: modules: 400 at most"]
+    );
+}
+
+#[test]
+fn records_of_modules_have_an_end() {
+    let mut world = World::with(Rules {
+        max_octets: 100_000,
+        ..rules()
+    });
+    world.register("r", 0);
+    let large = json!({"parent": "r", "location": "x".repeat(30_000)});
+    for uuid in ["a", "b", "c"] {
+        let sent = format!("sent {uuid} A r");
+        assert_eq!(world.create(uuid, large.clone()).told(), [sent]);
+    }
+    assert_eq!(
+        world.create("d", large.clone()).told(),
+        ["fault too many: modules: 100000 octets of records at most"]
+    );
+    // One that has ended makes room.
+    world.exit("r", "b");
+    assert_eq!(world.create("d", large).told(), ["sent d A r"]);
+    assert_eq!(world.state("b"), "none");
+}
+
+#[test]
+fn messages_that_were_lost_are_no_silence() {
+    let mut world = World::new();
+    world.register("r", 0);
+    world.create("a", json!({"parent": "r", "policy": "drop"}));
+    world.keepalive("r", &["a"]);
+    for _ in 0..5 {
+        world.pass(INTERVAL as f64);
+        assert_eq!(world.keepalive("r", &[]).told(), ["alive r"]);
+        world.pass(2.0 * INTERVAL as f64 - 1.0);
+        world.fleet.deaf(world.now);
+    }
+    assert_eq!(world.state("a"), "A r");
 }
 
 #[test]

@@ -358,7 +358,7 @@ fn holds(world: &World, before: &Where, came: &Came) {
                 let mut needs = piece.kept.module.apis.iter();
                 let fits = needs.all(|api| offers(&unit.kept.runtime.apis, api));
                 assert!(
-                    !fits || piece.refused_by.contains(runtime),
+                    !fits || fleet.has_refused(&piece.refused_by, runtime),
                     "{uuid} waits for nothing"
                 );
             }

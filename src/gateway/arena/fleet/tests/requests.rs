@@ -234,10 +234,11 @@ fn there_is_an_end_to_modules() {
     let came = world.create("more", json!({"parent": "r"}));
     assert_eq!(came.told(), ["fault too many: modules: 50 at most"]);
     assert_eq!(came.kept(), 0);
-    // Nor are more taken from keepalives.
+    // Those that nobody asked for are shown beside them.
+    world.register("q", 1);
     assert_eq!(
-        world.keepalive("r", &["m0", "x"]).told(),
-        ["alive r", "started m0 A r"]
+        world.keepalive("q", &["x"]).told(),
+        ["alive q", "foreign x A q"]
     );
     // Those that have ended do not count, and as many of them are remembered.
     for n in 0..30 {

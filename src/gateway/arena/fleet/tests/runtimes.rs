@@ -270,6 +270,31 @@ fn nobody_is_late_who_never_sent_a_keepalive() {
 }
 
 #[test]
+fn one_of_halite_is_missed_before_it_has_sent_a_keepalive() {
+    let mut world = World::new();
+    let data = json!({"type": "runtime", "uuid": "r", "name": "r", "metadata": {"halite": "1"}});
+    for _ in 0..2 {
+        world.ask("reg/r", "create", data.clone());
+    }
+    assert_eq!(world.pass(GONE).told(), ["left r Silent"]);
+}
+
+#[test]
+fn nobody_is_waited_for_without_end() {
+    let mut world = World::new();
+    world.keepalive("r", &[]);
+    world.pass(1000.0 * INTERVAL as f64);
+    world.keepalive("r", &[]);
+    assert!(
+        world
+            .pass(10.0 * GONE - SHORT)
+            .told()
+            .contains(&"late r".to_owned())
+    );
+    assert_eq!(world.pass(SHORT).told(), ["left r Silent"]);
+}
+
+#[test]
 fn no_keepalives_are_none_missed() {
     let mut world = World::with(Rules {
         keepalive: Duration::ZERO,
@@ -422,11 +447,24 @@ fn there_is_an_end_to_runtimes_and_managers() {
     // A keepalive is not answered.
     assert_eq!(came.sent(), ["log/orchestrator error too many"]);
     assert_eq!(world.register("r3", 1).told(), ["changed r3"]);
-    for n in 0..6 {
-        let data = json!({"type": "manager", "uuid": format!("m{n}")});
-        let told = world.ask("reg", "create", data).told();
-        assert_eq!(told.len(), usize::from(n == 5));
+    // Managers of which no runtime is known make room.
+    let manager = |world: &mut World, uuid: &str| {
+        let data = json!({"type": "manager", "uuid": uuid});
+        world.ask("reg", "create", data).told()
+    };
+    for n in 0..20 {
+        assert!(manager(&mut world, &format!("idle{n}")).is_empty());
+        assert!(world.count("managers") <= 5);
     }
+    for n in 0..5 {
+        let uuid = format!("r{n}");
+        let data =
+            json!({"type": "runtime", "uuid": uuid, "name": uuid, "parent": format!("m{n}")});
+        world.ask("reg", "create", data);
+        manager(&mut world, &format!("m{n}"));
+    }
+    let full = ["fault too many: managers: 5 at most"];
+    assert_eq!(manager(&mut world, "more"), full);
 }
 
 #[test]

@@ -185,3 +185,26 @@ fn what_a_broker_kept_is_not_heard() {
     assert!(world.hear(&message).acts.is_empty());
     assert_eq!(world.fleet.alive().len(), 1);
 }
+
+#[test]
+fn a_request_that_can_never_be_sent_ends_its_module() {
+    let mut world = World::new();
+    world.register("r", 1);
+    let came = world.create("a", json!({"parent": "r"}));
+    world.create("b", json!({"parent": "r"}));
+    let sent: Vec<Vec<u8>> = came
+        .acts
+        .iter()
+        .filter_map(|act| match act {
+            Act::Publish(what) => Some(what.payload.clone()),
+            _ => None,
+        })
+        .collect();
+    let acts = world.fleet.unsendable(&sent[0], "too large", world.now);
+    let told = ["ended a D r crashed", "sent b A r"];
+    assert_eq!(world.came(acts).told(), told);
+    // An answer, and one that is no message at all.
+    for payload in [sent[1].as_slice(), b"x"] {
+        assert!(world.fleet.unsendable(payload, "no", world.now).is_empty());
+    }
+}

@@ -1,0 +1,73 @@
+//! What records take in memory, roughly: limits of what is kept are in these octets, not in those of messages, since a list of
+//! many short things takes far more than its text.
+
+use super::{Channel, Json, Module, ModuleRequest, Object, Runtime};
+
+/// Octets of `platform`, `metadata` and unknown fields of a runtime, at most.
+pub const MAX_RUNTIME: usize = 16 << 10;
+/// Octets of arguments, environment, channels and unknown fields of a module, at most.
+pub const MAX_MODULE: usize = 64 << 10;
+/// Octets that one text or number takes beside its characters.
+const EACH: usize = 16;
+/// Octets of a record without what it holds.
+const RECORD: usize = 512;
+
+impl Runtime {
+    /// Octets that it takes.
+    pub fn octets(&self) -> usize {
+        RECORD + self.name.len() + self.kind.len() + texts(&self.apis) + self.free()
+    }
+
+    /// Octets of what a runtime may write into its record as it likes.
+    pub(super) fn free(&self) -> usize {
+        json(&self.platform) + json(&self.metadata) + object(&self.extra)
+    }
+}
+
+impl ModuleRequest {
+    /// Octets that it takes.
+    pub fn octets(&self) -> usize {
+        RECORD + self.name.len() + self.file.len() + texts(&self.apis) + self.free()
+    }
+
+    /// Octets of what a request may have as it likes.
+    pub(super) fn free(&self) -> usize {
+        let called = texts(&self.argv) + texts(&self.env) + object(&self.args);
+        called + channels(&self.channels) + object(&self.extra)
+    }
+}
+
+impl Module {
+    /// Octets that it takes.
+    pub fn octets(&self) -> usize {
+        let called = texts(&self.argv) + texts(&self.env) + object(&self.args);
+        let named = self.name.len() + self.file.len() + texts(&self.apis);
+        RECORD + named + called + channels(&self.channels) + object(&self.extra)
+    }
+}
+
+fn texts(texts: &[String]) -> usize {
+    texts.iter().map(|text| text.len() + EACH).sum()
+}
+
+fn channels(channels: &[Channel]) -> usize {
+    let one = |channel: &Channel| {
+        let named = channel.path.as_str().len() + channel.topic.as_str().len();
+        named + object(&channel.extra) + 2 * EACH
+    };
+    channels.iter().map(one).sum()
+}
+
+fn object(object: &Object) -> usize {
+    let one = |(key, value): (&String, &Json)| key.len() + EACH + json(value);
+    object.iter().map(one).sum()
+}
+
+fn json(value: &Json) -> usize {
+    EACH + match value {
+        Json::Null | Json::Bool(_) | Json::Number(_) => 0,
+        Json::String(text) => text.len(),
+        Json::Array(list) => list.iter().map(json).sum(),
+        Json::Object(map) => object(map),
+    }
+}
