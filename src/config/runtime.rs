@@ -6,12 +6,15 @@ use super::table::options;
 use super::{ConfigError, Flavour, OptionValue, Role, finish};
 use crate::wire::arena::{BadName, Scheme, Topics, Uuid};
 use crate::wire::{Map, Value};
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
 /// Characters of the longest name (reference, section 4.1).
 const MAX_NAME: usize = 255;
 /// Octets of the largest message on a channel that may be allowed.
 const MAX_MESSAGE: usize = 64 << 20;
+/// Seconds of the longest time that something may be given: a day.
+const LONGEST: u64 = 86_400;
 
 options! {
     /// Configuration of the runtime.
@@ -35,7 +38,7 @@ options! {
         client_id: String = "''";
         /// Seconds between signs of life to the broker, which ends the connection after one and a half times that and announces that the
         /// runtime is gone.
-        mqtt_keepalive: u16 = "30";
+        mqtt_keepalive: u32 = "30";
         /// Realm: the topics of the runtime begin with it.
         realm: String = "realm";
         /// Topics: `draft` ({realm}/proc/...) or `scene` ({realm}/g/{namespace}/p/..., as current ARENA deployments have them).
@@ -77,10 +80,13 @@ options! {
     Modules {
         /// Modules that may run at once; more are refused. 0: no limit.
         max_nmodules: u32 = "128";
-        /// What is offered to modules. Empty: all that there is.
+        /// What is offered to modules; a request for anything else is refused. Without `channels` modules have none, without `stdio:in` no
+        /// standard input; the other words are only told to the orchestrator. Empty: all that there is.
         apis: Vec<String> = "[]";
         /// Octets of memory of a module.
         module_memory: u64 = "67108864";
+        /// Octets of memory of all modules of this process together, each counted with its `module_memory`; more are refused. 0: no limit.
+        modules_memory: u64 = "8589934592";
         /// Elements of all tables of a module.
         module_table_elements: u64 = "100000";
         /// Files and channels that a module may have open at once.
@@ -233,8 +239,10 @@ impl RuntimeConfig {
     fn check(&mut self, checks: &finish::Checks) -> Result<(), ConfigError> {
         checks.one_of("topics", &self.topics, &["draft", "scene"])?;
         checks.one_of("streams", &self.streams, &["stdio", "io"])?;
-        checks.positive("fetch_timeout", self.fetch_timeout)?;
-        checks.positive("mqtt_keepalive", self.mqtt_keepalive.into())?;
+        check_range(checks, "fetch_timeout", self.fetch_timeout, 1..=LONGEST)?;
+        check_range(checks, "stop_timeout", self.stop_timeout, 0..=LONGEST)?;
+        let keepalive = self.mqtt_keepalive.into();
+        check_range(checks, "mqtt_keepalive", keepalive, 1..=u16::MAX.into())?;
         check_name(checks, "name", &self.name)?;
         check_uuid(checks, "uuid", &self.uuid)?;
         self.limits().check(checks, "")?;
@@ -246,7 +254,7 @@ impl RuntimeConfig {
             checks.bad(option, &e.text.as_str().into(), e.why)
         })?;
         let mut warnings = Vec::new();
-        let mut names: Vec<&str> = Vec::new();
+        let (mut names, mut uuids) = (Vec::new(), Vec::new());
         for (n, entry) in self.runtimes.0.iter().enumerate() {
             let path = format!("runtimes:{n}");
             let Value::Map(entry) = entry else {
@@ -265,6 +273,11 @@ impl RuntimeConfig {
                 let expected = "another than that of the manager";
                 return Err(checks.bad(&format!("{path}:uuid"), &uuid.into(), expected));
             }
+            if uuids.contains(&uuid) {
+                let expected = "another uuid for each";
+                return Err(checks.bad(&format!("{path}:uuid"), &uuid.into(), expected));
+            }
+            uuids.extend(Some(uuid).filter(|uuid| !uuid.is_empty()));
             for (key, value) in entry.iter() {
                 let key = key.as_str().unwrap_or_default();
                 if !ENTRY.contains(&key) {
@@ -406,6 +419,19 @@ fn number<T: OptionValue>(entry: &Map, name: &str, default: T) -> T {
     given.map_or(default, |given| given.value)
 }
 
+fn check_range(
+    checks: &finish::Checks,
+    option: &str,
+    found: u64,
+    range: RangeInclusive<u64>,
+) -> Result<(), ConfigError> {
+    if range.contains(&found) {
+        return Ok(());
+    }
+    let expected = format!("a whole number from {} to {}", range.start(), range.end());
+    Err(checks.bad(option, &found.into(), &expected))
+}
+
 fn check_name(checks: &finish::Checks, option: &str, name: &str) -> Result<(), ConfigError> {
     let good = |c: char| !c.is_control();
     if !name.is_empty() && name.chars().count() <= MAX_NAME && name.chars().all(good) {
@@ -476,6 +502,11 @@ mod tests {
             (map! {"uuid" => "a/b"}, "uuid"),
             (map! {"name" => "a\nb"}, "name"),
             (map! {"module_memory" => 0}, "module_memory"),
+            (map! {"stop_timeout" => 1u64 << 60}, "stop_timeout"),
+            (map! {"fetch_timeout" => 0}, "fetch_timeout"),
+            (map! {"fetch_timeout" => 1u64 << 60}, "fetch_timeout"),
+            (map! {"mqtt_keepalive" => 0}, "mqtt_keepalive"),
+            (map! {"mqtt_keepalive" => 65536}, "mqtt_keepalive"),
             (entry(map! {"name" => ""}), "runtimes:0:name"),
             (
                 entry(map! {"name" => "a", "module_size" => 0}),
@@ -503,6 +534,14 @@ mod tests {
         ]);
         let error = config(map! {"runtimes" => twice}).unwrap_err().to_string();
         assert!(error.contains("runtimes:1:name"), "{error}");
+        let twice = Value::Array(vec![
+            map! {"name" => "a", "uuid" => "u"}.into(),
+            map! {"name" => "b"}.into(),
+            map! {"name" => "c"}.into(),
+            map! {"name" => "d", "uuid" => "u"}.into(),
+        ]);
+        let error = config(map! {"runtimes" => twice}).unwrap_err().to_string();
+        assert!(error.contains("runtimes:3:uuid"), "{error}");
         let c = config(entry(map! {"name" => "a", "max_modules" => 1})).unwrap();
         assert!(c.warnings[0].contains("max_nmodules"), "{:?}", c.warnings);
     }

@@ -23,6 +23,8 @@ const PIECE: usize = 64 << 10;
 
 /// The broker, as far as modules need it. None of this waits.
 pub(super) trait Broker: Send + Sync {
+    /// Whether a module may publish so many octets now. Less has room for modules than for all else.
+    fn has_room(&self, octets: usize) -> bool;
     /// Publishes, or says why not.
     fn publish(&self, what: Publication) -> Result<(), Unsent>;
     /// Hears a topic, but not what is published from here.
@@ -58,8 +60,10 @@ enum Use {
 
 #[derive(Default)]
 struct Table {
-    /// Modules that run or are about to.
-    modules: HashMap<Uuid, Option<Arc<dyn Running>>>,
+    /// Modules that run or are about to, each with its number.
+    modules: HashMap<Uuid, (u64, Option<Arc<dyn Running>>)>,
+    /// The number of the latest one.
+    latest: u64,
     /// Who hears a topic, and how often it has opened it.
     topics: BTreeMap<String, BTreeMap<(Uuid, Use), u32>>,
 }
@@ -92,15 +96,19 @@ impl Board {
         }
     }
 
-    /// A module is about to be started.
-    pub fn expect(&self, module: &Uuid) {
-        lock(&self.table).modules.insert(module.clone(), None);
+    /// A module is about to be started: the number by which it is told from others of the same uuid.
+    pub fn expect(&self, module: &Uuid) -> u64 {
+        let mut table = lock(&self.table);
+        table.latest += 1;
+        let number = table.latest;
+        table.modules.insert(module.clone(), (number, None));
+        number
     }
 
-    /// It runs; with `stdin` it hears its standard input. Nothing if it has ended already.
-    pub fn attach(&self, module: &Uuid, running: Arc<dyn Running>, stdin: bool) {
+    /// It runs; with `stdin` it hears its standard input. Nothing if it has ended already, even if another one has taken its place.
+    pub fn attach(&self, module: &Uuid, number: u64, running: Arc<dyn Running>, stdin: bool) {
         let mut table = lock(&self.table);
-        let Some(slot) = table.modules.get_mut(module) else {
+        let Some((_, slot)) = table.modules.get_mut(module).filter(|(n, _)| *n == number) else {
             return;
         };
         *slot = Some(running);
@@ -135,7 +143,11 @@ impl Board {
 
     /// A module that runs.
     pub fn running(&self, module: &Uuid) -> Option<Arc<dyn Running>> {
-        lock(&self.table).modules.get(module).cloned().flatten()
+        let table = lock(&self.table);
+        table
+            .modules
+            .get(module)
+            .and_then(|(_, running)| running.clone())
     }
 
     /// What a module has used so far.
@@ -157,7 +169,7 @@ impl Board {
             };
             let others = uses.keys().filter(|(user, _)| Some(user) != except);
             let running = |(user, what): &(Uuid, Use)| {
-                let running = table.modules.get(user)?.clone()?;
+                let running = table.modules.get(user)?.1.clone()?;
                 Some((running, *what))
             };
             others.filter_map(running).collect()
@@ -208,11 +220,6 @@ impl Board {
         self.topics.topic(&place).to_string()
     }
 
-    /// Whether modules may use a topic: it is one, and none of the orchestrator's.
-    fn allows(&self, topic: &str) -> bool {
-        topic.parse::<Topic>().is_ok() && !is_reserved(self.topics.place(topic).as_ref())
-    }
-
     /// Something was lost; a flood is told a few times, not a million.
     fn lost(&self, module: &Uuid, what: &str) {
         let before = self.dropped.fetch_add(1, Ordering::Relaxed);
@@ -226,10 +233,19 @@ impl Board {
 }
 
 impl Host for Board {
+    /// It is one, and none of the orchestrator's.
+    fn allows(&self, topic: &str) -> bool {
+        topic.parse::<Topic>().is_ok() && !is_reserved(&self.topics, topic)
+    }
+
     fn publish(&self, module: &Uuid, topic: &str, payload: &[u8]) -> bool {
         if !self.allows(topic) {
             self.lost(module, "a message to a topic that is not for modules");
             return true;
+        }
+        // Asked before anything is copied: a module that has to wait asks again and again.
+        if !self.broker.has_room(payload.len()) {
+            return false;
         }
         let publication = Publication {
             topic: topic.to_owned(),

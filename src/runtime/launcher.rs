@@ -2,17 +2,18 @@
 
 use super::board::{Board, News};
 use super::engine::{Engine, Host};
-use super::files::Fetcher;
+use super::files::{Address, Fetcher};
 use super::session::Launch;
 use crate::minion::session::lock;
-use crossbeam_channel::{Receiver, Sender, TrySendError};
+use crossbeam_channel::{Sender, TrySendError};
 use std::collections::HashSet;
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
 
 /// Modules that are fetched and started at the same time.
 const THREADS: usize = 4;
-/// Modules that may wait to be fetched.
+/// Modules that may wait to be fetched, from the master or from elsewhere.
 const WAITING: usize = 4096;
 
 /// What the threads share.
@@ -28,6 +29,8 @@ struct Shop {
 pub(super) struct Launcher {
     shop: Arc<Shop>,
     orders: Sender<Launch>,
+    /// Those whose files come from the master.
+    salted: Sender<Launch>,
 }
 
 impl Launcher {
@@ -42,6 +45,7 @@ impl Launcher {
         news: Sender<News>,
     ) -> io::Result<Launcher> {
         let (orders, taken) = crossbeam_channel::bounded(WAITING);
+        let (salted, from_master) = crossbeam_channel::bounded(WAITING);
         let shop = Arc::new(Shop {
             engine,
             board,
@@ -49,20 +53,30 @@ impl Launcher {
             news,
             wanted: Mutex::default(),
         });
-        for _ in 0..THREADS {
-            let (shop, taken): (_, Receiver<Launch>) = (shop.clone(), taken.clone());
+        // The master is asked for one file after the other; while it is silent, all others go on.
+        let queues = std::iter::repeat_n(taken, THREADS).chain([from_master]);
+        for taken in queues {
+            let shop = shop.clone();
             std::thread::Builder::new()
                 .name("launcher".into())
                 .spawn(move || taken.iter().for_each(|launch| shop.launch(launch)))?;
         }
-        Ok(Launcher { shop, orders })
+        Ok(Launcher {
+            shop,
+            orders,
+            salted,
+        })
     }
 
     /// Takes an order; how it went comes as news. `false`: there is no room for more.
     pub fn order(&self, launch: Launch) -> bool {
         let serial = launch.serial;
         lock(&self.shop.wanted).insert(serial);
-        match self.orders.try_send(launch) {
+        let queue = match launch.address {
+            Address::Salt(_) => &self.salted,
+            Address::Local(_) | Address::Web(..) => &self.orders,
+        };
+        match queue.try_send(launch) {
             Ok(()) => true,
             Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => {
                 self.cancel(serial);
@@ -99,7 +113,8 @@ impl Shop {
         if !wanted() {
             return None;
         }
-        let fetched = self.fetcher.fetch(&address, spec.limits.code, &wanted);
+        let most = spec.limits.code;
+        let fetched = guarded("fetching", || self.fetcher.fetch(&address, most, &wanted));
         // From here on it cannot be cancelled; what is started now can be ended.
         if !lock(&self.wanted).remove(&serial) {
             return None;
@@ -109,11 +124,12 @@ impl Shop {
             Err(why) => return Some(Err(why)),
         }
         let (uuid, stdin) = (spec.uuid.clone(), spec.stdin);
-        self.board.expect(&uuid);
+        let number = self.board.expect(&uuid);
         let host: Arc<dyn Host> = self.board.clone();
-        Some(match self.engine.start(spec, host) {
+        let started = guarded("the start", || self.engine.start(spec, host));
+        Some(match started {
             Ok(running) => {
-                self.board.attach(&uuid, Arc::from(running), stdin);
+                self.board.attach(&uuid, number, Arc::from(running), stdin);
                 Ok(())
             }
             Err(why) => {
@@ -124,6 +140,12 @@ impl Shop {
     }
 }
 
+/// Does something that may fail by a fault of this program: that is an error too, or nobody would ever be told.
+fn guarded<T>(what: &str, work: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
+    let done = catch_unwind(AssertUnwindSafe(work));
+    done.unwrap_or_else(|_| Err(format!("{what} failed by a fault of this program")))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -132,11 +154,16 @@ mod tests {
     use crate::runtime::files::Address;
     use crate::transport::mqtt::{Publication, Unsent};
     use crate::wire::arena::{Scheme, Topics};
+    use crossbeam_channel::Receiver;
     use std::time::Duration;
 
     struct Nobody;
 
     impl Broker for Nobody {
+        fn has_room(&self, _: usize) -> bool {
+            true
+        }
+
         fn publish(&self, _: Publication) -> Result<(), Unsent> {
             Ok(())
         }
@@ -155,6 +182,8 @@ mod tests {
 
         fn input(&self, _: &bytes::Bytes) {}
 
+        fn wait_for_room(&self, _: usize) {}
+
         fn figures(&self) -> Figures {
             Figures::default()
         }
@@ -169,6 +198,7 @@ mod tests {
         }
 
         fn start(&self, spec: Spec, _: Arc<dyn Host>) -> Result<Box<dyn Running>, String> {
+            assert!(!spec.code.starts_with(b"fault"), "an engine with a fault");
             let _ = self.0.recv();
             match spec.code.starts_with(b"module") {
                 true => Ok(Box::new(Idle)),
@@ -251,5 +281,33 @@ mod tests {
         assert_eq!(how(6), Some(Err("no module".to_owned())));
         assert!(how(7).unwrap().unwrap_err().contains("file not found"));
         assert!(news.is_empty());
+    }
+
+    #[test]
+    fn a_fault_costs_one_module_and_no_thread() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("fault.wasm"), "fault").unwrap();
+        let (_go, words) = crossbeam_channel::unbounded();
+        let (sender, news) = crossbeam_channel::unbounded();
+        let topics = Topics::new("realm", Scheme::Draft).unwrap();
+        let board = Board::new(topics, Streams::One, Arc::new(Nobody), sender.clone());
+        let board = Arc::new(board);
+        let fetcher = Fetcher {
+            module_dir: dir.path().to_owned(),
+            salt: None,
+            patience: Duration::from_secs(10),
+        };
+        let launcher = Launcher::new(Arc::new(Slow(words)), board, fetcher, sender).unwrap();
+        // More than there are threads.
+        for serial in 1..=2 * THREADS as u64 {
+            assert!(launcher.order(launch(serial, "fault.wasm")));
+            match news.recv().unwrap() {
+                News::Launched(_, told, Err(why)) => {
+                    assert_eq!(told, serial);
+                    assert!(why.contains("fault"), "{why}");
+                }
+                other => panic!("{other:?}"),
+            }
+        }
     }
 }

@@ -23,12 +23,18 @@ use std::time::{Duration, Instant};
 const QUEUE: usize = 10_000;
 /// Publications that may wait to be sent.
 const WAITING: usize = 10_000;
+/// Publications that may wait before modules have to.
+const MODULES_WAITING: usize = 2000;
+/// Octets of them.
+const MODULES_OCTETS: usize = 4 << 20;
 /// Octets of a packet beside its payload.
 const HEAD: usize = 16 << 10;
 /// How soon what had no room is tried again.
 const AGAIN: Duration = Duration::from_millis(100);
-/// Apis that are no matter of the engine.
-const OURS: [&str; 4] = ["loopback", "delete_module", "stdio:in", "stdio:out"];
+/// How often it is looked whether the last words have arrived.
+const LOOK: Duration = Duration::from_millis(10);
+/// What is offered beside what the engine does: modules of one process hear each other without the broker.
+const LOOPBACK: &str = "loopback";
 
 /// The connection, as long as there is one: modules may outlive it by a moment.
 struct Line(RwLock<Option<Mqtt>>);
@@ -39,6 +45,11 @@ impl Line {
         mqtt.as_ref().map_or(otherwise, work)
     }
 
+    /// What the runtime says itself does not wait behind what its modules say.
+    fn publish_first(&self, what: Publication) -> Result<(), Unsent> {
+        self.with(Err(Unsent::Full), |mqtt| mqtt.publish_first(what))
+    }
+
     fn take(&self) -> Option<Mqtt> {
         let mut mqtt = self.0.write().unwrap_or_else(PoisonError::into_inner);
         mqtt.take()
@@ -46,6 +57,13 @@ impl Line {
 }
 
 impl Broker for Line {
+    fn has_room(&self, octets: usize) -> bool {
+        let (count, waiting) = self.with((MODULES_WAITING, 0), Mqtt::waiting);
+        // One of any size finds room where nothing waits.
+        let fits = waiting == 0 || waiting.saturating_add(octets) <= MODULES_OCTETS;
+        count < MODULES_WAITING && fits
+    }
+
     fn publish(&self, what: Publication) -> Result<(), Unsent> {
         self.with(Err(Unsent::Full), |mqtt| mqtt.publish(what))
     }
@@ -103,16 +121,23 @@ pub fn run(
         owed: VecDeque::new(),
         lost: 0,
         dropped: 0,
+        denied: 0,
         over: false,
     };
     let stopped = stopped(stop)?;
     let served = work.serve(&heard, &news, &stopped, status);
     let patience = Duration::from_secs(config.stop_timeout);
     status("saying goodbye");
-    work.pay();
+    let said = work.farewell(Instant::now() + patience);
     drop(work);
-    if let Some(mqtt) = line.take() {
-        mqtt.close(patience);
+    match line.take() {
+        Some(mqtt) if said => mqtt.close(patience),
+        Some(mqtt) => {
+            log::warn!("not all could be said; the broker tells that the runtime is gone");
+            // The broker is told no goodbye, so that it sends the will. The connection ends with the process, which is now.
+            std::mem::forget(mqtt);
+        }
+        None => {}
     }
     served
 }
@@ -127,6 +152,8 @@ struct Loop {
     lost: u64,
     /// Messages without room that were told of.
     dropped: u64,
+    /// Filters that the broker does not let us hear.
+    denied: u64,
     over: bool,
 }
 
@@ -203,9 +230,17 @@ impl Loop {
                 status("no connection with a broker");
                 self.session.down();
             }
-            Heard::Denied(filter, why) => log::error!(
-                "the broker does not let us hear {filter}: {why}; its rules must allow this to the user or certificate of the runtime"
-            ),
+            Heard::Denied(filter, why) => {
+                // Modules open as many as they like.
+                self.denied += 1;
+                if self.denied.is_power_of_two() {
+                    log::error!(
+                        "the broker does not let us hear {filter}: {why}; its rules must allow this to the user or certificate of the \
+                         runtime (filter {} of this sort)",
+                        self.denied
+                    );
+                }
+            }
         }
     }
 
@@ -258,10 +293,25 @@ impl Loop {
         self.pay();
     }
 
+    /// Sends what is owed until the broker has all of it. `false`: until then there was no time.
+    fn farewell(&mut self, until: Instant) -> bool {
+        loop {
+            self.pay();
+            if self.owed.is_empty() && self.line.with(false, Mqtt::settled) {
+                return true;
+            }
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return false;
+            }
+            std::thread::sleep(left.min(LOOK));
+        }
+    }
+
     /// Sends what is owed, as far as there is room.
     fn pay(&mut self) {
         while let Some(publication) = self.owed.front() {
-            match self.line.publish(publication.clone()) {
+            match self.line.publish_first(publication.clone()) {
                 Err(Unsent::Full) => return,
                 Err(why) => {
                     let topic = &publication.topic;
@@ -352,19 +402,15 @@ fn terms(config: &RuntimeConfig, engine: &dyn Engine) -> io::Result<Terms> {
             salt: !config.minion_config_dir.as_os_str().is_empty(),
             hosts: config.file_hosts.iter().map(lower).collect(),
         },
+        memory: config.modules_memory,
         patience: Duration::from_secs(config.stop_timeout),
     })
 }
 
 /// All apis that there are.
 fn there(engine: &dyn Engine) -> Vec<String> {
-    let mut all: Vec<String> = engine.apis().iter().map(|api| (*api).to_owned()).collect();
-    for api in OURS {
-        if !all.iter().any(|known| known == api) {
-            all.push(api.to_owned());
-        }
-    }
-    all
+    let all = engine.apis().iter().copied().chain([LOOPBACK]);
+    all.map(str::to_owned).collect()
 }
 
 /// Limits of the configuration as an engine takes them.
@@ -415,6 +461,7 @@ fn fetcher(config: &RuntimeConfig, stop: &StopFlag) -> io::Result<Fetcher> {
             config.cachedir.clone(),
             config.saltenv.clone(),
             Stop::of(stop)?,
+            Duration::from_secs(config.fetch_timeout),
         )),
     };
     Ok(Fetcher {
@@ -422,4 +469,51 @@ fn fetcher(config: &RuntimeConfig, stop: &StopFlag) -> io::Result<Fetcher> {
         salt,
         patience: Duration::from_secs(config.fetch_timeout),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::map;
+    use crate::transport::mqtt::Qos;
+    use std::path::Path;
+
+    fn line() -> Line {
+        // Nobody is there, so that all of it waits.
+        let options = map! {"servers" => vec!["127.0.0.1:1".to_owned()]};
+        let config = RuntimeConfig::from_map(options, Path::new("/nonexistent")).unwrap();
+        let (heard, _) = bounded(QUEUE);
+        let mqtt = Mqtt::open(&settings(&config, 1 << 20), heard).unwrap();
+        Line(RwLock::new(Some(mqtt)))
+    }
+
+    fn said(octets: usize) -> Publication {
+        Publication {
+            topic: "home/light".to_owned(),
+            payload: vec![0; octets],
+            qos: Qos::One,
+            properties: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn modules_have_a_part_of_what_may_wait() {
+        let many = line();
+        for _ in 0..MODULES_WAITING {
+            assert!(many.has_room(1));
+            many.publish(said(1)).unwrap();
+        }
+        assert!(!many.has_room(1));
+        assert_eq!(many.publish_first(said(1)), Ok(()));
+        let large = line();
+        assert!(large.has_room(2 * MODULES_OCTETS));
+        for _ in 0..4 {
+            assert!(large.has_room(1 << 20));
+            large.publish(said(1 << 20)).unwrap();
+        }
+        assert!(!large.has_room(1));
+        // Without a connection there is none.
+        drop(large.take());
+        assert!(!large.has_room(1));
+    }
 }

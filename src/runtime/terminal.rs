@@ -20,6 +20,10 @@ struct Terminal {
 }
 
 impl Host for Terminal {
+    fn allows(&self, _: &str) -> bool {
+        true
+    }
+
     fn publish(&self, _: &Uuid, topic: &str, payload: &[u8]) -> bool {
         eprintln!("[{topic}] {}", String::from_utf8_lossy(payload));
         true
@@ -56,13 +60,17 @@ impl Host for Terminal {
 pub fn try_out(spec: Spec, engine: &dyn Engine, stop: &StopFlag) -> Result<End, String> {
     let (sender, ended) = bounded(1);
     let terminal = Arc::new(Terminal { ended: sender });
+    let memory = usize::try_from(spec.limits.memory).unwrap_or(usize::MAX);
+    let piece = PIECE.min(spec.limits.message).min(memory);
     let running: Arc<dyn Running> = Arc::from(engine.start(spec, terminal)?);
     let input = running.clone();
     // Ends with the process: a read of a terminal cannot be called back.
     let reader = std::thread::Builder::new().name("stdin".into());
     let reader = reader.spawn(move || {
-        let (mut stdin, mut piece) = (io::stdin(), vec![0; PIECE]);
+        let (mut stdin, mut piece) = (io::stdin(), vec![0; piece]);
         while let Ok(count) = stdin.read(&mut piece) {
+            // A pipe can wait; what comes from a broker cannot.
+            input.wait_for_room(count);
             // Nothing is the end, here as there.
             input.input(&Bytes::copy_from_slice(
                 piece.get(..count).unwrap_or_default(),

@@ -17,10 +17,12 @@ impl Notes {
 }
 
 impl Broker for Notes {
+    fn has_room(&self, _: usize) -> bool {
+        !self.full.load(Ordering::Relaxed)
+    }
+
     fn publish(&self, what: Publication) -> Result<(), Unsent> {
-        if self.full.load(Ordering::Relaxed) {
-            return Err(Unsent::Full);
-        }
+        assert!(self.has_room(what.payload.len()), "it is asked before");
         if what.payload.len() > 100_000 {
             return Err(Unsent::TooLarge(100_000));
         }
@@ -52,6 +54,8 @@ impl Running for Ear {
         lock(&self.0).push(format!("<{}", String::from_utf8_lossy(data)));
     }
 
+    fn wait_for_room(&self, _: usize) {}
+
     fn figures(&self) -> Figures {
         Figures::default()
     }
@@ -78,8 +82,8 @@ impl Rig {
     fn module(&self, name: &str, stdin: bool) -> (Uuid, Arc<Ear>) {
         let uuid: Uuid = name.parse().unwrap();
         let ear = Arc::new(Ear::default());
-        self.board.expect(&uuid);
-        self.board.attach(&uuid, ear.clone(), stdin);
+        let number = self.board.expect(&uuid);
+        self.board.attach(&uuid, number, ear.clone(), stdin);
         (uuid, ear)
     }
 }
@@ -149,6 +153,15 @@ fn modules_keep_off_the_topics_of_the_orchestrator() {
         "realm/proc/reg/a",
         "realm/proc/keepalive/a",
         "realm/proc/log/orchestrator",
+        "realm/proc/control//",
+        "realm/proc/control/a/b",
+        "realm/proc/reg/x/y",
+        "realm/proc/keepalive/x/y/z",
+        "realm/proc/log/other",
+        "realm/proc/log/",
+        "realm/proc/notif",
+        "realm/proc/notif/a/b",
+        "realm/proc/profile/deployed",
         "home/+/light",
         "#",
         "$SYS/broker",
@@ -158,6 +171,31 @@ fn modules_keep_off_the_topics_of_the_orchestrator() {
     }
     assert!(lock(&rig.broker.sent).is_empty());
     assert_eq!(rig.broker.told(), [""; 0]);
+    // Names that only begin alike, and streams, are free.
+    for topic in [
+        "realm/proc/register",
+        "realm/proc/stdio/b",
+        "realm/process/control",
+        "other/proc/control",
+    ] {
+        assert!(rig.board.allows(topic), "{topic}");
+    }
+    let namespace = "public".to_owned();
+    let scenes = Topics::new("a/realm", Scheme::Scene { namespace }).unwrap();
+    for (topic, reserved) in [
+        ("a/realm/g/public/p", true),
+        ("a/realm/g/public/p/", true),
+        ("a/realm/g/public/p/x/y", true),
+        ("a/realm/g/public/p/x/-/profile/deployed", true),
+        ("a/realm/s/public/scene/p/x/y", true),
+        ("a/realm/s/public/scene/p//", true),
+        ("a/realm/s/public/scene/p/x/-/stdin", false),
+        ("a/realm/s/public/scene/o/x", false),
+        ("a/realm/g/public/c/x", false),
+        ("a/realm/g/other/p/x", false),
+    ] {
+        assert_eq!(is_reserved(&scenes, topic), reserved, "{topic}");
+    }
 }
 
 #[test]
@@ -230,7 +268,13 @@ fn the_end_of_a_module_is_told_once_and_leaves_nothing() {
     assert!(matches!(rig.news.try_recv(), Ok(News::Ended(uuid, _)) if uuid == a));
     assert!(rig.board.running(&a).is_none());
     // Told that it runs after it has ended.
-    rig.board.attach(&a, Arc::new(Ear::default()), true);
+    rig.board.attach(&a, 1, Arc::new(Ear::default()), true);
     assert!(rig.board.running(&a).is_none());
+    // Nor when the next one of the same uuid is about to run.
+    let next = rig.board.expect(&a);
+    rig.board.attach(&a, 1, Arc::new(Ear::default()), true);
+    assert!(rig.board.running(&a).is_none());
+    rig.board.attach(&a, next, Arc::new(Ear::default()), false);
+    assert!(rig.board.running(&a).is_some());
     assert_eq!(rig.broker.told(), [""; 0]);
 }

@@ -61,16 +61,6 @@ pub(super) fn find(channels: &[Channel], path: &str) -> Place {
     }
 }
 
-/// Whether a channel of this mode may be read.
-pub(super) fn may_read(mode: Mode) -> bool {
-    matches!(mode, Mode::Read | Mode::ReadWrite)
-}
-
-/// Whether a channel of this mode may be written.
-pub(super) fn may_write(mode: Mode) -> bool {
-    matches!(mode, Mode::Write | Mode::ReadWrite)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -34,6 +34,8 @@ pub(super) enum Found {
 pub(super) struct Inbox {
     inner: Mutex<Inner>,
     woken: Condvar,
+    /// Something has been read.
+    read: Condvar,
     busy: AtomicU64,
     memory: AtomicU64,
     active: AtomicU64,
@@ -77,6 +79,7 @@ impl Inbox {
         Inbox {
             inner: Mutex::new(inner),
             woken: Condvar::new(),
+            read: Condvar::new(),
             busy: AtomicU64::new(0),
             memory: AtomicU64::new(0),
             active: AtomicU64::new(0),
@@ -110,6 +113,8 @@ impl Inbox {
             let octets: u64 = reader.queue.iter().map(|(_, b)| b.len() as u64).sum();
             inner.octets = inner.octets.saturating_sub(octets);
         }
+        drop(inner);
+        self.read.notify_all();
     }
 
     /// A message for all readers of a topic. Empty ones are passed over: read as nothing they would look like the end of a file.
@@ -139,6 +144,15 @@ impl Inbox {
         self.after(lost);
     }
 
+    /// Waits until standard input of so many octets has room beside what waits already, or nobody reads it.
+    pub(super) fn wait_for_room(&self, octets: usize) {
+        let mut inner = self.lock();
+        while !inner.stop && inner.reads_input() && !inner.has_room(octets) {
+            let woken = self.read.wait(inner);
+            inner = woken.unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
     fn after(&self, lost: u64) {
         if lost > 0 {
             self.dropped.fetch_add(lost, Relaxed);
@@ -150,12 +164,14 @@ impl Inbox {
     pub(super) fn end(&self, id: ReaderId) {
         self.lock().end(id);
         self.woken.notify_all();
+        self.read.notify_all();
     }
 
     /// The module is to end; whoever waits is woken.
     pub(super) fn stop(&self) {
         self.lock().stop = true;
         self.woken.notify_all();
+        self.read.notify_all();
     }
 
     /// Whether the module is to end.
@@ -165,12 +181,16 @@ impl Inbox {
 
     /// Takes up to `most` octets of the oldest message of a reader; `None` if there is none yet. The end once the module is to end.
     pub(super) fn take(&self, id: ReaderId, most: usize) -> Option<Found> {
-        self.lock().take(id, most)
+        let found = self.lock().take(id, most);
+        self.read.notify_all();
+        found
     }
 
     /// Waits until there is something for a reader, and takes it as [`Inbox::take`] does.
     pub(super) fn wait_take(&self, id: ReaderId, most: usize) -> Found {
-        match self.wait(None, |inner| inner.take(id, most)) {
+        let found = self.wait(None, |inner| inner.take(id, most));
+        self.read.notify_all();
+        match found {
             Waited::Ready(found) => found,
             Waited::Late | Waited::Stopped => Found::End,
         }
@@ -256,6 +276,18 @@ impl Inner {
     fn matching(&self, fits: impl Fn(&Reader) -> bool) -> Vec<ReaderId> {
         let fitting = self.readers.iter().filter(|(_, reader)| fits(reader));
         fitting.map(|(id, _)| *id).collect()
+    }
+
+    /// Whether anybody reads standard input.
+    fn reads_input(&self) -> bool {
+        let reads = |reader: &Reader| reader.topic.is_none() && !reader.ended;
+        self.readers.values().any(reads)
+    }
+
+    /// Whether a message has room beside what waits.
+    fn has_room(&self, octets: usize) -> bool {
+        let octets = self.octets.saturating_add(octets as u64);
+        self.messages < self.most_messages && octets <= self.most_octets
     }
 
     /// Appends a message; how many were lost for it.

@@ -8,6 +8,7 @@ use super::inbox::Inbox;
 use super::scan::{self, MOST_LOCALS};
 use super::wasi::{self, State, Stopped};
 use super::{End, Engine, Figures, Host, Running, Spec};
+use crate::sys::process::add_nice;
 use crate::wire::arena::ExitStatus;
 use bytes::Bytes;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -41,6 +42,8 @@ const STACK: usize = 2 << 20;
 const DEPTH: usize = 10_000;
 /// Octets of the stack of a module's thread. Calls of a module do not nest on it.
 const THREAD_STACK: usize = 1 << 20;
+/// What is added to the nice value of modules: the connection and the loop come first.
+const NICE: i32 = 5;
 /// Letters of an error that are told.
 const WORDS: usize = 300;
 
@@ -225,6 +228,9 @@ pub(super) fn attempt(spec: &Spec, host: Arc<dyn Host>, fuel: u64) -> Result<End
 
 /// The thread of a module, from its beginning to its end, which is told whatever happens.
 fn work(mut job: Job, host: &dyn Host, slice: u64) {
+    if let Err(e) = add_nice(NICE) {
+        log::debug!("a module keeps the priority of the runtime: {e}");
+    }
     let uuid = job.store.data().uuid.clone();
     let end = catch_unwind(AssertUnwindSafe(|| job.run(slice)));
     let finished = catch_unwind(AssertUnwindSafe(move || job.store.data_mut().finish()));
@@ -248,7 +254,9 @@ impl Engine for Interpreter {
         let inbox = Arc::new(Inbox::new(&spec.limits));
         let prepare = || self.prepare(&spec, host.clone(), inbox.clone());
         let job = catch_unwind(AssertUnwindSafe(prepare))
-            .unwrap_or_else(|_| Err("the interpreter failed".into()))?;
+            .unwrap_or_else(|_| Err("the interpreter failed".into()))
+            // wasmi lists octets, a line each.
+            .map_err(|why| why.split_whitespace().collect::<Vec<_>>().join(" "))?;
         let name = format!("wasm-{}", spec.uuid);
         std::thread::Builder::new()
             .name(name)
@@ -273,6 +281,10 @@ impl Running for Handle {
 
     fn input(&self, data: &Bytes) {
         self.0.input(data);
+    }
+
+    fn wait_for_room(&self, octets: usize) {
+        self.0.wait_for_room(octets);
     }
 
     fn figures(&self) -> Figures {

@@ -6,6 +6,10 @@ use wasmi_core::{LimiterError, ResourceLimiter};
 
 /// How much may be used at once after a time of rest, as time of the rate.
 const BURST: Duration = Duration::from_secs(1);
+/// How long one waits for room at first.
+const SOON: Duration = Duration::from_millis(5);
+/// And at last.
+const RARELY: Duration = Duration::from_millis(250);
 /// Tables of a module; compilers make one.
 const TABLES: usize = 16;
 
@@ -143,6 +147,30 @@ impl Rate {
     }
 }
 
+/// When somebody who had no room is asked again: soon at first, then more and more rarely.
+#[derive(Debug, Default)]
+pub(super) struct Retry {
+    /// When, and how long it is until then from the time before.
+    next: Option<(Instant, Duration)>,
+}
+
+impl Retry {
+    /// There was no room; the moment of the next attempt.
+    pub(super) fn refused(&mut self, now: Instant) -> Instant {
+        let wait = self
+            .next
+            .map_or(SOON, |(_, wait)| wait.saturating_mul(2).min(RARELY));
+        let at = now + wait;
+        self.next = Some((at, wait));
+        at
+    }
+
+    /// The moment of the next attempt; `None` is now.
+    pub(super) fn ready_at(&self, now: Instant) -> Option<Instant> {
+        self.next.map(|(at, _)| at).filter(|at| *at > now)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -174,6 +202,22 @@ mod tests {
         let mut rate = Rate::new(0);
         rate.take(u32::MAX, now);
         assert_eq!(rate.ready_at(now), None);
+    }
+
+    #[test]
+    fn who_has_no_room_is_asked_more_and_more_rarely() {
+        let mut now = Instant::now();
+        let mut retry = Retry::default();
+        assert_eq!(retry.ready_at(now), None);
+        let mut waits = Vec::new();
+        for _ in 0..8 {
+            let at = retry.refused(now);
+            assert_eq!(retry.ready_at(now), Some(at));
+            waits.push((at - now).as_millis());
+            now = at;
+            assert_eq!(retry.ready_at(now), None);
+        }
+        assert_eq!(waits, [5, 10, 20, 40, 80, 160, 250, 250]);
     }
 
     #[test]

@@ -62,6 +62,8 @@ pub struct Spec {
 
 /// What modules need of whoever runs them. Called from the threads of modules; must not block for long.
 pub trait Host: Send + Sync {
+    /// Whether modules may use a topic; opening a channel of another one fails.
+    fn allows(&self, topic: &str) -> bool;
     /// A module publishes on a channel: the full topic. `false`: there is no room now; it is asked again a little later.
     fn publish(&self, module: &Uuid, topic: &str, payload: &[u8]) -> bool;
     /// A module has opened a channel for reading: the full topic.
@@ -107,6 +109,9 @@ pub trait Running: Send + Sync {
     fn deliver(&self, topic: &str, payload: &Bytes);
     /// Something for its standard input; nothing is the end of it.
     fn input(&self, data: &Bytes);
+    /// Waits until so much input has room without anything else being dropped for it, or is of no use to the module any more. More than
+    /// its limits of a message and of memory allow never has room.
+    fn wait_for_room(&self, octets: usize);
     /// What it has used so far.
     fn figures(&self) -> Figures;
 }

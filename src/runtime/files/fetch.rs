@@ -48,7 +48,7 @@ impl Fetcher {
         };
         let file = place
             .open()
-            .map_err(|e| format!("file not found: {path}: {e}"))?;
+            .map_err(|e| format!("file not found: {path} in {}: {e}", place.root.display()))?;
         read(file, most).map_err(|e| format!("{path}: {e}"))
     }
 }

@@ -1,7 +1,7 @@
 //! Files of the master, with the identity of a minion on the same host.
 
 use super::fetch::{read, too_large};
-use crate::config::load_minion;
+use crate::config::{MinionConfig, load_minion};
 use crate::minion::all_grains;
 use crate::minion::ask::Stop;
 use crate::minion::channel::Channel;
@@ -14,6 +14,7 @@ use crate::wire::{Map, Value};
 use std::fs::File;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 /// The place of the size among the numbers of Python's `os.stat`.
 const SIZE: usize = 6;
@@ -24,17 +25,26 @@ pub(in crate::runtime) struct Salt {
     cachedir: PathBuf,
     saltenv: String,
     stop: Stop,
+    patience: Duration,
     client: Mutex<Option<FileClient>>,
 }
 
 impl Salt {
-    /// Asks as the minion whose configuration directory this is; copies are kept in `cachedir`. `stop` ends waits.
-    pub fn new(config_dir: PathBuf, cachedir: PathBuf, saltenv: String, stop: Stop) -> Salt {
+    /// Asks as the minion whose configuration directory this is; copies are kept in `cachedir`. `stop` ends waits, and a master that is
+    /// silent for `patience` ends a fetch.
+    pub fn new(
+        config_dir: PathBuf,
+        cachedir: PathBuf,
+        saltenv: String,
+        stop: Stop,
+        patience: Duration,
+    ) -> Salt {
         Salt {
             config_dir,
             cachedir,
             saltenv,
             stop,
+            patience,
             client: Mutex::new(None),
         }
     }
@@ -84,6 +94,7 @@ impl Salt {
 
     fn sign_in(&self) -> Result<FileClient, String> {
         let mut config = load_minion(&self.config_dir).map_err(|e| e.to_string())?;
+        hasten(&mut config, self.patience);
         let mut grains = all_grains(&config);
         settle(&mut config, &mut grains).map_err(|e| e.to_string())?;
         let (id, opts) = (config.id.clone(), config.as_map());
@@ -102,7 +113,7 @@ impl Salt {
         FileClient::new(&ctx).map_err(|e| e.to_string())
     }
 
-    fn link(&self, config: crate::config::MinionConfig, grains: &Map) -> Result<Link, String> {
+    fn link(&self, config: MinionConfig, grains: &Map) -> Result<Link, String> {
         let context = zmq::Context::new();
         let session = Session::new(Arc::new(config), grains, &context, true);
         let session = Arc::new(session.map_err(|e| e.to_string())?);
@@ -112,5 +123,50 @@ impl Salt {
         }
         let channel = Channel::new(&session, self.stop.clone()).map_err(|e| e.to_string())?;
         Ok(Link::over(channel))
+    }
+}
+
+/// Makes waits of a minion such that a silent master is given up within `patience`: half of it for the sign-in, half for a question. A
+/// minion waits for minutes.
+fn hasten(config: &mut MinionConfig, patience: Duration) {
+    let half = (patience.as_secs() / 2).max(1);
+    config.auth_timeout = config.auth_timeout.min(half);
+    config.auth_tries = 1;
+    config.request_channel_timeout = config.request_channel_timeout.min(half);
+    config.request_channel_tries = 1;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_silent_master_is_given_up_in_time() {
+        // It takes connections and never says a word.
+        let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = silent.local_addr().unwrap().port();
+        let dir = tempfile::tempdir().unwrap();
+        let text = format!(
+            "master: 127.0.0.1\nmaster_port: {port}\nid: m\nroot_dir: {}\n",
+            dir.path().display()
+        );
+        std::fs::write(dir.path().join("minion"), text).unwrap();
+        let mut config = load_minion(dir.path()).unwrap();
+        let before = config.auth_timeout;
+        hasten(&mut config, Duration::from_secs(60));
+        assert_eq!((config.auth_timeout, config.auth_tries), (before, 1));
+        assert_eq!(
+            (config.request_channel_timeout, config.request_channel_tries),
+            (30, 1)
+        );
+        let salt = Salt::new(
+            dir.path().to_owned(),
+            dir.path().join("cache"),
+            "base".to_owned(),
+            Stop::never().unwrap(),
+            Duration::from_secs(2),
+        );
+        let why = salt.fetch("salt://x.wasm", 100).unwrap_err();
+        assert!(!why.is_empty());
     }
 }

@@ -34,7 +34,9 @@ pub(super) fn fetch(
         .user_agent("halite-runtime")
         .build()
         .into();
-    let failed = |e: &dyn std::fmt::Display| format!("{url}: {e}");
+    // What comes after it may be a key of the one who asked; reasons are published and logged.
+    let shown = url.split('?').next().unwrap_or(url);
+    let failed = |e: &dyn std::fmt::Display| format!("{shown}: {e}");
     let answer = agent.get(url).call().map_err(|e| failed(&e))?;
     if answer.status().as_u16() != 200 {
         return Err(failed(&format!("HTTP {}", answer.status())));

@@ -64,6 +64,8 @@ pub(super) struct Terms {
     pub metadata: Json,
     /// Where files of modules may come from.
     pub sources: Sources,
+    /// Octets of memory that modules may have together; 0 is no limit.
+    pub memory: u64,
     /// How long modules may take to end, at the end of the program.
     pub patience: Duration,
 }
@@ -118,8 +120,12 @@ pub(super) struct Session {
     up: bool,
     /// When patience with modules ends.
     ending: Option<Instant>,
+    /// Whether all of it is to end, not only some runtimes.
+    closing: bool,
     over: bool,
     faults: u64,
+    /// Modules that were refused or could not be started.
+    failures: u64,
 }
 
 impl Session {
@@ -140,8 +146,10 @@ impl Session {
             serial: 0,
             up: false,
             ending: None,
+            closing: false,
             over: false,
             faults: 0,
+            failures: 0,
             terms,
             ids,
         }
@@ -262,9 +270,11 @@ impl Session {
     /// When [`Session::tick`] has something to do next.
     pub fn due(&self) -> Option<Instant> {
         let manager = self.manager.iter().map(|(_, standing)| standing);
-        let runtimes = self.runtimes.iter().map(|runtime| &runtime.standing);
+        // One that is to end asks for nothing any more.
+        let staying = || self.runtimes.iter().filter(|runtime| !runtime.leaving);
+        let runtimes = staying().map(|runtime| &runtime.standing);
         let asking = manager.chain(runtimes).filter_map(Standing::due);
-        let beats = self.runtimes.iter().filter_map(|runtime| runtime.beat);
+        let beats = staying().filter_map(|runtime| runtime.beat);
         let both = asking.chain(beats).filter(|_| self.up);
         both.chain(self.ending).min()
     }
@@ -274,7 +284,7 @@ impl Session {
     /// Modules that end because of this are not announced one by one: with the runtime gone they wait for its return, or move,
     /// as their requests say; an exit would be the end of them for good.
     pub fn end(&mut self, now: Instant) -> Vec<Act> {
-        if self.ending.is_some() {
+        if std::mem::replace(&mut self.closing, true) {
             return Vec::new();
         }
         let mut acts = Vec::new();
@@ -291,6 +301,7 @@ impl Session {
             return Vec::new();
         };
         runtime.leaving = true;
+        runtime.beat = None;
         let until = now + self.terms.patience;
         self.ending = Some(self.ending.map_or(until, |before| before.max(until)));
         let mut acts = Vec::new();
@@ -376,6 +387,3 @@ impl Session {
         }
     }
 }
-
-/// How a launch went; else why not.
-pub(super) type Launched = Result<(), String>;

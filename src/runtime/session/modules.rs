@@ -1,12 +1,12 @@
 //! Modules: asked for, running, ended (reference, sections 4.4 and 4.5).
 
-use super::{Act, Launch, Launched, Session};
+use super::{Act, Launch, Session};
 use crate::runtime::engine::{End, Spec};
 use crate::target::arena::offers;
 use crate::transport::mqtt::Publication;
 use crate::wire::arena::{
     Answer, Body, Dialect, ExitStatus, Fault, Json, Message, ModuleExit, ModuleRequest, Object,
-    Place, Trouble, Uuid,
+    Place, Topics, Trouble, Uuid,
 };
 use std::time::{Duration, Instant};
 
@@ -37,6 +37,8 @@ pub(super) struct Module {
     name: String,
     serial: u64,
     phase: Phase,
+    /// Octets of memory that it may have.
+    memory: u64,
     asked: Vec<Asked>,
     /// Whether it is stopped because its runtime ends, which is not announced.
     silent: bool,
@@ -107,6 +109,7 @@ impl Session {
                     name,
                     serial: launch.serial,
                     phase: Phase::Launching,
+                    memory: launch.spec.limits.memory,
                     asked: vec![asked],
                     silent: false,
                     cpu: Duration::ZERO,
@@ -116,7 +119,7 @@ impl Session {
                 vec![Act::Launch(Box::new(launch))]
             }
             Err(why) => {
-                log::warn!("the module {uuid} is refused: {why}");
+                self.note_failure(&uuid, "is refused", &why);
                 self.failed(at, &uuid, &[asked], &why)
             }
         }
@@ -155,7 +158,7 @@ impl Session {
             return Err("channels are not offered".to_owned());
         }
         for channel in &request.channels {
-            if is_reserved(self.terms.topics.place(channel.topic.as_str()).as_ref()) {
+            if is_reserved(&self.terms.topics, channel.topic.as_str()) {
                 let topic = &channel.topic;
                 return Err(format!(
                     "the topic {topic} of a channel belongs to the orchestrator"
@@ -167,6 +170,14 @@ impl Session {
         let own = self.modules.values().filter(|m| m.runtime == at).count();
         if most > 0 && own >= most {
             return Err(format!("{own} modules run already, which is max_nmodules"));
+        }
+        let taken = self.modules.values().map(|module| module.memory);
+        let taken = taken.fold(offer.limits.memory, u64::saturating_add);
+        let all = self.terms.memory;
+        if all > 0 && taken > all {
+            return Err(format!(
+                "with it, modules could take {taken} octets of memory, allowed are {all} (modules_memory)"
+            ));
         }
         let mut argv = request.argv;
         // In the older dialect the list begins with the name of the program (reference, T16).
@@ -212,7 +223,13 @@ impl Session {
     }
 
     /// A launch has come to its end: the module runs, or why it does not.
-    pub fn launched(&mut self, uuid: &Uuid, serial: u64, how: Launched, now: Instant) -> Vec<Act> {
+    pub fn launched(
+        &mut self,
+        uuid: &Uuid,
+        serial: u64,
+        how: Result<(), String>,
+        now: Instant,
+    ) -> Vec<Act> {
         let fits = |module: &&mut Module| module.serial == serial;
         let Some(module) = self.modules.get_mut(uuid).filter(fits) else {
             // It has ended before this was told.
@@ -235,8 +252,8 @@ impl Session {
                 self.ended(uuid, &end, now)
             }
             (Err(why), _) => {
-                log::warn!("the module {uuid} cannot be started: {why}");
                 let (at, asked) = (module.runtime, std::mem::take(&mut module.asked));
+                self.note_failure(uuid, "cannot be started", &why);
                 self.modules.remove(uuid);
                 self.failed(at, uuid, &asked, &why)
             }
@@ -254,16 +271,31 @@ impl Session {
             Phase::Launching | Phase::Running => self.accept_all(module.runtime, uuid, &asked),
             Phase::Stopping => self.refuse_all(module.runtime, uuid, &asked, UNBORN),
         };
+        let code = end.code.map(|code| format!(", status {code}"));
+        let reason = Some(&end.reason).filter(|reason| !reason.is_empty());
+        let reason = reason.map(|reason| format!(": {reason}"));
+        let (code, reason) = (code.unwrap_or_default(), reason.unwrap_or_default());
         log::info!(
-            "the module {uuid} has ended: {:?} {}",
-            end.status,
-            end.reason
+            "the module {uuid} has ended: {}{code}{reason}",
+            end.status.word()
         );
         if !(module.silent && end.status == ExitStatus::Deleted) {
             acts.push(self.exit(module.runtime, uuid, end));
         }
         acts.extend(self.finish(now));
         acts
+    }
+
+    /// A module that does not run; a flood of them is told a few times, not a million.
+    fn note_failure(&mut self, uuid: &Uuid, what: &str, why: &str) {
+        self.failures += 1;
+        let count = self.failures;
+        if count.is_power_of_two() {
+            let why = short(why);
+            log::warn!("the module {uuid} {what}: {why} (failure {count} of this sort)");
+        } else {
+            log::debug!("the module {uuid} {what}: {}", short(why));
+        }
     }
 
     /// Answers the requests for a module that has been started.
@@ -352,9 +384,34 @@ fn is_wish(api: &str) -> bool {
     api.starts_with("profile:")
 }
 
-/// Whether modules must keep off a topic: those of the orchestrator. Streams of modules they may use.
-pub(in crate::runtime) fn is_reserved(place: Option<&Place>) -> bool {
-    !matches!(place, None | Some(Place::Stdio(..)))
+/// Levels below `{realm}/proc` that belong to the orchestrator (reference, section 3).
+const ROOMS: [&str; 6] = ["reg", "control", "keepalive", "log", "notif", "profile"];
+
+/// Whether modules must keep off a topic: those of the orchestrator, and all that lies below them, since an orchestrator hears that too.
+/// Streams of modules they may use.
+pub(in crate::runtime) fn is_reserved(topics: &Topics, topic: &str) -> bool {
+    match topics.place(topic) {
+        Some(Place::Stdio(..)) => return false,
+        Some(_) => return true,
+        None => {}
+    }
+    let control = topics.topic(&Place::Control(None)).to_string();
+    if let Some(proc) = control.strip_suffix("/control") {
+        let room = below(topic, proc).and_then(|rest| rest.split('/').next());
+        return room.is_some_and(|room| ROOMS.contains(&room));
+    }
+    // With the topics of scenes: `g/{namespace}/p/...`, and `s/{namespace}/{scene}/p/...` (reference, section 3).
+    let scenes = control.strip_suffix("/p").and_then(|global| {
+        let (realm, namespace) = global.rsplit_once("/g/")?;
+        below(topic, &format!("{realm}/s/{namespace}"))
+    });
+    let program = scenes.and_then(|rest| rest.split('/').nth(1));
+    below(topic, &control).is_some() || program == Some("p")
+}
+
+/// What of a topic lies below another one.
+fn below<'a>(topic: &'a str, above: &str) -> Option<&'a str> {
+    topic.strip_prefix(above)?.strip_prefix('/')
 }
 
 fn short(text: &str) -> String {

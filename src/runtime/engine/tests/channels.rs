@@ -161,3 +161,11 @@ fn a_message_that_has_no_room_waits_for_it() {
     *run.host.room.lock().expect("not poisoned") = 1;
     assert_eq!(run.next(), published(b"flood"));
 }
+
+#[test]
+fn a_channel_whose_topic_is_not_for_modules_cannot_be_opened() {
+    let mut spec = spec(module("flood"));
+    spec.channels = vec![open("out", Mode::Write, "reserved/topic")];
+    // EACCES.
+    assert_eq!(start(spec).rest().1, exited(2));
+}

@@ -42,6 +42,10 @@ impl Teller {
 }
 
 impl Host for Teller {
+    fn allows(&self, topic: &str) -> bool {
+        !topic.starts_with("reserved")
+    }
+
     fn publish(&self, _: &Uuid, topic: &str, payload: &[u8]) -> bool {
         let mut room = self.room.lock().expect("not poisoned");
         let Some(left) = room.checked_sub(1) else {

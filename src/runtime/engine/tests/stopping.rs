@@ -99,6 +99,10 @@ fn to_be_told_twice_changes_nothing() {
 struct Clumsy(Mutex<Sender<End>>);
 
 impl Host for Clumsy {
+    fn allows(&self, _: &str) -> bool {
+        true
+    }
+
     fn publish(&self, _: &Uuid, _: &str, _: &[u8]) -> bool {
         true
     }
@@ -129,4 +133,37 @@ fn an_end_is_told_once_even_if_the_thread_fails() {
     drop((running, host));
     // The thread's host is gone with it, so that nothing more can come.
     assert!(ends.recv_timeout(PATIENCE).is_err());
+}
+
+/// The nice value in a `stat` of a thread (proc(5): the 19th field), if its name is the wanted one.
+fn nice(stat: &str, name: Option<&str>) -> Option<i32> {
+    let (head, rest) = stat.rsplit_once(')')?;
+    let fits = name.is_none_or(|name| head.ends_with(&format!("({name}")));
+    fits.then(|| rest.split_whitespace().nth(16)?.parse().ok())?
+}
+
+#[test]
+fn modules_stand_back_behind_the_connection() {
+    let own = std::fs::read_to_string("/proc/thread-self/stat").expect("there are threads");
+    let expected = (nice(&own, None).expect("a number") + 5).min(19);
+    let run = start(Spec {
+        uuid: "niced".parse().expect("an id"),
+        ..spec(module("spin"))
+    });
+    let end = std::time::Instant::now() + PATIENCE;
+    loop {
+        let tasks = std::fs::read_dir("/proc/self/task").expect("there are threads");
+        let stats =
+            tasks.filter_map(|task| std::fs::read_to_string(task.ok()?.path().join("stat")).ok());
+        let found: Vec<i32> = stats
+            .filter_map(|stat| nice(&stat, Some("wasm-niced")))
+            .collect();
+        if found == [expected] {
+            break;
+        }
+        assert!(std::time::Instant::now() < end, "{found:?}, not {expected}");
+        std::thread::yield_now();
+    }
+    run.running.stop();
+    assert_eq!(run.rest().1, deleted());
 }

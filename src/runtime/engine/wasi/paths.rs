@@ -123,7 +123,8 @@ pub(super) fn path_open(
         Place::Nothing => return Err(Errno::NoEntry.into()),
         _ if how & O_EXCL != 0 => return Err(Errno::Exists.into()),
         Place::Channel { topic, mode } if how & O_DIRECTORY == 0 => {
-            if read && !channels::may_read(mode) || write && !channels::may_write(mode) {
+            let may = (mode.reads() || !read) && (mode.writes() || !write);
+            if !may || !state.allows(&topic) {
                 return Err(Errno::Access.into());
             }
             open_channel(state, topic, read, write, nonblock)?

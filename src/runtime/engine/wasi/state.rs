@@ -3,7 +3,7 @@
 use super::errno::{Errno, Fault};
 use super::files::Files;
 use crate::runtime::engine::inbox::{Inbox, Waited};
-use crate::runtime::engine::limits::{Rate, Room};
+use crate::runtime::engine::limits::{Rate, Retry, Room};
 use crate::runtime::engine::output::Lines;
 use crate::runtime::engine::{Host, Spec};
 use crate::wire::arena::{Channel, Stream, Uuid};
@@ -13,8 +13,6 @@ use std::time::{Duration, Instant};
 
 /// What handing on a piece of output costs beyond its octets: it becomes a message.
 const PIECE_COST: u32 = 128;
-/// How long a message waits before its host is asked again to take it.
-const NO_ROOM: Duration = Duration::from_millis(5);
 
 /// The state of a module.
 pub(in super::super) struct State {
@@ -44,6 +42,8 @@ pub(in super::super) struct State {
     out: Lines,
     err: Lines,
     publishing: Rate,
+    /// When a host without room is asked again.
+    retry: Retry,
     writing: Rate,
     /// Topics that it reads, and how often.
     topics: BTreeMap<Arc<str>, usize>,
@@ -93,6 +93,7 @@ impl State {
             out: Lines::default(),
             err: Lines::default(),
             publishing: Rate::new(spec.limits.messages_per_second),
+            retry: Retry::default(),
             writing: Rate::new(spec.limits.output_per_second),
             topics: BTreeMap::new(),
             working: now,
@@ -148,14 +149,15 @@ impl State {
     ) -> Result<(), Fault> {
         loop {
             let now = Instant::now();
-            let next = match self.publishing.ready_at(now) {
+            let next = match self.publish_at(now) {
                 Some(ready) => ready,
                 None if self.host.publish(&self.uuid, topic, payload) => {
                     self.publishing.take(1, now);
+                    self.retry = Retry::default();
                     self.inbox.touch();
                     return Ok(());
                 }
-                None => now + NO_ROOM,
+                None => self.retry.refused(now),
             };
             if nonblock {
                 return Err(Errno::Again.into());
@@ -165,9 +167,14 @@ impl State {
         }
     }
 
-    /// When it may publish again; `None` is now.
+    /// When it may publish again, as its rate and its host allow; `None` is now.
     pub(super) fn publish_at(&self, now: Instant) -> Option<Instant> {
-        self.publishing.ready_at(now)
+        self.publishing.ready_at(now).max(self.retry.ready_at(now))
+    }
+
+    /// Whether its host lets modules use a topic.
+    pub(super) fn allows(&self, topic: &str) -> bool {
+        self.host.allows(topic)
     }
 
     /// A reader of a topic: the first one subscribes, which counts as a message.

@@ -67,6 +67,7 @@ fn terms(offers: Vec<Offer>) -> Terms {
         platform: serde_json::json!({}),
         metadata: Json::Null,
         sources: Sources::default(),
+        memory: 0,
         patience: Duration::from_secs(5),
     }
 }

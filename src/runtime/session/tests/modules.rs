@@ -389,3 +389,22 @@ fn noise_changes_nothing() {
         1
     );
 }
+
+#[test]
+fn the_memory_of_all_modules_is_bounded() {
+    let offers = vec![offer(RT, "one", 0), offer(OTHER, "two", 0)];
+    let mut rig = rig_of(Terms {
+        memory: 2 * limits().memory,
+        ..terms(offers)
+    });
+    rig.run(MODULE);
+    let second = request("second").to_string();
+    let (_, rest) = split(rig.hear(&control(OTHER), &second));
+    assert!(matches!(&rest[..], [Act::Launch(_)]), "{rest:?}");
+    let sent = only_sent(rig.ask(request("third")));
+    let why = &sent[0].1["data"]["details"]["data"];
+    assert!(why.as_str().unwrap().contains("modules_memory"), "{why}");
+    // What has ended takes none.
+    rig.ended(MODULE, ExitStatus::Exited, Some(0));
+    rig.create(request("third"));
+}

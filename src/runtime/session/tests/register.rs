@@ -338,3 +338,34 @@ fn the_older_dialect_can_tell_a_runtime_to_end() {
     assert!(matches!(&rest[..], [Act::End]));
     assert_eq!(sent[0].1["data"]["type"], "manager");
 }
+
+#[test]
+fn the_end_of_one_runtime_does_not_hide_that_of_all() {
+    let leave = serde_json::json!({"object_id": "x", "action": "delete", "type": "arts_req", "data": {"type": "runtime", "uuid": RT}});
+    let mut rig = managed();
+    rig.up();
+    rig.run(MODULE);
+    let (_, rest) = split(rig.ask(leave));
+    assert!(matches!(&rest[..], [Act::Stop(_)]), "{rest:?}");
+    assert!(split(rig.session.end(rig.now)).1.is_empty());
+    let (sent, rest) = split(rig.ended(MODULE, ExitStatus::Deleted, None));
+    assert!(matches!(&rest[..], [Act::End]), "{rest:?}");
+    assert_eq!(sent.last().unwrap().1["data"]["type"], "manager");
+}
+
+#[test]
+fn a_runtime_that_leaves_has_nothing_due_but_the_end_of_patience() {
+    // One that is registered and has keepalives, one that has not been answered yet.
+    for answered in [true, false] {
+        let mut rig = rig_of(terms(vec![offer(RT, "rt1", 2)]));
+        let sent = rig.up();
+        if answered {
+            rig.confirm(&sent[0], 1);
+            rig.later(0);
+        }
+        rig.run(MODULE);
+        let patience = rig.session.terms.patience;
+        split(rig.session.end(rig.now));
+        assert_eq!(rig.session.due(), Some(rig.now + patience), "{answered}");
+    }
+}
