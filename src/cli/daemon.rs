@@ -1,10 +1,10 @@
 //! What daemons have in common.
 
 use super::common::{Common, LogSettings, fail};
-use crate::sys::daemon::{Report, in_background, start_in_background};
+use crate::sys::daemon::{PidFile, Report, in_background, start_in_background};
 use crate::sys::process::arguments;
 use crate::wire::{Map, Value, yaml};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Options of a daemon.
 #[derive(clap::Args, Clone, Debug)]
@@ -87,6 +87,22 @@ pub(super) fn end(ended: Result<(), (String, i32)>, report: &mut Report) -> i32 
             status
         }
     }
+}
+
+/// Says why a daemon does not start, to the terminal and to a waiting starter. Returns the exit status.
+pub(super) fn refused(why: &str, status: i32) -> i32 {
+    Report::inherited().failed(why);
+    fail(why, status)
+}
+
+/// Writes the pid file, where one is named.
+pub(super) fn pid_file(path: &Path) -> Result<Option<PidFile>, String> {
+    if path.as_os_str().is_empty() {
+        return Ok(None);
+    }
+    let file = PidFile::write(path);
+    file.map(Some)
+        .map_err(|e| format!("the pid file {}: {e}", path.display()))
 }
 
 /// Prints a configuration as YAML. Returns the exit status.

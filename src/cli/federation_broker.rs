@@ -1,11 +1,11 @@
 //! `halite-federation-broker`.
 
-use super::common::{Common, LogSettings, fail};
-use super::daemon::{DaemonOptions, background, begin, dump, end};
+use super::common::{Common, LogSettings};
+use super::daemon::{DaemonOptions, background, begin, dump, end, pid_file, refused};
 use super::start::{self, start};
 use crate::config::{FederationConfig, Role, load_federation_broker, sample_config};
 use crate::gateway::federation;
-use crate::sys::daemon::{PidFile, Report};
+use crate::sys::daemon::Report;
 use crate::sys::process::drop_privileges;
 use crate::sys::signals::StopFlag;
 use clap::Parser;
@@ -62,17 +62,13 @@ pub fn run() -> i32 {
     }
     let config = match load(&options) {
         Ok(config) => config,
-        Err(e) => {
-            Report::inherited().failed(&e);
-            return fail(e, 1);
-        }
+        Err(e) => return refused(&e, 1),
     };
     if options.daemon.config_dump {
         return dump(config.as_map());
     }
     if let Some(why) = config.incomplete() {
-        Report::inherited().failed(&why);
-        return fail(why, EXIT_CONFIG);
+        return refused(&why, EXIT_CONFIG);
     }
     if options.daemon.starts_another() {
         return background();
@@ -105,14 +101,7 @@ fn serve(options: &Options, mut config: FederationConfig) -> i32 {
 
 fn work(config: &FederationConfig, report: &mut Report) -> Result<(), String> {
     let stop = StopFlag::install().map_err(|e| e.to_string())?;
-    let pidfile = &config.pidfile;
-    let _kept = match pidfile.as_os_str().is_empty() {
-        true => None,
-        false => Some(
-            PidFile::write(pidfile)
-                .map_err(|e| format!("the pid file {}: {e}", pidfile.display()))?,
-        ),
-    };
+    let _kept = pid_file(&config.pidfile)?;
     if !config.user.is_empty() {
         drop_privileges(&config.user).map_err(|e| e.to_string())?;
     }

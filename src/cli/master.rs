@@ -1,7 +1,7 @@
 //! `halite-master`.
 
 use super::common::{Common, LogSettings, fail};
-use super::daemon::{DaemonOptions, background, dump};
+use super::daemon::{DaemonOptions, background, dump, refused};
 use super::start::{self, start};
 use crate::client::{runner, wheel};
 use crate::config::{MasterConfig, load_master};
@@ -64,7 +64,7 @@ pub fn run() -> i32 {
     }
     let config = match load(&options) {
         Ok(config) => config,
-        Err(e) => return report_failure(&e, 1),
+        Err(e) => return refused(&e, 1),
     };
     if options.check_config {
         return check(&config);
@@ -117,12 +117,6 @@ fn check(config: &MasterConfig) -> i32 {
         return 0;
     }
     1
-}
-
-/// Says why the master does not start, to whoever waits for it.
-fn report_failure(message: &str, status: i32) -> i32 {
-    Report::inherited().failed(message);
-    fail(message, status)
 }
 
 /// Becomes the supervisor under a title that tells it from its roles.

@@ -1,7 +1,7 @@
 //! `halite-minion`.
 
-use super::common::{Common, LogSettings, fail};
-use super::daemon::{self, DaemonOptions, background, dump};
+use super::common::{Common, LogSettings};
+use super::daemon::{self, DaemonOptions, background, dump, refused};
 use super::start::{self, start};
 use crate::config::{MinionConfig, Role, load_minion, sample_config};
 use crate::minion::daemon::{self as minion, Start};
@@ -50,10 +50,7 @@ pub fn run() -> i32 {
     }
     let config = match load(&options) {
         Ok(config) => config,
-        Err(e) => {
-            Report::inherited().failed(&e);
-            return fail(e, 1);
-        }
+        Err(e) => return refused(&e, 1),
     };
     if options.daemon.config_dump {
         return dump(config.as_map());

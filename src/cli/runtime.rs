@@ -1,12 +1,12 @@
 //! `halite-runtime`.
 
 use super::common::{Common, LogSettings, fail};
-use super::daemon::{DaemonOptions, background, begin, dump, end};
+use super::daemon::{DaemonOptions, background, begin, dump, end, pid_file, refused};
 use super::start::{self, start_as};
 use crate::config::{Role, RuntimeConfig, load_runtime, sample_config};
 use crate::runtime::engine::{Spec, interpreter};
 use crate::runtime::{self, module_limits};
-use crate::sys::daemon::{PidFile, Report, make_dir};
+use crate::sys::daemon::{Report, make_dir};
 use crate::sys::process::{drop_privileges, hand_over};
 use crate::sys::signals::StopFlag;
 use crate::wire::arena::{Channel, Object};
@@ -110,10 +110,7 @@ pub fn run() -> i32 {
     }
     let config = match load(&options) {
         Ok(config) => config,
-        Err(e) => {
-            Report::inherited().failed(&e);
-            return fail(e, 1);
-        }
+        Err(e) => return refused(&e, 1),
     };
     if options.daemon.config_dump {
         return dump(config.as_map());
@@ -125,8 +122,7 @@ pub fn run() -> i32 {
         };
     }
     if let Some(why) = config.incomplete() {
-        Report::inherited().failed(&why);
-        return fail(why, EXIT_CONFIG);
+        return refused(&why, EXIT_CONFIG);
     }
     if options.daemon.starts_another() {
         return background();
@@ -196,14 +192,7 @@ fn serve(options: &Options, mut config: RuntimeConfig) -> i32 {
 
 fn work(config: &RuntimeConfig, report: &mut Report) -> Result<(), String> {
     let stop = StopFlag::install().map_err(|e| e.to_string())?;
-    let pidfile = &config.pidfile;
-    let _kept = match pidfile.as_os_str().is_empty() {
-        true => None,
-        false => Some(
-            PidFile::write(pidfile)
-                .map_err(|e| format!("the pid file {}: {e}", pidfile.display()))?,
-        ),
-    };
+    let _kept = pid_file(&config.pidfile)?;
     if !config.user.is_empty() {
         let dir = &config.cachedir;
         let failed = |e: std::io::Error| format!("cachedir: {}: {e}", dir.display());

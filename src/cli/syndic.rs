@@ -1,11 +1,11 @@
 //! `halite-syndic`.
 
-use super::common::{Common, LogSettings, fail};
-use super::daemon::{background, begin, end};
+use super::common::{Common, LogSettings};
+use super::daemon::{background, begin, end, refused};
 use super::start::{self, start};
 use crate::config::{MasterConfig, MinionConfig, load_master, load_minion};
 use crate::syndic;
-use crate::sys::daemon::{Report, in_background};
+use crate::sys::daemon::in_background;
 use clap::Parser;
 use std::path::PathBuf;
 
@@ -51,10 +51,7 @@ pub fn run() -> i32 {
     };
     let (master, upper) = match load(&options) {
         Ok(both) => both,
-        Err(e) => {
-            Report::inherited().failed(&e);
-            return fail(e, 1);
-        }
+        Err(e) => return refused(&e, 1),
     };
     if options.daemon && !in_background() {
         return background();

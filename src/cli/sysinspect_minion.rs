@@ -1,12 +1,12 @@
 //! `halite-sysinspect-minion`.
 
-use super::common::{Common, fail};
-use super::daemon::background;
+use super::common::Common;
+use super::daemon::{background, refused};
 use super::minion::{begin, status};
 use super::start::{self, start};
 use crate::config::{MinionConfig, load_minion};
 use crate::minion::{MinionError, job, sysinspect};
-use crate::sys::daemon::{PidFile, Report, in_background};
+use crate::sys::daemon::{PidFile, in_background};
 use clap::{Parser, ValueEnum};
 use std::path::PathBuf;
 
@@ -81,10 +81,7 @@ pub fn run() -> i32 {
     };
     let config = match load(&options) {
         Ok(config) => config,
-        Err(e) => {
-            Report::inherited().failed(&e);
-            return fail(e, 1);
-        }
+        Err(e) => return refused(&e, 1),
     };
     if options.daemon && !in_background() {
         return background();

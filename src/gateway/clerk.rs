@@ -5,7 +5,7 @@ use crate::client::keys as operator;
 use crate::config::MasterConfig;
 use crate::master::events::Bus;
 use crate::master::returns;
-use crate::store::gateways::GatewayStore;
+use crate::store::gateways::{GatewayStore, REFRESH};
 use crate::store::jobs::JobStore;
 use crate::store::keys::KeyState;
 use crate::store::minions::MinionCache;
@@ -16,7 +16,10 @@ use crossbeam_channel::{Receiver, Sender};
 use std::collections::BTreeMap;
 use std::io;
 use std::net::IpAddr;
+use std::time::{Duration, Instant};
 
+/// Shortest time between two lists of who is connected.
+const TELL: Duration = Duration::from_secs(1);
 /// Tasks that may wait; then the loop waits.
 const WAITING: usize = 20_000;
 
@@ -33,6 +36,27 @@ pub(super) enum Task {
     Unregister(MinionId),
     /// Who is connected, and from where.
     Connected(BTreeMap<MinionId, IpAddr>),
+}
+
+/// When the list of who is connected is written anew: not at once with every change, and now and then without any.
+#[derive(Debug, Default)]
+pub(super) struct Telling {
+    told: Option<Instant>,
+    /// Whether it is another list than the last one.
+    pub changed: bool,
+}
+
+impl Telling {
+    /// Whether it is time; then what was told counts as told.
+    pub fn is_due(&mut self, now: Instant) -> bool {
+        let since = self.told.map(|at| now.duration_since(at));
+        let due = since.is_none_or(|s| s >= REFRESH || (self.changed && s >= TELL));
+        if due {
+            self.told = Some(now);
+            self.changed = false;
+        }
+        due
+    }
 }
 
 /// The queue of tasks.

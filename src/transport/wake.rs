@@ -5,7 +5,10 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use std::io::{self, Read, Write};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+/// The longest time without a look at the clock.
+pub(super) const TICK: Duration = Duration::from_secs(1);
 
 /// The end that wakes.
 pub(super) struct Waker(UnixStream);
@@ -54,5 +57,20 @@ impl Woken {
         let mut octets = [0; 256];
         while matches!((&self.0).read(&mut octets), Ok(read) if read > 0) {}
         Ok(())
+    }
+
+    /// Rests for so long between two connections, but not when it is over; `beat` is called every [`TICK`] at least.
+    pub(super) fn rest(&self, pause: Duration, over: &dyn Fn() -> bool, beat: &dyn Fn()) {
+        let end = Instant::now() + pause;
+        while !over() {
+            let left = end.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return;
+            }
+            beat();
+            if self.wait(None, left.min(TICK)).is_err() {
+                return;
+            }
+        }
     }
 }

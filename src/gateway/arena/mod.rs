@@ -74,8 +74,7 @@ pub fn run(config: &MasterConfig, roles: &Roles, stop: &StopFlag) -> Result<(), 
     let (keeper, changes) = keeper::queue();
     let (news, told) = crossbeam_channel::bounded(WAITING);
     let (says, heard) = crossbeam_channel::bounded(HEARD);
-    let records = GatewayStore::new(&config.cachedir, NAME);
-    records.create_dirs()?;
+    GatewayStore::new(&config.cachedir, NAME).create_dirs()?;
     let mut store = ArenaStore::new(&config.cachedir);
     let kept = store.open()?;
     let key = crate::master::master_key(config)?.public();
@@ -110,7 +109,7 @@ pub fn run(config: &MasterConfig, roles: &Roles, stop: &StopFlag) -> Result<(), 
         });
         let threads = [&writer, &archive, &listener];
         let alive = || threads.iter().all(|thread| !thread.is_finished());
-        let server = Server::new(links, records, parts);
+        let server = Server::new(links, parts);
         let done = server.run(stop, &alive);
         // The other threads end as well.
         stop.set();

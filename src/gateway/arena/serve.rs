@@ -8,27 +8,24 @@ use super::grains::grains;
 use super::jobs::{Desk, Jobs, Step, described_fault};
 use super::keeper;
 use super::output::Output;
-use crate::gateway::clerk::{Task, give};
+use crate::gateway::clerk::{Task, Telling, give};
 use crate::gateway::clock::Clock;
 use crate::gateway::news::News;
 use crate::master::roles::{RoleError, check_memory};
 use crate::master::score::Score;
 use crate::store::arena::{Change, KeptRuntime};
-use crate::store::gateways::{GatewayStore, REFRESH};
 use crate::sys::signals::StopFlag;
 use crate::transport::mqtt::{Heard, Mqtt, Publication, Unsent};
 use crate::wire::Map;
 use crate::wire::arena::Fault;
 use crate::wire::ids::MinionId;
 use crossbeam_channel::{Receiver, Sender, select};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::{Duration, Instant};
 
 /// How often the clock is looked at.
 const TURN: Duration = Duration::from_millis(100);
-/// Shortest time between two lists of who is connected.
-const TELL: Duration = Duration::from_secs(1);
 /// How often what modules wrote becomes events.
 const BATCHES: Duration = Duration::from_millis(250);
 /// How often output of modules that are forgotten is thrown away.
@@ -71,11 +68,9 @@ pub(super) struct Parts {
 /// The gateway at work.
 pub(super) struct Server {
     links: Links,
-    records: GatewayStore,
     parts: Parts,
     up: bool,
-    changed: bool,
-    told: Option<Instant>,
+    telling: Telling,
     looked: Instant,
     batched: Instant,
     pruned: Instant,
@@ -88,15 +83,13 @@ pub(super) struct Server {
 
 impl Server {
     /// The gateway; nothing is subscribed yet.
-    pub fn new(links: Links, records: GatewayStore, parts: Parts) -> Server {
+    pub fn new(links: Links, parts: Parts) -> Server {
         let now = Instant::now();
         Server {
             links,
-            records,
             parts,
             up: false,
-            changed: false,
-            told: None,
+            telling: Telling::default(),
             looked: now,
             batched: now,
             pruned: now,
@@ -133,9 +126,7 @@ impl Server {
             }
         }
         // The list must not outlive the gateway.
-        if let Err(e) = self.records.put_connected(&BTreeMap::new()) {
-            log::warn!("who is connected cannot be written: {e}");
-        }
+        give(&self.links.clerk, Task::Connected(Default::default()));
         self.links.mqtt.close(GOODBYE);
         Ok(())
     }
@@ -159,13 +150,13 @@ impl Server {
             Heard::Up(server) => {
                 log::info!("runtimes of ARENA are reached through {server}");
                 self.up = true;
-                self.changed = true;
+                self.telling.changed = true;
                 self.parts.fleet.connected(true, now)
             }
             Heard::Down(why) => {
                 log::warn!("the broker of ARENA cannot be reached: {why}; trying again");
                 self.up = false;
-                self.changed = true;
+                self.telling.changed = true;
                 self.parts.fleet.connected(false, now)
             }
             Heard::Denied(filter, why) => {
@@ -251,15 +242,9 @@ impl Server {
 
     /// Says who is connected, for `manage.*` and presence events.
     fn tell(&mut self, now: Clock) -> Result<(), RoleError> {
-        let due = match self.told {
-            None => true,
-            Some(at) => now.is_past(at, REFRESH) || (self.changed && now.is_past(at, TELL)),
-        };
-        if !due {
+        if !self.telling.is_due(now.at) {
             return Ok(());
         }
-        self.told = Some(now.at);
-        self.changed = false;
         // Where a runtime is nobody knows: the broker is between.
         let unknown = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
         let alive = match self.up {
@@ -345,7 +330,7 @@ impl Server {
         let id = |kept: &KeptRuntime| kept.id.parse::<MinionId>().ok();
         match &happening {
             Happening::Arrived(kept) => {
-                self.changed = true;
+                self.telling.changed = true;
                 self.keep(kept);
                 log::info!("the runtime {} of ARENA is here", kept.id);
                 for (tag, data) in id(kept).iter().flat_map(events::came) {
@@ -353,11 +338,11 @@ impl Server {
                 }
             }
             Happening::Changed(kept) => {
-                self.changed = true;
+                self.telling.changed = true;
                 self.keep(kept);
             }
             Happening::Left(kept, why) => {
-                self.changed = true;
+                self.telling.changed = true;
                 log::info!(
                     "the runtime {} of ARENA is gone: {}",
                     kept.id,

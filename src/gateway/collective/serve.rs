@@ -10,11 +10,10 @@ use super::outward::{Failed, Outward, REGISTRATION};
 use super::secure::RefusedCounters;
 use crate::config::CollectiveGateway;
 use crate::crypto::collective::{Security, check_age};
-use crate::gateway::clerk::{Task, give};
+use crate::gateway::clerk::{Task, Telling, give};
 use crate::gateway::news::News;
 use crate::master::roles::{RoleError, check_memory};
 use crate::master::score::Score;
-use crate::store::gateways::REFRESH;
 use crate::sys::signals::StopFlag;
 use crate::transport::collective::{Connector, Heard, Place, To, Unsent};
 use crate::wire::Map;
@@ -25,8 +24,6 @@ use std::time::{Duration, Instant};
 
 /// How often the clock is looked at.
 const TURN: Duration = Duration::from_millis(100);
-/// Shortest time between two lists of who is connected.
-const TELL: Duration = Duration::from_secs(1);
 /// Messages that are taken, and answers that are sent, before something else gets its turn.
 const BATCH: usize = 256;
 
@@ -68,8 +65,7 @@ pub(super) struct Server<'scope> {
     unsent: u64,
     up: bool,
     busy: bool,
-    changed: bool,
-    told: Option<Instant>,
+    telling: Telling,
     looked: Instant,
 }
 
@@ -93,8 +89,7 @@ impl<'scope> Server<'scope> {
             unsent: 0,
             up: false,
             busy: false,
-            changed: false,
-            told: None,
+            telling: Telling::default(),
             looked: Instant::now(),
         }
     }
@@ -302,16 +297,10 @@ impl<'scope> Server<'scope> {
         let Some(outward) = &mut self.outward else {
             return Ok(());
         };
-        self.changed |= outward.changed();
-        let due = match self.told {
-            None => true,
-            Some(at) => now.is_past(at, REFRESH) || (self.changed && now.is_past(at, TELL)),
-        };
-        if !due {
+        self.telling.changed |= outward.changed();
+        if !self.telling.is_due(now.at) {
             return Ok(());
         }
-        self.told = Some(now.at);
-        self.changed = false;
         give(&self.links.clerk, Task::Connected(outward.connected()));
         check_memory()
     }

@@ -5,7 +5,7 @@ use super::session::{Limits, Session, quality};
 use super::{GOODBYE, Heard, MqttSettings, Qos, Shared, held, size};
 use crate::transport::attempts::{Attempts, Ended};
 use crate::transport::stream::{CONNECTING, Stream, told};
-use crate::transport::wake::Woken;
+use crate::transport::wake::{TICK, Woken};
 use bytes::{Buf, Bytes, BytesMut};
 use nix::poll::PollFlags;
 use rumqttc::v5::mqttbytes::v5::{
@@ -26,8 +26,6 @@ const PIECES: usize = 16;
 const UNWRITTEN: usize = 1 << 20;
 /// Changed filters that are looked at in one turn.
 const CHANGES: usize = 1000;
-/// The longest time without a look at the clock.
-const TICK: Duration = Duration::from_secs(1);
 
 /// Connects until the connection is closed or dropped.
 pub(super) fn run(shared: &Shared, woken: &Woken) {
@@ -50,7 +48,8 @@ pub(super) fn run(shared: &Shared, woken: &Woken) {
         if let Some(words) = attempts.ended(&server, end) {
             shared.sink.state(Heard::Down(words));
         }
-        rest(shared, woken, attempts.pause(servers.len()));
+        let pause = attempts.pause(servers.len());
+        woken.rest(pause, &|| shared.is_over(), &|| shared.sink.tick());
     }
 }
 
@@ -59,21 +58,6 @@ fn address(server: &str, tls: bool) -> String {
         (true, _) => server.to_owned(),
         (false, true) => format!("mqtts://{server}"),
         (false, false) => format!("mqtt://{server}"),
-    }
-}
-
-/// Waits, but not for a connection that nobody wants any more.
-fn rest(shared: &Shared, woken: &Woken, pause: Duration) {
-    let end = Instant::now() + pause;
-    while !shared.is_over() {
-        let left = end.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return;
-        }
-        shared.sink.tick();
-        if woken.wait(None, left.min(TICK)).is_err() {
-            return;
-        }
     }
 }
 

@@ -31,7 +31,7 @@ impl Server {
                 }
                 Action::Came(id, address) => {
                     log::info!("the sysinspect minion {id} is here, from {address}");
-                    self.changed = true;
+                    self.telling.changed = true;
                     let conn = self.sessions.find(id.as_str()).map(|(conn, ..)| conn);
                     if let Some(peer) = conn.and_then(|conn| self.peers.get_mut(&conn)) {
                         peer.allow(self.settings.max_frame);
@@ -40,7 +40,7 @@ impl Server {
                 }
                 Action::Left(id) => {
                     log::info!("the sysinspect minion {id} is gone");
-                    self.changed = true;
+                    self.telling.changed = true;
                     self.jobs.left(&id);
                 }
                 Action::Heard(id, heard) => {

@@ -9,13 +9,13 @@ use super::registry::Keys;
 use super::session::{ConnId, Frame, Rules, Sessions};
 use super::words::Heard;
 use crate::config::{MasterConfig, SysinspectGateway};
-use crate::gateway::clerk::{Task, give};
+use crate::gateway::clerk::{Task, Telling, give};
 use crate::gateway::news::News;
 use crate::gateway::news::Order;
 use crate::master::EXIT_BIND;
 use crate::master::roles::{RoleError, check_memory};
 use crate::master::score::Score;
-use crate::store::gateways::{GatewayStore, REFRESH};
+use crate::store::gateways::GatewayStore;
 use crate::sys::signals::StopFlag;
 use crate::wire::Map;
 use crate::wire::ids::MinionId;
@@ -41,8 +41,6 @@ const TURN: u16 = 100;
 const ACCEPTED: usize = 64;
 /// Connections that may wait to be accepted.
 const BACKLOG: i32 = 4096;
-/// Shortest time between two lists of who is connected.
-const TELL: Duration = Duration::from_secs(1);
 
 /// The gateway at work.
 pub(super) struct Server {
@@ -60,8 +58,7 @@ pub(super) struct Server {
     master_key: String,
     buffer: Vec<u8>,
     dropped: u64,
-    told: Option<Instant>,
-    changed: bool,
+    telling: Telling,
     looked: Instant,
 }
 
@@ -124,8 +121,7 @@ impl Server {
             clerk,
             buffer: vec![0; 64 << 10],
             dropped: 0,
-            told: None,
-            changed: true,
+            telling: Telling::default(),
             looked: now,
         })
     }
@@ -319,13 +315,9 @@ impl Server {
 
     /// Says who is connected, for `manage.*` and presence events.
     fn tell(&mut self, now: Instant) -> Result<(), RoleError> {
-        let since = self.told.map(|at| now.duration_since(at));
-        let due = since.is_none_or(|s| s >= REFRESH || (self.changed && s >= TELL));
-        if !due {
+        if !self.telling.is_due(now) {
             return Ok(());
         }
-        self.told = Some(now);
-        self.changed = false;
         let who = self.sessions.connected();
         let who = who.filter_map(|(id, address)| Some((minion(id)?, address)));
         give(&self.clerk, Task::Connected(who.collect()));

@@ -4,7 +4,7 @@ use super::{Heard, Place, Shared, Subscription, Waiting, held};
 use crate::config::CollectiveGateway;
 use crate::transport::attempts::{Attempts, Ended};
 use crate::transport::stream::{CONNECTING, Security, Stream};
-use crate::transport::wake::Woken;
+use crate::transport::wake::{TICK, Woken};
 use crate::wire::collective::{LARGEST_PACKET, Packet, PacketForm, Refused};
 use crate::wire::stomp::{Decoder, Frame};
 use nix::poll::PollFlags;
@@ -21,8 +21,6 @@ const UNWRITTEN: usize = 1 << 20;
 const BEAT: Duration = Duration::from_secs(30);
 /// How long the last messages may take to go out.
 const LAST_WORDS: Duration = Duration::from_secs(3);
-/// The longest time without a look at the clock.
-const TICK: Duration = Duration::from_secs(1);
 /// Receipt for the subscriptions that a connection begins with.
 const READY: &str = "ready";
 /// The port of STOMP.
@@ -41,22 +39,10 @@ pub(super) fn run(shared: &Shared, woken: &Woken) {
         if let Some(words) = attempts.ended(server, end) {
             shared.sink.state(Heard::Down(words));
         }
-        rest(shared, woken, attempts.pause(servers.len()));
-    }
-}
-
-/// Waits, but not for a connector that has been dropped.
-fn rest(shared: &Shared, woken: &Woken, pause: Duration) {
-    let end = Instant::now() + pause;
-    while !shared.closing.load(Ordering::Acquire) {
-        let left = end.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return;
-        }
-        shared.sink.tick();
-        if woken.wait(None, left.min(TICK)).is_err() {
-            return;
-        }
+        let pause = attempts.pause(servers.len());
+        woken.rest(pause, &|| shared.closing.load(Ordering::Acquire), &|| {
+            shared.sink.tick()
+        });
     }
 }
 
