@@ -53,17 +53,18 @@ impl SessionStore {
         }
         let key = KeyString::generate();
         let path = self.dir.join(id.as_str());
-        if path.exists() {
-            // Expired or damaged.
-            write_atomic(&path, key.as_str().as_bytes(), 0o600)?;
-            return Ok(key);
-        }
-        // Two workers may sign the same minion in at once; then the other's key holds for both.
         match write_new(&path, key.as_str().as_bytes(), 0o600) {
-            Ok(()) => Ok(key),
-            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => Ok(self.get(id)?.unwrap_or(key)),
-            Err(e) => Err(e),
+            Ok(()) => return Ok(key),
+            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(e) => return Err(e),
         }
+        // Two workers may sign the same minion in at once; then the other's key, which was not there a moment ago, holds for both.
+        if let Some(other) = self.get(id)? {
+            return Ok(other);
+        }
+        // Expired or damaged.
+        write_atomic(&path, key.as_str().as_bytes(), 0o600)?;
+        Ok(key)
     }
 
     /// Forgets the key of `id`.
@@ -86,14 +87,18 @@ mod tests {
         store.create_dir().unwrap();
         let id: MinionId = "m".parse().unwrap();
         assert!(store.get(&id).unwrap().is_none());
-        let keys: Vec<KeyString> = std::thread::scope(|s| {
-            let workers: Vec<_> = (0..8)
-                .map(|_| s.spawn(|| store.get_or_create(&id).unwrap()))
-                .collect();
-            workers.into_iter().map(|w| w.join().unwrap()).collect()
-        });
-        let kept = store.get(&id).unwrap().unwrap();
-        assert!(keys.iter().all(|k| *k == kept));
+        // Often, since who comes between whom is chance.
+        for _ in 0..200 {
+            store.remove(&id).unwrap();
+            let keys: Vec<KeyString> = std::thread::scope(|s| {
+                let workers: Vec<_> = (0..8)
+                    .map(|_| s.spawn(|| store.get_or_create(&id).unwrap()))
+                    .collect();
+                workers.into_iter().map(|w| w.join().unwrap()).collect()
+            });
+            let kept = store.get(&id).unwrap().unwrap();
+            assert!(keys.iter().all(|k| *k == kept));
+        }
         assert_eq!(
             std::fs::read_dir(dir.path().join("sessions"))
                 .unwrap()
