@@ -6,6 +6,7 @@ use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_mai
 use halite::crypto::{Backend, Crypticle, Encryption, KeyString, RsaPrivate, Signing};
 use halite::render::jinja::{Environment, Obj, Options};
 use halite::runtime::engine::{End, Host, Limits, Running, Spec, interpreter};
+use halite::store::minions::{Known, Layout, MinionCache};
 use halite::target::{Inventory, Target};
 use halite::wire::arena::{Channel, Mode, Stream, Uuid};
 use halite::wire::ids::MinionId;
@@ -183,6 +184,34 @@ fn targets(c: &mut Criterion) {
     }
 }
 
+/// The same minions in files, below the index of the master's cache.
+fn index(c: &mut Criterion) {
+    let dir = tempfile::tempdir().expect("a directory");
+    let cache = MinionCache::new(dir.path(), Layout::Split);
+    let fleet = Fleet::new();
+    for (id, grains) in fleet.ids.iter().zip(&fleet.grains) {
+        cache
+            .store(id, grains, &Map::new())
+            .expect("it can be kept");
+    }
+    let known = Known {
+        ids: Arc::new(fleet.ids),
+        cache: &cache,
+        caches_data: true,
+    };
+    let mut group = c.benchmark_group("index of 10000 minions, target");
+    for (kind, text) in [
+        ("grain", "os:Debian"),
+        ("ipcidr", "10.0.0.0/22"),
+        ("compound", "G@os:Debian and not G@roles:shard4"),
+    ] {
+        let target = Target::parse(&text.into(), kind, None).expect("a target");
+        group.bench_function(format!("{kind} {text}"), |b| {
+            b.iter(|| target.expected(&known, &Map::new()).minions.len())
+        });
+    }
+}
+
 /// A pillar of fifty items.
 fn templates(c: &mut Criterion) {
     const SOURCE: &str = "{% macro item(n, o) %}\n  item{{ n }}:\n    port: {{ 8000 + n }}\n    \
@@ -237,12 +266,8 @@ impl Host for Publisher {
 }
 
 fn start(code: &[u8]) -> (Box<dyn Running>, Receiver<usize>) {
-    let channel = |path: &str, mode| Channel {
-        path: path.parse().expect("a path"),
-        mode,
-        topic: path.parse().expect("a topic"),
-        extra: Default::default(),
-    };
+    let channel =
+        |path: &str, mode| Channel::new(path, mode, path).expect("a path that is a topic");
     let spec = Spec {
         uuid: "bench".parse().expect("an id"),
         code: code.to_vec(),
@@ -293,5 +318,7 @@ fn modules(c: &mut Criterion) {
     });
 }
 
-criterion_group!(benches, codec, crypticle, rsa, targets, templates, modules);
+criterion_group!(
+    benches, codec, crypticle, rsa, targets, index, templates, modules
+);
 criterion_main!(benches);

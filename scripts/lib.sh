@@ -62,7 +62,6 @@ missing_for_tests() {
     has netstat || echo net-tools
     has parted || echo parted
     has patch || echo patch
-    has rpmbuild || echo rpm
     has smartctl || echo smartmontools
     has iostat || echo sysstat
     has traceroute || echo traceroute
@@ -70,6 +69,17 @@ missing_for_tests() {
     has crontab || echo cron
     has ssh-keygen || echo openssh-client
     has systemctl || echo systemd
+    has dbus-daemon || echo dbus
+    has strip || echo binutils
+    # Completions are tried in these, and in bash.
+    has zsh || echo zsh
+    has fish || echo fish
+    # Packages of our own.
+    missing_for_debs
+    missing_for_rpms
+    has lintian || echo lintian
+    has debootstrap || [ -x /usr/sbin/debootstrap ] || echo debootstrap
+    has apparmor_parser || [ -x /usr/sbin/apparmor_parser ] || echo apparmor
     # Secrets and repositories of pillars.
     has gpg || echo gnupg
     has git || echo git
@@ -104,4 +114,78 @@ install_packages() {
 find_cargo() {
     has cargo || PATH="$HOME/.cargo/bin:$PATH"
     has cargo || die "there is no cargo; get Rust from https://rustup.rs and call me again"
+}
+
+# Exports SOURCE_DATE_EPOCH, unless it is set: when the tree was changed last, for whatever would take the time of the build.
+source_date() {
+    SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git -C "$top" log -1 --format=%ct 2>/dev/null || stat -c %Y "$top/CHANGELOG.md")}
+    export SOURCE_DATE_EPOCH
+}
+
+# Builds the programs for packages into $target/release. No path of this machine gets into them, so that they are the same
+# wherever they are built from the same tree with the same compilers (docs/supply-chain.md).
+build_programs() {
+    find_cargo
+    source_date
+    # What is remapped below must be unpacked.
+    (cd "$top" && cargo fetch --locked) || die "the crates cannot be fetched"
+    local home=${CARGO_HOME:-$HOME/.cargo} dir maps cmaps separator=$'\x1f'
+    # ZeroMQ's C++ names its own files in messages.
+    maps="--remap-path-prefix=$top=/halite" cmaps="-ffile-prefix-map=$target=/target"
+    for dir in "$home"/registry/src/*/; do
+        maps+=$separator--remap-path-prefix=${dir%/}=/crates
+        cmaps+=" -ffile-prefix-map=${dir%/}=/crates"
+    done
+    (
+        cd "$top" || exit 1
+        export CFLAGS="${CFLAGS:-} $cmaps" CXXFLAGS="${CXXFLAGS:-} $cmaps"
+        export CARGO_ENCODED_RUSTFLAGS=${RUSTFLAGS:+${RUSTFLAGS// /$separator}$separator}$maps
+        cargo build --release --locked --bins
+    ) || die "the build failed"
+}
+
+# Packages of the distribution that building Debian packages needs and this system lacks.
+missing_for_debs() {
+    has dpkg-buildpackage || echo dpkg-dev
+    has dh || echo debhelper
+    has dh_apparmor || echo dh-apparmor
+}
+
+# The same for RPMs.
+missing_for_rpms() {
+    has rpmbuild || echo rpm
+    has python3 || echo python3
+}
+
+# prepare_package MISSING OPTION...: the options of scripts/package and all that building packages begins with. MISSING lists
+# what the kind of packages needs. Sets `binaries`, where the programs lie, `out`, where packages go, `version`, and `work`, a directory
+# that goes with the script.
+prepare_package() {
+    local missing=$1 lacking
+    shift
+    binaries=
+    out=$target/package
+    version=$(sed -n '/^\[workspace.package\]/,/^\[/s/^version = "\(.*\)"/\1/p' "$top/Cargo.toml")
+    while [ $# -gt 0 ]; do
+        [ $# -ge 2 ] || die "$1 needs a value; see scripts/package"
+        case $1 in
+        --binaries) binaries=$2 ;;
+        --out) out=$2 ;;
+        --version) version=$2 ;;
+        *) die "unknown option $1; see scripts/package" ;;
+        esac
+        shift 2
+    done
+    mapfile -t lacking < <([ -n "$binaries" ] || missing_for_build; "$missing")
+    install_packages "${lacking[@]}"
+    if [ -z "$binaries" ]; then
+        build_programs
+        binaries=$target/release
+    fi
+    [ -x "$binaries/halite-master" ] || die "there is no halite-master in $binaries"
+    binaries=$(cd "$binaries" && pwd)
+    mkdir -p "$out"
+    out=$(cd "$out" && pwd)
+    work=$(mktemp -d "$out/.build.XXXXXX")
+    trap 'rm -rf "$work"' EXIT
 }

@@ -1,4 +1,13 @@
-//! What the documents name exists.
+//! What the documents name exists, and what they show works.
+
+mod common;
+
+#[path = "docs/book.rs"]
+mod book;
+#[path = "docs/samples.rs"]
+mod samples;
+#[path = "docs/stock.rs"]
+mod stock;
 
 use halite::master::roles::TOPOLOGY;
 use std::collections::BTreeSet;
@@ -105,41 +114,6 @@ fn tests_named_for_flaws_exist() {
     }
     assert!(count > 40, "only {count} tests are named");
     assert!(missing.is_empty(), "not there:\n  {}", missing.join("\n  "));
-}
-
-/// Files of the tree that documents lead to.
-#[test]
-fn links_of_documents_lead_somewhere() {
-    let mut dead = Vec::new();
-    let mut names = vec![
-        "README.md",
-        "ARCHITECTURE.md",
-        "CONTRIBUTING.md",
-        "SECURITY.md",
-    ]
-    .into_iter()
-    .map(PathBuf::from)
-    .collect::<Vec<_>>();
-    for entry in fs::read_dir(top().join("docs")).unwrap().flatten() {
-        names.push(Path::new("docs").join(entry.file_name()));
-    }
-    for name in names
-        .iter()
-        .filter(|n| n.extension().is_some_and(|e| e == "md"))
-    {
-        let text = fs::read_to_string(top().join(name)).unwrap();
-        for part in text.split("](").skip(1) {
-            let target = part.split([')', '#']).next().unwrap_or_default();
-            if target.is_empty() || target.contains("://") {
-                continue;
-            }
-            let from = top().join(name).parent().unwrap().join(target);
-            if !from.exists() {
-                dead.push(format!("{}: {target}", name.display()));
-            }
-        }
-    }
-    assert!(dead.is_empty(), "dead links: {}", dead.join(", "));
 }
 
 /// The table of processes, which `halite-master --topology` prints.

@@ -7,7 +7,7 @@ mod trouble;
 use common::arena::{Events, Runtime, master, present};
 use common::mosquitto::Mosquitto;
 use common::{Cli, Master, wait_for, wait_until};
-use halite::client::swarm::procs;
+use halite::sys::procs;
 use serde_json::{Value, json};
 use std::time::Duration;
 
@@ -448,14 +448,10 @@ fn whatever_goes_comes_again() {
     });
 
     // One falls silent: its module goes to the other.
-    let end = std::time::Instant::now() + common::LONG;
-    let request = loop {
+    let request = wait_for("the module is moved", || {
         second.keepalive(json!([]));
-        if let Some(request) = second.asked_within("create", Duration::from_millis(500)) {
-            break request;
-        }
-        assert!(std::time::Instant::now() < end, "the module is not moved");
-    };
+        second.asked_within("create", Duration::from_millis(500))
+    });
     assert_eq!(request["data"]["uuid"], M1);
     events.one(&format!("arena/runtime/{R1}/late"));
     let lost = events.one(&format!("arena/runtime/{R1}/lost"));

@@ -4,7 +4,7 @@ mod common;
 
 use common::collective_nodes::{Generation, Network, Node};
 use common::{Cli, Master, Minion, wait_for, wait_until};
-use halite::client::swarm::procs;
+use halite::sys::procs;
 use serde_json::{Value, json};
 
 /// A master with the gateway; discovery goes on all the time.

@@ -414,7 +414,7 @@ fn a_job_that_nobody_ends() {
 /// A gateway that dies is started again, and minions that come again are known.
 #[test]
 fn the_gateway_comes_again() {
-    use halite::client::swarm::procs;
+    use halite::sys::procs;
     let (master, port) = master("auto_accept: true");
     let cli = master.halite_cli();
     let key = PrivateKey::generate(1048).unwrap().public().to_pkcs1_pem();

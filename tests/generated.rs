@@ -4,6 +4,9 @@
 
 mod modules;
 
+#[path = "generated/completions.rs"]
+mod completions;
+
 use clap_mangen::Man;
 use halite::config::{
     Role, load_federation_broker, load_master, load_minion, load_runtime, options_markdown,
@@ -22,25 +25,27 @@ const ROLES: [Role; 4] = [
     Role::Runtime,
 ];
 
+#[path = "generated/options_manual.rs"]
+mod options_manual;
+
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
 /// Every generated file with its content, by its path in the repository.
 fn files() -> Vec<(String, String)> {
-    let mut files: Vec<(String, String)> = commands()
-        .into_iter()
-        .map(|command| {
-            (
-                format!("man/{}.1", command.get_name()),
-                manual_page(command),
-            )
-        })
-        .collect();
+    let mut files: Vec<(String, String)> = commands().iter().flat_map(completions::files).collect();
+    files.extend(commands().into_iter().map(|command| {
+        (
+            format!("man/{}.1", command.get_name()),
+            manual_page(command),
+        )
+    }));
     for role in ROLES {
         let name = role.name();
         files.push((format!("docs/configuration-{name}.md"), options_page(role)));
         files.push((format!("packaging/config/{name}"), sample_config(role)));
+        files.push((format!("man/halite-{name}.5"), options_manual::page(role)));
     }
     files.push(("docs/modules.md".to_owned(), modules_page()));
     files
@@ -155,17 +160,20 @@ fn manual_page(mut command: clap::Command) -> String {
         .unwrap_or_default();
     let usage = command.render_usage().to_string();
     let usage = usage.trim_start_matches("Usage: ").to_owned();
-    let man = Man::new(command.override_usage(usage)).manual("halite");
-    let mut page = Vec::new();
-    man.render_title(&mut page).unwrap();
+    let man = Man::new(command.override_usage(usage));
+    let mut page = options_manual::title(&name, 1).into_bytes();
     man.render_name_section(&mut page).unwrap();
     man.render_synopsis_section(&mut page).unwrap();
     man.render_description_section(&mut page).unwrap();
     man.render_options_section(&mut page).unwrap();
-    let mut page = String::from_utf8(page).unwrap();
+    // Breaks beside empty lines, of which formatters complain.
+    let mut page = String::from_utf8(page)
+        .unwrap()
+        .replace("\n.br\n\n.br\n", "\n.sp\n");
     for paragraph in after.split("\n\n") {
         section(&mut page, paragraph);
     }
+    options_manual::files(&mut page, &name);
     see_also(&mut page, &name);
     page
 }
@@ -218,7 +226,12 @@ fn see_also(page: &mut String, name: &str) {
         .iter()
         .map(clap::Command::get_name)
         .filter(|other| *other != name);
-    let others: Vec<String> = names.map(|n| format!(".BR {} (1)", escaped(n))).collect();
+    let files = options_manual::pages_of(name);
+    let files = files
+        .iter()
+        .map(|role| format!(".BR halite\\-{} (5)", escaped(role.name())));
+    let names = names.map(|n| format!(".BR {} (1)", escaped(n)));
+    let others: Vec<String> = files.chain(names).collect();
     let _ = writeln!(page, ".SH \"SEE ALSO\"\n{}", others.join(" ,\n"));
 }
 

@@ -26,6 +26,7 @@ fn get(port: u16, path: &str) -> (String, String) {
 fn samples(text: &str) -> BTreeMap<String, f64> {
     let mut out = BTreeMap::new();
     let mut family = String::new();
+    let mut suffixes: &[&str] = &[""];
     for line in text.lines() {
         if let Some(rest) = line.strip_prefix("# HELP ") {
             family = rest.split(' ').next().unwrap().to_owned();
@@ -34,12 +35,20 @@ fn samples(text: &str) -> BTreeMap<String, f64> {
         }
         if let Some(rest) = line.strip_prefix("# TYPE ") {
             let counter = rest == format!("{family} counter");
-            assert!(counter || rest == format!("{family} gauge"), "{line}");
+            let histogram = rest == format!("{family} histogram");
+            let known = counter || histogram || rest == format!("{family} gauge");
+            assert!(known, "{line}");
             assert_eq!(counter, family.ends_with("_total"), "{line}");
+            suffixes = match histogram {
+                true => &["_bucket", "_sum", "_count"],
+                false => &[""],
+            };
             continue;
         }
         let (name, value) = line.rsplit_once(' ').unwrap();
-        assert_eq!(name.split('{').next(), Some(family.as_str()), "{line}");
+        let plain = name.split('{').next().unwrap();
+        let of_family = |suffix: &&str| plain == format!("{family}{suffix}");
+        assert!(suffixes.iter().any(of_family), "{line}");
         let before = out.insert(name.to_owned(), value.parse().unwrap());
         assert!(before.is_none(), "{line} stands there twice");
     }
@@ -83,6 +92,11 @@ fn counters_move() {
             && at("halite_keys{state=\"accepted\"}") == 4.0
             && at("halite_connections{port=\"publish\"}") == 4.0
             && at("halite_jobs_waiting") == 0.0
+            && at("halite_request_seconds_count{class=\"return\"}") >= 4.0
+            && at("halite_request_seconds_bucket{class=\"return\",le=\"+Inf\"}")
+                == at("halite_request_seconds_count{class=\"return\"}")
+            && at("halite_role_up{role=\"publish\"}") == 1.0
+            && at("halite_role_resident_bytes{role=\"request\"}") > 0.0
             && at("halite_role_restarts_total{role=\"publish\"}") == 0.0
     });
     assert_eq!(

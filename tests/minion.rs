@@ -192,12 +192,47 @@ fn results_outlive_the_minion() {
 }
 
 #[test]
-fn a_killed_minion_accounts_for_its_jobs() {
+fn jobs_outlive_the_minion() {
+    let mut pair = Pair::start("", "");
+    // One returns while no minion runs, one when the next one does.
+    let (early, early_flag) = pair.publish_waiting();
+    let (late, late_flag) = pair.publish_waiting();
+    for (signal, status) in [(Signal::SIGUSR1, Some(0)), (Signal::SIGKILL, None)] {
+        let before = [&early, &late].map(|jid| pair.find_running(jid).int("pid"));
+        send(pair.minion.pid(), signal);
+        assert_eq!(pair.minion.wait_end(LIMIT).unwrap().code(), status);
+        pair.minion.restart();
+        pair.ping_until_answered();
+        let after = [&early, &late].map(|jid| pair.find_running(jid).int("pid"));
+        assert_eq!(before, after, "{signal}");
+    }
+    send(pair.minion.pid(), Signal::SIGUSR1);
+    assert!(pair.minion.wait_end(LIMIT).is_some());
+    let left = pair.minion.path("var/cache/halite/minion/left");
+    std::fs::write(&early_flag, "").unwrap();
+    eventually("the result that nobody took", || left.join(&early).exists());
+    pair.minion.restart();
+    assert_eq!(text(&pair.returned(&early), "return"), "done");
+    pair.find_running(&late);
+    std::fs::write(&late_flag, "").unwrap();
+    assert_eq!(text(&pair.returned(&late), "return"), "done");
+    eventually("an empty spool", || pair.minion.waiting_results() == 0);
+    assert_eq!(std::fs::read_dir(&left).unwrap().count(), 0);
+    let proc = pair.minion.path("var/cache/halite/minion/proc");
+    eventually("an empty proc directory", || {
+        std::fs::read_dir(&proc).unwrap().count() == 0
+    });
+}
+
+#[test]
+fn a_minion_accounts_for_jobs_that_ended_without_it() {
     let mut pair = Pair::start("", "");
     let jid = pair.publish("test.sleep", &[300.into()]);
     let found = pair.find_running(&jid);
     pair.minion.kill();
     let job = u32::try_from(found.int("pid").unwrap()).unwrap();
+    assert!(running(job), "it goes on");
+    send(job, Signal::SIGKILL);
     eventually("the end of the job", || !running(job));
     pair.minion.restart();
     let ret = pair.returned(&jid);
@@ -235,22 +270,50 @@ fn sigterm_ends_jobs_and_keeps_their_results() {
 
 #[test]
 fn keys_are_rotated_under_way() {
-    let mut pair = Pair::start("loop_interval: 1", "");
+    let mut pair = Pair::start("loop_interval: 1\nrotation_grace: 1", "");
     pair.run("test.ping", &[]);
     for _ in 0..2 {
-        use std::os::unix::fs::PermissionsExt;
-        let file = pair.master.config().cachedir.join(".dfn");
-        std::fs::write(&file, pair.master.config().id).unwrap();
-        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o400)).unwrap();
+        rotate(&pair);
         wait(&mut pair.bus, |e, data| {
             e.tag == "key" && data.contains("rotate_aes_key")
         });
         let jid = pair.publish("test.ping", &[]);
-        wait(&mut pair.bus, |e, data| {
-            e.tag == "salt/auth" && data.str("act") == Some("accept")
-        });
-        assert_eq!(pair.returned(&jid).get("return"), Some(&true.into()));
+        // The key comes under the session key; nobody signs in.
+        let ret = format!("salt/job/{jid}/ret/m1");
+        let (event, data) = wait(&mut pair.bus, |e, _| e.tag == ret || e.tag == "salt/auth");
+        assert_eq!(event.tag, ret);
+        assert_eq!(data.get("return"), Some(&true.into()));
     }
+    // Without its session the master knows it by its key only.
+    pair.master.signal(Signal::SIGTERM);
+    assert!(pair.master.wait_end(LIMIT).is_some());
+    std::fs::remove_file(pair.master.config().cachedir.join("sessions/m1")).unwrap();
+    pair.master.restart();
+    pair.bus = listen(&pair.master);
+    pair.ping_until_answered();
+}
+
+/// Asks the master for a new key of publications, as a deletion does.
+fn rotate(pair: &Pair) {
+    use std::os::unix::fs::PermissionsExt;
+    let file = pair.master.config().cachedir.join(".dfn");
+    std::fs::write(&file, pair.master.config().id).unwrap();
+    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o400)).unwrap();
+}
+
+#[test]
+fn the_next_key_is_fetched_before_it_counts() {
+    let mut pair = Pair::start("publish_session: 2\nrotation_grace: 2", "");
+    // Only a key under which jobs were published is known to all, and its change announced under it.
+    eventually("the next key", || {
+        pair.run("test.ping", &[]);
+        let log = std::fs::read_to_string(pair.minion.path("log")).unwrap();
+        log.contains("the next key of publications is here")
+    });
+    wait(&mut pair.bus, |e, data| {
+        e.tag == "key" && data.contains("rotate_aes_key")
+    });
+    pair.run("test.ping", &[]);
 }
 
 #[test]

@@ -432,11 +432,8 @@ fn what_finds_no_room_is_dropped_and_told() {
         log(&master).contains("all roles serve")
     });
     fire(&master, "my/many", map! {});
-    // One runs, one waits.
+    // One runs, one waits. The log tells of the first of the others; of further ones a minute later.
     wait_until("reactions are dropped", || {
-        log(&master)
-            .matches("is dropped: the queue is full")
-            .count()
-            >= 2
+        log(&master).contains("is dropped: the queue is full")
     });
 }

@@ -4,9 +4,9 @@
 mod harness;
 
 use halite::client::swarm::Swarm;
-use halite::client::swarm::procs;
 use halite::client::swarm::zmtp;
 use halite::store::jobs::JobStore;
+use halite::sys::procs;
 use harness::{LIMIT, Master, command, eventually, free_ports};
 use nix::sys::signal::Signal;
 use std::collections::{BTreeMap, BTreeSet};
@@ -36,11 +36,11 @@ impl Fleet {
 
     /// Waits until the fleet has got on.
     fn wait_returns(&self) {
-        let goal = self.swarm.returned() + BETWEEN;
+        let goal = self.swarm.finished() + BETWEEN;
         assert!(
-            self.swarm.wait(LIMIT, |s| s.returned() >= goal),
+            self.swarm.wait(LIMIT, |s| s.finished() >= goal),
             "returns stopped at {}",
-            self.swarm.returned()
+            self.swarm.finished()
         );
     }
 
@@ -171,6 +171,28 @@ fn all_workers_may_die_at_once_and_again() {
     fleet.settle();
 }
 
+/// Where the program begins in the memory of a process.
+fn place(pid: u32) -> String {
+    let maps = std::fs::read_to_string(format!("/proc/{pid}/maps")).unwrap();
+    maps.split('-').next().unwrap().to_owned()
+}
+
+#[test]
+fn roles_are_split_off_and_successors_executed_anew() {
+    let master = Master::start("worker_threads: 1\n");
+    let main = place(master.pid());
+    for role in master.family() {
+        assert_eq!(place(role.pid), main, "{}", role.title);
+    }
+    let title = " ReqServer MWorker-0";
+    let fallen = master.role(title).unwrap();
+    harness::send(fallen.pid, Signal::SIGKILL);
+    eventually("a successor that serves", || {
+        let now = master.role(title);
+        now.is_some_and(|now| now.pid != fallen.pid && place(now.pid) != main)
+    });
+}
+
 #[test]
 fn maintenance_may_die() {
     let fleet = Fleet::start();
@@ -299,23 +321,26 @@ fn handshake(kind: &[u8]) -> Vec<u8> {
     out
 }
 
-/// Writes blocks of frames to a port until the process behind it is a new one. A connection
-/// that is cut before that is made anew.
+/// Writes blocks of frames to a port, `bears` octets or, without that, until the process behind it is a new one.
+/// A connection that is cut before that is made anew.
 fn flood(
     fleet: &Fleet,
     port: u16,
     kind: &[u8],
     title: &str,
+    bears: Option<u64>,
     mut block: impl FnMut(u64) -> Vec<u8>,
 ) {
     let before = fleet.master.role(title).unwrap();
+    let same = || {
+        fleet
+            .master
+            .role(title)
+            .is_some_and(|p| p.pid == before.pid)
+    };
     let mut sent = 0;
     let end = Instant::now() + LIMIT;
-    while fleet
-        .master
-        .role(title)
-        .is_some_and(|p| p.pid == before.pid)
-    {
+    while bears.map_or_else(same, |most| sent < most) {
         assert!(Instant::now() < end, "{title} bears {} MiB", sent >> 20);
         let Ok(mut stream) = TcpStream::connect(("127.0.0.1", port)) else {
             continue;
@@ -326,7 +351,12 @@ fn flood(
             bytes = block(sent);
         }
     }
-    println!("{title} started afresh after {} MiB", sent >> 20);
+    println!(
+        "{title} {} after {} MiB",
+        if same() { "lives" } else { "started afresh" },
+        sent >> 20
+    );
+    assert_eq!(same(), bears.is_some());
     eventually("a successor", || fleet.master.role(title).is_some());
     assert!(fleet.master.memory() < 1 << 30);
     fleet.wait_returns();
@@ -342,13 +372,16 @@ fn a_message_without_end() {
         fleet.master.ret_port,
         b"REQ",
         " ReqServer MWorkerQueue",
+        None,
         |_| frames.clone(),
     );
+    // Who sends what no subscriber sends is cut off.
     flood(
         &fleet,
         fleet.master.publish_port,
         b"SUB",
         " PubServerChannel._publish_daemon",
+        Some(256 << 20),
         |_| frames.clone(),
     );
     fleet.settle();

@@ -18,6 +18,8 @@ mod masters;
 mod middle;
 #[path = "slow_interop/presence.rs"]
 mod presence;
+#[path = "slow_interop/rotation.rs"]
+mod rotation;
 
 use common::{Checks, Master, Stock};
 use fleet::Fleet;
@@ -47,7 +49,7 @@ fn whole_matrix(master: Master, series: &Stock, old: &Stock, new: &Stock) {
 fn halite_master_as_3008() {
     let Some((old, new)) = stock() else { return };
     let master = Master::halite(&format!(
-        "{MASTER}salt_series: '3008'\njob_cache_compat: full"
+        "{MASTER}rotation_grace: 1\nsalt_series: '3008'\njob_cache_compat: full"
     ));
     whole_matrix(master, &new, &old, &new);
 }
@@ -56,7 +58,7 @@ fn halite_master_as_3008() {
 fn halite_master_as_3006() {
     let Some((old, new)) = stock() else { return };
     let master = Master::halite(&format!(
-        "{MASTER}salt_series: '3006'\njob_cache_compat: full"
+        "{MASTER}rotation_grace: 1\nsalt_series: '3006'\njob_cache_compat: full"
     ));
     whole_matrix(master, &old, &old, &new);
 }
@@ -97,6 +99,12 @@ fn presence_at_halite() {
             presence::all(Master::halite(&lines), &stock);
         }
     }
+}
+
+#[test]
+fn keys_of_publications_change_under_stock_minions() {
+    let Some((old, new)) = stock() else { return };
+    rotation::all(&old, &new);
 }
 
 #[test]

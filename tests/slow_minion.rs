@@ -8,8 +8,8 @@
 mod harness;
 
 use halite::client::local::Job;
-use halite::client::swarm::procs;
 use halite::store::jobs::JobStore;
+use halite::sys::procs;
 use halite::wire::ids::Jid;
 use harness::{Master, eventually};
 use rand::rngs::StdRng;

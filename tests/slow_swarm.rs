@@ -1,7 +1,13 @@
 //! A thousand simulated minions against a real master: every one signs in, every one answers,
-//! and bus and job cache agree.
+//! and bus and job cache agree. Every mode of `halite-swarm` against halite, some against stock;
+//! a wrong answer is a failed run.
 
+mod common;
 mod harness;
+
+use common::{Stock, halite_program};
+use halite::client::local::{Job, LocalClient};
+use halite::config::load_master;
 
 use halite::client::gather::{Gather, Outcome, Patience};
 use halite::store::jobs::JobStore;
@@ -10,6 +16,8 @@ use halite::wire::msgpack;
 use halite_ipc::{Event, Subscriber};
 use harness::{LIMIT, Master};
 use std::collections::BTreeSet;
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
@@ -126,4 +134,218 @@ fn the_client_accounts_for_every_minion() {
         .unwrap();
     assert_eq!(returned.len(), MINIONS);
     assert_eq!(swarm.finish().unwrap().errors, Default::default());
+}
+
+/// A master with a file and a pillar, and the swarm's program to load it.
+struct Rig {
+    master: common::Master,
+    dir: tempfile::TempDir,
+}
+
+/// Minions of a run of the program.
+const FEW: u64 = 12;
+/// Octets of the file: two pieces.
+const FILE: usize = 1_050_000;
+
+impl Rig {
+    fn start(start: impl FnOnce(&str) -> common::Master) -> Rig {
+        let dir = tempfile::tempdir().unwrap();
+        let at = dir.path();
+        let write = |name: &str, data: &[u8]| std::fs::write(at.join(name), data).unwrap();
+        for name in ["files", "pillar"] {
+            std::fs::create_dir(at.join(name)).unwrap();
+        }
+        let data: Vec<u8> = (0..FILE).map(|n| ((n * n) >> 7) as u8).collect();
+        write("files/data", &data);
+        write("pillar/top.sls", b"base:\n  '*':\n    - p\n");
+        write(
+            "pillar/p.sls",
+            b"os: {{ grains['os'] }}\nid: {{ opts['id'][:2] }}\n",
+        );
+        write("right.json", br#"{"id": "sw", "os": "Swarm"}"#);
+        write("wrong.json", br#"{"id": "sw", "os": "Swann"}"#);
+        let master = start(&format!(
+            "auto_accept: true\nfile_roots:\n  base: [{files}]\npillar_roots:\n  base: [{pillar}]",
+            files = at.join("files").display(),
+            pillar = at.join("pillar").display()
+        ));
+        Rig { master, dir }
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.dir.path().join(name).display().to_string()
+    }
+
+    /// Starts the program in a mode.
+    fn spawn(&self, mode: &str, more: &[&str]) -> Child {
+        let port = self.master.ret_port.to_string();
+        let (keys, minions) = (self.path("keys"), FEW.to_string());
+        // Serving ends when the time is up.
+        let seconds = if mode == "serve" { "1" } else { "120" };
+        Command::new(halite_program("halite-swarm"))
+            .args(["--json", "--ret-port", &port, "--minions", &minions])
+            .args(["--keys", &keys, "--key-pool", "1", "--timeout", "60"])
+            .args(["--seconds", seconds, "--mode", mode])
+            .args(more)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap()
+    }
+
+    /// Runs it to its end.
+    fn run(&self, mode: &str, more: &[&str]) -> Ran {
+        Ran::of(self.spawn(mode, more))
+    }
+
+    /// Runs jobs that are answered, acknowledged and heard on the bus.
+    fn jobs(&self, more: &[&str]) -> Ran {
+        let cache = self.master.home.cache().display().to_string();
+        let sockets = self.master.home.sockets().display().to_string();
+        let own = ["--cachedir", &cache, "--sock-dir", &sockets];
+        self.run("jobs", &[&own, more].concat())
+    }
+
+    /// Ends the master below its minions and starts it again.
+    fn restart(&mut self) -> Ran {
+        let mut child = self.spawn("restart", &[]);
+        let mut line = String::new();
+        let mut said = BufReader::new(child.stderr.take().unwrap());
+        said.read_line(&mut line).unwrap();
+        assert_eq!(line, "restart the master now\n");
+        self.master.stop();
+        self.master.start_again();
+        Ran::of(child)
+    }
+}
+
+/// What the program said at its end.
+#[derive(Debug)]
+struct Ran {
+    good: bool,
+    said: serde_json::Value,
+    wrong: String,
+}
+
+impl Ran {
+    fn of(child: Child) -> Ran {
+        let out = child.wait_with_output().unwrap();
+        Ran {
+            good: out.status.success(),
+            said: serde_json::from_slice(&out.stdout).unwrap_or_default(),
+            wrong: String::from_utf8_lossy(&out.stderr).into_owned(),
+        }
+    }
+
+    /// All was right, and so many of each were counted.
+    fn right(self, counts: &[(&str, u64)]) {
+        assert!(self.good && self.said["error_count"] == 0, "{self:?}");
+        for (name, count) in counts {
+            let parts = self.said["parts"].as_array().unwrap();
+            let part = parts.iter().find(|p| p["operation"] == *name);
+            let found = part.map(|p| (p["count"].as_u64(), p["complete"].as_bool()));
+            assert_eq!(found, Some((Some(*count), Some(true))), "{name}: {self:?}");
+        }
+    }
+
+    /// It failed, so often for this reason.
+    fn wrong(self, why: &str, times: u64) {
+        assert!(!self.good, "{self:?}");
+        assert_eq!(self.said["error_count"], times, "{self:?}");
+        assert_eq!(self.said["errors"][why], times, "{self:?}");
+    }
+}
+
+#[test]
+fn every_mode_of_the_program_runs_against_halite() {
+    let mut rig = Rig::start(common::Master::halite);
+    let sockets = rig.master.home.sockets().display().to_string();
+    rig.run("signin", &["--rounds", "1"])
+        .right(&[("sign-in", FEW), ("sign-in again", FEW)]);
+    rig.run("serve", &[])
+        .right(&[("sign-in", FEW), ("job answer", 0)]);
+    rig.jobs(&["--jobs", "2", "--fun", "test.arg", "--arg", "x"])
+        .right(&[
+            ("job", 2),
+            ("job answer", 2 * FEW),
+            ("return heard", 2 * FEW),
+        ]);
+    rig.jobs(&["--target", "sw-1*"])
+        .right(&[("job answer", 3), ("return heard", 3)]);
+    for more in [&[][..], &["--req"]] {
+        rig.run("returns", &[&["--count", "30"], more].concat())
+            .right(&[("return", 30)]);
+    }
+    rig.run(
+        "events",
+        &["--count", "40", "--listeners", "2", "--sock-dir", &sockets],
+    )
+    .right(&[("event", 40), ("event heard", 80)]);
+    let file = ["--file", "salt://data", "--count"];
+    rig.run("files", &[&file[..], &["2"]].concat())
+        .right(&[("file", 2), ("file request", 8)]);
+    rig.run("files", &[&file[..], &["3", "--chunk"]].concat())
+        .right(&[("file request", 3)]);
+    let right = rig.path("right.json");
+    rig.run("pillar", &["--count", "15", "--expect", &right])
+        .right(&[("pillar", 15)]);
+    rig.restart().right(&[("back", FEW), ("away", FEW)]);
+}
+
+#[test]
+fn somebody_else_publishes_and_the_program_ends_when_all_have_answered() {
+    let rig = Rig::start(common::Master::halite);
+    let mut events = Subscriber::connect(rig.master.bus()).unwrap();
+    let child = rig.spawn("ping", &[]);
+    let config = load_master(&rig.master.home.config_dir()).unwrap();
+    // Until the last one has signed in.
+    let mut accepted = 0;
+    while accepted < FEW {
+        let event = events.next(Some(LIMIT)).unwrap().unwrap();
+        accepted += u64::from(event.tag == "salt/auth");
+    }
+    let job = Job {
+        fun: "test.ping".into(),
+        tgt: "*".into(),
+        tgt_type: "glob".into(),
+        ..Job::default()
+    };
+    // A minion may have its session and not its subscription yet: then it hears the next one.
+    let mut child = child;
+    common::wait_until("all have answered", || {
+        LocalClient::new(config.clone()).publish(&job).unwrap();
+        child.try_wait().unwrap().is_some()
+    });
+    let ran = Ran::of(child);
+    assert!(ran.good && ran.said["error_count"] == 0, "{ran:?}");
+}
+
+#[test]
+fn a_wrong_answer_fails_the_run() {
+    let rig = Rig::start(common::Master::halite);
+    let wrong = rig.path("wrong.json");
+    rig.run("pillar", &["--count", "4", "--expect", &wrong])
+        .wrong("the pillar holds something else than expected under os", 4);
+    let missing = ["--file", "salt://missing", "--count", "2"];
+    rig.run("files", &missing)
+        .wrong("the master does not have the file", 2);
+    rig.run("files", &[&missing[..], &["--chunk"]].concat())
+        .wrong("the master does not have the file", 1);
+    let nobody = rig.jobs(&["--target", "nobody"]);
+    assert!(!nobody.good, "{nobody:?}");
+    assert!(nobody.wrong.contains("means no minion"), "{nobody:?}");
+}
+
+#[test]
+fn a_stock_master_is_held_to_the_same() {
+    let Some(stock) = Stock::find("3008") else {
+        return;
+    };
+    let mut rig = Rig::start(|extra| common::Master::stock(&stock, extra));
+    rig.jobs(&[])
+        .right(&[("job", 1), ("job answer", FEW), ("return heard", FEW)]);
+    let right = rig.path("right.json");
+    rig.run("pillar", &["--count", "2", "--expect", &right])
+        .right(&[("pillar", 2)]);
+    rig.restart().right(&[("back", FEW), ("away", FEW)]);
 }

@@ -29,6 +29,7 @@ use halite::wire::sysinspect::{
     self, Dialect, First, MasterMessage, MinionMessage, Target as Destination,
 };
 use halite::wire::yaml;
+use halite::wire::zmtp;
 use halite::wire::{Map, Value};
 use halite_ipc::{Decoder, Event};
 
@@ -50,6 +51,7 @@ pub const ALL: &[Entry] = &[
     ("collective_packet", collective_packet),
     ("collective_security", collective_security),
     ("stomp", stomp),
+    ("zmtp", zmtp_words),
     ("ruby_marshal", ruby_marshal),
     ("ruby_psych", ruby_psych),
     ("collective_core", collective_core),
@@ -323,6 +325,26 @@ pub fn stomp(data: &[u8]) {
                 };
                 assert_eq!((&again.command, &again.body), (&frame.command, &frame.body));
             }
+        }
+    }
+}
+
+/// What a subscriber says, whole and in pieces.
+pub fn zmtp_words(data: &[u8]) {
+    let heard = |size: usize| {
+        let (mut listener, mut words) = (zmtp::Listener::default(), Vec::new());
+        for piece in data.chunks(size) {
+            if let Err(fault) = listener.hear(piece, |word| words.push(word)) {
+                return (words, Some(fault));
+            }
+        }
+        (words, None)
+    };
+    let whole = heard(data.len().max(1));
+    assert_eq!(whole, heard(3));
+    for word in whole.0 {
+        if let zmtp::Word::Ping(context) = word {
+            assert!(zmtp::pong(&context).len() <= 23);
         }
     }
 }

@@ -38,12 +38,7 @@ impl Host for Taker {
 }
 
 fn channel(path: &str, mode: Mode, topic: &str) -> Channel {
-    Channel {
-        path: path.parse().expect("a path"),
-        mode,
-        topic: topic.parse().expect("a topic"),
-        extra: Default::default(),
-    }
+    Channel::new(path, mode, topic).expect("a path and a topic")
 }
 
 /// Any octets as a module: it is refused, or runs for a while with its channels and nothing else.

@@ -57,9 +57,25 @@ impl Publisher {
     ///
     /// [`Error::Timeout`]: the bus did not read; the event counts as not sent.
     pub fn fire(&mut self, event: &Event) -> Result<(), Error> {
-        let frame = self.frame(event)?;
+        self.fire_all(std::slice::from_ref(event))
+    }
+
+    /// Sends events in their order, with one write for all of them. After an error the first of them may have been
+    /// heard all the same.
+    ///
+    /// # Errors
+    /// As [`fire`](Publisher::fire).
+    pub fn fire_all(&mut self, events: &[Event]) -> Result<(), Error> {
+        let mut frames = Vec::new();
+        for event in events {
+            frames.extend_from_slice(&self.frame(event)?);
+        }
+        self.write(&frames)
+    }
+
+    fn write(&mut self, frames: &[u8]) -> Result<(), Error> {
         if let Some(stream) = &mut self.stream {
-            match stream.write_all(&frame) {
+            match stream.write_all(frames) {
                 Ok(()) => return Ok(()),
                 // The rest of a torn frame goes away with its connection.
                 Err(e) if gone(&e) => self.stream = None,
@@ -67,7 +83,7 @@ impl Publisher {
             }
         }
         let mut stream = self.open()?;
-        let sent = stream.write_all(&frame);
+        let sent = stream.write_all(frames);
         self.stream = Some(stream);
         sent.map_err(|e| self.fail(e))
     }

@@ -1,8 +1,6 @@
 //! `halite-call`: the `salt-call` command (`salt/cli/caller.py`).
 
-use super::common::{
-    Accepted, ArgumentOptions, Common, LogSettings, OutputConfig, OutputOptions, fail,
-};
+use super::common::{Accepted, ArgumentOptions, Common, OutputConfig, OutputOptions, fail};
 use super::start::{self, start};
 use crate::config::{MinionConfig, load_minion};
 use crate::minion::ask::Stop;
@@ -280,14 +278,8 @@ fn load(options: &Options) -> Result<MinionConfig, MinionError> {
         config.cachedir = dir.clone();
     }
     config.id.parse::<MinionId>().map_err(|e| bad(&e))?;
-    options.common.start_log(&LogSettings {
-        level: &config.log_level,
-        file_level: config.log_level_logfile.as_deref(),
-        // As in stock, a call is no reason to have a log file where there is none.
-        file: options.common.log_file.as_deref(),
-        console: (&config.log_fmt_console, &config.log_datefmt),
-        logfile: (&config.log_fmt_logfile, &config.log_datefmt_logfile),
-    });
+    // As in stock, a call is no reason to have a log file where there is none.
+    options.common.start_log(config.command_log_options());
     for warning in std::mem::take(&mut config.warnings) {
         log::debug!("{warning}");
     }

@@ -1,6 +1,6 @@
 //! What all commands share: the configuration directory, log options, exit codes.
 
-use crate::sys::logging::{self, LogOptions};
+use crate::sys::logging::{self, LEVELS, LogOptions};
 use clap::ArgAction;
 use std::path::PathBuf;
 
@@ -42,7 +42,7 @@ pub struct Common {
 fn parse_level(text: &str) -> Result<String, String> {
     match logging::level(text) {
         Some(_) => Ok(text.to_owned()),
-        None => Err("choose one of all, garbage, trace, debug, profile, info, warning, error, critical, quiet".into()),
+        None => Err(format!("choose one of {}", LEVELS.join(", "))),
     }
 }
 
@@ -53,20 +53,6 @@ pub fn truth(word: &str) -> Result<bool, String> {
         "false" => Ok(false),
         _ => Err("write True or False".into()),
     }
-}
-
-/// Log settings of a configuration, in the order in which options override them.
-pub struct LogSettings<'a> {
-    /// `log_level`.
-    pub level: &'a str,
-    /// `log_level_logfile`.
-    pub file_level: Option<&'a str>,
-    /// `log_file`.
-    pub file: Option<&'a str>,
-    /// `log_fmt_console`, `log_datefmt`.
-    pub console: (&'a str, &'a str),
-    /// `log_fmt_logfile`, `log_datefmt_logfile`.
-    pub logfile: (&'a str, &'a str),
 }
 
 impl Common {
@@ -84,25 +70,15 @@ impl Common {
         Err(fail(why, EXIT_USAGE))
     }
 
-    /// Starts logging as configured.
-    pub fn start_log(&self, settings: &LogSettings) {
-        let pick = |text: &str| logging::level(text).unwrap_or(log::LevelFilter::Warn);
-        let console = self.log_level.as_deref().unwrap_or(settings.level);
-        let file_level = self
-            .log_file_level
-            .as_deref()
-            .or(settings.file_level)
-            .unwrap_or(console);
-        let path = self.log_file.as_deref().or(settings.file);
-        logging::install(LogOptions {
-            console: pick(console),
-            file: pick(file_level),
-            path: path.filter(|p| !p.is_empty()).map(PathBuf::from),
-            console_format: settings.console.0.to_owned(),
-            console_date: settings.console.1.to_owned(),
-            file_format: settings.logfile.0.to_owned(),
-            file_date: settings.logfile.1.to_owned(),
-        });
+    /// Starts logging as configured, with what the command line says over it.
+    pub fn start_log(&self, mut options: LogOptions) {
+        let level = |word: &Option<String>| word.as_deref().and_then(logging::level);
+        options.console = level(&self.log_level).unwrap_or(options.console);
+        options.file = level(&self.log_file_level).or(options.file);
+        if let Some(file) = &self.log_file {
+            options.path = (!file.is_empty()).then(|| PathBuf::from(file));
+        }
+        logging::install(options);
     }
 }
 

@@ -1,7 +1,8 @@
 //! What daemons have in common.
 
-use super::common::{Common, LogSettings, fail};
+use super::common::{Common, fail};
 use crate::sys::daemon::{PidFile, Report, in_background, start_in_background};
+use crate::sys::logging::LogOptions;
 use crate::sys::process::arguments;
 use crate::wire::{Map, Value, yaml};
 use std::path::{Path, PathBuf};
@@ -32,6 +33,32 @@ pub(super) struct DaemonOptions {
     /// Print a commented configuration file with every option, and end
     #[arg(long)]
     pub sample_config: bool,
+
+    #[command(flatten)]
+    pub check: CheckOption,
+}
+
+/// The option that looks at the configuration.
+#[derive(clap::Args, Clone, Debug)]
+pub(super) struct CheckOption {
+    /// Check the configuration, print what is wrong with it, and end: with 0, or with 1 if the program could not run
+    #[arg(long)]
+    pub check_config: bool,
+}
+
+/// Prints what is wrong with the configuration of `file`; with faults the program could not run. Returns the exit status.
+pub(super) fn checked(file: &Path, warnings: &[String], faults: &[String]) -> i32 {
+    for warning in warnings {
+        println!("warning: {warning}");
+    }
+    for fault in faults {
+        println!("error: {fault}");
+    }
+    if !faults.is_empty() {
+        return 1;
+    }
+    println!("{}: the configuration can serve", file.display());
+    0
 }
 
 impl DaemonOptions {
@@ -65,7 +92,7 @@ pub(super) fn background() -> i32 {
 
 /// Begins a daemon: starts the log, shows the warnings of the configuration, and leaves the terminal's session where this is a
 /// background start, whose starter the report is for.
-pub(super) fn begin(common: &Common, log: &LogSettings, warnings: Vec<String>) -> Report {
+pub(super) fn begin(common: &Common, log: LogOptions, warnings: Vec<String>) -> Report {
     common.start_log(log);
     for warning in warnings {
         log::warn!("{warning}");

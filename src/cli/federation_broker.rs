@@ -1,12 +1,13 @@
 //! `halite-federation-broker`.
 
-use super::common::{Common, LogSettings};
-use super::daemon::{DaemonOptions, background, begin, dump, end, pid_file, refused};
+use super::common::Common;
+use super::daemon::{DaemonOptions, background, begin, checked, dump, end, pid_file, refused};
 use super::start::{self, start};
 use crate::config::{FederationConfig, Role, load_federation_broker, sample_config};
 use crate::gateway::federation;
 use crate::sys::daemon::Report;
 use crate::sys::process::drop_privileges;
+use crate::sys::service::Service;
 use crate::sys::signals::StopFlag;
 use clap::Parser;
 
@@ -67,7 +68,12 @@ pub fn run() -> i32 {
     if options.daemon.config_dump {
         return dump(config.as_map());
     }
-    if let Some(why) = config.incomplete() {
+    let lacking = config.incomplete();
+    if options.daemon.check.check_config {
+        let faults: Vec<String> = lacking.into_iter().collect();
+        return checked(&config.conf_file, &config.warnings, &faults);
+    }
+    if let Some(why) = lacking {
         return refused(&why, EXIT_CONFIG);
     }
     if options.daemon.starts_another() {
@@ -87,14 +93,7 @@ fn load(options: &Options) -> Result<FederationConfig, String> {
 
 fn serve(options: &Options, mut config: FederationConfig) -> i32 {
     let warnings = std::mem::take(&mut config.warnings);
-    let log = LogSettings {
-        level: &config.log_level,
-        file_level: config.log_level_logfile.as_deref(),
-        file: Some(&config.log_file),
-        console: (&config.log_fmt_console, &config.log_datefmt),
-        logfile: (&config.log_fmt_logfile, &config.log_datefmt_logfile),
-    };
-    let mut report = begin(&options.common, &log, warnings);
+    let mut report = begin(&options.common, config.log_options(), warnings);
     let ended = work(&config, &mut report).map_err(|why| (why, 1));
     end(ended, &mut report)
 }
@@ -107,13 +106,7 @@ fn work(config: &FederationConfig, report: &mut Report) -> Result<(), String> {
     }
     // Whoever waits is told that it runs: a server that is away does not keep it from looking for it.
     report.ready();
-    let _ = sd_notify::notify(&[
-        sd_notify::NotifyState::Ready,
-        sd_notify::NotifyState::Status("connecting to both sides"),
-    ]);
-    let ready = || {
-        log::info!("both sides are there");
-        let _ = sd_notify::notify(&[sd_notify::NotifyState::Status("both sides are there")]);
-    };
-    federation::run(config, &stop, ready).map_err(|e| e.to_string())
+    let mut service = Service::inherited();
+    service.ready("connecting to both sides");
+    federation::run(config, &stop, &mut service).map_err(|e| e.to_string())
 }

@@ -4,7 +4,7 @@ mod options;
 mod remote;
 mod show;
 
-use super::common::{LogSettings, fail};
+use super::common::fail;
 use crate::client::keys::{
     Changed, KeyPairError, Keys, Selection, SignatureOptions, generate_pair, make_signature,
 };
@@ -39,14 +39,12 @@ pub fn run() -> i32 {
     {
         return fail(why, status);
     }
-    options.common.start_log(&LogSettings {
-        level: &config.log_level,
-        file_level: config.log_level_logfile.as_deref(),
+    let mut log = config.command_log_options();
+    if !options.auth.wanted() && !config.key_logfile.is_empty() {
         // The log file belongs to the master's account.
-        file: (!options.auth.wanted()).then_some(config.key_logfile.as_str()),
-        console: (&config.log_fmt_console, &config.log_datefmt),
-        logfile: (&config.log_fmt_logfile, &config.log_datefmt_logfile),
-    });
+        log.path = Some(config.key_logfile.as_str().into());
+    }
+    options.common.start_log(log);
     for warning in &config.warnings {
         log::debug!("{warning}");
     }

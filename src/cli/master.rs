@@ -1,7 +1,7 @@
 //! `halite-master`.
 
-use super::common::{Common, LogSettings, fail};
-use super::daemon::{DaemonOptions, background, dump, refused};
+use super::common::{Common, fail};
+use super::daemon::{DaemonOptions, background, checked, dump, refused};
 use super::start::{self, start};
 use crate::client::{runner, wheel};
 use crate::config::{MasterConfig, load_master};
@@ -10,13 +10,14 @@ use crate::master::functions::{Lent, RUNNER_ROLE};
 use crate::sys::daemon::{Report, private_umask};
 use crate::sys::process::{RoleSpec, role, settle};
 use clap::Parser;
+use std::sync::Arc;
 
 /// The halite master: serves Salt minions 3006, 3007 and 3008 as well as halite's own.
 #[derive(Parser, Debug)]
 #[command(
     name = "halite-master",
     version,
-    after_help = "Signals: TERM and INT end the master within three seconds, HUP opens the log files anew.\n\nExamples:\n  halite-master                     serve with /etc/halite/master, log to the terminal\n  halite-master -d                  the same in the background\n  halite-master -c /etc/salt        take over an existing Salt master's directory\n  halite-master --check-config      say what is wrong with the configuration"
+    after_help = "Signals: TERM and INT end the master within three seconds, HUP opens the log files anew.\n\nExit status: 0 ended by a signal, 1 cannot run, 4 an address cannot be bound or another master runs, 64 wrong options, 67 the account of the option user cannot be taken on.\n\nExamples:\n  halite-master                     serve with /etc/halite/master, log to the terminal\n  halite-master -d                  the same in the background\n  halite-master -c /etc/salt        take over an existing Salt master's directory\n  halite-master --check-config      say what is wrong with the configuration"
 )]
 struct Options {
     #[command(flatten)]
@@ -24,10 +25,6 @@ struct Options {
 
     #[command(flatten)]
     daemon: DaemonOptions,
-
-    /// Check the configuration, print what is wrong with it, and end
-    #[arg(long)]
-    check_config: bool,
 
     /// Print the process table: who binds and owns what
     #[arg(long)]
@@ -66,7 +63,7 @@ pub fn run() -> i32 {
         Ok(config) => config,
         Err(e) => return refused(&e, 1),
     };
-    if options.check_config {
+    if options.daemon.check.check_config {
         return check(&config);
     }
     if options.daemon.config_dump {
@@ -85,13 +82,13 @@ fn load(options: &Options) -> Result<MasterConfig, String> {
         .daemon
         .overlay(&mut config.user, &mut config.pidfile);
     match master::check::faults(&config).first() {
-        Some(fault) if !options.check_config => Err(fault.clone()),
+        Some(fault) if !options.daemon.check.check_config => Err(fault.clone()),
         _ => Ok(config),
     }
 }
 
 /// What the configuration asks for and does not get; the master serves all the same.
-fn denials(config: &MasterConfig) -> Vec<String> {
+pub(super) fn denials(config: &MasterConfig) -> Vec<String> {
     let mut out = master::check::denials(config);
     out.extend(crate::engine::faults(config));
     out.extend(crate::gateway::faults(config));
@@ -99,24 +96,11 @@ fn denials(config: &MasterConfig) -> Vec<String> {
 }
 
 fn check(config: &MasterConfig) -> i32 {
+    let mut warnings = config.warnings.clone();
+    warnings.extend(denials(config));
+    warnings.extend(master::check::capacity(config));
     let faults = master::check::faults(config);
-    for warning in &config.warnings {
-        println!("warning: {warning}");
-    }
-    for denial in denials(config) {
-        println!("warning: {denial}");
-    }
-    for fault in &faults {
-        println!("error: {fault}");
-    }
-    if faults.is_empty() {
-        println!(
-            "{}: the configuration can serve",
-            config.conf_file.display()
-        );
-        return 0;
-    }
-    1
+    checked(&config.conf_file, &warnings, &faults)
 }
 
 /// Becomes the supervisor under a title that tells it from its roles.
@@ -136,27 +120,34 @@ fn become_main() -> i32 {
     )
 }
 
+/// Does what a role of the supervisor's does; gives its exit status.
+fn run_role(config: &Arc<MasterConfig>, role: &str) -> i32 {
+    settle(role.strip_prefix("MWorker").map_or(role, |_| "MWorker"));
+    let lent = Lent {
+        wheel: wheel::answer,
+    };
+    let engine = crate::engine::run_role(role, config);
+    let own = engine.or_else(|| crate::gateway::run_role(role, config));
+    match own.unwrap_or_else(|| master::run_role(role, config, lent)) {
+        Ok(()) => 0,
+        Err(e) => {
+            log::error!("{role}: {e}");
+            e.status
+        }
+    }
+}
+
 fn serve(options: &Options, mut config: MasterConfig, role: &str) -> i32 {
     private_umask();
-    settle(role.strip_prefix("MWorker").map_or(role, |_| "MWorker"));
     start_log(&options.common, &config);
     if role == RUNNER_ROLE {
+        settle(role);
         return runner::process::run(config);
     }
     if role != ROLE_MAIN {
-        let lent = Lent {
-            wheel: wheel::answer,
-        };
-        let engine = crate::engine::run_role(role, &config);
-        let own = engine.or_else(|| crate::gateway::run_role(role, &config));
-        return match own.unwrap_or_else(|| master::run_role(role, config, lent)) {
-            Ok(()) => 0,
-            Err(e) => {
-                log::error!("{role}: {e}");
-                e.status
-            }
-        };
+        return run_role(&Arc::new(config), role);
     }
+    settle(role);
     for warning in std::mem::take(&mut config.warnings) {
         log::warn!("{warning}");
     }
@@ -169,7 +160,9 @@ fn serve(options: &Options, mut config: MasterConfig, role: &str) -> i32 {
         let _ = nix::unistd::setsid();
     }
     let command = std::env::var(TITLE).unwrap_or_else(|_| "halite-master".into());
-    match master::supervise(&config, &command, &mut report) {
+    let config = Arc::new(config);
+    let run = |role: &str| run_role(&config, role);
+    match master::supervise(&config, &command, &mut report, &run) {
         Ok(()) => 0,
         Err(e) => {
             report.failed(&e.message);
@@ -181,11 +174,5 @@ fn serve(options: &Options, mut config: MasterConfig, role: &str) -> i32 {
 
 /// Starts the log of a master's process.
 fn start_log(common: &Common, config: &MasterConfig) {
-    common.start_log(&LogSettings {
-        level: &config.log_level,
-        file_level: config.log_level_logfile.as_deref(),
-        file: Some(&config.log_file),
-        console: (&config.log_fmt_console, &config.log_datefmt),
-        logfile: (&config.log_fmt_logfile, &config.log_datefmt_logfile),
-    });
+    common.start_log(config.log_options());
 }

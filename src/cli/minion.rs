@@ -1,12 +1,13 @@
 //! `halite-minion`.
 
-use super::common::{Common, LogSettings};
-use super::daemon::{self, DaemonOptions, background, dump, refused};
+use super::common::Common;
+use super::daemon::{self, DaemonOptions, background, checked, dump, refused};
 use super::start::{self, start};
 use crate::config::{MinionConfig, Role, load_minion, sample_config};
 use crate::minion::daemon::{self as minion, Start};
 use crate::minion::{MinionError, job};
 use crate::sys::daemon::Report;
+use crate::wire::ids::MinionId;
 use clap::Parser;
 
 /// The halite minion: runs what a Salt or halite master asks for.
@@ -55,6 +56,9 @@ pub fn run() -> i32 {
     if options.daemon.config_dump {
         return dump(config.as_map());
     }
+    if options.daemon.check.check_config {
+        return check(&config);
+    }
     if options.daemon.starts_another() {
         return background();
     }
@@ -69,6 +73,17 @@ fn load(options: &Options) -> Result<MinionConfig, String> {
     Ok(config)
 }
 
+/// Prints what is wrong with a minion's configuration. Returns the exit status.
+pub(super) fn check(config: &MinionConfig) -> i32 {
+    let id = config.id.parse::<MinionId>();
+    let faults: Vec<String> = id
+        .err()
+        .map(|e| format!("the option `id`: {e}"))
+        .into_iter()
+        .collect();
+    checked(&config.conf_file, &config.warnings, &faults)
+}
+
 fn serve(options: &Options, mut config: MinionConfig) -> i32 {
     let (start, mut report) = begin(&options.common, &mut config);
     let ended = minion::run(config, start, &mut report);
@@ -78,14 +93,7 @@ fn serve(options: &Options, mut config: MinionConfig) -> i32 {
 /// Begins a minion's daemon; with what its jobs are to know.
 pub(super) fn begin(common: &Common, config: &mut MinionConfig) -> (Start, Report) {
     let warnings = std::mem::take(&mut config.warnings);
-    let log = LogSettings {
-        level: &config.log_level,
-        file_level: config.log_level_logfile.as_deref(),
-        file: Some(&config.log_file),
-        console: (&config.log_fmt_console, &config.log_datefmt),
-        logfile: (&config.log_fmt_logfile, &config.log_datefmt_logfile),
-    };
-    let report = daemon::begin(common, &log, warnings);
+    let report = daemon::begin(common, config.log_options(), warnings);
     let start = Start {
         title: title(),
         log: log_levels(common, config),

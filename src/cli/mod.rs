@@ -11,6 +11,7 @@ mod daemon;
 pub mod federation_broker;
 pub mod key;
 pub mod master;
+pub mod migrate;
 pub mod minion;
 mod order;
 pub mod output;
@@ -32,6 +33,7 @@ pub fn commands() -> Vec<clap::Command> {
         federation_broker::command(),
         key::command(),
         master::command(),
+        migrate::command(),
         minion::command(),
         run::command(),
         runtime::command(),

@@ -28,7 +28,7 @@ const EXIT_NO_USER: i32 = 67;
 #[command(
     name = "halite-run",
     version,
-    after_help = "Examples:\n  halite-run -d                            the functions and what they do\n  halite-run manage.status\n  halite-run jobs.list_jobs search_function='state.*'\n  halite-run state.event 'salt/job/*' pretty=True"
+    after_help = "Examples:\n  halite-run -d                            the functions and what they do\n  halite-run manage.status\n  halite-run jobs.list_jobs search_function='state.*'\n  halite-run state.event 'salt/job/*' pretty=True\n\nExit status: 0 good, 1 the function failed or there is none of that name, 64 wrong options."
 )]
 struct Options {
     #[command(flatten)]

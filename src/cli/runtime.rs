@@ -1,15 +1,16 @@
 //! `halite-runtime`.
 
-use super::common::{Common, LogSettings, fail};
-use super::daemon::{DaemonOptions, background, begin, dump, end, pid_file, refused};
+use super::common::{Common, fail};
+use super::daemon::{DaemonOptions, background, begin, checked, dump, end, pid_file, refused};
 use super::start::{self, start_as};
 use crate::config::{Role, RuntimeConfig, load_runtime, sample_config};
 use crate::runtime::engine::{Spec, interpreter};
 use crate::runtime::{self, module_limits};
 use crate::sys::daemon::{Report, make_dir};
 use crate::sys::process::{drop_privileges, hand_over};
+use crate::sys::service::Service;
 use crate::sys::signals::StopFlag;
-use crate::wire::arena::{Channel, Object};
+use crate::wire::arena::{Channel, Mode};
 use clap::Parser;
 use std::path::{Path, PathBuf};
 
@@ -70,16 +71,10 @@ const EXIT_CONFIG: i32 = 78;
 /// A channel as `--channel` has it.
 fn channel(text: &str) -> Result<Channel, String> {
     let (path, topic) = text.split_once('=').ok_or("write PATH=TOPIC")?;
-    let (topic, mode) = match topic.rsplit_once(':') {
-        Some((topic, mode)) if ["r", "w", "rw"].contains(&mode) => (topic, mode),
-        _ => (topic, "rw"),
-    };
-    Ok(Channel {
-        path: path.parse().map_err(|e| format!("{e}"))?,
-        mode: mode.parse().map_err(|e| format!("{e}"))?,
-        topic: topic.parse().map_err(|e| format!("{e}"))?,
-        extra: Object::new(),
-    })
+    let ending = topic.rsplit_once(':');
+    let ending = ending.and_then(|(topic, mode)| Some((topic, mode.parse().ok()?)));
+    let (topic, mode) = ending.unwrap_or((topic, Mode::ReadWrite));
+    Channel::new(path, mode, topic).map_err(|e| e.to_string())
 }
 
 fn check(options: &Options) -> Result<(), &'static str> {
@@ -121,7 +116,12 @@ pub fn run() -> i32 {
             Err(why) => fail(why, 1),
         };
     }
-    if let Some(why) = config.incomplete() {
+    let lacking = config.incomplete();
+    if options.daemon.check.check_config {
+        let faults: Vec<String> = lacking.into_iter().collect();
+        return checked(&config.conf_file, &config.warnings, &faults);
+    }
+    if let Some(why) = lacking {
         return refused(&why, EXIT_CONFIG);
     }
     if options.daemon.starts_another() {
@@ -141,13 +141,7 @@ fn load(options: &Options) -> Result<RuntimeConfig, String> {
 
 /// Runs a module in the terminal; its exit status.
 fn try_out(options: &Options, config: &RuntimeConfig, file: &Path) -> Result<i32, String> {
-    options.common.start_log(&LogSettings {
-        level: &config.log_level,
-        file_level: None,
-        file: None,
-        console: (&config.log_fmt_console, &config.log_datefmt),
-        logfile: (&config.log_fmt_logfile, &config.log_datefmt_logfile),
-    });
+    options.common.start_log(config.command_log_options());
     let code = std::fs::read(file).map_err(|e| format!("{}: {e}", file.display()))?;
     let limits = module_limits(&config.limits());
     if code.len() > limits.code {
@@ -178,14 +172,7 @@ fn try_out(options: &Options, config: &RuntimeConfig, file: &Path) -> Result<i32
 
 fn serve(options: &Options, mut config: RuntimeConfig) -> i32 {
     let warnings = std::mem::take(&mut config.warnings);
-    let log = LogSettings {
-        level: &config.log_level,
-        file_level: config.log_level_logfile.as_deref(),
-        file: Some(&config.log_file),
-        console: (&config.log_fmt_console, &config.log_datefmt),
-        logfile: (&config.log_fmt_logfile, &config.log_datefmt_logfile),
-    };
-    let mut report = begin(&options.common, &log, warnings);
+    let mut report = begin(&options.common, config.log_options(), warnings);
     let ended = work(&config, &mut report).map_err(|why| (why, 1));
     end(ended, &mut report)
 }
@@ -204,12 +191,9 @@ fn work(config: &RuntimeConfig, report: &mut Report) -> Result<(), String> {
     }
     // Whoever waits is told that it runs: a broker that is away does not keep it from looking for it.
     report.ready();
-    let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready]);
-    let mut status = |words: &str| {
-        let _ = sd_notify::notify(&[sd_notify::NotifyState::Status(words)]);
-    };
-    status("looking for the broker");
-    runtime::run(config, &interpreter(), &stop, &mut status).map_err(|e| e.to_string())
+    let mut service = Service::inherited();
+    service.ready("looking for the broker");
+    runtime::run(config, &interpreter(), &stop, &mut service).map_err(|e| e.to_string())
 }
 
 #[cfg(test)]

@@ -1,11 +1,12 @@
 //! `halite-syndic`.
 
-use super::common::{Common, LogSettings};
-use super::daemon::{background, begin, end, refused};
+use super::common::Common;
+use super::daemon::{CheckOption, background, begin, checked, end, refused};
 use super::start::{self, start};
 use crate::config::{MasterConfig, MinionConfig, load_master, load_minion};
 use crate::syndic;
 use crate::sys::daemon::in_background;
+use crate::sys::logging::LogOptions;
 use clap::Parser;
 use std::path::PathBuf;
 
@@ -36,6 +37,9 @@ struct Options {
     /// Pid file; overrides the option `syndic_pidfile`
     #[arg(long, value_name = "FILE")]
     pid_file: Option<PathBuf>,
+
+    #[command(flatten)]
+    check: CheckOption,
 }
 
 /// The command with its options.
@@ -53,6 +57,11 @@ pub fn run() -> i32 {
         Ok(both) => both,
         Err(e) => return refused(&e, 1),
     };
+    if options.check.check_config {
+        let mut warnings = master.warnings;
+        warnings.extend(upper.warnings);
+        return checked(&master.conf_file, &warnings, &[]);
+    }
     if options.daemon && !in_background() {
         return background();
     }
@@ -75,14 +84,11 @@ fn load(options: &Options) -> Result<(MasterConfig, MinionConfig), String> {
 
 fn serve(options: &Options, mut master: MasterConfig, upper: MinionConfig) -> i32 {
     let warnings = std::mem::take(&mut master.warnings);
-    let log = LogSettings {
-        level: &master.log_level,
-        file_level: master.log_level_logfile.as_deref(),
-        file: Some(&upper.log_file),
-        console: (&master.log_fmt_console, &master.log_datefmt),
-        logfile: (&master.log_fmt_logfile, &master.log_datefmt_logfile),
+    let log = LogOptions {
+        path: (!upper.log_file.is_empty()).then(|| upper.log_file.as_str().into()),
+        ..master.log_options()
     };
-    let mut report = begin(&options.common, &log, warnings);
+    let mut report = begin(&options.common, log, warnings);
     let ended = syndic::run(master, upper, &mut report);
     end(ended.map_err(|e| (e.message, e.status)), &mut report)
 }

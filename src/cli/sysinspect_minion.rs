@@ -1,8 +1,8 @@
 //! `halite-sysinspect-minion`.
 
 use super::common::Common;
-use super::daemon::{background, refused};
-use super::minion::{begin, status};
+use super::daemon::{CheckOption, background, refused};
+use super::minion::{begin, check, status};
 use super::start::{self, start};
 use crate::config::{MinionConfig, load_minion};
 use crate::minion::{MinionError, job, sysinspect};
@@ -55,6 +55,9 @@ struct Options {
     /// Pid file; none without this option
     #[arg(long, value_name = "FILE")]
     pid_file: Option<PathBuf>,
+
+    #[command(flatten)]
+    check: CheckOption,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -83,6 +86,9 @@ pub fn run() -> i32 {
         Ok(config) => config,
         Err(e) => return refused(&e, 1),
     };
+    if options.check.check_config {
+        return check(&config);
+    }
     if options.daemon && !in_background() {
         return background();
     }

@@ -369,6 +369,7 @@ impl<'a> Keys<'a> {
 
     /// Fires `salt/key`. `act` is the state's name as 3008 has it; older series have verbs.
     fn fire(&mut self, id: &MinionId, act: &str, key: Option<String>) {
+        log::info!(minion:% = id; "key of {id}: {act}");
         if !self.bus_is_open() {
             return;
         }

@@ -53,6 +53,8 @@ pub enum ClientError {
     Refused(String, String),
     /// An answer that is none.
     Protocol(String),
+    /// The request has so many octets, and the master takes fewer: so many.
+    TooLarge(usize, u64),
 }
 
 impl fmt::Display for ClientError {
@@ -70,6 +72,10 @@ impl fmt::Display for ClientError {
             ),
             ClientError::Refused(_, message) => f.write_str(message),
             ClientError::Protocol(why) => write!(f, "the master's answer makes no sense: {why}"),
+            ClientError::TooLarge(octets, most) => write!(
+                f,
+                "the request has {octets} bytes, max_request_size allows {most}: have the minions fetch large contents from the file server (salt://), or raise max_request_size"
+            ),
         }
     }
 }
@@ -252,6 +258,13 @@ impl LocalClient {
     fn send(&mut self, load: Map) -> Result<Vec<u8>, ClientError> {
         let envelope = crate::map! {"enc" => "clear", "load" => load, "version" => 3};
         let body = msgpack::encode_map(&envelope, Profile::Wire);
+        // The master would end the connection without a word.
+        if body.len() as u64 > self.config.max_request_size {
+            return Err(ClientError::TooLarge(
+                body.len(),
+                self.config.max_request_size,
+            ));
+        }
         let timeout = Duration::from_secs(self.config.publish_timeout);
         self.requester
             .ask(&body, timeout)
@@ -306,7 +319,8 @@ pub(crate) fn calling_user() -> String {
     }
 }
 
-fn published(answer: &[u8]) -> Result<Published, ClientError> {
+/// Reads the master's answer to `publish` (reference 7.2).
+pub(crate) fn published(answer: &[u8]) -> Result<Published, ClientError> {
     let protocol = |why: &str| ClientError::Protocol(why.to_owned());
     let value = msgpack::decode(answer).map_err(|e| ClientError::Protocol(e.to_string()))?;
     let map = match value {

@@ -8,7 +8,8 @@ use std::fmt::Write;
 
 const WIDTH: usize = 96;
 
-fn table(role: Role) -> &'static [OptionInfo] {
+/// The options of a role.
+pub(super) fn table(role: Role) -> &'static [OptionInfo] {
     match role {
         Role::Master => MASTER_OPTIONS,
         Role::Minion => MINION_OPTIONS,
@@ -17,14 +18,16 @@ fn table(role: Role) -> &'static [OptionInfo] {
     }
 }
 
-fn default(option: &OptionInfo) -> String {
+/// The default of an option as its file has it with default paths; nothing if it is empty.
+pub fn default_text(option: &OptionInfo) -> String {
     match option.default {
         "null" => String::new(),
         text => text.replace("{product}", Flavour::Halite.name()),
     }
 }
 
-fn grouped(role: Role) -> impl Iterator<Item = (OptionGroup, Vec<&'static OptionInfo>)> {
+/// The options of a file by group, in the order of the sample file; groups without any are left out.
+pub fn option_groups(role: Role) -> impl Iterator<Item = (OptionGroup, Vec<&'static OptionInfo>)> {
     OptionGroup::ALL.into_iter().filter_map(move |group| {
         let options = table(role).iter().filter(|o| o.group == group);
         let options: Vec<_> = options.collect();
@@ -40,7 +43,7 @@ pub fn sample_config(role: Role) -> String {
          default. Take the '#' away to change one.\n# Files in /etc/halite/{name}.d that end in .conf \
          are read after this one.\n"
     );
-    for (group, options) in grouped(role) {
+    for (group, options) in option_groups(role) {
         let _ = write!(out, "\n\n##### {} #####\n", group.title());
         for option in options {
             out.push('\n');
@@ -50,7 +53,7 @@ pub fn sample_config(role: Role) -> String {
             let _ = writeln!(
                 out,
                 "{}",
-                format!("#{}: {}", option.name, default(option)).trim_end()
+                format!("#{}: {}", option.name, default_text(option)).trim_end()
             );
         }
     }
@@ -59,15 +62,21 @@ pub fn sample_config(role: Role) -> String {
 
 /// A Markdown table of every option, one per group.
 pub fn options_markdown(role: Role) -> String {
-    let mut out = format!("# Options of the {}\n", role.name().replace('-', " "));
-    for (group, options) in grouped(role) {
+    let name = role.name();
+    let mut out = format!(
+        "# Options of the {}\n\nWhat may stand in `/etc/halite/{name}` and `/etc/halite/{name}.d/*.conf`, with type and \
+         default; a line is `option: value`, in YAML. The same as a manual page: `man 5 halite-{name}`; as a file to begin \
+         with: `packaging/config/{name}`.\n",
+        name.replace('-', " ")
+    );
+    for (group, options) in option_groups(role) {
         let _ = write!(
             out,
             "\n## {}\n\n| option | type | default | meaning |\n|---|---|---|---|\n",
             group.title()
         );
         for option in options {
-            let default = match default(option) {
+            let default = match default_text(option) {
                 text if text.is_empty() => "(empty)".to_owned(),
                 text => format!("`{}`", cell(&text)),
             };

@@ -1,5 +1,6 @@
 //! Options of the federation broker.
 
+use super::kinds::LogFormat;
 use super::paths::{below, log_below};
 use super::table::options;
 use super::{ConfigError, Flavour, Role, finish};
@@ -76,7 +77,7 @@ options! {
         log_level: String = "warning";
         /// Level of messages in the log file. Empty: `log_level`.
         log_level_logfile: Option<String> = "null";
-        /// Log file, or an address such as `udp://host:514` or `file:///dev/log`.
+        /// Log file. Empty: none.
         log_file: String = "/var/log/{product}/federation-broker";
         /// Form of messages on the console.
         log_fmt_console: String = "'[%(levelname)-8s] %(message)s'";
@@ -86,6 +87,18 @@ options! {
         log_datefmt: String = "'%H:%M:%S'";
         /// Form of the time in the log file.
         log_datefmt_logfile: String = "'%Y-%m-%d %H:%M:%S'";
+        /// Form of lines on the console and, unless `log_format_logfile` says otherwise, in the log file: `salt` (as
+        /// `log_fmt_console` and `log_fmt_logfile` have it) or `json` (an object on each line, with fields). Commands at a
+        /// terminal write `salt`.
+        log_format: LogFormat = "salt";
+        /// Form of lines in the log file: `salt` or `json`. Empty: `log_format`.
+        log_format_logfile: Option<LogFormat> = "null";
+        /// Where the console is systemd's journal, hand messages to it with their fields instead of as lines.
+        log_journald: bool = "true";
+        /// Levels of parts of the program by the beginning of their name, as `halite.master: error`; `salt` at the beginning of a
+        /// name means `halite`. They hold back messages that the other levels let through. Of libraries, whose names
+        /// are others, only warnings and errors are shown unless they are named here.
+        log_granular_levels: Map = "{}";
     }
 }
 
@@ -134,6 +147,7 @@ impl FederationConfig {
             }
         }
         finish::levels(&mut c.log_level, &mut c.log_level_logfile, &mut c.warnings);
+        finish::granular_levels(&mut c.log_granular_levels, &mut c.warnings);
         c.root_dir = finish::root(&c.root_dir);
         if !c.pidfile.as_os_str().is_empty() {
             c.pidfile = below(&c.root_dir, &c.pidfile);

@@ -5,7 +5,6 @@ use super::source::{Source, describe};
 use super::value::{self, OptionValue};
 use super::{ConfigError, Flavour, Role};
 use crate::wire::{Map, Value, yaml};
-use std::collections::HashMap;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
@@ -19,7 +18,7 @@ pub(super) fn read(dir: &Path, role: Role, flavour: Flavour) -> Result<Source, C
     let conf_file = source.conf_file.clone();
     match read_file(&conf_file)? {
         Some(values) => {
-            note_origin(&mut source.origin, &values, &conf_file);
+            note_origin(&mut source, &values, &conf_file);
             source.values = values;
         }
         None => source.warnings.push(format!(
@@ -88,7 +87,7 @@ fn include(
             let Some(mut values) = read_file(&file)? else {
                 continue;
             };
-            note_origin(&mut source.origin, &values, &file);
+            note_origin(source, &values, &file);
             let nested = values.get("include").cloned().unwrap_or_default();
             let nested = include_patterns(source, "include", &nested)?;
             for (key, value) in include(source, &nested, &file, loud, depth + 1)?.0 {
@@ -107,10 +106,11 @@ fn home(pattern: &str) -> PathBuf {
     }
 }
 
-fn note_origin(origin: &mut HashMap<String, PathBuf>, values: &Map, path: &Path) {
+fn note_origin(source: &mut Source, values: &Map, path: &Path) {
+    source.files.push(path.to_owned());
     for (key, _) in values.iter() {
         if let Value::Str(key) = key {
-            origin.insert(key.clone(), path.to_owned());
+            source.origin.insert(key.clone(), path.to_owned());
         }
     }
 }

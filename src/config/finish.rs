@@ -4,6 +4,7 @@ use super::kinds::{BusFraming, SaltSeries};
 use super::source::{Source, describe};
 use super::{ConfigError, Flavour, OptionInfo, Role};
 use crate::map;
+use crate::sys::logging::LEVELS;
 use crate::wire::{Map, Value};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -89,21 +90,33 @@ pub(super) fn prefixed(framing: BusFraming, series: SaltSeries) -> bool {
 
 /// Unknown levels mean `warning`, as with Salt.
 pub(super) fn levels(console: &mut String, file: &mut Option<String>, warnings: &mut Vec<String>) {
-    #[rustfmt::skip]
-    const LEVELS: [&str; 10] = [
-        "quiet", "critical", "error", "warning", "info", "profile", "debug", "trace", "garbage", "all",
-    ];
     for level in [Some(console), file.as_mut()].into_iter().flatten() {
         let lower = level.to_lowercase();
         if LEVELS.contains(&lower.as_str()) {
             *level = lower;
             continue;
         }
-        let words = LEVELS.join(", ");
-        warnings.push(format!(
-            "the log level '{level}' is unknown, so warning applies; write one of {words}"
-        ));
+        warnings.push(unknown_level(level));
         *level = "warning".into();
+    }
+}
+
+fn unknown_level(word: &str) -> String {
+    let words = LEVELS.join(", ");
+    format!("the log level '{word}' is unknown, so warning applies; write one of {words}")
+}
+
+/// Levels by name in small letters; unknown ones mean `warning`, as with Salt.
+pub(super) fn granular_levels(levels: &mut Map, warnings: &mut Vec<String>) {
+    for (name, level) in &mut levels.0 {
+        let word = super::value::text(level).unwrap_or_default().to_lowercase();
+        let known = LEVELS.contains(&word.as_str());
+        if !known {
+            let name = super::value::text(name).unwrap_or_default();
+            let why = unknown_level(&word);
+            warnings.push(format!("log_granular_levels: {name}: {why}"));
+        }
+        *level = if known { word.into() } else { "warning".into() };
     }
 }
 
@@ -116,34 +129,20 @@ const NEVER_OFF: [(&str, &str); 1] = [(
 
 /// One warning per option that has no effect here; settings of returners have one.
 pub(super) fn leftovers(extra: &Map, role: Role, origin: &HashMap<String, PathBuf>) -> Vec<String> {
-    let table = match role {
-        Role::Master => super::MASTER_OPTIONS,
-        Role::Minion => super::MINION_OPTIONS,
-        Role::FederationBroker => super::FEDERATION_OPTIONS,
-        Role::Runtime => super::RUNTIME_OPTIONS,
-    };
     let mut out = Vec::new();
     for (key, value) in extra.iter() {
         let Value::Str(name) = key else {
             continue;
         };
-        let never = NEVER_OFF
-            .iter()
-            .find(|(known, _)| known == name && role == Role::Minion);
-        if never.is_some() && value.truthy() {
-            continue;
-        }
-        if super::returners::is_setting(name, role) {
-            continue;
-        }
-        let what = if let Some((_, why)) = never {
-            (*why).to_owned()
-        } else if SALT_OPTIONS.lines().any(|known| known == name) {
-            "Salt has this option, but it is not implemented here and has no effect".to_owned()
-        } else {
-            match nearest(name, table) {
-                Some(near) => format!("unknown; is '{near}' meant?"),
-                None => "unknown; it is kept for templates and config lookups only".to_owned(),
+        let what = match standing(name, value, role) {
+            Standing::Followed => continue,
+            Standing::Refused(why) => why.to_owned(),
+            Standing::Ignored => {
+                "Salt has this option, but it is not implemented here and has no effect".to_owned()
+            }
+            Standing::Unknown(Some(near)) => format!("unknown; is '{near}' meant?"),
+            Standing::Unknown(None) => {
+                "unknown; it is kept for templates and config lookups only".to_owned()
             }
         };
         let place = origin.get(name).map(|p| format!("{}: ", p.display()));
@@ -155,11 +154,64 @@ pub(super) fn leftovers(extra: &Map, role: Role, origin: &HashMap<String, PathBu
     out
 }
 
-/// The option whose name differs in at most two letters.
+/// What becomes of an option that a file gives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// It is an option here as well, or a setting of a returner that is here.
+    Followed,
+    /// It is left out on purpose, for this reason.
+    Refused(&'static str),
+    /// Salt has it; here it has no effect.
+    Ignored,
+    /// Neither has it; the option that may be meant.
+    Unknown(Option<&'static str>),
+}
+
+/// Options that are worked into others before the table is looked at.
+const WORKED_IN: [&str; 1] = ["log_dir"];
+
+/// What becomes of the option `name` with this value in the file of `role`.
+pub(super) fn standing(name: &str, value: &Value, role: Role) -> Standing {
+    let table = super::doc::table(role);
+    let never = NEVER_OFF
+        .iter()
+        .find(|(known, _)| *known == name && role == Role::Minion);
+    if let Some((_, why)) = never {
+        return match value.truthy() {
+            true => Standing::Followed,
+            false => Standing::Refused(why),
+        };
+    }
+    let known = table.iter().any(|o| o.name == name) || WORKED_IN.contains(&name);
+    if known || super::returners::is_setting(name, role) {
+        return Standing::Followed;
+    }
+    match is_salts(name) {
+        true => Standing::Ignored,
+        false => Standing::Unknown(nearest(name, table)),
+    }
+}
+
+/// Whether Salt knows an option of this name.
+fn is_salts(name: &str) -> bool {
+    SALT_OPTIONS.lines().any(|known| known == name)
+}
+
+/// Letters in which the name of an option may differ from the one that was meant.
+const SLIPS: usize = 2;
+
+/// The option whose name differs in at most [`SLIPS`] letters.
 fn nearest(name: &str, table: &[OptionInfo]) -> Option<&'static str> {
-    let scored = table.iter().map(|o| (distance(name, o.name), o.name));
+    if name.len() <= 3 {
+        return None;
+    }
+    let letters = name.chars().count();
+    let similar = table
+        .iter()
+        .filter(|o| o.name.chars().count().abs_diff(letters) <= SLIPS);
+    let scored = similar.map(|o| (distance(name, o.name), o.name));
     let (score, best) = scored.min()?;
-    (score <= 2 && name.len() > 3).then_some(best)
+    (score <= SLIPS).then_some(best)
 }
 
 /// Letters to insert, drop or replace (Levenshtein).
@@ -232,5 +284,37 @@ impl<'a> Checks<'a> {
             return Ok(());
         }
         Err(self.bad(option, &found.into(), "a whole number from 1"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_of_salts_options_are_found_and_no_others() {
+        let mut names = SALT_OPTIONS.lines();
+        assert!(SALT_OPTIONS.lines().is_sorted() && names.clone().count() > 300);
+        assert!(names.all(is_salts));
+        for other in [
+            "",
+            "a",
+            "zzz",
+            "acceptance_wait_tim",
+            "acceptance_wait_timee",
+            "\n",
+        ] {
+            assert!(!is_salts(other), "{other:?}");
+        }
+    }
+
+    #[test]
+    fn slips_of_two_letters_are_understood() {
+        let near = |name| nearest(name, crate::config::MASTER_OPTIONS);
+        assert_eq!(near("worker_thread"), Some("worker_threads"));
+        assert_eq!(near("wroker_threads"), Some("worker_threads"));
+        assert_eq!(near("publishport"), Some("publish_port"));
+        assert_eq!(near("my_own_settings"), None);
+        assert_eq!(near("use"), None, "too short to tell");
     }
 }

@@ -51,6 +51,14 @@ words! {
         Prefixed = "prefixed",
     }
 
+    /// Form of log lines.
+    LogFormat = "salt or json" {
+        /// As `log_fmt_console` and `log_fmt_logfile` have it.
+        Salt = "salt",
+        /// An object on each line.
+        Json = "json",
+    }
+
     /// How much of the job cache stock tools can read.
     JobCacheCompat = "none, load or full" {
         /// Nothing.

@@ -1,8 +1,8 @@
 //! Options of the master.
 
 use super::kinds::{
-    BusFraming, Decrypt, ExtPillars, Items, JobCacheCompat, Reactions, Roots, SaltSeries,
-    TokenOverride,
+    BusFraming, Decrypt, ExtPillars, Items, JobCacheCompat, LogFormat, Reactions, Roots,
+    SaltSeries, TokenOverride,
 };
 use super::table::options;
 use crate::wire::Map;
@@ -35,6 +35,14 @@ options! {
         max_request_size: u64 = "134217728";
         /// Seconds after which a request that still waits is dropped.
         request_timeout: u64 = "60";
+        /// Sign-ins per second that one address (of IPv6, one network of 64 bits) may ask for once its `auth_rate_burst` is used up;
+        /// further ones get no answer. 0 is no limit.
+        auth_rate_limit: u32 = "100";
+        /// Sign-ins that one address may ask for at once: twice as many as minions share one behind NAT, since they ask again.
+        auth_rate_burst: u32 = "10000";
+        /// Seconds for which minions wait for the answer to a sign-in (their `auth_timeout`). One that has waited longer is dropped, since
+        /// its minion asks again. 0 is no limit but `request_timeout`.
+        auth_queue_timeout: u64 = "5";
         /// Account that the processes run as.
         user: String = "root";
         /// Directory put in front of the paths below, except `file_roots`.
@@ -162,6 +170,9 @@ options! {
         minimum_auth_version: u32 = "3";
         /// Seconds after which the session key changes.
         publish_session: u64 = "86400";
+        /// Seconds for which the old key stays in use when the next one is ready, so that halite minions fetch it meanwhile, each at
+        /// a moment of its own. Deletions of keys within that time after one change the key once more, at its end. 0 changes it at once.
+        rotation_grace: u64 = "10";
         /// Change the session key when a key is deleted or rejected.
         rotate_aes_key: bool = "true";
         /// Ping all minions after the session key changed, so that they fetch the new one.
@@ -543,7 +554,7 @@ options! {
         log_level: String = "warning";
         /// Level of messages in the log file. Empty: `log_level`.
         log_level_logfile: Option<String> = "null";
-        /// Log file, or an address such as `udp://host:514` or `file:///dev/log`.
+        /// Log file. Empty: none.
         log_file: String = "/var/log/{product}/master";
         /// Log file of the syndic.
         syndic_log_file: String = "/var/log/{product}/syndic";
@@ -557,5 +568,19 @@ options! {
         log_datefmt: String = "'%H:%M:%S'";
         /// Form of the time in the log file.
         log_datefmt_logfile: String = "'%Y-%m-%d %H:%M:%S'";
+        /// Form of `%(jid)s` in `log_fmt_console` and `log_fmt_logfile`; nothing stands there where no job is known.
+        log_fmt_jid: String = "'[JID: %(jid)s]'";
+        /// Form of lines on the console and, unless `log_format_logfile` says otherwise, in the log file: `salt` (as
+        /// `log_fmt_console` and `log_fmt_logfile` have it) or `json` (an object on each line, with fields). Commands at a
+        /// terminal write `salt`.
+        log_format: LogFormat = "salt";
+        /// Form of lines in the log file: `salt` or `json`. Empty: `log_format`.
+        log_format_logfile: Option<LogFormat> = "null";
+        /// Where the console is systemd's journal, hand messages to it with their fields instead of as lines.
+        log_journald: bool = "true";
+        /// Levels of parts of the program by the beginning of their name, as `halite.master: error`; `salt` at the beginning of a
+        /// name means `halite`. They hold back messages that the other levels let through. Of libraries, whose names
+        /// are others, only warnings and errors are shown unless they are named here.
+        log_granular_levels: Map = "{}";
     }
 }

@@ -1,6 +1,6 @@
 //! Options of the minion.
 
-use super::kinds::{BusFraming, ExtPillars, Roots, SaltSeries};
+use super::kinds::{BusFraming, ExtPillars, LogFormat, Roots, SaltSeries};
 use super::paths::{self, below, log_below};
 use super::table::options;
 use super::{ConfigError, Flavour, Role, finish};
@@ -139,7 +139,8 @@ options! {
         acceptance_wait_time_max: u64 = "0";
         /// Go on trying after the master rejected the key.
         rejected_retry: bool = "false";
-        /// Most seconds to wait, chosen by chance, before a new sign-in after the session key changed.
+        /// Most seconds to wait, chosen by chance, before a new sign-in after the master was lost or does not know the keys any more;
+        /// two at most where a job waits for it.
         random_reauth_delay: u64 = "10";
         /// Check the signature of publications.
         sign_pub_messages: bool = "false";
@@ -287,7 +288,7 @@ options! {
         log_level: String = "warning";
         /// Level of messages in the log file. Empty: `log_level`.
         log_level_logfile: Option<String> = "null";
-        /// Log file, or an address such as `udp://host:514` or `file:///dev/log`.
+        /// Log file. Empty: none.
         log_file: String = "/var/log/{product}/minion";
         /// Form of messages on the console.
         log_fmt_console: String = "'[%(levelname)-8s] %(message)s'";
@@ -297,6 +298,20 @@ options! {
         log_datefmt: String = "'%H:%M:%S'";
         /// Form of the time in the log file.
         log_datefmt_logfile: String = "'%Y-%m-%d %H:%M:%S'";
+        /// Form of `%(jid)s` in `log_fmt_console` and `log_fmt_logfile`; nothing stands there where no job is known.
+        log_fmt_jid: String = "'[JID: %(jid)s]'";
+        /// Form of lines on the console and, unless `log_format_logfile` says otherwise, in the log file: `salt` (as
+        /// `log_fmt_console` and `log_fmt_logfile` have it) or `json` (an object on each line, with fields). Commands at a
+        /// terminal write `salt`.
+        log_format: LogFormat = "salt";
+        /// Form of lines in the log file: `salt` or `json`. Empty: `log_format`.
+        log_format_logfile: Option<LogFormat> = "null";
+        /// Where the console is systemd's journal, hand messages to it with their fields instead of as lines.
+        log_journald: bool = "true";
+        /// Levels of parts of the program by the beginning of their name, as `halite.master: error`; `salt` at the beginning of a
+        /// name means `halite`. They hold back messages that the other levels let through. Of libraries, whose names
+        /// are others, only warnings and errors are shown unless they are named here.
+        log_granular_levels: Map = "{}";
     }
 }
 
@@ -346,6 +361,7 @@ impl MinionConfig {
         )?;
         checks.positive("max_event_size", c.max_event_size)?;
         finish::levels(&mut c.log_level, &mut c.log_level_logfile, &mut c.warnings);
+        finish::granular_levels(&mut c.log_granular_levels, &mut c.warnings);
         c.place();
         paths::check_sockets(&c.sock_dir, LONGEST_SOCKET)?;
         Ok(c)

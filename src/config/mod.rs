@@ -4,6 +4,7 @@
 //! (`salt/config/__init__.py`), into a struct with one public field per option. What the file holds beside
 //! them is kept in `extra`.
 
+mod carry;
 mod derived;
 mod doc;
 mod error;
@@ -13,8 +14,10 @@ mod finish;
 mod gateways;
 pub mod glob;
 mod id;
+mod inspect;
 mod kinds;
 mod load;
+mod logs;
 mod master;
 mod minion;
 mod paths;
@@ -28,15 +31,18 @@ mod value;
 #[cfg(test)]
 mod tests;
 
-pub use doc::{options_markdown, sample_config};
+pub use carry::{Carried, carry};
+pub use doc::{default_text, option_groups, options_markdown, sample_config};
 pub use error::ConfigError;
 pub use federation::{FEDERATION_OPTIONS, FederationConfig};
-pub use gateways::{
-    ArenaGateway, ArenaPolicy, ArenaTopics, Broker, CollectiveGateway, Plugin, SysinspectGateway,
-};
+pub use finish::Standing;
+pub use gateways::{ArenaGateway, Broker, CollectiveGateway, Plugin, SysinspectGateway};
+pub use inspect::{Given, Inspection, inspect};
 pub use kinds::{
-    BusFraming, ExtPillars, Items, JobCacheCompat, Reactions, Roots, SaltSeries, TokenOverride,
+    BusFraming, ExtPillars, Items, JobCacheCompat, LogFormat, Reactions, Roots, SaltSeries,
+    TokenOverride,
 };
+pub use logs::log_options_of;
 pub use master::{MASTER_OPTIONS, MasterConfig};
 pub use minion::{MINION_OPTIONS, MinionConfig};
 pub use paths::{Flavour, MAX_SOCKET_PATH, default_dir};

@@ -1,10 +1,10 @@
 //! Options of the runtime for WASM modules.
 
-use super::kinds::Items;
+use super::kinds::{Items, LogFormat};
 use super::paths::{below, log_below};
 use super::table::options;
 use super::{ConfigError, Flavour, OptionValue, Role, finish};
-use crate::wire::arena::{BadName, Scheme, Topics, Uuid};
+use crate::wire::arena::{BadName, Topics, Uuid};
 use crate::wire::{Map, Value};
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
@@ -125,7 +125,7 @@ options! {
         log_level: String = "warning";
         /// Level of messages in the log file. Empty: `log_level`.
         log_level_logfile: Option<String> = "null";
-        /// Log file, or an address such as `udp://host:514` or `file:///dev/log`.
+        /// Log file. Empty: none.
         log_file: String = "/var/log/{product}/runtime";
         /// Form of messages on the console.
         log_fmt_console: String = "'[%(levelname)-8s] %(message)s'";
@@ -135,6 +135,18 @@ options! {
         log_datefmt: String = "'%H:%M:%S'";
         /// Form of the time in the log file.
         log_datefmt_logfile: String = "'%Y-%m-%d %H:%M:%S'";
+        /// Form of lines on the console and, unless `log_format_logfile` says otherwise, in the log file: `salt` (as
+        /// `log_fmt_console` and `log_fmt_logfile` have it) or `json` (an object on each line, with fields). Commands at a
+        /// terminal write `salt`.
+        log_format: LogFormat = "salt";
+        /// Form of lines in the log file: `salt` or `json`. Empty: `log_format`.
+        log_format_logfile: Option<LogFormat> = "null";
+        /// Where the console is systemd's journal, hand messages to it with their fields instead of as lines.
+        log_journald: bool = "true";
+        /// Levels of parts of the program by the beginning of their name, as `halite.master: error`; `salt` at the beginning of a
+        /// name means `halite`. They hold back messages that the other levels let through. Of libraries, whose names
+        /// are others, only warnings and errors are shown unless they are named here.
+        log_granular_levels: Map = "{}";
     }
 }
 
@@ -216,6 +228,7 @@ impl RuntimeConfig {
         let leftovers = finish::leftovers(&c.extra, Role::Runtime, &origin);
         c.warnings.extend(leftovers);
         finish::levels(&mut c.log_level, &mut c.log_level_logfile, &mut c.warnings);
+        finish::granular_levels(&mut c.log_granular_levels, &mut c.warnings);
         c.place();
         c.check(&finish::Checks::new(&origin))?;
         Ok(c)
@@ -311,13 +324,7 @@ impl RuntimeConfig {
     /// # Errors
     /// Realm or namespace are no part of a topic.
     pub fn topics(&self) -> Result<Topics, BadName> {
-        let scheme = match self.topics.as_str() {
-            "scene" => Scheme::Scene {
-                namespace: self.namespace.clone(),
-            },
-            _ => Scheme::Draft,
-        };
-        Topics::new(&self.realm, scheme)
+        Topics::by_word(&self.realm, &self.topics, &self.namespace)
     }
 
     /// What modules may use, where nothing else is said.

@@ -16,6 +16,8 @@ pub struct Source {
     /// The file that set an option last.
     pub origin: HashMap<String, PathBuf>,
     pub warnings: Vec<String>,
+    /// The files that were read, in the order in which they count; later ones win.
+    pub files: Vec<PathBuf>,
 }
 
 impl Source {
@@ -28,6 +30,7 @@ impl Source {
             values,
             origin: HashMap::new(),
             warnings: Vec::new(),
+            files: Vec::new(),
         })
     }
 
@@ -55,6 +58,9 @@ impl Source {
 
     fn default_value(&self, name: &str, default: &str) -> Result<Value, ConfigError> {
         let text = default.replace("{product}", self.flavour.name());
+        if let Some(value) = plain(&text) {
+            return Ok(value);
+        }
         yaml::parse(&text).map_err(|_| self.bad(name, &Value::Str(text), "YAML"))
     }
 
@@ -79,6 +85,29 @@ impl Source {
     }
 }
 
+/// What YAML makes of a text that is simple enough to tell without a parser. Hundreds of defaults are
+/// read by every command, and most are such.
+fn plain(text: &str) -> Option<Value> {
+    let number = |b: &[u8]| b.len() < 10 && b.iter().all(u8::is_ascii_digit);
+    let word = |b: &[u8]| {
+        b.iter()
+            .all(|c| c.is_ascii_alphanumeric() || b"/._-".contains(c))
+    };
+    Some(match (text, text.as_bytes()) {
+        ("true", _) => true.into(),
+        ("false", _) => false.into(),
+        ("null", _) => Value::Nil,
+        ("''", _) => "".into(),
+        ("[]", _) => Value::Array(Vec::new()),
+        ("{}", _) => Map::new().into(),
+        ("0", _) => 0.into(),
+        (_, digits @ [b'1'..=b'9', ..]) if number(digits) => text.parse::<i64>().ok()?.into(),
+        // Words that could mean something else begin otherwise, or are shorter.
+        (_, path @ [b'/', ..]) if word(path) => text.into(),
+        _ => return None,
+    })
+}
+
 /// A value in one line, with a word on its type.
 pub(super) fn describe(value: &Value) -> String {
     let kind = match value {
@@ -97,4 +126,45 @@ pub(super) fn describe(value: &Value) -> String {
     let short: String = text.chars().take(80).collect();
     let dots = if short.len() < text.len() { "..." } else { "" };
     format!("{kind} {short}{dots}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{FEDERATION_OPTIONS, MASTER_OPTIONS, MINION_OPTIONS, RUNTIME_OPTIONS};
+
+    #[test]
+    fn simple_defaults_are_what_yaml_makes_of_them() {
+        let tables = [
+            MASTER_OPTIONS,
+            MINION_OPTIONS,
+            FEDERATION_OPTIONS,
+            RUNTIME_OPTIONS,
+        ];
+        let all: Vec<&str> = tables
+            .iter()
+            .flat_map(|t| t.iter().map(|o| o.default))
+            .collect();
+        for default in &all {
+            if let Some(value) = plain(default) {
+                assert_eq!(Ok(value), yaml::parse(default), "{default}");
+            }
+        }
+        let simple = all.iter().filter(|d| plain(d).is_some()).count();
+        assert!(simple * 4 > all.len() * 3, "{simple} of {}", all.len());
+        for other in [
+            "yes",
+            "0644",
+            "1:30",
+            "1e3",
+            "/a b",
+            "/a: b",
+            "-1",
+            "1234567890",
+            "",
+            "~",
+        ] {
+            assert_eq!(plain(other), None, "{other}");
+        }
+    }
 }

@@ -198,5 +198,6 @@ optional! {
     bool = "true, false or empty";
     i32 = "a whole number or empty";
     Map = "a map or empty";
+    super::LogFormat = "salt, json or empty";
     u32 = "a whole number from 0, or empty";
 }

@@ -43,15 +43,16 @@ impl Cbc {
         }
     }
 
-    /// Encrypts `out` behind its first block, which is the IV. The rest is whole blocks.
-    pub fn encrypt(&self, out: &mut Vec<u8>) {
+    /// Encrypts what stands in `out` behind the block at `iv`, which is the IV: whole blocks.
+    pub fn encrypt(&self, out: &mut Vec<u8>, iv: usize) {
         #[cfg(feature = "openssl")]
-        if out.len() >= LONG && self.encrypt_openssl(out).is_ok() {
+        if out.len() - iv >= LONG && self.encrypt_openssl(out, iv).is_ok() {
             return;
         }
-        self.encrypt_portable(out);
+        self.encrypt_portable(&mut out[iv..]);
     }
 
+    /// Encrypts behind the first block.
     pub(super) fn encrypt_portable(&self, out: &mut [u8]) {
         let (iv, text) = out.split_at_mut(BLOCK);
         let mut cbc = cbc::Encryptor::inner_iv_init(self.enc.clone(), GenericArray::from_slice(iv));
@@ -63,21 +64,22 @@ impl Cbc {
     pub(super) fn encrypt_openssl(
         &self,
         out: &mut Vec<u8>,
+        iv: usize,
     ) -> Result<(), openssl::error::ErrorStack> {
         use openssl::cipher::Cipher;
         use openssl::cipher_ctx::CipherCtx;
         let mut context = CipherCtx::new()?;
-        let iv = &out[..BLOCK];
+        let text = iv + BLOCK;
         context.encrypt_init(
             Some(Cipher::aes_192_cbc()),
             Some(self.key.as_slice()),
-            Some(iv),
+            Some(&out[iv..text]),
         )?;
         context.set_padding(false);
         let len = out.len();
         // The interface asks for a block more than it writes.
         out.resize(len + BLOCK, 0);
-        let done = context.cipher_update_inplace(&mut out[BLOCK..], len - BLOCK);
+        let done = context.cipher_update_inplace(&mut out[text..], len - text);
         out.truncate(len);
         done.map(|_| ())
     }

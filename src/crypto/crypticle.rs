@@ -18,6 +18,8 @@ const MAC: usize = 32;
 const PREFIX: &[u8] = b"pickle::";
 /// Bytes of the nonce between the prefix and a document.
 const NONCE: usize = 32;
+/// Most bytes that stand before a msgpack text.
+const HEAD: usize = 5;
 
 /// Why an envelope was not opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,9 +77,10 @@ impl Crypticle {
 
     /// Seals some bytes.
     pub fn encrypt(&self, plain: &[u8]) -> Vec<u8> {
-        let mut out = start(plain.len());
+        let mut out = start(0, plain.len());
         out.extend_from_slice(plain);
-        self.seal(out)
+        self.seal(&mut out, 0);
+        out
     }
 
     /// Opens an envelope; nothing is decrypted before the HMAC has been found right.
@@ -107,16 +110,40 @@ impl Crypticle {
     /// A `nonce` goes into replies to minions, never into requests and publications
     /// (reference 4.2); an empty one counts as none.
     pub fn dumps(&self, value: &Value, nonce: Option<&str>) -> Vec<u8> {
-        let mut out = start_document(msgpack::size_hint(value), nonce);
+        let mut out = start_document(0, msgpack::size_hint(value), nonce);
         msgpack::encode_into(&mut out, value, Profile::Wire);
-        self.seal(out)
+        self.seal(&mut out, 0);
+        out
     }
 
     /// Like [`Self::dumps`], for a document that is msgpack already.
     pub fn dumps_raw(&self, document: &[u8], nonce: Option<&str>) -> Vec<u8> {
-        let mut out = start_document(document.len(), nonce);
+        let mut out = start_document(0, document.len(), nonce);
         out.extend_from_slice(document);
-        self.seal(out)
+        self.seal(&mut out, 0);
+        out
+    }
+
+    /// Seals a document of about `len` bytes that `write` appends, and gives the envelope as msgpack
+    /// text, as it is sent: all of it in the one buffer that the document was written to.
+    ///
+    /// # Errors
+    /// Those of `write`.
+    pub fn text_with<E>(
+        &self,
+        len: usize,
+        nonce: Option<&str>,
+        write: impl FnOnce(&mut Vec<u8>) -> Result<(), E>,
+    ) -> Result<Vec<u8>, E> {
+        let mut out = start_document(HEAD, len, nonce);
+        write(&mut out)?;
+        self.seal(&mut out, HEAD);
+        let mut head = Vec::with_capacity(HEAD);
+        msgpack::put_str_header(&mut head, out.len() - HEAD, Profile::Wire);
+        // Only what is short has a shorter head, and is moved in no time.
+        out.drain(..HEAD - head.len());
+        out[..head.len()].copy_from_slice(&head);
+        Ok(out)
     }
 
     /// Opens an envelope and reads the document inside. Without the `pickle::` prefix
@@ -152,15 +179,14 @@ impl Crypticle {
         Some(self.cbc.decrypt(iv, &text[..n]))
     }
 
-    /// Pads and encrypts everything after the IV in place, then adds the HMAC.
-    pub(super) fn seal(&self, mut out: Vec<u8>) -> Vec<u8> {
-        let pad = BLOCK - out.len() % BLOCK;
+    /// Pads and encrypts everything after the IV, which stands at `iv`, in place; then adds the HMAC.
+    pub(super) fn seal(&self, out: &mut Vec<u8>, iv: usize) {
+        let pad = BLOCK - (out.len() - iv) % BLOCK;
         out.reserve_exact(pad + MAC);
         out.resize(out.len() + pad, pad as u8);
-        self.cbc.encrypt(&mut out);
-        let mac = self.mac.clone().chain_update(&out).finalize();
+        self.cbc.encrypt(out, iv);
+        let mac = self.mac.clone().chain_update(&out[iv..]).finalize();
         out.extend_from_slice(&mac.into_bytes());
-        out
     }
 
     /// The envelope without its HMAC, once that has been found right.
@@ -175,18 +201,19 @@ impl Crypticle {
     }
 }
 
-/// An envelope that holds its random IV and has room for `len` bytes.
-fn start(len: usize) -> Vec<u8> {
+/// An envelope that begins at `at`, holds its random IV and has room for `len` bytes.
+fn start(at: usize, len: usize) -> Vec<u8> {
     let mut iv = [0; BLOCK];
     rng::fill_random(&mut iv);
-    let mut out = Vec::with_capacity(BLOCK + len + BLOCK + MAC);
+    let mut out = Vec::with_capacity(at + BLOCK + len + BLOCK + MAC);
+    out.resize(at, 0);
     out.extend_from_slice(&iv);
     out
 }
 
-/// An envelope up to where the document begins.
-fn start_document(len: usize, nonce: Option<&str>) -> Vec<u8> {
-    let mut out = start(PREFIX.len() + NONCE + len);
+/// An envelope that begins at `at`, up to where the document begins.
+fn start_document(at: usize, len: usize, nonce: Option<&str>) -> Vec<u8> {
+    let mut out = start(at, PREFIX.len() + NONCE + len);
     out.extend_from_slice(PREFIX);
     out.extend_from_slice(given(nonce).unwrap_or_default().as_bytes());
     out

@@ -28,17 +28,7 @@ pub fn random_hex(bytes: usize) -> String {
 pub fn random_uuid() -> String {
     let mut raw = [0; 16];
     fill_random(&mut raw);
-    raw[6] = raw[6] & 0x0f | 0x40;
-    raw[8] = raw[8] & 0x3f | 0x80;
-    let hex = super::hash::hex(&raw);
-    let parts = [
-        &hex[..8],
-        &hex[8..12],
-        &hex[12..16],
-        &hex[16..20],
-        &hex[20..],
-    ];
-    parts.join("-")
+    crate::wire::ids::uuid(raw)
 }
 
 /// A fresh request nonce: 32 lower-case hexadecimal digits

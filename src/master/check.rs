@@ -1,7 +1,14 @@
 //! What `halite-master --topology` and `--check-config` print.
 
 use super::roles::TOPOLOGY;
+use super::worker::tops::MODULE;
 use crate::config::MasterConfig;
+use crate::render::pillar::ext_pillar_names;
+use crate::store::files::absent_backends;
+use crate::store::keys::KeyState;
+use crate::store::open;
+use crate::sys::host::Host;
+use crate::wire::Value;
 use std::fmt::Write;
 
 /// The process table as text.
@@ -24,7 +31,40 @@ pub fn topology() -> String {
 
 /// What a configuration asks for and does not get; the master serves all the same.
 pub fn denials(config: &MasterConfig) -> Vec<String> {
-    super::access::faults(config)
+    let mut out = super::access::faults(config);
+    out.extend(absent(config));
+    out
+}
+
+/// Modules of stock Salt that the configuration names and that are not here.
+fn absent(config: &MasterConfig) -> Vec<String> {
+    let mut out: Vec<String> = absent_backends(config)
+        .map(|name| {
+            format!("fileserver_backend: '{name}' is not available; its files are not served")
+        })
+        .collect();
+    let entries = config.ext_pillar.0.as_array().unwrap_or_default();
+    let names = entries.iter().filter_map(Value::as_map);
+    let names = names.flat_map(|entry| entry.iter().filter_map(|(name, _)| name.as_str()));
+    let known: Vec<&str> = ext_pillar_names().collect();
+    out.extend(names.filter(|n| !known.contains(n)).map(|name| {
+        let known = known.join(", ");
+        format!("ext_pillar: '{name}' is not available, which each pillar says in _errors; there are {known}")
+    }));
+    let tops = config.master_tops.iter().filter_map(|(n, _)| n.as_str());
+    out.extend(
+        tops.filter(|n| *n != MODULE)
+            .map(|name| format!("master_tops: '{name}' is not available; there is {MODULE}")),
+    );
+    out
+}
+
+/// Where the configuration cannot serve the keys that are accepted, on this host.
+pub fn capacity(config: &MasterConfig) -> Vec<String> {
+    // A directory that is not there yet has no keys.
+    let keys = open::key_store(config).list(KeyState::Accepted);
+    let keys = keys.map_or(0, |ids| ids.len() as u64);
+    super::capacity::warnings(config, keys, &Host::look())
 }
 
 /// Faults of a configuration that only show when it is used. Empty if it can serve.

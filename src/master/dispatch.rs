@@ -4,11 +4,29 @@
 //!
 //! Slow classes (pillar, file, login, other) together never hold the last worker of a pool, and
 //! none of them alone more than all but two: sign-ins, jobs and returns always find one.
-//! Within these limits classes take turns.
+//! Within these limits classes take turns, but jobs and returns go before sign-ins: a storm of these must not hold
+//! up what is at work already.
+//!
+//! Returns and events cost a worker less than the way there and back. So a worker gets those that wait
+//! together, and while one is at them another begins only when enough have gathered or a moment has passed:
+//! the busier the master, the less each costs. Pieces of files and sign-ins go together as well, but never wait for
+//! company, and idle workers share them.
 
+use super::latency::Latencies;
 use crate::wire::envelope::Class;
 use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};
+
+/// Returns that a worker gets at once.
+pub const MOST_AT_ONCE: usize = 64;
+/// Requests for files that a worker gets at once.
+const FILES_AT_ONCE: usize = 8;
+/// Sign-ins that a worker gets at once: a few milliseconds.
+const SIGN_INS_AT_ONCE: usize = 4;
+/// So many must wait for each worker that is at returns already before another begins.
+const ENOUGH: usize = 16;
+/// Longest time for which a return waits for company.
+pub const GATHER: Duration = Duration::from_millis(2);
 
 /// Rules of one dispatcher.
 #[derive(Clone, Debug)]
@@ -17,7 +35,13 @@ pub struct Limits {
     pub queue: usize,
     /// Time from arrival to answer.
     pub deadline: Duration,
+    /// Time for which a minion waits for the answer to a sign-in; none if it is not bounded.
+    pub sign_in: Option<Duration>,
 }
+
+/// A waiting sign-in goes first after so many jobs and turns of returns that went before it. Few, since a turn of
+/// returns may be as long as three sign-ins.
+const PASSED: u32 = 2;
 
 /// A worker's name in its pool: what it calls itself on `workers.ipc`.
 pub type WorkerName = Vec<u8>;
@@ -26,12 +50,16 @@ struct Waiting<P> {
     payload: P,
     deadline: Instant,
     retried: bool,
+    /// Whether it goes to a worker without others.
+    alone: bool,
 }
 
+/// What one worker is at.
 struct Running<P> {
     worker: WorkerName,
     class: Class,
-    request: Waiting<P>,
+    /// In the order in which they were handed over; `None` where the deadline has passed since.
+    requests: Vec<Option<Waiting<P>>>,
 }
 
 #[derive(Default)]
@@ -47,10 +75,14 @@ struct Pool<P> {
     queues: [VecDeque<Waiting<P>>; Class::COUNT],
     busy: [usize; Class::COUNT],
     turn: usize,
+    /// How often jobs and returns went before a sign-in whose turn it was.
+    passed: u32,
+    /// When a worker was last given returns.
+    gathered: Option<Instant>,
 }
 
 /// Counters for logs and metrics.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Counters {
     /// Requests handed to a worker.
     pub dispatched: u64,
@@ -60,19 +92,30 @@ pub struct Counters {
     pub expired: u64,
     /// Requests given to a second worker because the first died.
     pub retried: u64,
+    /// Sign-ins dropped because their minion no longer waited for the answer.
+    pub outwaited: u64,
     /// Requests taken in, per class.
     pub taken: [u64; Class::COUNT],
+    /// How long those took that were answered in time.
+    pub latencies: Latencies,
 }
 
-/// What became of a worker's earlier request when a new instance of it reports.
+/// What became of a worker's earlier requests when a new instance of it reports.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Fate<P> {
-    /// It had none.
-    None,
-    /// It waits again, at the head of its queue.
-    Retried,
-    /// It has now cost two workers; the sender gets an error.
-    Lost(P),
+pub struct Fate<P> {
+    /// How many wait again, at the head of their queue, each to be handed over by itself.
+    pub retried: usize,
+    /// Those that have now cost two workers; their senders get an error.
+    pub lost: Vec<P>,
+}
+
+impl<P> Default for Fate<P> {
+    fn default() -> Self {
+        Fate {
+            retried: 0,
+            lost: Vec::new(),
+        }
+    }
 }
 
 /// Queues and workers of one request server.
@@ -99,6 +142,8 @@ impl<P> Dispatcher<P> {
                     queues: Default::default(),
                     busy: [0; Class::COUNT],
                     turn: 0,
+                    passed: 0,
+                    gathered: None,
                 })
                 .collect(),
             workers: HashMap::new(),
@@ -108,8 +153,19 @@ impl<P> Dispatcher<P> {
         }
     }
 
-    /// Queues a request; gives it back if the queue is full.
-    pub fn submit(&mut self, now: Instant, pool: usize, class: Class, payload: P) -> Result<(), P> {
+    /// Queues a request; gives it back if the queue is full. `alone`: it is too large to share a worker's turn
+    /// with others.
+    ///
+    /// # Errors
+    /// The queue of its class is full.
+    pub fn submit(
+        &mut self,
+        now: Instant,
+        pool: usize,
+        class: Class,
+        alone: bool,
+        payload: P,
+    ) -> Result<(), P> {
         let queue = &mut self.pools[pool].queues[class as usize];
         if queue.len() >= self.limits.queue {
             self.counters.refused += 1;
@@ -120,6 +176,7 @@ impl<P> Dispatcher<P> {
             payload,
             deadline: now + self.limits.deadline,
             retried: false,
+            alone: alone || !matches!(class, Class::Return | Class::File | Class::Auth),
         });
         Ok(())
     }
@@ -130,7 +187,7 @@ impl<P> Dispatcher<P> {
         let known = self.workers.entry(name.to_vec()).or_default();
         let fresh = known.instance != instance;
         if !fresh {
-            return Fate::None;
+            return Fate::default();
         }
         let earlier = known.running.take();
         *known = Worker {
@@ -142,78 +199,138 @@ impl<P> Dispatcher<P> {
         if !idle.iter().any(|w| w == name) {
             idle.push(name.to_vec());
         }
-        match earlier {
-            Some(seq) => self.revive(pool, seq),
-            None => Fate::None,
-        }
+        earlier.map_or_else(Fate::default, |seq| self.revive(pool, seq))
     }
 
     fn revive(&mut self, pool: usize, seq: u64) -> Fate<P> {
-        let Some(mut lost) = self.running.remove(&seq) else {
-            return Fate::None;
+        let mut fate = Fate::default();
+        let Some(lost) = self.running.remove(&seq) else {
+            return fate;
         };
         let pool = &mut self.pools[pool];
         pool.busy[lost.class as usize] -= 1;
-        if lost.request.retried {
-            return Fate::Lost(lost.request.payload);
+        for mut request in lost.requests.into_iter().rev().flatten() {
+            if request.retried {
+                fate.lost.push(request.payload);
+                continue;
+            }
+            // One of them may end workers: by itself it takes no other with it.
+            (request.retried, request.alone) = (true, true);
+            pool.queues[lost.class as usize].push_front(request);
+            fate.retried += 1;
         }
-        lost.request.retried = true;
-        pool.queues[lost.class as usize].push_front(lost.request);
-        self.counters.retried += 1;
-        Fate::Retried
+        self.counters.retried += fate.retried as u64;
+        fate
     }
 
-    /// A worker has answered request `seq`. The request comes back unless its deadline had
-    /// passed (its sender was told already). The worker is idle again.
-    pub fn done(&mut self, name: &[u8], seq: u64) -> Option<P> {
-        let worker = self.workers.get_mut(name)?;
+    /// A worker has answered the first `answered` requests that it was given under `seq`. They come back in
+    /// their order, `None` for each whose deadline had passed (its sender was told already). Those behind were not
+    /// begun and wait again. The worker is idle again.
+    pub fn done(&mut self, now: Instant, name: &[u8], seq: u64, answered: usize) -> Vec<Option<P>> {
+        let Some(worker) = self.workers.get_mut(name) else {
+            return Vec::new();
+        };
         if worker.running != Some(seq) {
-            return None;
+            return Vec::new();
         }
         worker.running = None;
         let pool = &mut self.pools[worker.pool];
         pool.idle.push(name.to_vec());
-        let finished = self.running.remove(&seq)?;
-        pool.busy[finished.class as usize] -= 1;
-        Some(finished.request.payload)
+        let Some(mut finished) = self.running.remove(&seq) else {
+            return Vec::new();
+        };
+        let class = finished.class as usize;
+        pool.busy[class] -= 1;
+        let rest = finished
+            .requests
+            .split_off(answered.min(finished.requests.len()));
+        for request in rest.into_iter().rev().flatten() {
+            pool.queues[class].push_front(request);
+        }
+        for request in finished.requests.iter().flatten() {
+            // Deadlines hold the time of arrival.
+            let took = now + self.limits.deadline;
+            let took = took.saturating_duration_since(request.deadline);
+            self.counters.latencies.add(finished.class, took);
+        }
+        let done = finished.requests.into_iter();
+        done.map(|request| request.map(|r| r.payload)).collect()
     }
 
-    /// Assigns one waiting request to an idle worker.
-    pub fn assign(&mut self) -> Option<(WorkerName, u64, &P)> {
-        let (pool, class) = self.choose()?;
+    /// Assigns waiting requests to an idle worker: one, or several returns, requests for files or sign-ins.
+    pub fn assign(&mut self, now: Instant) -> Option<(WorkerName, u64, Vec<&P>)> {
+        let (pool, class) = self.choose(now)?;
         let state = &mut self.pools[pool];
+        let requests = state.take(class);
         let worker = state.idle.pop()?;
-        let request = state.queues[class as usize].pop_front()?;
         state.busy[class as usize] += 1;
+        if class == Class::Return {
+            state.gathered = Some(now);
+        }
         self.next += 1;
         let seq = self.next;
-        self.counters.dispatched += 1;
+        self.counters.dispatched += requests.len() as u64;
         if let Some(w) = self.workers.get_mut(&worker) {
             w.running = Some(seq);
         }
         let running = self.running.entry(seq).insert_entry(Running {
             worker,
             class,
-            request,
+            requests,
         });
         let running = running.into_mut();
-        Some((running.worker.clone(), seq, &running.request.payload))
+        let payloads = running.requests.iter().flatten().map(|r| &r.payload);
+        Some((running.worker.clone(), seq, payloads.collect()))
     }
 
-    fn choose(&mut self) -> Option<(usize, Class)> {
+    /// Whether returns wait for company while a worker is idle: then one looks again after [`GATHER`].
+    pub fn gathers(&self, now: Instant) -> bool {
+        self.pools
+            .iter()
+            .any(|pool| !pool.idle.is_empty() && pool.gathers(now))
+    }
+
+    fn choose(&mut self, now: Instant) -> Option<(usize, Class)> {
         for (index, pool) in self.pools.iter_mut().enumerate() {
             if pool.idle.is_empty() {
                 continue;
             }
             for step in 0..Class::ALL.len() {
                 let class = Class::ALL[(pool.turn + step) % Class::ALL.len()];
-                if !pool.queues[class as usize].is_empty() && pool.admits(class) {
+                if pool.queues[class as usize].is_empty() || !pool.admits(class) {
+                    continue;
+                }
+                let goes = match class {
+                    Class::Return => !pool.gathers(now),
+                    Class::Auth => !pool.passes_sign_ins(now),
+                    _ => true,
+                };
+                if goes {
                     pool.turn = (class as usize + 1) % Class::ALL.len();
                     return Some((index, class));
                 }
             }
         }
         None
+    }
+
+    /// Takes out sign-ins that have waited longer than their minions do, which ask again: to carry them out
+    /// would cost as much as those that are still awaited, and help nobody. They get no answer.
+    pub fn outwaited(&mut self, now: Instant) -> Vec<P> {
+        let Some(patience) = self.limits.sign_in else {
+            return Vec::new();
+        };
+        // Deadlines hold the time of arrival.
+        let left = self.limits.deadline.saturating_sub(patience);
+        let mut out = Vec::new();
+        for pool in &mut self.pools {
+            let queue = &mut pool.queues[Class::Auth as usize];
+            while queue.front().is_some_and(|w| w.deadline <= now + left) {
+                out.extend(queue.pop_front().map(|w| w.payload));
+            }
+        }
+        self.counters.outwaited += out.len() as u64;
+        out
     }
 
     /// Takes out every request whose time is over: waiting ones, and running ones, whose
@@ -227,20 +344,19 @@ impl<P> Dispatcher<P> {
                 }
             }
         }
-        let late: Vec<u64> = self
-            .running
-            .iter()
-            .filter(|(_, r)| r.request.deadline <= now)
-            .map(|(seq, _)| *seq)
-            .collect();
-        for seq in late {
-            if let Some(running) = self.running.remove(&seq) {
-                if let Some(worker) = self.workers.get(&running.worker) {
-                    self.pools[worker.pool].busy[running.class as usize] -= 1;
+        let (pools, workers) = (&mut self.pools, &self.workers);
+        self.running.retain(|_, running| {
+            for slot in &mut running.requests {
+                if slot.as_ref().is_some_and(|r| r.deadline <= now) {
+                    out.extend(slot.take().map(|r| r.payload));
                 }
-                out.push(running.request.payload);
             }
-        }
+            let some = running.requests.iter().any(Option::is_some);
+            if !some && let Some(worker) = workers.get(&running.worker) {
+                pools[worker.pool].busy[running.class as usize] -= 1;
+            }
+            some
+        });
         self.counters.expired += out.len() as u64;
         out
     }
@@ -253,7 +369,11 @@ impl<P> Dispatcher<P> {
             .flat_map(|p| &p.queues)
             .map(VecDeque::len)
             .sum();
-        waiting + self.running.len()
+        let running = self.running.values();
+        waiting
+            + running
+                .map(|r| r.requests.iter().flatten().count())
+                .sum::<usize>()
     }
 
     /// How long the request has waited that waits longest.
@@ -287,6 +407,45 @@ impl<P> Dispatcher<P> {
 }
 
 impl<P> Pool<P> {
+    /// Whether a sign-in whose turn it is lets jobs and returns go first once more.
+    fn passes_sign_ins(&mut self, now: Instant) -> bool {
+        let waits = |class| !self.queues[class as usize].is_empty();
+        let before = waits(Class::Publish) || (waits(Class::Return) && !self.gathers(now));
+        self.passed = match before && self.passed < PASSED {
+            true => self.passed + 1,
+            false => 0,
+        };
+        self.passed > 0
+    }
+
+    /// Takes the next request of a class, with those behind that may share its way.
+    fn take(&mut self, class: Class) -> Vec<Option<Waiting<P>>> {
+        let queue = &mut self.queues[class as usize];
+        let share = queue.len().div_ceil(self.idle.len().max(1));
+        let most = match class {
+            Class::File => share.min(FILES_AT_ONCE),
+            Class::Auth => share.min(SIGN_INS_AT_ONCE),
+            _ => MOST_AT_ONCE,
+        };
+        let together = queue.iter().take(most).take_while(|r| !r.alone).count();
+        let count = together.max(1).min(queue.len());
+        queue.drain(..count).map(Some).collect()
+    }
+
+    /// Whether returns wait for more of them: workers are at some, they were begun with a moment ago, and few
+    /// have come since.
+    fn gathers(&self, now: Instant) -> bool {
+        let (waiting, busy) = (
+            self.queues[Class::Return as usize].len(),
+            self.busy[Class::Return as usize],
+        );
+        waiting > 0
+            && waiting < ENOUGH * busy
+            && self
+                .gathered
+                .is_some_and(|at| now.saturating_duration_since(at) < GATHER)
+    }
+
     fn admits(&self, class: Class) -> bool {
         let slow = [Class::Pillar, Class::File, Class::Other, Class::Login];
         if self.workers == 1 || !slow.contains(&class) {
@@ -299,125 +458,4 @@ impl<P> Pool<P> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn dispatcher(workers: usize) -> (Dispatcher<u32>, Instant) {
-        let limits = Limits {
-            queue: 3,
-            deadline: Duration::from_secs(60),
-        };
-        let mut d = Dispatcher::new(limits, &[workers]);
-        for w in 0..workers {
-            d.ready(0, format!("w{w}").as_bytes(), 100 + w as u32);
-        }
-        (d, Instant::now())
-    }
-
-    fn take(d: &mut Dispatcher<u32>) -> Option<(WorkerName, u64, u32)> {
-        d.assign().map(|(w, s, p)| (w, s, *p))
-    }
-
-    #[test]
-    fn slow_work_leaves_a_worker_for_the_rest() {
-        let (mut d, now) = dispatcher(3);
-        for i in 0..3 {
-            d.submit(now, 0, Class::Pillar, i).unwrap();
-            d.submit(now, 0, Class::File, 10 + i).unwrap();
-        }
-        let mut got = vec![take(&mut d).unwrap().2, take(&mut d).unwrap().2];
-        got.sort_unstable();
-        assert_eq!(
-            got,
-            [0, 10],
-            "one of each, then the last worker is kept free"
-        );
-        assert!(take(&mut d).is_none());
-        d.submit(now, 0, Class::Auth, 99).unwrap();
-        assert_eq!(take(&mut d).unwrap().2, 99);
-    }
-
-    #[test]
-    fn logins_that_hang_do_not_take_all_workers() {
-        let (mut d, now) = dispatcher(3);
-        for i in 0..3 {
-            d.submit(now, 0, Class::Login, i).unwrap();
-        }
-        assert_eq!(take(&mut d).unwrap().2, 0);
-        assert!(
-            take(&mut d).is_none(),
-            "others wait, although workers are idle"
-        );
-        for class in [Class::Auth, Class::Publish] {
-            d.submit(now, 0, class, 99).unwrap();
-            assert_eq!(take(&mut d).unwrap().2, 99);
-        }
-    }
-
-    #[test]
-    fn classes_take_turns() {
-        let (mut d, now) = dispatcher(1);
-        for i in 0..3 {
-            d.submit(now, 0, Class::Return, i).unwrap();
-        }
-        d.submit(now, 0, Class::Auth, 50).unwrap();
-        let mut order = Vec::new();
-        while let Some((worker, seq, payload)) = take(&mut d) {
-            order.push(payload);
-            assert_eq!(d.done(&worker, seq), Some(payload));
-        }
-        assert_eq!(order, [50, 0, 1, 2]);
-    }
-
-    #[test]
-    fn a_full_queue_refuses() {
-        let (mut d, now) = dispatcher(1);
-        for i in 0..3 {
-            d.submit(now, 0, Class::Other, i).unwrap();
-        }
-        assert_eq!(d.submit(now, 0, Class::Other, 9), Err(9));
-        assert_eq!(d.counters.refused, 1);
-        d.submit(now, 0, Class::Auth, 9).unwrap();
-    }
-
-    #[test]
-    fn a_dead_worker_costs_one_retry_only() {
-        let (mut d, now) = dispatcher(1);
-        d.submit(now, 0, Class::Return, 7).unwrap();
-        take(&mut d).unwrap();
-        assert_eq!(
-            d.ready(0, b"w0", 100),
-            Fate::None,
-            "the same instance repeats itself"
-        );
-        assert!(take(&mut d).is_none());
-        assert_eq!(d.ready(0, b"w0", 200), Fate::Retried);
-        assert_eq!(take(&mut d).unwrap().2, 7);
-        assert_eq!(
-            d.ready(0, b"w0", 300),
-            Fate::Lost(7),
-            "a request that kills is not tried for ever"
-        );
-        assert!(take(&mut d).is_none());
-        assert_eq!(d.pending(), 0);
-    }
-
-    #[test]
-    fn deadlines_hold_for_waiting_and_running() {
-        let (mut d, now) = dispatcher(1);
-        d.submit(now, 0, Class::Return, 1).unwrap();
-        d.submit(now, 0, Class::Return, 2).unwrap();
-        let (worker, seq, _) = take(&mut d).unwrap();
-        assert!(d.expire(now + Duration::from_secs(59)).is_empty());
-        let mut late = d.expire(now + Duration::from_secs(60));
-        late.sort_unstable();
-        assert_eq!(late, [1, 2]);
-        assert_eq!(
-            d.done(&worker, seq),
-            None,
-            "its sender has been told already"
-        );
-        d.submit(now, 0, Class::Return, 3).unwrap();
-        assert_eq!(take(&mut d).unwrap().2, 3, "the late worker serves again");
-    }
-}
+mod tests;

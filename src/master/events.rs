@@ -1,11 +1,12 @@
 //! Firing events on the master's bus from a role process.
 
 use crate::config::MasterConfig;
+use crate::sys::minutely::Minutely;
 use crate::wire::msgpack::{self, Profile};
 use crate::wire::{Map, Value};
 use halite_ipc::{Event, Framing, Publisher, StampStyle};
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// What stands for a value that was too large for the bus (`salt/utils/dicttrim.py`).
 pub(crate) const TRIMMED: &str = "VALUE_TRIMMED";
@@ -19,6 +20,7 @@ pub struct Bus {
     stamp: StampStyle,
     largest: usize,
     lost: u64,
+    said: Minutely,
 }
 
 impl Bus {
@@ -30,31 +32,51 @@ impl Bus {
             stamp: config.salt_series.stamp_style(),
             largest: usize::try_from(config.max_event_size).unwrap_or(usize::MAX),
             lost: 0,
+            said: Minutely::default(),
         }
     }
 
     /// Fires `data` under `tag`, stamped with the time. An event that cannot be delivered
     /// is counted and logged: the caller's own work must not fail for it.
-    pub fn fire(&mut self, tag: &str, mut data: Map) {
-        data.set("_stamp", halite_ipc::stamp_now(self.stamp));
-        let event = Event {
-            tag: tag.to_owned(),
-            payload: trimmed(data, self.largest),
-        };
-        if let Err(e) = self.push(&event) {
-            self.lost += 1;
-            log::error!(
-                "the event {tag} could not be fired ({e}); {} lost so far",
-                self.lost
-            );
+    pub fn fire(&mut self, tag: &str, data: Map) {
+        self.fire_all(vec![(tag.to_owned(), data)]);
+    }
+
+    /// Fires several, in their order, with one write.
+    pub fn fire_all(&mut self, events: Vec<(String, Map)>) {
+        let stamp = halite_ipc::stamp_now(self.stamp);
+        let stamped = events.into_iter().map(|(tag, mut data)| {
+            data.set("_stamp", stamp.as_str());
+            Event {
+                tag,
+                payload: trimmed(data, self.largest),
+            }
+        });
+        let events: Vec<Event> = stamped.collect();
+        let Some(last) = events.last() else { return };
+        if let Err(e) = self.push(&events) {
+            self.lost += events.len() as u64;
+            self.said.add(events.len() as u64);
+            if let Some(n) = self.said.due(Instant::now()) {
+                log::error!(
+                    "{n} events, the last of them {}, could not be fired ({e}); {} lost so far",
+                    last.tag,
+                    self.lost
+                );
+            }
         }
     }
 
-    fn push(&mut self, event: &Event) -> Result<(), halite_ipc::Error> {
-        let end = std::time::Instant::now() + PATIENCE;
+    /// Events that could not be delivered.
+    pub fn lost(&self) -> u64 {
+        self.lost
+    }
+
+    fn push(&mut self, events: &[Event]) -> Result<(), halite_ipc::Error> {
+        let end = Instant::now() + PATIENCE;
         loop {
-            let tried = self.try_push(event);
-            if tried.is_ok() || std::time::Instant::now() > end {
+            let tried = self.try_push(events);
+            if tried.is_ok() || Instant::now() > end {
                 return tried;
             }
             self.publisher = None;
@@ -62,12 +84,15 @@ impl Bus {
         }
     }
 
-    fn try_push(&mut self, event: &Event) -> Result<(), halite_ipc::Error> {
+    fn try_push(&mut self, events: &[Event]) -> Result<(), halite_ipc::Error> {
         let publisher = match &mut self.publisher {
             Some(publisher) => publisher,
-            slot => slot.insert(Publisher::connect(&self.path, Framing::Prefixed)?),
+            // Its events are stamped already.
+            slot => {
+                slot.insert(Publisher::connect(&self.path, Framing::Prefixed)?.with_stamp(None))
+            }
         };
-        publisher.fire(event)
+        publisher.fire_all(events)
     }
 }
 

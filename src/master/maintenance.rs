@@ -1,14 +1,15 @@
 //! Maintenance.
 //!
 //! Owns what happens by the clock: rotation of the AES key (asked for by `halite-key` through
-//! the file `cachedir/.dfn`, and every `publish_session` seconds), the end of old jobs and tokens, and,
-//! in a thread, what the file server fetches. Binds
+//! the file `cachedir/.dfn`, and every `publish_session` seconds; [`super::rotation`] decides), the end of
+//! old jobs and tokens, and, in a thread, what the file server fetches. Binds
 //! nothing; fires events on `master_event_pull.ipc` and publishes through `publish_pull.ipc`.
 //!
 //! When it fails: nothing is lost, its successor goes on where the clock stands.
 
 use super::events::Bus;
 use super::roles::{RoleError, Roles};
+use super::rotation::{Act, Rotation};
 use super::score::{self, Score};
 use crate::config::MasterConfig;
 use crate::crypto::KeyString;
@@ -37,17 +38,22 @@ pub fn run(config: &MasterConfig, roles: &Roles, stop: &StopFlag) -> Result<(), 
     let mut bus = Bus::new(config);
     let dropfile = config.cachedir.join(".dfn");
     let files = super::fileserver_update::start(config, stop)?;
-    let mut rotated = Instant::now();
+    let mut rotation = Rotation::new(
+        Duration::from_secs(config.publish_session.max(1)),
+        Duration::from_secs(config.rotation_grace),
+        shared.offered()?.is_some(),
+        Instant::now(),
+    );
     let mut score = Score::inherited("maintenance");
     let (mut rotations, mut last) = (0u64, 0u64);
     let mut looped: Option<Instant> = None;
     let mut presence = Presence::default();
     roles.ready();
     while !stop.is_set() {
-        let aged = rotated.elapsed() >= Duration::from_secs(config.publish_session.max(1));
-        if take_dropfile(&dropfile, &config.id) || aged {
-            rotate(&shared, &mut bus)?;
-            rotated = Instant::now();
+        let deleted = take_dropfile(&dropfile, &config.id);
+        if let Some(act) = rotation.due(deleted, Instant::now())
+            && rotate(act, &shared, &mut bus)?
+        {
             (rotations, last) = (rotations + 1, score::unix_now());
             if config.ping_on_rotate {
                 ping(config)?;
@@ -104,11 +110,25 @@ fn take_dropfile(path: &Path, id: &str) -> bool {
     asked
 }
 
-fn rotate(shared: &SharedSecret, bus: &mut Bus) -> Result<(), RoleError> {
-    let generation = shared.store_key(KeyString::generate().as_str())?;
+/// Does what the clock says; whether another key is in force now.
+fn rotate(act: Act, shared: &SharedSecret, bus: &mut Bus) -> Result<bool, RoleError> {
+    let fresh = KeyString::generate;
+    let generation = match act {
+        Act::Offer => {
+            let next = shared.offer_key(fresh().as_str())?;
+            log::info!("the next AES key of publications is on offer (generation {next})");
+            return Ok(false);
+        }
+        Act::Take => match shared.take_offered()? {
+            Some(generation) => generation,
+            // Replaced meanwhile by whoever else may write there; a new one is due all the same.
+            None => shared.store_key(fresh().as_str())?,
+        },
+        Act::Replace => shared.store_key(fresh().as_str())?,
+    };
     log::info!("the AES key of publications is new (generation {generation})");
     bus.fire("key", crate::map! {"rotate_aes_key" => true});
-    Ok(())
+    Ok(true)
 }
 
 /// `ping_on_rotate`: a job to everybody, so that all sign in again now and not during the

@@ -1,21 +1,26 @@
 //! The master: supervisor and role processes.
 //!
-//! `halite-master` reads its configuration and becomes the supervisor ([`supervise`]), which
-//! starts every other role as a fresh execution of the same program ([`roles::TOPOLOGY`]).
+//! `halite-master` reads its configuration and becomes the supervisor ([`supervise`]), from which
+//! every other role is split off ([`roles::TOPOLOGY`]).
 
 pub mod access;
 pub(crate) mod admission;
+mod announce;
+mod auth_limit;
+mod capacity;
 pub mod check;
 pub mod dispatch;
 mod eventpublisher;
 pub mod events;
 mod fileserver_update;
 pub mod functions;
+pub mod latency;
 mod maintenance;
 mod publisher;
 mod reqserver;
 pub(crate) mod returns;
 pub mod roles;
+mod rotation;
 pub mod score;
 mod supervisor;
 mod worker;
@@ -29,6 +34,7 @@ use crate::sys::daemon::write_atomic;
 use crate::sys::signals::StopFlag;
 use roles::{RoleError, Roles};
 use std::path::Path;
+use std::sync::Arc;
 
 /// The master's key pair, which the supervisor has made (`master.pem`; in a 3008 directory a link).
 pub(crate) fn master_key(config: &MasterConfig) -> Result<PrivateKey, RoleError> {
@@ -54,16 +60,20 @@ pub(crate) fn load_or_create_key(path: &Path, bits: usize) -> Result<PrivateKey,
 }
 
 /// Runs one role other than the supervisor, by the name in its environment.
-pub fn run_role(role: &str, config: MasterConfig, lent: functions::Lent) -> Result<(), RoleError> {
+pub fn run_role(
+    role: &str,
+    config: &Arc<MasterConfig>,
+    lent: functions::Lent,
+) -> Result<(), RoleError> {
     let stop = StopFlag::install()?;
     let inherited = Roles::inherited();
     match role {
-        "event" => eventpublisher::run(&config, &inherited, &stop),
-        "publish" => publisher::run(&config, &inherited, &stop),
-        "maintenance" => maintenance::run(&config, &inherited, &stop),
-        "request" => reqserver::run(&config, &inherited, &stop),
+        "event" => eventpublisher::run(config, &inherited, &stop),
+        "publish" => publisher::run(config, &inherited, &stop),
+        "maintenance" => maintenance::run(config, &inherited, &stop),
+        "request" => reqserver::run(config, &inherited, &stop),
         worker if worker.starts_with("MWorker-") => {
-            worker::run(config, worker, lent, &inherited, &stop)
+            worker::run(config.clone(), worker, lent, &inherited, &stop)
         }
         other => Err(RoleError::new(64, format!("there is no role {other:?}"))),
     }

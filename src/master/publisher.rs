@@ -1,8 +1,9 @@
 //! Publisher, named `PubServerChannel._publish_daemon` in the process list.
 //!
-//! Owns the serial, the encryption and the signature of publications. Binds `tcp
-//! <publish_port>` (PUB) and `publish_pull.ipc` (PULL, fed by the workers). Holds the
-//! master's RSA key for the signatures and reads the shared AES key before each message.
+//! Owns the serial, the encryption and the signature of publications, and a bounded queue for
+//! each subscriber. Binds `tcp <publish_port>` (what a PUB socket speaks) and
+//! `publish_pull.ipc` (PULL, fed by the workers). Holds the master's RSA key for the
+//! signatures and reads the shared AES key before each message.
 //!
 //! When it fails: publications that workers had queued are delivered to its successor,
 //! one that it held is lost and its client hears so from `find_job`. The serial lives in
@@ -12,6 +13,7 @@
 //! Frames on `publish_pull.ipc`: the job load without `serial`, then any number of topics
 //! (none: the message goes to everybody).
 
+use super::announce::{Announcer, announcement};
 use super::reqserver::EXIT_BIND;
 use super::roles::{RoleError, Roles, check_memory};
 use super::score::Score;
@@ -19,85 +21,138 @@ use crate::config::MasterConfig;
 use crate::crypto::{Crypticle, KeyString, PrivateKey, Signing};
 use crate::sys::shared::SharedSecret;
 use crate::sys::signals::StopFlag;
-use crate::transport::sockets::{
-    KeepAlive, again, bind, bind_ipc, recv_parts, send_parts, tcp_url,
-};
+use crate::transport::publish::{Mark, PublishOptions, PublishServer};
+use crate::transport::sockets::{KeepAlive, bind_ipc, recv_parts};
+use crate::wire::Map;
 use crate::wire::msgpack::{self, Item, Profile, Reader};
 use std::time::{Duration, Instant};
+
+/// Publications taken in before they are sent, so that several go out by one call of the system.
+const BURST: usize = 64;
+/// Subscribers with losses that are told apart; a slot of the scoreboard is finite.
+const TOLD_APART: usize = 50;
+/// How long an ending publisher still sends what waits.
+const LINGER: Duration = Duration::from_millis(500);
 
 /// Runs the role until it is told to stop.
 pub fn run(config: &MasterConfig, roles: &Roles, stop: &StopFlag) -> Result<(), RoleError> {
     let context = zmq::Context::new();
-    let publish = publish_socket(config, &context)?;
+    let mut publish = PublishServer::bind(&config.interface, config.publish_port, options(config))
+        .map_err(|e| RoleError::new(EXIT_BIND, e.to_string()))?;
+    // What is too large for minions is refused by the worker, which can say so.
     let feed = context.socket(zmq::PULL)?;
-    feed.set_maxmsgsize(config.max_request_size as i64)?;
     bind_ipc(&feed, &config.sock_dir.join("publish_pull.ipc"))
         .map_err(|e| RoleError::new(EXIT_BIND, e.to_string()))?;
     let mut sealer = Sealer::new(config)?;
+    let mut before = publish.mark();
     roles.ready();
     let mut checked = Instant::now();
     let mut score = Score::inherited("publish");
-    let (mut sent, mut dropped) = (0u64, 0u64);
+    let (mut sent, mut unsealed) = (0u64, 0u64);
     while !stop.is_set() {
-        score.tick(|| crate::map! {"publications" => sent, "dropped" => dropped});
+        score.tick(|| counters(&publish, sent, unsealed));
         if checked.elapsed() > Duration::from_millis(250) {
             checked = Instant::now();
             check_memory()?;
+            announce(config, &mut sealer, &mut publish, &mut before)?;
         }
-        match feed.poll(zmq::POLLIN, 100) {
-            Ok(0) | Err(zmq::Error::EINTR) => continue,
-            Ok(_) => {}
+        let mut items = [
+            feed.as_poll_item(zmq::POLLIN),
+            zmq::PollItem::from_fd(publish.descriptor(), zmq::POLLIN),
+        ];
+        match zmq::poll(&mut items, 100) {
+            Ok(_) | Err(zmq::Error::EINTR) => {}
             Err(e) => return Err(e.into()),
         }
-        let parts = match recv_parts(&feed, zmq::DONTWAIT) {
-            Ok(parts) => parts,
-            Err(zmq::Error::EAGAIN) => continue,
-            Err(e) => return Err(e.into()),
-        };
-        let Some((load, topics)) = parts.split_first() else {
+        let fed = items[0].is_readable();
+        // Whoever has subscribed before a publication came is to get it.
+        publish.turn(Instant::now())?;
+        if !fed {
             continue;
-        };
-        sent += 1;
-        match sealer.seal(load) {
-            Ok(message) if topics.is_empty() => again(|| publish.send(&message, 0))?,
-            Ok(message) => {
-                for topic in topics {
-                    send_parts(&publish, &[topic.as_slice(), &message], 0)?;
+        }
+        for _ in 0..BURST {
+            let parts = match recv_parts(&feed, zmq::DONTWAIT) {
+                Ok(parts) => parts,
+                Err(zmq::Error::EAGAIN) => break,
+                Err(e) => return Err(e.into()),
+            };
+            let Some((load, topics)) = parts.split_first() else {
+                continue;
+            };
+            // A change of keys is told under the old key, hence before the first use of the new one.
+            announce(config, &mut sealer, &mut publish, &mut before)?;
+            match sealer.seal(load) {
+                Ok(message) => {
+                    sent += 1;
+                    publish.publish(topics, &message);
+                }
+                Err(e) => {
+                    unsealed += 1;
+                    log::error!("a publication was dropped: {e}");
                 }
             }
-            Err(e) => {
-                sent -= 1;
-                dropped += 1;
-                log::error!("a publication was dropped: {e}");
-            }
         }
+        publish.turn(Instant::now())?;
     }
+    publish.finish(LINGER)?;
+    log::info!("publisher: {:?}", publish.counters());
     Ok(())
 }
 
-fn publish_socket(config: &MasterConfig, context: &zmq::Context) -> Result<zmq::Socket, RoleError> {
-    let socket = context.socket(zmq::PUB)?;
-    socket.set_sndhwm(config.pub_hwm)?;
-    socket.set_rcvhwm(config.pub_hwm)?;
-    socket.set_backlog(config.zmq_backlog)?;
-    // A subscriber only ever sends subscriptions.
-    socket.set_maxmsgsize(4096)?;
-    socket.set_linger(500)?;
-    socket.set_ipv6(config.ipv6 == Some(true) || config.interface.contains(':'))?;
-    if config.zmq_heartbeat_ivl > 0 {
-        socket.set_heartbeat_ivl(config.zmq_heartbeat_ivl)?;
-        socket.set_heartbeat_timeout(config.zmq_heartbeat_timeout)?;
+/// Tells minions that the key changes, if it does: those who were connected at the last look before, `before`. Who came
+/// since may have signed in to the new key, and could not open what is told under the old one.
+fn announce(
+    config: &MasterConfig,
+    sealer: &mut Sealer,
+    publish: &mut PublishServer,
+    before: &mut Mark,
+) -> Result<(), RoleError> {
+    if let Some(message) = sealer.announcement()? {
+        let all = [b"broadcast".to_vec()];
+        let topics: &[Vec<u8>] = if config.zmq_filtering { &all } else { &[] };
+        publish.publish_to_earlier(*before, topics, &message);
     }
-    KeepAlive {
-        on: config.tcp_keepalive,
-        idle: config.tcp_keepalive_idle,
-        count: config.tcp_keepalive_cnt,
-        interval: config.tcp_keepalive_intvl,
+    *before = publish.mark();
+    Ok(())
+}
+
+fn options(config: &MasterConfig) -> PublishOptions {
+    let millis = |n: i32| Duration::from_millis(u64::try_from(n).unwrap_or(0));
+    let every = millis(config.zmq_heartbeat_ivl);
+    // As with libzmq: without a time of its own, an answer may take as long as the next question.
+    let patience = match config.zmq_heartbeat_timeout {
+        ..=0 => every,
+        n => millis(n),
+    };
+    PublishOptions {
+        // 0 was no limit in ZeroMQ; the limit of octets holds all the same.
+        queue: match usize::try_from(config.pub_hwm) {
+            Ok(0) | Err(_) => usize::MAX,
+            Ok(n) => n,
+        },
+        backlog: config.zmq_backlog,
+        ipv6: config.ipv6 == Some(true) || config.interface.contains(':'),
+        heartbeat: (!every.is_zero()).then_some((every, patience)),
+        keepalive: KeepAlive {
+            on: config.tcp_keepalive,
+            idle: config.tcp_keepalive_idle,
+            count: config.tcp_keepalive_cnt,
+            interval: config.tcp_keepalive_intvl,
+        },
+        ..PublishOptions::default()
     }
-    .apply(&socket)?;
-    bind(&socket, &tcp_url(&config.interface, config.publish_port))
-        .map_err(|e| RoleError::new(EXIT_BIND, e.to_string()))?;
-    Ok(socket)
+}
+
+fn counters(publish: &PublishServer, sent: u64, unsealed: u64) -> Map {
+    let c = publish.counters();
+    let (subscribers, waiting) = publish.waiting();
+    let lossy = publish.lossy().into_iter().take(TOLD_APART);
+    let lossy: Map = lossy.map(|(peer, n)| (peer.to_string(), n)).collect();
+    crate::map! {
+        "publications" => sent, "dropped" => unsealed, "subscribers" => subscribers,
+        "waiting" => waiting, "copies" => c.copies, "slow" => c.slow, "gone" => c.gone,
+        "ended" => c.ended, "refused" => c.refused, "starved" => c.starved, "lossy" => lossy,
+    }
 }
 
 /// Turns job loads into signed, encrypted publications
@@ -108,6 +163,9 @@ struct Sealer {
     crypticle: Option<Crypticle>,
     serial: u64,
     signer: Option<(PrivateKey, Signing)>,
+    announcer: Announcer,
+    /// Seconds within which minions are to fetch a new key; 0 if they are not told.
+    within: u64,
 }
 
 impl Sealer {
@@ -127,7 +185,25 @@ impl Sealer {
             crypticle: None,
             serial: 0,
             signer,
+            announcer: Announcer::default(),
+            // A stock syndic takes every publication for a job.
+            within: match config.order_masters {
+                true => 0,
+                false => config.rotation_grace,
+            },
         })
+    }
+
+    /// The announcement of a new key under the one that was used so far, if it is time for that.
+    fn announcement(&mut self) -> Result<Option<Vec<u8>>, RoleError> {
+        let in_force = self.shared.generation()?;
+        let offered = self.shared.offered()?.map(|(generation, _)| generation);
+        let used = self.crypticle.is_some() && self.serial > 0;
+        if !self.announcer.look(in_force, offered, used) || self.within == 0 {
+            return Ok(None);
+        }
+        let load = msgpack::encode_map(&announcement(self.within), Profile::Wire);
+        self.seal_present(&load).map(Some)
     }
 
     fn refresh(&mut self) -> Result<&Crypticle, RoleError> {
@@ -145,6 +221,11 @@ impl Sealer {
 
     fn seal(&mut self, load: &[u8]) -> Result<Vec<u8>, RoleError> {
         self.refresh()?;
+        self.seal_present(load)
+    }
+
+    /// Seals under the key that was read last.
+    fn seal_present(&mut self, load: &[u8]) -> Result<Vec<u8>, RoleError> {
         self.serial += 1;
         self.shared.store_serial(self.generation, self.serial)?;
         let plain = with_serial(load, self.serial)

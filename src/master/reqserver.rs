@@ -9,18 +9,23 @@
 //! which ends the master. On SIGTERM it takes nothing new, answers what it took (at most
 //! 1.5 s) and ends.
 //!
-//! Frames to a worker: sequence (8 octets), peer address, body. Frames from a worker:
-//! `R`, pid (4 octets) when it waits for work; `D`, sequence, flag (1 if the sender proved
-//! who it is), reply; an empty reply is not sent on, so that the peer asks again.
+//! Frames to a worker: sequence (8 octets), then peer address and body of each request. Frames from a
+//! worker: `R`, pid (4 octets) when it waits for work; `D`, sequence, an octet for each request (1 if its
+//! sender proved who it is), then a reply for each; an empty reply is not sent on, so that the peer asks again.
 
-use super::dispatch::{Dispatcher, Fate, Limits};
+use super::auth_limit::AuthLimit;
+use super::dispatch::{Dispatcher, GATHER, Limits, MOST_AT_ONCE};
 use super::roles::{RoleError, Roles, check_memory};
 use super::score::Score;
 use crate::config::{MasterConfig, WorkerPool};
 use crate::crypto::Crypticle;
 use crate::store::sessions::SessionStore;
+use crate::sys::memory::keep_freed;
+use crate::sys::minutely::Minutely;
 use crate::sys::signals::StopFlag;
-use crate::transport::sockets::{KeepAlive, again, bind, bind_ipc, send_parts, tcp_url};
+use crate::transport::sockets::{
+    KeepAlive, again, bind, bind_ipc, send_moved, send_parts, tcp_url,
+};
 use crate::wire::Value;
 use crate::wire::envelope::{Body, Class, Envelope, Refusal, envelope_id, peek_cmd, peek_login};
 use crate::wire::ids::MinionId;
@@ -41,6 +46,11 @@ const REPLAYS_HELD: usize = 65_536;
 const DRAIN: Duration = Duration::from_millis(1500);
 /// Messages taken from one side before the other gets its turn.
 const BURST: usize = 64;
+/// A larger request goes to a worker without others.
+const LARGE: usize = 64 * 1024;
+/// Parts of a request, and of the longest message of a worker.
+const PEER_PARTS: usize = 3;
+const WORKER_PARTS: usize = 4 + MOST_AT_ONCE;
 
 /// A request on its way: where the answer goes and what was asked.
 struct Request {
@@ -52,6 +62,7 @@ struct Request {
 
 /// Runs the role until it is told to stop.
 pub fn run(config: &MasterConfig, roles: &Roles, stop: &StopFlag) -> Result<(), RoleError> {
+    keep_freed();
     let context = zmq::Context::new();
     let mut server = Server::bind(config, &context)?;
     roles.ready();
@@ -73,6 +84,7 @@ struct Server {
     front: zmq::Socket,
     back: zmq::Socket,
     dispatcher: Dispatcher<Request>,
+    auth_limit: AuthLimit,
     pools: Pools,
     sessions: Sessions,
     seen: Seen,
@@ -80,6 +92,11 @@ struct Server {
     reported: u64,
     ignored: u64,
     replays: u64,
+    /// Replies whose peer was gone, or took none.
+    undelivered: u64,
+    unanswered: Minutely,
+    late: Minutely,
+    refusals: Minutely,
     score: Score,
 }
 
@@ -88,6 +105,8 @@ impl Server {
         let front = context.socket(zmq::ROUTER)?;
         front.set_linger(1000)?;
         front.set_router_handover(true)?;
+        // Without this, what cannot be delivered is lost without a word.
+        front.set_router_mandatory(true)?;
         front.set_backlog(config.zmq_backlog)?;
         front.set_maxmsgsize(config.max_request_size as i64)?;
         // One request is in flight per client; a few more are tolerated, thousands are an attack.
@@ -97,6 +116,7 @@ impl Server {
         let back = context.socket(zmq::ROUTER)?;
         back.set_linger(1000)?;
         back.set_router_handover(true)?;
+        back.set_router_mandatory(true)?;
         back.set_sndhwm(0)?;
         bind_ipc(&back, &config.sock_dir.join("workers.ipc"))
             .map_err(|e| RoleError::new(EXIT_BIND, e.to_string()))?;
@@ -106,11 +126,14 @@ impl Server {
         let limits = Limits {
             queue: config.request_queue_limit as usize,
             deadline: Duration::from_secs(config.request_timeout),
+            sign_in: (config.auth_queue_timeout > 0)
+                .then(|| Duration::from_secs(config.auth_queue_timeout)),
         };
         Ok(Server {
             front,
             back,
             dispatcher: Dispatcher::new(limits, &pools.sizes()),
+            auth_limit: AuthLimit::new(config.auth_rate_limit, config.auth_rate_burst),
             pools,
             sessions: Sessions::new(config),
             seen: Seen::default(),
@@ -118,6 +141,10 @@ impl Server {
             reported: 0,
             ignored: 0,
             replays: 0,
+            undelivered: 0,
+            unanswered: Minutely::default(),
+            late: Minutely::default(),
+            refusals: Minutely::default(),
             score: Score::inherited("request"),
         })
     }
@@ -131,7 +158,11 @@ impl Server {
                 zmq::PollEvents::empty()
             }),
         ];
-        match zmq::poll(&mut items, 100) {
+        let wait = match self.dispatcher.gathers(Instant::now()) {
+            true => GATHER.as_millis() as i64,
+            false => 100,
+        };
+        match zmq::poll(&mut items, wait) {
             Ok(_) | Err(zmq::Error::EINTR) => {}
             Err(e) => return Err(e.into()),
         }
@@ -155,7 +186,7 @@ impl Server {
     }
 
     fn peer_message(&mut self) -> Result<bool, RoleError> {
-        let Some(mut parts) = receive(&self.front)? else {
+        let Some(mut parts) = receive(&self.front, PEER_PARTS)? else {
             return Ok(false);
         };
         // A request is [identity][empty][body]; anything else did not come from a REQ socket.
@@ -183,6 +214,12 @@ impl Server {
             Ok(sorted) => sorted,
             Err(refusal) => return self.refuse(&identity, &refusal),
         };
+        let now = Instant::now();
+        // Sealed requests have proven a session and cost no RSA operation.
+        if class == Class::Auth && seal.is_none() && !self.auth_limit.admits(&peer, now) {
+            return;
+        }
+        let alone = body.len() > LARGE;
         let request = Request {
             identity,
             body,
@@ -193,7 +230,7 @@ impl Server {
         // and add to the load. It asks again after its own timeout.
         if self
             .dispatcher
-            .submit(Instant::now(), pool, class, request)
+            .submit(now, pool, class, alone, request)
             .is_ok()
         {
             self.seen.begin(seal);
@@ -224,31 +261,46 @@ impl Server {
 
     fn refuse(&mut self, identity: &[u8], refusal: &Refusal) {
         let reply = msgpack::encode(&refusal.reply(), Profile::Wire);
-        self.answer(identity, &reply);
+        self.answer(identity, zmq::Message::from(reply));
     }
 
-    fn answer(&mut self, identity: &[u8], reply: &[u8]) {
+    fn answer(&mut self, identity: &[u8], reply: zmq::Message) {
         if reply.is_empty() {
             return;
         }
-        // The peer may be gone; then there is nobody to tell.
-        if let Err(e) = send_parts(&self.front, &[identity, b"", reply], zmq::DONTWAIT) {
-            log::debug!("a reply could not be delivered: {e}");
+        let front = &self.front;
+        let sent = send_parts(front, &[identity, b""], zmq::DONTWAIT | zmq::SNDMORE)
+            .and_then(|()| send_moved(front, reply, zmq::DONTWAIT));
+        // The peer may be gone, or ask without listening; then there is nobody to tell.
+        if let Err(e) = sent {
+            self.undelivered += 1;
+            if let Some(n) = self.unanswered.tick(self.last_tick) {
+                log::info!("{n} replies could not be delivered, the last of them: {e}");
+            }
         }
     }
 
     fn worker_message(&mut self) -> Result<bool, RoleError> {
-        let Some(parts) = receive(&self.back)? else {
+        let Some(mut parts) = receive(&self.back, WORKER_PARTS)? else {
             return Ok(false);
         };
         match parts.as_slice() {
             [name, kind, pid] if &**kind == b"R" => self.worker_ready(name, pid),
-            [name, kind, seq, proven, reply] if &**kind == b"D" => {
+            [name, kind, seq, proven, replies @ ..]
+                if &**kind == b"D" && proven.len() == replies.len() =>
+            {
                 let Ok(seq) = <[u8; 8]>::try_from(&**seq) else {
                     return Ok(true);
                 };
-                if let Some(request) = self.dispatcher.done(name, u64::from_be_bytes(seq)) {
-                    self.seen.end(request.seal, &**proven == b"\x01");
+                let seq = u64::from_be_bytes(seq);
+                let done = self
+                    .dispatcher
+                    .done(Instant::now(), name, seq, replies.len());
+                let proven = proven.to_vec();
+                for ((request, proven), reply) in done.into_iter().zip(proven).zip(parts.drain(4..))
+                {
+                    let Some(request) = request else { continue };
+                    self.seen.end(request.seal, proven == 1);
                     self.answer(&request.identity, reply);
                 }
             }
@@ -264,19 +316,20 @@ impl Server {
         let Some(pool) = self.pools.of_worker(name) else {
             return;
         };
-        match self.dispatcher.ready(pool, name, u32::from_be_bytes(pid)) {
-            Fate::None => {}
-            Fate::Retried => log::warn!(
-                "{} ended while it held a request; the request goes to another worker",
-                String::from_utf8_lossy(name)
-            ),
-            Fate::Lost(request) => {
-                log::error!(
-                    "a request of {} ended two workers and is given up",
-                    request.peer
-                );
-                self.fail(&request);
-            }
+        let fate = self.dispatcher.ready(pool, name, u32::from_be_bytes(pid));
+        if fate.retried > 0 {
+            log::warn!(
+                "{} ended while it held {} requests; they go to another worker",
+                String::from_utf8_lossy(name),
+                fate.retried
+            );
+        }
+        for request in fate.lost {
+            log::error!(
+                "a request of {} ended two workers and is given up",
+                request.peer
+            );
+            self.fail(&request);
         }
     }
 
@@ -284,13 +337,21 @@ impl Server {
     fn fail(&mut self, request: &Request) {
         self.seen.end(request.seal, true);
         let reply = msgpack::encode(&super::worker::HANDLER_FAILED.into(), Profile::Wire);
-        self.answer(&request.identity, &reply);
+        self.answer(&request.identity, zmq::Message::from(reply));
     }
 
     fn assign(&mut self) -> Result<(), RoleError> {
-        while let Some((worker, seq, request)) = self.dispatcher.assign() {
+        let now = Instant::now();
+        for request in self.dispatcher.outwaited(now) {
+            self.seen.end(request.seal, false);
+        }
+        while let Some((worker, seq, requests)) = self.dispatcher.assign(now) {
             let seq = seq.to_be_bytes();
-            let parts: [&[u8]; 4] = [&worker, &seq, request.peer.as_bytes(), &request.body];
+            let mut parts: Vec<&[u8]> = Vec::with_capacity(2 + 2 * requests.len());
+            parts.extend([worker.as_slice(), &seq]);
+            for request in requests {
+                parts.extend([request.peer.as_bytes(), &request.body]);
+            }
             // A worker that vanished is found out by its successor; the request is kept.
             if let Err(e) = send_parts(&self.back, &parts, zmq::DONTWAIT) {
                 log::warn!("a worker could not be reached: {e}");
@@ -307,17 +368,28 @@ impl Server {
         self.last_tick = now;
         check_memory()?;
         for request in self.dispatcher.expire(now) {
-            log::warn!("a request of {} missed its deadline", request.peer);
+            if let Some(n) = self.late.tick(now) {
+                let peer = &request.peer;
+                log::warn!("a request of {peer} missed its deadline ({n} such requests)");
+            }
             self.fail(&request);
         }
         let refused = self.dispatcher.counters.refused + self.ignored;
-        if refused > self.reported {
+        self.refusals.add(refused - self.reported);
+        self.reported = refused;
+        if self.refusals.due(now).is_some() {
             log::warn!(
                 "{} requests refused or ignored so far; waiting now: {:?}",
                 refused,
                 self.dispatcher.depths()
             );
-            self.reported = refused;
+        }
+        if let Some(away) = self.auth_limit.report(now) {
+            let last = away.last.map_or("?".to_owned(), |a| a.to_string());
+            log::warn!(
+                "{} sign-ins got no answer because their address asks too often (auth_rate_limit), lately {last}",
+                away.count
+            );
         }
         self.score.tick(|| {
             let dispatcher = &self.dispatcher;
@@ -329,21 +401,25 @@ impl Server {
                 "oldest" => dispatcher.oldest(now).as_secs_f64(),
                 "refused" => counters.refused, "expired" => counters.expired,
                 "retried" => counters.retried, "replays" => self.replays,
-                "ignored" => self.ignored, "workers" => workers, "idle" => idle,
+                "limited" => self.auth_limit.turned_away(), "outwaited" => counters.outwaited,
+                "ignored" => self.ignored, "undelivered" => self.undelivered,
+                "workers" => workers, "idle" => idle,
+                "latency" => counters.latencies.to_value(),
             }
         });
         Ok(())
     }
 }
 
-fn receive(socket: &zmq::Socket) -> Result<Option<Vec<zmq::Message>>, RoleError> {
+/// The next message, if there is one. Of its parts, one more than `most` at most: those behind tell nothing.
+fn receive(socket: &zmq::Socket, most: usize) -> Result<Option<Vec<zmq::Message>>, RoleError> {
     let mut parts = Vec::with_capacity(5);
     loop {
         let flags = if parts.is_empty() { zmq::DONTWAIT } else { 0 };
         match again(|| socket.recv_msg(flags)) {
             Ok(part) => {
                 let more = part.get_more();
-                if parts.len() < 8 {
+                if parts.len() <= most {
                     parts.push(part);
                 }
                 if !more {

@@ -20,13 +20,28 @@ pub(crate) fn hand_in(
     load: Map,
 ) -> io::Result<()> {
     if store {
-        match jobs.save_return(jid, id, &load) {
-            Err(e) if e.kind() == io::ErrorKind::InvalidInput => {
-                log::warn!("{id}: {e}; not kept")
-            }
-            other => other?,
-        }
+        kept(id, jobs.save_return(jid, id, &load))?;
     }
-    bus.fire(&format!("salt/job/{jid}/ret/{id}"), load);
+    bus.fire(&tag(jid, id), load);
     Ok(())
+}
+
+/// What came of keeping a return: one that cannot be kept because of what is in it is logged and counts as kept, since
+/// it would be no better the next time.
+///
+/// # Errors
+/// The job cache cannot be written.
+pub(crate) fn kept(id: &MinionId, outcome: io::Result<()>) -> io::Result<()> {
+    match outcome {
+        Err(e) if e.kind() == io::ErrorKind::InvalidInput => {
+            log::warn!(minion:% = id; "{id}: {e}; not kept");
+            Ok(())
+        }
+        other => other,
+    }
+}
+
+/// Under which the bus hears of a return.
+pub(crate) fn tag(jid: &Jid, id: &MinionId) -> String {
+    format!("salt/job/{jid}/ret/{id}")
 }

@@ -53,7 +53,7 @@ pub const TOPOLOGY: &[RoleInfo] = &[
         title: "PubServerChannel._publish_daemon",
         binds: "tcp publish_port, publish_pull.ipc",
         connects: "",
-        owns: "serial, encryption and signing of publications",
+        owns: "serial, encryption and signing of publications, a bounded queue per subscriber",
         wanted: always,
     },
     RoleInfo {

@@ -1,19 +1,25 @@
 //! A role's own slot of the scoreboard, written by the clock: counters themselves are plain
 //! fields, so that counting costs nothing.
 
+use crate::sys::memory::{Rest, give_back};
 use crate::sys::scoreboard::Scoreboard;
 use crate::wire::Map;
 use crate::wire::msgpack::{self, Profile};
-use std::io;
 use std::time::{Duration, Instant, SystemTime};
+use std::{fmt, io};
 
 const EVERY: Duration = Duration::from_secs(1);
+/// Seconds without a word of a role after which the master is not healthy. A worker is silent
+/// as long as one request takes.
+const SILENT: u64 = 10;
 
 /// The own slot of a role.
 pub struct Score {
     board: Option<(Scoreboard, usize)>,
     role: String,
     due: Instant,
+    last: Map,
+    rest: Rest,
 }
 
 impl Score {
@@ -25,19 +31,30 @@ impl Score {
             board: board.ok(),
             role: role.to_owned(),
             due: Instant::now(),
+            last: Map::new(),
+            rest: Rest::default(),
         }
     }
 
-    /// Publishes what `counters` gives, if a second has passed since the last time.
+    /// Publishes what `counters` gives, if a second has passed since the last time. When nothing has
+    /// counted for a while, the role gives back memory that only work needs.
     pub fn tick(&mut self, counters: impl FnOnce() -> Map) {
         if self.board.is_none() || Instant::now() < self.due {
             return;
         }
         self.due = Instant::now() + EVERY;
+        let counters = counters();
+        let worked = counters != self.last;
+        if worked {
+            self.last = counters.clone();
+        }
         if let Some((board, slot)) = &self.board
-            && let Err(e) = put(board, *slot, &self.role, counters())
+            && let Err(e) = put(board, *slot, &self.role, counters)
         {
             log::debug!("the counters of {} cannot be published: {e}", self.role);
+        }
+        if self.rest.is_due(worked) {
+            give_back();
         }
     }
 }
@@ -58,6 +75,43 @@ pub fn all(board: &Scoreboard) -> Vec<Map> {
         .collect()
 }
 
+/// A role that has said nothing for too long.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Late {
+    /// Its name.
+    pub role: String,
+    /// Seconds since its last word.
+    pub seconds: u64,
+}
+
+impl fmt::Display for Late {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        write!(f, "{} (silent for {} s)", self.role, self.seconds)
+    }
+}
+
+/// The roles that have said nothing for too long; `request_timeout` in seconds, as the option.
+pub fn late(records: &[Map], now: u64, request_timeout: u64) -> Vec<Late> {
+    let patience = |role: &str| match role.starts_with("MWorker-") {
+        true => SILENT + request_timeout,
+        false => SILENT,
+    };
+    let at = |r: &Map| {
+        r.int("at")
+            .and_then(|at| u64::try_from(at).ok())
+            .unwrap_or(0)
+    };
+    records
+        .iter()
+        .filter_map(|r| Some((r.str("role")?, now.saturating_sub(at(r)))))
+        .filter(|(role, seconds)| *seconds > patience(role))
+        .map(|(role, seconds)| Late {
+            role: role.to_owned(),
+            seconds,
+        })
+        .collect()
+}
+
 /// Unix seconds.
 pub fn unix_now() -> u64 {
     SystemTime::now()
@@ -68,6 +122,19 @@ pub fn unix_now() -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn silence_is_noticed() {
+        let record = |role: &str, at: u64| crate::map! {"role" => role, "at" => at};
+        let records = [
+            record("event", 1000),
+            record("publish", 985),
+            record("MWorker-1", 985),
+        ];
+        let late = late(&records, 1000, 60);
+        let words: Vec<String> = late.iter().map(ToString::to_string).collect();
+        assert_eq!(words, ["publish (silent for 15 s)"]);
+    }
 
     #[test]
     fn records_come_back() {

@@ -1,12 +1,15 @@
 //! MainProcess: the supervisor.
 //!
-//! Owns the children, the pid file, the instance lock and the memory file with the AES key
-//! (whose text it makes once and does not keep). Binds nothing, holds no ZeroMQ context.
+//! Owns the children, the pid file, the instance lock and the memory file with the AES key, which
+//! it never reads. Binds nothing, holds no ZeroMQ context, no key, and has one thread: so its
+//! children are split off from it, and share its configuration and the program as it was loaded.
 //!
 //! When a child ends it is started again, at once if it had served a while, else after a
-//! pause that doubles up to ten seconds. A child that cannot bind (status 4) ends the
+//! pause that doubles up to ten seconds. Then it is executed anew: nothing of what made it end,
+//! not even the addresses of its memory, is in the next one. A child that cannot bind (status 4) ends the
 //! master with that status. When the supervisor itself is killed its children get SIGTERM
-//! from the kernel. On SIGTERM: the request server answers what it took, then everybody
+//! from the kernel. The service manager's watchdog is told of progress only while all roles but the
+//! gateways serve and none of them is silent. On SIGTERM: the request server answers what it took, then everybody
 //! ends; what is left after three seconds is killed.
 
 use super::reqserver::{EXIT_BIND, Pools};
@@ -17,8 +20,11 @@ use crate::config::{MasterConfig, SaltSeries};
 use crate::crypto::KeyString;
 use crate::store::open;
 use crate::sys::daemon::{InstanceLock, PidFile, Report, make_dir};
+use crate::sys::fork::{Offspring, apart, split};
+use crate::sys::memory::{Rest, give_back};
 use crate::sys::process::{RoleSpec, drop_privileges, hand_over, raise_open_files, user_name};
 use crate::sys::scoreboard::{BOARD_FD, BOARD_SLOT, Scoreboard};
+use crate::sys::service::Service;
 use crate::sys::shared::{SHARED_FD, SharedSecret};
 use crate::sys::signals::SignalPipe;
 use crate::wire::Map;
@@ -28,7 +34,6 @@ use std::ffi::OsString;
 use std::io::Read;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::path::Path;
-use std::process::Child;
 use std::time::{Duration, Instant};
 
 /// Environment variable that tells roles where the configuration lies.
@@ -45,10 +50,12 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 /// A child that lived this long is not part of a crash loop.
 const SERVED: Duration = Duration::from_secs(5);
 const START_LIMIT: Duration = Duration::from_secs(60);
+/// The line of status of a master that serves.
+const SERVES: &str = "all roles serve";
 
 struct Role {
     spec: RoleSpec,
-    child: Option<Child>,
+    child: Option<Offspring>,
     started: Instant,
     pause: Duration,
     due: Option<Instant>,
@@ -57,11 +64,13 @@ struct Role {
     restarts: u64,
 }
 
-/// Runs the master until SIGTERM. `command` is the command line for the process list.
+/// Runs the master until SIGTERM. `command` is the command line for the process list; `run` does what
+/// the role of the given name does, in a process of its own, and gives its exit status.
 pub fn supervise(
     config: &MasterConfig,
     command: &str,
     report: &mut Report,
+    run: &dyn Fn(&str) -> i32,
 ) -> Result<(), RoleError> {
     prepare(config)?;
     let lock_path = config.sock_dir.join(".halite-master.lock");
@@ -74,10 +83,8 @@ pub fn supervise(
             ),
         ));
     };
-    super::access::local::create_key_files(config)?;
-    super::load_or_create_key(&config.pki_dir.join("master.pem"), config.keysize as usize)?;
     let shared = SharedSecret::create()?;
-    shared.store_key(KeyString::generate().as_str())?;
+    elsewhere(|| make_keys(config, &shared))?;
     let signals = SignalPipe::install()?;
     let _pid = PidFile::write(&config.pidfile)
         .map_err(|e| RoleError::new(1, format!("pid file {}: {e}", config.pidfile.display())))?;
@@ -85,12 +92,43 @@ pub fn supervise(
     let mut roles = table(config, command);
     let board = Scoreboard::create(roles.len() + 1)?;
     inherit(&mut roles, &shared, &board);
-    let outcome = serve(&mut roles, &signals, report, &board);
+    let mut service = Service::inherited();
+    let mut watch = Watch {
+        service: &mut service,
+        report,
+        board: &board,
+        request_timeout: config.request_timeout,
+    };
+    let outcome = serve(&mut roles, &signals, &mut watch, run);
+    service.stopping();
     shut_down(&mut roles, &signals);
     outcome
 }
 
-/// Makes directories and key files, raises the limit of open files.
+/// Does what brings keys into memory in a process of its own: children must not find them in the
+/// memory of this one.
+fn elsewhere(work: impl FnOnce() -> Result<(), RoleError>) -> Result<(), RoleError> {
+    apart(|| work().map_err(|e| e.message))?.map_err(|why| RoleError::new(1, why))
+}
+
+/// Makes the key of publications and the key files that are missing, and looks whether the master's
+/// own can be used.
+fn make_keys(config: &MasterConfig, shared: &SharedSecret) -> Result<(), RoleError> {
+    super::access::local::create_key_files(config)?;
+    super::load_or_create_key(&config.pki_dir.join("master.pem"), config.keysize as usize)?;
+    shared.store_key(KeyString::generate().as_str())?;
+    Ok(())
+}
+
+/// Makes the key files of other accounts.
+fn make_publisher_keys(config: &MasterConfig) -> Result<(), RoleError> {
+    if config.publisher_acl.is_empty() {
+        return Ok(());
+    }
+    elsewhere(|| Ok(super::access::local::create_publisher_keys(config)?))
+}
+
+/// Makes directories, raises the limit of open files.
 fn prepare(config: &MasterConfig) -> Result<(), RoleError> {
     let named = |what: &str, path: &std::path::Path, e: std::io::Error| {
         RoleError::new(1, format!("{what} {}: {e}", path.display()))
@@ -124,7 +162,7 @@ fn prepare(config: &MasterConfig) -> Result<(), RoleError> {
 /// The ports are above 1024, so nothing needs root from here on.
 fn become_user(config: &MasterConfig) -> Result<(), RoleError> {
     if user_name() == config.user {
-        super::access::local::create_publisher_keys(config)?;
+        make_publisher_keys(config)?;
         return Ok(());
     }
     if nix::unistd::geteuid().is_root() {
@@ -155,7 +193,7 @@ fn become_user(config: &MasterConfig) -> Result<(), RoleError> {
             hand_over(path, &config.user, &[])?;
         }
     }
-    super::access::local::create_publisher_keys(config)?;
+    make_publisher_keys(config)?;
     drop_privileges(&config.user).map_err(|e| RoleError::new(EXIT_NO_USER, e.to_string()))
 }
 
@@ -207,7 +245,7 @@ fn role(name: &str, title: String) -> Role {
 }
 
 impl Role {
-    fn start(&mut self) -> Result<(), RoleError> {
+    fn start(&mut self, signals: &SignalPipe, run: &dyn Fn(&str) -> i32) -> Result<(), RoleError> {
         let (read, write) = nix::unistd::pipe().map_err(std::io::Error::from)?;
         nix::fcntl::fcntl(
             &read,
@@ -217,8 +255,14 @@ impl Role {
         let mut spec = self.spec.clone();
         spec.env
             .push((READY_FD.to_owned(), write.as_raw_fd().to_string().into()));
-        let child = spec
-            .spawn()
+        let child = match self.restarts {
+            0 => split(&spec, signals, || run(&spec.role)).or_else(|e| {
+                log::debug!("{} is executed, not split off: {e}", self.spec.role);
+                spec.spawn().map(Offspring::Executed)
+            }),
+            _ => spec.spawn().map(Offspring::Executed),
+        };
+        let child = child
             .map_err(|e| RoleError::new(1, format!("{} cannot be started: {e}", self.spec.role)))?;
         log::debug!("{} is process {}", self.spec.role, child.id());
         self.child = Some(child);
@@ -230,9 +274,13 @@ impl Role {
 
     /// Whether the master's start waits for it. A gateway that cannot run keeps nobody from the Salt minions.
     fn is_awaited(&self) -> bool {
-        let gateway = self.spec.role.starts_with("gateway-");
-        let given_up = gateway && self.restarts > 0;
+        let given_up = is_gateway(&self.spec.role) && self.restarts > 0;
         !self.served && !given_up
+    }
+
+    /// Whether it runs and has said that it serves.
+    fn serves(&self) -> bool {
+        self.child.is_some() && self.ready.is_none()
     }
 
     /// Looks whether the child has ended; returns its status then.
@@ -265,7 +313,7 @@ impl Role {
     fn signal(&self, signal: Signal) {
         if let Some(child) = &self.child {
             // The child is ours and not reaped yet, so its pid cannot be another's.
-            let _ = kill(Pid::from_raw(child.id() as i32), signal);
+            let _ = kill(Pid::from_raw(child.id()), signal);
         }
     }
 }
@@ -278,7 +326,7 @@ fn publish(board: &Scoreboard, roles: &[Role], since: u64) {
         .collect();
     let down: Vec<String> = roles
         .iter()
-        .filter(|r| r.child.is_none() || r.ready.is_some())
+        .filter(|r| !r.serves())
         .map(|r| r.spec.role.clone())
         .collect();
     let counters = crate::map! {"restarts" => restarts, "since" => since, "down" => down};
@@ -287,27 +335,86 @@ fn publish(board: &Scoreboard, roles: &[Role], since: u64) {
     }
 }
 
+/// Who is told how the master is.
+struct Watch<'a> {
+    service: &'a mut Service,
+    report: &'a mut Report,
+    board: &'a Scoreboard,
+    /// Seconds that a worker may be silent for the sake of a request.
+    request_timeout: u64,
+}
+
+impl Watch<'_> {
+    /// The master serves now.
+    fn ready(&mut self) {
+        self.report.ready();
+        self.service.ready(SERVES);
+    }
+
+    /// Tells the service manager that there is progress, or why there is none.
+    fn beat(&mut self, roles: &[Role]) {
+        if !self.service.is_due() {
+            return;
+        }
+        let faults = self.faults(roles);
+        self.service.beat(faults.is_empty());
+        match faults.is_empty() {
+            true => self.service.status(SERVES),
+            false => {
+                let faults = faults.join(", ");
+                self.service.status(&format!("not healthy: {faults}"));
+            }
+        }
+    }
+
+    /// Roles that do not serve, and those that hang. Gateways do not count: to start everything again for the
+    /// sake of one would take the master from the Salt minions.
+    fn faults(&self, roles: &[Role]) -> Vec<String> {
+        let down = roles.iter().filter(|r| !r.serves());
+        let down = down.map(|r| r.spec.role.clone());
+        let records = score::all(self.board);
+        let late = score::late(&records, score::unix_now(), self.request_timeout);
+        let late = late.iter().map(ToString::to_string);
+        down.chain(late)
+            .filter(|words| !is_gateway(words))
+            .collect()
+    }
+}
+
+fn is_gateway(role: &str) -> bool {
+    role.starts_with("gateway-")
+}
+
 fn serve(
     roles: &mut [Role],
     signals: &SignalPipe,
-    report: &mut Report,
-    board: &Scoreboard,
+    watch: &mut Watch,
+    run: &dyn Fn(&str) -> i32,
 ) -> Result<(), RoleError> {
     let begun = Instant::now();
     let since = score::unix_now();
     let mut published: Option<Instant> = None;
     let mut announced = false;
+    let mut rest = Rest::default();
     while !signals.stop.is_set() {
+        let mut worked = false;
         for role in roles.iter_mut() {
             if role.due.is_some_and(|due| due <= Instant::now()) {
-                role.start()?;
+                role.start(signals, run)?;
+                worked = true;
             }
         }
-        if published.is_none_or(|at| at.elapsed() >= Duration::from_secs(1)) {
+        if worked || published.is_none_or(|at| at.elapsed() >= Duration::from_secs(1)) {
             published = Some(Instant::now());
-            publish(board, roles, since);
+            publish(watch.board, roles, since);
+            if rest.is_due(worked) {
+                give_back();
+            }
         }
-        wait(roles, signals)?;
+        if announced {
+            watch.beat(roles);
+        }
+        wait(roles, signals, watch.service.at_most(None))?;
         if signals.stop.is_set() {
             break;
         }
@@ -334,9 +441,7 @@ fn serve(
                     );
                 }),
             }
-            report.ready();
-            // Outside systemd there is nobody to notify, which is no error.
-            let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready]);
+            watch.ready();
         }
         if !announced && begun.elapsed() > START_LIMIT {
             let late: Vec<_> = roles
@@ -357,18 +462,24 @@ fn serve(
                 "SIGHUP: log files are opened anew by each role; other options need a restart"
             );
             roles.iter().for_each(|r| r.signal(Signal::SIGHUP));
+            watch.service.reloaded();
         }
     }
     Ok(())
 }
 
-/// Sleeps until a signal, a role's readiness or the next restart.
-fn wait(roles: &mut [Role], signals: &SignalPipe) -> Result<(), RoleError> {
+/// Sleeps until a signal, a role's readiness or the next restart, at most so long.
+fn wait(
+    roles: &mut [Role],
+    signals: &SignalPipe,
+    at_most: Option<Duration>,
+) -> Result<(), RoleError> {
     let now = Instant::now();
     let next = roles
         .iter()
         .filter_map(|r| r.due)
         .map(|due| due.saturating_duration_since(now))
+        .chain(at_most)
         .min()
         .unwrap_or(Duration::from_secs(1))
         .min(Duration::from_secs(1));

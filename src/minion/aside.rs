@@ -109,6 +109,7 @@ pub fn open(
             &shared.context,
             &credentials.publish_url,
             false,
+            Some(&shared.stop),
         )?;
         let mut channel = Channel::new(session, shared.stop.clone())?;
         loop {

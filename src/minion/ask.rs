@@ -59,6 +59,11 @@ impl Stop {
         self.flag.is_set()
     }
 
+    /// What wakes a poll when it is time to end.
+    pub fn poll_item(&self) -> zmq::PollItem<'_> {
+        zmq::PollItem::from_fd(self.stream.as_raw_fd(), zmq::POLLIN)
+    }
+
     /// Sleeps; `false` if it is time to end.
     pub fn sleep(&self, time: Duration) -> bool {
         let end = Instant::now() + time;
@@ -220,10 +225,7 @@ impl Asker {
                 return Ok(Answer::Stopped);
             }
             let left = end.saturating_duration_since(Instant::now());
-            let mut items = vec![
-                socket.as_poll_item(zmq::POLLIN),
-                zmq::PollItem::from_fd(stop.stream.as_raw_fd(), zmq::POLLIN),
-            ];
+            let mut items = vec![socket.as_poll_item(zmq::POLLIN), stop.poll_item()];
             items.extend(wake.map(|w| zmq::PollItem::from_fd(w.as_raw_fd(), zmq::POLLIN)));
             let millis = i64::try_from(left.as_millis()).unwrap_or(i64::MAX);
             match zmq::poll(&mut items, millis) {

@@ -9,13 +9,14 @@ use super::ask::{Stop, Wake};
 use super::channel::{Channel, Reply};
 use super::session::{Session, chance, jittered};
 use super::spool::Spool;
+use crate::sys::minutely::Minutely;
 use crate::wire::msgpack;
 use crate::wire::{Map, Value};
 use crossbeam_channel::{Receiver, Sender, TrySendError, bounded};
 use std::collections::VecDeque;
 use std::io;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Letters that may wait; results beyond it wait in the spool alone.
@@ -43,6 +44,8 @@ pub struct Outbox {
     spool: Option<Spool>,
     overflow: Arc<AtomicBool>,
     lost: Arc<AtomicBool>,
+    /// Events that found no room.
+    dropped: Arc<Mutex<Minutely>>,
 }
 
 impl Outbox {
@@ -56,7 +59,9 @@ impl Outbox {
             Err(TrySendError::Full(Letter::Spooled(_))) => {
                 self.overflow.store(true, Ordering::Relaxed)
             }
-            Err(_) => log::error!("the result of job {name} cannot be queued and is lost"),
+            Err(_) => {
+                log::error!(jid = name; "the result of job {name} cannot be queued and is lost")
+            }
             Ok(()) => {}
         }
     }
@@ -66,7 +71,7 @@ impl Outbox {
         match self.spool.as_ref().map(|spool| spool.put(name, load)) {
             Some(Ok(())) => true,
             Some(Err(e)) => {
-                log::error!("the result of job {name} is kept in memory only: {e}");
+                log::error!(jid = name; "the result of job {name} is kept in memory only: {e}");
                 false
             }
             None => false,
@@ -76,7 +81,10 @@ impl Outbox {
     /// Sends an event. Events are not kept.
     pub fn event(&self, load: Map) {
         if self.letters.try_send(Letter::Event(load)).is_err() {
-            log::warn!("an event for the master is dropped: too many are waiting");
+            let mut dropped = self.dropped.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some(n) = dropped.tick(Instant::now()) {
+                log::warn!("{n} events for the master were dropped: too many are waiting");
+            }
         }
     }
 
@@ -141,6 +149,7 @@ impl Courier {
                 spool,
                 overflow,
                 lost,
+                dropped: Arc::default(),
             },
         ))
     }
@@ -210,6 +219,7 @@ impl Courier {
             Reply::Stopped => Ok(None),
             Reply::Silence | Reply::Refused(_) => {
                 log::warn!(
+                    tag = load.str("tag").unwrap_or_default();
                     "an event ({}) did not reach the master",
                     load.str("tag").unwrap_or_default()
                 );
@@ -221,7 +231,7 @@ impl Courier {
     /// Stays with a result until the master has it.
     fn result(&mut self, name: &str, bytes: &[u8]) -> Result<bool, MinionError> {
         let Ok(Value::Map(load)) = msgpack::decode(bytes) else {
-            log::error!("the kept result {name} is damaged and is given up");
+            log::error!(jid = name; "the kept result {name} is damaged and is given up");
             return Ok(true);
         };
         let config = self.session.config().clone();
@@ -234,6 +244,7 @@ impl Courier {
                 Reply::Value(v) if v.is_str("") && refused + 1 < MAX_REFUSALS => refused += 1,
                 Reply::Value(v) if v.is_str("") => {
                     log::error!(
+                        jid = name;
                         "the master failed to take the result of job {name} {MAX_REFUSALS} times; it is given up"
                     );
                     return Ok(true);
@@ -241,11 +252,12 @@ impl Courier {
                 Reply::Value(_) => return Ok(true),
                 Reply::Stopped => return Ok(false),
                 Reply::Refused(words) => {
-                    log::error!("the master does not take the result of job {name}: {words}")
+                    log::error!(jid = name; "the master does not take the result of job {name}: {words}")
                 }
                 Reply::Silence => {
                     let since = *silent_since.get_or_insert_with(Instant::now);
                     log::warn!(
+                        jid = name;
                         "the master has not acknowledged the result of job {name} for {} s; it is offered again",
                         since.elapsed().as_secs()
                     );

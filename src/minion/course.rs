@@ -141,6 +141,8 @@ pub enum Do {
     Ask(usize, Duration),
     /// Wait, stretched by chance, then say [`Event::Waited`].
     Wait(Duration),
+    /// Wait a random share of this, then say [`Event::Waited`].
+    Scatter(Duration),
     /// Use the keys.
     Done(usize, Box<Accepted>),
     /// Give up.
@@ -177,7 +179,13 @@ pub struct Course {
     passes: u32,
     /// Grows with fruitless passes.
     wait: Duration,
+    /// The first question waits a random share of this.
+    scatter: Duration,
 }
+
+/// A job may wait for this sign-in, and its client waits five seconds for an answer: the first question is not put off
+/// longer than this.
+const SOON: Duration = Duration::from_secs(2);
 
 impl Course {
     /// A search in this order, which must not be empty. `list`: masters stand in for each other.
@@ -191,13 +199,28 @@ impl Course {
             list,
             unresolved: 0,
             passes: 0,
+            scatter: Duration::ZERO,
         }
+    }
+
+    /// Puts the first question off, each minion its own time: what makes this one sign in anew (a lost master, a key
+    /// that no longer opens) makes all others of its master sign in at the same moment. Not for a command
+    /// that somebody waits for.
+    pub fn scattered(mut self, reason: Reason) -> Course {
+        self.scatter = match reason {
+            _ if self.policy.once => Duration::ZERO,
+            Reason::First => Duration::ZERO,
+            Reason::Again => self.policy.delay.min(SOON),
+            Reason::Lost | Reason::Failback => self.policy.delay,
+        };
+        self
     }
 
     /// The next step.
     pub fn next(&mut self, event: Event) -> Do {
         let master = self.order.get(self.at).copied().unwrap_or_default();
         match event {
+            Event::Begin if !self.scatter.is_zero() => Do::Scatter(self.scatter),
             Event::Begin | Event::Waited => Do::Resolve(master),
             Event::Resolved => {
                 self.unresolved = 0;
@@ -229,6 +252,7 @@ impl Course {
         match self.rounds.after(verdict) {
             Step::Done(accepted) => Do::Done(master, accepted),
             Step::Again(wait) => Do::Wait(wait),
+            Step::Scattered(bound) => Do::Scatter(bound),
             Step::Fail(failure) => Do::Fail(failure),
         }
     }

@@ -21,14 +21,17 @@ use super::watch::Input;
 use super::{Alarm, MinionError, all_grains};
 use crate::config::MinionConfig;
 use crate::sys::daemon::{PidFile, Report};
-use crate::sys::memory::forget_code;
-use crate::sys::signals::SignalPipe;
+use crate::sys::logging::{Field, about};
+use crate::sys::memory::give_back;
+use crate::sys::service::Service;
+use crate::sys::signals::{SignalPipe, usr1_ends};
 use crate::transport::bus::BusHandle;
 use crate::wire::Map;
 use crossbeam_channel::{Receiver, unbounded};
 use std::cell::Cell;
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// Milliseconds without anything to do after which the minion counts as idle.
@@ -52,6 +55,7 @@ pub fn run(config: MinionConfig, start: Start, report: &mut Report) -> Result<()
     let mut config = config;
     prepare(&config)?;
     let signals = SignalPipe::install()?;
+    let leaving = usr1_ends()?;
     let stop = Stop::of(&signals.stop)?;
     let wake = Wake::new()?;
     let (teller, news) = unbounded();
@@ -79,16 +83,16 @@ pub fn run(config: MinionConfig, start: Start, report: &mut Report) -> Result<()
     let mut minion = Minion::new(config, start, shared, news, grains, bus)?;
     // From here on there is only waiting for the master, which may take days.
     report.ready();
-    let _ = sd_notify::notify(&[
-        sd_notify::NotifyState::Ready,
-        sd_notify::NotifyState::Status("signing in at the master"),
-    ]);
+    about(&[(Field::Minion, &minion.config.id)]);
+    minion.service.ready("signing in at the master");
     log::info!("minion {} begins", minion.config.id);
-    if !stop.sleep(Duration::from_secs(minion.config.random_startup_delay).mul_f64(chance())) {
+    let delay = Duration::from_secs(minion.config.random_startup_delay).mul_f64(chance());
+    if !minion.service.sleep(delay, |time| stop.sleep(time)) {
+        minion.service.stopping();
         return Ok(());
     }
     minion.begin();
-    minion.run(&signals)
+    minion.run(&signals, &leaving)
 }
 
 pub(super) struct Minion {
@@ -108,6 +112,7 @@ pub(super) struct Minion {
     pub(super) pillars: usize,
     /// Whether there was a connection yet.
     pub(super) met: bool,
+    service: Service,
 }
 
 impl Minion {
@@ -120,6 +125,7 @@ impl Minion {
         bus: BusHandle,
     ) -> Result<Minion, MinionError> {
         let mut jobs = Jobs::new(&config, start.log, start.title, grains.clone());
+        jobs.let_outlive();
         let jids = Jids::new(config.minion_jid_queue_hwm as usize);
         let configs = line_configs(&config);
         let alone = configs.len() == 1;
@@ -143,13 +149,13 @@ impl Minion {
             jids: Default::default(),
             pillars: 0,
             met: false,
+            service: Service::inherited(),
         })
     }
 
     fn begin(&mut self) {
-        for orphan in self.jobs.orphans() {
-            log::warn!("job {} was not finished by an earlier process", orphan.jid);
-            self.deliver(orphan);
+        for finished in self.jobs.take_up() {
+            self.deliver(finished);
         }
         for line in &mut self.lines {
             line.open(Reason::First);
@@ -168,7 +174,7 @@ impl Minion {
         }
     }
 
-    fn run(mut self, signals: &SignalPipe) -> Result<(), MinionError> {
+    fn run(mut self, signals: &SignalPipe, leaving: &AtomicBool) -> Result<(), MinionError> {
         let outcome = loop {
             if signals.stop.is_set() {
                 break Ok(());
@@ -180,7 +186,9 @@ impl Minion {
                 break Err(e);
             }
         };
-        self.end(signals);
+        // Who is told to leave the jobs alone, or cannot go on, does not end them.
+        let leave = leaving.load(Ordering::Relaxed) || !signals.stop.is_set();
+        self.end(signals, leave);
         outcome
     }
 
@@ -214,6 +222,11 @@ impl Minion {
             self.launch(due);
         }
         self.look();
+        if signals.take_reload() {
+            // The log opens its file anew by itself.
+            self.service.reloaded();
+        }
+        self.service.beat(true);
         Ok(())
     }
 
@@ -236,16 +249,17 @@ impl Minion {
                 .descriptors()
                 .map(|fd| zmq::PollItem::from_fd(fd, zmq::POLLIN)),
         );
-        let patience = match (self.warm.get(), self.patience()) {
-            (true, wait) if !(0..=REST).contains(&wait) => REST,
-            (_, wait) => wait,
-        };
+        let due = self.patience();
+        let rests = self.warm.get() && !(0..=REST).contains(&due);
+        let patience = if rests { REST } else { due };
         match zmq::poll(&mut items, patience) {
-            Ok(0) if self.warm.replace(false) => {
+            Ok(0) if rests => {
                 // What was done just now took code that waiting does not.
-                forget_code();
+                give_back();
+                self.warm.set(false);
             }
-            Ok(0) | Err(zmq::Error::EINTR) => {}
+            Err(zmq::Error::EINTR) => {}
+            // Something came, or is due.
             Ok(_) => self.warm.set(true),
             Err(e) => return Err(e.into()),
         }
@@ -262,7 +276,9 @@ impl Minion {
         let lines = self.lines.iter().filter_map(|line| line.wait(now));
         let schedule = self.timetable.wait(timetable::now());
         let beacons = self.lookout.beacons.next_due(now);
-        match lines.chain(schedule).chain(beacons).min() {
+        let left = self.jobs.patience();
+        let first = lines.chain(schedule).chain(beacons).chain(left).min();
+        match self.service.at_most(first) {
             Some(wait) => i64::try_from(wait.as_millis() + 1).unwrap_or(i64::MAX),
             None => -1,
         }
@@ -312,7 +328,7 @@ impl Minion {
         self.timetable.start();
         self.lookout.beacons.start(Instant::now(), false);
         self.startup_states();
-        let _ = sd_notify::notify(&[sd_notify::NotifyState::Status("ready")]);
+        self.service.status("ready");
         log::info!("minion {} is ready", self.config.id);
     }
 
@@ -333,11 +349,15 @@ impl Minion {
         self.lines.iter().position(Line::is_up).unwrap_or(0)
     }
 
-    /// Ends the jobs; their results wait in the spool for the next start.
-    fn end(&mut self, signals: &SignalPipe) {
+    /// Ends the jobs, or leaves those of masters to the next process. Results wait in the spool for the next start.
+    fn end(&mut self, signals: &SignalPipe, leave: bool) {
         log::info!("minion {} ends", self.config.id);
-        let _ = sd_notify::notify(&[sd_notify::NotifyState::Stopping]);
-        let mut finished = self.jobs.terminate();
+        self.service.stopping();
+        let mut finished = self.jobs.attend();
+        finished.extend(match leave {
+            true => self.jobs.leave(),
+            false => self.jobs.terminate(),
+        });
         let end = Instant::now() + GRACE;
         loop {
             finished.extend(self.jobs.attend());

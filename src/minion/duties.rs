@@ -21,10 +21,11 @@ use std::time::Instant;
 impl Minion {
     /// Takes a job from the master at `line`.
     pub(super) fn take(&mut self, job: Job, line: usize) {
+        let fun = job.load.get("fun").map(python::str).unwrap_or_default();
         log::info!(
-            "user {} runs {:.200} with jid {}",
+            jid:% = job.jid, fun:% = fun;
+            "user {} runs {fun:.200} with jid {}",
             job.load.str("user").unwrap_or("?"),
-            job.load.get("fun").map(python::str).unwrap_or_default(),
             job.jid
         );
         self.lines[line].start_event(&job.load);
@@ -138,7 +139,7 @@ impl Minion {
         match name {
             MINE => self.mine(&load, keep),
             _ => {
-                log::info!("the scheduled job {name} runs {}", spec.function);
+                log::info!(fun = spec.function.as_str(); "the scheduled job {name} runs {}", spec.function);
                 let own = Own {
                     counted: spec.counted,
                     ..Own::new(name, self.leader(), keep)

@@ -2,20 +2,30 @@
 //!
 //! The minion starts its own program again with [`FLAG`], hands everything the job needs in
 //! a memory file on standard input and takes the finished `_return` load from standard
-//! output. Nothing travels in the environment, which the job's commands inherit.
+//! output, a socket. Nothing travels in the environment, which the job's commands inherit.
+//!
+//! A job of a master's outlives the minion, if that was restarted, upgraded or killed: where nobody takes
+//! the result, it goes into a file that the next process looks for (`jobs/left.rs`).
 
-use super::link::{Handed, Link};
+mod order;
+
+pub use order::Order;
+
+use super::jobs::left;
+use super::link::Link;
 use super::modules::{self, Context, Fault, Outcome, python};
 use super::returners::{self, Wanted};
-use crate::sys::logging::{self, LogOptions};
+use crate::config::log_options_of;
+use crate::sys::logging::{self, Field, LogOptions};
 use crate::wire::msgpack::{self, Profile};
 use crate::wire::{Map, Value};
 use halite_ipc::{StampStyle, stamp_now};
 use nix::sys::signal::Signal;
 use std::fs::File;
 use std::io::{Read, Write};
+use std::net::Shutdown;
+use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
-use std::sync::Arc;
 
 /// The argument that makes a process run a job.
 pub const FLAG: &str = "--run-job";
@@ -27,85 +37,6 @@ const EXIT_NO_JOB: i32 = 64;
 pub fn wanted() -> bool {
     let mut args = std::env::args_os().skip(1);
     args.next().is_some_and(|a| a == FLAG) && args.next().is_none()
-}
-
-/// What the minion hands to the process.
-#[derive(Clone, Debug, Default)]
-pub struct Order {
-    /// Pid of the minion.
-    pub parent: u32,
-    /// The publish load.
-    pub load: Map,
-    /// The configuration.
-    pub opts: Map,
-    /// Grains and pillar.
-    pub grains: Arc<Map>,
-    /// The pillar.
-    pub pillar: Arc<Map>,
-    /// Keys for asking the master, as [`hand_over`](super::link::hand_over) packs them, none without a sign-in.
-    pub credentials: Option<Handed>,
-    /// Log levels of console and file that the command line asked for, else of the configuration.
-    pub log: (String, String, String),
-}
-
-impl Order {
-    /// Packs it.
-    pub fn encode(&self) -> Vec<u8> {
-        let mut out = Vec::with_capacity(16 * 1024);
-        msgpack::put_map_header(&mut out, 8 + usize::from(self.credentials.is_some()));
-        let mut put = |key: &str, value: &dyn Fn(&mut Vec<u8>)| {
-            msgpack::put_str(&mut out, key.as_bytes(), Profile::Local);
-            value(&mut out);
-        };
-        let local = Profile::Local;
-        let map = |m: &Map, out: &mut Vec<u8>| out.extend(msgpack::encode_map(m, local));
-        put("parent", &|out| {
-            msgpack::encode_into(out, &self.parent.into(), local)
-        });
-        put("load", &|out| map(&self.load, out));
-        put("opts", &|out| map(&self.opts, out));
-        put("grains", &|out| map(&self.grains, out));
-        put("pillar", &|out| map(&self.pillar, out));
-        if let Some(credentials) = &self.credentials {
-            put("credentials", &|out| map(credentials.packed(), out));
-        }
-        put("log_console", &|out| {
-            msgpack::encode_into(out, &self.log.0.as_str().into(), local)
-        });
-        put("log_file_level", &|out| {
-            msgpack::encode_into(out, &self.log.1.as_str().into(), local)
-        });
-        put("log_file", &|out| {
-            msgpack::encode_into(out, &self.log.2.as_str().into(), local)
-        });
-        out
-    }
-
-    fn decode(bytes: &[u8]) -> Option<Order> {
-        let mut map = msgpack::decode(bytes).ok()?.into_map()?;
-        let mut take = |key: &str| map.remove(key).and_then(Value::into_map);
-        let (load, opts, grains, pillar) = (
-            take("load")?,
-            take("opts")?,
-            take("grains")?,
-            take("pillar")?,
-        );
-        let credentials = take("credentials").map(Handed::unpacked);
-        let text = |key: &str| map.str(key).unwrap_or_default().to_owned();
-        Some(Order {
-            parent: map.int("parent").and_then(|p| u32::try_from(p).ok())?,
-            load,
-            opts,
-            grains: Arc::new(grains),
-            pillar: Arc::new(pillar),
-            credentials,
-            log: (
-                text("log_console"),
-                text("log_file_level"),
-                text("log_file"),
-            ),
-        })
-    }
 }
 
 /// Runs the job on standard input; returns the exit status.
@@ -121,7 +52,8 @@ pub fn run() -> i32 {
         eprintln!("ERROR: {FLAG} is for the minion itself, which hands a job to the process");
         return EXIT_NO_JOB;
     };
-    let result = match detach(order.parent) {
+    let (parent, outlives) = (order.parent, order.outlives);
+    let result = match detach((!outlives).then_some(parent)) {
         Ok(result) => result,
         Err(e) => {
             eprintln!("ERROR: a job cannot begin: {e}");
@@ -130,7 +62,12 @@ pub fn run() -> i32 {
     };
     start_log(&order);
     let (ctx, ret) = perform(order);
-    match send(result, &ret) {
+    let bytes = msgpack::encode_map(&ret, Profile::Local);
+    let sent = send(result, &bytes).or_else(|e| match outlives {
+        true => leave(&ctx, &bytes),
+        false => Err(e),
+    });
+    match sent {
         Ok(()) => {
             // The minion has its result; whatever a database does now holds nobody up.
             returners::run(&ctx, &Wanted::of_job(&ctx, &ret), ret);
@@ -143,12 +80,14 @@ pub fn run() -> i32 {
     }
 }
 
-/// Keeps the pipe for the result to this process alone, and ends with the minion.
-fn detach(parent: u32) -> std::io::Result<File> {
-    nix::sys::prctl::set_pdeathsig(Signal::SIGTERM)?;
-    // The minion may have ended before the line above took effect.
-    if nix::unistd::getppid().as_raw() != i32::try_from(parent).unwrap_or(-1) {
-        return Err(std::io::Error::other("the minion has ended"));
+/// Keeps the socket for the result to this process alone; ends with the minion `parent`.
+fn detach(parent: Option<u32>) -> std::io::Result<UnixStream> {
+    if let Some(parent) = parent {
+        nix::sys::prctl::set_pdeathsig(Signal::SIGTERM)?;
+        // The minion may have ended before the line above took effect.
+        if nix::unistd::getppid().as_raw() != i32::try_from(parent).unwrap_or(-1) {
+            return Err(std::io::Error::other("the minion has ended"));
+        }
     }
     let result = std::os::fd::AsFd::as_fd(&std::io::stdout()).try_clone_to_owned()?;
     let null = File::options().read(true).write(true).open("/dev/null")?;
@@ -159,23 +98,40 @@ fn detach(parent: u32) -> std::io::Result<File> {
 
 fn start_log(order: &Order) {
     let pick = |text: &str| logging::level(text).unwrap_or(log::LevelFilter::Warn);
-    let text = |key: &str| order.opts.str(key).unwrap_or_default().to_owned();
+    let of = |map: &Map, key: &str| map.str(key).unwrap_or_default().to_owned();
+    let (id, load) = (of(&order.opts, "id"), &order.load);
+    logging::about(&[
+        (Field::Minion, &id),
+        (Field::Jid, &of(load, "jid")),
+        (Field::Fun, &of(load, "fun")),
+    ]);
     logging::install(LogOptions {
         console: pick(&order.log.0),
-        file: pick(&order.log.1),
+        file: Some(pick(&order.log.1)),
         path: (!order.log.2.is_empty()).then(|| PathBuf::from(&order.log.2)),
-        console_format: text("log_fmt_console"),
-        console_date: text("log_datefmt"),
-        file_format: text("log_fmt_logfile"),
-        file_date: text("log_datefmt_logfile"),
+        ..log_options_of(&order.opts)
     });
 }
 
 /// The length comes first, so that the minion can tell a whole result from a part.
-fn send(mut result: File, ret: &Map) -> std::io::Result<()> {
-    let bytes = msgpack::encode_map(ret, Profile::Local);
+///
+/// # Errors
+/// The minion has not read all of it: the system resets a socket that is closed with something in it.
+fn send(mut result: UnixStream, bytes: &[u8]) -> std::io::Result<()> {
     result.write_all(&(bytes.len() as u64).to_le_bytes())?;
-    result.write_all(&bytes)
+    result.write_all(bytes)?;
+    result.shutdown(Shutdown::Write)?;
+    result.read(&mut [0]).map(drop)
+}
+
+/// Leaves the result to the next process of the minion.
+fn leave(ctx: &Context, bytes: &[u8]) -> std::io::Result<()> {
+    let jid = ctx.job.as_ref().and_then(|job| job.str("jid"));
+    let jid = jid.and_then(|jid| jid.parse().ok());
+    let jid = jid.ok_or_else(|| std::io::Error::other("the job has no jid"))?;
+    left::put(&ctx.cachedir, &jid, bytes)?;
+    log::info!("the minion has ended; job {jid} leaves its result to the next");
+    Ok(())
 }
 
 /// Runs the function or functions of a load; gives what they saw, and the `_return` load.
@@ -481,6 +437,7 @@ pub fn failed(id: &str, load: &Map, why: &str, retcode: i64, stamp: StampStyle) 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::Arc;
 
     fn order(fun: Value, arg: Value) -> Order {
         Order {

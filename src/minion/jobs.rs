@@ -3,7 +3,10 @@
 //! A job over `process_count_max` waits in a queue, except the few functions that look at or
 //! end other jobs: a minion that is full can still be asked and helped. What masters sent waits on disk
 //! too and is taken up again at the next start.
+//!
+//! Jobs of masters outlive the minion, unless it is told to end them; the next process takes them up (`left.rs`).
 
+pub(super) mod left;
 mod running;
 
 use super::job::{self, FLAG, Order};
@@ -14,22 +17,25 @@ use super::queue::Queue;
 use crate::config::MinionConfig;
 use crate::sys::daemon::REPORT_FD;
 use crate::sys::process::{ROLE, program};
+use crate::sys::service;
 use crate::wire::ids::Jid;
 use crate::wire::msgpack::{self, Profile};
 use crate::wire::{Map, Value};
 use halite_ipc::StampStyle;
-use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::sys::memfd::{MFdFlags, memfd_create};
 use nix::sys::signal::Signal;
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{self, Seek, SeekFrom, Write};
+use std::os::fd::OwnedFd;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::PathBuf;
-use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Arc;
 
+use left::Left;
 use running::{Running, lives, signal, signal_tree};
 
 /// Functions that heed no limit.
@@ -149,6 +155,10 @@ pub struct Jobs {
     waiting: VecDeque<Waiting>,
     /// Commands of jobs that were asked to end; they may outlive the job.
     ending: Vec<Process>,
+    /// Jobs of an earlier process that go on.
+    left: Vec<Left>,
+    /// Jobs of masters outlive this process.
+    outlive: bool,
 }
 
 impl Jobs {
@@ -172,7 +182,14 @@ impl Jobs {
             running: Vec::new(),
             waiting: VecDeque::new(),
             ending: Vec::new(),
+            left: Vec::new(),
+            outlive: false,
         }
+    }
+
+    /// Lets jobs of masters outlive this process, for one that takes up what was [`left`](Jobs::take_up).
+    pub fn let_outlive(&mut self) {
+        self.outlive = true;
     }
 
     /// What jobs of one connection see from now on.
@@ -212,7 +229,7 @@ impl Jobs {
             );
             return Some(self.failed(&job.jid, origin, &job.load, &why, 1));
         }
-        log::info!("job {} waits: process_count_max jobs are running", job.jid);
+        log::info!(jid:% = job.jid; "job {} waits: process_count_max jobs are running", job.jid);
         let file = self.put_down(&job, &origin);
         self.waiting.push_back(Waiting { job, origin, file });
         None
@@ -224,7 +241,7 @@ impl Jobs {
             return None;
         };
         let kept = self.queue(*line).put(job);
-        kept.map_err(|e| log::error!("job {} waits in memory only: {e}", job.jid))
+        kept.map_err(|e| log::error!(jid:% = job.jid; "job {} waits in memory only: {e}", job.jid))
             .ok()
     }
 
@@ -239,7 +256,7 @@ impl Jobs {
             return;
         }
         for (job, file) in self.queue(line).kept() {
-            log::info!("job {} has waited since an earlier process", job.jid);
+            log::info!(jid:% = job.jid; "job {} has waited since an earlier process", job.jid);
             self.waiting.push_back(Waiting {
                 job,
                 origin: Origin::Master(line),
@@ -251,15 +268,15 @@ impl Jobs {
     fn may_start(&self, job: &Job) -> bool {
         let exempt = job.load.str("fun").is_some_and(|fun| EXEMPT.contains(&fun));
         match usize::try_from(self.config.process_count_max) {
-            Ok(limit) if limit > 0 && !exempt => self.running.len() < limit,
+            Ok(limit) if limit > 0 && !exempt => self.running.len() + self.left.len() < limit,
             _ => true,
         }
     }
 
     fn start(&mut self, job: Job, origin: Origin) -> Option<Finished> {
-        match self.spawn(&job, origin.line()) {
+        match self.spawn(&job, &origin) {
             Ok((child, out)) => {
-                log::info!("job {} is process {}", job.jid, child.id());
+                log::info!(jid:% = job.jid; "job {} is process {}", job.jid, child.id());
                 self.note(&job, &origin, child.id());
                 self.running.push(Running {
                     jid: job.jid,
@@ -275,7 +292,7 @@ impl Jobs {
             }
             Err(e) => {
                 let why = format!("The minion could not start a process for the job: {e}");
-                log::error!("job {}: {why}", job.jid);
+                log::error!(jid:% = job.jid; "job {}: {why}", job.jid);
                 Some(self.failed(&job.jid, origin, &job.load, &why, 1))
             }
         }
@@ -298,12 +315,12 @@ impl Jobs {
             }
         }
         if let Err(e) = proc::write(&self.config.cachedir, job.jid.as_str(), &load, pid) {
-            log::error!("job {} will not be found by find_job: {e}", job.jid);
+            log::error!(jid:% = job.jid; "job {} will not be found by find_job: {e}", job.jid);
         }
     }
 
-    fn spawn(&self, job: &Job, line: usize) -> io::Result<(Child, ChildStdout)> {
-        let site = self.sites.get(line).cloned().unwrap_or_default();
+    fn spawn(&self, job: &Job, origin: &Origin) -> io::Result<(Child, UnixStream)> {
+        let site = self.sites.get(origin.line()).cloned().unwrap_or_default();
         let mut opts = self.opts.clone();
         if !site.master.is_empty() {
             opts.set("master", site.master.as_str());
@@ -316,7 +333,10 @@ impl Jobs {
             pillar: site.pillar,
             credentials: site.credentials,
             log: self.log.clone(),
+            outlives: self.outlive && matches!(origin, Origin::Master(_)),
         };
+        let (out, result) = UnixStream::pair()?;
+        out.set_nonblocking(true)?;
         let mut input = File::from(memfd_create(c"halite-job", MFdFlags::MFD_CLOEXEC)?);
         input.write_all(&order.encode())?;
         input.seek(SeekFrom::Start(0))?;
@@ -332,35 +352,18 @@ impl Jobs {
                 None => command.env_remove(name),
             };
         }
-        let mut child = command
+        // What is meant for this process and nobody below it.
+        for name in service::VARIABLES.into_iter().chain([ROLE, REPORT_FD]) {
+            command.env_remove(name);
+        }
+        let child = command
             .arg0(format!("{} Job-{} {fun:.100}", self.title, job.jid))
             .arg(FLAG)
             .stdin(Stdio::from(input))
-            .stdout(Stdio::piped())
+            .stdout(OwnedFd::from(result))
             .process_group(0)
-            // What is meant for this process and nobody below it.
-            .env_remove(ROLE)
-            .env_remove(REPORT_FD)
-            .env_remove("NOTIFY_SOCKET")
-            .env_remove("WATCHDOG_USEC")
-            .env_remove("WATCHDOG_PID")
             .spawn()?;
-        let piped = child
-            .stdout
-            .take()
-            .ok_or_else(|| io::Error::other("no pipe for the result"));
-        let nonblocking = piped.and_then(|out| {
-            fcntl(&out, FcntlArg::F_SETFL(OFlag::O_NONBLOCK))?;
-            Ok(out)
-        });
-        match nonblocking {
-            Ok(out) => Ok((child, out)),
-            Err(e) => {
-                let _ = child.kill();
-                let _ = child.wait();
-                Err(e)
-            }
-        }
+        Ok((child, out))
     }
 
     /// Descriptors of results under way, for polling. Those that are complete are left out.
@@ -379,7 +382,7 @@ impl Jobs {
 
     /// Takes what results there are and starts what waits.
     pub fn attend(&mut self) -> Vec<Finished> {
-        let mut finished = Vec::new();
+        let mut finished = self.left_ended();
         let mut at = 0;
         while at < self.running.len() {
             self.running[at].read();
@@ -404,7 +407,7 @@ impl Jobs {
             && let Some(next) = self.waiting.pop_front()
         {
             if let Some(Err(e)) = next.file.map(std::fs::remove_file) {
-                log::warn!("job {} may run again after a restart: {e}", next.job.jid);
+                log::warn!(jid:% = next.job.jid; "job {} may run again after a restart: {e}", next.job.jid);
             }
             finished.extend(self.start(next.job, next.origin));
         }
@@ -415,7 +418,7 @@ impl Jobs {
     /// account for it.
     fn forget(&self, jid: &Jid) {
         if let Err(e) = proc::remove(&self.config.cachedir, jid.as_str()) {
-            log::warn!("the file of job {jid} cannot be removed: {e}");
+            log::warn!(jid:% = jid; "the file of job {jid} cannot be removed: {e}");
         }
     }
 
@@ -432,7 +435,7 @@ impl Jobs {
             (None, code) => format!("ended with status {}", code.unwrap_or(-1)),
         };
         let why = format!("The process of the job {how} before it returned.");
-        log::warn!("job {}: {why}", done.jid);
+        log::warn!(jid:% = done.jid; "job {}: {why}", done.jid);
         let code = status.signal().map_or(1, |s| 128 + i64::from(s));
         self.failed(&done.jid, done.origin, &done.load, &why, code)
     }
@@ -446,55 +449,27 @@ impl Jobs {
         }
     }
 
-    /// Results for the jobs of an earlier process that nobody runs any more: it was killed.
-    pub fn orphans(&self) -> Vec<Finished> {
-        let dir = self.config.cachedir.join("proc");
-        let Ok(entries) = std::fs::read_dir(&dir) else {
-            return Vec::new();
-        };
-        let before: Vec<(Jid, Map)> = entries
-            .filter_map(|entry| {
-                let jid: Jid = entry.ok()?.file_name().to_str()?.parse().ok()?;
-                let bytes = std::fs::read(dir.join(jid.as_str())).ok()?;
-                Some((jid, msgpack::decode(&bytes).ok()?.into_map()?))
-            })
-            .collect();
-        let alive: Vec<Map> = proc::running(&self.config.cachedir);
-        let lives = |jid: &Jid| {
-            alive
-                .iter()
-                .any(|load| load.str("jid") == Some(jid.as_str()))
-        };
-        let why = "The minion was ended while it ran the job.";
-        let gone = before
-            .into_iter()
-            .filter(|(jid, load)| load.contains("fun") && !lives(jid));
-        gone.filter_map(|(jid, load)| {
-            let line = self.home(load.get(proc::MASTER))?;
-            Some(self.failed(&jid, Origin::Master(line), &load, why, 1))
-        })
-        .collect()
-    }
-
-    /// The connection to the master that a job file names; of one that names none, the first. `None`:
-    /// no master waits for the job.
-    fn home(&self, master: Option<&Value>) -> Option<usize> {
-        match master {
-            None => Some(0),
-            Some(master) => {
-                let name = master.as_str()?;
-                let at = self.sites.iter().position(|site| site.master == name);
-                Some(at.unwrap_or(0))
-            }
-        }
-    }
-
     /// Asks all jobs and whatever they started to end. What waits on disk goes on waiting.
     pub fn terminate(&mut self) -> Vec<Finished> {
-        for running in &self.running {
-            self.ending
-                .extend(signal_tree(running.child.id(), Signal::SIGTERM));
+        let left = self.left.iter().map(Left::pid);
+        let running = self.running.iter().map(|running| running.child.id());
+        for pid in running.chain(left) {
+            self.ending.extend(signal_tree(pid, Signal::SIGTERM));
         }
+        self.give_up_waiting()
+    }
+
+    /// Lets go of the jobs that outlive this process, and asks the others to end.
+    pub fn leave(&mut self) -> Vec<Finished> {
+        self.left.clear();
+        // What closes here without having been read to its end stays with the job; one that was read may still
+        // write to a database.
+        self.running.retain(|r| matches!(r.origin, Origin::Own(_)));
+        self.terminate()
+    }
+
+    /// What cannot be told apart at the next start fails.
+    fn give_up_waiting(&mut self) -> Vec<Finished> {
         let waiting = std::mem::take(&mut self.waiting);
         let why = "The minion was stopped before it ran the job.";
         waiting
@@ -506,7 +481,7 @@ impl Jobs {
 
     /// Whether everything that was asked to end has ended.
     pub fn all_ended(&self) -> bool {
-        self.running.is_empty() && !self.ending.iter().any(lives)
+        self.running.is_empty() && self.left.is_empty() && !self.ending.iter().any(lives)
     }
 
     /// Ends everything that is left.
@@ -517,6 +492,9 @@ impl Jobs {
         for running in &mut self.running {
             signal_tree(running.child.id(), Signal::SIGKILL);
             let _ = running.child.wait();
+        }
+        for left in &self.left {
+            signal_tree(left.pid(), Signal::SIGKILL);
         }
     }
 }

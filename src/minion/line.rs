@@ -5,12 +5,14 @@
 //! Nothing here waits; what has to wait runs in a thread and tells by [`News`].
 
 use super::aside::{News, Opened, Shared, answers, open};
+use super::ask::Stop;
 use super::channel::Channel;
 use super::courier::{Courier, Outbox};
 use super::course::Reason;
 use super::link::{Handed, hand_over};
 use super::publication::{Jids, Job, Received, Receiver};
-use super::session::{Credentials, Session};
+use super::rekey;
+use super::session::{Credentials, Session, share};
 use super::setup::{STACK, subscribe};
 use super::spool::Spool;
 use super::watch::{Act, Input, Rules, Watch};
@@ -32,6 +34,8 @@ const MAX_HELD: usize = 1000;
 const TURN: usize = 64;
 /// A sign-in that changed nothing is not repeated sooner than this.
 const FRUITLESS: Duration = Duration::from_secs(5);
+/// The longest time over which new keys are fetched, whatever the master says.
+const LONGEST: Duration = Duration::from_secs(3600);
 
 /// One line.
 pub struct Line {
@@ -55,6 +59,8 @@ pub struct Line {
     /// When a sign-in gave the same keys as before.
     fruitless: Option<Instant>,
     next_ping: Option<Instant>,
+    /// When the new key is fetched that the master has announced.
+    fetch: Option<Instant>,
     /// It cannot be opened and is given up.
     dead: bool,
 }
@@ -114,6 +120,7 @@ impl Line {
             renewing: false,
             fruitless: None,
             next_ping: (!ping.is_zero()).then(|| Instant::now() + ping),
+            fetch: None,
             dead: false,
             config,
         })
@@ -182,6 +189,7 @@ impl Line {
         match &mut self.receiver {
             Some(receiver) => {
                 receiver.rekey(&credentials.aes, verifier);
+                receiver.follow(&credentials.next);
             }
             None => {
                 let receiver =
@@ -240,6 +248,10 @@ impl Line {
         }
         self.input(Input::Tick);
         let now = Instant::now();
+        if self.fetch.is_some_and(|at| at <= now) && !self.renewing {
+            self.fetch = None;
+            self.fetch_keys();
+        }
         if self.next_ping.is_some_and(|at| at <= now) {
             let every = Duration::from_secs(self.config.ping_interval.saturating_mul(60));
             self.next_ping = Some(now + every);
@@ -254,8 +266,11 @@ impl Line {
     pub fn wait(&self, now: Instant) -> Option<Duration> {
         let ping = self.next_ping.map(|at| at.saturating_duration_since(now));
         let held = (!self.held.is_empty()).then_some(Duration::from_secs(1));
+        let fetch = self.fetch.filter(|_| !self.renewing);
+        let fetch = fetch.map(|at| at.saturating_duration_since(now));
         ping.into_iter()
             .chain(held)
+            .chain(fetch)
             .chain(self.watch.wait(now))
             .min()
     }
@@ -288,9 +303,15 @@ impl Line {
         match receiver.receive(&frames, &self.me) {
             Received::Job(job) => heard.jobs.push(job),
             Received::Ignored(why) => log::debug!("a publication is ignored: {why}"),
+            Received::Rekey(within) => {
+                // The last fifth is for those whose question takes a while.
+                let within = Duration::from_secs(within).min(LONGEST).mul_f64(0.8);
+                log::debug!("the key of publications changes");
+                self.fetch = Some(Instant::now() + share(within));
+            }
             Received::Unknown if may_renew => {
                 log::info!(
-                    "a publication was made with a key that is not known here; signing in again"
+                    "a publication was made with a key that is not known here; getting new keys"
                 );
                 self.hold(frames);
                 self.renew();
@@ -309,16 +330,33 @@ impl Line {
         self.held.push_back((Instant::now(), frames));
     }
 
-    /// Signs in beside the loop; its end wakes the loop.
+    /// Gets new keys beside the loop, by a sign-in if they cannot be fetched; its end wakes the loop.
     fn renew(&mut self) {
         if self.fruitless.is_some_and(|at| at.elapsed() < FRUITLESS) || self.renewing {
             return;
         }
+        self.get_keys("sign-in", |session, seen, stop| {
+            rekey::renew(session, seen, stop)
+        });
+    }
+
+    /// Fetches the key that was announced, beside the loop. If that fails, the first publication under it does the rest.
+    fn fetch_keys(&mut self) {
+        self.get_keys("key", |session, seen, stop| {
+            rekey::fetch(session, seen, stop).map(drop)
+        });
+    }
+
+    fn get_keys(
+        &mut self,
+        name: &str,
+        get: impl FnOnce(&Arc<Session>, u64, &Stop) -> Result<(), MinionError> + Send + 'static,
+    ) {
         let (session, shared, seen) = (self.session.clone(), self.shared.clone(), self.generation);
         let index = self.index;
-        self.renewing = self.shared.aside("sign-in", move || {
-            Some(match session.renew(seen, &shared.stop) {
-                Ok(_) => News::Renewed(index),
+        self.renewing = self.shared.aside(name, move || {
+            Some(match get(&session, seen, &shared.stop) {
+                Ok(()) => News::Renewed(index),
                 Err(e) => News::Failed(index, e),
             })
         });
@@ -340,8 +378,10 @@ impl Line {
             && let Some(receiver) = &mut self.receiver
         {
             news = true;
+            let signed_in = present.signed_in > self.generation;
             self.generation = present.generation;
-            let other = receiver.rekey(&present.aes, verifier(&self.config, &present));
+            let other = signed_in && receiver.rekey(&present.aes, verifier(&self.config, &present));
+            let other = receiver.follow(present.keys()) || other;
             self.fruitless = (!other).then(Instant::now);
             if present.publish_url != self.publish_url {
                 // The sign-in went to another master of the list.
@@ -350,6 +390,7 @@ impl Line {
                     self.session.context(),
                     &present.publish_url,
                     false,
+                    None,
                 )?);
                 self.publish_url = present.publish_url.clone();
                 let first = self.session.preferred() == Some(present.name.clone());

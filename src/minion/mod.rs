@@ -32,6 +32,7 @@ mod net;
 pub mod pillar;
 pub mod publication;
 pub mod queue;
+pub mod rekey;
 pub mod render;
 pub mod request;
 pub mod returners;

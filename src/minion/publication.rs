@@ -27,8 +27,11 @@ pub enum Received {
     Job(Job),
     /// Nothing, and why.
     Ignored(&'static str),
-    /// It was made with a key that we do not have: sign in and look at it again.
+    /// It was made with a key that we do not have: get new keys and look at it again.
     Unknown,
+    /// The key of publications changes: fetch the new one within so many seconds, at a moment of our own (halite's
+    /// masters only).
+    Rekey(u64),
 }
 
 /// A job for this minion.
@@ -73,8 +76,8 @@ impl Jids {
 
 /// Reads publications. Keeps the last serial of the key in use and the last jids.
 pub struct Receiver {
-    aes: KeyString,
-    crypticle: Crypticle,
+    /// The key of the last publication, then those that may follow it.
+    keys: VecDeque<(KeyString, Crypticle)>,
     serial: i64,
     /// Topics under which messages for us come, with `zmq_filtering`.
     topics: Vec<String>,
@@ -102,8 +105,7 @@ impl Receiver {
         jids: &Jids,
     ) -> Receiver {
         Receiver {
-            aes: aes.clone(),
-            crypticle: Crypticle::new(aes),
+            keys: VecDeque::from([ready(aes)]),
             serial: 0,
             topics: vec![BROADCAST.to_owned(), topic(id)],
             verifier,
@@ -115,13 +117,30 @@ impl Receiver {
     /// Serials start anew with a new key only.
     pub fn rekey(&mut self, aes: &KeyString, verifier: Option<PublicKey>) -> bool {
         self.verifier = verifier;
-        if *aes == self.aes {
+        self.keys.truncate(1);
+        if self.knows(aes) {
             return false;
         }
-        self.aes = aes.clone();
-        self.crypticle = Crypticle::new(aes);
+        self.keys = VecDeque::from([ready(aes)]);
         self.serial = 0;
         true
+    }
+
+    /// Takes keys that were fetched, in their order; whether one of them is new. The present key goes on until a
+    /// publication comes that one of them opens.
+    pub fn follow<'a>(&mut self, keys: impl IntoIterator<Item = &'a KeyString>) -> bool {
+        let before: Vec<KeyString> = self.keys.iter().map(|(key, _)| key.clone()).collect();
+        self.keys.truncate(1);
+        for key in keys {
+            if !self.knows(key) {
+                self.keys.push_back(ready(key));
+            }
+        }
+        self.keys.iter().any(|(key, _)| !before.contains(key))
+    }
+
+    fn knows(&self, key: &KeyString) -> bool {
+        self.keys.iter().any(|(known, _)| known == key)
     }
 
     /// Takes messages under the topic of syndics too.
@@ -148,7 +167,10 @@ impl Receiver {
             _ => return Received::Ignored("it has neither one frame nor two"),
         };
         match self.open(payload) {
-            Ok(load) => self.accept(load, me),
+            Ok(load) => match load.int("rekey").and_then(|n| u64::try_from(n).ok()) {
+                Some(within) => Received::Rekey(within),
+                None => self.accept(load, me),
+            },
             Err(received) => received,
         }
     }
@@ -173,11 +195,14 @@ impl Receiver {
                 return ignored("its signature does not fit the master's key");
             }
         }
-        let load = match self.crypticle.loads(sealed, None) {
-            Ok(load) => load.into_map(),
-            Err(CrypticleError::Authentication) => return Err(Received::Unknown),
-            Err(_) => None,
+        let Some((at, load)) = self.decrypt(sealed) else {
+            return Err(Received::Unknown);
         };
+        if at > 0 {
+            // The master has gone over to a key that follows.
+            self.keys.drain(..at);
+            self.serial = 0;
+        }
         let Some(mut load) = load else {
             return ignored("its load cannot be read");
         };
@@ -189,6 +214,18 @@ impl Receiver {
             self.serial = serial;
         }
         Ok(load)
+    }
+
+    /// The place of the key that a load was made with, and what was in it if it can be read.
+    fn decrypt(&self, sealed: &[u8]) -> Option<(usize, Option<Map>)> {
+        for (at, (_, crypticle)) in self.keys.iter().enumerate() {
+            match crypticle.loads(sealed, None) {
+                Ok(load) => return Some((at, load.into_map())),
+                Err(CrypticleError::Authentication) => {}
+                Err(_) => return Some((at, None)),
+            }
+        }
+        None
     }
 
     fn accept(&mut self, load: Map, me: Option<&dyn Subject>) -> Received {
@@ -221,6 +258,10 @@ impl Receiver {
         }
         Received::Job(Job { jid, load })
     }
+}
+
+fn ready(key: &KeyString) -> (KeyString, Crypticle) {
+    (key.clone(), Crypticle::new(key))
 }
 
 #[cfg(test)]
@@ -337,6 +378,56 @@ mod tests {
             r.receive(&message, &me),
             Received::Ignored("it is a repetition")
         );
+    }
+
+    #[test]
+    fn fetched_keys_follow_the_present_one() {
+        let mut r = receiver(None);
+        let (old, new, newest) = (
+            credentials().aes,
+            KeyString::generate(),
+            KeyString::generate(),
+        );
+        let me = me("vector-minion");
+        assert!(!r.follow([&old]), "nothing new");
+        assert!(r.follow([&old, &new]), "the next one is on offer");
+        assert!(!r.follow([&old, &new]));
+        assert!(matches!(got(&mut r, load(7)), Received::Job(_)));
+        // The new key begins with a serial of its own; the old one is over then.
+        let first = [frame(&new, load(1))];
+        assert!(matches!(r.receive(&first, &me), Received::Job(_)));
+        assert_eq!(
+            r.receive(&first, &me),
+            Received::Ignored("it is a repetition")
+        );
+        assert_eq!(got(&mut r, load(8)), Received::Unknown);
+        // A replacement takes the place of what was on offer, and the key in use goes on until it is seen.
+        assert!(r.follow([&newest]));
+        assert!(matches!(
+            r.receive(&[frame(&new, load(2))], &me),
+            Received::Job(_)
+        ));
+        assert!(matches!(
+            r.receive(&[frame(&newest, load(3))], &me),
+            Received::Job(_)
+        ));
+        // A sign-in leaves nothing else.
+        assert!(r.follow([&new]));
+        assert!(r.rekey(&old, None));
+        assert_eq!(r.receive(&[frame(&new, load(9))], &me), Received::Unknown);
+    }
+
+    #[test]
+    fn a_change_of_keys_is_announced_under_the_old_one() {
+        let mut r = receiver(None);
+        let told = |n| crate::map! {"rekey" => 10, "serial" => n};
+        assert_eq!(got(&mut r, told(1)), Received::Rekey(10));
+        assert_eq!(
+            got(&mut r, told(1)),
+            Received::Ignored("it is a repetition")
+        );
+        let bad = crate::map! {"rekey" => -1, "serial" => 2};
+        assert!(matches!(got(&mut r, bad), Received::Ignored(_)));
     }
 
     #[test]

@@ -7,6 +7,7 @@ use super::MinionError;
 use super::ask::{Answer, Asker, DistantWake, Stop, Wake};
 use super::course::{Course, Do, Event, Kind, Reason, Roster};
 use super::keys;
+use super::rekey::Keys;
 use super::signin::{MasterKey, Policy, Request, Terms, Verdict, judge};
 use crate::config::MinionConfig;
 use crate::crypto::{Crypticle, KeyString, clean_key, fill_random, nonce};
@@ -17,13 +18,19 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-/// What a sign-in gave.
-#[derive(Debug)]
+/// What a sign-in gave, and what was fetched under it since.
+#[derive(Clone, Debug)]
 pub struct Credentials {
-    /// Counts sign-ins, from 1.
+    /// Counts sign-ins and new keys of publications, from 1.
     pub generation: u64,
+    /// The generation that the sign-in had.
+    pub signed_in: u64,
     /// Key of publications.
     pub aes: KeyString,
+    /// The one that will follow it, if the master offers it already.
+    pub next: Option<KeyString>,
+    /// Whether the master gives new keys of publications without a sign-in.
+    pub rekeys: bool,
     /// Key of requests.
     pub session: KeyString,
     /// The same, ready for use.
@@ -39,13 +46,21 @@ pub struct Credentials {
 }
 
 impl Credentials {
+    /// The key of publications and the one that will follow it.
+    pub fn keys(&self) -> impl Iterator<Item = &KeyString> {
+        std::iter::once(&self.aes).chain(&self.next)
+    }
+
     /// Keys that another process of this minion got, as [`hand_over`](super::link::hand_over) packs them.
     pub fn unpack(packed: &Map) -> Option<Credentials> {
         let key = |name| KeyString::from_text(packed.str(name)?).ok();
         let session = key("session")?;
         Some(Credentials {
             generation: 1,
+            signed_in: 1,
             aes: key("aes")?,
+            next: None,
+            rekeys: false,
             crypticle: Crypticle::new(&session),
             session,
             master: MasterKey::parse(packed.str("master")?)?,
@@ -157,6 +172,25 @@ impl Session {
         lock(&self.present).clone()
     }
 
+    /// Goes on with other keys of publications than those of `present`, unless others came meanwhile; whether there are
+    /// newer ones now. Nobody is woken: requests under way have the same session key as before.
+    pub fn adopt(&self, present: &Arc<Credentials>, keys: Keys) -> bool {
+        let mut held = lock(&self.present);
+        if !held.as_ref().is_some_and(|held| Arc::ptr_eq(held, present)) {
+            return true;
+        }
+        if present.aes == keys.aes && present.next == keys.next {
+            return false;
+        }
+        *held = Some(Arc::new(Credentials {
+            generation: present.generation + 1,
+            aes: keys.aes,
+            next: keys.next,
+            ..Credentials::clone(present)
+        }));
+        true
+    }
+
     /// Goes on with keys from a sign-in of another process.
     pub fn resume(&self, credentials: Credentials) {
         *lock(&self.present) = Some(Arc::new(credentials));
@@ -240,7 +274,7 @@ impl Session {
             policy.tries = 1;
         }
         let asker = &mut signing.asker;
-        let mut course = Course::new(policy, &self.terms.id, order, list);
+        let mut course = Course::new(policy, &self.terms.id, order, list).scattered(reason);
         let mut act = course.next(Event::Begin);
         loop {
             let event = match act {
@@ -249,13 +283,14 @@ impl Session {
                     Some(verdict) => Event::Answer(verdict),
                     None => return Ok(None),
                 },
-                Do::Wait(wait) => {
-                    asker.close();
-                    if !stop.sleep(jittered(wait)) {
-                        return Ok(None);
-                    }
-                    Event::Waited
-                }
+                Do::Wait(wait) => match rest(asker, jittered(wait), stop) {
+                    Some(event) => event,
+                    None => return Ok(None),
+                },
+                Do::Scatter(bound) => match rest(asker, share(bound), stop) {
+                    Some(event) => event,
+                    None => return Ok(None),
+                },
                 Do::Fail(failure) => return Err(failure.into()),
                 Do::Done(at, accepted) => {
                     asker.close();
@@ -263,10 +298,14 @@ impl Session {
                     let port = self.publish_port(accepted.publish_port);
                     let url = tcp_url(&master.host, master.port);
                     log::info!("signed in at {url}");
+                    let generation = before.map_or(0, |b| b.generation) + 1;
                     return Ok(Some(Credentials {
-                        generation: before.map_or(0, |b| b.generation) + 1,
+                        generation,
+                        signed_in: generation,
                         crypticle: Crypticle::new(&accepted.session),
                         aes: accepted.aes,
+                        next: None,
+                        rekeys: accepted.rekeys,
                         session: accepted.session,
                         master: accepted.master,
                         publish_url: tcp_url(&master.host, port),
@@ -373,6 +412,12 @@ impl Session {
     }
 }
 
+/// Waits, without a connection meanwhile; `None` if the process is to end.
+fn rest(asker: &mut Asker, wait: Duration, stop: &Stop) -> Option<Event> {
+    asker.close();
+    stop.sleep(wait).then_some(Event::Waited)
+}
+
 fn terms(config: &MinionConfig, grains: &Map) -> Result<Terms, MinionError> {
     let key = keys::own_key(config)?;
     let bad = |what: &str, e: &dyn std::fmt::Display| MinionError::new(1, format!("{what}: {e}"));
@@ -456,6 +501,11 @@ fn shuffle(order: &mut [usize]) {
 /// A wait stretched by up to a quarter, so that a fleet does not ask in step.
 pub fn jittered(wait: Duration) -> Duration {
     wait + wait.mul_f64(chance() / 4.0)
+}
+
+/// A random share of a time, so that a fleet is spread over all of it.
+pub fn share(bound: Duration) -> Duration {
+    bound.mul_f64(chance())
 }
 
 /// A random number in [0, 1).

@@ -128,6 +128,8 @@ pub struct Accepted {
     pub master: MasterKey,
     /// Whether that key has to be written down: it is new or replaces another one.
     pub pin: bool,
+    /// Whether the master gives new keys of publications under the session key (`_aes_keys`, halite's only).
+    pub rekeys: bool,
 }
 
 /// What an answer means.
@@ -301,13 +303,7 @@ impl Answer<'_> {
 
     fn keys(&self, master: MasterKey, pin: bool) -> Result<Accepted, &'static str> {
         let aes = self.decrypt("aes")?;
-        let digest = self
-            .inner
-            .bytes("sig")
-            .and_then(|sig| master.key.x931_recover(sig));
-        if digest.as_deref() != Some(HashType::Sha256.hex(&aes).as_bytes()) {
-            return Err("the master's signature of its AES key does not fit");
-        }
+        let aes = signed_key(&master, &aes, self.inner.bytes("sig"))?;
         // A master whose key we did not know when we asked cannot have read our token.
         let expect_token = self.request.has_token && !pin;
         if expect_token || self.inner.contains("token") {
@@ -321,7 +317,8 @@ impl Answer<'_> {
             .int("publish_port")
             .and_then(|p| u16::try_from(p).ok());
         Ok(Accepted {
-            aes: key_string(&aes)?,
+            aes,
+            rekeys: self.inner.get("rekey").is_some_and(Value::truthy),
             session: key_string(&self.decrypt("session")?)?,
             publish_port: port.ok_or("the answer has no publish port")?,
             master,
@@ -335,6 +332,19 @@ impl Answer<'_> {
             .and_then(|data| self.terms.key.decrypt(self.terms.encryption, data).ok())
             .ok_or("a key in the answer was not encrypted for us")
     }
+}
+
+/// A key of publications, if `sig` is the master's signature of its digest (reference 3.4).
+pub(super) fn signed_key(
+    master: &MasterKey,
+    key: &[u8],
+    sig: Option<&[u8]>,
+) -> Result<KeyString, &'static str> {
+    let digest = sig.and_then(|sig| master.key.x931_recover(sig));
+    if digest.as_deref() != Some(HashType::Sha256.hex(key).as_bytes()) {
+        return Err("the master's signature of its AES key does not fit");
+    }
+    key_string(key)
 }
 
 fn key_string(bytes: &[u8]) -> Result<KeyString, &'static str> {
@@ -401,6 +411,8 @@ pub enum Step {
     Done(Box<Accepted>),
     /// Ask again after this wait, which the caller stretches by chance.
     Again(Duration),
+    /// Ask again after a random share of this.
+    Scattered(Duration),
     /// Give up.
     Fail(Failure),
 }
@@ -525,7 +537,12 @@ impl Rounds {
     fn silence(&mut self) -> Step {
         self.silent += 1;
         if self.silent < self.policy.tries {
-            return Step::Again(Duration::ZERO);
+            if self.policy.once {
+                return Step::Again(Duration::ZERO);
+            }
+            // Soon at first, for a master that was only slow; ever more spread, for one that many ask in step.
+            let bound = Duration::from_secs(1 << (self.silent - 1).min(16));
+            return Step::Scattered(self.policy.delay.min(bound));
         }
         self.silent = 0;
         let message = "Attempt to authenticate with the salt master failed with timeout error";

@@ -83,6 +83,9 @@ pub fn credentials() -> Credentials {
     let session = KeyString::from_text(text(&keys["session_key_string"])).unwrap();
     Credentials {
         generation: 1,
+        signed_in: 1,
+        next: None,
+        rekeys: false,
         aes: KeyString::from_text(text(&keys["aes_key_string"])).unwrap(),
         crypticle: Crypticle::new(&session),
         session,

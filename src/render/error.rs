@@ -24,6 +24,11 @@ impl RenderError {
         }
     }
 
+    /// The line, from 1; 0 is no place.
+    pub fn line(&self) -> usize {
+        self.line
+    }
+
     /// An error at a line, counted from 1, of `source`; 0 is no place.
     pub fn at(message: impl Into<String>, line: usize, source: &str) -> RenderError {
         let context = match line == 0 || source.is_empty() {

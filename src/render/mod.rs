@@ -12,6 +12,7 @@ pub mod merge;
 pub mod pillar;
 pub mod pipeline;
 pub mod state;
+pub mod survey;
 pub mod template;
 mod variables;
 

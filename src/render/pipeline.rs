@@ -51,6 +51,15 @@ pub struct Pipeline {
     pub whitelist: Vec<String>,
 }
 
+/// The names in a pipe.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Stages {
+    /// Renderers of [`RENDERERS`].
+    pub here: Vec<&'static str>,
+    /// Names that are no renderers here: those of stock Salt, and somebody's own.
+    pub absent: Vec<String>,
+}
+
 /// A source on its way to data.
 #[derive(Clone, Copy, Debug)]
 pub struct Source<'a> {
@@ -133,13 +142,22 @@ impl Pipeline {
         })
     }
 
-    /// The renderers of the first line, or of the option (`template_shebang`,
-    /// `check_render_pipe_str`).
-    fn renderers<'a>(
-        &'a self,
-        source: &Source<'a>,
-    ) -> Result<Vec<(Renderer, &'a str)>, RenderError> {
-        let first = source.text.lines().next().unwrap_or_default();
+    /// The names in the pipe of a text: which renderers are here, and which are not.
+    pub fn stages(&self, text: &str) -> Stages {
+        let mut stages = Stages::default();
+        for part in self.pipe(text).1 {
+            let name = part.split_once(' ').map_or(part, |(name, _)| name);
+            match RENDERERS.iter().find(|(known, _)| *known == name) {
+                Some((known, _)) => stages.here.push(known),
+                None => stages.absent.push(name.to_owned()),
+            }
+        }
+        stages
+    }
+
+    /// The pipe of a text (`template_shebang`), whole and in parts.
+    fn pipe<'a>(&'a self, text: &'a str) -> (&'a str, Vec<&'a str>) {
+        let first = text.lines().next().unwrap_or_default();
         let pipe = match first.strip_prefix("#!") {
             Some(pipe) if !pipe.starts_with('/') => pipe.trim_end(),
             _ => self.default.as_str(),
@@ -149,6 +167,16 @@ impl Pipeline {
             "json_jinja" => vec!["jinja", "json"],
             _ => pipe.split('|').map(str::trim).collect(),
         };
+        (pipe, parts)
+    }
+
+    /// The renderers of the first line, or of the option (`template_shebang`,
+    /// `check_render_pipe_str`).
+    fn renderers<'a>(
+        &'a self,
+        source: &Source<'a>,
+    ) -> Result<Vec<(Renderer, &'a str)>, RenderError> {
+        let (pipe, parts) = self.pipe(source.text);
         let mut out = Vec::new();
         for part in parts {
             let (name, args) = part.split_once(' ').unwrap_or((part, ""));

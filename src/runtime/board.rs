@@ -5,7 +5,6 @@
 //! of a module goes to the other modules here directly.
 
 use super::engine::{End, Figures, Host, Running};
-use super::session::is_reserved;
 use crate::minion::session::lock;
 use crate::transport::mqtt::{Publication, Qos, Unsent};
 use crate::wire::arena::{Place, Stream, Topic, Topics, Uuid};
@@ -162,24 +161,33 @@ impl Board {
 
     /// Gives a message to all modules that hear its topic, but one.
     fn spread(&self, topic: &str, payload: &Bytes, except: Option<&Uuid>) {
-        let hearers: Vec<(Arc<dyn Running>, Use)> = {
-            let table = lock(&self.table);
-            let Some(uses) = table.topics.get(topic) else {
-                return;
-            };
-            let others = uses.keys().filter(|(user, _)| Some(user) != except);
-            let running = |(user, what): &(Uuid, Use)| {
-                let running = table.modules.get(user)?.1.clone()?;
-                Some((running, *what))
-            };
-            others.filter_map(running).collect()
-        };
         // Without the lock: whoever hears may speak.
-        for (running, what) in hearers {
+        for (running, what) in self.hearers(topic, except) {
             match what {
                 Use::Channel => running.deliver(topic, payload),
                 Use::Stdin => running.input(payload),
             }
+        }
+    }
+
+    /// The modules that hear a topic, but for one.
+    fn hearers(&self, topic: &str, except: Option<&Uuid>) -> Vec<(Arc<dyn Running>, Use)> {
+        let table = lock(&self.table);
+        let Some(uses) = table.topics.get(topic) else {
+            return Vec::new();
+        };
+        let others = uses.keys().filter(|(user, _)| Some(user) != except);
+        let running = |(user, what): &(Uuid, Use)| {
+            let running = table.modules.get(user)?.1.clone()?;
+            Some((running, *what))
+        };
+        others.filter_map(running).collect()
+    }
+
+    /// Gives what a module said to the others here that hear it; mostly there are none, and nothing is copied.
+    fn spread_own(&self, module: &Uuid, topic: &str, payload: &[u8]) {
+        if !self.hearers(topic, Some(module)).is_empty() {
+            self.spread(topic, &Bytes::copy_from_slice(payload), Some(module));
         }
     }
 
@@ -235,7 +243,7 @@ impl Board {
 impl Host for Board {
     /// It is one, and none of the orchestrator's.
     fn allows(&self, topic: &str) -> bool {
-        topic.parse::<Topic>().is_ok() && !is_reserved(&self.topics, topic)
+        topic.parse::<Topic>().is_ok() && !self.topics.is_reserved(topic)
     }
 
     fn publish(&self, module: &Uuid, topic: &str, payload: &[u8]) -> bool {
@@ -255,7 +263,7 @@ impl Host for Board {
         };
         match self.broker.publish(publication) {
             Ok(()) => {
-                self.spread(topic, &Bytes::copy_from_slice(payload), Some(module));
+                self.spread_own(module, topic, payload);
                 true
             }
             Err(Unsent::Full) => false,
@@ -298,7 +306,7 @@ impl Host for Board {
                 continue;
             }
             // Another module may have it as a channel.
-            self.spread(&topic, &Bytes::copy_from_slice(piece), Some(module));
+            self.spread_own(module, &topic, piece);
         }
     }
 

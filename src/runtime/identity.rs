@@ -75,7 +75,7 @@ pub(super) fn platform() -> Json {
     let mut platform = Object::new();
     let cpu = serde_json::json!({"arch": std::env::consts::ARCH, "cores": cores});
     platform.insert("cpu".to_owned(), cpu);
-    if let Some(total) = total_memory() {
+    if let Some(total) = crate::sys::host::memory() {
         platform.insert("mem".to_owned(), serde_json::json!({"total": total}));
     }
     platform.insert("os".to_owned(), std::env::consts::OS.into());
@@ -89,16 +89,6 @@ pub(super) fn host() -> Object {
     metadata.insert("host".to_owned(), name.to_string_lossy().into());
     metadata.insert("halite".to_owned(), env!("CARGO_PKG_VERSION").into());
     metadata
-}
-
-/// Octets of memory of the host.
-fn total_memory() -> Option<u64> {
-    let table = std::fs::read_to_string("/proc/meminfo").ok()?;
-    let line = table
-        .lines()
-        .find_map(|line| line.strip_prefix("MemTotal:"))?;
-    let kib: u64 = line.split_whitespace().next()?.parse().ok()?;
-    kib.checked_mul(1024)
 }
 
 #[cfg(test)]

@@ -9,10 +9,11 @@ use super::session::{Act, Offer, Session, Terms, Who};
 use crate::config::{ModuleLimits, RuntimeConfig};
 use crate::crypto::random_uuid;
 use crate::minion::ask::Stop;
+use crate::sys::service::Service;
 use crate::sys::signals::StopFlag;
 use crate::target::arena::offers;
 use crate::transport::mqtt::{Heard, Mqtt, MqttSettings, Publication, Unsent};
-use crate::wire::arena::{Json, MAX_MESSAGE};
+use crate::wire::arena::{Json, MAX_MESSAGE, Uuid};
 use crossbeam_channel::{Receiver, Sender, after, bounded, never, select};
 use std::collections::VecDeque;
 use std::io::{self, Read};
@@ -77,7 +78,8 @@ impl Broker for Line {
     }
 }
 
-/// Serves until it is told to stop by a signal or by the orchestrator. `status` is told in a few words how it stands.
+/// Serves until it is told to stop by a signal or by the orchestrator. The service manager is told how it
+/// stands, and of progress.
 ///
 /// # Errors
 /// The configuration asks for what there is not, nothing can be kept, or no connection can ever come about.
@@ -85,7 +87,7 @@ pub fn run(
     config: &RuntimeConfig,
     engine: &Arc<dyn Engine>,
     stop: &StopFlag,
-    status: &mut dyn FnMut(&str),
+    service: &mut Service,
 ) -> io::Result<()> {
     let terms = terms(config, &**engine)?;
     let (topics, limits) = (terms.topics.clone(), largest(&terms.offers));
@@ -125,9 +127,9 @@ pub fn run(
         over: false,
     };
     let stopped = stopped(stop)?;
-    let served = work.serve(&heard, &news, &stopped, status);
+    let served = work.serve(&heard, &news, &stopped, service);
     let patience = Duration::from_secs(config.stop_timeout);
-    status("saying goodbye");
+    service.status("saying goodbye");
     let said = work.farewell(Instant::now() + patience);
     drop(work);
     match line.take() {
@@ -163,19 +165,21 @@ impl Loop {
         heard: &Receiver<Heard>,
         news: &Receiver<News>,
         stopped: &Receiver<()>,
-        status: &mut dyn FnMut(&str),
+        service: &mut Service,
     ) -> io::Result<()> {
         let mut stopped = stopped.clone();
         while !self.over {
             let due = self.session.due();
             let retry = (!self.owed.is_empty()).then(|| Instant::now() + AGAIN);
-            let timer = match due.into_iter().chain(retry).min() {
-                Some(at) => after(at.saturating_duration_since(Instant::now())),
+            let first = due.into_iter().chain(retry).min();
+            let wait = first.map(|at| at.saturating_duration_since(Instant::now()));
+            let timer = match service.at_most(wait) {
+                Some(wait) => after(wait),
                 None => never(),
             };
             select! {
                 recv(heard) -> what => match what {
-                    Ok(what) => self.heard(what, status),
+                    Ok(what) => self.heard(what, service),
                     Err(_) => return Err(io::Error::other("the thread of the connection has ended")),
                 },
                 recv(news) -> what => {
@@ -185,20 +189,20 @@ impl Loop {
                 },
                 recv(stopped) -> _ => {
                     log::info!("the runtime ends");
-                    status("ending modules");
+                    service.stopping();
+                    service.status("ending modules");
                     let acts = self.session.end(Instant::now());
                     self.act(acts);
                     stopped = never();
                 },
                 recv(timer) -> _ => {}
             }
-            let board = self.board.clone();
-            let acts = self
-                .session
-                .tick(Instant::now(), &|uuid| board.figures(uuid));
+            let figures = |uuid: &Uuid| self.board.figures(uuid);
+            let acts = self.session.tick(Instant::now(), &figures);
             self.act(acts);
             self.pay();
             self.count();
+            service.beat(true);
         }
         Ok(())
     }
@@ -212,7 +216,7 @@ impl Loop {
         }
     }
 
-    fn heard(&mut self, what: Heard, status: &mut dyn FnMut(&str)) {
+    fn heard(&mut self, what: Heard, service: &mut Service) {
         match what {
             Heard::Message(message) => {
                 self.board.heard(&message.topic, &message.payload);
@@ -221,13 +225,13 @@ impl Loop {
             }
             Heard::Up(server) => {
                 log::info!("connected with {server}");
-                status(&format!("connected with {server}"));
+                service.status(&format!("connected with {server}"));
                 let acts = self.session.up(Instant::now());
                 self.act(acts);
             }
             Heard::Down(why) => {
                 log::warn!("no connection with a broker: {why}");
-                status("no connection with a broker");
+                service.status("no connection with a broker");
                 self.session.down();
             }
             Heard::Denied(filter, why) => {

@@ -1,7 +1,7 @@
 //! The job cache.
 //!
 //! [`JobStore`] is what the rest sees. The default engine, [`joblog::JobLog`], keeps one
-//! append-only file per job in directories of ten minutes each: any number of worker
+//! append-only file per job (those that minions begin by themselves share files) in directories of ten minutes each: any number of worker
 //! processes append with one write each, any number of processes read, an acknowledged
 //! return is in the kernel's hands (a `kill -9` of every process loses nothing), reading a
 //! job's thousand returns is one sequential read, and age is honoured by removing whole
@@ -10,6 +10,8 @@
 mod compat;
 mod follow;
 pub mod joblog;
+pub mod moving;
+mod shelf;
 
 pub use compat::StockLayout;
 pub use follow::News;
@@ -40,6 +42,19 @@ pub struct StoredJob {
     pub returns: Vec<StoredReturn>,
 }
 
+/// A return to be kept.
+#[derive(Clone, Copy, Debug)]
+pub struct Returned<'a> {
+    /// Of which job.
+    pub jid: &'a Jid,
+    /// Who returned.
+    pub id: &'a MinionId,
+    /// The return load.
+    pub load: &'a Map,
+    /// Whether the job begins with it: the minion did something unasked, and its return is the job's load as well.
+    pub begins: bool,
+}
+
 /// Where jobs and returns are kept.
 pub trait JobStore: Send + Sync {
     /// Begins a job. A second call for the same jid adds the load and minions again (last wins).
@@ -52,7 +67,24 @@ pub trait JobStore: Send + Sync {
     ) -> io::Result<()>;
 
     /// Keeps one return; when this comes back the return outlives any process.
-    fn save_return(&self, jid: &Jid, id: &MinionId, load: &Map) -> io::Result<()>;
+    ///
+    /// # Errors
+    /// `InvalidInput`: it cannot be kept because of what is in it. Others: the disk.
+    fn save_return(&self, jid: &Jid, id: &MinionId, load: &Map) -> io::Result<()> {
+        let begins = false;
+        let kept = self
+            .save_returns(&[Returned {
+                jid,
+                id,
+                load,
+                begins,
+            }])
+            .pop();
+        kept.unwrap_or(Ok(()))
+    }
+
+    /// Keeps several, with one write for each job; an outcome for each, as of [`JobStore::save_return`].
+    fn save_returns(&self, returns: &[Returned<'_>]) -> Vec<io::Result<()>>;
 
     /// The whole job; `None` if unknown.
     fn get(&self, jid: &Jid) -> io::Result<Option<StoredJob>>;

@@ -1,9 +1,12 @@
 //! Grains and pillar of the minions, in the layout that the stock tools of one Salt
 //! series read from disk (reference `salt-local.md` 5.2).
 
+mod index;
+mod watch;
+
 use super::keys::IdList;
 use crate::sys::daemon::{make_dir, write_atomic};
-use crate::target::Inventory;
+use crate::target::{Answers, Inventory, Question};
 use crate::wire::ids::MinionId;
 use crate::wire::msgpack::{self, Profile};
 use crate::wire::{Map, Value};
@@ -12,6 +15,10 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
+
+/// Minions whose data are held in full; beyond this the table is emptied and fills again. Targets are
+/// evaluated by the index, which holds much less of all.
+const HELD: usize = 1000;
 
 /// On-disk layout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,6 +47,7 @@ pub struct MinionCache {
     cachedir: PathBuf,
     layout: Layout,
     memory: Mutex<HashMap<MinionId, (Stamp, Arc<MinionData>)>>,
+    index: index::Index,
 }
 
 impl MinionCache {
@@ -49,7 +57,27 @@ impl MinionCache {
             cachedir: cachedir.into(),
             layout,
             memory: Mutex::default(),
+            index: index::Index::default(),
         }
+    }
+
+    /// The directories that hold the files of all minions; `None` where each minion has its own.
+    fn banks(&self) -> Option<Vec<PathBuf>> {
+        match self.layout {
+            Layout::Combined => None,
+            Layout::Split => Some(["grains", "pillar"].map(|b| self.cachedir.join(b)).to_vec()),
+        }
+    }
+
+    /// What the minions of a list, the accepted ones, say to a question of a target.
+    pub fn ask<'a>(&'a self, ids: &IdList, question: Question<'a>) -> Box<dyn Answers + 'a> {
+        Box::new(self.index.ask(self, ids, question))
+    }
+
+    /// Takes note of changes. To be called now and then by whoever asks: the kernel remembers some
+    /// thousands, and after more of them each file has to be looked at.
+    pub fn heed(&self) {
+        self.index.heed();
     }
 
     fn paths(&self, id: &MinionId) -> [PathBuf; 2] {
@@ -68,22 +96,24 @@ impl MinionCache {
         }
     }
 
-    /// Stores what a pillar request told and answered.
+    /// Stores what a pillar request told and answered. What is there already is left as it is.
     pub fn store(&self, id: &MinionId, grains: &Map, pillar: &Map) -> io::Result<()> {
         let [first, second] = self.paths(id);
-        for path in [&first, &second] {
-            if let Some(dir) = path.parent() {
-                make_dir(dir, 0o755)?;
-            }
-        }
+        let grains = msgpack::encode_map(grains, Profile::Local);
+        let pillar = msgpack::encode_map(pillar, Profile::Local);
         match self.layout {
             Layout::Combined => {
-                let both = crate::map! {"grains" => grains.clone(), "pillar" => pillar.clone()};
-                write_atomic(&first, &msgpack::encode_map(&both, Profile::Local), 0o600)
+                let mut both = Vec::with_capacity(grains.len() + pillar.len() + 24);
+                msgpack::put_map_header(&mut both, 2);
+                msgpack::put_str(&mut both, b"grains", Profile::Local);
+                both.extend_from_slice(&grains);
+                msgpack::put_str(&mut both, b"pillar", Profile::Local);
+                both.extend_from_slice(&pillar);
+                keep(&first, &both)
             }
             Layout::Split => {
-                write_atomic(&first, &msgpack::encode_map(grains, Profile::Local), 0o600)?;
-                write_atomic(&second, &msgpack::encode_map(pillar, Profile::Local), 0o600)
+                keep(&first, &grains)?;
+                keep(&second, &pillar)
             }
         }
     }
@@ -113,6 +143,9 @@ impl MinionCache {
             return Some(data.clone());
         }
         let data = Arc::new(self.read(&paths)?);
+        if memory.len() >= HELD {
+            memory.clear();
+        }
         memory.insert(id.clone(), (stamp, data.clone()));
         Some(data)
     }
@@ -207,6 +240,10 @@ impl Inventory for Known<'_> {
     fn caches_data(&self) -> bool {
         self.caches_data
     }
+
+    fn answers<'b>(&'b self, question: Question<'b>) -> Option<Box<dyn Answers + 'b>> {
+        Some(self.cache.ask(&self.ids, question))
+    }
 }
 
 fn part(both: &Map, key: &str) -> Arc<Map> {
@@ -216,6 +253,21 @@ fn part(both: &Map, key: &str) -> Arc<Map> {
             .cloned()
             .unwrap_or_default(),
     )
+}
+
+/// Writes a file that is to have this content, unless it has it: most minions tell what they told the last
+/// time, and reading costs a tenth of writing.
+fn keep(path: &Path, content: &[u8]) -> io::Result<()> {
+    let same = |meta: std::fs::Metadata| {
+        meta.len() == content.len() as u64 && std::fs::read(path).is_ok_and(|old| old == content)
+    };
+    if std::fs::metadata(path).is_ok_and(same) {
+        return Ok(());
+    }
+    if let Some(dir) = path.parent() {
+        make_dir(dir, 0o755)?;
+    }
+    write_atomic(path, content, 0o600)
 }
 
 fn ignore_missing(result: io::Result<()>) -> io::Result<()> {
@@ -233,3 +285,6 @@ fn stamp(path: &Path) -> Option<(i64, i64, u64)> {
 fn read_map(path: &Path) -> Option<Map> {
     msgpack::decode(&std::fs::read(path).ok()?).ok()?.into_map()
 }
+
+#[cfg(test)]
+mod tests;

@@ -9,6 +9,7 @@ pub mod jobs;
 pub mod keys;
 pub mod mine;
 pub mod minions;
+pub mod moving;
 pub mod open;
 pub mod presence;
 pub mod remembered;

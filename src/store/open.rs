@@ -36,6 +36,11 @@ pub fn job_store(config: &MasterConfig) -> JobLog {
     JobLog::new(&config.cachedir, config.keep_jobs_seconds, stock).with_jobs_before(before)
 }
 
+/// The files of a stock master's job cache, returns as well, in the place that a configuration names.
+pub fn stock_jobs(config: &MasterConfig) -> StockLayout {
+    StockLayout::new(&config.cachedir, hash_type(config), true)
+}
+
 /// The minion data cache that a configuration names.
 pub fn minion_cache(config: &MasterConfig) -> MinionCache {
     MinionCache::new(&config.cachedir, layout(config))
@@ -46,7 +51,8 @@ pub fn mine_store(config: &MasterConfig) -> MineStore {
     MineStore::new(&config.cachedir, layout(config))
 }
 
-fn layout(config: &MasterConfig) -> Layout {
+/// How the stock tools of `salt_series` lay grains, pillar and mine out.
+pub fn layout(config: &MasterConfig) -> Layout {
     match config.salt_series {
         SaltSeries::S3006 | SaltSeries::S3007 => Layout::Combined,
         SaltSeries::S3008 => Layout::Split,

@@ -38,12 +38,19 @@ impl SessionStore {
             Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(e) => return Err(e),
         };
-        if meta.modified()?.elapsed().unwrap_or_default() > self.lifetime {
+        if meta.modified()?.elapsed().unwrap_or_default() > self.lifetime_of(id) {
             return Ok(None);
         }
         let text = std::fs::read_to_string(&path)?;
         // A damaged file counts as none: the next sign-in writes a good one.
         Ok(KeyString::from_text(text.trim()).ok())
+    }
+
+    /// The whole lifetime less up to an eighth, by the id: a fleet that signed in together, after a restart say, must not
+    /// have to do so together once a day.
+    fn lifetime_of(&self, id: &MinionId) -> Duration {
+        let share = crc32fast::hash(id.as_str().as_bytes()) % 1024;
+        self.lifetime - self.lifetime / 8 * share / 1024
     }
 
     /// The key of `id`, made now if there is none or it has expired.
@@ -105,6 +112,19 @@ mod tests {
                 .count(),
             1
         );
+    }
+
+    #[test]
+    fn sessions_of_a_fleet_do_not_end_together() {
+        let day = Duration::from_secs(86_400);
+        let store = SessionStore::new(std::path::Path::new("/"), day);
+        let ids = (0..1000).map(|n| format!("web{n}").parse().unwrap());
+        let mut ends: Vec<Duration> = ids.map(|id| store.lifetime_of(&id)).collect();
+        ends.sort_unstable();
+        ends.dedup();
+        assert!(ends.len() > 500, "{}", ends.len());
+        assert!(ends[0] >= day / 8 * 7 && ends[ends.len() - 1] <= day);
+        assert!(ends[ends.len() - 1] - ends[0] > day / 9);
     }
 
     #[test]

@@ -1,9 +1,11 @@
 //! What waits to go up: returns by job, and events. No IO
 //! (`salt/minion.py SyndicManager._process_event`).
 
+use crate::sys::minutely::Minutely;
 use crate::wire::ids::Jid;
 use crate::wire::{Map, Value};
 use std::collections::BTreeMap;
+use std::time::Instant;
 
 /// Events that may wait; they are not kept like returns.
 const MAX_EVENTS: usize = 10_000;
@@ -29,6 +31,9 @@ pub struct Basket {
     returns: BTreeMap<Jid, Returns>,
     held: usize,
     events: Vec<Value>,
+    /// Events that were dropped.
+    lost: u64,
+    said: Minutely,
     /// Returns or events could not be held.
     pub overflowed: bool,
 }
@@ -74,7 +79,13 @@ impl Basket {
             return;
         }
         if self.events.len() >= MAX_EVENTS {
-            log::warn!("events for the upper master are dropped: {MAX_EVENTS} wait");
+            self.lost += self.events.len() as u64;
+            if self.said.tick(Instant::now()).is_some() {
+                log::warn!(
+                    "{MAX_EVENTS} events waited for the upper master and are dropped; {} so far",
+                    self.lost
+                );
+            }
             self.events.clear();
         }
         self.events

@@ -37,14 +37,15 @@ pub(super) fn run(config: MasterConfig, jobs: &Receiver<Job>) {
         let publication = publication(&job);
         match publish(&mut client, &publication) {
             Ok(done) if done.jid.is_empty() => {
-                log::info!("job {} is for nobody below", job.jid)
+                log::info!(jid:% = job.jid; "job {} is for nobody below", job.jid)
             }
             Ok(done) => log::info!(
+                jid:% = job.jid;
                 "job {} went down to {} minions",
                 job.jid,
                 done.minions.len()
             ),
-            Err(e) => log::error!("job {} did not go down: {e}", job.jid),
+            Err(e) => log::error!(jid:% = job.jid; "job {} did not go down: {e}", job.jid),
         }
     }
 }

@@ -41,7 +41,13 @@ pub(super) fn run(plan: &Plan) -> Result<(), MinionError> {
     let Some(credentials) = session.renew(0, &plan.stop)? else {
         return Ok(());
     };
-    let subscriber = subscribe(upper, session.context(), &credentials.publish_url, true)?;
+    let subscriber = subscribe(
+        upper,
+        session.context(),
+        &credentials.publish_url,
+        true,
+        Some(&plan.stop),
+    )?;
     let wake = Wake::new()?;
     session.announce_to(&wake);
     let alarm = Alarm::new(&wake);
@@ -155,6 +161,8 @@ impl Link<'_> {
         match self.receiver.receive_any(&frames) {
             Received::Job(job) => self.forward(job),
             Received::Ignored(why) => log::debug!("a publication is ignored: {why}"),
+            // A syndic meets the new key soon enough; it is one, where minions are thousands.
+            Received::Rekey(_) => {}
             Received::Unknown if may_renew && self.held.len() < MOST_HELD => {
                 self.held.push(frames);
                 self.renew();
@@ -225,7 +233,8 @@ impl Link<'_> {
             .rekey(&present.aes, verifier(&self.plan.upper, &present));
         if present.publish_url != self.publish_url {
             let context = self.plan.session.context();
-            self.subscriber = subscribe(&self.plan.upper, context, &present.publish_url, true)?;
+            self.subscriber =
+                subscribe(&self.plan.upper, context, &present.publish_url, true, None)?;
             self.publish_url = present.publish_url.clone();
         }
         for frames in std::mem::take(&mut self.held) {

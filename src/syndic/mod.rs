@@ -20,6 +20,7 @@ use crate::minion::setup::STACK;
 use crate::minion::{Alarm, MinionError};
 use crate::store::open;
 use crate::sys::daemon::{PidFile, Report, make_dir};
+use crate::sys::service::Service;
 use crate::sys::signals::SignalPipe;
 use crate::wire::ids::Jid;
 use crate::wire::{Map, Value, msgpack};
@@ -42,6 +43,8 @@ const MOST_HELD: usize = 1000;
 
 /// Time until an upper master that refuses is asked again, where there are others to serve.
 const AGAIN: Duration = Duration::from_secs(30);
+/// How long the main loop waits at most.
+const TURN: Duration = Duration::from_secs(1);
 
 /// What waits for one upper master.
 #[derive(Default)]
@@ -210,7 +213,8 @@ pub fn run(
         .collect();
     let sessions = sessions?;
     report.ready();
-    let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready]);
+    let mut service = Service::inherited();
+    service.ready(&format!("serves {}", masters.join(", ")));
     log::info!("syndic {} begins", upper.id);
     listen(&master, shared.clone(), stop.clone())?;
     let wake = Wake::new()?;
@@ -240,13 +244,20 @@ pub fn run(
             zmq::PollItem::from_fd(signals.as_raw_fd(), zmq::POLLIN),
             zmq::PollItem::from_fd(wake.as_raw_fd(), zmq::POLLIN),
         ];
-        match zmq::poll(&mut items, 1000) {
+        let wait = service.at_most(Some(TURN)).unwrap_or(TURN);
+        match zmq::poll(&mut items, wait.as_millis() as i64 + 1) {
             Ok(_) | Err(zmq::Error::EINTR) => {}
             Err(e) => return Err(e.into()),
         }
         signals.wait(&[], 0)?;
         wake.take();
+        if signals.take_reload() {
+            // The log opens its file anew by itself.
+            service.reloaded();
+        }
+        service.beat(true);
     }
+    service.stopping();
     log::info!("syndic {} ends", upper.id);
     Ok(())
 }

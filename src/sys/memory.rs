@@ -4,6 +4,80 @@ use nix::sys::mman::{MmapAdvise, madvise};
 use std::ffi::c_void;
 use std::ptr::NonNull;
 
+/// Calls of [`Rest::is_due`] without anything new until a process counts as waiting.
+const QUIET: u32 = 3;
+
+/// Says when a long-lived process that has done something has come to rest again, so that it may
+/// give back what only work needs.
+#[derive(Debug)]
+pub struct Rest {
+    quiet: u32,
+    warm: bool,
+}
+
+impl Default for Rest {
+    /// A process that has just begun: its beginning was work.
+    fn default() -> Rest {
+        Rest {
+            quiet: 0,
+            warm: true,
+        }
+    }
+}
+
+impl Rest {
+    /// To be called about once a second with whether anything was done since the last call. True
+    /// once after each time of work, when three calls in a row have told of none.
+    pub fn is_due(&mut self, worked: bool) -> bool {
+        if worked {
+            *self = Rest::default();
+            return false;
+        }
+        self.quiet = self.quiet.saturating_add(1);
+        self.quiet >= QUIET && std::mem::take(&mut self.warm)
+    }
+}
+
+/// Gives back what a process that waits does not need: memory that was freed and that the allocator
+/// keeps, and program code.
+pub fn give_back() {
+    trim();
+    forget_code();
+}
+
+/// Hands freed memory back to the system, wherever in the heap it lies.
+#[cfg(target_env = "gnu")]
+fn trim() {
+    // SAFETY: the allocator of the C library locks its own structures and touches only what is free.
+    #[allow(unsafe_code)]
+    unsafe {
+        nix::libc::malloc_trim(0);
+    }
+}
+
+/// Octets that [`keep_freed`] keeps.
+const KEPT: i32 = 3 << 20;
+
+/// Has the allocator keep some MiB that are freed, rather than hand them back and ask for them again with
+/// every large buffer, each page to be cleared anew. [`give_back`] hands them back at rest.
+#[cfg(target_env = "gnu")]
+pub fn keep_freed() {
+    // SAFETY: only sets two limits of the allocator, which locks itself.
+    #[allow(unsafe_code)]
+    unsafe {
+        nix::libc::mallopt(nix::libc::M_MMAP_THRESHOLD, KEPT);
+        nix::libc::mallopt(nix::libc::M_TRIM_THRESHOLD, KEPT);
+    }
+}
+
+/// Other C libraries have no such limits.
+#[cfg(not(target_env = "gnu"))]
+pub fn keep_freed() {}
+
+/// Other C libraries hand memory back as it is freed.
+#[cfg(not(target_env = "gnu"))]
+fn trim() {}
+
 /// Lets go of the pages of program code, and of the constants before it, that a long-lived process
 /// used before it began to wait; they come back from the page cache when they are used again.
 /// Returns the octets let go of.
@@ -56,6 +130,24 @@ mod tests {
         assert_eq!(code(&line("rw-p", "/usr/bin/x")), None);
         assert_eq!(code(&line("r-xp", "[vdso]")), None);
         assert_eq!(code("1000-3000 r-xp 00000000 00:00 0"), None);
+    }
+
+    #[test]
+    fn rest_comes_once_after_work() {
+        let mut rest = Rest::default();
+        let mut calls =
+            |worked: &[bool]| -> Vec<bool> { worked.iter().map(|w| rest.is_due(*w)).collect() };
+        assert_eq!(calls(&[false; 5]), [false, false, true, false, false]);
+        assert_eq!(calls(&[true, false, false, true]), [false; 4]);
+        assert_eq!(calls(&[false; 5]), [false, false, true, false, false]);
+    }
+
+    #[test]
+    fn what_is_in_use_stays() {
+        let held: Vec<Vec<u8>> = (0..1000u32).map(|n| vec![n as u8; 3000]).collect();
+        drop(held.iter().map(Vec::clone).collect::<Vec<_>>());
+        give_back();
+        assert!((0..1000u32).all(|n| held[n as usize] == vec![n as u8; 3000]));
     }
 
     #[test]

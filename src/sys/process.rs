@@ -1,9 +1,9 @@
 //! Starting this program again in another role.
 //!
-//! A role is a fresh execution of the same binary, never a bare fork: no ZeroMQ
-//! context, lock or secret of the parent is inherited by accident. The title shown
-//! in the process list is simply `argv[0]`, so what the role must know travels in
-//! environment variables.
+//! A role is a fresh execution of the same binary: no ZeroMQ context, lock or secret of the
+//! parent is inherited by accident. The title shown in the process list is simply `argv[0]`, so
+//! what the role must know travels in environment variables. A parent that has none of these
+//! things may split a role off instead ([`super::fork`]).
 
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -17,6 +17,9 @@ const ARGS: &str = "HALITE_ARGS";
 /// No argument of ours can hold it; the process list shows the title alone.
 const SEPARATOR: &str = "\u{1f}";
 const PARENT: &str = "HALITE_PARENT";
+
+/// Empty words behind the title of a process that splits: its children have longer titles.
+const TITLE_ROOM: usize = 64;
 
 /// Longest name the kernel keeps for a task.
 const COMM_LEN: usize = 15;
@@ -37,11 +40,19 @@ impl RoleSpec {
         let mut command = Command::new(program()?);
         command
             .arg0(&self.title)
-            .env(ARGS, arguments().join(OsStr::new(SEPARATOR)))
-            .env(ROLE, &self.role)
-            .env(PARENT, std::process::id().to_string())
-            .envs(self.env.iter().map(|(k, v)| (k, v)));
+            .envs(self.variables(std::process::id().cast_signed()));
         Ok(command)
+    }
+
+    /// The environment of the role, a child of `parent`.
+    pub(super) fn variables(&self, parent: i32) -> Vec<(&str, OsString)> {
+        let mut out = vec![
+            (ARGS, arguments().join(OsStr::new(SEPARATOR))),
+            (ROLE, OsString::from(&self.role)),
+            (PARENT, parent.to_string().into()),
+        ];
+        out.extend(self.env.iter().map(|(k, v)| (k.as_str(), v.clone())));
+        out
     }
 
     /// Starts the role as a child with its standard input closed, in a process group of its
@@ -70,10 +81,14 @@ impl RoleSpec {
             .spawn()
     }
 
-    /// Becomes the role, keeping the process id. Returns only on failure.
+    /// Becomes the role, keeping the process id. Returns only on failure. The process list gets room
+    /// for the titles of children that are split off.
     pub fn exec(&self) -> io::Error {
         match self.command() {
-            Ok(mut command) => command.env_remove(PARENT).exec(),
+            Ok(mut command) => command
+                .args(std::iter::repeat_n("", TITLE_ROOM))
+                .env_remove(PARENT)
+                .exec(),
             Err(e) => e,
         }
     }
@@ -170,6 +185,13 @@ pub fn raise_open_files(wanted: u64) -> io::Result<u64> {
     let target = wanted.min(hard);
     setrlimit(Resource::RLIMIT_NOFILE, target, hard)?;
     Ok(target)
+}
+
+/// The fields of a `/proc/<pid>/stat` from the third on, the state (proc(5)): the name before it may hold anything,
+/// even brackets. Empty if it is no such text.
+pub fn stat_fields(stat: &str) -> Vec<&str> {
+    let fields = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
+    fields.split_whitespace().collect()
 }
 
 /// Resident memory of this process in octets; 0 if the kernel does not say.

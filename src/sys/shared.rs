@@ -1,5 +1,5 @@
 //! The few bytes that the role processes of one master share: the AES key of
-//! publications and the serial of the last one.
+//! publications, the one that follows it, and the serial of the last publication.
 //!
 //! They live in an anonymous memory file that the supervisor makes and its children
 //! inherit; nothing of it reaches a disk. A record carries its own check sum, so a
@@ -17,6 +17,9 @@ pub const SHARED_FD: &str = "HALITE_SHARED_FD";
 
 const KEY_LEN: usize = 76;
 const RECORD: usize = 8 + KEY_LEN + 8;
+/// Where the record of the key in force lies, and that of the one on offer.
+const FORCE_AT: u64 = 0;
+const OFFER_AT: u64 = 128;
 const SERIAL_AT: u64 = 256;
 
 /// Handle of the shared bytes.
@@ -60,26 +63,64 @@ impl SharedSecret {
         self.file.as_raw_fd()
     }
 
-    /// Stores a new key text of 76 characters and counts its generation up. One writer at a time.
+    /// Puts a new key text of 76 characters in force and counts the generation up. One that was on offer
+    /// is not any more, and its generation is passed over. One writer at a time.
     pub fn store_key(&self, key: &str) -> io::Result<u64> {
+        let present = self.load_key().map_or(0, |(g, _)| g);
+        let offered = self.offered().ok().flatten().map_or(0, |(g, _)| g);
+        let generation = present.max(offered) + 1;
+        self.write(FORCE_AT, generation, key)?;
+        Ok(generation)
+    }
+
+    /// Offers the key text that will be in force next; gives the generation that it will have.
+    pub fn offer_key(&self, key: &str) -> io::Result<u64> {
+        let generation = self.load_key()?.0 + 1;
+        self.write(OFFER_AT, generation, key)?;
+        Ok(generation)
+    }
+
+    /// The key on offer with its generation.
+    pub fn offered(&self) -> io::Result<Option<(u64, String)>> {
+        let mut n = [0u8; 8];
+        self.file.read_exact_at(&mut n, OFFER_AT)?;
+        // What has come into force since, or was replaced, is older than its successor.
+        if u64::from_le_bytes(n) <= self.generation()? {
+            return Ok(None);
+        }
+        self.read(OFFER_AT).map(Some)
+    }
+
+    /// Puts the key on offer in force; its generation, or `None` if there is none.
+    pub fn take_offered(&self) -> io::Result<Option<u64>> {
+        let Some((generation, key)) = self.offered()? else {
+            return Ok(None);
+        };
+        self.write(FORCE_AT, generation, &key)?;
+        Ok(Some(generation))
+    }
+
+    /// The generation (1 and up) and the key text in force.
+    pub fn load_key(&self) -> io::Result<(u64, String)> {
+        self.read(FORCE_AT)
+    }
+
+    fn write(&self, at: u64, generation: u64, key: &str) -> io::Result<()> {
         if key.len() != KEY_LEN {
             return Err(io::Error::other("an AES key text has 76 characters"));
         }
-        let generation = self.load_key().map_or(0, |(g, _)| g) + 1;
         let mut record = [0u8; RECORD];
         record[..8].copy_from_slice(&generation.to_le_bytes());
         record[8..8 + KEY_LEN].copy_from_slice(key.as_bytes());
         let sum = checksum(&record[..8 + KEY_LEN]);
         record[8 + KEY_LEN..].copy_from_slice(&sum);
-        self.file.write_all_at(&record, 0)?;
-        Ok(generation)
+        self.file.write_all_at(&record, at)
     }
 
-    /// The generation (1 and up) and the key text in force.
-    pub fn load_key(&self) -> io::Result<(u64, String)> {
+    fn read(&self, at: u64) -> io::Result<(u64, String)> {
         for _ in 0..1000 {
             let mut record = [0u8; RECORD];
-            self.file.read_exact_at(&mut record, 0)?;
+            self.file.read_exact_at(&mut record, at)?;
             let (body, sum) = record.split_at(8 + KEY_LEN);
             if checksum(body) == sum {
                 let mut generation = [0u8; 8];
@@ -145,6 +186,27 @@ mod tests {
         assert_eq!(shared.generation().unwrap(), 2);
         assert_eq!(shared.load_serial(2).unwrap(), 0, "a new key starts at 0");
         assert!(shared.store_key("short").is_err());
+    }
+
+    #[test]
+    fn a_key_on_offer_comes_into_force_or_is_replaced() {
+        let shared = SharedSecret::create().unwrap();
+        assert!(shared.offer_key(&"n".repeat(76)).is_err(), "none in force");
+        shared.store_key(&"a".repeat(76)).unwrap();
+        assert_eq!(shared.offered().unwrap(), None);
+        assert_eq!(shared.take_offered().unwrap(), None);
+        assert_eq!(shared.offer_key(&"b".repeat(76)).unwrap(), 2);
+        assert_eq!(shared.load_key().unwrap(), (1, "a".repeat(76)));
+        assert_eq!(shared.offered().unwrap(), Some((2, "b".repeat(76))));
+        assert_eq!(shared.take_offered().unwrap(), Some(2));
+        assert_eq!(shared.load_key().unwrap(), (2, "b".repeat(76)));
+        assert_eq!(shared.offered().unwrap(), None);
+        // Replaced at once: what was on offer is void.
+        shared.offer_key(&"c".repeat(76)).unwrap();
+        assert_eq!(shared.store_key(&"d".repeat(76)).unwrap(), 4, "3 is void");
+        assert_eq!(shared.offered().unwrap(), None);
+        assert_eq!(shared.take_offered().unwrap(), None);
+        assert_eq!(shared.load_key().unwrap(), (4, "d".repeat(76)));
     }
 
     #[test]

@@ -6,19 +6,22 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM};
+use nix::sys::signal::{SigSet, Signal};
+use signal_hook::SigId;
+use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM, SIGUSR1};
 
 /// Set when SIGTERM or SIGINT has arrived.
 #[derive(Clone, Debug, Default)]
 pub struct StopFlag(Arc<AtomicBool>);
 
 impl StopFlag {
-    /// Installs the handlers of SIGTERM and SIGINT.
+    /// Installs the handlers of SIGTERM and SIGINT. What `hold_stop` has held back arrives then.
     pub fn install() -> io::Result<StopFlag> {
         let flag = StopFlag::default();
         for signal in [SIGTERM, SIGINT] {
             signal_hook::flag::register(signal, flag.0.clone())?;
         }
+        stop_signals().thread_unblock()?;
         Ok(flag)
     }
 
@@ -52,9 +55,38 @@ impl StopFlag {
     }
 }
 
+/// SIGTERM and SIGINT.
+fn stop_signals() -> SigSet {
+    SigSet::from_iter([Signal::SIGTERM, Signal::SIGINT])
+}
+
+/// Lets all signals through to the calling thread, except SIGTERM and SIGINT: these wait until
+/// [`StopFlag::install`].
+pub(super) fn hold_stop() -> io::Result<()> {
+    Ok(stop_signals().thread_set_mask()?)
+}
+
+/// A mark that SIGUSR1 leaves; to everything else it is SIGTERM from then on.
+///
+/// # Errors
+/// The handler cannot be installed.
+#[allow(unsafe_code)]
+pub fn usr1_ends() -> io::Result<Arc<AtomicBool>> {
+    let mark = Arc::new(AtomicBool::new(false));
+    let set = mark.clone();
+    let handler = move || {
+        set.store(true, Ordering::Relaxed);
+        let _ = signal_hook::low_level::raise(SIGTERM);
+    };
+    // SAFETY: a handler may write to an atomic and raise a signal (signal-safety(7)).
+    unsafe { signal_hook::low_level::register(SIGUSR1, handler) }?;
+    Ok(mark)
+}
+
 /// A descriptor that becomes readable when one of the supervisor's signals arrives.
 pub struct SignalPipe {
     read: UnixStream,
+    handlers: Vec<SigId>,
     /// SIGTERM or SIGINT.
     pub stop: StopFlag,
     /// SIGHUP.
@@ -69,10 +101,24 @@ impl SignalPipe {
         let stop = StopFlag::install()?;
         let reload = Arc::new(AtomicBool::new(false));
         signal_hook::flag::register(SIGHUP, reload.clone())?;
+        let mut handlers = Vec::new();
         for signal in [SIGCHLD, SIGTERM, SIGINT, SIGHUP] {
-            signal_hook::low_level::pipe::register(signal, write.try_clone()?)?;
+            let write = write.try_clone()?;
+            handlers.push(signal_hook::low_level::pipe::register(signal, write)?);
         }
-        Ok(SignalPipe { read, stop, reload })
+        Ok(SignalPipe {
+            read,
+            handlers,
+            stop,
+            reload,
+        })
+    }
+
+    /// In a child that was split off: signals no longer write into the pipe, which is the parent's.
+    pub(super) fn release(&self) {
+        for handler in &self.handlers {
+            signal_hook::low_level::unregister(*handler);
+        }
     }
 
     /// Waits for a signal, or for `extra` to become readable, at most `timeout` ms.

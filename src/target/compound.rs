@@ -72,9 +72,20 @@ pub fn operand(word: &str) -> Operand<'_> {
 }
 
 impl<T> Node<T> {
+    /// Calls `each` for every test.
+    pub fn each(&mut self, each: &mut impl FnMut(&mut T)) {
+        match self {
+            Node::Test(own) => each(own),
+            Node::Not(node) => node.each(each),
+            Node::All(nodes) | Node::Any(nodes) => {
+                nodes.iter_mut().for_each(|node| node.each(each));
+            }
+        }
+    }
+
     /// Whether the expression holds, asking for the tests from left to right and for no more of
     /// them than needed.
-    pub fn holds(&self, test: &mut impl FnMut(&T) -> bool) -> bool {
+    pub fn holds<'n>(&'n self, test: &mut impl FnMut(&'n T) -> bool) -> bool {
         match self {
             Node::Test(own) => test(own),
             Node::Not(node) => !node.holds(test),

@@ -128,6 +128,20 @@ impl DataExpr {
         })
     }
 
+    /// The one name at the top level of the data that decides, if all names there are texts: where the
+    /// first word is a plain name, every path begins with it. Without a delimiter nothing matches, which
+    /// any name may decide.
+    pub(super) fn only_name(&self) -> Option<&str> {
+        let first = &self.text[..self.top.at.first().copied().unwrap_or(0)];
+        (first != "*" && self.dotted.is_empty()).then_some(first)
+    }
+
+    /// All that makes two expressions the same.
+    pub(super) fn spelled(&self) -> String {
+        let Cuts { at, width } = &self.top;
+        format!("{:?} {width} {at:?} {}", self.compare, self.text)
+    }
+
     /// Whether the data match.
     pub fn matches(&self, data: &Map) -> bool {
         let found = Search {

@@ -6,6 +6,7 @@ use super::error::TargetError;
 use super::glob::Glob;
 use super::ip::IpTest;
 use super::pyre::PyRegex;
+use super::question::{Answers, Question};
 use super::{
     Expr, Groups, Kind, MAX_NAMES, MAX_PATTERN, MAX_PATTERNS, MAX_REGEXES, MAX_WORDS, MinionId,
     Target, nodegroup, pytext,
@@ -44,6 +45,11 @@ pub trait Inventory {
     /// taken to mean every minion.
     fn caches_data(&self) -> bool {
         true
+    }
+    /// The answers of all minions to a question, where there is an index; else data are fetched minion by minion.
+    fn answers<'a>(&'a self, question: Question<'a>) -> Option<Box<dyn Answers + 'a>> {
+        let _ = question;
+        None
     }
 }
 
@@ -122,24 +128,17 @@ impl Target {
         if self.kind == Kind::List {
             return Ok(self.expected_of_list(inventory));
         }
-        let plan = Plan::new(self, Side::Master, nodegroups)?;
+        let mut plan = Plan::new(self, Side::Master, nodegroups)?;
         if self.needs_data() && !inventory.caches_data() {
             return Ok(Expected {
                 minions: inventory.ids().to_vec(),
                 ..Expected::default()
             });
         }
-        let minions = match plan.only_name() {
-            Some(name) => known(inventory, name).into_iter().collect(),
-            None => inventory
-                .ids()
-                .iter()
-                .filter(|id| {
-                    let facts = MasterFacts::new(inventory, id);
-                    plan.node.holds(&mut |test| test.holds(&facts))
-                })
-                .cloned()
-                .collect(),
+        let only = plan.only_name().map(|name| known(inventory, name));
+        let minions = match only {
+            Some(only) => only.into_iter().collect(),
+            None => plan.select(inventory),
         };
         Ok(Expected {
             minions,
@@ -211,10 +210,30 @@ enum Test {
     Names(HashSet<String>),
     Glob(Glob),
     Pcre(PyRegex),
+    Data(DataTest),
+    Constant(bool),
+}
+
+/// A test of a minion's data, with its number among those of the plan.
+struct DataTest {
+    number: usize,
+    what: What,
+}
+
+enum What {
     Grains(DataExpr),
     Pillar(DataExpr),
     Ip(IpTest),
-    Constant(bool),
+}
+
+impl DataTest {
+    fn question(&self) -> Question<'_> {
+        match &self.what {
+            What::Grains(expr) => Question::Grains(expr),
+            What::Pillar(expr) => Question::Pillar(expr),
+            What::Ip(test) => Question::Address(test),
+        }
+    }
 }
 
 impl Plan {
@@ -269,6 +288,41 @@ impl Plan {
             node: merge_names(node),
             listed,
         })
+    }
+
+    /// The minions of an inventory that match, in its order.
+    fn select(&mut self, inventory: &dyn Inventory) -> Vec<MinionId> {
+        let mut tests = 0;
+        self.node.each(&mut |test| {
+            if let Test::Data(test) = test {
+                test.number = tests;
+                tests += 1;
+            }
+        });
+        // What an index has to say to each of them, once it is asked.
+        let ready: Vec<OnceCell<Option<Box<dyn Answers + '_>>>> =
+            (0..tests).map(|_| OnceCell::new()).collect();
+        let mut chosen = Vec::new();
+        for (at, id) in inventory.ids().iter().enumerate() {
+            let facts = MasterFacts::new(inventory, id);
+            let holds = self.node.holds(&mut |test| {
+                let Test::Data(data) = test else {
+                    return test.holds(&facts);
+                };
+                let ask = || inventory.answers(data.question());
+                match ready
+                    .get(data.number)
+                    .and_then(|r| r.get_or_init(ask).as_ref())
+                {
+                    Some(answers) => answers.of(at).unwrap_or(data.question().in_doubt()),
+                    None => test.holds(&facts),
+                }
+            });
+            if holds {
+                chosen.push(id.clone());
+            }
+        }
+        chosen
     }
 
     /// The name, if one minion at most can match.
@@ -334,18 +388,21 @@ impl Test {
             });
         }
         let data = |compare| DataExpr::new(text, delimiter, compare);
+        let of = |what| Test::Data(DataTest { number: 0, what });
         Ok(match kind {
             Kind::Glob => Test::glob(text),
             Kind::Pcre => Test::pcre(text)?,
             Kind::List => Test::Names(split_list(text).collect()),
-            Kind::Grain => Test::Grains(data(Compare::Glob)?),
-            Kind::GrainPcre => Test::Grains(data(Compare::Regex)?),
-            Kind::Pillar => Test::Pillar(data(Compare::Glob)?),
-            Kind::PillarPcre => Test::Pillar(data(Compare::Regex)?),
-            Kind::PillarExact => Test::Pillar(data(Compare::Exact)?),
+            Kind::Grain => of(What::Grains(data(Compare::Glob)?)),
+            Kind::GrainPcre => of(What::Grains(data(Compare::Regex)?)),
+            Kind::Pillar => of(What::Pillar(data(Compare::Glob)?)),
+            Kind::PillarPcre => of(What::Pillar(data(Compare::Regex)?)),
+            Kind::PillarExact => of(What::Pillar(data(Compare::Exact)?)),
             // Neither address nor network: Salt logs it and takes it for a test that fails, on
             // both sides, so `not S@typo` is everyone.
-            Kind::Ipcidr => IpTest::parse(text).map_or(Test::Constant(false), Test::Ip),
+            Kind::Ipcidr => {
+                IpTest::parse(text).map_or(Test::Constant(false), |test| of(What::Ip(test)))
+            }
             Kind::Range => return Err(TargetError::Unsupported("a target of type range")),
             Kind::Compound | Kind::CompoundPillarExact | Kind::Nodegroup => {
                 return Err(TargetError::NotText { kind: kind.name() });
@@ -406,10 +463,14 @@ impl Test {
             Test::Names(names) => names.contains(facts.id()),
             Test::Glob(glob) => glob.matches(facts.id()),
             Test::Pcre(regex) => regex.matches(facts.id()),
-            Test::Grains(expr) => facts.grains().is_some_and(|data| expr.matches(data)),
-            Test::Pillar(expr) => facts.pillar().is_some_and(|data| expr.matches(data)),
-            // Without grains it cannot be ruled out.
-            Test::Ip(test) => facts.grains().is_none_or(|grains| test.matches(grains)),
+            Test::Data(test) => {
+                let question = test.question();
+                let data = match question.of_pillar() {
+                    true => facts.pillar(),
+                    false => facts.grains(),
+                };
+                data.map_or(question.in_doubt(), |data| question.holds(data))
+            }
             Test::Constant(value) => *value,
         }
     }

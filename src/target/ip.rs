@@ -59,13 +59,18 @@ impl IpTest {
     /// Salt gives up on the whole target when a grain holds something that is no address; here
     /// such an entry is passed over, so that one minion cannot spoil a target for the others.
     pub fn matches(&self, grains: &Map) -> bool {
-        let v6 = match self {
-            IpTest::Address { v6, .. } | IpTest::Network { v6, .. } => *v6,
-        };
-        match grains.get(if v6 { "ipv6" } else { "ipv4" }) {
+        match grains.get(self.grain()) {
             Some(Value::Array(items)) => items.iter().any(|item| self.fits(item)),
             Some(item) => self.fits(item),
             None => false,
+        }
+    }
+
+    /// The grain that it looks at.
+    pub fn grain(&self) -> &'static str {
+        match self {
+            IpTest::Address { v6, .. } | IpTest::Network { v6, .. } if *v6 => "ipv6",
+            _ => "ipv4",
         }
     }
 

@@ -15,6 +15,7 @@ mod ip;
 mod nodegroup;
 mod pyre;
 mod pytext;
+mod question;
 mod rubyre;
 pub mod sysinspect;
 
@@ -30,6 +31,7 @@ pub use pyre::{
     escape as regex_escape,
 };
 pub use pytext::str as python_str;
+pub use question::{Answers, Question};
 
 use crate::wire::Value;
 use std::fmt;

@@ -3,7 +3,10 @@
 mod attempts;
 pub mod bus;
 pub mod collective;
+mod door;
 pub mod mqtt;
+mod outbox;
+pub mod publish;
 mod sink;
 pub mod sockets;
 mod stream;

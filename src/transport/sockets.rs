@@ -54,22 +54,23 @@ pub fn tcp_url(host: &str, port: u16) -> String {
 
 /// Binds with an error that names address and remedy.
 pub fn bind(socket: &zmq::Socket, url: &str) -> io::Result<()> {
-    socket.bind(url).map_err(|e| {
-        let remedy = match e {
-            zmq::Error::EADDRINUSE => {
-                "another process uses it: stop that one or choose another port"
-            }
-            zmq::Error::EADDRNOTAVAIL | zmq::Error::ENODEV => {
-                "this host has no such address: check the option `interface`"
-            }
-            zmq::Error::EACCES => "this account may not use it",
-            _ => "check address and permissions",
-        };
-        io::Error::new(
-            io::Error::from(e).kind(),
-            format!("cannot bind {url}: {e}; {remedy}"),
-        )
-    })
+    socket.bind(url).map_err(|e| cannot_bind(url, e))
+}
+
+/// Why an address cannot be bound, with a remedy.
+pub(super) fn cannot_bind(url: &str, why: zmq::Error) -> io::Error {
+    let remedy = match why {
+        zmq::Error::EADDRINUSE => "another process uses it: stop that one or choose another port",
+        zmq::Error::EADDRNOTAVAIL | zmq::Error::ENODEV => {
+            "this host has no such address: check the option `interface`"
+        }
+        zmq::Error::EACCES => "this account may not use it",
+        _ => "check address and permissions",
+    };
+    io::Error::new(
+        io::Error::from(why).kind(),
+        format!("cannot bind {url}: {why}; {remedy}"),
+    )
 }
 
 /// Binds a socket file that only the account of this process may connect to.
@@ -93,7 +94,8 @@ pub fn again<T>(mut call: impl FnMut() -> zmq::Result<T>) -> zmq::Result<T> {
     }
 }
 
-/// Sends a message of several parts; signals do not divide it.
+/// Sends a message of several parts; signals do not divide it. With `SNDMORE` among the flags the last part is not the
+/// last of the message.
 ///
 /// # Errors
 /// The socket takes nothing, now (`DONTWAIT`) or ever.
@@ -108,6 +110,23 @@ pub fn send_parts<P: AsRef<[u8]>>(
         again(|| socket.send(part.as_ref(), flags | more))?;
     }
     Ok(())
+}
+
+/// Sends the last or, with `SNDMORE`, another part of a message whose parts before it are sent. It is moved, not copied:
+/// it may be a piece of a file. What a signal takes away cannot be repeated, but the message must go on or end; the part is
+/// empty then.
+///
+/// # Errors
+/// As for [`send_parts`].
+pub fn send_moved(
+    socket: &zmq::Socket,
+    part: impl Into<zmq::Message>,
+    flags: i32,
+) -> zmq::Result<()> {
+    match socket.send(part.into(), flags) {
+        Err(zmq::Error::EINTR) => again(|| socket.send(b"".as_slice(), flags)),
+        sent => sent,
+    }
 }
 
 /// Receives all parts of a message; signals do not divide it.

@@ -167,7 +167,7 @@ pub fn check_id(load: &Map) -> Result<(), Refusal> {
 /// Queue in which a request waits; none of them starves another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Class {
-    /// Sign-ins.
+    /// Sign-ins, and questions for the key of publications.
     Auth,
     /// Jobs from command line clients.
     Publish,
@@ -201,7 +201,7 @@ impl Class {
     /// The class of a command.
     pub fn of(cmd: &str) -> Class {
         match cmd {
-            "_auth" => Class::Auth,
+            "_auth" | "_aes_keys" => Class::Auth,
             "publish" | "minion_pub" => Class::Publish,
             "_return" | "_syndic_return" | "_minion_event" | "pub_ret" => Class::Return,
             "_file_list"

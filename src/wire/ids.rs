@@ -223,6 +223,20 @@ impl FromStr for Tag {
     }
 }
 
+/// A UUID (RFC 9562, version 4) of random octets, with hyphens and in lower case.
+pub fn uuid(mut random: [u8; 16]) -> String {
+    random[6] = random[6] & 0x0f | 0x40;
+    random[8] = random[8] & 0x3f | 0x80;
+    let mut out = String::with_capacity(36);
+    for (at, byte) in random.iter().enumerate() {
+        if matches!(at, 4 | 6 | 8 | 10) {
+            out.push('-');
+        }
+        out.push_str(&format!("{byte:02x}"));
+    }
+    out
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -269,5 +283,11 @@ mod tests {
             assert!(next > last);
             last = next;
         }
+    }
+
+    #[test]
+    fn uuids_have_their_form() {
+        assert_eq!(uuid([0; 16]), "00000000-0000-4000-8000-000000000000");
+        assert_eq!(uuid([255; 16]), "ffffffff-ffff-4fff-bfff-ffffffffffff");
     }
 }

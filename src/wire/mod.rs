@@ -19,5 +19,6 @@ pub mod textwrap;
 mod value;
 pub mod xml;
 pub mod yaml;
+pub mod zmtp;
 
 pub use value::{Map, Value};

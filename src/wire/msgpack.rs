@@ -62,6 +62,11 @@ pub fn encode_map(map: &Map, profile: Profile) -> Vec<u8> {
     out
 }
 
+/// Appends one map to `out`.
+pub fn encode_map_into(out: &mut Vec<u8>, map: &Map, profile: Profile) {
+    put_map(out, map, profile);
+}
+
 /// About as many bytes as a value takes, so that a buffer for a large one need not grow.
 pub fn size_hint(value: &Value) -> usize {
     match value {
@@ -138,15 +143,20 @@ fn put_map(out: &mut Vec<u8>, map: &Map, profile: Profile) {
 
 /// Appends text (or, in the wire profile, octets).
 pub fn put_str(out: &mut Vec<u8>, s: &[u8], profile: Profile) {
-    if s.len() < 32 {
-        out.push(0xa0 | s.len() as u8);
-    } else if profile == Profile::Wire && s.len() < 256 {
-        out.push(0xda);
-        out.extend_from_slice(&(s.len() as u16).to_be_bytes());
-    } else {
-        put_len(out, s.len(), [0xd9, 0xda, 0xdb]);
-    }
+    put_str_header(out, s.len(), profile);
     out.extend_from_slice(s);
+}
+
+/// Appends what stands before a text of `len` bytes, which the caller then appends.
+pub fn put_str_header(out: &mut Vec<u8>, len: usize, profile: Profile) {
+    if len < 32 {
+        out.push(0xa0 | len as u8);
+    } else if profile == Profile::Wire && len < 256 {
+        out.push(0xda);
+        out.extend_from_slice(&(len as u16).to_be_bytes());
+    } else {
+        put_len(out, len, [0xd9, 0xda, 0xdb]);
+    }
 }
 
 fn put_len(out: &mut Vec<u8>, len: usize, codes: [u8; 3]) {

@@ -5,6 +5,7 @@ mod configuration;
 #[path = "../harness/mod.rs"]
 mod harness;
 mod saltfile;
+mod samples;
 mod stock;
 
 use std::path::{Path, PathBuf};

@@ -10,14 +10,26 @@ use std::path::{Path, PathBuf};
 pub struct Home {
     dir: PathBuf,
     role: &'static str,
+    product: &'static str,
 }
 
 impl Home {
     /// Makes the directory; `role` is `master` or `minion`.
     pub fn create(dir: PathBuf, role: &'static str) -> Home {
-        let home = Home { dir, role };
+        let home = Home {
+            dir,
+            role,
+            product: "salt",
+        };
         std::fs::create_dir_all(home.config_dir()).expect("a directory can be made");
         home
+    }
+
+    /// The same root with directories of another name, as of a halite beside a stock Salt.
+    pub fn beside(&self, product: &'static str) -> Home {
+        let dir = self.dir.clone();
+        let role = self.role;
+        Home { dir, role, product }
     }
 
     /// What `root_dir` says.
@@ -27,7 +39,7 @@ impl Home {
 
     /// What the option `-c` says.
     pub fn config_dir(&self) -> PathBuf {
-        self.dir.join("etc/salt")
+        self.dir.join("etc").join(self.product)
     }
 
     /// Where the output of the daemon goes.
@@ -37,17 +49,20 @@ impl Home {
 
     /// Keys of the daemon (and of the minions, at a master).
     pub fn pki(&self) -> PathBuf {
-        self.dir.join("etc/salt/pki").join(self.role)
+        self.config_dir().join("pki").join(self.role)
     }
 
     /// Its cache.
     pub fn cache(&self) -> PathBuf {
-        self.dir.join("var/cache/salt").join(self.role)
+        self.dir
+            .join("var/cache")
+            .join(self.product)
+            .join(self.role)
     }
 
     /// Its local sockets.
     pub fn sockets(&self) -> PathBuf {
-        self.dir.join("var/run/salt").join(self.role)
+        self.dir.join("var/run").join(self.product).join(self.role)
     }
 
     /// Writes the configuration file.

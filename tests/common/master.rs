@@ -81,6 +81,13 @@ impl Master {
         self.process = Some(process);
     }
 
+    /// After [`Master::stop`]: another program serves the same minions, with the directories called `product`.
+    pub fn go_on_as(&mut self, program: PathBuf, product: &'static str) {
+        self.program = program;
+        self.home = self.home.beside(product);
+        self.start_again();
+    }
+
     /// Ends it and waits until all its processes are gone.
     pub fn stop(&mut self) {
         if let Some(mut process) = self.process.take() {

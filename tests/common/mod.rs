@@ -17,6 +17,7 @@ pub mod collective_nodes;
 pub mod config;
 pub mod git;
 pub mod gpg;
+pub mod machine;
 pub mod master;
 pub mod mcollective;
 pub mod minion;

@@ -2,10 +2,10 @@
 
 use super::{LONG, Master, wait_for};
 use halite::client::local::{Job, LocalClient};
-use halite::client::swarm::procs;
 use halite::config::MasterConfig;
 use halite::store::jobs::JobStore;
 use halite::store::open::job_store;
+use halite::sys::procs;
 use halite::wire::Value;
 use std::time::{Duration, Instant};
 

@@ -3,11 +3,11 @@
 #![allow(dead_code)]
 
 use halite::client::local::{Job, LocalClient, Published};
-use halite::client::swarm::procs::{self, Process};
 use halite::client::swarm::session::MinionKeys;
 use halite::client::swarm::{Options, Swarm};
 use halite::config::{MasterConfig, load_master};
 use halite::crypto::PrivateKey;
+use halite::sys::procs::{self, Process};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use std::net::{SocketAddr, TcpListener};

@@ -14,9 +14,15 @@ const BEATS: &str = "zmq_heartbeat_ivl: 100\nzmq_heartbeat_timeout: 400\n";
 
 /// A pair with a network between the two that can be cut.
 fn apart() -> (Pair, [Proxy; 2]) {
+    apart_by(|_| ())
+}
+
+/// The same, with a network that `prepare` has done something to before the minion begins.
+fn apart_by(prepare: impl FnOnce(&[Proxy; 2])) -> (Pair, [Proxy; 2]) {
     let master = Master::start("");
     let bus = listen(&master);
     let network = ports(&master).map(Proxy::to);
+    prepare(&network);
     let minion = Minion::start([network[0].port, network[1].port], "m1", BEATS);
     let mut pair = Pair {
         master,
@@ -51,6 +57,15 @@ fn the_network_is_cut() {
     assert_eq!(text(&pair.returned(&jid), "return"), "done");
     pair.ping_until_answered();
     assert_eq!(kept(&pair, &jid), 1);
+}
+
+#[test]
+fn the_way_to_publications_is_closed_at_first() {
+    let (mut pair, network) = apart_by(|network| network[0].cut());
+    let log = std::fs::read_to_string(pair.minion.path("log")).unwrap();
+    assert!(log.contains("no job can come"), "{log}");
+    network[0].mend();
+    pair.ping_until_answered();
 }
 
 #[test]

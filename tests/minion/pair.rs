@@ -8,6 +8,7 @@ use halite_ipc::{Event, Subscriber};
 use nix::sys::signal::Signal;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 /// A minion in a directory of its own; dropping it ends it.
@@ -149,7 +150,9 @@ impl Pair {
 
     /// Publishes a job that says `done` once a file is there; gives the file as well.
     pub fn publish_waiting(&self) -> (String, PathBuf) {
-        let flag = self.minion.path("go");
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let n = COUNT.fetch_add(1, Ordering::Relaxed);
+        let flag = self.minion.path(&format!("go-{n}"));
         let command = format!(
             "while [ ! -e {} ]; do sleep 0.01; done; echo done",
             flag.display()

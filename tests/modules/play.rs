@@ -161,21 +161,25 @@ fn fault(text: &str) -> String {
 }
 
 /// Without what dnf tells of the time, and the process ids in errors.
+///
+/// dnf tells the age of its metadata only when that is a second or more, so its line goes as a
+/// whole; the dash of a list that stood before it goes to the line after it.
 fn timeless(text: &str) -> String {
     const AGE: &str = "Last metadata expiration check:";
-    if !text.contains(AGE) && !text.contains("pid:") {
-        return text.to_owned();
-    }
+    let mut lines: Vec<String> = Vec::new();
     let mut pid = false;
-    let one = |line: &str| {
+    let mut dash: Option<&str> = None;
+    for line in text.split('\n') {
         let is_pid = std::mem::replace(&mut pid, line.trim() == "pid:");
-        match (line.split_once(AGE), is_pid) {
-            (Some((head, _)), _) => format!("{head}{AGE}"),
-            (None, true) => "PID".to_owned(),
-            _ => line.to_owned(),
+        if let Some((head, _)) = line.split_once(AGE) {
+            dash = dash.or(Some(head));
+        } else if let Some(head) = dash.take() {
+            lines.push(format!("{head}{}", line.get(head.len()..).unwrap_or("")));
+        } else {
+            lines.push(if is_pid { "PID" } else { line }.to_owned());
         }
-    };
-    text.split('\n').map(one).collect::<Vec<_>>().join("\n")
+    }
+    lines.join("\n")
 }
 
 /// Every text in a value through `change`, keys as well.

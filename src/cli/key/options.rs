@@ -19,7 +19,7 @@ pub(super) const MIN_KEYSIZE: u32 = 2048;
     version,
     infer_long_args = true,
     args_override_self = true,
-    after_help = "NAME is a glob or a comma list of globs. Without an action all keys are listed.\n\nExamples:\n  halite-key                        list all keys\n  halite-key -f web1                show the fingerprint, to be compared with `key.finger` on web1\n  halite-key -a web1                trust the waiting key of web1\n  halite-key -d 'web*,db1' -y       delete keys without a question\n  halite-key -f master.pub          the value for `master_finger` of the minions\n  halite-key -c /etc/salt -L        the keys of an existing Salt master"
+    after_help = "NAME is a glob or a comma list of globs. Without an action all keys are listed.\n\nExamples:\n  halite-key                        list all keys\n  halite-key -f web1                show the fingerprint, to be compared with `key.finger` on web1\n  halite-key -a web1                trust the waiting key of web1\n  halite-key -d 'web*,db1' -y       delete keys without a question\n  halite-key -f master.pub          the value for `master_finger` of the minions\n  halite-key -c /etc/salt -L        the keys of an existing Salt master\n\nExit status: 0 done, or nothing to do, 1 something could not be done, 64 wrong options, 67 the account of --user cannot be taken on."
 )]
 pub(super) struct Options {
     #[command(flatten)]

@@ -5,9 +5,7 @@ pub(super) mod run;
 mod show;
 
 use super::auth::AuthOptions;
-use super::common::{
-    Accepted, ArgumentOptions, Common, LogSettings, OutputConfig, OutputOptions, fail,
-};
+use super::common::{Accepted, ArgumentOptions, Common, OutputConfig, OutputOptions, fail};
 use super::start::{self, start};
 use crate::config::{MasterConfig, load_master};
 use clap::Parser;
@@ -275,13 +273,7 @@ pub fn run() -> i32 {
 
 /// Tools log to the terminal only: the log file belongs to the master.
 pub(crate) fn start_log(common: &Common, config: &MasterConfig) {
-    common.start_log(&LogSettings {
-        level: &config.log_level,
-        file_level: config.log_level_logfile.as_deref(),
-        file: None,
-        console: (&config.log_fmt_console, &config.log_datefmt),
-        logfile: (&config.log_fmt_logfile, &config.log_datefmt_logfile),
-    });
+    common.start_log(config.command_log_options());
 }
 
 /// What a master's configuration says of the output.

@@ -209,6 +209,11 @@ impl Function {
     }
 }
 
+/// Kinds of modules that a master takes from its file server (`_runners`, `_modules`, ...), without the underscore.
+pub fn extension_kinds() -> impl Iterator<Item = &'static str> {
+    saltutil::ALL.iter().map(|(_, form)| *form)
+}
+
 /// Every runner function.
 pub fn functions() -> impl Iterator<Item = &'static Function> {
     [

@@ -4,6 +4,7 @@
 use super::{Args, Launch, RunContext, RunError, run_as};
 use crate::config::MasterConfig;
 use crate::master::functions::{Call, RUNNER_ROLE, RUNNING};
+use crate::sys::logging::{Field, about};
 use crate::sys::process::RoleSpec;
 use crate::sys::signals::StopFlag;
 use crate::sys::slots::Slots;
@@ -24,6 +25,7 @@ pub fn run(config: MasterConfig) -> i32 {
             return 64;
         }
     };
+    about(&[(Field::Jid, call.jid.as_str()), (Field::Fun, &call.fun)]);
     let stop = StopFlag::install().unwrap_or_default();
     let slots = Slots::new(config.sock_dir.join(RUNNING), config.runner_processes);
     let slot = slots.wait(&|| stop.is_set());

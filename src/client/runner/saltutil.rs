@@ -64,7 +64,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
 ];
 
 /// What `sync_all` copies, in the order of its answer.
-const ALL: &[(&str, &str)] = &[
+pub(super) const ALL: &[(&str, &str)] = &[
     ("clouds", "clouds"),
     ("modules", "modules"),
     ("states", "states"),

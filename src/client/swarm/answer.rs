@@ -3,6 +3,11 @@
 use crate::target::{Subject, Target};
 use crate::wire::{Map, Value};
 
+/// Grains of all simulated minions.
+pub fn grains() -> Map {
+    crate::map! {"os" => "Swarm", "os_family" => "Swarm", "kernel" => "Linux", "saltversion" => "3006.28"}
+}
+
 /// Facts of a simulated minion for targets.
 pub struct Facts<'a> {
     /// Its id.
@@ -32,9 +37,14 @@ pub fn target(job: &Map) -> Option<Target> {
     Target::parse(job.get("tgt")?, kind, job.str("delimiter")).ok()
 }
 
-/// The return load of a job (`minion.py _thread_return`; reference 8.1). `running` looks up
-/// a job under way by its jid.
-pub fn answer(id: &str, job: &Map, running: &dyn Fn(&str) -> Option<Map>) -> Map {
+/// Whether all minions give the same answer to a job.
+pub fn is_common(job: &Map) -> bool {
+    job.str("fun") != Some("saltutil.find_job")
+}
+
+/// The return load of a job (`minion.py _thread_return`; reference 8.1) without the minion's id, which the channel
+/// adds. `running` looks up a job under way by its jid.
+pub fn answer(job: &Map, running: &dyn Fn(&str) -> Option<Map>) -> Map {
     let fun = job.str("fun").unwrap_or_default();
     let arg = job.get("arg").cloned().unwrap_or_default();
     let (args, kwargs) = split(arg.as_array().unwrap_or_default());
@@ -53,7 +63,7 @@ pub fn answer(id: &str, job: &Map, running: &dyn Fn(&str) -> Option<Map>) -> Map
     };
     let success = known.is_some();
     let mut load = crate::map! {
-        "cmd" => "_return", "id" => id, "success" => success,
+        "cmd" => "_return", "success" => success,
         "return" => known.unwrap_or_else(|| format!("'{fun}' is not available.").into()),
         "retcode" => i64::from(!success), "jid" => job.str("jid").unwrap_or_default(),
         "fun" => fun, "fun_args" => arg,

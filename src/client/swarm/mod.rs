@@ -6,23 +6,29 @@
 //! or a stock one.
 
 pub mod answer;
+pub mod jobs;
+pub mod ledger;
+pub mod listen;
 mod minion;
-pub mod procs;
+pub mod publish;
 pub mod session;
 mod shard;
 pub mod stats;
+pub mod work;
 pub mod zmtp;
 
 use crate::sys::process::raise_open_files;
+pub use ledger::Acknowledged;
 use session::MinionKeys;
 use shard::Shard;
 use stats::Stats;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+use work::Work;
 
 /// What a swarm is made of.
 #[derive(Clone)]
@@ -36,7 +42,7 @@ pub struct Options {
     /// Ids are `<prefix>-<number>`.
     pub prefix: String,
     /// Key pairs, dealt out in turn.
-    pub keys: Vec<MinionKeys>,
+    pub keys: Vec<Arc<MinionKeys>>,
     /// Whether the minions subscribe to publications.
     pub subscribe: bool,
     /// Sign-ins under way at the same time.
@@ -52,6 +58,8 @@ pub struct Options {
     /// Whether returns ask the master for a jid (`req`) rather than name a job of their own.
     /// A stock master fails on returns for jobs that it has not published.
     pub master_jids: bool,
+    /// Whether minions whose master went away ask it, once they are subscribed again, whether it knows them.
+    pub come_back: bool,
 }
 
 impl Options {
@@ -62,7 +70,7 @@ impl Options {
             publish_port: None,
             minions,
             prefix: "sw".into(),
-            keys,
+            keys: keys.into_iter().map(Arc::new).collect(),
             subscribe: true,
             sign_ins: 64,
             timeout: Duration::from_secs(10),
@@ -70,6 +78,7 @@ impl Options {
             threads: 1,
             record: false,
             master_jids: false,
+            come_back: false,
         }
     }
 
@@ -87,13 +96,15 @@ struct Shared {
     ready: AtomicUsize,
     /// Acknowledged answers to jobs.
     answered: AtomicU64,
-    /// Acknowledged returns of the swarm's own making.
-    returned: AtomicU64,
-    /// Returns yet to be begun.
+    /// Work that minions did by themselves.
+    finished: AtomicU64,
+    /// What minions do by themselves.
+    work: Mutex<Work>,
+    /// How much of it is yet to be begun.
     quota: AtomicU64,
-    /// Returns that may be under way at the same time, per shard.
+    /// How much may be under way at the same time, per shard.
     concurrency: AtomicUsize,
-    /// Returns under way.
+    /// How much is under way.
     under_way: AtomicUsize,
     /// Rounds of further sign-ins that every minion is to make.
     rounds: AtomicUsize,
@@ -101,7 +112,15 @@ struct Shared {
     again: AtomicU64,
     /// Operations given up.
     failed: AtomicU64,
-    record: Mutex<Vec<(String, String)>>,
+    /// Requests sent once more.
+    repeated: AtomicU64,
+    /// Minions that have lost their master.
+    away: AtomicUsize,
+    /// When it took the connection of one of them again.
+    reopened: OnceLock<Instant>,
+    /// Minions that are back.
+    back: AtomicUsize,
+    record: Mutex<Vec<Acknowledged>>,
 }
 
 /// A running swarm. Dropping it ends it.
@@ -109,6 +128,7 @@ pub struct Swarm {
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<io::Result<Stats>>>,
     minions: usize,
+    prefix: String,
 }
 
 impl Swarm {
@@ -139,6 +159,7 @@ impl Swarm {
             shared,
             threads: Vec::new(),
             minions: options.minions,
+            prefix: options.prefix.clone(),
         };
         for number in 0..threads {
             let mut shard = Shard::new(options.clone(), swarm.shared.clone(), number, threads)?;
@@ -158,9 +179,9 @@ impl Swarm {
         self.shared.answered.load(Ordering::Acquire)
     }
 
-    /// Acknowledged returns of the swarm's own making so far.
-    pub fn returned(&self) -> u64 {
-        self.shared.returned.load(Ordering::Acquire)
+    /// Pieces of work so far that minions did by themselves: returns, pillars, files, events.
+    pub fn finished(&self) -> u64 {
+        self.shared.finished.load(Ordering::Acquire)
     }
 
     /// Further sign-ins so far.
@@ -173,6 +194,21 @@ impl Swarm {
         self.shared.failed.load(Ordering::Acquire)
     }
 
+    /// Requests so far that were sent once more, so that the master may have seen them twice.
+    pub fn repeated(&self) -> u64 {
+        self.shared.repeated.load(Ordering::Acquire)
+    }
+
+    /// Minions so far that have lost their master, where they are to come back.
+    pub fn away(&self) -> usize {
+        self.shared.away.load(Ordering::Acquire)
+    }
+
+    /// Minions of those that are back: subscribed, and known to the master.
+    pub fn back(&self) -> usize {
+        self.shared.back.load(Ordering::Acquire)
+    }
+
     /// Returns under way.
     pub fn under_way(&self) -> usize {
         self.shared.under_way.load(Ordering::Acquire)
@@ -180,6 +216,15 @@ impl Swarm {
 
     /// Has the minions send `count` returns more, `concurrency` at a time.
     pub fn send_returns(&self, count: u64, concurrency: usize) {
+        self.work(Work::Returns, count, concurrency);
+    }
+
+    /// Has the minions do `count` pieces of work more, `concurrency` at a time. All of one kind: what is left of
+    /// another becomes work of this kind.
+    pub fn work(&self, work: Work, count: u64, concurrency: usize) {
+        if let Ok(mut current) = self.shared.work.lock() {
+            *current = work;
+        }
         let shards = self.threads.len().max(1);
         self.shared
             .concurrency
@@ -216,11 +261,28 @@ impl Swarm {
 
     /// Jid and id of every acknowledged return, if they are recorded.
     pub fn acknowledged(&self) -> Vec<(String, String)> {
-        self.shared
-            .record
-            .lock()
-            .map(|r| r.clone())
+        let record = self.shared.record.lock();
+        let pair = |a: &Acknowledged| (a.jid.to_string(), a.id.clone());
+        record
+            .map(|r| r.iter().map(pair).collect())
             .unwrap_or_default()
+    }
+
+    /// The returns that have been acknowledged since the last call, if they are recorded.
+    pub fn take_acknowledged(&self) -> Vec<Acknowledged> {
+        let record = self.shared.record.lock();
+        record
+            .map(|mut r| std::mem::take(&mut *r))
+            .unwrap_or_default()
+    }
+
+    /// Number of an id of this swarm's.
+    pub fn number(&self, id: &str) -> Option<usize> {
+        let number = id.strip_prefix(&*self.prefix)?.strip_prefix('-')?;
+        number
+            .parse::<usize>()
+            .ok()
+            .filter(|n| *n < self.minions && n.to_string() == number)
     }
 
     /// Ends all minions and gives what they counted.

@@ -230,6 +230,29 @@ pub struct Session {
     serial: i64,
 }
 
+/// Fields of a request as they travel, encoded once for any number of minions and attempts.
+/// What the channel adds (`nonce`, `ts`, `tok`, `id`) is not among them.
+#[derive(Debug)]
+pub struct Load {
+    fields: Vec<u8>,
+    count: usize,
+}
+
+impl Load {
+    /// Encodes a map.
+    pub fn new(map: &Map) -> Load {
+        let mut fields = Vec::new();
+        for (key, value) in map.iter() {
+            msgpack::encode_into(&mut fields, key, Profile::Wire);
+            msgpack::encode_into(&mut fields, value, Profile::Wire);
+        }
+        Load {
+            fields,
+            count: map.len(),
+        }
+    }
+}
+
 /// A publication that has been opened and checked.
 pub struct Publication {
     /// The job.
@@ -247,6 +270,24 @@ impl Session {
         load.set("tok", keys.token.clone());
         load.set("id", id);
         (self.seal_raw(id, &load), nonce)
+    }
+
+    /// As [`Self::seal`] for fields that are encoded already.
+    pub fn seal_load(&self, id: &str, keys: &MinionKeys, load: &Load) -> (Vec<u8>, String) {
+        let nonce = nonce();
+        let mut document = Vec::with_capacity(load.fields.len() + id.len() + 350);
+        msgpack::put_map_header(&mut document, load.count + 4);
+        document.extend_from_slice(&load.fields);
+        let mut field = |name: &str, value: &[u8]| {
+            msgpack::put_str(&mut document, name.as_bytes(), Profile::Wire);
+            msgpack::put_str(&mut document, value, Profile::Wire);
+        };
+        field("nonce", nonce.as_bytes());
+        field("tok", &keys.token);
+        field("id", id.as_bytes());
+        msgpack::put_str(&mut document, b"ts", Profile::Wire);
+        msgpack::encode_into(&mut document, &Value::Int(now()), Profile::Wire);
+        (self.seal_bytes(id, &document), nonce)
     }
 
     /// Seals a load as it stands, for tests of what a master refuses.
@@ -274,6 +315,43 @@ impl Session {
             }
             Err(crate::crypto::CrypticleError::Authentication) => Err(Fault::SignInAgain),
             Err(_) => Err(Fault::Wrong("the reply cannot be read")),
+        }
+    }
+
+    /// Opens the reply to a request of `_pillar` with that nonce, which is sealed under a key of its own and signed
+    /// (reference 6.4). Anything that does not carry such a key asks for a new sign-in.
+    pub fn open_pillar(&self, keys: &MinionKeys, nonce: &str, reply: &[u8]) -> Result<Map, Fault> {
+        let outer = msgpack::decode(reply).map_err(|_| Fault::Wrong("the reply is no msgpack"))?;
+        let outer = outer.into_map().ok_or(Fault::SignInAgain)?;
+        let (Some(wrapped), Some(sealed)) = (outer.bytes("key"), outer.bytes("pillar")) else {
+            return Err(Fault::SignInAgain);
+        };
+        let key = keys.private.decrypt(Encryption::OaepSha1, wrapped);
+        let key = key
+            .ok()
+            .and_then(|key| String::from_utf8(key).ok())
+            .and_then(|text| KeyString::from_text(&text).ok())
+            .ok_or(Fault::Wrong("the key of the pillar cannot be read"))?;
+        let inner = match Crypticle::new(&key).loads(sealed, None) {
+            Ok(Value::Map(inner)) => inner,
+            _ => return Err(Fault::Wrong("the pillar cannot be opened")),
+        };
+        let (Some(data), Some(sig)) = (inner.bytes("data"), inner.bytes("sig")) else {
+            return Err(Fault::Wrong("the pillar is not signed"));
+        };
+        if !self.master.key.verify(Signing::Pkcs1v15Sha1, data, sig) {
+            return Err(Fault::Wrong("the signature of the pillar does not fit"));
+        }
+        let mut data = map_of(data).ok_or(Fault::Wrong("what was signed is no map"))?;
+        if data.bytes("key") != Some(wrapped) {
+            return Err(Fault::Wrong("the pillar was signed with another key"));
+        }
+        if data.str("nonce") != Some(nonce) {
+            return Err(Fault::Wrong("the pillar answers another request"));
+        }
+        match data.remove("pillar") {
+            Some(Value::Map(pillar)) => Ok(pillar),
+            _ => Err(Fault::Wrong("the pillar is no map")),
         }
     }
 

@@ -14,6 +14,25 @@ pub enum Op {
     Answer,
     /// Acknowledged return that the swarm began by itself.
     Return,
+    /// Job that the swarm published: until the last minion had its answer acknowledged.
+    Job,
+    /// Return of such a job: from its publication to its event on the bus.
+    ReturnHeard,
+    /// Pillar, opened and judged.
+    Pillar,
+    /// Request for a hash or a piece of a file.
+    FileRequest,
+    /// Whole file, held against its hash.
+    File,
+    /// Event, acknowledged to the minion that fired it.
+    Event,
+    /// Event: from the minion to a listener of the bus.
+    EventHeard,
+    /// Minion whose master went away: from the moment when the master took connections again until the minion was
+    /// subscribed and had a request answered.
+    Back,
+    /// The same from the loss of its connection until the next one stood.
+    Away,
 }
 
 impl Op {
@@ -24,6 +43,15 @@ impl Op {
             Op::SignInAgain => "sign-in again",
             Op::Answer => "job answer",
             Op::Return => "return",
+            Op::Job => "job",
+            Op::ReturnHeard => "return heard",
+            Op::Pillar => "pillar",
+            Op::FileRequest => "file request",
+            Op::File => "file",
+            Op::Event => "event",
+            Op::EventHeard => "event heard",
+            Op::Back => "back",
+            Op::Away => "away",
         }
     }
 }

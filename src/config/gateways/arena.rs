@@ -3,28 +3,9 @@
 use super::super::{ConfigError, MasterConfig, finish};
 use super::{Kind, given};
 use crate::wire::Value;
+use crate::wire::arena::{BadName, Policy, Topics};
 use std::path::PathBuf;
 use std::time::Duration;
-
-/// Which topics runtimes and users use (`topics`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ArenaTopics {
-    /// `{realm}/proc/...`, those of the draft.
-    Draft,
-    /// `{realm}/g/{namespace}/...` and `{realm}/s/{namespace}/...`, those of current deployments.
-    Scene,
-}
-
-/// What becomes of a module whose runtime is gone (`policy`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ArenaPolicy {
-    /// It comes back with its runtime.
-    Wait,
-    /// It is started on another runtime.
-    Move,
-    /// It is dead.
-    Drop,
-}
 
 /// Settings of the gateway for ARENA. Paths are empty where none is given.
 #[derive(Clone, PartialEq, Eq)]
@@ -47,14 +28,14 @@ pub struct ArenaGateway {
     pub client_id: String,
     /// `realm`: the first levels of all topics.
     pub realm: String,
-    /// `topics`.
-    pub topics: ArenaTopics,
+    /// `topics`: `draft` or `scene`.
+    pub topics: String,
     /// `namespace` of scene topics.
     pub namespace: String,
     /// `keepalive`: time between keepalives that runtimes are told; zero is none.
     pub keepalive: Duration,
     /// `policy` of modules that name none.
-    pub policy: ArenaPolicy,
+    pub policy: Policy,
     /// `auto_accept`: accept the key of every runtime.
     pub auto_accept: bool,
     /// `max_pending`: keys that may wait for the operator.
@@ -147,17 +128,13 @@ impl MasterConfig {
             tls_key: path("tls_key"),
             client_id: text("client_id").unwrap_or_else(|| format!("halite-{}", self.id)),
             realm: text("realm").unwrap_or_else(|| "realm".to_owned()),
-            topics: match given.str("topics") {
-                Some("scene") => ArenaTopics::Scene,
-                _ => ArenaTopics::Draft,
-            },
+            topics: text("topics").unwrap_or_else(|| "draft".to_owned()),
             namespace: text("namespace").unwrap_or_else(|| "public".to_owned()),
             keepalive: seconds("keepalive", 60),
-            policy: match given.str("policy") {
-                Some("move") => ArenaPolicy::Move,
-                Some("drop") => ArenaPolicy::Drop,
-                _ => ArenaPolicy::Wait,
-            },
+            policy: given
+                .str("policy")
+                .and_then(|word| word.parse().ok())
+                .unwrap_or_default(),
             auto_accept: flag("auto_accept"),
             max_pending: size("max_pending", 10_000),
             max_managers: size("max_managers", 1000),
@@ -174,6 +151,14 @@ impl MasterConfig {
 }
 
 impl ArenaGateway {
+    /// The topics of the realm.
+    ///
+    /// # Errors
+    /// Realm or namespace are no part of a topic.
+    pub fn topics(&self) -> Result<Topics, BadName> {
+        Topics::by_word(&self.realm, &self.topics, &self.namespace)
+    }
+
     /// Refuses what cannot work.
     pub(super) fn check(&self, checks: &finish::Checks) -> Result<(), ConfigError> {
         let bad = |name: &str, found: &str, expected: &str| {
@@ -250,10 +235,7 @@ mod tests {
             (on.client_id.as_str(), on.realm.as_str()),
             ("halite-m1", "realm")
         );
-        assert_eq!(
-            (on.topics, on.policy),
-            (ArenaTopics::Draft, ArenaPolicy::Wait)
-        );
+        assert_eq!((on.topics.as_str(), on.policy), ("draft", Policy::Wait));
         assert_eq!(on.keepalive, Duration::from_secs(60));
         assert!(!on.tls && !on.auto_accept);
     }
@@ -267,8 +249,8 @@ mod tests {
         let found = config.arena_gateway().unwrap();
         assert_eq!(found.servers, ["b:8883"]);
         assert_eq!(
-            (found.topics, found.policy),
-            (ArenaTopics::Scene, ArenaPolicy::Move)
+            (found.topics.as_str(), found.policy),
+            ("scene", Policy::Move)
         );
         assert_eq!((found.keepalive, found.log_lines), (Duration::ZERO, 5));
         assert!(found.tls);

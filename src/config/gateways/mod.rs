@@ -3,7 +3,7 @@
 mod arena;
 mod collective;
 
-pub use arena::{ArenaGateway, ArenaPolicy, ArenaTopics};
+pub use arena::ArenaGateway;
 pub use collective::{Broker, CollectiveGateway, Plugin};
 
 use super::value::OptionValue;

@@ -21,7 +21,9 @@ fn vectors_of_the_envelope() {
         let plain = unhex(&v["plaintext_hex"]);
         assert_eq!(c.decrypt(&sealed), Ok(plain.clone()), "{}", v["name"]);
         let iv = unhex(&v["iv_hex"]);
-        assert_eq!(c.seal([iv, plain].concat()), sealed, "{}", v["name"]);
+        let mut own = [b"head".to_vec(), iv, plain].concat();
+        c.seal(&mut own, 4);
+        assert_eq!(own[4..], sealed, "{}", v["name"]);
     }
     assert_eq!(list(&file).len(), 8);
 }
@@ -36,10 +38,11 @@ fn back_ends_of_aes_agree() {
     let cbc = Cbc::new(&key.raw()[..24]);
     let check = |mut one: Vec<u8>, expected: Option<&[u8]>| {
         one.resize(one.len().next_multiple_of(16), 0);
-        let mut other = one.clone();
+        let mut other = [b"head".to_vec(), one.clone()].concat();
         cbc.encrypt_portable(&mut one);
-        cbc.encrypt_openssl(&mut other).unwrap();
-        assert_eq!(one, other);
+        cbc.encrypt_openssl(&mut other, 4).unwrap();
+        assert_eq!(one, other[4..]);
+        assert_eq!(b"head", &other[..4]);
         assert!(expected.is_none_or(|e| e == one));
     };
     for v in list(&file) {
@@ -52,6 +55,31 @@ fn back_ends_of_aes_agree() {
     for len in [0, 16, 2032, 2048, 100_000, 1 << 20] {
         check((0..16 + len).map(|n| (n * 7 % 251) as u8).collect(), None);
     }
+}
+
+#[test]
+fn an_envelope_written_in_place_is_text_of_msgpack() {
+    let c = Crypticle::new(&KeyString::generate());
+    for len in [
+        0, 10, 100, 1000, 65_300, 65_420, 65_440, 65_460, 65_500, 200_000,
+    ] {
+        let value = Value::Bytes(vec![7; len]);
+        for hint in [0, len + 5] {
+            let write = |out: &mut Vec<u8>| {
+                msgpack::encode_into(out, &value, Profile::Wire);
+                Ok::<(), ()>(())
+            };
+            let text = c.text_with(hint, Some(NONCE), write).unwrap();
+            let sealed = msgpack::decode(&text).unwrap();
+            let sealed = sealed.as_bytes().unwrap();
+            let mut again = Vec::new();
+            msgpack::put_str(&mut again, sealed, Profile::Wire);
+            assert!(again == text, "{len}");
+            let opened = c.loads(sealed, Some(NONCE)).unwrap();
+            assert_eq!(opened.as_bytes(), value.as_bytes(), "{len}");
+        }
+    }
+    assert_eq!(c.text_with(0, None, |_| Err("no")), Err("no"));
 }
 
 #[test]

@@ -15,6 +15,7 @@ mod text;
 use crate::config::MasterConfig;
 use crate::master::roles::{RoleError, Roles};
 use crate::master::score::{self, unix_now};
+use crate::sys::memory::{Rest, give_back};
 use crate::sys::scoreboard::Scoreboard;
 use crate::sys::signals::StopFlag;
 use crate::wire::{Map, Value};
@@ -24,17 +25,17 @@ use std::net::{TcpListener, ToSocketAddrs};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tiny_http::{Header, Method, Request, Response, Server};
 
 /// Name of the socket in `sock_dir` that tells the same as `/metrics`.
 const STATUS_SOCKET: &str = "master_status.ipc";
 /// How often the end is looked for.
 const TURN: Duration = Duration::from_millis(250);
-/// Seconds without a word of a role after which the master is not healthy. A worker is silent
-/// as long as one request takes.
-const SILENT: u64 = 10;
+/// How often this role says that it lives.
+const BEAT: Duration = Duration::from_secs(1);
 
 /// Runs the role until it is told to stop.
 pub fn run(config: &MasterConfig, roles: &Roles, stop: &StopFlag) -> Result<(), RoleError> {
@@ -44,14 +45,23 @@ pub fn run(config: &MasterConfig, roles: &Roles, stop: &StopFlag) -> Result<(), 
         board,
         own,
         fleet: Mutex::new(FleetView::new(config)),
+        told: AtomicU64::new(0),
     });
     let status = bind_status(&config.sock_dir.join(STATUS_SOCKET))?;
     let served = source.clone();
     std::thread::spawn(move || serve_status(&status, &served));
     let server = listen(&config.metrics_address);
     roles.ready();
+    let (mut rest, mut told, mut due) = (Rest::default(), 0, Instant::now());
     while !stop.is_set() {
-        source.beat();
+        if Instant::now() >= due {
+            due = Instant::now() + BEAT;
+            source.beat();
+            let before = std::mem::replace(&mut told, source.told.load(Ordering::Relaxed));
+            if rest.is_due(told != before) {
+                give_back();
+            }
+        }
         let Some(server) = &server else {
             std::thread::sleep(TURN);
             continue;
@@ -71,6 +81,8 @@ struct Source {
     board: Scoreboard,
     own: usize,
     fleet: Mutex<FleetView>,
+    /// Texts that were asked for.
+    told: AtomicU64,
 }
 
 impl Source {
@@ -87,6 +99,7 @@ impl Source {
     }
 
     fn metrics(&self) -> String {
+        self.told.fetch_add(1, Ordering::Relaxed);
         let mut view = self.fleet();
         let fleet = view.get(&self.config);
         report::render(&score::all(&self.board), fleet, &self.config)
@@ -97,27 +110,10 @@ impl Source {
         let records = score::all(&self.board);
         let down = records.iter().find_map(|r| r.get("down"));
         let mut out = down.map(Value::str_list).unwrap_or_default();
-        out.extend(late(&records, unix_now(), self.config.request_timeout));
+        let late = score::late(&records, unix_now(), self.config.request_timeout);
+        out.extend(late.iter().map(ToString::to_string));
         out
     }
-}
-
-fn late(records: &[Map], now: u64, request_timeout: u64) -> Vec<String> {
-    let patience = |role: &str| match role.starts_with("MWorker-") {
-        true => SILENT + request_timeout,
-        false => SILENT,
-    };
-    let at = |r: &Map| {
-        r.int("at")
-            .and_then(|at| u64::try_from(at).ok())
-            .unwrap_or(0)
-    };
-    records
-        .iter()
-        .filter_map(|r| Some((r.str("role")?, at(r))))
-        .filter(|(role, at)| now.saturating_sub(*at) > patience(role))
-        .map(|(role, at)| format!("{role} (silent for {} s)", now.saturating_sub(at)))
-        .collect()
 }
 
 /// The port of `metrics_address`, if there is one and it can be had.
@@ -192,17 +188,6 @@ fn tell(mut stream: UnixStream, source: &Source) -> std::io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn silence_is_noticed() {
-        let record = |role: &str, at: u64| crate::map! {"role" => role, "at" => at};
-        let records = [
-            record("event", 1000),
-            record("publish", 985),
-            record("MWorker-1", 985),
-        ];
-        assert_eq!(late(&records, 1000, 60), ["publish (silent for 15 s)"]);
-    }
 
     #[test]
     fn a_busy_port_is_no_failure() {

@@ -3,7 +3,10 @@
 use super::fleet::Figures;
 use super::text::{Kind, Kind::*, Text};
 use crate::config::MasterConfig;
+use crate::master::latency::{BOUNDS, Buckets, Latencies};
+use crate::master::score::{self, Late};
 use crate::sys::net;
+use crate::sys::procs;
 use crate::wire::envelope::Class;
 use crate::wire::{Map, Value};
 
@@ -19,7 +22,10 @@ pub fn render(records: &[Map], fleet: &Figures, config: &MasterConfig) -> String
     .sample(&[("version", version)], 1.0);
     if let Some(main) = of(records, "main") {
         supervisor(&mut text, main);
+        let late = score::late(records, score::unix_now(), config.request_timeout);
+        up(&mut text, main, &late);
     }
+    processes(&mut text, records);
     if let Some(request) = of(records, "request") {
         requests(&mut text, request);
     }
@@ -32,6 +38,9 @@ pub fn render(records: &[Map], fleet: &Figures, config: &MasterConfig) -> String
     }
     if let Some(maintenance) = of(records, "maintenance") {
         rotation(&mut text, maintenance);
+    }
+    if let Some(reactor) = of(records, "reactor") {
+        self::reactor(&mut text, reactor);
     }
     if let Some(returner) = of(records, "returner") {
         self::returner(&mut text, returner);
@@ -90,6 +99,39 @@ fn supervisor(text: &mut Text, main: &Map) {
     }
 }
 
+/// Which roles serve, as `/healthz` has it.
+fn up(text: &mut Text, main: &Map, late: &[Late]) {
+    let help = "Whether a role process serves and has said so lately.";
+    text.family("halite_role_up", Gauge, help);
+    let down = main.get("down").map(Value::str_list).unwrap_or_default();
+    let roles = main.get("restarts").and_then(Value::as_map);
+    for (role, _) in roles.into_iter().flat_map(Map::iter) {
+        let role = role.as_str().unwrap_or_default();
+        let silent = late.iter().any(|late| late.role == role);
+        let up = !silent && !down.iter().any(|name| name == role);
+        text.sample(&[("role", role)], f64::from(u8::from(up)));
+    }
+}
+
+/// What the role processes take of the host.
+fn processes(text: &mut Text, records: &[Map]) {
+    let process = |r: &Map| {
+        let pid = r.int("pid").and_then(|pid| pid.try_into().ok())?;
+        Some((r.str("role")?.to_owned(), procs::one(pid)?))
+    };
+    let all: Vec<_> = records.iter().filter_map(process).collect();
+    let help = "Resident memory of a role process; pages that several share count for each.";
+    text.family("halite_role_resident_bytes", Gauge, help);
+    for (role, process) in &all {
+        text.sample(&[("role", role)], process.resident as f64);
+    }
+    let help = "Processor time that a role process and its ended children have taken.";
+    text.family("halite_role_cpu_seconds_total", Counter, help);
+    for (role, process) in &all {
+        text.sample(&[("role", role)], process.cpu.as_secs_f64());
+    }
+}
+
 fn name(class: Class) -> &'static str {
     match class {
         Class::Auth => "auth",
@@ -114,6 +156,12 @@ fn requests(text: &mut Text, r: &Map) {
     };
     text.family("halite_requests_total", Counter, "Requests taken in.");
     classes(text, "taken");
+    let help = "How long requests took from their arrival to their answer; those that missed their deadline are not in it.";
+    text.family("halite_request_seconds", Histogram, help);
+    for class in Class::ALL {
+        let Buckets { counts, sum } = Latencies::of(r, "latency", class);
+        text.histogram(("class", name(class)), &BOUNDS, &counts, sum);
+    }
     text.family(
         "halite_request_queue_depth",
         Gauge,
@@ -124,9 +172,12 @@ fn requests(text: &mut Text, r: &Map) {
     let single = [
         ("halite_request_oldest_seconds", Gauge, "How long the request has waited that waits longest.", "oldest"),
         ("halite_requests_refused_total", Counter, "Requests turned away because their queue was full.", "refused"),
+        ("halite_sign_ins_limited_total", Counter, "Sign-ins without an answer because their address asks too often.", "limited"),
+        ("halite_sign_ins_outwaited_total", Counter, "Sign-ins dropped because their minion no longer waited.", "outwaited"),
         ("halite_requests_replayed_total", Counter, "Requests refused because they were copies.", "replays"),
         ("halite_requests_late_total", Counter, "Requests that missed their deadline.", "expired"),
         ("halite_requests_retried_total", Counter, "Requests given to a second worker because the first ended.", "retried"),
+        ("halite_replies_undelivered_total", Counter, "Replies whose peer was gone, or took none.", "undelivered"),
         ("halite_requests_malformed_total", Counter, "Messages that were no requests.", "ignored"),
     ];
     for (name, kind, help, field) in single {
@@ -154,6 +205,8 @@ fn workers(text: &mut Text, records: &[Map]) {
         ("halite_worker_returns_total", "Returns of minions.", "returns"),
         ("halite_worker_minion_events_total", "Requests of minions that carry events.", "events"),
         ("halite_worker_pillars_total", "Pillar requests.", "pillars"),
+        ("halite_worker_unpublished_total", "Jobs that were too large, or that the publisher did not take; their senders were told.", "unpublished"),
+        ("halite_worker_events_lost_total", "Events that a worker could not hand to the bus.", "unfired"),
         ("halite_worker_unknown_commands_total", "Requests with a command that nobody here knows.", "unknown"),
     ];
     for (metric, help, field) in fields {
@@ -165,15 +218,30 @@ fn workers(text: &mut Text, records: &[Map]) {
 }
 
 fn publisher(text: &mut Text, r: &Map) {
-    let (sent, dropped) = (number(r, "publications"), number(r, "dropped"));
-    text.one(
-        "halite_publications_total",
-        Counter,
-        "Publications sent to the minions.",
-        sent,
-    );
-    let help = "Publications that could not be sealed.";
-    text.one("halite_publications_dropped_total", Counter, help, dropped);
+    #[rustfmt::skip]
+    let fields = [
+        ("halite_publications_total", Counter, "Publications sent to the minions.", "publications"),
+        ("halite_publications_dropped_total", Counter, "Publications that could not be sealed.", "dropped"),
+        ("halite_subscribers", Gauge, "Connections to the publish port.", "subscribers"),
+        ("halite_publication_copies_total", Counter, "Publications handed to the system, once for each subscriber.", "copies"),
+        ("halite_publication_copies_waiting", Gauge, "Publications that wait for slow subscribers, once for each.", "waiting"),
+        ("halite_subscribers_ended_total", Counter, "Subscribers let go because they took or answered nothing.", "ended"),
+        ("halite_subscribers_refused_total", Counter, "Connections to the publish port that were no subscribers'.", "refused"),
+        ("halite_publish_accept_failures_total", Counter, "Times that the publish port could accept nobody for want of descriptors or memory.", "starved"),
+    ];
+    all(text, r, &fields);
+    let help = "Publications that a subscriber did not get, once for each: slow, its queue was full; gone, its connection ended before.";
+    text.family("halite_publication_copies_lost_total", Counter, help)
+        .sample(&[("reason", "slow")], number(r, "slow"))
+        .sample(&[("reason", "gone")], number(r, "gone"));
+    let help =
+        "Publications that one subscriber that is connected found no room for, by its address.";
+    text.family("halite_subscriber_lost_total", Counter, help);
+    let lossy = r.get("lossy").and_then(Value::as_map);
+    for (peer, count) in lossy.into_iter().flat_map(Map::iter) {
+        let peer = peer.as_str().unwrap_or_default();
+        text.sample(&[("peer", peer)], as_number(Some(count)));
+    }
 }
 
 /// Families of one sample each: name, kind, help, field of the record.
@@ -219,6 +287,16 @@ fn rotation(text: &mut Text, r: &Map) {
         help,
         number(r, "rotated"),
     );
+}
+
+fn reactor(text: &mut Text, r: &Map) {
+    #[rustfmt::skip]
+    let fields = [
+        ("halite_reactions_total", Counter, "Reactions that were taken on.", "reactions"),
+        ("halite_reactions_waiting", Gauge, "Reactions that wait for a worker of the reactor.", "waiting"),
+        ("halite_reactions_dropped_total", Counter, "Reactions for which the queue had no room.", "dropped"),
+    ];
+    all(text, r, &fields);
 }
 
 fn returner(text: &mut Text, r: &Map) {

@@ -9,6 +9,8 @@ pub enum Kind {
     Counter,
     /// Comes and goes.
     Gauge,
+    /// Counters of what is at most so large, their sum and their number; see [`Text::histogram`].
+    Histogram,
 }
 
 /// A text in the making.
@@ -24,6 +26,7 @@ impl Text {
         let kind = match kind {
             Kind::Counter => "counter",
             Kind::Gauge => "gauge",
+            Kind::Histogram => "histogram",
         };
         let help = help.replace('\\', "\\\\").replace('\n', "\\n");
         // Writing to a String cannot fail.
@@ -34,7 +37,32 @@ impl Text {
 
     /// A sample of the family that was begun last.
     pub fn sample(&mut self, labels: &[(&str, &str)], value: f64) -> &mut Text {
+        self.suffixed("", labels, value)
+    }
+
+    /// The samples of a histogram for one label: `counts` has how many lie within each bound and not within the one
+    /// before, and at its end how many lie beyond.
+    pub fn histogram(
+        &mut self,
+        (label, value): (&str, &str),
+        bounds: &[f64],
+        counts: &[u64],
+        sum: f64,
+    ) -> &mut Text {
+        let names = bounds.iter().map(ToString::to_string);
+        let mut total = 0;
+        for (count, bound) in counts.iter().zip(names.chain(["+Inf".to_owned()])) {
+            total += count;
+            let labels = [(label, value), ("le", bound.as_str())];
+            self.suffixed("_bucket", &labels, total as f64);
+        }
+        self.suffixed("_sum", &[(label, value)], sum);
+        self.suffixed("_count", &[(label, value)], total as f64)
+    }
+
+    fn suffixed(&mut self, suffix: &str, labels: &[(&str, &str)], value: f64) -> &mut Text {
         self.out.push_str(self.name);
+        self.out.push_str(suffix);
         for (n, (label, text)) in labels.iter().enumerate() {
             let text = text
                 .replace('\\', "\\\\")
@@ -64,6 +92,29 @@ impl Text {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn buckets_add_up() {
+        let mut text = Text::default();
+        text.family("x_seconds", Kind::Histogram, "a").histogram(
+            ("c", "d"),
+            &[0.5, 1.0],
+            &[2, 0, 1],
+            4.5,
+        );
+        let samples: Vec<&str> = text.out.lines().skip(1).collect();
+        assert_eq!(
+            samples,
+            [
+                "# TYPE x_seconds histogram",
+                "x_seconds_bucket{c=\"d\",le=\"0.5\"} 2",
+                "x_seconds_bucket{c=\"d\",le=\"1\"} 2",
+                "x_seconds_bucket{c=\"d\",le=\"+Inf\"} 3",
+                "x_seconds_sum{c=\"d\"} 4.5",
+                "x_seconds_count{c=\"d\"} 3",
+            ]
+        );
+    }
 
     #[test]
     fn labels_are_escaped() {

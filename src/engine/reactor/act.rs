@@ -9,10 +9,14 @@ use crate::client::wheel;
 use crate::config::MasterConfig;
 use crate::master::events::Bus;
 use crate::master::functions::Call;
+use crate::master::score::Score;
+use crate::sys::minutely::Minutely;
 use crate::sys::signals::StopFlag;
 use crate::wire::ids::JidClock;
 use crate::wire::{Map, Value};
 use crossbeam_channel::{Receiver, Sender, TrySendError, bounded};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::thread::Scope;
 use std::time::{Duration, Instant};
 
@@ -34,6 +38,31 @@ pub(super) struct Hands {
     jobs: Sender<Task>,
     functions: Sender<Task>,
     bus: Bus,
+    counts: Arc<Counts>,
+    said: Minutely,
+}
+
+/// What has happened so far.
+#[derive(Debug, Default)]
+struct Counts {
+    taken: AtomicU64,
+    dropped: AtomicU64,
+}
+
+/// Publishes the counters from a thread of its own: the loop sleeps while no event comes.
+fn publish_counters(counts: Arc<Counts>, jobs: Sender<Task>, functions: Sender<Task>) {
+    let mut score = Score::inherited("reactor");
+    std::thread::spawn(move || {
+        loop {
+            score.tick(|| {
+                crate::map! {
+                    "reactions" => counts.taken.load(Relaxed), "dropped" => counts.dropped.load(Relaxed),
+                    "waiting" => jobs.len() + functions.len(),
+                }
+            });
+            std::thread::sleep(Duration::from_millis(500));
+        }
+    });
 }
 
 impl Hands {
@@ -67,10 +96,14 @@ impl Hands {
             let queue = queue.clone();
             scope.spawn(move || work(&queue, stop, &mut |task| call(config, stop, task)));
         }
+        let counts = Arc::new(Counts::default());
+        publish_counters(counts.clone(), jobs.clone(), functions.clone());
         Hands {
             jobs,
             functions,
             bus: Bus::new(config),
+            counts,
+            said: Minutely::default(),
         }
     }
 
@@ -96,12 +129,21 @@ impl Hands {
             _ => &self.functions,
         };
         match queue.try_send(task) {
-            Ok(()) => log::info!("reaction {shown}"),
-            Err(TrySendError::Full(_)) => log::error!(
-                "the reaction {shown} is dropped: the queue is full; raise reactor_worker_threads or reactor_worker_hwm"
-            ),
-            Err(TrySendError::Disconnected(_)) => {
-                log::error!("the reaction {shown} is dropped: no worker is left")
+            Ok(()) => {
+                self.counts.taken.fetch_add(1, Relaxed);
+                log::info!("reaction {shown}");
+            }
+            Err(e) => {
+                self.counts.dropped.fetch_add(1, Relaxed);
+                let why = match e {
+                    TrySendError::Full(_) => {
+                        "the queue is full; raise reactor_worker_threads or reactor_worker_hwm"
+                    }
+                    TrySendError::Disconnected(_) => "no worker is left",
+                };
+                if let Some(n) = self.said.tick(Instant::now()) {
+                    log::error!("the reaction {shown} is dropped: {why} ({n} such reactions)");
+                }
             }
         }
     }

@@ -78,10 +78,8 @@ fn runtime(kept: &KeptRuntime, what: &str) -> (String, Map) {
 }
 
 fn module(kept: &KeptModule, fleet: &Fleet, what: &str) -> (String, Map) {
-    let place = kept.module.runtime.as_ref();
-    let place = place.and_then(|uuid| fleet.runtime(uuid));
     let tag = format!("arena/module/{}/{what}", kept.module.uuid);
-    (tag, kept.brief(place))
+    (tag, kept.brief(fleet.place_of(kept)))
 }
 
 fn with((tag, mut data): (String, Map), key: &str, value: &str) -> (String, Map) {

@@ -26,13 +26,13 @@ mod serve;
 
 use super::clock::Clock;
 use super::{clerk, news};
-use crate::config::{ArenaGateway, ArenaPolicy, ArenaTopics, MasterConfig};
+use crate::config::{ArenaGateway, MasterConfig};
 use crate::master::roles::{RoleError, Roles};
 use crate::store::arena::ArenaStore;
 use crate::store::gateways::GatewayStore;
 use crate::sys::signals::StopFlag;
 use crate::transport::mqtt::Mqtt;
-use crate::wire::arena::{BadName, Policy, Scheme, Topics};
+use crate::wire::arena::Topics;
 use admission::Door;
 use fleet::{Fleet, Rules};
 use jobs::Jobs;
@@ -69,7 +69,9 @@ pub fn run(config: &MasterConfig, roles: &Roles, stop: &StopFlag) -> Result<(), 
         .ok_or_else(|| RoleError::new(EXIT_CONFIG, "the option gateways asks for no arena"))?;
     let bad = |why: String| RoleError::new(EXIT_CONFIG, why);
     secure::check(&settings).map_err(|e| bad(e.to_string()))?;
-    let topics = topics(&settings).map_err(|e| bad(format!("gateways:arena: {e}")))?;
+    let topics = settings
+        .topics()
+        .map_err(|e| bad(format!("gateways:arena: {e}")))?;
     let (clerk, tasks) = clerk::queue();
     let (keeper, changes) = keeper::queue();
     let (news, told) = crossbeam_channel::bounded(WAITING);
@@ -117,25 +119,11 @@ pub fn run(config: &MasterConfig, roles: &Roles, stop: &StopFlag) -> Result<(), 
     })
 }
 
-fn topics(settings: &ArenaGateway) -> Result<Topics, BadName> {
-    let scheme = match settings.topics {
-        ArenaTopics::Draft => Scheme::Draft,
-        ArenaTopics::Scene => Scheme::Scene {
-            namespace: settings.namespace.clone(),
-        },
-    };
-    Topics::new(&settings.realm, scheme)
-}
-
 fn rules(settings: &ArenaGateway, topics: &Topics) -> Rules {
     Rules {
         topics: topics.clone(),
         keepalive: settings.keepalive,
-        policy: match settings.policy {
-            ArenaPolicy::Wait => Policy::Wait,
-            ArenaPolicy::Move => Policy::Move,
-            ArenaPolicy::Drop => Policy::Drop,
-        },
+        policy: settings.policy,
         max_managers: settings.max_managers,
         max_runtimes: settings.max_runtimes,
         max_waiting: settings.max_pending,

@@ -9,6 +9,7 @@ mod stats;
 
 use crate::config::FederationConfig;
 use crate::master::score::unix_now;
+use crate::sys::service::Service;
 use crate::sys::signals::StopFlag;
 use crate::transport::collective::Unsent;
 use crate::transport::collective::link::{Link, LinkOptions, Listener, Outgoing, Told};
@@ -54,6 +55,17 @@ impl Broker {
         }
     }
 
+    /// In one line which sides are there.
+    fn status(&self) -> String {
+        let both = [Side::Federation, Side::Collective];
+        let mut missing = both.iter().filter(|side| !self.counters.is_up(**side));
+        match (missing.next(), missing.next()) {
+            (None, _) => "both sides are there".into(),
+            (Some(one), None) => format!("no connection to the {}", name(*one)),
+            _ => "connecting to both sides".into(),
+        }
+    }
+
     fn server(&self, side: Side) -> String {
         self.link(side).map(Link::server).unwrap_or_default()
     }
@@ -73,7 +85,7 @@ impl Broker {
                     link.unsubscribe(&self.rules.subject(other(side)));
                 }
             }
-            Told::Tick => {}
+            Told::Tick => self.counters.tick(side),
         }
     }
 
@@ -196,11 +208,12 @@ fn options(config: &FederationConfig, side: Side) -> LinkOptions {
     }
 }
 
-/// Serves until it is told to stop; `ready` is called once both sides are there for the first time.
+/// Serves until it is told to stop; the service manager is told which sides are there, and of progress as long as both
+/// connections make some.
 ///
 /// # Errors
 /// No connection can ever come about, or the port of the statistics cannot be had.
-pub fn run(config: &FederationConfig, stop: &StopFlag, mut ready: impl FnMut()) -> io::Result<()> {
+pub fn run(config: &FederationConfig, stop: &StopFlag, service: &mut Service) -> io::Result<()> {
     let broker = Arc::new(Broker {
         rules: Rules {
             cluster: config.cluster.clone(),
@@ -237,13 +250,16 @@ pub fn run(config: &FederationConfig, stop: &StopFlag, mut ready: impl FnMut()) 
         let both = [Side::Federation, Side::Collective];
         if waited_for && both.iter().all(|side| broker.counters.is_up(*side)) {
             waited_for = false;
-            ready();
+            log::info!("both sides are there");
         }
+        service.status(&broker.status());
+        service.beat(both.iter().all(|side| broker.counters.moves(*side)));
         if !interval.is_zero() && Instant::now() >= next {
             next += interval;
             broker.publish_stats();
         }
     }
+    service.stopping();
     // First nothing more comes in, then what has come in goes out.
     let within = Duration::from_secs(config.drain_timeout);
     for side in [Side::Federation, Side::Collective] {

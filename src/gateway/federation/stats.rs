@@ -13,6 +13,9 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use tiny_http::{Header, Method, Response, Server};
 
+/// Seconds without a word of a connection, which speaks once a second, after which it counts as stuck.
+const STUCK: u64 = 10;
+
 #[derive(Default)]
 struct SideCounters {
     up: AtomicBool,
@@ -21,12 +24,15 @@ struct SideCounters {
     dropped: AtomicU64,
     /// Seconds since 1970.
     last: AtomicU64,
+    /// When its connection last said that it goes on: seconds since the counters were begun.
+    tick: AtomicU64,
     turned: [AtomicU64; Turned::REASONS.len()],
 }
 
 /// Counters of both sides.
 pub(super) struct Counters {
     started: u64,
+    begun: Instant,
     /// A complaint of one kind is made once in that time.
     quiet: Duration,
     complained: Mutex<[Option<Instant>; Turned::REASONS.len() + 1]>,
@@ -49,6 +55,7 @@ impl Counters {
     pub fn new(started: u64, quiet: Duration) -> Counters {
         Counters {
             started,
+            begun: Instant::now(),
             quiet,
             complained: Mutex::default(),
             federation: SideCounters::default(),
@@ -64,11 +71,24 @@ impl Counters {
     }
 
     pub fn up(&self, side: Side, up: bool) {
+        self.tick(side);
         self.of(side).up.store(up, Ordering::Release);
     }
 
     pub fn is_up(&self, side: Side) -> bool {
         self.of(side).up.load(Ordering::Acquire)
+    }
+
+    /// The connection goes on.
+    pub fn tick(&self, side: Side) {
+        let now = self.begun.elapsed().as_secs();
+        self.of(side).tick.store(now, Ordering::Relaxed);
+    }
+
+    /// Whether a connection that is there has gone on lately; one that is away is looked for.
+    pub fn moves(&self, side: Side) -> bool {
+        let last = self.of(side).tick.load(Ordering::Relaxed);
+        !self.is_up(side) || self.begun.elapsed().as_secs().saturating_sub(last) <= STUCK
     }
 
     pub fn received(&self, side: Side) {

@@ -1,6 +1,6 @@
 //! Whether all minions of a job belong to a target for which a user has permissions.
 
-use crate::target::{Inventory, MinionId, Target};
+use crate::target::{Answers, Inventory, MinionId, Question, Target};
 use crate::wire::{Map, Value};
 use std::cell::RefCell;
 use std::collections::HashSet;
@@ -60,6 +60,24 @@ impl Strict<'_> {
     }
 }
 
+/// Answers, while it is noted of which minions nothing is known.
+struct Noted<'a> {
+    strict: &'a Strict<'a>,
+    inner: Box<dyn Answers + 'a>,
+}
+
+impl Answers for Noted<'_> {
+    fn of(&self, at: usize) -> Option<bool> {
+        let found = self.inner.of(at);
+        if found.is_none()
+            && let Some(id) = self.strict.ids().get(at)
+        {
+            self.strict.unknown.borrow_mut().insert(id.clone());
+        }
+        found
+    }
+}
+
 impl Inventory for Strict<'_> {
     fn ids(&self) -> &[MinionId] {
         self.inner.ids()
@@ -83,6 +101,17 @@ impl Inventory for Strict<'_> {
             false => None,
         };
         self.note(id, found)
+    }
+
+    fn answers<'b>(&'b self, question: Question<'b>) -> Option<Box<dyn Answers + 'b>> {
+        if !self.inner.caches_data() {
+            return None;
+        }
+        let inner = self.inner.answers(question)?;
+        Some(Box::new(Noted {
+            strict: self,
+            inner,
+        }))
     }
 
     /// Otherwise a target by grains would mean everybody.

@@ -4,17 +4,18 @@
 //! The channel fixes who asks: the id whose session key opened the request, whose accepted
 //! key made its token. Ids inside loads are compared with it, never believed.
 
+use super::batch::Keep;
 use super::context::Context;
 use super::files;
 use super::pillar::{self, Reply};
-use super::{Answer, HANDLER_FAILED, mine, now, peer, syndic, tops};
+use super::{Answer, HANDLER_FAILED, batch, mine, now, peer, syndic, tops};
 use crate::crypto::{Crypticle, Signing};
-use crate::master::returns;
 use crate::master::roles::RoleError;
 use crate::wire::envelope::{Refusal, check_id};
 use crate::wire::ids::{Jid, MinionId, Tag};
 use crate::wire::msgpack::{self, Profile};
 use crate::wire::{Map, Value};
+use std::convert::Infallible;
 
 /// A sealed request as it came in.
 pub(super) struct Sealed<'a> {
@@ -27,6 +28,7 @@ pub(super) struct Sealed<'a> {
 /// Commands of a minion with an accepted key. Unknown ones answer `{}`, as Salt does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Command {
+    AesKeys,
     File(files::Command),
     MasterOpts,
     MasterTops,
@@ -43,6 +45,7 @@ enum Command {
     RegisterResources,
     Return,
     RevokeAuth,
+    ServeFile,
     SyndicReturn,
 }
 
@@ -52,6 +55,7 @@ impl Command {
             return Some(Command::File(command));
         }
         Some(match cmd {
+            "_aes_keys" => Command::AesKeys,
             "_master_opts" => Command::MasterOpts,
             "_master_tops" => Command::MasterTops,
             "_mine" => Command::Mine,
@@ -67,6 +71,7 @@ impl Command {
             "_register_resources" => Command::RegisterResources,
             "_return" => Command::Return,
             "revoke_auth" => Command::RevokeAuth,
+            "_serve_file" => Command::ServeFile,
             "_syndic_return" => Command::SyndicReturn,
             _ => return None,
         })
@@ -99,17 +104,30 @@ pub(super) fn request(worker: &mut Context, sealed: &Sealed, peer: &str) -> Answ
         Command::MinionEvent => worker.stats.events += 1,
         _ => {}
     }
-    if command == Command::Pillar {
-        return match pillar::request(worker, &id, load, sealed, &nonce) {
-            Ok(Reply::Private(value)) => proven(msgpack::encode(&value, Profile::Wire)),
-            Ok(Reply::Plain(value)) => reply(&crypticle, &value, &nonce),
-            Err(e) => failed(&cmd, &id, &e),
-        };
+    if !matches!(command, Command::Return | Command::MinionEvent) {
+        batch::settle(worker);
     }
     let result = match command {
-        Command::Return => returned(worker, &id, load),
+        Command::ServeFile => {
+            return match files::serve(worker, &load, &crypticle, &nonce) {
+                Ok(bytes) => proven(bytes),
+                Err(e) => handler_failed(&cmd, &id, &e, &crypticle, &nonce),
+            };
+        }
+        Command::Pillar => {
+            return match pillar::request(worker, &id, load, sealed, &nonce) {
+                Ok(Reply::Private(value)) => proven(msgpack::encode(&value, Profile::Wire)),
+                Ok(Reply::Plain(value)) => reply(&crypticle, &value, &nonce),
+                Err(e) => failed(&cmd, &id, &e),
+            };
+        }
+        Command::Return => {
+            returned(worker, id.clone(), load);
+            Ok(Value::Nil)
+        }
         Command::SyndicReturn => syndic::returns(worker, &id, load),
         Command::MinionEvent => minion_event(worker, &id, load),
+        Command::AesKeys => aes_keys(worker),
         Command::File(command) => files::request(worker, &id, command, &load),
         Command::MasterOpts => Ok(master_opts(worker, &load)),
         Command::MasterTops => Ok(tops::request(worker, &id)),
@@ -126,32 +144,41 @@ pub(super) fn request(worker: &mut Context, sealed: &Sealed, peer: &str) -> Answ
             load.remove("cmd");
             revoke_auth(worker, &id, load)
         }
-        Command::Pillar => Ok(Value::Nil),
     };
     match result {
         Ok(value) => reply(&crypticle, &value, &nonce),
-        Err(e) if matches!(command, Command::Return | Command::SyndicReturn) => {
+        Err(e) if command == Command::SyndicReturn => {
             log::error!(
+                minion:% = id;
                 "a return of {id} could not be kept ({e}); it is not acknowledged, so that it comes again"
             );
-            Answer {
-                bytes: Vec::new(),
-                proven: false,
-            }
+            Answer::none()
         }
-        Err(e) => {
-            log::error!("{cmd} of {id} failed: {e}");
-            // Salt answers an exception in a handler with an empty text under the session key.
-            reply(&crypticle, &"".into(), &nonce)
-        }
+        Err(e) => handler_failed(&cmd, &id, &e, &crypticle, &nonce),
     }
 }
 
+/// Salt answers an exception in a handler with an empty text under the session key.
+fn handler_failed(
+    cmd: &str,
+    id: &MinionId,
+    e: &RoleError,
+    crypticle: &Crypticle,
+    nonce: &str,
+) -> Answer {
+    log::error!(minion:% = id; "{cmd} of {id} failed: {e}");
+    reply(crypticle, &"".into(), nonce)
+}
+
 fn reply(crypticle: &Crypticle, value: &Value, nonce: &str) -> Answer {
-    let sealed = crypticle.dumps(value, Some(nonce));
-    let mut bytes = Vec::with_capacity(sealed.len() + 5);
-    msgpack::put_str(&mut bytes, &sealed, Profile::Wire);
-    proven(bytes)
+    let written = crypticle.text_with(msgpack::size_hint(value), Some(nonce), |out| {
+        msgpack::encode_into(out, value, Profile::Wire);
+        Ok::<(), Infallible>(())
+    });
+    match written {
+        Ok(bytes) => proven(bytes),
+        Err(never) => match never {},
+    }
 }
 
 fn proven(bytes: Vec<u8>) -> Answer {
@@ -162,7 +189,7 @@ fn proven(bytes: Vec<u8>) -> Answer {
 }
 
 fn failed(cmd: &str, id: &MinionId, e: &RoleError) -> Answer {
-    log::error!("{cmd} of {id} failed: {e}");
+    log::error!(minion:% = id; "{cmd} of {id} failed: {e}");
     Answer::clear(&HANDLER_FAILED.into())
 }
 
@@ -213,34 +240,48 @@ fn open(worker: &mut Context, sealed: &Sealed) -> Result<Opened, Refusal> {
     })
 }
 
-/// `_return`: keep the result, then tell the bus.
-fn returned(worker: &mut Context, id: &MinionId, mut load: Map) -> Result<Value, RoleError> {
-    if !signature_good(worker, id, &mut load) {
-        return Ok(Value::Nil);
+/// `_aes_keys`, of halite only: the key of publications and the one on offer, each with the master's signature
+/// that a sign-in would give (reference 3.4). Without any RSA, so that a whole fleet can ask at once.
+fn aes_keys(worker: &mut Context) -> Result<Value, RoleError> {
+    let present = worker.aes_key()?;
+    let mut keys = crate::map! {"aes" => present.text.as_str(), "sig" => present.digest_signature};
+    if let Some(next) = worker.next_aes_key()? {
+        keys.set("next", next.text.as_str());
+        keys.set("next_sig", next.digest_signature);
     }
-    let claimed = load.str("jid").unwrap_or_default().to_owned();
-    let (jid, store) = match claimed.as_str() {
-        "req" => (worker.jids.next(), true),
-        "nocache" => (worker.jids.next(), false),
+    Ok(Value::Map(keys))
+}
+
+/// `_return`: keep the result, then tell the bus.
+fn returned(worker: &mut Context, id: MinionId, mut load: Map) {
+    if !signature_good(worker, &id, &mut load) {
+        return;
+    }
+    let (jid, keep) = match load.str("jid").unwrap_or_default() {
+        "req" => (worker.jids.next(), Keep::AsJob),
+        "nocache" => (worker.jids.next(), Keep::No),
         text => match text.parse::<Jid>() {
-            Ok(jid) => (jid, true),
+            Ok(jid) => (jid, Keep::Yes),
             Err(e) => {
-                log::warn!("{id} returned for a job that cannot be: {e}");
-                return Ok(Value::Nil);
+                log::warn!(minion:% = id; "{id} returned for a job that cannot be: {e}");
+                return;
             }
         },
     };
-    if claimed == "req" {
+    if keep == Keep::AsJob {
         load.set("jid", jid.as_str());
         let args = load.get("fun_args").cloned().unwrap_or_default();
         load.set("arg", args);
         load.set("tgt_type", "glob");
         load.set("tgt", id.as_str());
-        worker.jobs.save_load(&jid, &load, &[id.to_string()], &[])?;
     }
-    let store = store && worker.config.job_cache;
-    returns::hand_in(&*worker.jobs, &mut worker.bus, store, &jid, id, load)?;
-    Ok(Value::Nil)
+    let keep = match worker.config.job_cache {
+        true => keep,
+        false => Keep::No,
+    };
+    let fun = load.str("fun").unwrap_or_default();
+    log::debug!(jid:% = jid, minion:% = id, fun; "return of {id} for job {jid}");
+    worker.batch.returned(keep, jid, id, load);
 }
 
 /// Checks `sig` of a return (`minion_sign_messages`, reference 6.3). `false` drops it.
@@ -248,6 +289,7 @@ fn signature_good(worker: &mut Context, id: &MinionId, load: &mut Map) -> bool {
     let Some(sig) = load.remove("sig") else {
         if worker.config.require_minion_sign_messages {
             log::error!(
+                minion:% = id;
                 "{id} returned without a signature, which require_minion_sign_messages demands; dropped"
             );
             return false;
@@ -264,7 +306,7 @@ fn signature_good(worker: &mut Context, id: &MinionId, load: &mut Map) -> bool {
     if good {
         return true;
     }
-    log::error!("the signature of a return of {id} does not fit");
+    log::error!(minion:% = id; "the signature of a return of {id} does not fit");
     !worker.config.drop_messages_signature_fail
 }
 
@@ -300,7 +342,7 @@ fn minion_event(worker: &mut Context, id: &MinionId, load: Map) -> Result<Value,
     if let Some(tag) = load.str("tag").map(str::to_owned) {
         if worker.config.order_masters && tag == format!("syndic/{id}/start") {
             syndic::register(worker, id)?;
-            worker.bus.fire(&tag, load);
+            worker.batch.fire(&tag, load);
             return Ok(Value::Nil);
         }
         fire(worker, id, &tag, load);
@@ -310,9 +352,11 @@ fn minion_event(worker: &mut Context, id: &MinionId, load: Map) -> Result<Value,
 
 fn fire(worker: &mut Context, id: &MinionId, tag: &str, data: Map) {
     match tag.parse::<Tag>() {
-        Ok(tag) if may_fire(id, tag.as_str()) => worker.bus.fire(tag.as_str(), data),
-        Ok(tag) => log::warn!("{id} may not fire events tagged {tag}; dropped"),
-        Err(e) => log::warn!("{id}: {e}"),
+        Ok(tag) if may_fire(id, tag.as_str()) => worker.batch.fire(tag.as_str(), data),
+        Ok(tag) => {
+            log::warn!(minion:% = id, tag:% = tag; "{id} may not fire events tagged {tag}; dropped")
+        }
+        Err(e) => log::warn!(minion:% = id; "{id}: {e}"),
     }
 }
 
@@ -380,7 +424,7 @@ fn master_opts(worker: &mut Context, load: &Map) -> Value {
 fn revoke_auth(worker: &mut Context, id: &MinionId, load: Map) -> Result<Value, RoleError> {
     use crate::store::keys::KeyState;
     if !worker.config.allow_minion_key_revoke {
-        log::warn!("{id} asked for its key to be deleted, which allow_minion_key_revoke forbids");
+        log::warn!(minion:% = id; "{id} asked for its key to be deleted, which allow_minion_key_revoke forbids");
         return Ok(Value::Map(load));
     }
     worker.keys.delete(KeyState::Accepted, id)?;
@@ -388,7 +432,7 @@ fn revoke_auth(worker: &mut Context, id: &MinionId, load: Map) -> Result<Value, 
     if !load.get("preserve_minion_cache").is_some_and(Value::truthy) {
         worker.minions.remove(id)?;
     }
-    log::info!("{id} gave up its key");
+    log::info!(minion:% = id; "{id} gave up its key");
     Ok(true.into())
 }
 

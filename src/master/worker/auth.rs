@@ -35,7 +35,7 @@ pub(super) fn request(worker: &mut Context, load: &Map, peer: &str) -> Result<Va
     };
     let text = load.str("id").unwrap_or_default();
     let Ok(id) = text.parse::<MinionId>() else {
-        log::warn!("{peer} tried to sign in with an id that cannot be used: {text:.64?}");
+        log::warn!(peer:% = peer; "{peer} tried to sign in with an id that cannot be used: {text:.64?}");
         return Ok(answer(worker, false.into()));
     };
     let Some(presented) = load
@@ -46,7 +46,7 @@ pub(super) fn request(worker: &mut Context, load: &Map, peer: &str) -> Result<Va
         return Ok(answer(worker, false.into()));
     };
     let Ok(key) = PublicKey::from_pem(&presented) else {
-        log::warn!("{peer} tried to sign in as {id} with something that is no RSA public key");
+        log::warn!(minion:% = id, peer:% = peer; "{peer} tried to sign in as {id} with something that is no RSA public key");
         return Ok(answer(worker, false.into()));
     };
     let candidate = Candidate {
@@ -57,6 +57,7 @@ pub(super) fn request(worker: &mut Context, load: &Map, peer: &str) -> Result<Va
     };
     if is_full(worker, &id) {
         log::warn!(
+            minion:% = id, peer:% = peer;
             "{id} may not sign in: max_minions ({}) are connected",
             worker.config.max_minions
         );
@@ -66,14 +67,18 @@ pub(super) fn request(worker: &mut Context, load: &Map, peer: &str) -> Result<Va
     let verdict = candidate.verdict(&worker.config, &worker.keys)?;
     match verdict {
         Verdict::Pending { store: true } => {
-            log::info!("new key of {id} from {peer}, waiting for `halite-key -a {id}`");
+            log::info!(minion:% = id, peer:% = peer; "new key of {id} from {peer}, waiting for `halite-key -a {id}`");
         }
-        Verdict::Rejected { .. } => log::info!("{id} from {peer} is rejected"),
+        Verdict::Rejected { .. } => {
+            log::info!(minion:% = id, peer:% = peer; "{id} from {peer} is rejected")
+        }
         Verdict::Denied => log::error!(
+            minion:% = id, peer:% = peer;
             "{peer} presented another key for {id} than the stored one; if the minion was reinstalled, \
              `halite-key -d {id}` and accept the new key"
         ),
-        Verdict::Pending { store: false } | Verdict::Accepted => {}
+        Verdict::Accepted => log::debug!(minion:% = id, peer:% = peer; "{id} signs in from {peer}"),
+        Verdict::Pending { store: false } => {}
     }
     candidate.keep(&worker.keys, verdict)?;
     let reply = match verdict {
@@ -137,6 +142,8 @@ fn accepted(
         key.encrypt(enc_algo, session.as_bytes()).map_err(crypto)?,
     );
     reply.set("sig", aes.digest_signature);
+    // For halite's minions: `_aes_keys` is known here. Stock looks at the names it knows only.
+    reply.set("rekey", true);
     reply.set("nonce", nonce);
     Ok(signed(worker, &reply, sig_algo))
 }

@@ -21,13 +21,14 @@ use crate::wire::ids::{Jid, JidClock, MinionId};
 use std::collections::HashMap;
 use std::os::unix::fs::MetadataExt;
 use std::rc::Rc;
+use std::sync::Arc;
 
-/// Peers whose parsed keys are held; beyond this the table is emptied and fills again.
+/// Peers of which something is held; beyond this the table is emptied and fills again.
 const PEERS_HELD: usize = 50_000;
 
 /// Stores, keys and sockets of one worker.
 pub(crate) struct Context {
-    pub config: MasterConfig,
+    pub config: Arc<MasterConfig>,
     pub access: Access,
     pub keys: KeyStore,
     pub sessions: SessionStore,
@@ -41,6 +42,8 @@ pub(crate) struct Context {
     /// `pub_sig` of sign-in replies, if `master_sign_pubkey` is on.
     pub signing: Option<super::auth::PubkeySignature>,
     pub bus: Bus,
+    /// Returns and events that are not yet kept and told.
+    pub batch: super::batch::Batch,
     pub publish: zmq::Socket,
     pub jids: JidClock,
     /// Functions of a higher layer.
@@ -49,6 +52,7 @@ pub(crate) struct Context {
     pub runners: Runners,
     shared: SharedSecret,
     aes: Option<AesKey>,
+    next_aes: Option<AesKey>,
     peers: HashMap<MinionId, Peer>,
     unknown: HashMap<String, u64>,
     pillar: Option<Rc<PillarMaster>>,
@@ -66,6 +70,8 @@ pub(crate) struct Stats {
     pub events: u64,
     pub pillars: u64,
     pub unknown: u64,
+    /// Jobs that could not be handed to the publisher, or were too large.
+    pub unpublished: u64,
     /// Time spent in requests.
     pub busy: std::time::Duration,
 }
@@ -75,7 +81,7 @@ impl Stats {
         crate::map! {
             "requests" => self.requests, "sign_ins" => self.sign_ins, "published" => self.published,
             "returns" => self.returns, "events" => self.events, "pillars" => self.pillars,
-            "unknown" => self.unknown, "busy" => self.busy.as_secs_f64(),
+            "unknown" => self.unknown, "unpublished" => self.unpublished, "busy" => self.busy.as_secs_f64(),
         }
     }
 }
@@ -90,17 +96,19 @@ pub(crate) struct AesKey {
     pub digest_signature: Vec<u8>,
 }
 
-/// What is known of a minion with an accepted key.
+/// What is known of a minion with an accepted key. Each worker holds one for each minion, so that it is
+/// kept small: a [`Crypticle`] would take 2 KiB, and is made from its key in less than a microsecond.
 struct Peer {
     stamp: (i64, i64, u64),
-    key: PublicKey,
+    /// The parsed key, of those for whom it is needed again and again; 3 KiB.
+    key: Option<Box<PublicKey>>,
     token: Option<Vec<u8>>,
-    crypticle: Option<Crypticle>,
+    session: Option<KeyString>,
 }
 
 impl Context {
     pub fn new(
-        config: MasterConfig,
+        config: Arc<MasterConfig>,
         lent: Lent,
         context: &zmq::Context,
     ) -> Result<Context, RoleError> {
@@ -122,11 +130,13 @@ impl Context {
             files: FileServer::new(&config),
             mine: open::mine_store(&config),
             bus: Bus::new(&config),
+            batch: super::batch::Batch::default(),
             shared: SharedSecret::inherited()?,
             jids: JidClock::default(),
             lent,
             runners: Runners::default(),
             aes: None,
+            next_aes: None,
             peers: HashMap::new(),
             unknown: HashMap::new(),
             pillar: None,
@@ -137,6 +147,13 @@ impl Context {
             publish,
             config,
         })
+    }
+
+    /// What this worker has done, for the scoreboard.
+    pub fn counters(&self) -> crate::wire::Map {
+        let mut counters = self.stats.to_map();
+        counters.set("unfired", self.bus.lost());
+        counters
     }
 
     /// A job id that no other job has.
@@ -162,20 +179,53 @@ impl Context {
         if let Some(key) = self.aes.as_ref().filter(|k| k.generation == generation) {
             return Ok(key.clone());
         }
-        let (generation, text) = self.shared.load_key()?;
-        let digest = crate::crypto::HashType::Sha256.hex(text.as_bytes());
-        let key = AesKey {
-            generation,
-            digest_signature: self.master.x931_sign(digest.as_bytes()),
-            text: KeyString::from_text(&text).map_err(|e| RoleError::new(1, e.to_string()))?,
+        // What was on offer is in force now, as a rule, and signed already.
+        let key = match self.next_aes.take().filter(|k| k.generation == generation) {
+            Some(key) => key,
+            None => self.signed_key(self.shared.load_key()?)?,
         };
         self.aes = Some(key.clone());
         Ok(key)
     }
 
+    /// The AES key that is on offer for the time after `rotation_grace`, if there is one.
+    pub fn next_aes_key(&mut self) -> Result<Option<AesKey>, RoleError> {
+        let Some((generation, text)) = self.shared.offered()? else {
+            return Ok(None);
+        };
+        if self
+            .next_aes
+            .as_ref()
+            .is_none_or(|k| k.generation != generation)
+        {
+            self.next_aes = Some(self.signed_key((generation, text))?);
+        }
+        Ok(self.next_aes.clone())
+    }
+
+    fn signed_key(&self, (generation, text): (u64, String)) -> Result<AesKey, RoleError> {
+        let digest = crate::crypto::HashType::Sha256.hex(text.as_bytes());
+        Ok(AesKey {
+            generation,
+            digest_signature: self.master.x931_sign(digest.as_bytes()),
+            text: KeyString::from_text(&text).map_err(|e| RoleError::new(1, e.to_string()))?,
+        })
+    }
+
     /// The accepted key of `id`, parsed once per file; `None` if `id` has none.
     pub fn accepted_key(&mut self, id: &MinionId) -> Option<PublicKey> {
-        self.peer(id).map(|p| p.key.clone())
+        if self.peer(id)?.key.is_none() {
+            let key = Box::new(self.read_key(id)?);
+            self.peers.get_mut(id)?.key = Some(key);
+        }
+        self.peers.get(id)?.key.as_deref().cloned()
+    }
+
+    fn read_key(&self, id: &MinionId) -> Option<PublicKey> {
+        let text = self.keys.get(KeyState::Accepted, id).ok()??;
+        PublicKey::from_pem(&text)
+            .inspect_err(|e| log::error!("the accepted key of {id} is unusable: {e}"))
+            .ok()
     }
 
     fn peer(&mut self, id: &MinionId) -> Option<&mut Peer> {
@@ -186,10 +236,6 @@ impl Context {
         let stamp = (meta.mtime(), meta.mtime_nsec(), meta.ino());
         let fresh = self.peers.get(id).is_some_and(|p| p.stamp == stamp);
         if !fresh {
-            let text = self.keys.get(KeyState::Accepted, id).ok()??;
-            let key = PublicKey::from_pem(&text)
-                .inspect_err(|e| log::error!("the accepted key of {id} is unusable: {e}"))
-                .ok()?;
             if self.peers.len() >= PEERS_HELD {
                 self.peers.clear();
             }
@@ -197,9 +243,9 @@ impl Context {
                 id.clone(),
                 Peer {
                     stamp,
-                    key,
+                    key: None,
                     token: None,
-                    crypticle: None,
+                    session: None,
                 },
             );
         }
@@ -208,35 +254,38 @@ impl Context {
 
     /// Whether `token` is the RSA signature of `salt` by the accepted key of `id`
     /// (`ReqServerChannel.validate_token`). It never changes for a key, so that one
-    /// verification serves for all requests.
+    /// verification serves for all requests. To be asked right after [`Context::open`], which has looked at the key.
     pub fn token_valid(&mut self, id: &MinionId, token: &[u8]) -> bool {
-        let Some(peer) = self.peer(id) else {
+        let Some(peer) = self.peers.get(id) else {
             return false;
         };
         if let Some(known) = &peer.token {
             return crate::crypto::constant_time_eq(known, token);
         }
-        if peer.key.x931_recover(token).as_deref() != Some(b"salt".as_slice()) {
+        let recovered = self.read_key(id).and_then(|key| key.x931_recover(token));
+        if recovered.as_deref() != Some(b"salt".as_slice()) {
             return false;
         }
-        peer.token = Some(token.to_vec());
+        if let Some(peer) = self.peers.get_mut(id) {
+            peer.token = Some(token.to_vec());
+        }
         true
     }
 
     /// Decrypts under the session key of `id`, which must have an accepted key. A key that
     /// has changed on disk since is tried as well.
     pub fn open(&mut self, id: &MinionId, load: &[u8]) -> Option<(Crypticle, Vec<u8>)> {
-        let held = self.peer(id)?.crypticle.clone();
-        if let Some(crypticle) = held
-            && let Ok(plain) = crypticle.decrypt(load)
-        {
-            return Some((crypticle, plain));
+        if let Some(held) = self.peer(id)?.session.as_ref() {
+            let crypticle = Crypticle::new(held);
+            if let Ok(plain) = crypticle.decrypt(load) {
+                return Some((crypticle, plain));
+            }
         }
         let key = self.sessions.get(id).ok()??;
         let crypticle = Crypticle::new(&key);
         let plain = crypticle.decrypt(load).ok()?;
-        if let Some(peer) = self.peer(id) {
-            peer.crypticle = Some(crypticle.clone());
+        if let Some(peer) = self.peers.get_mut(id) {
+            peer.session = Some(key);
         }
         Some((crypticle, plain))
     }

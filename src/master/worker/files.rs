@@ -1,12 +1,15 @@
 //! File commands of minions: a table from the names of the wire to the file server.
 
 use super::context::Context;
+use crate::crypto::Crypticle;
 use crate::master::roles::RoleError;
-use crate::store::files::{Form, receive};
+use crate::store::files::{Form, Served, receive};
 use crate::wire::ids::MinionId;
+use crate::wire::msgpack::{self, Profile};
 use crate::wire::{Map, Value};
+use std::io;
 
-/// What any minion with an accepted key may ask (`salt/master.py AESFuncs`).
+/// What any minion with an accepted key may ask (`salt/master.py AESFuncs`), but for pieces of files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Command {
     DirList,
@@ -17,7 +20,6 @@ pub(super) enum Command {
     List,
     ListEmptyDirs,
     Recv,
-    Serve,
     SymlinkList,
 }
 
@@ -33,11 +35,32 @@ impl Command {
             "_file_list" => Command::List,
             "_file_list_emptydirs" => Command::ListEmptyDirs,
             "_file_recv" => Command::Recv,
-            "_serve_file" => Command::Serve,
             "_symlink_list" => Command::SymlinkList,
             _ => return None,
         })
     }
+}
+
+/// Answers `_serve_file`: the whole sealed reply, into which the piece is read and where it is encrypted.
+pub(super) fn serve(
+    worker: &mut Context,
+    load: &Map,
+    crypticle: &Crypticle,
+    nonce: &str,
+) -> Result<Vec<u8>, RoleError> {
+    let served = worker.files.piece(load)?;
+    let room = match &served {
+        Served::Answer(answer) => msgpack::size_hint(answer),
+        Served::Piece(piece) => piece.room(),
+    };
+    let sealed = crypticle.text_with(room, Some(nonce), |out| match &served {
+        Served::Answer(answer) => {
+            msgpack::encode_into(out, answer, Profile::Wire);
+            Ok::<(), io::Error>(())
+        }
+        Served::Piece(piece) => piece.write(out),
+    })?;
+    Ok(sealed)
 }
 
 /// Answers one of them; `id` is proven by the channel.
@@ -57,7 +80,6 @@ pub(super) fn request(
         Command::List => files.list(load, Form::Files),
         Command::ListEmptyDirs => files.list(load, Form::EmptyDirs),
         Command::Recv => receive(&worker.config, id, load)?.into(),
-        Command::Serve => files.serve(load)?,
         Command::SymlinkList => files.symlinks(load),
     })
 }

@@ -94,6 +94,7 @@ fn start(worker: &mut Context, call: &Call) -> Result<Value, RoleError> {
     }
     .spawn_detached(&call.to_bytes())?;
     log::info!(
+        jid = call.jid.as_str(), fun:% = plain(&call.fun);
         "user {} runs the runner {}, jid {}, process {}",
         call.user,
         plain(&call.fun),
@@ -114,6 +115,7 @@ fn wheel(worker: &mut Context, call: &Call) -> Value {
     };
     let done = (worker.lent.wheel)(&worker.config, call);
     log::info!(
+        jid = call.jid.as_str(), fun:% = plain(&call.fun);
         "user {} ran the wheel function {}",
         call.user,
         plain(&call.fun)

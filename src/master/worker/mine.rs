@@ -52,7 +52,7 @@ pub(super) fn put(worker: &Context, id: &MinionId, mut load: Map) -> Result<Valu
     }
     let clear = load.get("clear").is_some_and(Value::truthy);
     let Value::Map(data) = data else {
-        log::warn!("{id} sent mine data that are no map; not kept");
+        log::warn!(minion:% = id; "{id} sent mine data that are no map; not kept");
         return Ok(false.into());
     };
     done(id, worker.mine.put(id, data, clear).map(|()| true))
@@ -85,7 +85,7 @@ fn done(id: &MinionId, result: io::Result<bool>) -> Result<Value, RoleError> {
     match result {
         Ok(done) => Ok(done.into()),
         Err(e) if e.kind() == io::ErrorKind::InvalidInput => {
-            log::warn!("the mine of {id} stays as it is: {e}");
+            log::warn!(minion:% = id; "the mine of {id} stays as it is: {e}");
             Ok(false.into())
         }
         Err(e) => Err(e.into()),

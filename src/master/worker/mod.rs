@@ -2,15 +2,17 @@
 //!
 //! Owns ClearFuncs and AESFuncs: it decrypts, decides, stores, answers. Connects to
 //! `workers.ipc` (DEALER), `publish_pull.ipc` (PUSH) and `master_event_pull.ipc`. Holds the
-//! master's RSA key, session keys and the AES key. One request at a time.
+//! master's RSA key, session keys and the AES key. One request after the other; returns come several
+//! at once and are kept and told together.
 //!
-//! When it fails: its request goes to another worker once. A handler that panics is
+//! When it fails: its requests go to another worker once. A handler that panics is
 //! answered with Salt's error text and the process starts afresh (status 70); a handler that
 //! outlives the request deadline by a few seconds is ended by a watchdog (status 75).
 //! On SIGTERM the request at hand is finished.
 
 mod aes;
 mod auth;
+mod batch;
 mod caller;
 mod clear;
 mod context;
@@ -22,14 +24,15 @@ mod peer_run;
 mod pillar;
 mod publish;
 mod syndic;
-mod tops;
+pub(super) mod tops;
 
 use super::functions::Lent;
 use super::roles::{RoleError, Roles};
 use super::score::Score;
 use crate::config::MasterConfig;
+use crate::sys::memory::keep_freed;
 use crate::sys::signals::StopFlag;
-use crate::transport::sockets::{ipc_url, recv_parts, send_parts};
+use crate::transport::sockets::{ipc_url, recv_parts, send_moved, send_parts};
 use crate::wire::envelope::{Body, Envelope, Refusal, clear_load};
 use crate::wire::msgpack::{self, Profile};
 use crate::wire::{Map, Value};
@@ -45,6 +48,8 @@ const EXIT_PANIC: i32 = 70;
 const EXIT_STUCK: i32 = 75;
 /// How often an idle worker reports, so that a restarted request server learns of it.
 const REPORT: Duration = Duration::from_millis(500);
+/// Octets of answers after which further requests of the same turn wait for the next.
+const ENOUGH: usize = 256 << 10;
 
 /// A reply, and whether the sender proved who it is. Without octets nothing is sent, so that
 /// the sender asks again after its timeout.
@@ -54,6 +59,14 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
+    /// None is sent.
+    fn none() -> Answer {
+        Answer {
+            bytes: Vec::new(),
+            proven: false,
+        }
+    }
+
     fn clear(value: &Value) -> Answer {
         Answer {
             bytes: msgpack::encode(value, Profile::Wire),
@@ -64,12 +77,13 @@ impl Answer {
 
 /// Runs the role `name` (`MWorker-0`, ...) until it is told to stop.
 pub fn run(
-    config: MasterConfig,
+    config: Arc<MasterConfig>,
     name: &str,
     lent: Lent,
     roles: &Roles,
     stop: &StopFlag,
 ) -> Result<(), RoleError> {
+    keep_freed();
     let context = zmq::Context::new();
     let socket = context.socket(zmq::DEALER)?;
     socket.set_identity(name.as_bytes())?;
@@ -85,12 +99,13 @@ pub fn run(
     let mut reported: Option<Instant> = None;
     let mut score = Score::inherited(name);
     while !stop.is_set() {
-        score.tick(|| worker.stats.to_map());
+        score.tick(|| worker.counters());
         if reported.is_none_or(|at| at.elapsed() > REPORT) {
             // A full queue means that the request server is away; the next report tries again.
             let _ = report();
             reported = Some(Instant::now());
             worker.runners.reap();
+            worker.minions.heed();
         }
         match socket.poll(zmq::POLLIN, 250) {
             Ok(0) | Err(zmq::Error::EINTR) => continue,
@@ -102,23 +117,15 @@ pub fn run(
             Err(zmq::Error::EAGAIN) => continue,
             Err(e) => return Err(e.into()),
         };
-        let [seq, peer, body] = parts.as_slice() else {
+        let Some((seq, requests)) = parts.split_first().filter(|(_, r)| !r.is_empty()) else {
             continue;
         };
-        let peer = String::from_utf8_lossy(peer);
-        watchdog.begin();
         let began = Instant::now();
-        let answer = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-            handle(&mut worker, body, &peer)
-        }));
-        watchdog.end();
-        worker.stats.requests += 1;
+        let done = handle_all(&mut worker, &watchdog, requests);
+        worker.stats.requests += done.answers.len() as u64;
         worker.stats.busy += began.elapsed();
-        let panicked = answer.is_err();
-        let answer = answer.unwrap_or_else(|_| Answer::clear(&HANDLER_FAILED.into()));
-        let proven = [u8::from(answer.proven)];
-        send_parts(&socket, &[b"D".as_slice(), seq, &proven, &answer.bytes], 0)?;
-        if panicked {
+        reply(&socket, seq, done.answers)?;
+        if let Some(peer) = done.panicked {
             return Err(RoleError::new(
                 EXIT_PANIC,
                 format!("a handler panicked on a request of {peer}"),
@@ -126,6 +133,70 @@ pub fn run(
         }
     }
     Ok(())
+}
+
+/// Tells the request server the answers to the requests of `seq`.
+fn reply(socket: &zmq::Socket, seq: &[u8], answers: Vec<Answer>) -> zmq::Result<()> {
+    let proven: Vec<u8> = answers.iter().map(|a| u8::from(a.proven)).collect();
+    let more = match answers.is_empty() {
+        true => 0,
+        false => zmq::SNDMORE,
+    };
+    send_parts(socket, &[b"D", seq, &proven], more)?;
+    let mut left = answers.len();
+    for answer in answers {
+        left -= 1;
+        let flags = if left > 0 { zmq::SNDMORE } else { 0 };
+        send_moved(socket, answer.bytes, flags)?;
+    }
+    Ok(())
+}
+
+/// What became of requests that came together.
+struct Done {
+    /// Fewer than there were requests if a handler panicked, or if the answers have become large: those behind were not
+    /// begun.
+    answers: Vec<Answer>,
+    /// Whose request that was.
+    panicked: Option<String>,
+}
+
+/// Handles requests, each a peer and a body, one after the other.
+fn handle_all(worker: &mut Context, watchdog: &Watchdog, requests: &[Vec<u8>]) -> Done {
+    let mut done = Done {
+        answers: Vec::with_capacity(requests.len() / 2),
+        panicked: None,
+    };
+    let mut octets = 0;
+    for (number, request) in requests.chunks_exact(2).enumerate() {
+        let peer = String::from_utf8_lossy(&request[0]);
+        watchdog.begin();
+        worker.batch.begin(number);
+        let answer = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            handle(worker, &request[1], &peer)
+        }));
+        watchdog.end();
+        done.answers.push(match answer {
+            Ok(answer) => answer,
+            Err(_) => {
+                done.panicked = Some(peer.into_owned());
+                Answer::clear(&HANDLER_FAILED.into())
+            }
+        });
+        octets += done.answers.last().map_or(0, |answer| answer.bytes.len());
+        if done.panicked.is_some() || octets >= ENOUGH {
+            break;
+        }
+    }
+    watchdog.begin();
+    batch::settle(worker);
+    watchdog.end();
+    for number in worker.batch.take_unkept() {
+        if let Some(answer) = done.answers.get_mut(number) {
+            *answer = Answer::none();
+        }
+    }
+    done
 }
 
 fn handle(worker: &mut Context, body: &[u8], peer: &str) -> Answer {
@@ -168,6 +239,7 @@ fn clear_request(worker: &mut Context, load: Map, peer: &str) -> Answer {
         worker.count_unknown(load.str("cmd").unwrap_or("(none)"), peer);
         return Answer::clear(&Value::Map(Map::new()));
     };
+    batch::settle(worker);
     let reply = match command {
         clear::Command::Auth => {
             worker.stats.sign_ins += 1;

@@ -59,7 +59,7 @@ pub(super) fn publish_and_wait(
     load: &Map,
 ) -> Result<Value, RoleError> {
     let Some(patience) = patience(worker, load) else {
-        log::warn!("{id} asked for a job with a timeout that is no number; refused");
+        log::warn!(minion:% = id; "{id} asked for a job with a timeout that is no number; refused");
         return Ok(nothing());
     };
     let Some(request) = admitted(worker, id, load)? else {
@@ -316,7 +316,7 @@ pub(super) fn fetch(worker: &Context, id: &MinionId, load: &Map) -> Result<Value
         return Ok(nothing());
     };
     if !owns(worker, id, &jid) {
-        log::warn!("{id} asked for the returns of job {jid}, which it has not started; refused");
+        log::warn!(minion:% = id, jid:% = jid; "{id} asked for the returns of job {jid}, which it has not started; refused");
         return Ok(nothing());
     }
     let answer: Map = returns(worker, &jid)?
@@ -343,7 +343,7 @@ pub(super) fn runner(worker: &Context, id: &MinionId, load: &Map) -> Result<Valu
     // Only patterns of functions count here; there are no minions that a target could mean.
     let good = rules.publication(&calls, &[], &mut |_| false) == Reach::Everybody;
     if !good {
-        log::warn!("{id} may not call the runner {fun:.80} (option peer_run); refused");
+        log::warn!(minion:% = id; "{id} may not call the runner {fun:.80} (option peer_run); refused");
         return Ok(nothing());
     }
     let no_parse = load

@@ -140,15 +140,28 @@ pub(super) fn send_out(
     if let Some(list) = permission.auth_list {
         job.set("auth_list", list);
     }
-    announce(worker, load, &job, &jid, &minions, &missing);
+    let octets = msgpack::encode_map(&job, Profile::Wire);
+    if let Some(why) = too_large(octets.len(), worker.config.max_request_size) {
+        worker.stats.unpublished += 1;
+        log::warn!(jid:% = jid; "the job {jid} is refused: {why}");
+        return Ok(Value::Map(crate::map! {"error" => why}));
+    }
+    // Kept before anybody hears of it: a gateway may have the first return back at once.
     if !kwargs.get("nocache").is_some_and(Value::truthy) {
         let mut kept = load.clone();
         kept.set("jid", jid.as_str());
         worker.jobs.save_load(&jid, &kept, &minions, &missing)?;
     }
-    send(worker, &target, &job, &minions)?;
+    announce(worker, load, &job, &jid, &minions, &missing);
+    if let Err(e) = send(worker, &target, octets, &minions) {
+        let why = format!("the publisher takes no job ({e}); see `halite-master --topology`");
+        worker.stats.unpublished += 1;
+        log::error!(jid:% = jid; "the job {jid} is lost: {why}");
+        return Ok(Value::Map(crate::map! {"error" => why}));
+    }
     load.set("jid", jid.as_str());
     log::info!(
+        jid:% = jid, fun:% = shown(&job);
         "user {} published {} to {} minions, jid {jid}",
         load.str("user").unwrap_or_default(),
         shown(&job),
@@ -248,7 +261,7 @@ pub(super) fn resolve(
     target: &Target,
 ) -> Result<(Vec<String>, Vec<String>), RoleError> {
     let fleet = fleet(worker)?;
-    let expected = target.expected(&fleet, &worker.config);
+    let expected = target.expected(&fleet, &*worker.config);
     if let Some(why) = expected.error {
         log::warn!("a target matches nothing: {why}");
     }
@@ -354,9 +367,19 @@ fn announce(
     }
 }
 
+/// Why a job of so many octets is not published. A minion of halite takes twice as much by default, a stock one
+/// whatever it has memory for.
+fn too_large(octets: usize, most: u64) -> Option<String> {
+    (octets as u64 > most).then(|| {
+        format!(
+            "The job has {octets} bytes, max_request_size allows {most}: have the minions fetch large contents from the file server (salt://), or raise max_request_size"
+        )
+    })
+}
+
 /// Hands the job to the publisher with the topics of filtering minions (reference 1.4).
-fn send(worker: &Context, target: &Target, job: &Map, minions: &[String]) -> Result<(), RoleError> {
-    let mut parts = vec![msgpack::encode_map(job, Profile::Wire)];
+fn send(worker: &Context, target: &Target, job: Vec<u8>, minions: &[String]) -> zmq::Result<()> {
+    let mut parts = vec![job];
     if worker.config.zmq_filtering {
         if by_id(target) {
             let sha1 = crate::crypto::HashType::Sha1;
@@ -372,10 +395,5 @@ fn send(worker: &Context, target: &Target, job: &Map, minions: &[String]) -> Res
             parts.push(b"broadcast".to_vec());
         }
     }
-    send_parts(&worker.publish, &parts, 0).map_err(|e| {
-        RoleError::new(
-            1,
-            format!("the publisher takes no job ({e}); see `halite-master --topology`"),
-        )
-    })
+    send_parts(&worker.publish, &parts, 0)
 }

@@ -155,7 +155,7 @@ pub(super) fn event(
         expect(worker, &jid, minions)?;
     }
     match format!("syndic/{syndic}/{tag}").parse::<Tag>() {
-        Ok(tag) => worker.bus.fire(tag.as_str(), data),
+        Ok(tag) => worker.batch.fire(tag.as_str(), data),
         Err(e) => log::warn!("{syndic}: {e}"),
     }
     Ok(())

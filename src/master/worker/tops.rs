@@ -7,6 +7,8 @@ use crate::wire::ids::MinionId;
 use crate::wire::{Map, Value, shlex, yaml};
 use std::time::Duration;
 
+/// The module that is here.
+pub(in crate::master) const MODULE: &str = "ext_nodes";
 /// How long the command may take, in seconds, if a request may take longer at all.
 const PATIENCE: u64 = 30;
 /// Octets that it may print.
@@ -18,16 +20,16 @@ pub(super) fn request(worker: &Context, id: &MinionId) -> Value {
     let mut tops = Map::new();
     for (name, setting) in worker.config.master_tops.iter() {
         match (name.as_str(), setting) {
-            (Some("ext_nodes"), Value::Str(line)) if !line.is_empty() => {
+            (Some(MODULE), Value::Str(line)) if !line.is_empty() => {
                 let patience = PATIENCE.min(worker.config.request_timeout);
                 match ext_nodes(line, id, Duration::from_secs(patience)) {
                     Ok(more) => merge(&mut tops, more),
                     Err(e) => log::error!("master_tops: ext_nodes of {id} failed: {e}"),
                 }
             }
-            (Some("ext_nodes"), _) => {}
+            (Some(MODULE), _) => {}
             (other, _) => log::error!(
-                "master_tops: there is no module {:?} here; the one that is there is ext_nodes",
+                "master_tops: there is no module {:?} here; the one that is there is {MODULE}",
                 other.unwrap_or_default()
             ),
         }

@@ -30,6 +30,7 @@ fn accepted() -> Verdict {
         publish_port: 4505,
         master: keys.master,
         pin: false,
+        rekeys: false,
     }))
 }
 
@@ -57,6 +58,10 @@ fn drive(
         let event = match &act {
             Do::Wait(wait) => {
                 now += wait.as_secs().max(1);
+                Event::Waited
+            }
+            Do::Scatter(bound) => {
+                now += bound.as_secs() / 2;
                 Event::Waited
             }
             Do::Ask(master, timeout) => {
@@ -103,7 +108,7 @@ fn a_name_is_resolved_before_every_question() {
     let mut course = single(policy());
     course.next(Event::Begin);
     course.next(Event::Resolved);
-    assert!(matches!(course.next(silence()), Do::Wait(_)));
+    assert!(matches!(course.next(silence()), Do::Scatter(_)));
     assert_eq!(course.next(Event::Waited), Do::Resolve(0));
 }
 
@@ -262,7 +267,7 @@ fn safemode_waits_like_a_pending_key() {
     };
     let mut course = single(safe);
     course.next(Event::Begin);
-    assert_eq!(course.next(silence()), Do::Wait(secs(0)));
+    assert_eq!(course.next(silence()), Do::Scatter(secs(1)));
     assert_eq!(course.next(silence()), Do::Wait(secs(10)));
     course.next(silence());
     assert_eq!(course.next(silence()), Do::Wait(secs(20)));
@@ -299,4 +304,153 @@ fn orders() {
     let first = crc32fast::hash(b"m1") as usize % 3;
     let order = spread.order(Reason::First, 0, none);
     assert_eq!((order[0], order.len()), (first, 3));
+}
+
+#[test]
+fn only_what_concerns_all_minions_is_put_off() {
+    let begin = |policy: Policy, reason| single(policy).scattered(reason).next(Event::Begin);
+    assert_eq!(begin(policy(), Reason::First), Do::Resolve(0));
+    assert_eq!(begin(policy(), Reason::Lost), Do::Scatter(secs(7)));
+    assert_eq!(begin(policy(), Reason::Failback), Do::Scatter(secs(7)));
+    assert_eq!(begin(policy(), Reason::Again), Do::Scatter(secs(2)));
+    let hasty = |reason| {
+        let delay = secs(0);
+        begin(Policy { delay, ..policy() }, reason)
+    };
+    assert_eq!(hasty(Reason::Again), Do::Resolve(0));
+    let once = |reason| {
+        let once = true;
+        begin(Policy { once, ..policy() }, reason)
+    };
+    assert_eq!(once(Reason::Lost), Do::Resolve(0));
+    let mut course = single(policy()).scattered(Reason::Lost);
+    course.next(Event::Begin);
+    assert_eq!(course.next(Event::Waited), Do::Resolve(0));
+}
+
+/// A fleet whose minions all begin to sign in at the same moment, in simulated time of milliseconds, at a master that
+/// forgets questions whose minions no longer wait.
+struct Fleet {
+    /// Questions under way: when they came, whose they are.
+    queue: std::collections::VecDeque<(u64, usize)>,
+    /// What happens when: a step of a minion's course, or its patience with the question of that moment is over.
+    due: std::collections::BinaryHeap<std::cmp::Reverse<(u64, usize, bool)>>,
+    /// When each minion asked, and when it had its answer.
+    asked: Vec<Vec<u64>>,
+    done: Vec<Option<u64>>,
+    chance: u64,
+}
+
+impl Fleet {
+    /// A master that takes `each` milliseconds for one answer.
+    fn run(minions: usize, each: u64, reason: Reason) -> Fleet {
+        let usual = Policy {
+            tries: 7,
+            delay: secs(10),
+            ..policy()
+        };
+        let mut courses: Vec<Course> = (0..minions)
+            .map(|n| {
+                let id = format!("m{n}");
+                Course::new(usual.clone(), &id, vec![0], false).scattered(reason)
+            })
+            .collect();
+        let mut fleet = Fleet {
+            queue: Default::default(),
+            due: Default::default(),
+            asked: vec![Vec::new(); minions],
+            done: vec![None; minions],
+            chance: 1,
+        };
+        for (n, course) in courses.iter_mut().enumerate() {
+            let act = course.next(Event::Begin);
+            fleet.carry_out(0, n, course, act);
+        }
+        let mut served = 0;
+        while let Some(std::cmp::Reverse((now, n, patience_over))) = fleet.due.pop() {
+            while served <= now {
+                let Some((at, who)) = fleet.queue.pop_front() else {
+                    served = now + 1;
+                    break;
+                };
+                // Those that are not waited for any more cost nothing.
+                if fleet.asked[who].last() == Some(&at) && served < at + 5000 {
+                    served = served.max(at) + each;
+                    fleet.done[who] = Some(served);
+                }
+            }
+            if fleet.done[n].is_some() {
+                continue;
+            }
+            let event = if patience_over {
+                silence()
+            } else {
+                Event::Waited
+            };
+            let act = courses[n].next(event);
+            fleet.carry_out(now, n, &mut courses[n], act);
+        }
+        fleet
+    }
+
+    /// Notes when the minion goes on.
+    fn carry_out(&mut self, now: u64, n: usize, course: &mut Course, act: Do) {
+        let next = match act {
+            Do::Resolve(_) => {
+                let act = course.next(Event::Resolved);
+                return self.carry_out(now, n, course, act);
+            }
+            Do::Ask(_, timeout) => {
+                self.asked[n].push(now);
+                self.queue.push_back((now, n));
+                (now + timeout.as_millis() as u64, n, true)
+            }
+            Do::Wait(wait) => (now + wait.as_millis() as u64, n, false),
+            Do::Scatter(bound) => (now + self.below(bound.as_millis() as u64), n, false),
+            other => panic!("{other:?}"),
+        };
+        self.due.push(std::cmp::Reverse(next));
+    }
+
+    fn below(&mut self, bound: u64) -> u64 {
+        self.chance = self.chance.wrapping_mul(6_364_136_223_846_793_005);
+        self.chance = self.chance.wrapping_add(1_442_695_040_888_963_407);
+        (self.chance >> 33) % bound.max(1)
+    }
+
+    /// Questions in the busiest tenth of a second.
+    fn busiest(&self) -> usize {
+        let mut tenths = std::collections::BTreeMap::new();
+        for at in self.asked.iter().flatten() {
+            *tenths.entry(at / 100).or_insert(0) += 1;
+        }
+        tenths.into_values().max().unwrap_or_default()
+    }
+
+    fn last(&self) -> u64 {
+        let done = self.done.iter().enumerate();
+        done.map(|(n, at)| at.unwrap_or_else(|| panic!("m{n} is lost")))
+            .max()
+            .unwrap_or_default()
+    }
+}
+
+#[test]
+fn a_fleet_that_lost_its_master_comes_back_spread() {
+    let fleet = Fleet::run(10_000, 1, Reason::Lost);
+    // A thousand a second are asked for and answered: nobody asks twice.
+    assert!(fleet.asked.iter().all(|asked| asked.len() == 1));
+    assert!(fleet.busiest() < 200, "{}", fleet.busiest());
+    assert!(fleet.last() < 12_000, "{}", fleet.last());
+}
+
+#[test]
+fn a_fleet_with_unknown_keys_comes_back_through_a_slow_master() {
+    // Five seconds of patience are two thousand answers: most ask several times, and none in step with the others.
+    let fleet = Fleet::run(10_000, 2, Reason::Again);
+    let most = fleet.asked.iter().map(Vec::len).max().unwrap_or_default();
+    assert!(most <= 7, "{most}");
+    assert!(fleet.busiest() < 1000, "{}", fleet.busiest());
+    // Twenty seconds are the least that this master needs.
+    assert!(fleet.last() < 40_000, "{}", fleet.last());
 }

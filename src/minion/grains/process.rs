@@ -42,7 +42,7 @@ fn locale(grains: &mut Map) {
         .iter()
         .find_map(|name| std::env::var(name).ok().filter(|v| !v.is_empty()));
     let (language, encoding) = split(set.as_deref().unwrap_or("C"));
-    let zone = jiff::Zoned::now().strftime("%Z").to_string();
+    let zone = crate::sys::localtime::now().strftime("%Z").to_string();
     grains.set(
         "locale_info",
         crate::map! {

@@ -7,8 +7,10 @@ use crate::wire::ids::Jid;
 use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::Pid;
 use std::io::{self, Read};
+use std::net::Shutdown;
+use std::os::unix::net::UnixStream;
 use std::os::unix::process::ExitStatusExt;
-use std::process::{Child, ChildStdout, ExitStatus};
+use std::process::{Child, ExitStatus};
 
 /// Longest result; more is an error of its own.
 const MAX_RESULT: u64 = 512 << 20;
@@ -23,7 +25,7 @@ pub(super) struct Running {
     pub origin: Origin,
     pub load: Map,
     pub child: Child,
-    pub out: ChildStdout,
+    pub out: UnixStream,
     pub result: Vec<u8>,
     pub closed: bool,
     /// Its result is handed on; it still has something to do, such as to write to a database.
@@ -41,12 +43,13 @@ impl Running {
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => return,
                 Err(e) => {
-                    log::warn!("the result of job {} cannot be read: {e}", self.jid);
+                    log::warn!(jid:% = self.jid; "the result of job {} cannot be read: {e}", self.jid);
                     self.closed = true;
                 }
             }
             if self.result.len() as u64 > MAX_RESULT {
                 log::error!(
+                    jid:% = self.jid;
                     "the result of job {} is over {} MiB",
                     self.jid,
                     MAX_RESULT >> 20
@@ -62,7 +65,7 @@ impl Running {
         match self.child.try_wait() {
             Ok(status) => status,
             Err(e) => {
-                log::error!("the process of job {} cannot be watched: {e}", self.jid);
+                log::error!(jid:% = self.jid; "the process of job {} cannot be watched: {e}", self.jid);
                 Some(ExitStatus::from_raw(1 << 8))
             }
         }
@@ -70,11 +73,13 @@ impl Running {
 
     /// Its result, once, if all of it came.
     pub fn deliver(&mut self) -> Option<Finished> {
-        if self.delivered || !self.closed || !self.is_whole() {
+        if self.delivered || !self.is_whole() {
             return None;
         }
-        log::info!("job {} has returned", self.jid);
+        log::info!(jid:% = self.jid; "job {} has returned", self.jid);
         self.delivered = true;
+        // The job waits to hear that all of it was read.
+        let _ = self.out.shutdown(Shutdown::Both);
         let mut load = std::mem::take(&mut self.result);
         load.drain(..HEAD);
         Some(Finished {

@@ -314,6 +314,11 @@ impl Call<'_> {
     }
 }
 
+/// Kinds of modules that minions take from the file server (`_modules`, `_states`, ...), without the underscore.
+pub fn extension_kinds() -> &'static [&'static str] {
+    saltutil::KINDS
+}
+
 /// All functions with their full names, sorted; of those that hosts have in several kinds, the first.
 pub fn functions() -> Vec<(String, &'static Function)> {
     let chosen = CHOSEN.iter().copied().flatten().map(|(module, _)| module);

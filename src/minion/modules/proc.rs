@@ -22,7 +22,8 @@ pub const MASTER: &str = "__master";
 /// A job file beyond this is not one.
 const MAX_FILE: u64 = 64 << 20;
 
-fn dir(cachedir: &Path) -> PathBuf {
+/// Where job files lie.
+pub fn dir(cachedir: &Path) -> PathBuf {
     cachedir.join("proc")
 }
 
@@ -75,32 +76,38 @@ pub fn remove(cachedir: &Path, jid: &str) -> io::Result<()> {
 /// The loads of all running jobs, except one of this process itself. Files of processes
 /// that are gone are taken away; files that are not job files are left alone.
 pub fn running(cachedir: &Path) -> Vec<Map> {
-    let Ok(entries) = fs::read_dir(dir(cachedir)) else {
-        return Vec::new();
-    };
-    let mut jids: Vec<Jid> = entries
-        .filter_map(|e| e.ok()?.file_name().to_str()?.parse().ok())
-        .collect();
+    let mut jids = jids(&dir(cachedir));
     jids.sort();
     jids.iter().filter_map(|jid| load(cachedir, jid)).collect()
+}
+
+/// Jids that files of a directory are named by.
+pub fn jids(dir: &Path) -> Vec<Jid> {
+    let entries = fs::read_dir(dir).into_iter().flatten().flatten();
+    entries
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+        .collect()
+}
+
+/// A regular file of at most so many octets.
+pub fn read_file(path: &Path, most: u64) -> Option<Vec<u8>> {
+    let meta = fs::symlink_metadata(path).ok()?;
+    if !meta.is_file() || meta.len() > most {
+        return None;
+    }
+    fs::read(path).ok()
 }
 
 /// One job's load, if its process runs and is not this one.
 fn load(cachedir: &Path, jid: &Jid) -> Option<Map> {
     let path = dir(cachedir).join(jid.as_str());
-    let meta = fs::symlink_metadata(&path).ok()?;
-    if !meta.is_file() || meta.len() > MAX_FILE {
-        return None;
-    }
-    let map = match msgpack::decode(&fs::read(&path).ok()?) {
+    let map = match msgpack::decode(&read_file(&path, MAX_FILE)?) {
         Ok(Value::Map(map)) => map,
         // A file that another minion has only just created is still empty.
         _ => return None,
     };
     let pid = pid_of(&map);
-    let start = map.int(START);
-    let alive = pid.and_then(Process::read).is_some_and(|p| p.is_job(start));
-    if !alive {
+    if process_of(&map).is_none() {
         log::debug!("Job {jid} has no process any more");
         let _ = fs::remove_file(&path);
         return None;
@@ -112,6 +119,12 @@ fn load(cachedir: &Path, jid: &Jid) -> Option<Map> {
     map.remove(START);
     map.remove(MASTER);
     Some(map)
+}
+
+/// The process that a job's file names, if it still runs the job.
+pub fn process_of(map: &Map) -> Option<Process> {
+    let process = pid_of(map).and_then(Process::read)?;
+    process.is_job(map.int(START)).then_some(process)
 }
 
 /// The pid of a job's load.
@@ -152,6 +165,11 @@ impl Process {
             group: words.get(2)?.parse().ok()?,
             start: words.get(19)?.parse().ok()?,
         })
+    }
+
+    /// Whether it still runs: the same process and not another one with its pid.
+    pub fn still_runs(&self) -> bool {
+        Self::read(self.pid).is_some_and(|now| now.start == self.start && !now.zombie)
     }
 
     /// Whether this is the process that a job file with that start time means. A file

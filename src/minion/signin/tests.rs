@@ -363,14 +363,23 @@ fn waiting_for_acceptance() {
 
 #[test]
 fn silence_is_waited_out() {
-    let mut rounds = Rounds::new(policy(), "m1");
-    for want in [0, 0, 7, 0, 0, 7] {
-        assert_eq!(rounds.after(Verdict::Silence), again(want));
+    let scattered = |secs| Step::Scattered(Duration::from_secs(secs));
+    let patient = Policy {
+        tries: 6,
+        ..policy()
+    };
+    let mut rounds = Rounds::new(patient, "m1");
+    for _ in 0..2 {
+        // Ever longer up to `random_reauth_delay`.
+        for want in [1, 2, 4, 7, 7] {
+            assert_eq!(rounds.after(Verdict::Silence), scattered(want));
+        }
+        assert_eq!(rounds.after(Verdict::Silence), again(7));
     }
     // An answer between begins a new count.
-    assert_eq!(rounds.after(Verdict::Silence), again(0));
+    assert_eq!(rounds.after(Verdict::Silence), scattered(1));
     assert_eq!(rounds.after(Verdict::Pending), again(10));
-    assert_eq!(rounds.after(Verdict::Silence), again(0));
+    assert_eq!(rounds.after(Verdict::Silence), scattered(1));
 }
 
 #[test]

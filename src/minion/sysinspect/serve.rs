@@ -5,7 +5,7 @@ use super::course::{Action, Course, Settings};
 use super::store::Store;
 use super::traits::of_grains;
 use crate::config::MinionConfig;
-use crate::crypto::fill_random;
+use crate::crypto::random_uuid;
 use crate::minion::daemon::Start;
 use crate::minion::jobs::{Finished, Jobs, Origin};
 use crate::minion::publication::Job;
@@ -13,9 +13,10 @@ use crate::minion::session::chance;
 use crate::minion::setup::hand_over;
 use crate::minion::{MinionError, all_grains};
 use crate::sys::daemon::{Report, make_dir};
+use crate::sys::service::Service;
 use crate::sys::signals::SignalPipe;
 use crate::wire::ids::{Jid, JidClock};
-use crate::wire::sysinspect::{Decoder, Dialect, MAX_FRAME, MinionMessage, uuid};
+use crate::wire::sysinspect::{Decoder, Dialect, MAX_FRAME, MinionMessage};
 use crate::wire::{Value, msgpack};
 use halite_ipc::{StampStyle, stamp_now};
 use std::collections::HashMap;
@@ -75,8 +76,6 @@ pub fn run(
     let store = Store::open(&config.pki_dir)?;
     let id = store.id(&config.sysinspect_id, Path::new(MACHINE_ID))?;
     config.id = id.as_str().to_owned();
-    let mut random = [0; 16];
-    fill_random(&mut random);
     let fingerprint = fingerprint(register.unwrap_or(&config.sysinspect_fingerprint))?;
     let pinned = store.master()?;
     if let Some(pinned) = &pinned
@@ -92,7 +91,7 @@ pub fn run(
     }
     let millis = Duration::from_millis;
     let settings = Settings {
-        session: uuid(random),
+        session: random_uuid(),
         dialect,
         fingerprint,
         own_key: store.key(config.keysize as usize)?.public().to_pkcs1_pem(),
@@ -121,9 +120,10 @@ pub fn run(
         jids: JidClock::default(),
         running: HashMap::new(),
         end: None,
+        service: Service::inherited(),
     };
     report.ready();
-    let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready]);
+    minion.service.ready("looking for the master");
     let outcome = minion.serve(&signals);
     minion.stop();
     outcome
@@ -160,6 +160,7 @@ struct Serving {
     jids: JidClock,
     running: HashMap<Jid, u64>,
     end: Option<(i32, String)>,
+    service: Service,
 }
 
 impl Serving {
@@ -177,6 +178,11 @@ impl Serving {
             let now = self.now();
             let actions = self.course.passed(now);
             self.perform(actions)?;
+            if signals.take_reload() {
+                // The log opens its file anew by itself.
+                self.service.reloaded();
+            }
+            self.service.beat(true);
             match self.end.take() {
                 Some((0, text)) => {
                     log::warn!("{text}");
@@ -194,6 +200,7 @@ impl Serving {
             Some(due) => due.saturating_sub(self.now()),
             None => Duration::from_secs(1),
         };
+        let left = self.service.at_most(Some(left)).unwrap_or(left);
         let millis = u16::try_from(left.as_millis().saturating_add(1)).unwrap_or(u16::MAX);
         let mut fds: Vec<BorrowedFd> = self.jobs.outputs().collect();
         fds.extend(self.line.as_ref().map(|line| line.stream.as_fd()));
@@ -235,6 +242,7 @@ impl Serving {
 
     fn hang_up(&mut self, why: &str) -> Result<(), MinionError> {
         log::info!("{why}");
+        self.service.status("no connection with the master");
         self.line = None;
         let actions = self.course.lost(self.now());
         self.perform(actions)
@@ -268,8 +276,9 @@ impl Serving {
         let name = masters.get(self.masters % masters.len().max(1));
         let host = name.cloned().unwrap_or_default();
         self.masters += 1;
-        match open(&host, self.config.sysinspect_port) {
+        match open(&host, self.config.sysinspect_port, &mut self.service) {
             Ok(stream) => {
+                self.service.status(&format!("connected with {host}"));
                 self.line = Some(Line {
                     stream,
                     decoder: Decoder::new(MAX_FRAME),
@@ -283,6 +292,7 @@ impl Serving {
             }
             Err(e) => {
                 log::warn!("no connection to {host}: {e}");
+                self.service.status(&format!("no connection to {host}"));
                 let actions = self.course.lost(self.now());
                 self.perform(actions)
             }
@@ -348,6 +358,7 @@ impl Serving {
     }
 
     fn stop(&mut self) {
+        self.service.stopping();
         self.jobs.terminate();
         let until = Instant::now() + GRACE;
         while !self.jobs.all_ended() && Instant::now() < until {
@@ -358,7 +369,7 @@ impl Serving {
     }
 }
 
-fn open(host: &str, port: u16) -> std::io::Result<TcpStream> {
+fn open(host: &str, port: u16, service: &mut Service) -> std::io::Result<TcpStream> {
     // As with the option `master` of halite-minion, a port may stand behind the name.
     let (host, port) = match host.rsplit_once(':') {
         Some((name, digits)) if !name.contains(':') => (name, digits.parse().unwrap_or(port)),
@@ -366,6 +377,7 @@ fn open(host: &str, port: u16) -> std::io::Result<TcpStream> {
     };
     let mut last = std::io::Error::new(ErrorKind::NotFound, "the name has no address");
     for address in (host, port).to_socket_addrs()? {
+        service.beat(true);
         match TcpStream::connect_timeout(&address, PATIENCE) {
             Ok(stream) => {
                 stream.set_nodelay(true)?;

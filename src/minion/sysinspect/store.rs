@@ -1,6 +1,6 @@
 //! What the minion keeps in `pki_dir/sysinspect`: its key, the master's, its id, pushed traits.
 
-use crate::crypto::{PrivateKey, PublicKey, fill_random};
+use crate::crypto::{PrivateKey, PublicKey, random_uuid};
 use crate::minion::MinionError;
 use crate::sys::daemon::{make_dir, write_atomic};
 use crate::wire::Map;
@@ -46,9 +46,7 @@ impl Store {
         } else if let Some(text) = read(&kept)? {
             (text, kept.display().to_string())
         } else {
-            let mut random = [0; 16];
-            fill_random(&mut random);
-            let text = crate::wire::sysinspect::uuid(random).replace('-', "");
+            let text = random_uuid().replace('-', "");
             write(&kept, &text, 0o644)?;
             (text, kept.display().to_string())
         };

@@ -174,6 +174,11 @@ fn find(name: &str) -> Option<&'static Function> {
         .find(|f| f.name == name)
 }
 
+/// Whether templates that the master renders can call a function.
+pub fn offered(name: &str) -> bool {
+    find(name).is_some()
+}
+
 fn module_exists(module: &str) -> bool {
     let inside = |name: &str| name.split('.').next() == Some(module);
     TABLES

@@ -17,6 +17,7 @@ mod ops;
 mod parser;
 mod run;
 mod stack;
+pub mod survey;
 pub mod tests;
 mod unescape;
 pub mod value;

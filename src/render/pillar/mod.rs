@@ -29,6 +29,7 @@ use std::fmt;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
+pub use ext::names as ext_pillar_names;
 use top::Matches;
 pub use top::Top;
 

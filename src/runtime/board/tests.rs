@@ -194,7 +194,7 @@ fn modules_keep_off_the_topics_of_the_orchestrator() {
         ("a/realm/g/public/c/x", false),
         ("a/realm/g/other/p/x", false),
     ] {
-        assert_eq!(is_reserved(&scenes, topic), reserved, "{topic}");
+        assert_eq!(scenes.is_reserved(topic), reserved, "{topic}");
     }
 }
 

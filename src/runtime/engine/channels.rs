@@ -66,12 +66,7 @@ mod tests {
     use super::*;
 
     fn channel(path: &str, mode: Mode, topic: &str) -> Channel {
-        Channel {
-            path: path.parse().expect("a path"),
-            mode,
-            topic: topic.parse().expect("a topic"),
-            extra: Default::default(),
-        }
+        Channel::new(path, mode, topic).expect("a path and a topic")
     }
 
     fn channels() -> Vec<Channel> {

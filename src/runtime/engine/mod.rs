@@ -12,6 +12,8 @@ mod output;
 mod scan;
 mod wasi;
 
+pub use interp::attempt;
+
 use crate::wire::arena::{Channel, ExitStatus, Stream, Uuid};
 use bytes::Bytes;
 use std::sync::Arc;
@@ -131,15 +133,6 @@ pub trait Engine: Send + Sync {
 /// The interpreter that is built in.
 pub fn interpreter() -> Arc<dyn Engine> {
     Arc::new(interp::Interpreter::new())
-}
-
-/// Runs a module on this thread, told to end from its beginning so that it waits for nothing, with this much fuel at most. For tests
-/// with modules that mean harm; [`Host::ended`] is not told.
-///
-/// # Errors
-/// It cannot be started: why, for people.
-pub fn attempt(spec: &Spec, host: Arc<dyn Host>, fuel: u64) -> Result<End, String> {
-    interp::attempt(spec, host, fuel)
 }
 
 #[cfg(test)]

@@ -16,7 +16,6 @@ use super::files::{Address, Sources};
 use crate::transport::mqtt::{Incoming, Publication, Qos};
 use crate::wire::arena::{Body, Dialect, Json, Message, Place, Topics, Uuid};
 use modules::Module;
-pub(super) use modules::is_reserved;
 use register::Standing;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};

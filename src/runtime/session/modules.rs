@@ -6,7 +6,7 @@ use crate::target::arena::offers;
 use crate::transport::mqtt::Publication;
 use crate::wire::arena::{
     Answer, Body, Dialect, ExitStatus, Fault, Json, Message, ModuleExit, ModuleRequest, Object,
-    Place, Topics, Trouble, Uuid,
+    Place, Trouble, Uuid,
 };
 use std::time::{Duration, Instant};
 
@@ -37,8 +37,6 @@ pub(super) struct Module {
     name: String,
     serial: u64,
     phase: Phase,
-    /// Octets of memory that it may have.
-    memory: u64,
     asked: Vec<Asked>,
     /// Whether it is stopped because its runtime ends, which is not announced.
     silent: bool,
@@ -109,7 +107,6 @@ impl Session {
                     name,
                     serial: launch.serial,
                     phase: Phase::Launching,
-                    memory: launch.spec.limits.memory,
                     asked: vec![asked],
                     silent: false,
                     cpu: Duration::ZERO,
@@ -158,7 +155,7 @@ impl Session {
             return Err("channels are not offered".to_owned());
         }
         for channel in &request.channels {
-            if is_reserved(&self.terms.topics, channel.topic.as_str()) {
+            if self.terms.topics.is_reserved(channel.topic.as_str()) {
                 let topic = &channel.topic;
                 return Err(format!(
                     "the topic {topic} of a channel belongs to the orchestrator"
@@ -171,7 +168,9 @@ impl Session {
         if most > 0 && own >= most {
             return Err(format!("{own} modules run already, which is max_nmodules"));
         }
-        let taken = self.modules.values().map(|module| module.memory);
+        let homes = self.modules.values();
+        let homes = homes.filter_map(|module| self.runtimes.get(module.runtime));
+        let taken = homes.map(|runtime| runtime.offer.limits.memory);
         let taken = taken.fold(offer.limits.memory, u64::saturating_add);
         let all = self.terms.memory;
         if all > 0 && taken > all {
@@ -382,36 +381,6 @@ impl Session {
 /// Words that ask for something to be recorded and need nothing to run, such as `profile:deployed` (reference, section 6).
 fn is_wish(api: &str) -> bool {
     api.starts_with("profile:")
-}
-
-/// Levels below `{realm}/proc` that belong to the orchestrator (reference, section 3).
-const ROOMS: [&str; 6] = ["reg", "control", "keepalive", "log", "notif", "profile"];
-
-/// Whether modules must keep off a topic: those of the orchestrator, and all that lies below them, since an orchestrator hears that too.
-/// Streams of modules they may use.
-pub(in crate::runtime) fn is_reserved(topics: &Topics, topic: &str) -> bool {
-    match topics.place(topic) {
-        Some(Place::Stdio(..)) => return false,
-        Some(_) => return true,
-        None => {}
-    }
-    let control = topics.topic(&Place::Control(None)).to_string();
-    if let Some(proc) = control.strip_suffix("/control") {
-        let room = below(topic, proc).and_then(|rest| rest.split('/').next());
-        return room.is_some_and(|room| ROOMS.contains(&room));
-    }
-    // With the topics of scenes: `g/{namespace}/p/...`, and `s/{namespace}/{scene}/p/...` (reference, section 3).
-    let scenes = control.strip_suffix("/p").and_then(|global| {
-        let (realm, namespace) = global.rsplit_once("/g/")?;
-        below(topic, &format!("{realm}/s/{namespace}"))
-    });
-    let program = scenes.and_then(|rest| rest.split('/').nth(1));
-    below(topic, &control).is_some() || program == Some("p")
-}
-
-/// What of a topic lies below another one.
-fn below<'a>(topic: &'a str, above: &str) -> Option<&'a str> {
-    topic.strip_prefix(above)?.strip_prefix('/')
 }
 
 fn short(text: &str) -> String {

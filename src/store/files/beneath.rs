@@ -55,20 +55,34 @@ impl Place {
     /// # Errors
     /// `NotFound` for what is no regular file, or does not lie where it must.
     pub fn open(&self) -> io::Result<File> {
-        if self.links != Links::Follow {
-            return self.walk();
-        }
-        let path = self.root.join(&self.rel);
         // A device may do something when it is opened.
-        if !std::fs::metadata(&path)?.is_file() {
+        if self.links == Links::Follow && !std::fs::metadata(self.root.join(&self.rel))?.is_file() {
             return Err(missing());
+        }
+        self.open_seen().map(|(file, _)| file)
+    }
+
+    /// As [`Place::open`] for what [`Place::stat`] has just found to be a regular file; gives what the
+    /// file system says of the opened one as well.
+    ///
+    /// # Errors
+    /// As [`Place::open`].
+    pub fn open_seen(&self) -> io::Result<(File, Metadata)> {
+        if self.links != Links::Follow {
+            let file = self.walk()?;
+            let meta = file.metadata()?;
+            return Ok((file, meta));
         }
         // Without O_NONBLOCK a FIFO put there in between would hang the worker.
         let file = File::options()
             .read(true)
             .custom_flags((OFlag::O_NONBLOCK | OFlag::O_NOCTTY).bits())
-            .open(path)?;
-        regular(file)
+            .open(self.root.join(&self.rel))?;
+        let meta = file.metadata()?;
+        match meta.is_file() {
+            true => Ok((file, meta)),
+            false => Err(missing()),
+        }
     }
 
     /// Goes down by directory handles, none of them a link.

@@ -12,6 +12,7 @@ mod ignore;
 mod lists;
 mod minionfs;
 pub(crate) mod names;
+mod piece;
 mod read;
 mod recv;
 mod roots;
@@ -20,6 +21,7 @@ mod wanted;
 
 pub use hashes::expire as expire_hashes;
 pub use lists::{Form, clear as clear_lists};
+pub use piece::{Piece, Served};
 pub use read::Opened;
 pub use recv::receive;
 pub use roots_events::Watch;
@@ -28,17 +30,15 @@ use crate::config::MasterConfig;
 use crate::target::fnmatch;
 use crate::wire::{Map, Value};
 use beneath::Place;
-use flate2::Compression;
-use flate2::write::GzEncoder;
 use git::GitFs;
 use ignore::Ignore;
 use lists::Lists;
 use minionfs::MinionFs;
 use roots::RootsBackend;
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{File, Metadata};
-use std::io::{self, Write};
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::fs::Metadata;
+use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
 use wanted::{Wanted, env_of};
 
@@ -121,6 +121,12 @@ pub struct FileServer {
 pub fn backend_names(config: &MasterConfig) -> Vec<&'static str> {
     let names = config.fileserver_backend.iter();
     names.filter_map(|name| backend_name(name)).collect()
+}
+
+/// The backends of a configuration that are not here.
+pub fn absent_backends(config: &MasterConfig) -> impl Iterator<Item = &str> {
+    let names = config.fileserver_backend.iter().map(String::as_str);
+    names.filter(|name| backend_name(name).is_none())
 }
 
 fn backend_name(name: &str) -> Option<&'static str> {
@@ -273,8 +279,8 @@ impl FileServer {
             return Ok(None);
         };
         let mut hash = Map::new();
-        match found.place.open() {
-            Ok(file) => {
+        match found.place.open_seen() {
+            Ok((file, _)) => {
                 hash.set("hash_type", self.hash_type.as_str());
                 hash.set("hsum", self.hashes.of(&file)?);
             }
@@ -290,36 +296,41 @@ impl FileServer {
     /// # Errors
     /// When the file is there and cannot be read, or `loc` or `gzip` is not usable.
     pub fn serve(&mut self, load: &Map) -> io::Result<Value> {
-        let nothing = |dest: &str| Value::Map(crate::map! {"data" => "", "dest" => dest});
+        match self.piece(load)? {
+            Served::Answer(answer) => Ok(answer),
+            Served::Piece(piece) => piece.answer(),
+        }
+    }
+
+    /// As [`FileServer::serve`]; what is sent as it stands in the file is not read yet.
+    ///
+    /// # Errors
+    /// As [`FileServer::serve`].
+    pub fn piece(&mut self, load: &Map) -> io::Result<Served> {
+        let nothing = |dest: &str| {
+            let answer = crate::map! {"data" => "", "dest" => dest};
+            Ok(Served::Answer(Value::Map(answer)))
+        };
         let (Some(env), true) = (env_of(load), load.contains("loc")) else {
-            return Ok(nothing(""));
+            return nothing("");
         };
         let Some(found) = self.found(load, &env) else {
-            return Ok(nothing(""));
+            return nothing("");
         };
         if found.back == "roots" {
             match self.roots().and_then(|roots| roots.holds(&env, &found)) {
                 Some(true) => {}
-                Some(false) => return Ok(nothing(&found.rel)),
-                None => return Ok(found.to_value()),
+                Some(false) => return nothing(&found.rel),
+                None => return Ok(Served::Answer(found.to_value())),
             }
         }
         let loc = load.int("loc").and_then(|loc| u64::try_from(loc).ok());
         let loc = loc.ok_or_else(|| io::Error::other("loc is no position in a file"))?;
-        let data = read_piece(&found.place.open()?, loc, self.piece)?;
-        let mut answer = crate::map! {"data" => "", "dest" => found.rel};
-        match load
-            .get("gzip")
-            .filter(|level| level.truthy() && !data.is_empty())
-        {
-            None => answer.set("data", Value::Bytes(data)),
-            Some(level) => {
-                let level = level.clone();
-                answer.set("data", Value::Bytes(gzip(&data, &level)?));
-                answer.set("gzip", level);
-            }
+        let piece = Piece::open(&found.place, loc, self.piece, found.rel)?;
+        match load.get("gzip").filter(|level| level.truthy()) {
+            Some(level) if !piece.is_empty() => piece.compressed(level).map(Served::Answer),
+            _ => Ok(Served::Piece(piece)),
         }
-        Ok(Value::Map(answer))
     }
 
     fn roots(&self) -> Option<&RootsBackend> {
@@ -380,43 +391,6 @@ impl FileServer {
 
 fn prefix_of(load: &Map) -> &str {
     load.str("prefix").unwrap_or_default().trim_matches('/')
-}
-
-/// Reads up to `size` bytes; less only at the end of the file.
-fn read_piece(file: &File, loc: u64, size: usize) -> io::Result<Vec<u8>> {
-    if loc > i64::MAX as u64 - size as u64 {
-        // The system reads nothing so far behind, and stock fails.
-        return Err(io::ErrorKind::InvalidInput.into());
-    }
-    let left = file.metadata()?.len().saturating_sub(loc);
-    let mut data = vec![0; size.min(usize::try_from(left).unwrap_or(size))];
-    let mut have = 0;
-    while have < data.len() {
-        match file.read_at(&mut data[have..], loc + have as u64) {
-            Ok(0) => break,
-            Ok(n) => have += n,
-            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-            Err(e) => return Err(e),
-        }
-    }
-    data.truncate(have);
-    Ok(data)
-}
-
-/// Compresses one piece at a level of zlib (`salt/utils/gzip_util.py compress`).
-fn gzip(data: &[u8], level: &Value) -> io::Result<Vec<u8>> {
-    let level = match level {
-        Value::Bool(true) => 1,
-        level => level.as_int().unwrap_or(-2),
-    };
-    let level = match level {
-        -1 => Compression::default(),
-        0..=9 => Compression::new(level as u32),
-        _ => return Err(io::Error::other("gzip is no level from 0 to 9")),
-    };
-    let mut out = GzEncoder::new(Vec::with_capacity(data.len() / 2), level);
-    out.write_all(data)?;
-    out.finish()
 }
 
 /// Salt's list of a `stat` result: mode, inode, device, links, owner, group, size, three times.

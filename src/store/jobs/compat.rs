@@ -1,7 +1,7 @@
 //! The files of stock Salt's `local_cache` that its own tools read from disk: the `salt`
 //! CLI stops waiting when it does not find `.load.p` (reference `salt-local.md` 3.3, 5.1).
 
-use super::{StoredJob, StoredReturn, id_list, stored_part};
+use super::{Returned, StoredJob, StoredReturn, id_list, stored_part};
 use crate::crypto::HashType;
 use crate::sys::daemon::{make_dir, write_atomic};
 use crate::wire::ids::{Jid, MinionId};
@@ -34,6 +34,7 @@ impl StockLayout {
         self.dir.join(&hex[..2]).join(&hex[2..])
     }
 
+    /// Writes the load of a job and who it was sent to.
     pub(super) fn save_load(&self, jid: &Jid, load: &Map, minions: &[String]) -> io::Result<()> {
         let dir = self.path(jid);
         make_dir(&dir, 0o755)?;
@@ -42,10 +43,18 @@ impl StockLayout {
         put(&dir.join(".minions.p"), &id_list(minions))
     }
 
-    pub(super) fn save_return(&self, jid: &Jid, id: &MinionId, load: &Map) -> io::Result<()> {
+    /// What is to be written of a return. Of a job that a minion began nothing without `returns`: nobody waits for one.
+    pub(super) fn save_returned(&self, one: &Returned<'_>) -> io::Result<()> {
         if !self.returns {
             return Ok(());
         }
+        if one.begins {
+            self.save_load(one.jid, one.load, &[one.id.to_string()])?;
+        }
+        self.save_return(one.jid, one.id, one.load)
+    }
+
+    pub(super) fn save_return(&self, jid: &Jid, id: &MinionId, load: &Map) -> io::Result<()> {
         let job = self.path(jid);
         let dir = job.join(id.as_str());
         if dir.exists() {
@@ -89,6 +98,14 @@ impl StockLayout {
             }
         }
         Ok(out)
+    }
+
+    /// The jobs that are there, in no order. Damaged directories are left out.
+    ///
+    /// # Errors
+    /// A directory cannot be read.
+    pub fn jids(&self) -> io::Result<Vec<Jid>> {
+        Ok(self.jobs()?.into_iter().map(|(jid, _)| jid).collect())
     }
 
     /// Every directory with a `jid` file.

@@ -5,8 +5,7 @@ use super::StoredReturn;
 use super::joblog::{JobLog, assemble, intact_end, names};
 use crate::wire::Map;
 use crate::wire::ids::Jid;
-use std::fs::File;
-use std::io::{self, Read, Seek, SeekFrom};
+use std::io;
 use std::time::SystemTime;
 
 /// What came in for one job.
@@ -22,20 +21,24 @@ pub struct News {
     pub end: u64,
 }
 
+/// Seconds, many more than pass between the making of a jid and its job's being kept.
+const BEFORE_IT_IS_KEPT: i64 = 60;
+
 impl JobLog {
     /// Jobs to which something was appended at `since` or later, oldest first.
     pub fn changed_since(&self, since: SystemTime) -> io::Result<Vec<Jid>> {
+        let seconds = since.duration_since(SystemTime::UNIX_EPOCH);
+        let seconds = seconds.map_or(0, |d| d.as_secs() as i64);
+        let made = Jid::from_time(seconds.saturating_sub(BEFORE_IT_IS_KEPT), 0);
         let mut out = Vec::new();
         for slice in names(&self.dir)? {
-            for name in names(&self.dir.join(slice))? {
-                let Ok(jid) = name.parse::<Jid>() else {
-                    continue;
+            for jid in self.jids(&slice)? {
+                let changed = match std::fs::symlink_metadata(self.path(&jid)) {
+                    Ok(meta) => meta.modified()? >= since,
+                    // In a shared file, where it was written when its jid was made; or removed since it was listed.
+                    Err(_) => jid >= made,
                 };
-                // Removed since it was listed: too old for anybody to ask for.
-                let Ok(meta) = std::fs::symlink_metadata(self.path(&jid)) else {
-                    continue;
-                };
-                if meta.modified()? >= since {
+                if changed {
                     out.push(jid);
                 }
             }
@@ -46,11 +49,10 @@ impl JobLog {
     /// Jobs that began at `since` (Unix seconds) or later, oldest first.
     pub fn begun_since(&self, since: i64) -> io::Result<Vec<Jid>> {
         let first = Jid::from_time(since.max(0), 0);
-        let slice = self.slice_name(&first);
+        let slice = Self::slice_name(&first);
         let mut out = Vec::new();
         for name in names(&self.dir)?.iter().filter(|n| n.as_str() >= slice) {
-            let jobs = names(&self.dir.join(name))?;
-            out.extend(jobs.iter().filter_map(|jid| jid.parse::<Jid>().ok()));
+            out.extend(self.jids(name)?);
         }
         out.retain(|jid| *jid >= first);
         Ok(out)
@@ -59,14 +61,9 @@ impl JobLog {
     /// What stands behind octet `from` of a job's file; `None` if the job is not there (any
     /// more). A record that is still being written is left for the next time.
     pub fn news(&self, jid: &Jid, from: u64) -> io::Result<Option<News>> {
-        let mut file = match File::open(self.path(jid)) {
-            Ok(file) => file,
-            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(e) => return Err(e),
+        let Some(bytes) = self.read(jid, from)? else {
+            return Ok(None);
         };
-        file.seek(SeekFrom::Start(from))?;
-        let mut bytes = Vec::new();
-        file.read_to_end(&mut bytes)?;
         let used = intact_end(&bytes);
         let job = assemble(&bytes[..used]);
         let load = match (job.load.is_empty(), job.returns.first()) {

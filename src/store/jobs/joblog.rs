@@ -1,18 +1,18 @@
-//! The default engine: an append-only file per job.
+//! The default engine: an append-only file per job; those that minions begin share files (`shelf.rs`).
 //!
 //! `cachedir/joblog/<first 11 digits of the jid>/<jid>`; a file is a sequence of records
 //! `length u32 LE | kind u8 | crc32 u32 LE | msgpack`. The length counts the msgpack alone,
 //! the sum covers kind and msgpack. A torn record at the end (disk full, power cut) is
 //! skipped by readers; `O_APPEND` keeps writers of several processes apart.
 
-use super::{JobStore, StockLayout, StoredJob, StoredReturn, id_list};
+use super::{JobStore, Returned, StockLayout, StoredJob, StoredReturn, id_list, shelf};
 use crate::sys::daemon::make_dir;
-use crate::wire::ids::{Jid, MinionId};
+use crate::wire::ids::Jid;
 use crate::wire::msgpack::{self, Profile};
 use crate::wire::{Map, Value};
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::fs::{File, OpenOptions};
-use std::io::{self, Write};
+use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
@@ -23,6 +23,8 @@ const FUTURE_LIMIT: i64 = 86_400;
 const HEADER: usize = 9;
 const LOAD: u8 = b'L';
 const RETURN: u8 = b'R';
+/// A return with which its job begins: it is the load as well.
+const BEGIN: u8 = b'B';
 
 /// Append-only job files below one `cachedir`.
 #[derive(Debug)]
@@ -33,6 +35,7 @@ pub struct JobLog {
     /// Jobs that a stock master kept before.
     before: Option<StockLayout>,
     swept: std::sync::atomic::AtomicI64,
+    shelf: shelf::Writer,
 }
 
 /// Seconds between looks for old jobs of a stock master: each reads its whole tree.
@@ -48,6 +51,7 @@ impl JobLog {
             stock,
             before: None,
             swept: std::sync::atomic::AtomicI64::new(0),
+            shelf: shelf::Writer::default(),
         }
     }
 
@@ -58,20 +62,65 @@ impl JobLog {
         self
     }
 
-    pub(super) fn slice_name<'a>(&self, jid: &'a Jid) -> &'a str {
+    /// A job that was kept here, not by a stock master before; `None` if it was not.
+    pub(super) fn own(&self, jid: &Jid) -> io::Result<Option<StoredJob>> {
+        Ok(self.read(jid, 0)?.map(|octets| assemble(&octets)))
+    }
+
+    pub(super) fn slice_name(jid: &Jid) -> &str {
         &jid.as_str()[..SLICE_DIGITS]
     }
 
     fn slice(&self, jid: &Jid) -> PathBuf {
-        self.dir.join(self.slice_name(jid))
+        self.dir.join(Self::slice_name(jid))
     }
 
     pub(super) fn path(&self, jid: &Jid) -> PathBuf {
         self.slice(jid).join(jid.as_str())
     }
 
-    fn append(&self, jid: &Jid, create: bool, kind: u8, payload: &[u8]) -> io::Result<()> {
-        let record = record(kind, payload)?;
+    /// Records of a job from octet `from` on: those in a shared file, then those in its own. `None` if it has neither.
+    pub(super) fn read(&self, jid: &Jid, from: u64) -> io::Result<Option<Vec<u8>>> {
+        let shared = shelf::find(&self.slice(jid), jid)?;
+        let behind = from.saturating_sub(shared.as_ref().map_or(0, |s| s.len() as u64));
+        let own = match File::open(self.path(jid)) {
+            Ok(mut file) => {
+                let mut octets = Vec::new();
+                file.seek(SeekFrom::Start(behind))?;
+                file.read_to_end(&mut octets)?;
+                Some(octets)
+            }
+            Err(e) if e.kind() == io::ErrorKind::NotFound => None,
+            Err(e) => return Err(e),
+        };
+        let Some(mut octets) = shared else {
+            return Ok(own);
+        };
+        octets.drain(
+            ..octets
+                .len()
+                .min(usize::try_from(from).unwrap_or(usize::MAX)),
+        );
+        octets.extend(own.unwrap_or_default());
+        Ok(Some(octets))
+    }
+
+    /// Jobs of a slice, sorted.
+    pub(super) fn jids(&self, slice: &str) -> io::Result<Vec<Jid>> {
+        let dir = self.dir.join(slice);
+        let mut out = shelf::jids(&dir)?;
+        out.extend(
+            names(&dir)?
+                .iter()
+                .filter_map(|name| name.parse::<Jid>().ok()),
+        );
+        out.sort_unstable();
+        out.dedup();
+        Ok(out)
+    }
+
+    /// Appends whole records.
+    fn append(&self, jid: &Jid, create: bool, records: &[u8]) -> io::Result<()> {
         let path = self.path(jid);
         let open = |create: bool| {
             OpenOptions::new()
@@ -87,28 +136,89 @@ impl JobLog {
             }
             other => other?,
         };
-        // One write call, so that O_APPEND keeps records of concurrent writers whole.
-        let written = file.write(&record)?;
-        if written == record.len() {
-            return Ok(());
+        write_whole(&mut file, records, &path)
+    }
+
+    /// Keeps the returns with which jobs begin: one write for all that ascend within a slice.
+    fn save_begun(&self, returns: &[Returned<'_>], outcomes: &mut [io::Result<()>]) {
+        let begun: Vec<usize> = (0..returns.len()).filter(|n| returns[*n].begins).collect();
+        let together = |a: &usize, b: &usize| {
+            let (a, b) = (returns[*a].jid, returns[*b].jid);
+            a < b && Self::slice_name(a) == Self::slice_name(b)
+        };
+        let mut records = Vec::new();
+        for run in begun.chunk_by(together) {
+            records.clear();
+            let mut jobs = Vec::with_capacity(run.len());
+            for n in run {
+                let one = &returns[*n];
+                let from = records.len();
+                outcomes[*n] = record(&mut records, BEGIN, one.load);
+                if outcomes[*n].is_err() {
+                    continue;
+                }
+                if shelf::fits(one.jid) {
+                    jobs.push((one.jid, records.len()));
+                    continue;
+                }
+                outcomes[*n] = self.append(one.jid, true, &records[from..]);
+                records.truncate(from);
+            }
+            let Some((jid, _)) = jobs.first() else {
+                continue;
+            };
+            if let Err(e) = self.shelf.append(&self.slice(jid), &jobs, &records) {
+                for n in run.iter().filter(|n| shelf::fits(returns[**n].jid)) {
+                    outcomes[*n] = Err(again(&e));
+                }
+            }
         }
-        Err(io::Error::other(format!(
-            "only {written} of {} bytes of a job record could be written to {}; is the disk full?",
-            record.len(),
-            path.display()
-        )))
+    }
+
+    /// Appends records of returns; a job that nobody published here begins with them.
+    fn append_returns(&self, jid: &Jid, records: &[u8]) -> io::Result<()> {
+        match self.append(jid, false, records) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => {
+                self.check_unknown(jid)?;
+                self.append(jid, true, records)
+            }
+            other => other,
+        }
     }
 }
 
-fn record(kind: u8, payload: &[u8]) -> io::Result<Vec<u8>> {
-    let len = u32::try_from(payload.len())
-        .map_err(|_| io::Error::other("a job record is limited to 4 GiB"))?;
-    let mut out = Vec::with_capacity(HEADER + payload.len());
-    out.extend_from_slice(&len.to_le_bytes());
-    out.push(kind);
-    out.extend_from_slice(&checksum(kind, payload).to_le_bytes());
-    out.extend_from_slice(payload);
-    Ok(out)
+/// Writes with one call, so that `O_APPEND` keeps records of concurrent writers whole. `place` is for the error.
+pub(super) fn write_whole(file: &mut File, records: &[u8], place: &Path) -> io::Result<()> {
+    let written = file.write(records)?;
+    if written == records.len() {
+        return Ok(());
+    }
+    Err(io::Error::other(format!(
+        "only {written} of {} bytes of a job record could be written to {}; is the disk full?",
+        records.len(),
+        place.display()
+    )))
+}
+
+/// An error once more, for another return.
+fn again(e: &io::Error) -> io::Error {
+    io::Error::new(e.kind(), e.to_string())
+}
+
+/// Appends one record to `out`.
+fn record(out: &mut Vec<u8>, kind: u8, load: &Map) -> io::Result<()> {
+    let begin = out.len();
+    out.resize(begin + HEADER, 0);
+    msgpack::encode_map_into(out, load, Profile::Local);
+    let Ok(len) = u32::try_from(out.len() - begin - HEADER) else {
+        out.truncate(begin);
+        return Err(io::Error::other("a job record is limited to 4 GiB"));
+    };
+    let (header, payload) = out[begin..].split_at_mut(HEADER);
+    header[..4].copy_from_slice(&len.to_le_bytes());
+    header[4] = kind;
+    header[5..].copy_from_slice(&checksum(kind, payload).to_le_bytes());
+    Ok(())
 }
 
 fn checksum(kind: u8, payload: &[u8]) -> u32 {
@@ -145,7 +255,7 @@ fn intact(bytes: &[u8]) -> Option<(u8, &[u8], usize)> {
     let kind = bytes[4];
     let sum = u32::from_le_bytes(bytes[5..HEADER].try_into().ok()?);
     let payload = bytes.get(HEADER..HEADER.checked_add(len)?)?;
-    (matches!(kind, LOAD | RETURN) && checksum(kind, payload) == sum).then_some((
+    (matches!(kind, LOAD | RETURN | BEGIN) && checksum(kind, payload) == sum).then_some((
         kind,
         payload,
         HEADER + len,
@@ -172,6 +282,10 @@ pub(super) fn assemble(bytes: &[u8]) -> StoredJob {
         let Some(id) = map.str("id").map(str::to_owned) else {
             continue;
         };
+        if kind == BEGIN {
+            job.minions = vec![id.clone()];
+            job.load = map.clone();
+        }
         if seen.insert(id.clone()) {
             job.returns.push(StoredReturn { id, load: map });
         }
@@ -192,49 +306,76 @@ impl JobStore for JobLog {
         if let Some(stock) = &self.stock {
             stock.save_load(jid, &load, minions)?;
         }
-        let map = crate::map! {
+        let mut records = Vec::new();
+        let head = crate::map! {
             "load" => load, "minions" => id_list(minions), "missing" => id_list(missing),
         };
-        self.append(jid, true, LOAD, &msgpack::encode_map(&map, Profile::Local))
+        record(&mut records, LOAD, &head)?;
+        self.append(jid, true, &records)
     }
 
-    fn save_return(&self, jid: &Jid, id: &MinionId, load: &Map) -> io::Result<()> {
-        let payload = msgpack::encode_map(load, Profile::Local);
-        match self.append(jid, false, RETURN, &payload) {
-            Err(e) if e.kind() == io::ErrorKind::NotFound => {
-                self.check_unknown(jid)?;
-                self.append(jid, true, RETURN, &payload)?;
+    fn save_returns(&self, returns: &[Returned<'_>]) -> Vec<io::Result<()>> {
+        let mut outcomes: Vec<io::Result<()>> = Vec::with_capacity(returns.len());
+        outcomes.resize_with(returns.len(), || Ok(()));
+        self.save_begun(returns, &mut outcomes);
+        let mut done: Vec<&Jid> = Vec::new();
+        let mut records = Vec::new();
+        for (first, Returned { jid, begins, .. }) in returns.iter().enumerate() {
+            if *begins || done.contains(jid) {
+                continue;
             }
-            other => other?,
+            done.push(jid);
+            records.clear();
+            let of_job = || {
+                let same = |n: &usize| returns[*n].jid == *jid && !returns[*n].begins;
+                (first..returns.len()).filter(same)
+            };
+            for n in of_job() {
+                outcomes[n] = record(&mut records, RETURN, returns[n].load);
+            }
+            if !records.is_empty()
+                && let Err(e) = self.append_returns(jid, &records)
+            {
+                of_job().for_each(|n| outcomes[n] = Err(again(&e)));
+            }
         }
         if let Some(stock) = &self.stock {
-            stock.save_return(jid, id, load)?;
+            for (outcome, one) in outcomes.iter_mut().zip(returns) {
+                if outcome.is_ok() {
+                    *outcome = stock.save_returned(one);
+                }
+            }
         }
-        Ok(())
+        outcomes
     }
 
     fn get(&self, jid: &Jid) -> io::Result<Option<StoredJob>> {
-        match std::fs::read(self.path(jid)) {
-            Ok(bytes) => Ok(Some(assemble(&bytes))),
-            Err(e) if e.kind() == io::ErrorKind::NotFound => match &self.before {
-                Some(before) => before.get(jid),
-                None => Ok(None),
-            },
-            Err(e) => Err(e),
+        match (self.read(jid, 0)?, &self.before) {
+            (Some(bytes), _) => Ok(Some(assemble(&bytes))),
+            (None, Some(before)) => before.get(jid),
+            (None, None) => Ok(None),
         }
     }
 
     fn list(&self) -> io::Result<Vec<(Jid, StoredJob)>> {
         let mut out = Vec::new();
         for slice in names(&self.dir)? {
-            for name in names(&self.dir.join(slice))? {
+            let dir = self.dir.join(&slice);
+            let mut heads = BTreeMap::new();
+            for name in names(&dir)? {
                 let Ok(jid) = name.parse::<Jid>() else {
                     continue;
                 };
                 if let Some(head) = read_head(&self.path(&jid))? {
-                    out.push((jid, head));
+                    heads.insert(jid, head);
                 }
             }
+            // What is in a job's own file stands behind.
+            shelf::each(&dir, &mut |jid, octets| {
+                let head = records(octets).first().map_or(0, |(_, _, end)| *end);
+                heads.insert(jid, assemble(&octets[..head]));
+            })?;
+            out.extend(heads);
         }
         let Some(before) = &self.before else {
             return Ok(out);
@@ -260,14 +401,12 @@ impl JobStore for JobLog {
             if slice.as_str() >= limit {
                 break;
             }
-            let dir = self.dir.join(&slice);
-            for name in names(&dir)? {
-                if let (Some(stock), Ok(jid)) = (&self.stock, name.parse()) {
-                    stock.remove(&jid)?;
-                }
-                removed += 1;
+            let jids = self.jids(&slice)?;
+            if let Some(stock) = &self.stock {
+                jids.iter().try_for_each(|jid| stock.remove(jid))?;
             }
-            std::fs::remove_dir_all(dir)?;
+            removed += jids.len() as u64;
+            std::fs::remove_dir_all(self.dir.join(&slice))?;
         }
         Ok(removed + self.sweep(now, &oldest)?)
     }
@@ -284,7 +423,9 @@ impl JobLog {
             return Ok(0);
         }
         self.swept.store(now, Relaxed);
-        before.expire(oldest, &|jid| self.path(jid).exists())
+        before.expire(oldest, &|jid| {
+            self.path(jid).exists() || shelf::find(&self.slice(jid), jid).is_ok_and(|s| s.is_some())
+        })
     }
 
     /// Whether a return for a job that was not published here may begin a file: its jid
@@ -325,7 +466,6 @@ pub(super) fn names(dir: &Path) -> io::Result<Vec<String>> {
 
 /// The first record of a job, which is its load (or, for a job that a minion began, a return).
 fn read_head(path: &Path) -> io::Result<Option<StoredJob>> {
-    use std::io::Read;
     let mut file = match File::open(path) {
         Ok(file) => file,
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -342,120 +482,4 @@ fn read_head(path: &Path) -> io::Result<Option<StoredJob>> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn store(dir: &Path) -> JobLog {
-        JobLog::new(dir, 3600, None)
-    }
-
-    fn now() -> i64 {
-        jiff::Timestamp::now().as_second()
-    }
-
-    fn ret(id: &str, n: i64) -> Map {
-        crate::map! {"id" => id, "return" => n, "retcode" => 0, "success" => true}
-    }
-
-    #[test]
-    fn jobs_come_back_whole() {
-        let dir = tempfile::tempdir().unwrap();
-        let store = store(dir.path());
-        let jid = Jid::from_time(now(), 5);
-        let load = crate::map! {"fun" => "test.ping", "tgt" => "*", "key" => "secret"};
-        store
-            .save_load(&jid, &load, &["a".into(), "b".into()], &["x".into()])
-            .unwrap();
-        let (a, b) = ("a".parse().unwrap(), "b".parse().unwrap());
-        store.save_return(&jid, &a, &ret("a", 1)).unwrap();
-        store.save_return(&jid, &b, &ret("b", 2)).unwrap();
-        store.save_return(&jid, &a, &ret("a", 3)).unwrap();
-        let job = store.get(&jid).unwrap().unwrap();
-        assert_eq!(job.load.str("fun"), Some("test.ping"));
-        assert!(!job.load.contains("key"), "the user's key is never stored");
-        assert_eq!((job.minions.len(), job.missing.len()), (2, 1));
-        let got: Vec<_> = job
-            .returns
-            .iter()
-            .map(|r| (r.id.as_str(), r.load.int("return")))
-            .collect();
-        assert_eq!(
-            got,
-            [("a", Some(1)), ("b", Some(2))],
-            "the first return of a minion counts"
-        );
-        assert_eq!(store.list().unwrap().len(), 1);
-    }
-
-    #[test]
-    fn a_torn_record_costs_only_itself() {
-        let dir = tempfile::tempdir().unwrap();
-        let store = store(dir.path());
-        let jid = Jid::from_time(now(), 5);
-        store.save_load(&jid, &Map::new(), &[], &[]).unwrap();
-        let torn = &record(RETURN, &[7; 40]).unwrap()[..20];
-        OpenOptions::new()
-            .append(true)
-            .open(store.path(&jid))
-            .unwrap()
-            .write_all(torn)
-            .unwrap();
-        store
-            .save_return(&jid, &"a".parse().unwrap(), &ret("a", 1))
-            .unwrap();
-        assert_eq!(store.get(&jid).unwrap().unwrap().returns.len(), 1);
-    }
-
-    #[test]
-    fn age_removes_whole_slices() {
-        let dir = tempfile::tempdir().unwrap();
-        let store = store(dir.path());
-        let now = now();
-        for age in [0, 1200, 7200] {
-            store
-                .save_load(&Jid::from_time(now - age, 0), &Map::new(), &[], &[])
-                .unwrap();
-        }
-        assert_eq!(store.expire(now, 3600).unwrap(), 1);
-        assert_eq!(store.list().unwrap().len(), 2);
-    }
-
-    #[test]
-    fn a_strange_jid_leaves_no_trace() {
-        let dir = tempfile::tempdir().unwrap();
-        let store = store(dir.path());
-        let far: Jid = "29991231235959000000".parse().unwrap();
-        let error = store
-            .save_return(&far, &"a".parse().unwrap(), &ret("a", 1))
-            .unwrap_err();
-        assert!(error.to_string().contains("outside the time"), "{error}");
-        assert!(store.list().unwrap().is_empty());
-        let recent = Jid::from_time(now(), 1);
-        store
-            .save_return(&recent, &"a".parse().unwrap(), &ret("a", 1))
-            .unwrap();
-        assert_eq!(store.get(&recent).unwrap().unwrap().returns.len(), 1);
-    }
-
-    #[test]
-    fn many_writers_do_not_tear() {
-        let dir = tempfile::tempdir().unwrap();
-        let store = store(dir.path());
-        let jid = Jid::from_time(now(), 9);
-        store.save_load(&jid, &Map::new(), &[], &[]).unwrap();
-        std::thread::scope(|s| {
-            for t in 0..4 {
-                let (store, jid) = (&store, &jid);
-                s.spawn(move || {
-                    for i in 0..250 {
-                        let id = format!("m{t}-{i}");
-                        store
-                            .save_return(jid, &id.parse().unwrap(), &ret(&id, i))
-                            .unwrap();
-                    }
-                });
-            }
-        });
-        assert_eq!(store.get(&jid).unwrap().unwrap().returns.len(), 1000);
-    }
-}
+mod tests;

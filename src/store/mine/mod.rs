@@ -14,7 +14,7 @@ use crate::wire::{Map, Value};
 use nix::fcntl::{Flock, FlockArg};
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 /// Most octets that the mine of one minion may have.
@@ -55,6 +55,12 @@ impl MineStore {
     /// The file cannot be read, is no regular file, or is larger than [`MAX_MINE`].
     pub fn get(&self, id: &MinionId) -> io::Result<Option<Map>> {
         read(&self.path(id))
+    }
+
+    /// When the mine of a minion was last written, seconds and nanoseconds of Unix time; `None` where there is none.
+    pub fn written(&self, id: &MinionId) -> Option<(i64, i64)> {
+        let meta = std::fs::metadata(self.path(id)).ok()?;
+        Some((meta.mtime(), meta.mtime_nsec()))
     }
 
     /// Adds values to those of a minion, or with `clear` puts them in their place.

@@ -4,7 +4,7 @@
 use super::MineStore;
 use crate::config::MasterConfig;
 use crate::store::minions::Known;
-use crate::target::{Inventory, MinionId, PyRegex, Target};
+use crate::target::{self, Answers, Inventory, MinionId, PyRegex, Target};
 use crate::wire::{Map, Value};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -208,6 +208,27 @@ impl Inventory for Cached<'_> {
     fn pillar(&self, id: &MinionId) -> Option<Arc<Map>> {
         let known = self.fleet.caches_data().then(|| self.fleet.pillar(id));
         Some(known.flatten().unwrap_or_default())
+    }
+
+    fn answers<'b>(&'b self, question: target::Question<'b>) -> Option<Box<dyn Answers + 'b>> {
+        if self.only.is_some() || !self.fleet.caches_data() {
+            return None;
+        }
+        let bare = question.holds(&Map::new());
+        let inner = self.fleet.answers(question)?;
+        Some(Box::new(Certain { inner, bare }))
+    }
+}
+
+/// Answers, with that of somebody who has no data for those of whom nothing is known.
+struct Certain<'a> {
+    inner: Box<dyn Answers + 'a>,
+    bare: bool,
+}
+
+impl Answers for Certain<'_> {
+    fn of(&self, at: usize) -> Option<bool> {
+        Some(self.inner.of(at).unwrap_or(self.bare))
     }
 }
 

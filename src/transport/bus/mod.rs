@@ -6,7 +6,6 @@
 //! listener that does not keep up loses its own events only; nobody ever waits for it.
 
 mod counters;
-mod door;
 mod handle;
 mod listen;
 mod server;

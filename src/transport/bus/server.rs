@@ -2,11 +2,12 @@
 
 use super::BusOptions;
 use super::counters::{BusCounters, Counters, add};
-use super::door::{Door, REPORT, Throttle};
 use super::handle::{BusHandle, Signals};
 use super::listen::{self, BindError};
 use super::sink::{Context, Sink};
 use super::source::{Defect, Source, Turn, check};
+use crate::sys::minutely::{MINUTE, Minutely};
+use crate::transport::door::Door;
 use crossbeam_channel::{Receiver, Sender, bounded};
 use halite_ipc::{Event, MAX_FRAME, MAX_TAG, frame};
 use nix::errno::Errno;
@@ -42,8 +43,8 @@ pub type Tap = Box<dyn FnMut(&[u8]) + Send>;
 /// A bus: both sockets, their connections and the queues between them.
 pub struct BusServer {
     cx: Context,
-    pull: Door,
-    publ: Door,
+    pull: Door<UnixListener>,
+    publ: Door<UnixListener>,
     sources: HashMap<u64, Source>,
     sinks: HashMap<u64, Sink>,
     next_token: u64,
@@ -56,9 +57,9 @@ pub struct BusServer {
     reported: u64,
     last_report: Option<Instant>,
     report_at: Option<Instant>,
-    bad: Throttle,
-    defects: Throttle,
-    refused: Throttle,
+    bad: Minutely,
+    defects: Minutely,
+    refused: Minutely,
 }
 
 impl BusServer {
@@ -104,9 +105,9 @@ impl BusServer {
             reported: 0,
             last_report: None,
             report_at: None,
-            bad: Throttle::default(),
-            defects: Throttle::default(),
-            refused: Throttle::default(),
+            bad: Minutely::default(),
+            defects: Minutely::default(),
+            refused: Minutely::default(),
         })
     }
 
@@ -216,27 +217,24 @@ impl BusServer {
     }
 
     fn accept(&mut self, token: u64) {
-        for _ in 0..ACCEPTS {
+        let mut tries = ACCEPTS;
+        loop {
             let door = if token == PULL {
                 &self.pull
             } else {
                 &self.publ
             };
-            match door.listener.accept() {
-                Ok((stream, _)) => self.admit(token, stream),
-                Err(e) => match e.kind() {
-                    io::ErrorKind::WouldBlock => return,
-                    io::ErrorKind::Interrupted | io::ErrorKind::ConnectionAborted => {}
-                    _ => return self.suspend(token, &e),
-                },
+            match door.next(&mut tries, UnixListener::accept) {
+                Ok(Some((stream, _))) => self.admit(token, stream),
+                Ok(None) => return,
+                Err(e) => return self.suspend(token, &e),
             }
         }
     }
 
-    /// Out of descriptors or memory: the door stays shut for a while, for it would be
-    /// reported as ready over and over again.
+    /// The door stays shut for a while.
     fn suspend(&mut self, token: u64, why: &io::Error) {
-        if let Some(n) = self.refused.tick() {
+        if let Some(n) = self.refused.tick(Instant::now()) {
             log::error!(
                 "event bus: cannot accept connections: {why} ({n} times); raise the limit of open files"
             );
@@ -253,7 +251,7 @@ impl BusServer {
         let counters = &self.cx.counters;
         if self.sources.len() + self.sinks.len() >= self.cx.options.max_connections {
             add(&counters.refused, 1);
-            if let Some(n) = self.refused.tick() {
+            if let Some(n) = self.refused.tick(Instant::now()) {
                 let limit = self.cx.options.max_connections;
                 log::warn!("event bus: turned {n} connections away, the limit is {limit}");
             }
@@ -336,7 +334,7 @@ impl BusServer {
             }
         });
         if let Some(why) = defect
-            && let Some(n) = self.defects.tick()
+            && let Some(n) = self.defects.tick(Instant::now())
         {
             let pid = source.pid;
             log::warn!("event bus: process {pid} fired {why}; dropped ({n} such reads)");
@@ -357,7 +355,7 @@ impl BusServer {
             Turn::Done => add(&counters.bad_frames, u64::from(source.torn())),
             Turn::Bad(why) => {
                 add(&counters.bad_frames, 1);
-                if let Some(n) = self.bad.tick() {
+                if let Some(n) = self.bad.tick(Instant::now()) {
                     log::warn!("event bus: cut off process {pid}: {why} ({n} such senders)");
                 }
             }
@@ -421,7 +419,7 @@ impl BusServer {
             return;
         }
         let soon = now + Duration::from_secs(1);
-        let due = self.last_report.map_or(soon, |t| soon.max(t + REPORT));
+        let due = self.last_report.map_or(soon, |t| soon.max(t + MINUTE));
         if *self.report_at.get_or_insert(due) > now {
             return;
         }

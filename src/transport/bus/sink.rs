@@ -2,17 +2,13 @@
 
 use super::BusOptions;
 use super::counters::{Counters, Listener, add};
+use crate::transport::outbox::Outbox;
 use nix::errno::Errno;
 use nix::sys::epoll::{Epoll, EpollEvent, EpollFlags};
-use nix::sys::socket::{MsgFlags, sendmsg};
-use std::collections::VecDeque;
-use std::io::{self, IoSlice, Read};
-use std::os::fd::AsRawFd;
+use std::io::{self, Read};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 
-/// Frames per system call.
-const BATCH: usize = 64;
 /// Octets one listener may be sent before the others have their turn.
 const TURN: usize = 1 << 20;
 
@@ -29,11 +25,7 @@ pub(super) struct Sink {
     stream: UnixStream,
     token: u64,
     pub pid: i32,
-    queue: VecDeque<Arc<[u8]>>,
-    /// Octets in `queue`.
-    bytes: usize,
-    /// Octets of the first frame that are sent already.
-    sent: usize,
+    queue: Outbox<()>,
     /// Events lost since the listener fell behind; while this is not zero all are.
     gap: u64,
     /// Events lost in all, and those of them in the log already.
@@ -50,9 +42,7 @@ impl Sink {
             stream,
             token,
             pid: counted.pid,
-            queue: VecDeque::new(),
-            bytes: 0,
-            sent: 0,
+            queue: Outbox::default(),
             gap: 0,
             dropped: 0,
             reported: 0,
@@ -82,19 +72,15 @@ impl Sink {
             add(&self.counted.dropped, 1);
             return Ok(());
         }
-        self.push(frame.clone());
+        self.queue.push(frame.clone(), ());
         Ok(())
     }
 
     fn fits(&self, len: usize, cx: &Context) -> bool {
         let options = &cx.options;
         self.queue.is_empty()
-            || (self.queue.len() < options.queue_frames && self.bytes + len <= options.queue_bytes)
-    }
-
-    fn push(&mut self, frame: Arc<[u8]>) {
-        self.bytes += frame.len();
-        self.queue.push_back(frame);
+            || (self.queue.len() < options.queue_frames
+                && self.queue.octets() + len <= options.queue_bytes)
     }
 
     /// Sends when there is something and the kernel is not known to be full.
@@ -112,60 +98,32 @@ impl Sink {
             if share == 0 {
                 return self.want_write(true, cx);
             }
-            let n = match self.write() {
+            let mut whole = 0;
+            let n = match self.queue.send(&self.stream, |()| whole += 1) {
                 Ok(n) => n,
                 Err(Errno::EINTR) => continue,
                 Err(Errno::EAGAIN) => return self.want_write(true, cx),
                 Err(e) => return Err(e.into()),
             };
             share = share.saturating_sub(n);
-            self.consume(n, cx);
+            add(&cx.counters.frames_out, whole);
             self.catch_up(cx);
         }
-        if self.queue.capacity() > 1024 {
-            self.queue = VecDeque::new();
-        }
+        self.queue.shrink(false);
         self.want_write(false, cx)
-    }
-
-    fn write(&self) -> Result<usize, Errno> {
-        let mut slices = [IoSlice::new(&[]); BATCH];
-        let mut skip = self.sent;
-        let mut used = 0;
-        for (slot, frame) in slices.iter_mut().zip(&self.queue) {
-            *slot = IoSlice::new(&frame[skip..]);
-            skip = 0;
-            used += 1;
-        }
-        let flags = MsgFlags::MSG_NOSIGNAL | MsgFlags::MSG_DONTWAIT;
-        sendmsg::<()>(self.stream.as_raw_fd(), &slices[..used], &[], flags, None)
-    }
-
-    fn consume(&mut self, n: usize, cx: &Context) {
-        self.sent += n;
-        let mut whole = 0;
-        while let Some(first) = self.queue.front()
-            && self.sent >= first.len()
-        {
-            self.sent -= first.len();
-            self.bytes -= first.len();
-            self.queue.pop_front();
-            whole += 1;
-        }
-        add(&cx.counters.frames_out, whole);
     }
 
     /// Ends a gap once half of the queue is free, so that gaps are few and whole.
     fn catch_up(&mut self, cx: &Context) {
         let half = self.queue.len() <= cx.options.queue_frames / 2
-            && self.bytes <= cx.options.queue_bytes / 2;
+            && self.queue.octets() <= cx.options.queue_bytes / 2;
         if self.gap == 0 || !half {
             return;
         }
         if cx.options.notify_dropped
             && let Some(frame) = super::server::dropped_notice(self.gap, &cx.options)
         {
-            self.push(frame);
+            self.queue.push(frame, ());
         }
         self.gap = 0;
     }

@@ -1,7 +1,6 @@
 //! Topics and filters of MQTT, as its specification has them (MQTT 5, section 4.7).
 
-/// Octets of the longest topic or filter.
-const LONGEST: usize = u16::MAX as usize;
+use super::LONGEST_TEXT;
 
 /// Whether a text can be in a packet. Brokers end the connection over characters that the specification only advises against
 /// (MQTT 5, section 1.5.4), and would do so again with whatever is sent again.
@@ -10,7 +9,7 @@ pub(super) fn is_text(text: &str) -> bool {
         let code = u32::from(c);
         c.is_control() || code & 0xfffe == 0xfffe || (0xfdd0..=0xfdef).contains(&code)
     };
-    text.len() <= LONGEST && !text.contains(odd)
+    text.len() <= LONGEST_TEXT && !text.contains(odd)
 }
 
 /// Whether it can be published to: no wildcards.
@@ -48,7 +47,7 @@ mod tests {
 
     #[test]
     fn topics_have_no_wildcards_and_filters_have_whole_ones() {
-        let long = "x".repeat(LONGEST + 1);
+        let long = "x".repeat(LONGEST_TEXT + 1);
         for good in [
             "a",
             "/",

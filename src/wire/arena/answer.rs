@@ -1,6 +1,6 @@
 //! Answers: such that the draft's peers and the real ones are satisfied at once (reference, section 4.1).
 
-use super::{Answer, Fault, Json, KEEPALIVE, Manager, Module, Object, Runtime, Uuid, Verdict};
+use super::{Answer, Json, KEEPALIVE, Manager, Module, Object, Runtime, Uuid, Verdict};
 
 impl Answer {
     /// To a registration: the draft's `uuid`, `name` and `ka_interval_sec`, and the record as `details`.
@@ -37,11 +37,6 @@ impl Answer {
         Answer::ok(Some(action), ok(), details.into())
     }
 
-    /// To a request that cannot be followed.
-    pub fn error(fault: &Fault) -> Answer {
-        fault.answer()
-    }
-
     fn ok(action: Option<&str>, mut data: Object, details: Json) -> Answer {
         data.insert("details".into(), details);
         Answer {
@@ -54,23 +49,19 @@ impl Answer {
     /// Seconds between keepalives that a confirmation asks for: the draft's field, or that of the record; [`KEEPALIVE`] where
     /// neither is there. 0 is none.
     pub fn keepalive(&self) -> u64 {
-        let key = "ka_interval_sec";
-        let record = self
-            .data
-            .get("details")
-            .and_then(|details| details.get(key));
-        let told = self.data.get(key).filter(|v| !v.is_null()).or(record);
+        let told = self.told("ka_interval_sec");
         told.and_then(super::fields::whole).unwrap_or(KEEPALIVE)
+    }
+
+    /// A field of the draft's, or else that of the record.
+    fn told(&self, key: &str) -> Option<&Json> {
+        let record = self.data.get("details").and_then(|record| record.get(key));
+        self.data.get(key).filter(|v| !v.is_null()).or(record)
     }
 
     /// The uuid that it is about, where it tells one: the draft's field, or that of the record.
     pub fn uuid(&self) -> Option<&str> {
-        let record = self
-            .data
-            .get("details")
-            .and_then(|details| details.get("uuid"));
-        let told = self.data.get("uuid").filter(|v| !v.is_null()).or(record);
-        told.and_then(Json::as_str)
+        self.told("uuid").and_then(Json::as_str)
     }
 
     /// Why a request failed, for people; empty if it did not, or nobody says why.

@@ -1,12 +1,25 @@
 //! Channels: as messages carry them, and which one a module means by what it opens (reference, section 6).
 
 use super::fields::{Fields, Read, SHORT};
-use super::{Channel, ChannelPath, Json, Object, Topic};
+use super::{BadName, Channel, ChannelPath, Json, Mode, Object, Topic};
 
 /// Channels of one module at most.
 pub(super) const MAX_CHANNELS: usize = 256;
 
 impl Channel {
+    /// A channel of a path and a topic, with nothing else.
+    ///
+    /// # Errors
+    /// The path or the topic is none.
+    pub fn new(path: &str, mode: Mode, topic: &str) -> Result<Channel, BadName> {
+        Ok(Channel {
+            path: path.parse()?,
+            mode,
+            topic: topic.parse()?,
+            extra: Object::new(),
+        })
+    }
+
     /// Reads an entry of `channels`: `path`, `mode` and `topic`, or that of the web client, where the topic stands in `params`.
     pub(super) fn read(value: Json, at: &str) -> Read<Channel> {
         let mut fields = Fields::new(value, at)?;

@@ -62,11 +62,11 @@ pub(super) fn text(value: Json, longest: usize, path: &str) -> Read<String> {
 }
 
 /// A text, or a number or truth value as its text: peers write arguments either way.
-pub(super) fn scalar(value: Json, longest: usize, path: &str) -> Read<String> {
+pub(super) fn scalar(value: Json, path: &str) -> Read<String> {
     match value {
         Json::Number(number) => Ok(number.to_string()),
         Json::Bool(truth) => Ok(truth.to_string()),
-        other => text(other, longest, path),
+        other => text(other, usize::MAX, path),
     }
 }
 

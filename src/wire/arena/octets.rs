@@ -32,18 +32,34 @@ impl ModuleRequest {
 
     /// Octets of what a request may have as it likes.
     pub(super) fn free(&self) -> usize {
-        let called = texts(&self.argv) + texts(&self.env) + object(&self.args);
-        called + channels(&self.channels) + object(&self.extra)
+        free(
+            &self.argv,
+            &self.env,
+            &self.args,
+            &self.channels,
+            &self.extra,
+        )
     }
 }
 
 impl Module {
     /// Octets that it takes.
     pub fn octets(&self) -> usize {
-        let called = texts(&self.argv) + texts(&self.env) + object(&self.args);
         let named = self.name.len() + self.file.len() + texts(&self.apis);
-        RECORD + named + called + channels(&self.channels) + object(&self.extra)
+        let free = free(
+            &self.argv,
+            &self.env,
+            &self.args,
+            &self.channels,
+            &self.extra,
+        );
+        RECORD + named + free
     }
+}
+
+/// Octets of what a module is called with, and of what else it has.
+fn free(argv: &[String], env: &[String], args: &Object, all: &[Channel], extra: &Object) -> usize {
+    texts(argv) + texts(env) + object(args) + channels(all) + object(extra)
 }
 
 fn texts(texts: &[String]) -> usize {

@@ -102,7 +102,7 @@ pub(super) fn apis(fields: &mut Fields) -> Read<Option<Vec<String>>> {
         Some(Json::Array(list)) => list,
         Some(_) => return Err(fault(Trouble::BadField, at)),
     };
-    let apis = texts(list, MAX_APIS, &at, text)?;
+    let apis = texts(list, MAX_APIS, &at, |v, at| text(v, usize::MAX, at))?;
     match apis.iter().map(String::len).sum::<usize>() <= MAX_API_OCTETS {
         true => Ok(Some(apis)),
         false => {
@@ -116,12 +116,12 @@ fn texts(
     list: Vec<Json>,
     most: usize,
     at: &str,
-    read: fn(Json, usize, &str) -> Read<String>,
+    read: fn(Json, &str) -> Read<String>,
 ) -> Read<Vec<String>> {
     if list.len() > most {
         return Err(fault(Trouble::TooMany, format!("{at}: {most} at most")));
     }
-    let entry = |(n, value)| read(value, usize::MAX, &format!("{at}/{n}"));
+    let entry = |(n, value)| read(value, &format!("{at}/{n}"));
     list.into_iter().enumerate().map(entry).collect()
 }
 
@@ -184,9 +184,9 @@ impl Call {
             },
             Some(object) => {
                 let mut args = Fields::new(object, at)?;
-                let argv = args.list("argv", MAX_ARGV)?.unwrap_or_default();
+                let argv = args.each("argv", MAX_ARGV, argument)?;
                 Call {
-                    argv: texts(argv, MAX_ARGV, &args.at("argv"), argument)?,
+                    argv: argv.unwrap_or_default(),
                     env: env(&mut args)?,
                     policy: args.parsed("policy")?,
                     rest: args.rest(),
@@ -219,7 +219,7 @@ fn env(fields: &mut Fields) -> Read<Vec<String>> {
             let var = |(name, value): (String, Json)| {
                 let value = match value {
                     Json::Null => String::new(),
-                    value => argument(value, usize::MAX, &format!("{at}/{name}"))?,
+                    value => argument(value, &format!("{at}/{name}"))?,
                 };
                 match name.contains('=') {
                     true => Err(fault(Trouble::BadField, at.clone())),
@@ -230,8 +230,8 @@ fn env(fields: &mut Fields) -> Read<Vec<String>> {
         }
         Some(_) => return Err(fault(Trouble::BadField, at)),
     };
-    texts(list, MAX_ENV, &at, |value, longest, at| {
-        let var = argument(value, longest, at)?;
+    texts(list, MAX_ENV, &at, |value, at| {
+        let var = argument(value, at)?;
         match var.find('=') {
             Some(1..) => Ok(var),
             _ => Err(fault(Trouble::BadField, at)),
@@ -240,8 +240,8 @@ fn env(fields: &mut Fields) -> Read<Vec<String>> {
 }
 
 /// A text that can be passed to a program.
-fn argument(value: Json, longest: usize, at: &str) -> Read<String> {
-    let text = scalar(value, longest, at)?;
+fn argument(value: Json, at: &str) -> Read<String> {
+    let text = scalar(value, at)?;
     match text.contains('\0') {
         true => Err(fault(Trouble::BadField, at)),
         false => Ok(text),

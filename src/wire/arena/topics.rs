@@ -54,8 +54,16 @@ pub struct Topics {
     scheme: Scheme,
 }
 
+/// Levels below `{realm}/proc` that belong to the orchestrator (reference, section 3).
+const ROOMS: [&str; 6] = ["reg", "control", "keepalive", "log", "notif", "profile"];
+
 /// The scene that streams of modules are told in where nobody says which one.
 const SCENE: &str = "default";
+
+/// What of a topic lies below another one.
+fn below<'a>(topic: &'a str, above: &str) -> Option<&'a str> {
+    topic.strip_prefix(above)?.strip_prefix('/')
+}
 
 impl Topics {
     /// The topics of a realm: `realm` may have several levels.
@@ -82,6 +90,46 @@ impl Topics {
         }
         let realm = realm.into();
         Ok(Topics { realm, scheme })
+    }
+
+    /// The topics that configurations name by a word: `draft`, or `scene` with a namespace.
+    ///
+    /// # Errors
+    /// Realm or namespace are no part of a topic.
+    pub fn by_word(realm: &str, word: &str, namespace: &str) -> Result<Topics, BadName> {
+        let scheme = match word {
+            "scene" => Scheme::Scene {
+                namespace: namespace.to_owned(),
+            },
+            _ => Scheme::Draft,
+        };
+        Topics::new(realm, scheme)
+    }
+
+    /// Whether programs must keep off a topic: those of the orchestrator, and all that lies below them, since an orchestrator hears that
+    /// too. Streams of modules they may use.
+    pub fn is_reserved(&self, topic: &str) -> bool {
+        match self.place(topic) {
+            Some(Place::Stdio(..)) => return false,
+            Some(_) => return true,
+            None => {}
+        }
+        let Some(rest) = below(topic, &self.realm) else {
+            return false;
+        };
+        match &self.scheme {
+            Scheme::Draft => {
+                let room = below(rest, "proc").and_then(|rest| rest.split('/').next());
+                room.is_some_and(|room| ROOMS.contains(&room))
+            }
+            // `g/{namespace}/p/...`, and `s/{namespace}/{scene}/p/...` (reference, section 3).
+            Scheme::Scene { namespace } => {
+                let levels = |kind| below(below(rest, kind)?, namespace);
+                let global = levels("g").and_then(|rest| below(rest, "p"));
+                let program = levels("s").and_then(|rest| rest.split('/').nth(1));
+                global.is_some() || program == Some("p")
+            }
+        }
     }
 
     /// Filters that the orchestrator subscribes to: what runtimes and users ask and tell, and what modules write.

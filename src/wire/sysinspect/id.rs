@@ -49,20 +49,6 @@ impl From<&MachineId> for Value {
     }
 }
 
-/// A version 4 UUID of random octets, as session and cycle ids are.
-pub fn uuid(mut random: [u8; 16]) -> String {
-    random[6] = random[6] & 0x0f | 0x40;
-    random[8] = random[8] & 0x3f | 0x80;
-    let mut out = String::with_capacity(36);
-    for (at, byte) in random.iter().enumerate() {
-        if matches!(at, 4 | 6 | 8 | 10) {
-            out.push('-');
-        }
-        out.push_str(&format!("{byte:02x}"));
-    }
-    out
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -76,11 +62,5 @@ mod tests {
         for bad in ["", "a/b", "..", "a.b", "a b", "ü", "a\0", &long] {
             assert_eq!(bad.parse::<MachineId>(), Err(DecodeError::BadId), "{bad:?}");
         }
-    }
-
-    #[test]
-    fn uuids_have_their_form() {
-        assert_eq!(uuid([0; 16]), "00000000-0000-4000-8000-000000000000");
-        assert_eq!(uuid([255; 16]), "ffffffff-ffff-4fff-bfff-ffffffffffff");
     }
 }

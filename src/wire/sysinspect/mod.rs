@@ -21,7 +21,7 @@ mod target;
 
 pub use dialect::{Dialect, First, unsupported_version};
 pub use frame::{Decoder, FrameError, MAX_FRAME};
-pub use id::{MachineId, uuid};
+pub use id::MachineId;
 pub use json::payload_value;
 pub use master::MasterMessage;
 pub use minion::MinionMessage;

@@ -11,6 +11,7 @@ mod compose;
 mod construct;
 mod emit;
 pub(in crate::wire) mod lines;
+mod places;
 mod represent;
 mod scalar;
 mod source;
@@ -21,6 +22,7 @@ mod tests;
 
 pub use args::{parse_input, parse_kwarg, wire_input, yamlify_arg};
 pub use emit::{emit, emit_flow, emit_flow_lines, emit_leaves, emit_scalar};
+pub use places::{Spot, parse_with_places};
 pub(in crate::wire) use source::check_characters;
 pub use style::escape;
 

@@ -26,11 +26,7 @@ impl Fleet {
             .parse()
             .ok()
             .filter(|uuid| self.modules.get(uuid).is_some());
-        let from = ask
-            .from
-            .as_deref()
-            .and_then(|from| from.parse::<Uuid>().ok());
-        if let (Some(uuid), Some(from)) = (&known, &from) {
+        if let (Some(uuid), Some(from)) = (&known, &ask.from) {
             let module = self.modules.get(uuid).map(|piece| &piece.kept.module);
             if module.is_some_and(|module| module.runtime.as_ref() == Some(from)) {
                 // Its own runtime says so: it has ended by itself (reference, T12).
@@ -94,11 +90,7 @@ impl Fleet {
             self.stopping(uuid, now, out);
             self.tell_to_end(&runtime, uuid, out);
         } else {
-            let exit = ModuleExit {
-                status: ExitStatus::Deleted,
-                ..by_itself(uuid)
-            };
-            self.end(uuid, exit, now, out);
+            self.end_deleted(uuid, None, now, out);
         }
         self.modules
             .get(uuid)
@@ -132,7 +124,7 @@ impl Fleet {
         let piece = self.modules.get(&uuid);
         let piece = piece.ok_or_else(|| Fault::new(Trouble::UnknownModule, uuid.as_str()))?;
         let module = &piece.kept.module;
-        let from = ask.from.as_deref().and_then(|from| from.parse().ok());
+        let from = ask.from.clone();
         let from = from.filter(|from| self.runtimes.get(from).is_some());
         let speaker = ask.runtime.clone().filter(|_| ask.direct).or(from);
         let stray = self
@@ -168,6 +160,22 @@ impl Fleet {
         if let Some(runtime) = runtime {
             self.fill(&runtime, now, out);
         }
+    }
+
+    /// A module that was told to end has done so, as far as anybody knows.
+    pub(super) fn end_deleted(
+        &mut self,
+        uuid: &Uuid,
+        why: Option<&str>,
+        now: Clock,
+        out: &mut Out,
+    ) {
+        let exit = ModuleExit {
+            status: ExitStatus::Deleted,
+            reason: why.map(str::to_owned),
+            ..by_itself(uuid)
+        };
+        self.end(uuid, exit, now, out);
     }
 
     /// A module cannot be started.
@@ -249,8 +257,7 @@ impl Fleet {
 
     /// A runtime answers to something that it was sent; answers of others are nobody's business here.
     pub(super) fn answered(&mut self, answer: &Answer, ask: &Ask, now: Clock, out: &mut Out) {
-        let from = ask.from.as_deref().and_then(|from| from.parse().ok());
-        let Some(speaker) = ask.runtime.clone().or(from) else {
+        let Some(speaker) = ask.runtime.clone().or_else(|| ask.from.clone()) else {
             self.stats.ignored += 1;
             return;
         };
@@ -275,11 +282,7 @@ impl Fleet {
                 self.refused(&uuid, &speaker, answer.why(), now, out);
             }
             (State::Exiting, _) if deleted => {
-                let exit = ModuleExit {
-                    status: ExitStatus::Deleted,
-                    ..by_itself(&uuid)
-                };
-                self.end(&uuid, exit, now, out);
+                self.end_deleted(&uuid, None, now, out);
             }
             _ => self.stats.ignored += 1,
         }
@@ -359,12 +362,7 @@ impl Fleet {
         let (foreign, module) = (piece.kept.foreign, &piece.kept.module);
         match (module.state, module.policy) {
             (State::Exiting, _) => {
-                let exit = ModuleExit {
-                    status: ExitStatus::Deleted,
-                    reason: Some("its runtime is gone".into()),
-                    ..by_itself(uuid)
-                };
-                self.end(uuid, exit, now, out);
+                self.end_deleted(uuid, Some("its runtime is gone"), now, out);
             }
             (State::Alive, _) if foreign => self.lose(uuid, why, now, out),
             // It may come again, as another.

@@ -25,7 +25,7 @@ pub(super) struct Ask {
     /// Its words.
     pub dialect: Dialect,
     /// Who says to have sent it.
-    pub from: Option<String>,
+    pub from: Option<Uuid>,
 }
 
 impl Fleet {
@@ -99,7 +99,7 @@ impl Fleet {
             direct,
             object_id: message.object_id,
             dialect: message.dialect,
-            from: message.from,
+            from: message.from.and_then(|from| from.parse().ok()),
         };
         let silent = matches!(message.body, Body::Keepalive(_));
         let done = match message.body {
@@ -163,7 +163,7 @@ impl Fleet {
         let report = Message::new(self.ids.next(), fault.dialect, Body::Error(fault.report()));
         out.publish(topic.as_str(), &report);
         if let (Some(topic), Some(request)) = (answer_on, &fault.request) {
-            let body = Body::Answer(Answer::error(&fault));
+            let body = Body::Answer(fault.answer());
             out.publish(topic, &Message::new(request.clone(), fault.dialect, body));
         }
         out.tell(Happening::Fault(fault));

@@ -6,8 +6,8 @@ use super::out::Out;
 use super::{Admission, Admitted, Fleet, Happening, Lost};
 use crate::store::arena::{Change, KeptModule};
 use crate::wire::arena::{
-    Body, Child, Dialect, ExitStatus, Fault, Json, Keepalive, Message, Module, ModuleExit, Object,
-    Place, Policy, Runtime, State, Uuid,
+    Body, Child, Dialect, Fault, Json, Keepalive, Message, Module, Object, Place, Policy, Runtime,
+    State, Uuid,
 };
 use std::collections::HashSet;
 use std::time::Duration;
@@ -39,10 +39,11 @@ impl Fleet {
             return Ok(());
         }
         let changed = self.heard(&keepalive, now, out);
-        let named = keepalive.children.as_deref();
-        let running = self.children(uuid, named.unwrap_or_default(), now, out);
+        let names = keepalive.children.is_some();
+        let children = keepalive.children.unwrap_or_default();
+        let running = self.children(uuid, children, now, out);
         // From a runtime that names no modules at all nothing is to be learned of them.
-        if named.is_some() {
+        if names {
             // What is no longer named has ended, if it was to end.
             self.end_strays(
                 |module, on, _| on == uuid && !running.contains(module),
@@ -132,14 +133,14 @@ impl Fleet {
     fn children(
         &mut self,
         runtime: &Uuid,
-        children: &[Child],
+        children: Vec<Child>,
         now: Clock,
         out: &mut Out,
     ) -> HashSet<Uuid> {
         let mut running = HashSet::with_capacity(children.len());
         for child in children {
             if running.insert(child.uuid.clone()) {
-                self.child(runtime, child, now, out);
+                self.child(runtime, &child, now, out);
                 self.used(runtime, child);
             }
         }
@@ -147,15 +148,13 @@ impl Fleet {
     }
 
     /// What a module of this runtime uses.
-    fn used(&mut self, runtime: &Uuid, child: &Child) {
-        self.modules.touch(&child.uuid, |piece| {
+    fn used(&mut self, runtime: &Uuid, mut child: Child) {
+        // What else a child tells is not shown anywhere.
+        child.extra = Object::new();
+        let uuid = child.uuid.clone();
+        self.modules.touch(&uuid, |piece| {
             if piece.kept.module.runtime.as_ref() == Some(runtime) {
-                // What else a child tells is not shown anywhere.
-                let extra = Object::new();
-                piece.usage = Some(Child {
-                    extra,
-                    ..child.clone()
-                });
+                piece.usage = Some(child);
             }
         });
     }
@@ -345,14 +344,7 @@ impl Fleet {
             match missed {
                 Some((State::Alive, true)) => self.miss(runtime, &uuid, now, out),
                 Some((State::Exiting, true)) => {
-                    let exit = ModuleExit {
-                        uuid: uuid.clone(),
-                        status: ExitStatus::Deleted,
-                        code: None,
-                        reason: Some("its runtime no longer names it".into()),
-                        extra: Object::new(),
-                    };
-                    self.end(&uuid, exit, now, out);
+                    self.end_deleted(&uuid, Some("its runtime no longer names it"), now, out);
                 }
                 _ => {}
             }

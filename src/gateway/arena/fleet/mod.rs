@@ -321,6 +321,11 @@ impl Fleet {
         self.runtimes.get(uuid).map(|unit| &unit.kept)
     }
 
+    /// The runtime that a module is on.
+    pub fn place_of(&self, kept: &KeptModule) -> Option<&KeptRuntime> {
+        self.runtime(kept.module.runtime.as_ref()?)
+    }
+
     /// A module.
     pub fn module(&self, uuid: &Uuid) -> Option<&KeptModule> {
         self.modules.get(uuid).map(|piece| &piece.kept)
@@ -340,6 +345,7 @@ impl Fleet {
     }
 
     /// All runtimes, in the order of their uuids.
+    #[cfg(test)]
     pub fn runtimes(&self) -> Vec<&KeptRuntime> {
         let mut all: Vec<_> = self.runtimes.iter().map(|unit| &unit.kept).collect();
         all.sort_by(|a, b| a.runtime.uuid.cmp(&b.runtime.uuid));

@@ -10,7 +10,7 @@ use crate::wire::arena::{
     Answer, Body, Fault, Json, Message, Module, ModuleRequest, Object, Parent, Place, RuntimeState,
     State, Trouble, Uuid, Verdict,
 };
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 /// Runtimes of which it is said why they do not take a module, at most.
 const REASONS: usize = 20;
@@ -25,7 +25,7 @@ impl Fleet {
         out: &mut Out,
     ) -> Result<(), Fault> {
         if let (true, Some(runtime)) = (ask.direct, &ask.runtime) {
-            return self.sent_by_others(request, &runtime.clone(), ask, now, out);
+            return self.sent_by_others(request, runtime, ask, now, out);
         }
         let uuid = self.place(request, now, out)?;
         if let Some(piece) = self.modules.get(&uuid) {
@@ -133,11 +133,11 @@ impl Fleet {
         if chosen.is_some() || choice.later {
             return Ok(chosen);
         }
-        let runtimes = self.runtimes();
-        let reasons = runtimes
+        let mut judged: Vec<_> = self.runtimes.iter().zip(&choice.fits).collect();
+        judged.sort_by_key(|(unit, _)| &unit.kept.runtime.uuid);
+        let reasons = judged
             .iter()
-            .zip(&choice.fits)
-            .map(|(kept, fit)| Json::from(format!("{} {fit}", kept.runtime.name)));
+            .map(|(unit, fit)| Json::from(format!("{} {fit}", unit.kept.runtime.name)));
         let mut reasons: Vec<Json> = reasons.take(REASONS).collect();
         if reasons.is_empty() {
             reasons.push("there are no runtimes".into());
@@ -290,25 +290,30 @@ impl Fleet {
         }
     }
 
-    /// The runtime for a module with these apis, without those; and what is said of each of [`Fleet::runtimes`].
+    /// The runtime for a module with these apis, without those; and what is said of each, in the order in which they are iterated.
     pub(super) fn choice(
         &self,
         apis: &[String],
         without: &[(Uuid, u64)],
     ) -> (Option<Uuid>, Choice) {
-        let runtimes = self.runtimes();
-        let candidates: Vec<Candidate> = runtimes
+        let mut strays: HashMap<&Uuid, usize> = HashMap::new();
+        for (on, _) in self.strays.values() {
+            *strays.entry(on).or_default() += 1;
+        }
+        let candidates: Vec<Candidate> = self
+            .runtimes
             .iter()
-            .map(|kept| {
+            .map(|unit| {
+                let kept = &unit.kept;
                 let uuid = &kept.runtime.uuid;
+                let strays = strays.get(uuid).copied().unwrap_or_default();
                 Candidate {
                     uuid,
                     name: &kept.runtime.name,
                     id: &kept.id,
                     apis: &kept.runtime.apis,
                     max_modules: kept.runtime.max_modules,
-                    modules: u32::try_from(self.modules.count(uuid) + self.strays_on(uuid))
-                        .unwrap_or(u32::MAX),
+                    modules: u32::try_from(self.modules.count(uuid) + strays).unwrap_or(u32::MAX),
                     memory: kept.memory,
                     alive: kept.runtime.state == RuntimeState::Alive
                         && !self.has_refused(without, uuid),

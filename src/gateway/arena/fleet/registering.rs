@@ -41,7 +41,7 @@ impl Fleet {
                 }
                 // It asks again and again until somebody decides: the log has been told.
                 if self.bucket.take(now) {
-                    self.reply(ask, Answer::error(&fault), out);
+                    self.reply(ask, fault.answer(), out);
                 }
                 Ok(())
             }

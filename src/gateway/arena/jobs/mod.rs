@@ -229,8 +229,7 @@ impl Jobs {
             Ok(created) => created,
             Err(fault) => return Some(refused("arena.create", &fault)),
         };
-        let place = kept.module.runtime.as_ref();
-        let place = place.and_then(|uuid| desk.fleet.runtime(uuid));
+        let place = desk.fleet.place_of(&kept);
         let answers = kept.module.state == State::Alive && place.is_some_and(tells);
         let told = Outcome::good(kept.started(place));
         // What follows from these acts may be the answer already.
@@ -259,8 +258,7 @@ impl Jobs {
         let named = module.parse::<Uuid>().ok();
         let named = named.and_then(|uuid| desk.fleet.module(&uuid));
         let nobodys = |kept: &KeptModule| {
-            let place = kept.module.runtime.as_ref();
-            let place = place.and_then(|uuid| desk.fleet.runtime(uuid));
+            let place = desk.fleet.place_of(kept);
             place.is_none_or(|kept| kept.runtime.state == RuntimeState::Dead)
         };
         let of = match named.is_some_and(nobodys) {
@@ -326,7 +324,7 @@ impl Jobs {
             Happening::Started(kept) => (&kept.module.uuid, wait::started(kept, fleet)),
             Happening::Queued(kept) => (&kept.module.uuid, wait::started(kept, fleet)),
             // It was moved on to one that says nothing.
-            Happening::Sent(kept) if wait::place(kept, fleet).is_some_and(|to| !tells(to)) => {
+            Happening::Sent(kept) if fleet.place_of(kept).is_some_and(|to| !tells(to)) => {
                 (&kept.module.uuid, wait::started(kept, fleet))
             }
             Happening::Refused(kept, why) => (&kept.module.uuid, wait::refused(kept, why, fleet)),

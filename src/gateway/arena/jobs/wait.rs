@@ -4,7 +4,7 @@ use super::super::fleet::{Fleet, Gone, Lost};
 use super::described_exit;
 use crate::gateway::answer::Outcome;
 use crate::gateway::news::Order;
-use crate::store::arena::{KeptModule, KeptRuntime};
+use crate::store::arena::KeptModule;
 use crate::wire::arena::{ExitStatus, ModuleExit, State, Trouble, Uuid};
 use crate::wire::ids::{Jid, MinionId};
 use crate::wire::{Map, Value};
@@ -106,10 +106,7 @@ impl Waits {
         let Some(waits) = self.all.get_mut(module) else {
             return Vec::new();
         };
-        let (done, rest) = std::mem::take(waits)
-            .into_iter()
-            .partition::<Vec<_>, _>(|wait| which(wait.goal));
-        *waits = rest;
+        let done: Vec<Wait> = waits.extract_if(.., |wait| which(wait.goal)).collect();
         if waits.is_empty() {
             self.all.remove(module);
         }
@@ -121,11 +118,7 @@ impl Waits {
     pub fn late(&mut self, now: Instant) -> Vec<Wait> {
         let mut late = Vec::new();
         for waits in self.all.values_mut() {
-            let (done, rest) = std::mem::take(waits)
-                .into_iter()
-                .partition::<Vec<_>, _>(|wait| wait.due <= now);
-            *waits = rest;
-            late.extend(done);
+            late.extend(waits.extract_if(.., |wait| wait.due <= now));
         }
         self.all.retain(|_, waits| !waits.is_empty());
         self.count -= late.len();
@@ -159,14 +152,9 @@ impl Told {
     }
 }
 
-/// The runtime that a module is on.
-pub(super) fn place<'a>(kept: &KeptModule, fleet: &'a Fleet) -> Option<&'a KeptRuntime> {
-    fleet.runtime(kept.module.runtime.as_ref()?)
-}
-
 /// It runs, or waits for a free place elsewhere.
 pub(super) fn started(kept: &KeptModule, fleet: &Fleet) -> Told {
-    let start = Outcome::good(kept.started(place(kept, fleet)));
+    let start = Outcome::good(kept.started(fleet.place_of(kept)));
     Told {
         start: Some(start),
         end: None,
@@ -185,14 +173,14 @@ pub(super) fn refused(kept: &KeptModule, why: &str, fleet: &Fleet) -> Told {
     let failed = failed(kept, fleet, &format!("refused by the runtime: {why}"), 1);
     Told {
         start: Some(failed),
-        end: Some(Outcome::good(kept.brief(place(kept, fleet)))),
+        end: Some(Outcome::good(kept.brief(fleet.place_of(kept)))),
     }
 }
 
 /// It has ended.
 pub(super) fn ended(kept: &KeptModule, exit: &ModuleExit, fleet: &Fleet) -> Told {
     let broken = matches!(exit.status, ExitStatus::Crashed | ExitStatus::Killed);
-    let place = place(kept, fleet);
+    let place = fleet.place_of(kept);
     let told = described_exit(exit);
     let mut start = kept.started(place);
     start.set("exit", told.clone());
@@ -210,7 +198,7 @@ pub(super) fn ended(kept: &KeptModule, exit: &ModuleExit, fleet: &Fleet) -> Told
 /// It is lost.
 pub(super) fn lost(kept: &KeptModule, why: Lost, fleet: &Fleet) -> Told {
     let why = lost_words(why);
-    let mut end = kept.brief(place(kept, fleet));
+    let mut end = kept.brief(fleet.place_of(kept));
     end.set("lost", why);
     let lives = matches!(kept.module.state, State::Alive | State::Queued);
     Told {
@@ -234,7 +222,7 @@ pub(super) fn timed_out(wait: &Wait, time: Duration, fleet: &Fleet) -> Outcome {
 }
 
 fn failed(kept: &KeptModule, fleet: &Fleet, why: &str, retcode: i64) -> Outcome {
-    let mut value = kept.brief(place(kept, fleet));
+    let mut value = kept.brief(fleet.place_of(kept));
     value.set("error", why);
     Outcome {
         value: value.into(),

@@ -1,5 +1,6 @@
 //! What this process is, for `daemon_stats`.
 
+use crate::sys::process::stat_fields;
 use std::fs;
 
 /// What is told of a process.
@@ -33,10 +34,9 @@ pub(super) fn read() -> Own {
 /// Ticks of the clock per second, as Linux tells times to programs.
 const TICKS: f64 = 100.0;
 
-/// The fields 14 to 17 of `/proc/<pid>/stat`; the name in parentheses may hold anything.
+/// The fields 14 to 17 of `/proc/<pid>/stat`.
 fn times(stat: &str) -> Vec<(&'static str, f64)> {
-    let rest = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
-    let fields: Vec<&str> = rest.split_whitespace().collect();
+    let fields = stat_fields(stat);
     let names = ["utime", "stime", "cutime", "cstime"];
     let seconds = |at: usize| {
         let ticks = fields.get(at).and_then(|text| text.parse::<f64>().ok());

@@ -7,6 +7,8 @@ mod master;
 mod refresh;
 mod sync;
 
+pub(super) use sync::ALL as KINDS;
+
 use super::declare::{Arg, Function, Lit, Module, opt, req};
 use nix::sys::signal::Signal;
 

@@ -19,7 +19,7 @@ const MODULES: &str = r"E@\.(pyx?|so|zip)$";
 /// Kinds of which executables are taken as well, whatever they are called.
 const RUN_HERE: [&str; 2] = ["modules", "grains"];
 /// What `sync_all` synchronises, in stock's order; the last three only without a master.
-const ALL: &[&str] = &[
+pub(in crate::minion::modules) const ALL: &[&str] = &[
     "clouds",
     "beacons",
     "modules",

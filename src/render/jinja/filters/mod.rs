@@ -88,6 +88,11 @@ pub fn find(name: &str) -> Option<FilterFn> {
     BY_NAME.get(name).copied()
 }
 
+/// Whether a filter can be used: it is here, and is none of those that look at the disk or the network.
+pub fn offered(name: &str) -> bool {
+    find(name).is_some() && !refused::TABLE.iter().any(|(known, _)| *known == name)
+}
+
 /// The names of all filters.
 pub fn names() -> impl Iterator<Item = &'static str> {
     TABLES

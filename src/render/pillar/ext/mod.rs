@@ -49,6 +49,11 @@ const SOURCES: &[Source] = &[
     },
 ];
 
+/// The names of the external pillars that are here.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    SOURCES.iter().map(|s| s.name)
+}
+
 /// The arguments of one entry, under their names.
 struct Args(Map);
 

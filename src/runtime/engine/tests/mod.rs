@@ -130,12 +130,7 @@ fn module(name: &str) -> Vec<u8> {
 }
 
 fn open(path: &str, mode: Mode, topic: &str) -> Channel {
-    Channel {
-        path: path.parse().expect("a path"),
-        mode,
-        topic: topic.parse().expect("a topic"),
-        extra: Default::default(),
-    }
+    Channel::new(path, mode, topic).expect("a path and a topic")
 }
 
 fn spec(code: Vec<u8>) -> Spec {

@@ -3,12 +3,7 @@
 use super::*;
 
 fn channel(path: &str, topic: &str) -> Channel {
-    Channel {
-        path: path.parse().unwrap(),
-        mode: Mode::ReadWrite,
-        topic: topic.parse().unwrap(),
-        extra: Object::new(),
-    }
+    Channel::new(path, Mode::ReadWrite, topic).unwrap()
 }
 
 fn resolved(channels: &[Channel], opened: &str) -> Option<String> {

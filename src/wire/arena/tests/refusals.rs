@@ -334,7 +334,7 @@ fn a_fault_tells_whose_message_it_was_and_in_which_words() {
     let Body::Answer(answer) = read(written(&Message::new(
         "mine",
         fault.dialect,
-        Body::Answer(Answer::error(&fault)),
+        Body::Answer(fault.answer()),
     )))
     .body
     else {

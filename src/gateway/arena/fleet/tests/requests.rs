@@ -59,7 +59,8 @@ fn a_choice_is_by_apis_places_and_load() {
     let (chosen, choice) = world.fleet.choice(&["python".to_owned()], &[]);
     assert_eq!(chosen, Some(id("py")));
     let place = choice.chosen.unwrap();
-    assert_eq!(world.fleet.runtimes()[place].runtime.uuid, id("py"));
+    let unit = world.fleet.runtimes.iter().nth(place).unwrap();
+    assert_eq!(unit.kept.runtime.uuid, id("py"));
     // Nobody can do it, now or later.
     let came = world.create("g", json!({"apis": ["wasm", "channels"]}));
     assert_eq!(came.sent()[0], "log/orchestrator error no runtime fits");

@@ -86,6 +86,7 @@ fn told(error: &ClientError) -> String {
         ClientError::NoMaster(_) => "the master does not answer".to_owned(),
         ClientError::NoKey(_) => "the gateway has no key of the master".to_owned(),
         ClientError::Protocol(_) => "the master's answer makes no sense".to_owned(),
+        ClientError::TooLarge(..) => "the request is too large".to_owned(),
     }
 }
 

@@ -1,0 +1,1 @@
+"""What benches/compare, scripts/soak and their tests share: masters, processes, load, figures."""

@@ -1,0 +1,130 @@
+//! Keys, jobs and caches of a master, as they lie on the disk.
+
+use super::finding::{Finding, Report, Verdict};
+use crate::config::{MasterConfig, SaltSeries};
+use crate::crypto::{PrivateKey, PublicKey};
+use crate::store::keys::KeyState;
+use crate::store::minions::{Layout, MinionCache};
+use crate::store::open;
+use std::fs;
+use std::path::Path;
+
+/// Looks at `pki_dir` and `cachedir`.
+pub(super) fn look(config: &MasterConfig, report: &mut Report) {
+    master_key(config, report);
+    minion_keys(config, report);
+    jobs(config, report);
+    layout(config, report);
+    let tokens = count(&config.cachedir.join("tokens"));
+    if tokens > 0 {
+        let note = format!("{tokens} of external users are not taken over: the users log in again");
+        let dir = config.cachedir.join("tokens");
+        let found = Finding::about(Verdict::Different, &dir, "tokens", note);
+        report.findings.push(found);
+    }
+}
+
+fn master_key(config: &MasterConfig, report: &mut Report) {
+    let path = config.pki_dir.join("master.pem");
+    let text = match fs::read_to_string(&path) {
+        Ok(text) => text,
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
+            let note = "there is none; halite makes one, which minions that know another refuse";
+            let found = Finding::about(Verdict::Different, &path, "master key", note.to_owned());
+            report.findings.push(found);
+            return;
+        }
+        Err(e) => {
+            report.unreadable.push(format!("{}: {e}", path.display()));
+            return;
+        }
+    };
+    let (verdict, note) = match PrivateKey::from_pem(&text) {
+        Ok(_) => (
+            Verdict::Supported,
+            "can be read; minions will know halite by it".to_owned(),
+        ),
+        Err(e) => (Verdict::Hand, format!("halite cannot use it: {e}")),
+    };
+    let found = Finding::about(verdict, &path, "master key", note);
+    report.findings.push(found);
+}
+
+fn minion_keys(config: &MasterConfig, report: &mut Report) {
+    let keys = open::key_store(config);
+    let mut counts = Vec::new();
+    for state in KeyState::ALL {
+        let dir = config.pki_dir.join(state.dir());
+        let ids = match keys.list(state) {
+            Ok(ids) => ids,
+            Err(e) => {
+                report.unreadable.push(format!("{}: {e}", dir.display()));
+                continue;
+            }
+        };
+        counts.push(format!("{} {state}", ids.len()));
+        let foreign = count(&dir).saturating_sub(ids.len());
+        if foreign > 0 {
+            let note = format!(
+                "{foreign} files whose names are no minion ids, which Salt does not list either"
+            );
+            let found = Finding::about(Verdict::Different, &dir, "minion keys", note);
+            report.findings.push(found);
+        }
+        for id in ids.iter() {
+            let wrong = match keys.get(state, id) {
+                Ok(Some(text)) => PublicKey::from_pem(&text).err().map(|e| e.to_string()),
+                Ok(None) => None,
+                Err(e) => Some(e.to_string()),
+            };
+            if let Some(why) = wrong {
+                let path = keys.path(state, id);
+                let note = format!("no RSA public key, so the minion cannot sign in: {why}");
+                let found = Finding::about(Verdict::Hand, &path, "minion key", note);
+                report.findings.push(found);
+            }
+        }
+    }
+    let note = format!("{}; all of them count at halite", counts.join(", "));
+    let found = Finding::about(Verdict::Supported, &config.pki_dir, "minion keys", note);
+    report.findings.push(found);
+}
+
+fn jobs(config: &MasterConfig, report: &mut Report) {
+    let dir = config.cachedir.join("jobs");
+    match open::stock_jobs(config).jids() {
+        Ok(jids) if jids.is_empty() => {}
+        Ok(jids) => {
+            let note = format!("{}; halite lists and shows them as its own", jids.len());
+            let found = Finding::about(Verdict::Supported, &dir, "jobs", note);
+            report.findings.push(found);
+        }
+        Err(e) => report.unreadable.push(format!("{}: {e}", dir.display())),
+    }
+}
+
+/// Where stock 3006 or 3007 has left grains and pillar, and halite would look for those of 3008.
+fn layout(config: &MasterConfig, report: &mut Report) {
+    let minions = |layout| {
+        let cache = MinionCache::new(&config.cachedir, layout);
+        let ids = cache.ids().unwrap_or_default();
+        ids.iter().filter(|id| cache.stamp(id).is_some()).count()
+    };
+    let (old, new) = (minions(Layout::Combined), minions(Layout::Split));
+    if old > 0 && new == 0 && config.salt_series == SaltSeries::S3008 {
+        let dir = config.cachedir.join("minions");
+        let note = format!(
+            "grains and pillar of {old} minions lie as 3006 and 3007 leave them: `halite-migrate import` finds them; \
+             for `halite-master -c` on this directory write salt_series: '3006' (or '3007') into the master's file"
+        );
+        let found = Finding::about(Verdict::Different, &dir, "minion data", note);
+        report.findings.push(found);
+    }
+}
+
+/// Entries of a directory, but for hidden ones.
+fn count(dir: &Path) -> usize {
+    let entries = fs::read_dir(dir).into_iter().flatten().flatten();
+    let shown = entries.filter(|e| !e.file_name().as_encoded_bytes().starts_with(b"."));
+    shown.count()
+}

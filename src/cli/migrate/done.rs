@@ -1,0 +1,224 @@
+//! What an import or export did, for people and for programs.
+
+use super::How;
+use crate::store::jobs::moving::MovedJobs;
+use crate::store::keys::KeyState;
+use crate::store::moving::{MasterKey, MovedData, MovedKeys};
+use crate::wire::ids::MinionId;
+use crate::wire::{Map, Value};
+use std::path::{Path, PathBuf};
+
+/// What was done.
+#[derive(Debug)]
+pub(super) struct Done {
+    /// Nothing was changed.
+    pub dry: bool,
+    /// Directory of the configuration that was read.
+    pub from: PathBuf,
+    /// Directory of that which got things.
+    pub to: PathBuf,
+    /// Files of the configuration: new, as they were, left alone because they differ.
+    pub files: [Vec<PathBuf>; 3],
+    /// Remarks in the new ones.
+    pub remarks: usize,
+    /// The master's own key.
+    pub master: MasterKey,
+    /// Keys of minions.
+    pub keys: MovedKeys,
+    /// Jobs and returns.
+    pub jobs: MovedJobs,
+    /// Grains, pillar and mine.
+    pub data: MovedData,
+    /// Both masters have the same directories, so that only jobs are written in two ways.
+    pub in_place: bool,
+    /// What the operator should know, a sentence each.
+    pub hints: Vec<String>,
+}
+
+impl Done {
+    /// Nothing yet.
+    pub(super) fn new(from: &Path, to: &Path, how: How) -> Done {
+        Done {
+            dry: how.dry_run,
+            from: from.to_owned(),
+            to: to.to_owned(),
+            files: Default::default(),
+            remarks: 0,
+            master: MasterKey::None,
+            keys: MovedKeys::default(),
+            jobs: MovedJobs::default(),
+            data: MovedData::default(),
+            in_place: false,
+            hints: Vec::new(),
+        }
+    }
+
+    /// 1 if something that the source has is not there now.
+    pub(super) fn status(&self) -> i32 {
+        let left = self.keys.conflicts.len() + self.jobs.failed + self.data.failed;
+        i32::from(left + self.files[2].len() > 0)
+    }
+
+    /// For people.
+    pub(super) fn table(&self) -> String {
+        let mut out = match self.dry {
+            true => format!(
+                "would bring from {} to {} (nothing was changed):\n",
+                self.from.display(),
+                self.to.display()
+            ),
+            false => format!(
+                "brought from {} to {}:\n",
+                self.from.display(),
+                self.to.display()
+            ),
+        };
+        for (what, text) in self.rows() {
+            out.push_str(&format!("  {what:<14} {text}\n"));
+        }
+        for hint in self.all_hints() {
+            out.push_str(&format!("note: {hint}\n"));
+        }
+        out
+    }
+
+    fn rows(&self) -> Vec<(&'static str, String)> {
+        let [new, same, left] = &self.files;
+        let files = counted(&[
+            (new.len(), "new"),
+            (self.remarks, "remarks in them"),
+            (same.len(), "as they were"),
+            (left.len(), "left as they are"),
+        ]);
+        let master = match &self.master {
+            MasterKey::Brought(names) => names.join(", "),
+            MasterKey::Same => "the same".to_owned(),
+            MasterKey::None | MasterKey::Conflict => "none".to_owned(),
+        };
+        let k = &self.keys;
+        let mut keys: Vec<(usize, String)> = KeyState::ALL
+            .into_iter()
+            .map(|s| (k.new[s as usize], format!("new {s}")))
+            .collect();
+        keys.extend([
+            (k.moved, "in another state now".to_owned()),
+            (k.same, "the same".to_owned()),
+            (k.conflicts.len(), "with another key there".to_owned()),
+            (k.removed, "removed".to_owned()),
+        ]);
+        let keys = counted(&keys);
+        let (j, d) = (&self.jobs, &self.data);
+        let jobs = counted(&[
+            (j.jobs, "new"),
+            (j.returns, "returns new"),
+            (j.same, "the same"),
+            (j.failed, "not readable"),
+        ]);
+        let data = counted(&[
+            (d.minions, "with grains and pillar"),
+            (d.mines, "with a mine"),
+            (d.same, "newer or the same there"),
+            (d.failed, "not readable"),
+        ]);
+        if self.in_place {
+            return vec![("jobs", jobs)];
+        }
+        let mut rows = vec![
+            ("master key", master),
+            ("minion keys", keys),
+            ("jobs", jobs),
+            ("minion data", data),
+        ];
+        if self.files.iter().any(|f| !f.is_empty()) {
+            rows.insert(0, ("configuration", files));
+        }
+        rows
+    }
+
+    fn all_hints(&self) -> Vec<String> {
+        let mut out = Vec::new();
+        for path in &self.files[2] {
+            out.push(format!(
+                "{} was there and says otherwise; it was left as it is",
+                path.display()
+            ));
+        }
+        if !self.keys.conflicts.is_empty() {
+            out.push(format!(
+                "another key is there for {}; it was left as it is",
+                ids(&self.keys.conflicts)
+            ));
+        }
+        if self.keys.removed == 0 && !self.keys.only_there.is_empty() {
+            out.push(format!(
+                "only {} has keys of {}; --delete removes them",
+                self.to.display(),
+                ids(&self.keys.only_there)
+            ));
+        }
+        out.extend(self.hints.iter().cloned());
+        out
+    }
+
+    /// For programs.
+    pub(super) fn to_value(&self) -> Value {
+        let [new, same, left] = &self.files;
+        let count = |n: usize| n as i64;
+        let k = &self.keys;
+        let states: Map = KeyState::ALL
+            .into_iter()
+            .map(|s| (s.name(), count(k.new[s as usize])))
+            .collect();
+        let names =
+            |ids: &[MinionId]| -> Vec<String> { ids.iter().map(ToString::to_string).collect() };
+        Value::Map(crate::map! {
+            "status" => i64::from(self.status()),
+            "dry_run" => self.dry,
+            "configuration" => crate::map! {
+                "new" => count(new.len()), "same" => count(same.len()), "left" => count(left.len()),
+                "remarks" => count(self.remarks),
+            },
+            "master_key" => match &self.master {
+                MasterKey::Brought(_) => "brought",
+                MasterKey::Same => "same",
+                MasterKey::None | MasterKey::Conflict => "none",
+            },
+            "keys" => crate::map! {
+                "new" => states, "moved" => count(k.moved), "same" => count(k.same),
+                "removed" => count(k.removed), "conflicts" => names(&k.conflicts),
+                "only_there" => names(&k.only_there),
+            },
+            "jobs" => crate::map! {
+                "new" => count(self.jobs.jobs), "returns" => count(self.jobs.returns),
+                "same" => count(self.jobs.same), "failed" => count(self.jobs.failed),
+            },
+            "data" => crate::map! {
+                "minions" => count(self.data.minions), "mines" => count(self.data.mines),
+                "same" => count(self.data.same), "failed" => count(self.data.failed),
+            },
+            "notes" => self.all_hints(),
+        })
+    }
+}
+
+/// Numbers with their words, those that are not 0.
+fn counted<T: AsRef<str>>(all: &[(usize, T)]) -> String {
+    let some = all.iter().filter(|(n, _)| *n > 0);
+    let some: Vec<String> = some
+        .map(|(n, word)| format!("{n} {}", word.as_ref()))
+        .collect();
+    match some.is_empty() {
+        true => "none".to_owned(),
+        false => some.join(", "),
+    }
+}
+
+/// Some ids, and how many more.
+fn ids(all: &[MinionId]) -> String {
+    const SHOWN: usize = 10;
+    let names: Vec<&str> = all.iter().take(SHOWN).map(|id| id.as_str()).collect();
+    match all.len().saturating_sub(SHOWN) {
+        0 => names.join(", "),
+        more => format!("{} and {more} more", names.join(", ")),
+    }
+}

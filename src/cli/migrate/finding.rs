@@ -1,0 +1,154 @@
+//! What a check finds: one finding a line of the configuration.
+
+use crate::config::Given;
+use crate::wire::{Map, Value};
+use std::path::{Path, PathBuf};
+
+/// What halite makes of something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Verdict {
+    /// As with Salt.
+    Supported,
+    /// Works, but not in every way as with Salt; the note says how.
+    Different,
+    /// Salt has it; here it has no effect, and nothing is lost that anybody would miss at once.
+    Ignored,
+    /// Neither Salt nor halite has it. Templates and lookups see it.
+    Unknown,
+    /// Somebody has to look at it before the master moves.
+    Hand,
+}
+
+impl Verdict {
+    /// All of them, the best first.
+    pub(super) const ALL: [Verdict; 5] = [
+        Verdict::Supported,
+        Verdict::Different,
+        Verdict::Ignored,
+        Verdict::Unknown,
+        Verdict::Hand,
+    ];
+
+    /// Its word in the table and in JSON.
+    pub(super) fn word(self) -> &'static str {
+        match self {
+            Verdict::Supported => "supported",
+            Verdict::Different => "different",
+            Verdict::Ignored => "ignored",
+            Verdict::Unknown => "unknown",
+            Verdict::Hand => "needs a hand",
+        }
+    }
+}
+
+/// One thing that was looked at.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Finding {
+    /// What halite makes of it.
+    pub verdict: Verdict,
+    /// Where it stands.
+    pub file: PathBuf,
+    /// The line, from 1; 0 for a whole file or directory.
+    pub line: usize,
+    /// What it is: an option, a file, a function. Never a value, which may be a secret.
+    pub what: String,
+    /// What is to be known or done.
+    pub note: String,
+}
+
+impl Finding {
+    /// A finding about a file or directory as a whole.
+    pub(super) fn about(verdict: Verdict, file: &Path, what: &str, note: String) -> Finding {
+        Finding {
+            verdict,
+            file: file.to_owned(),
+            line: 0,
+            what: what.to_owned(),
+            note,
+        }
+    }
+
+    /// A finding about an option.
+    pub(super) fn option(verdict: Verdict, given: &Given, note: String) -> Finding {
+        Finding {
+            verdict,
+            file: given.file.clone(),
+            line: given.line,
+            what: given.name.clone(),
+            note,
+        }
+    }
+
+    /// The same at another line.
+    pub(super) fn at(mut self, line: usize) -> Finding {
+        self.line = line;
+        self
+    }
+
+    fn to_value(&self) -> Value {
+        let mut map = crate::map! {
+            "verdict" => self.verdict.word(),
+            "file" => self.file.to_string_lossy().as_ref(),
+            "what" => self.what.as_str(),
+            "note" => self.note.as_str(),
+        };
+        if self.line > 0 {
+            map.set("line", self.line as i64);
+        }
+        Value::Map(map)
+    }
+}
+
+/// Everything that was found.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Report {
+    /// In the order in which things were looked at.
+    pub findings: Vec<Finding>,
+    /// What could not be read at all.
+    pub unreadable: Vec<String>,
+}
+
+impl Report {
+    /// Findings of one verdict.
+    pub(super) fn count(&self, verdict: Verdict) -> usize {
+        let of = self.findings.iter().filter(|f| f.verdict == verdict);
+        of.count()
+    }
+
+    /// 0: nothing to do, 1: something needs a hand, 2: something cannot be read.
+    pub(super) fn status(&self) -> i32 {
+        match () {
+            () if !self.unreadable.is_empty() => 2,
+            () if self.count(Verdict::Hand) > 0 => 1,
+            () => 0,
+        }
+    }
+
+    /// The verdict in a sentence.
+    pub(super) fn sentence(&self) -> String {
+        match self.status() {
+            0 => "halite can take over as it stands".to_owned(),
+            1 => format!(
+                "halite can take over when somebody has looked at {} of these",
+                self.count(Verdict::Hand)
+            ),
+            _ => "no verdict: not everything could be read".to_owned(),
+        }
+    }
+
+    /// For `--out json`.
+    pub(super) fn to_value(&self) -> Value {
+        let counts: Map = Verdict::ALL
+            .into_iter()
+            .map(|v| (v.word(), self.count(v) as i64))
+            .collect();
+        let findings = self.findings.iter().map(Finding::to_value).collect();
+        Value::Map(crate::map! {
+            "status" => i64::from(self.status()),
+            "verdict" => self.sentence(),
+            "counts" => counts,
+            "unreadable" => self.unreadable.clone(),
+            "findings" => Value::Array(findings),
+        })
+    }
+}

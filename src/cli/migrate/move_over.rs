@@ -1,0 +1,319 @@
+//! `halite-migrate import` and `export`: both masters keep what they have, and get what they lack.
+
+use super::How;
+use super::done::Done;
+use crate::config::{MasterConfig, Role, carry, inspect, load_master};
+use crate::store::jobs::moving as jobs;
+use crate::store::keys::KeyState;
+use crate::store::minions::Layout;
+use crate::store::moving::{self, MasterKey};
+use crate::store::open;
+use crate::sys::daemon::{InstanceLock, make_dir, write_atomic};
+use crate::sys::process::hand_over;
+use std::fs;
+use std::path::Path;
+
+/// Directories of encryption keys within one another that are copied.
+const DEEPEST: usize = 8;
+
+/// From a stock master to halite.
+///
+/// # Errors
+/// Why nothing was done, or where it stopped.
+pub(super) fn import(from: &Path, to: &Path, how: How) -> Result<Done, String> {
+    there(from)?;
+    if same_dir(from, to) {
+        return Err(format!(
+            "{} is both source and target; halite-master -c {} serves with it as it stands, and nothing has to be imported",
+            from.display(),
+            from.display()
+        ));
+    }
+    let source = load(from)?;
+    let mut done = Done::new(from, to, how);
+    let target = foreseen(&source, to)?;
+    apart(&source, &target)?;
+    let _lock = match how.dry_run {
+        true => None,
+        false => stopped(&target)?,
+    };
+    own_key(&source, &target, &[], how, true)?;
+    configuration(from, to, &mut done)?;
+    let target = match how.dry_run {
+        true => target,
+        false => load(to)?,
+    };
+    apart(&source, &target)?;
+    if running(&source) {
+        done.hints.push(format!(
+            "the stock master of {} runs; import again after it has ended",
+            from.display()
+        ));
+    }
+    let sign = &source.master_sign_key_name;
+    let mut more = vec![format!("{sign}.pem"), format!("{sign}.pub")];
+    more.extend(source.master_pubkey_signature.clone());
+    everything(&source, &target, &more, how, &mut done)?;
+    let log = open::job_store(&target);
+    done.jobs = jobs::import(&open::stock_jobs(&source), &log, how.dry_run)
+        .map_err(|e| at(&source.cachedir.join("jobs"), &e))?;
+    if !how.dry_run {
+        gpg_keys(&source, &target).map_err(|e| at(&target.pki_dir, &e))?;
+        belong(&target)?;
+    }
+    Ok(done)
+}
+
+/// From halite back to a stock master.
+///
+/// # Errors
+/// Why nothing was done, or where it stopped.
+pub(super) fn export(from: &Path, to: &Path, how: How) -> Result<Done, String> {
+    there(from)?;
+    there(to)?;
+    let (source, target) = (load(from)?, load(to)?);
+    let mut done = Done::new(from, to, how);
+    let _lock = stopped(&source)?;
+    if running(&target) {
+        return Err(format!(
+            "the master of {} runs; stop it first, so that it finds everything when it starts",
+            to.display()
+        ));
+    }
+    done.in_place = source.pki_dir == target.pki_dir;
+    match done.in_place {
+        true => done
+            .hints
+            .push("keys and minion data lie where both masters have them".to_owned()),
+        false => everything(&source, &target, &[], how, &mut done)?,
+    }
+    let log = open::job_store(&source);
+    done.jobs = jobs::export(&log, &open::stock_jobs(&target), how.dry_run)
+        .map_err(|e| at(&source.cachedir.join("joblog"), &e))?;
+    if !how.dry_run {
+        belong(&target)?;
+    }
+    Ok(done)
+}
+
+/// Keys, and what is known of minions.
+fn everything(
+    source: &MasterConfig,
+    target: &MasterConfig,
+    more: &[String],
+    how: How,
+    done: &mut Done,
+) -> Result<(), String> {
+    let (from, to) = (open::key_store(source), open::key_store(target));
+    let way = way(how);
+    done.master = own_key(source, target, more, how, false)?;
+    done.keys = moving::keys(&from, &to, way).map_err(|e| at(&target.pki_dir, &e))?;
+    let ids = from
+        .list(KeyState::Accepted)
+        .map_err(|e| at(&source.pki_dir, &e))?;
+    let layout = layout_of(target);
+    done.data = moving::data(&source.cachedir, &target.cachedir, layout, &ids, way);
+    Ok(())
+}
+
+/// The master's own key; with `look` only whether it can be brought.
+fn own_key(
+    source: &MasterConfig,
+    target: &MasterConfig,
+    more: &[String],
+    how: How,
+    look: bool,
+) -> Result<MasterKey, String> {
+    let way = moving::How {
+        dry: how.dry_run || look,
+        ..way(how)
+    };
+    let (from, to) = (open::key_store(source), open::key_store(target));
+    let key = moving::master_key(&from, &to, more, way).map_err(|e| at(&target.pki_dir, &e))?;
+    if key == MasterKey::Conflict {
+        return Err(format!(
+            "{} holds another master's key, under which minions are accepted; minions of {} would refuse it. \
+             Take that directory away if those minions are not needed",
+            target.pki_dir.display(),
+            source.pki_dir.display()
+        ));
+    }
+    Ok(key)
+}
+
+fn way(how: How) -> moving::How {
+    moving::How {
+        dry: how.dry_run,
+        delete: how.delete,
+    }
+}
+
+/// Refuses two masters that would write into the same directories.
+fn apart(source: &MasterConfig, target: &MasterConfig) -> Result<(), String> {
+    if source.pki_dir != target.pki_dir && source.cachedir != target.cachedir {
+        return Ok(());
+    }
+    Err(format!(
+        "both configurations name the same pki_dir or cachedir ({}); give halite's its own, or serve with Salt's directory as it stands",
+        target.pki_dir.display()
+    ))
+}
+
+/// The layout of a cache: that which lies there, else that of `salt_series`.
+fn layout_of(config: &MasterConfig) -> Layout {
+    let old = config.cachedir.join("minions").is_dir();
+    let new = config.cachedir.join("grains").is_dir();
+    match (config.flavour, old, new) {
+        (crate::config::Flavour::Salt, true, false) => Layout::Combined,
+        (crate::config::Flavour::Salt, false, true) => Layout::Split,
+        _ => open::layout(config),
+    }
+}
+
+/// Copies the master's file and what it includes, as far as it lies in its directory.
+fn configuration(from: &Path, to: &Path, done: &mut Done) -> Result<(), String> {
+    let seen = inspect(from, Role::Master).map_err(|e| e.to_string())?;
+    let from = std::path::absolute(from).unwrap_or_else(|_| from.to_owned());
+    for file in &seen.files {
+        let Ok(name) = file.strip_prefix(&from) else {
+            done.hints.push(format!(
+                "{} lies elsewhere and is not copied; both masters read it",
+                file.display()
+            ));
+            continue;
+        };
+        let carried = carry(file, Role::Master).map_err(|e| e.to_string())?;
+        let path = to.join(name);
+        let there = match fs::read_to_string(&path) {
+            Ok(text) => Some(text),
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => None,
+            Err(e) => return Err(at(&path, &e)),
+        };
+        let which = match there {
+            Some(text) if text == carried.text => 1,
+            // A file without an option is the sample of a package.
+            Some(_) if carry(&path, Role::Master).map_or(1, |c| c.options) > 0 => 2,
+            _ => {
+                done.remarks += carried.remarks;
+                if !done.dry {
+                    let dir = path.parent().unwrap_or(to);
+                    make_dir(dir, 0o755).map_err(|e| at(dir, &e))?;
+                    copy_config(file, &path, &carried.text).map_err(|e| at(&path, &e))?;
+                }
+                0
+            }
+        };
+        done.files[which].push(path);
+    }
+    Ok(())
+}
+
+/// Writes the copy of a file. It may hold passwords, so it is no more open than the original, and belongs to the same account.
+fn copy_config(file: &Path, path: &Path, text: &str) -> std::io::Result<()> {
+    use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
+    let meta = fs::metadata(file)?;
+    write_atomic(path, text.as_bytes(), meta.permissions().mode() & 0o644)?;
+    if nix::unistd::geteuid().is_root() {
+        chown(path, Some(meta.uid()), Some(meta.gid()))?;
+    }
+    Ok(())
+}
+
+/// What the target's configuration will be when the files are copied: the source's options without its places.
+fn foreseen(source: &MasterConfig, to: &Path) -> Result<MasterConfig, String> {
+    let seen = inspect(to, Role::Master).map_err(|e| e.to_string())?;
+    // A file without an option is the sample of a package, which gives way.
+    if !seen.given.is_empty() {
+        return load(to);
+    }
+    let root = crate::map! {"root_dir" => source.root_dir.to_string_lossy().as_ref()};
+    MasterConfig::from_map(root, to).map_err(|e| e.to_string())
+}
+
+/// The key ring of the renderer `gpg`, which lies beside the configuration.
+fn gpg_keys(source: &MasterConfig, target: &MasterConfig) -> std::io::Result<()> {
+    let beside = |config: &MasterConfig| config.conf_file.with_file_name("gpgkeys");
+    let from = beside(source);
+    if !source.gpg_keydir.is_empty() || !from.is_dir() {
+        return Ok(());
+    }
+    copy_tree(&from, &beside(target), 0)
+}
+
+/// Regular files that are not there yet, for their owner alone.
+fn copy_tree(from: &Path, to: &Path, depth: usize) -> std::io::Result<()> {
+    make_dir(to, 0o700)?;
+    for entry in fs::read_dir(from)? {
+        let entry = entry?;
+        let (kind, path) = (entry.file_type()?, to.join(entry.file_name()));
+        if kind.is_dir() && depth < DEEPEST {
+            copy_tree(&entry.path(), &path, depth + 1)?;
+        } else if kind.is_file() && !path.exists() {
+            write_atomic(&path, &fs::read(entry.path())?, 0o600)?;
+        }
+    }
+    Ok(())
+}
+
+/// Everything to the account of the master, as the master itself would do at its start.
+fn belong(config: &MasterConfig) -> Result<(), String> {
+    if !nix::unistd::geteuid().is_root() {
+        return Ok(());
+    }
+    let gpg = config.conf_file.with_file_name("gpgkeys");
+    for dir in [&config.pki_dir, &config.cachedir, &gpg] {
+        if dir.is_dir() {
+            hand_over(dir, &config.user, &[]).map_err(|e| at(dir, &e))?;
+        }
+    }
+    Ok(())
+}
+
+/// The lock of a halite master that does not run, so that none starts meanwhile.
+fn stopped(config: &MasterConfig) -> Result<Option<InstanceLock>, String> {
+    let path = config.sock_dir.join(".halite-master.lock");
+    if !path.exists() {
+        return Ok(None);
+    }
+    match InstanceLock::take(&path) {
+        Ok(Some(lock)) => Ok(Some(lock)),
+        Ok(None) => Err(format!(
+            "halite-master runs with {}; stop it first: it has the keys in memory and goes on accepting others",
+            config.conf_file.display()
+        )),
+        Err(e) => Err(at(&path, &e)),
+    }
+}
+
+/// Whether the process of a pid file is a master.
+fn running(config: &MasterConfig) -> bool {
+    let pid = fs::read_to_string(&config.pidfile).unwrap_or_default();
+    let Ok(pid) = pid.trim().parse::<u32>() else {
+        return false;
+    };
+    let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    String::from_utf8_lossy(&line).contains("master")
+}
+
+fn there(dir: &Path) -> Result<(), String> {
+    match dir.join(Role::Master.name()).exists() || dir.join("master.d").is_dir() {
+        true => Ok(()),
+        false => Err(format!(
+            "{} holds no configuration of a master",
+            dir.display()
+        )),
+    }
+}
+
+fn load(dir: &Path) -> Result<MasterConfig, String> {
+    load_master(dir).map_err(|e| e.to_string())
+}
+
+fn same_dir(a: &Path, b: &Path) -> bool {
+    let real = |p: &Path| fs::canonicalize(p).unwrap_or_else(|_| p.to_owned());
+    real(a) == real(b)
+}
+
+fn at(path: &Path, e: &std::io::Error) -> String {
+    format!("{}: {e}", path.display())
+}

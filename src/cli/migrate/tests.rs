@@ -1,0 +1,190 @@
+use super::*;
+use std::fs;
+use std::path::Path;
+
+/// Copies a sample with its places filled in.
+fn copy(from: &Path, to: &Path, dir: &str) {
+    fs::create_dir_all(to).unwrap();
+    for entry in fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let path = to.join(entry.file_name());
+        if entry.file_type().unwrap().is_dir() {
+            copy(&entry.path(), &path, dir);
+            continue;
+        }
+        let text = fs::read_to_string(entry.path()).unwrap();
+        fs::write(path, text.replace("@DIR@", dir)).unwrap();
+    }
+}
+
+/// Checks a sample against its report; gives the status.
+fn sample(name: &str) -> i32 {
+    let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/migrate");
+    let work = tempfile::tempdir().unwrap();
+    let dir = work.path().join("salt");
+    let shown = dir.to_string_lossy().into_owned();
+    copy(&data.join(name), &dir, &shown);
+    let report = check::check(&dir, &[Role::Master, Role::Minion]);
+    let text = show::table(&report, false, false).replace(&shown, "@DIR@");
+    let path = data.join(name).join("report.txt");
+    if std::env::var_os("HALITE_BLESS").is_some() {
+        fs::write(&path, &text).unwrap();
+    }
+    assert_eq!(
+        text,
+        fs::read_to_string(&path).unwrap_or_default(),
+        "{name}"
+    );
+    assert!(
+        !text.contains("secret/salt") && !text.contains("token: "),
+        "no values"
+    );
+    report.status()
+}
+
+#[test]
+fn samples_are_judged_as_written_down() {
+    assert_eq!(sample("clean"), 0);
+    assert_eq!(sample("typical"), 1);
+    assert_eq!(sample("broken"), 2);
+}
+
+#[test]
+fn keys_and_caches_are_looked_at() {
+    let work = tempfile::tempdir().unwrap();
+    let dir = work.path().join("salt");
+    let pki = work.path().join("etc/salt/pki/master");
+    for part in ["minions", "minions_pre"] {
+        fs::create_dir_all(pki.join(part)).unwrap();
+    }
+    fs::create_dir_all(&dir).unwrap();
+    fs::write(
+        dir.join("master"),
+        format!("root_dir: {}\n", work.path().display()),
+    )
+    .unwrap();
+    fs::write(pki.join("minions/good"), "no key").unwrap();
+    fs::write(pki.join("minions_pre/bad name\n"), "x").unwrap();
+    fs::write(
+        pki.join("master.pem"),
+        "-----BEGIN ENCRYPTED PRIVATE KEY-----\n",
+    )
+    .unwrap();
+    let data = work.path().join("var/cache/salt/master/minions/good");
+    fs::create_dir_all(&data).unwrap();
+    fs::write(data.join("data.p"), [0x80]).unwrap();
+    let report = check::check(&dir, &[Role::Master]);
+    let of = |what: &str| {
+        let found = report.findings.iter().filter(|f| f.what == what);
+        found.map(|f| f.verdict.word()).collect::<Vec<_>>()
+    };
+    assert_eq!(of("master key"), ["needs a hand"]);
+    assert_eq!(of("minion key"), ["needs a hand"]);
+    assert_eq!(of("minion keys"), ["different", "supported"]);
+    assert_eq!(of("minion data"), ["different"]);
+    let nowhere = check::check(&dir.join("x"), &[Role::Master]);
+    assert_eq!((nowhere.status(), nowhere.findings.len()), (2, 0));
+    let minion = check::check(&dir, &[Role::Minion]);
+    assert_eq!(minion.status(), 2, "there is no such file");
+}
+
+/// A stock master's directory and halite's, below one root, with a key and a minion.
+struct Two {
+    root: tempfile::TempDir,
+    salt: PathBuf,
+    halite: PathBuf,
+}
+
+impl Two {
+    fn new() -> Two {
+        let root = tempfile::tempdir().unwrap();
+        let salt = root.path().join("etc/salt");
+        let pki = salt.join("pki/master");
+        fs::create_dir_all(pki.join("minions")).unwrap();
+        let text = format!("root_dir: {}\npidfile: /run/x.pid\n", root.path().display());
+        fs::write(salt.join("master"), text).unwrap();
+        fs::write(pki.join("master.pem"), "of the stock master").unwrap();
+        fs::write(pki.join("minions/a"), "key of a").unwrap();
+        let halite = root.path().join("etc/halite");
+        Two { root, salt, halite }
+    }
+
+    fn import(&self) -> Result<done::Done, String> {
+        move_over::import(&self.salt, &self.halite, LIVE)
+    }
+
+    fn export(&self) -> Result<done::Done, String> {
+        move_over::export(&self.halite, &self.salt, LIVE)
+    }
+}
+
+const LIVE: How = How {
+    dry_run: false,
+    delete: false,
+    out: Out::Table,
+};
+
+#[test]
+fn a_master_moves_and_what_differs_stays() {
+    let two = Two::new();
+    assert!(two.export().is_err(), "there is no halite yet");
+    let done = two.import().unwrap();
+    assert_eq!(done.status(), 0, "{}", done.table());
+    assert!(done.table().contains("1 new accepted"), "{}", done.table());
+    let copied = fs::read_to_string(two.halite.join("master")).unwrap();
+    assert!(copied.contains("\n#pidfile: /run/x.pid\n"), "{copied}");
+    let pki = two.halite.join("pki/master");
+    assert_eq!(
+        fs::read_to_string(pki.join("minions/a")).unwrap(),
+        "key of a"
+    );
+
+    // Edited on this side, and another key of the same id.
+    fs::write(two.halite.join("master"), format!("{copied}timeout: 9\n")).unwrap();
+    fs::write(pki.join("minions/a"), "another").unwrap();
+    let done = two.import().unwrap();
+    assert_eq!(done.status(), 1);
+    let said = done.table();
+    assert!(
+        said.contains("left as it is") && said.contains("another key is there for a"),
+        "{said}"
+    );
+    assert!(
+        fs::read_to_string(two.halite.join("master"))
+            .unwrap()
+            .contains("timeout: 9")
+    );
+
+    fs::write(pki.join("minions/b"), "key of b").unwrap();
+    let done = two.export().unwrap();
+    assert!(done.table().contains("1 new accepted"), "{}", done.table());
+    let back = two.salt.join("pki/master/minions/b");
+    assert_eq!(fs::read_to_string(back).unwrap(), "key of b");
+}
+
+#[test]
+fn what_would_harm_is_refused() {
+    let two = Two::new();
+    let why = |done: Result<done::Done, String>| done.map(|d| d.table()).unwrap_err();
+    let same = move_over::import(&two.salt, &two.salt, LIVE);
+    assert!(why(same).contains("nothing has to be imported"));
+    two.import().unwrap();
+    let sockets = two.root.path().join("var/run/halite/master");
+    fs::create_dir_all(&sockets).unwrap();
+    let lock = sockets.join(".halite-master.lock");
+    let lock = crate::sys::daemon::InstanceLock::take(&lock).unwrap();
+    assert!(why(two.import()).contains("stop it first"));
+    assert!(why(two.export()).contains("stop it first"));
+    drop(lock);
+    let own = two.halite.join("pki/master/master.pem");
+    fs::remove_file(&own).unwrap();
+    fs::write(&own, "another master").unwrap();
+    fs::remove_file(two.halite.join("master")).unwrap();
+    assert!(why(two.import()).contains("another master's key"));
+    assert!(
+        !two.halite.join("master").exists(),
+        "nothing is copied then"
+    );
+    fs::write(two.salt.join("master"), "a: [").unwrap();
+    assert!(why(two.import()).contains("etc/salt/master: line "));
+}

@@ -1,0 +1,274 @@
+//! States and pillar: what each `.sls` file needs, looked at without a minion.
+
+use super::finding::{Finding, Report, Verdict};
+use crate::client::runner;
+use crate::config::{MasterConfig, Roots};
+use crate::minion::modules;
+use crate::render::functions::offered;
+use crate::render::pipeline::Pipeline;
+use crate::render::survey::{SlsSurvey, look as survey};
+use crate::store::files::backend_names;
+use std::collections::{BTreeMap, HashSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Directories within one another that are gone into; links may lead in circles.
+const DEEPEST: usize = 32;
+/// Files that are looked at below one root.
+const MOST_FILES: usize = 100_000;
+/// Octets of a file that is looked at.
+const LARGEST: u64 = 4 << 20;
+
+/// Which tree.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Tree {
+    /// `file_roots`: rendered by minions.
+    States,
+    /// `pillar_roots`: rendered by the master.
+    Pillar,
+}
+
+/// Looks through the roots of a configuration.
+pub(super) fn look(config: &MasterConfig, report: &mut Report) {
+    let pipeline = Pipeline {
+        default: config.renderer.clone(),
+        blacklist: config.renderer_blacklist.clone(),
+        whitelist: config.renderer_whitelist.clone(),
+    };
+    let functions = modules::functions().into_iter().map(|(name, _)| name);
+    let eyes = Eyes {
+        pipeline,
+        functions: functions.collect(),
+    };
+    for (tree, roots) in [
+        (Tree::States, &config.file_roots),
+        (Tree::Pillar, &config.pillar_roots),
+    ] {
+        for root in dirs(roots) {
+            eyes.root(tree, &root, report);
+        }
+    }
+    if backend_names(config).contains(&"gitfs") {
+        let note = "states in the repositories of gitfs_remotes are not looked at".to_owned();
+        let file = &config.conf_file;
+        let found = Finding::about(Verdict::Supported, file, "gitfs", note);
+        report.findings.push(found);
+    }
+    own_modules(&config.extension_modules, "", report);
+}
+
+/// Directories of all environments that are there, each once.
+fn dirs(roots: &Roots) -> Vec<PathBuf> {
+    let mut out: Vec<PathBuf> = Vec::new();
+    for dir in roots.0.iter().flat_map(|(_, dirs)| dirs) {
+        let dir = PathBuf::from(dir);
+        if dir.is_dir() && !out.contains(&dir) {
+            out.push(dir);
+        }
+    }
+    out
+}
+
+struct Eyes {
+    pipeline: Pipeline,
+    /// What halite's minion can be asked for.
+    functions: HashSet<String>,
+}
+
+/// Uses by name: how often, and the first place.
+type Uses = BTreeMap<String, (usize, PathBuf, usize)>;
+
+fn count(uses: &mut Uses, name: &str, file: &Path, line: usize) {
+    let entry = uses.entry(name.to_owned());
+    entry.or_insert_with(|| (0, file.to_owned(), line)).0 += 1;
+}
+
+impl Eyes {
+    fn root(&self, tree: Tree, root: &Path, report: &mut Report) {
+        let mut files = Vec::new();
+        collect(root, 0, &mut files);
+        let (mut states, mut functions) = (Uses::new(), Uses::new());
+        let before = report.findings.len();
+        for file in &files {
+            let text = match fs::read_to_string(file) {
+                Ok(text) => text,
+                Err(e) => {
+                    let note = format!("cannot be read: {e}");
+                    let found = Finding::about(Verdict::Hand, file, "file", note);
+                    report.findings.push(found);
+                    continue;
+                }
+            };
+            let seen = survey(&text, &file.to_string_lossy(), &self.pipeline);
+            self.file(tree, file, &seen, report);
+            for (name, line) in &seen.states {
+                count(&mut states, name, file, *line);
+            }
+            for (name, line) in &seen.functions {
+                let here = match tree {
+                    Tree::States => self.functions.contains(name),
+                    Tree::Pillar => offered(name),
+                };
+                if !here {
+                    count(&mut functions, name, file, *line);
+                }
+            }
+        }
+        self.uses(tree, functions, report);
+        if tree == Tree::States {
+            self.states(root, &states, report);
+            own_modules(root, "_", report);
+        }
+        let clean = report.findings[before..].iter().all(|f| f.line == 0);
+        let name = match tree {
+            Tree::States => "states",
+            Tree::Pillar => "pillar",
+        };
+        let note = match (files.len(), clean) {
+            (0, _) => "no .sls files".to_owned(),
+            (1, true) => "1 .sls file, which can be read".to_owned(),
+            (n, true) => format!("{n} .sls files, which can all be read"),
+            (n, false) => format!("{n} .sls files; what is to be known of them stands above"),
+        };
+        let found = Finding::about(Verdict::Supported, root, name, note);
+        report.findings.push(found);
+    }
+
+    fn file(&self, tree: Tree, file: &Path, seen: &SlsSurvey, report: &mut Report) {
+        let mut tell = |verdict, line, what: &str, note: String| {
+            let found = Finding::about(verdict, file, what, note).at(line);
+            report.findings.push(found);
+        };
+        for name in &seen.absent_renderers {
+            let what = format!("renderer {name}");
+            match tree {
+                Tree::Pillar => {
+                    let note = "the master renders pillar, and halite has no such renderer";
+                    tell(Verdict::Hand, 1, &what, note.to_owned());
+                }
+                Tree::States => {
+                    let note = "stock minions render it as before; orchestration, reactor and halite-minion cannot";
+                    tell(Verdict::Different, 1, &what, note.to_owned());
+                }
+            }
+        }
+        for (name, line) in &seen.absent_filters {
+            let what = format!("filter {name}");
+            match tree {
+                Tree::Pillar => {
+                    let note = "halite does not have it for pillar: it would look at the master's disk or network, or is unknown";
+                    tell(Verdict::Hand, *line, &what, note.to_owned());
+                }
+                Tree::States => {
+                    let note = "stock minions have it as before; orchestration, reactor and halite-minion do not";
+                    tell(Verdict::Different, *line, &what, note.to_owned());
+                }
+            }
+        }
+        if let Some((why, line)) = &seen.fault {
+            tell(
+                Verdict::Hand,
+                *line,
+                "file",
+                format!("cannot be read: {why}"),
+            );
+        }
+    }
+
+    fn uses(&self, tree: Tree, functions: Uses, report: &mut Report) {
+        for (name, (times, file, line)) in functions {
+            let times = match times {
+                1 => String::new(),
+                n => format!("called in {n} places, the first here; "),
+            };
+            let (verdict, note) = match tree {
+                Tree::Pillar => (
+                    Verdict::Hand,
+                    "templates of the pillar cannot call it on halite's master",
+                ),
+                Tree::States => (
+                    Verdict::Different,
+                    "stock minions have it as before; halite-minion does not",
+                ),
+            };
+            let what = format!("salt['{name}']");
+            let found = Finding::about(verdict, &file, &what, times + note).at(line);
+            report.findings.push(found);
+        }
+    }
+
+    /// One finding for the modules of all states below a root.
+    fn states(&self, root: &Path, states: &Uses, report: &mut Report) {
+        if states.is_empty() || self.functions.contains("state.apply") {
+            return;
+        }
+        let mut modules: BTreeMap<&str, usize> = BTreeMap::new();
+        for (name, (times, ..)) in states {
+            let module = name.split_once('.').map_or(name.as_str(), |(m, _)| m);
+            *modules.entry(module).or_default() += times;
+        }
+        let modules: Vec<String> = modules.iter().map(|(m, n)| format!("{m} ({n})")).collect();
+        let note = format!(
+            "of {}: stock minions run them as before; halite-minion runs no states",
+            modules.join(", ")
+        );
+        let found = Finding::about(Verdict::Different, root, "states", note);
+        report.findings.push(found);
+    }
+}
+
+/// The `.sls` files below a directory, sorted; links are followed as Salt does.
+fn collect(dir: &Path, depth: usize, out: &mut Vec<PathBuf>) {
+    let Ok(entries) = fs::read_dir(dir) else {
+        return;
+    };
+    let mut paths: Vec<PathBuf> = entries.flatten().map(|e| e.path()).collect();
+    paths.sort();
+    for path in paths {
+        let Ok(meta) = fs::metadata(&path) else {
+            continue;
+        };
+        if meta.is_dir() && depth < DEEPEST {
+            collect(&path, depth + 1, out);
+        }
+        let sls = path.extension().is_some_and(|e| e == "sls");
+        if sls && meta.is_file() && meta.len() <= LARGEST && out.len() < MOST_FILES {
+            out.push(path);
+        }
+    }
+}
+
+/// Python modules of the administrator's own: `_modules`, `_runners` and so on below a root, or the kinds in
+/// `extension_modules`, where they have no underscore.
+fn own_modules(root: &Path, prefix: &str, report: &mut Report) {
+    let on_minions = modules::extension_kinds();
+    for kind in runner::extension_kinds() {
+        let dir = root.join(format!("{prefix}{kind}"));
+        let mut names: Vec<String> = fs::read_dir(&dir)
+            .into_iter()
+            .flatten()
+            .flatten()
+            .filter_map(|e| e.file_name().into_string().ok())
+            .filter(|n| n.ends_with(".py") && n != "__init__.py")
+            .collect();
+        if names.is_empty() {
+            continue;
+        }
+        names.sort();
+        let (verdict, note) = match on_minions.contains(&kind) {
+            // What lies in `extension_modules` is the master's own copy.
+            true if prefix.is_empty() => continue,
+            true => (
+                Verdict::Different,
+                "stock minions take them as before; halite-minion runs executables, not Python (docs/own-modules.md)",
+            ),
+            false => (
+                Verdict::Hand,
+                "the master would run them, and halite's runs no Python",
+            ),
+        };
+        let note = format!("{}: {note}", names.join(", "));
+        let found = Finding::about(verdict, &dir, "modules of your own", note);
+        report.findings.push(found);
+    }
+}

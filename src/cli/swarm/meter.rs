@@ -1,0 +1,72 @@
+//! Wall time and CPU time of the parts of a run.
+
+use super::options::{Mode, Options};
+use crate::client::swarm::stats::Op;
+use crate::sys::procs;
+use std::io;
+use std::time::{Duration, Instant};
+
+/// One part of a run.
+pub(super) struct Part {
+    /// What was counted in it; the first is what the part is about.
+    pub ops: Vec<Op>,
+    /// From its beginning to its end.
+    pub wall: Duration,
+    /// CPU time of the master's processes meanwhile.
+    pub cpu: Option<Duration>,
+    /// Whether all of it was done.
+    pub complete: bool,
+}
+
+/// Measures wall time and, if asked to, the master's CPU time.
+pub(super) struct Meter {
+    master: Option<u32>,
+}
+
+impl Meter {
+    /// Finds the master's processes, if their CPU time is wanted.
+    pub(super) fn new(options: &Options) -> io::Result<Meter> {
+        if options.mode == Mode::Restart && options.master_pids.is_some() {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                "--master-pids: the master's processes are others after a restart",
+            ));
+        }
+        let master = match options.master_pids.as_deref() {
+            None => None,
+            Some("auto") => Some(procs::find_master(options.ret_port)?),
+            Some(text) => Some(text.parse().map_err(|_| {
+                io::Error::new(
+                    io::ErrorKind::InvalidInput,
+                    format!("--master-pids {text}: give a process id or `auto`"),
+                )
+            })?),
+        };
+        Ok(Meter { master })
+    }
+
+    fn cpu(&self) -> io::Result<Option<Duration>> {
+        self.master.map(procs::cpu).transpose()
+    }
+
+    /// Measures `body`, which says whether it got everything done.
+    pub(super) fn part(
+        &self,
+        ops: &[Op],
+        body: impl FnOnce() -> io::Result<bool>,
+    ) -> io::Result<Part> {
+        let (begun, before) = (Instant::now(), self.cpu()?);
+        let complete = body()?;
+        let wall = begun.elapsed();
+        let cpu = self
+            .cpu()?
+            .zip(before)
+            .map(|(after, before)| after.saturating_sub(before));
+        Ok(Part {
+            ops: ops.to_vec(),
+            wall,
+            cpu,
+            complete,
+        })
+    }
+}

@@ -1,0 +1,29 @@
+//! `halite-swarm`.
+
+mod keys;
+mod meter;
+mod options;
+mod report;
+mod run;
+
+use super::common::fail;
+use super::start::parse;
+use clap::CommandFactory;
+use options::Options;
+
+/// The command with its options.
+pub(super) fn command() -> clap::Command {
+    Options::command()
+}
+
+/// Runs the command and returns its exit status.
+pub fn run() -> i32 {
+    let options: Options = match parse() {
+        Ok(options) => options,
+        Err(status) => return status,
+    };
+    match run::perform(&options) {
+        Ok(status) => status,
+        Err(e) => fail(e, 1),
+    }
+}

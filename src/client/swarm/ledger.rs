@@ -1,0 +1,287 @@
+//! Who is to answer a job, who has, and what was wrong with it. No IO, no clock.
+
+use crate::wire::{Map, Value};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
+use std::time::Instant;
+
+/// An acknowledged return.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Acknowledged {
+    /// Its jid.
+    pub jid: Arc<str>,
+    /// Whose it is.
+    pub id: String,
+    /// When the acknowledgement was read.
+    pub at: Instant,
+}
+
+/// The account of one job, from the acknowledgements that minions got and, if somebody listens, from the bus.
+#[derive(Debug)]
+pub struct Ledger {
+    jid: String,
+    /// Minions of the swarm that the master named and that have no acknowledgement yet.
+    silent: HashSet<String>,
+    answered: HashSet<String>,
+    /// The same for the bus: how often each was heard. `None` if nobody listens.
+    heard: Option<HashMap<String, u32>>,
+    last: Option<Instant>,
+    errors: BTreeMap<String, u64>,
+    expected: usize,
+}
+
+impl Ledger {
+    /// Opens the account of a job. `named` are the minions of the swarm among those that the master named.
+    pub fn new(jid: &str, named: Vec<String>, listening: bool) -> Ledger {
+        let expected = named.len();
+        let silent: HashSet<String> = named.into_iter().collect();
+        let mut ledger = Ledger {
+            jid: jid.to_owned(),
+            heard: listening.then(HashMap::new),
+            answered: HashSet::new(),
+            last: None,
+            errors: BTreeMap::new(),
+            expected: silent.len(),
+            silent,
+        };
+        if ledger.expected < expected {
+            ledger.error("the master named a minion twice", 1);
+        }
+        ledger
+    }
+
+    /// Jid of the job.
+    pub fn jid(&self) -> &str {
+        &self.jid
+    }
+
+    /// Minions that were to answer.
+    pub fn expected(&self) -> usize {
+        self.expected
+    }
+
+    fn error(&mut self, what: &str, count: u64) {
+        *self.errors.entry(what.to_owned()).or_default() += count;
+    }
+
+    /// Takes an acknowledgement, of whichever job.
+    pub fn acknowledged(&mut self, item: &Acknowledged) {
+        if *item.jid != *self.jid {
+            return;
+        }
+        self.last = self.last.max(Some(item.at));
+        if self.silent.remove(&item.id) {
+            self.answered.insert(item.id.clone());
+        } else if self.answered.contains(&item.id) {
+            self.error("a minion answered a job twice", 1);
+        } else {
+            self.error("a minion answered that the master did not name", 1);
+        }
+    }
+
+    /// Takes the event of a return: tag and data. The data must hold what `expected`, the return that minions send,
+    /// does. Gives whether the event belongs to this job and is right.
+    pub fn heard(&mut self, tag: &str, data: &Map, expected: &Map) -> bool {
+        let prefix = format!("salt/job/{}/ret/", self.jid);
+        let Some(id) = tag.strip_prefix(&prefix) else {
+            return false;
+        };
+        let same = |key: &str| data.get(key) == expected.get(key);
+        if data.str("id") != Some(id) || data.str("jid") != Some(&self.jid) {
+            self.error("the event of a return is under a tag of another", 1);
+            return false;
+        }
+        if !["return", "success", "retcode", "fun", "fun_args"]
+            .into_iter()
+            .all(same)
+        {
+            self.error(
+                "the event of a return does not hold what the minion sent",
+                1,
+            );
+            return false;
+        }
+        if let Some(heard) = &mut self.heard {
+            *heard.entry(id.to_owned()).or_default() += 1;
+        }
+        true
+    }
+
+    /// Whether every minion was acknowledged and, if somebody listens, heard.
+    pub fn complete(&self) -> bool {
+        self.silent.is_empty() && self.unheard() == 0
+    }
+
+    /// Whether every minion was acknowledged.
+    pub fn all_answered(&self) -> bool {
+        self.silent.is_empty()
+    }
+
+    fn unheard(&self) -> usize {
+        self.heard.as_ref().map_or(0, |heard| {
+            self.answered
+                .iter()
+                .filter(|id| !heard.contains_key(*id))
+                .count()
+        })
+    }
+
+    /// When the last acknowledgement came.
+    pub fn last(&self) -> Option<Instant> {
+        self.last
+    }
+
+    /// Closes the account: everything wrong, with how often. `repeated` says that returns were sent more than once,
+    /// so that events may rightly come twice.
+    pub fn close(mut self, repeated: bool) -> BTreeMap<String, u64> {
+        if !self.silent.is_empty() {
+            let count = self.silent.len() as u64;
+            self.error("a minion that the master named has not answered", count);
+        }
+        let unheard = self.unheard() as u64;
+        if unheard > 0 {
+            self.error("an acknowledged return was not heard on the bus", unheard);
+        }
+        let heard = self.heard.take().unwrap_or_default();
+        let strangers: BTreeSet<&String> = heard
+            .keys()
+            .filter(|id| !self.answered.contains(*id) && !self.silent.contains(*id))
+            .collect();
+        let strangers = strangers.len() as u64;
+        let twice = heard.values().filter(|n| **n > 1).count() as u64;
+        if strangers > 0 {
+            self.error("the bus has a return that no minion sent", strangers);
+        }
+        if twice > 0 && !repeated {
+            self.error("a return was heard twice on the bus", twice);
+        }
+        self.errors
+    }
+}
+
+/// The data of an event as a map.
+pub fn event_data(payload: &[u8]) -> Option<Map> {
+    crate::wire::msgpack::decode(payload)
+        .ok()
+        .and_then(Value::into_map)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ack(jid: &str, id: &str) -> Acknowledged {
+        Acknowledged {
+            jid: jid.into(),
+            id: id.into(),
+            at: Instant::now(),
+        }
+    }
+
+    fn ledger(listening: bool) -> Ledger {
+        Ledger::new("7", vec!["a".into(), "b".into()], listening)
+    }
+
+    fn sent() -> Map {
+        crate::map! {
+            "return" => true, "success" => true, "retcode" => 0, "fun" => "test.ping",
+            "fun_args" => Vec::<Value>::new(),
+        }
+    }
+
+    fn event(id: &str) -> Map {
+        let mut map = sent();
+        map.set("id", id);
+        map.set("jid", "7");
+        map
+    }
+
+    fn only(ledger: Ledger) -> String {
+        let errors = ledger.close(false);
+        assert_eq!(errors.len(), 1, "{errors:?}");
+        errors.into_keys().next().unwrap()
+    }
+
+    #[test]
+    fn a_job_that_everybody_answers_once_is_right() {
+        let mut ledger = ledger(true);
+        for id in ["a", "b"] {
+            ledger.acknowledged(&ack("7", id));
+            ledger.acknowledged(&ack("6", id));
+            assert!(!ledger.complete());
+            assert!(ledger.heard(&format!("salt/job/7/ret/{id}"), &event(id), &sent()));
+        }
+        assert!(ledger.complete() && ledger.last().is_some());
+        assert_eq!(ledger.close(false), BTreeMap::new());
+    }
+
+    #[test]
+    fn silence_strangers_and_repetition_are_errors() {
+        let mut quiet = ledger(false);
+        quiet.acknowledged(&ack("7", "a"));
+        assert!(!quiet.all_answered());
+        assert!(only(quiet).contains("has not answered"));
+
+        let mut twice = ledger(false);
+        for id in ["a", "b", "b"] {
+            twice.acknowledged(&ack("7", id));
+        }
+        assert!(only(twice).contains("twice"));
+
+        let mut more = ledger(false);
+        for id in ["a", "b", "c"] {
+            more.acknowledged(&ack("7", id));
+        }
+        assert!(only(more).contains("did not name"));
+
+        let named = vec!["a".into(), "a".into()];
+        let mut double = Ledger::new("7", named, false);
+        double.acknowledged(&ack("7", "a"));
+        assert!(only(double).contains("named a minion twice"));
+    }
+
+    #[test]
+    fn what_the_bus_lacks_or_has_too_much_is_an_error() {
+        let full = || {
+            let mut ledger = ledger(true);
+            for id in ["a", "b"] {
+                ledger.acknowledged(&ack("7", id));
+            }
+            assert!(ledger.heard("salt/job/7/ret/a", &event("a"), &sent()));
+            ledger
+        };
+        assert!(only(full()).contains("not heard"));
+
+        let mut twice = full();
+        for _ in 0..2 {
+            twice.heard("salt/job/7/ret/b", &event("b"), &sent());
+        }
+        assert!(only(twice).contains("heard twice"));
+
+        let mut stranger = full();
+        for id in ["b", "c"] {
+            stranger.heard(&format!("salt/job/7/ret/{id}"), &event(id), &sent());
+        }
+        assert!(only(stranger).contains("no minion sent"));
+    }
+
+    #[test]
+    fn tampered_events_are_errors() {
+        for (key, value) in [
+            ("return", Value::Bool(false)),
+            ("success", Value::Bool(false)),
+            ("retcode", Value::Int(1)),
+            ("id", Value::from("b")),
+            ("jid", Value::from("8")),
+        ] {
+            let mut ledger = ledger(true);
+            let mut data = event("a");
+            data.set(key, value);
+            assert!(!ledger.heard("salt/job/7/ret/a", &data, &sent()), "{key}");
+            let errors = ledger.close(false);
+            assert!(errors.keys().any(|e| e.starts_with("the event")), "{key}");
+        }
+        let mut other = ledger(true);
+        assert!(!other.heard("salt/job/6/ret/a", &event("a"), &sent()));
+    }
+}

@@ -1,0 +1,159 @@
+//! Listeners of a master's event bus, each in a thread of its own that does nothing else.
+
+use super::ledger::event_data;
+use super::stats::{Op, Stats};
+use super::work::events::{Events, Heard};
+use halite_ipc::{Error, Event, Subscriber};
+use std::io;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// How long a listener waits before it looks whether it is to end.
+const LOOK: Duration = Duration::from_millis(100);
+/// What halite's bus tells a listener that it has lost events.
+const DROPPED: &str = "halite/bus/dropped";
+
+/// A listener; dropping it ends its thread soon.
+pub struct Listener {
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<Stats>>,
+}
+
+impl Listener {
+    /// Listens on `master_event_pub.ipc` in `sock_dir` and hands every event whose tag starts with one of `prefixes`
+    /// to `each`, with the moment when it was read. A connection that ends early and events that the bus dropped
+    /// count as errors.
+    ///
+    /// # Errors
+    /// If nobody listens on the socket.
+    pub fn start(
+        sock_dir: &Path,
+        prefixes: &[String],
+        mut each: impl FnMut(&Event, Instant, &mut Stats) + Send + 'static,
+    ) -> io::Result<Listener> {
+        let path = sock_dir.join("master_event_pub.ipc");
+        let mut bus =
+            Subscriber::connect(&path).map_err(|e| io::Error::other(format!("--sock-dir: {e}")))?;
+        for prefix in prefixes {
+            bus = bus.with_prefix(prefix);
+        }
+        bus = bus.with_prefix(DROPPED);
+        let stop = Arc::new(AtomicBool::new(false));
+        let told = stop.clone();
+        let thread = std::thread::Builder::new().name("swarm-bus".into());
+        let thread = thread.spawn(move || {
+            let mut stats = Stats::default();
+            while !told.load(Ordering::Acquire) {
+                match bus.next(Some(LOOK)) {
+                    Ok(Some(event)) if event.tag == DROPPED => {
+                        stats.error("the bus dropped events for a listener")
+                    }
+                    Ok(Some(event)) => each(&event, Instant::now(), &mut stats),
+                    Ok(None) => {}
+                    Err(Error::Event(e)) => stats.error(format!("an event cannot be read: {e}")),
+                    Err(e) => {
+                        stats.error(format!("the event bus ended: {e}"));
+                        break;
+                    }
+                }
+            }
+            stats
+        })?;
+        Ok(Listener {
+            stop,
+            thread: Some(thread),
+        })
+    }
+
+    /// Whether its thread has ended already, which it does when the bus is gone.
+    pub fn ended(&self) -> bool {
+        self.thread.as_ref().is_none_or(JoinHandle::is_finished)
+    }
+
+    /// Ends it and gives what it counted.
+    ///
+    /// # Errors
+    /// If its thread broke down.
+    pub fn finish(mut self) -> io::Result<Stats> {
+        self.stop.store(true, Ordering::Release);
+        match self.thread.take().map(JoinHandle::join) {
+            Some(Ok(stats)) => Ok(stats),
+            _ => Err(io::Error::other("a listener panicked")),
+        }
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Release);
+    }
+}
+
+/// A listener for the events of a run.
+pub struct EventListener {
+    listener: Listener,
+    heard: Arc<Mutex<Heard>>,
+    count: Arc<AtomicU64>,
+}
+
+impl EventListener {
+    /// Listens on the bus in `sock_dir`. Do so before minions sign in: a bus takes listeners in while it serves others.
+    ///
+    /// # Errors
+    /// If the bus cannot be reached.
+    pub fn open(sock_dir: &Path, events: &Arc<Events>) -> io::Result<EventListener> {
+        let heard = Heard::new(events);
+        let count = heard.count();
+        let heard = Arc::new(Mutex::new(heard));
+        let own = heard.clone();
+        let prefixes = [events.prefix().to_owned()];
+        let listener = Listener::start(sock_dir, &prefixes, move |event, at, stats| {
+            let Ok(mut heard) = own.lock() else { return };
+            match heard.hear(&event.tag, event_data(&event.payload).as_ref(), at) {
+                Ok(Some(took)) => stats.done(Op::EventHeard, took),
+                Ok(None) => stats.note("events sent more than once"),
+                Err(why) => stats.error(why),
+            }
+        })?;
+        Ok(EventListener {
+            listener,
+            heard,
+            count,
+        })
+    }
+
+    /// Waits until `count` events were heard; `false` if `stop` says so, the listener has ended or nothing came for
+    /// so long as `patience`.
+    pub fn wait(&self, count: u64, patience: Duration, stop: &dyn Fn() -> bool) -> bool {
+        let (mut last, mut moved) = (0, Instant::now());
+        loop {
+            let now = self.count.load(Ordering::Acquire);
+            if now >= count {
+                return true;
+            }
+            if now != last {
+                (last, moved) = (now, Instant::now());
+            }
+            if stop() || moved.elapsed() > patience || self.listener.ended() {
+                return false;
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+
+    /// Ends it and gives what it counted, with what it has not heard.
+    ///
+    /// # Errors
+    /// If its thread broke down.
+    pub fn finish(self) -> io::Result<Stats> {
+        let mut stats = self.listener.finish()?;
+        let lost = self.heard.lock().map(|h| h.close()).unwrap_or_default();
+        for (what, count) in lost {
+            *stats.errors.entry(what).or_default() += count;
+        }
+        Ok(stats)
+    }
+}

@@ -1,0 +1,108 @@
+//! Publishing jobs as the client on the master's host does (reference 7.1, 7.2), without its configuration.
+
+use crate::client::local::{ClientError, Published, published};
+use crate::sys::process::user_name;
+use crate::transport::sockets::{KeepAlive, Requester, tcp_url};
+use crate::wire::msgpack::{self, Profile};
+use crate::wire::{Map, Value};
+use std::fmt;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// A function with its arguments, and who is to run it.
+#[derive(Clone, Debug)]
+pub struct Order {
+    /// Function.
+    pub fun: String,
+    /// Its arguments, as text.
+    pub arg: Vec<String>,
+    /// A target; its type is `tgt_type`.
+    pub tgt: String,
+    /// `glob`, `list`, `grain`, ...
+    pub tgt_type: String,
+}
+
+impl Order {
+    fn target(&self) -> Value {
+        match self.tgt_type.as_str() {
+            "list" => self
+                .tgt
+                .split(',')
+                .map(Value::from)
+                .collect::<Vec<Value>>()
+                .into(),
+            _ => self.tgt.as_str().into(),
+        }
+    }
+
+    /// The parts of the job that minions answer from.
+    pub fn job(&self) -> Map {
+        crate::map! {
+            "fun" => self.fun.as_str(),
+            "arg" => self.arg.iter().map(|a| Value::from(a.as_str())).collect::<Vec<_>>(),
+        }
+    }
+}
+
+/// A client that publishes.
+pub struct Publisher {
+    requester: Requester,
+    key: String,
+    timeout: Duration,
+}
+
+impl fmt::Debug for Publisher {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        f.write_str("Publisher(***)")
+    }
+}
+
+impl Publisher {
+    /// A client of the master at `master`, with the text of one of its key files. Each answer has `timeout` to come.
+    pub fn new(master: SocketAddr, key: &str, timeout: Duration) -> Publisher {
+        let keepalive = KeepAlive {
+            on: true,
+            idle: 300,
+            count: -1,
+            interval: -1,
+        };
+        let url = tcp_url(&master.ip().to_string(), master.port());
+        Publisher {
+            requester: Requester::new(&zmq::Context::new(), &url, keepalive),
+            key: key.trim_end().to_owned(),
+            timeout,
+        }
+    }
+
+    /// Publishes a job.
+    ///
+    /// # Errors
+    /// The master is silent or refuses; a target that means nobody is no error, but an empty jid.
+    pub fn publish(&mut self, order: &Order) -> Result<Published, ClientError> {
+        let job = order.job();
+        let load = crate::map! {
+            "cmd" => "publish", "tgt" => order.target(), "fun" => order.fun.as_str(),
+            "arg" => job.get("arg").cloned().unwrap_or_default(), "key" => self.key.as_str(),
+            "tgt_type" => order.tgt_type.as_str(), "ret" => "", "jid" => "", "kwargs" => Map::new(),
+            "user" => "root",
+        };
+        let envelope = crate::map! {"enc" => "clear", "load" => load, "version" => 3};
+        let body = msgpack::encode_map(&envelope, Profile::Wire);
+        let answer = self
+            .requester
+            .ask(&body, self.timeout)
+            .map_err(|e| ClientError::NoMaster(e.to_string()))?
+            .ok_or_else(|| ClientError::NoMaster(format!("no answer within {:?}", self.timeout)))?;
+        published(&answer)
+    }
+}
+
+/// The key file to publish with: `.root_key` in a master's cache directory, or that of this account.
+pub fn key_file(cachedir: &Path) -> PathBuf {
+    let root = cachedir.join(".root_key");
+    if root.exists() {
+        return root;
+    }
+    cachedir.join(format!(".{}_key", user_name()))
+}

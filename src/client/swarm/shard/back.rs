@@ -1,0 +1,65 @@
+//! Minions whose master goes away and comes back: each is back when it is subscribed and the master knows it.
+
+use super::super::minion::{Absence, Check, Request};
+use super::super::session::Load;
+use super::super::stats::Op;
+use super::Shard;
+use crate::wire::{Map, Value};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+/// The event that a minion fires to find out whether the master knows it. It is sealed, so that a master with other
+/// keys than before asks for a new sign-in.
+pub(super) fn question() -> Arc<Load> {
+    Arc::new(Load::new(&crate::map! {
+        "cmd" => "_minion_event", "tag" => "swarm/back", "pretag" => Value::Nil, "data" => Map::new(),
+    }))
+}
+
+impl Shard {
+    /// Minion `n` loses its connection for publications.
+    pub(super) fn left(&mut self, n: usize) {
+        let minion = &mut self.minions[n];
+        if self.options.come_back && minion.subscribed && minion.absence == Absence::Never {
+            minion.absence = Absence::Lost(Instant::now());
+            self.shared.away.fetch_add(1, Ordering::AcqRel);
+        }
+    }
+
+    /// The connection for publications of minion `n` stands.
+    pub(super) fn connected(&mut self, n: usize) {
+        let minion = &mut self.minions[n];
+        minion.refused = 0;
+        if let Absence::Lost(since) = minion.absence {
+            let now = Instant::now();
+            self.shared.reopened.get_or_init(|| now);
+            minion.absence = Absence::Connected;
+            self.stats.done(Op::Away, now.duration_since(since));
+        }
+    }
+
+    /// Minion `n` is subscribed.
+    pub(super) fn ask_after_return(&mut self, n: usize) {
+        let minion = &mut self.minions[n];
+        if minion.absence == Absence::Connected {
+            minion.absence = Absence::Asking;
+            let request = Request::new(self.question.clone(), Check::Back);
+            minion.queue.push_back(request);
+            self.next_task(n);
+        }
+    }
+
+    /// The master has answered minion `n`, which is back unless it was lost again meanwhile.
+    pub(super) fn returned(&mut self, n: usize, now: Instant) {
+        let minion = &mut self.minions[n];
+        if !minion.subscribed {
+            minion.absence = Absence::Connected;
+            return;
+        }
+        minion.absence = Absence::Over;
+        let since = self.shared.reopened.get().copied().unwrap_or(now);
+        self.stats.done(Op::Back, now.duration_since(since));
+        self.shared.back.fetch_add(1, Ordering::AcqRel);
+    }
+}

@@ -1,0 +1,298 @@
+//! The event loop of one thread of a swarm.
+
+mod back;
+mod jobs;
+mod requests;
+mod signin;
+
+use super::answer::grains;
+use super::minion::{Minion, Task};
+use super::session::Load;
+use super::stats::Stats;
+use super::zmtp::{Connection, Input, Kind};
+use super::{Options, Shared};
+use crate::wire::Map;
+use crate::wire::ids::JidClock;
+use jobs::Cache;
+use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
+use std::collections::VecDeque;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+/// How often time-outs are looked for.
+const TICK: Duration = Duration::from_millis(50);
+/// Pause after a lost connection or a refused sign-in; spread by the minion's number.
+const PAUSE: Duration = Duration::from_millis(100);
+/// Connections refused in a row double the pause so often at most.
+const DOUBLINGS: u32 = 4;
+
+pub(super) struct Shard {
+    options: Arc<Options>,
+    shared: Arc<Shared>,
+    epoll: Epoll,
+    minions: Vec<Minion>,
+    sign_in_queue: VecDeque<usize>,
+    signing_in: usize,
+    stats: Stats,
+    opened: Cache,
+    grains: Map,
+    jids: JidClock,
+    /// Jid and load of the round of returns that has begun.
+    round: Option<(Arc<str>, Arc<Load>)>,
+    /// The minion that begins the next work of its own.
+    cursor: usize,
+    /// Work of their own that minions have under way.
+    working: usize,
+    /// What a minion asks whose master has been away.
+    question: Arc<Load>,
+}
+
+impl Shard {
+    pub fn new(
+        options: Arc<Options>,
+        shared: Arc<Shared>,
+        number: usize,
+        shards: usize,
+    ) -> io::Result<Shard> {
+        let minions: Vec<Minion> = (number..options.minions)
+            .step_by(shards)
+            .map(|n| Minion::new(&options, n))
+            .collect();
+        Ok(Shard {
+            epoll: Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?,
+            sign_in_queue: VecDeque::new(),
+            signing_in: 0,
+            stats: Stats::default(),
+            opened: Cache::default(),
+            grains: grains(),
+            jids: JidClock::default(),
+            round: None,
+            cursor: 0,
+            working: 0,
+            question: back::question(),
+            minions,
+            options,
+            shared,
+        })
+    }
+
+    /// Runs until the swarm is told to stop.
+    pub fn run(&mut self) -> io::Result<Stats> {
+        for n in 0..self.minions.len() {
+            self.want_sign_in(n);
+        }
+        let mut events = vec![EpollEvent::empty(); 512];
+        let mut ticked = Instant::now();
+        while !self.shared.stop.load(Ordering::Acquire) {
+            self.begin_sign_ins();
+            self.begin_work();
+            let count = match self.epoll.wait(&mut events, EpollTimeout::from(10u8)) {
+                Ok(count) => count,
+                Err(nix::errno::Errno::EINTR) => 0,
+                Err(e) => return Err(e.into()),
+            };
+            for event in &events[..count] {
+                let token = event.data() as usize;
+                let kind = if token & 1 == 0 { Kind::Req } else { Kind::Sub };
+                self.progress(token / 2, kind);
+            }
+            if ticked.elapsed() > TICK {
+                ticked = Instant::now();
+                self.tick();
+            }
+        }
+        Ok(std::mem::take(&mut self.stats))
+    }
+
+    fn progress(&mut self, n: usize, kind: Kind) {
+        let minion = &mut self.minions[n];
+        let slot = if kind == Kind::Req {
+            &mut minion.req
+        } else {
+            &mut minion.sub
+        };
+        let Some(connection) = slot else { return };
+        let mut inputs = Vec::new();
+        let outcome = connection.progress(&mut |input| inputs.push(input));
+        for input in inputs {
+            self.input(n, kind, input);
+        }
+        if let Err(e) = outcome {
+            self.lost(n, kind, &e);
+        }
+    }
+
+    fn input(&mut self, n: usize, kind: Kind, input: Input) {
+        match (kind, input) {
+            (Kind::Sub, Input::Ready) => {
+                self.connected(n);
+                self.ping(n);
+            }
+            (Kind::Sub, Input::Pong) => {
+                // The first answer may overtake the subscription within the master, the second cannot.
+                self.minions[n].pongs += 1;
+                if self.minions[n].pongs == 1 {
+                    self.ping(n);
+                } else {
+                    self.minions[n].subscribed = true;
+                    self.count_ready(n);
+                    self.ask_after_return(n);
+                }
+            }
+            (Kind::Sub, Input::Message(mut frames)) => match frames.pop() {
+                Some(body) if frames.len() <= 1 => self.publication(n, body),
+                _ => self.stats.error("a publication has too many frames"),
+            },
+            (Kind::Req, Input::Message(frames)) => match <[Vec<u8>; 1]>::try_from(frames) {
+                Ok([body]) => {
+                    self.minions[n].refused = 0;
+                    self.reply(n, &body);
+                }
+                Err(_) => self.stats.error("a reply has not exactly one frame"),
+            },
+            (Kind::Req, _) => {}
+        }
+    }
+
+    fn ping(&mut self, n: usize) {
+        let sent = self.minions[n].sub.as_mut().map(Connection::ping);
+        if let Some(Err(e)) = sent {
+            self.lost(n, Kind::Sub, &e);
+        }
+    }
+
+    /// A connection is over: what was under way on it is done again on the next.
+    fn lost(&mut self, n: usize, kind: Kind, _why: &io::Error) {
+        self.stats.note("connections lost or refused");
+        self.minions[n].refused += 1;
+        if kind == Kind::Sub {
+            self.left(n);
+            self.minions[n].sub = None;
+            self.minions[n].subscribed = false;
+            self.count_ready(n);
+            self.pause(n);
+            return;
+        }
+        self.minions[n].req = None;
+        match self.minions[n].task.take() {
+            // A master that is away has not turned it down: this is no attempt.
+            Some(Task::Request(item, _)) => {
+                self.pause(n);
+                self.shared.repeated.fetch_add(1, Ordering::AcqRel);
+                self.minions[n].queue.push_front(*item);
+            }
+            task => {
+                self.minions[n].task = task;
+                self.repeat(n);
+            }
+        }
+    }
+
+    fn pause(&mut self, n: usize) {
+        let minion = &mut self.minions[n];
+        let spread = Duration::from_millis(n as u64 * 7 % 100);
+        let times = 1 << minion.refused.saturating_sub(1).min(DOUBLINGS);
+        minion.pause = Some(Instant::now() + (PAUSE + spread) * times);
+    }
+
+    fn tick(&mut self) {
+        let now = Instant::now();
+        let rounds = self.shared.rounds.load(Ordering::Acquire);
+        for n in 0..self.minions.len() {
+            if self.minions[n].task.is_some()
+                && now.duration_since(self.minions[n].sent) > self.options.timeout
+            {
+                self.stats.note("time-outs");
+                self.minions[n].req = None;
+                self.repeat(n);
+            }
+            if self.minions[n].pause.is_some_and(|p| p <= now) {
+                self.minions[n].pause = None;
+                if self.minions[n].wants_sign_in {
+                    self.sign_in_queue.push_back(n);
+                }
+                self.subscribe(n);
+                self.next_task(n);
+            }
+            let minion = &mut self.minions[n];
+            if minion.rounds < rounds
+                && minion.session.is_some()
+                && !minion.wants_sign_in
+                && minion.task.is_none()
+            {
+                minion.rounds += 1;
+                self.want_sign_in(n);
+            }
+        }
+    }
+
+    fn send(&mut self, n: usize, request: &[u8]) {
+        self.minions[n].sent = Instant::now();
+        if self.minions[n].req.is_none() {
+            match self.connect(n, Kind::Req, self.options.master) {
+                Ok(connection) => self.minions[n].req = Some(connection),
+                Err(e) => return self.lost(n, Kind::Req, &e),
+            }
+        }
+        let sent = self.minions[n].req.as_mut().map(|c| c.request(request));
+        if let Some(Err(e)) = sent {
+            self.lost(n, Kind::Req, &e);
+        }
+    }
+
+    fn connect(&self, n: usize, kind: Kind, address: SocketAddr) -> io::Result<Connection> {
+        let connection = Connection::open(address, kind)?;
+        let token = n as u64 * 2 + u64::from(kind == Kind::Sub);
+        let flags = EpollFlags::EPOLLIN
+            | EpollFlags::EPOLLOUT
+            | EpollFlags::EPOLLRDHUP
+            | EpollFlags::EPOLLET;
+        self.epoll.add(&connection, EpollEvent::new(flags, token))?;
+        Ok(connection)
+    }
+
+    fn subscribe(&mut self, n: usize) {
+        if !self.options.subscribe || self.minions[n].sub.is_some() {
+            return;
+        }
+        let Some(session) = &self.minions[n].session else {
+            return;
+        };
+        let port = self.options.publish_port.unwrap_or(session.publish_port);
+        self.minions[n].pongs = 0;
+        match self.connect(
+            n,
+            Kind::Sub,
+            SocketAddr::new(self.options.master.ip(), port),
+        ) {
+            Ok(connection) => self.minions[n].sub = Some(connection),
+            Err(e) => self.lost(n, Kind::Sub, &e),
+        }
+    }
+
+    fn count_ready(&mut self, n: usize) {
+        let minion = &mut self.minions[n];
+        let ready = minion.session.is_some() && (minion.subscribed || !self.options.subscribe);
+        if ready && !minion.counted_ready {
+            self.shared.ready.fetch_add(1, Ordering::AcqRel);
+        } else if !ready && minion.counted_ready {
+            self.shared.ready.fetch_sub(1, Ordering::AcqRel);
+        }
+        minion.counted_ready = ready;
+    }
+
+    fn reply(&mut self, n: usize, body: &[u8]) {
+        match self.minions[n].task.take() {
+            Some(Task::SignIn(sign_in)) => self.signed_in(n, &sign_in, body),
+            Some(Task::Request(item, nonce)) => self.answered(n, *item, &nonce, body),
+            None => self.stats.error("a reply to no request"),
+        }
+        if self.minions[n].wants_sign_in && self.minions[n].pause.is_none() {
+            self.sign_in_queue.push_back(n);
+        }
+        self.next_task(n);
+    }
+}

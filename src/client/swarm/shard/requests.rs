@@ -1,0 +1,234 @@
+//! Sealed requests: sent one after another by each minion, repeated when nothing comes, judged by what came.
+
+use super::super::minion::{Check, Request, Task};
+use super::super::session::Load;
+use super::super::work::files::{Fetch, Portion};
+use super::super::work::{Refusal, Work, wrong};
+use super::super::{Acknowledged, stats::Op};
+use super::Shard;
+use crate::wire::{Map, Value};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+/// What follows from a right answer.
+enum Next {
+    /// The work is done.
+    Done,
+    /// The next request of the same work.
+    Ask(Arc<Load>),
+}
+
+impl Shard {
+    /// Has minions in turn begin work of their own as long as there is some and not too much is under way.
+    pub(super) fn begin_work(&mut self) {
+        let concurrency = self.shared.concurrency.load(Ordering::Acquire);
+        while self.working < concurrency {
+            let taken =
+                self.shared
+                    .quota
+                    .fetch_update(Ordering::AcqRel, Ordering::Acquire, |left| {
+                        left.checked_sub(1)
+                    });
+            let (Ok(_), Ok(work)) = (taken, self.shared.work.lock().map(|w| w.clone())) else {
+                return;
+            };
+            let n = self.cursor;
+            let request = match work {
+                Work::Returns => self.own_return(n),
+                Work::Pillars(pillars) => Request::new(pillars.load(), Check::Pillar(pillars)),
+                Work::Files(files) => {
+                    let (fetch, load) = Fetch::begin(&files);
+                    Request::new(load, Check::File(Box::new(fetch), Instant::now()))
+                }
+                Work::Events(events) => {
+                    let (number, load) = events.next();
+                    Request::new(load, Check::Event(events, number))
+                }
+            };
+            self.cursor = (n + 1) % self.minions.len();
+            self.minions[n].queue.push_back(request);
+            self.working += 1;
+            self.shared.under_way.fetch_add(1, Ordering::AcqRel);
+            self.next_task(n);
+        }
+    }
+
+    /// A return to no job of the master; all of one round have one jid and one load.
+    fn own_return(&mut self, n: usize) -> Request {
+        if n == 0 || self.round.is_none() {
+            let jid = if self.options.master_jids {
+                "req".to_owned()
+            } else {
+                self.jids.next().to_string()
+            };
+            let load = crate::map! {
+                "cmd" => "_return", "success" => true, "return" => true, "retcode" => 0,
+                "jid" => jid.as_str(), "fun" => "test.ping", "fun_args" => Vec::<Value>::new(),
+            };
+            self.round = Some((jid.into(), Arc::new(Load::new(&load))));
+        }
+        let (jid, load) = match &self.round {
+            Some((jid, load)) => (jid.clone(), load.clone()),
+            None => ("".into(), Arc::new(Load::new(&Map::new()))),
+        };
+        Request::new(load, Check::Return(jid))
+    }
+
+    /// Sends the next request, if the minion is free to.
+    pub(super) fn next_task(&mut self, n: usize) {
+        let minion = &mut self.minions[n];
+        if minion.task.is_some() || minion.wants_sign_in || minion.pause.is_some() {
+            return;
+        }
+        let Some(session) = &minion.session else {
+            return;
+        };
+        let Some(mut item) = minion.queue.pop_front() else {
+            return;
+        };
+        let now = Instant::now();
+        item.since.get_or_insert(now);
+        if let Check::Event(events, number) = &item.check {
+            events.sending(*number, now);
+        }
+        let (request, nonce) = session.seal_load(&minion.id, &minion.keys, &item.load);
+        minion.task = Some(Task::Request(Box::new(item), nonce));
+        self.send(n, &request);
+    }
+
+    /// Puts the task at hand back.
+    pub(super) fn repeat(&mut self, n: usize) {
+        self.pause(n);
+        match self.minions[n].task.take() {
+            Some(Task::SignIn(_)) => {
+                self.signing_in -= 1;
+                self.minions[n].wants_sign_in = true;
+            }
+            Some(Task::Request(item, _)) => self.retry(n, *item),
+            None => {}
+        }
+    }
+
+    fn retry(&mut self, n: usize, mut item: Request) {
+        item.tries += 1;
+        self.shared.repeated.fetch_add(1, Ordering::AcqRel);
+        if item.tries < self.options.tries {
+            self.minions[n].queue.push_front(item);
+            return;
+        }
+        let why = format!(
+            "a {} was not acknowledged in {} attempts",
+            item.check.op().name(),
+            item.tries
+        );
+        self.given_up(&item, why);
+    }
+
+    fn given_up(&mut self, item: &Request, why: String) {
+        self.stats.error(why);
+        self.shared.failed.fetch_add(1, Ordering::AcqRel);
+        self.ended(item.check.op());
+    }
+
+    fn ended(&mut self, op: Op) {
+        if !matches!(op, Op::Answer | Op::Back) {
+            self.working -= 1;
+            self.shared.under_way.fetch_sub(1, Ordering::AcqRel);
+        }
+    }
+
+    /// Takes the reply to a request.
+    pub(super) fn answered(&mut self, n: usize, mut item: Request, nonce: &str, body: &[u8]) {
+        match self.judge(n, &mut item, nonce, body) {
+            Ok(Next::Done) => self.done(n, &item),
+            Ok(Next::Ask(load)) => {
+                self.took(&item, Instant::now());
+                let item = Request::new(load, item.check);
+                self.minions[n].queue.push_front(item);
+            }
+            Err(Refusal::SignInAgain) => {
+                self.stats
+                    .note("requests answered with a wish for a new sign-in");
+                self.want_sign_in(n);
+                self.retry(n, item);
+            }
+            Err(Refusal::Wrong(why)) => self.given_up(&item, why),
+        }
+    }
+
+    fn judge(
+        &mut self,
+        n: usize,
+        item: &mut Request,
+        nonce: &str,
+        body: &[u8],
+    ) -> Result<Next, Refusal> {
+        let minion = &mut self.minions[n];
+        let session = minion.session.as_ref().ok_or(Refusal::SignInAgain)?;
+        match &mut item.check {
+            Check::Answer(_) | Check::Return(_) => match session.open(nonce, body)? {
+                Value::Nil => Ok(Next::Done),
+                _ => wrong("the answer to a return is not empty"),
+            },
+            Check::Event(..) | Check::Back => match session.open(nonce, body)? {
+                Value::Nil => Ok(Next::Done),
+                _ => wrong("the answer to an event is not empty"),
+            },
+            Check::Pillar(pillars) => {
+                let pillar = session.open_pillar(&minion.keys, nonce, body)?;
+                pillars.judge(&pillar, &mut minion.pillar)?;
+                Ok(Next::Done)
+            }
+            Check::File(fetch, _) => {
+                let next = fetch.answer(&session.open(nonce, body)?)?;
+                Ok(next.map_or(Next::Done, Next::Ask))
+            }
+        }
+    }
+
+    /// A piece of work is done.
+    fn done(&mut self, n: usize, item: &Request) {
+        let (op, now) = (item.check.op(), Instant::now());
+        if op == Op::Back {
+            return self.returned(n, now);
+        }
+        self.took(item, now);
+        let jid = match &item.check {
+            Check::Answer(job) => Some(job.str("jid").unwrap_or_default().into()),
+            Check::Return(jid) => Some(jid.clone()),
+            Check::File(fetch, begun) if fetch.portion() == Portion::Whole => {
+                self.stats.done(Op::File, now.duration_since(*begun));
+                None
+            }
+            _ => None,
+        };
+        if self.options.record
+            && let Some(jid) = jid
+            && let Ok(mut record) = self.shared.record.lock()
+        {
+            record.push(Acknowledged {
+                jid,
+                id: self.minions[n].id.clone(),
+                at: now,
+            });
+        }
+        let counter = if op == Op::Answer {
+            &self.shared.answered
+        } else {
+            &self.shared.finished
+        };
+        counter.fetch_add(1, Ordering::AcqRel);
+        self.ended(op);
+    }
+
+    /// A request has got its right answer.
+    fn took(&mut self, item: &Request, now: Instant) {
+        let reference =
+            matches!(&item.check, Check::File(fetch, _) if fetch.portion() == Portion::Reference);
+        if !reference {
+            let took = item.since.map(|s| now.duration_since(s));
+            self.stats.done(item.check.op(), took.unwrap_or_default());
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! What a template uses, without rendering it.
+
+use super::env::Options;
+use super::error::Error;
+use super::filters;
+use super::lexer::{Tok, Token, tokenize};
+use super::parser;
+use std::rc::Rc;
+
+/// A name and its line, from 1.
+pub type Used = (String, usize);
+
+/// The names that a template uses.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Uses {
+    /// Filters that do not exist here, or are refused because they would look at the disk or the network.
+    pub absent_filters: Vec<Used>,
+    /// Functions: `salt['module.function']`, `salt.module.function` and `salt["..."]`.
+    pub functions: Vec<Used>,
+}
+
+/// Looks through a template. Names that are put together when it runs are not seen.
+///
+/// # Errors
+/// The first syntax error, with its line.
+pub fn survey(source: &str, name: &str) -> Result<Uses, Error> {
+    let options = Options::default();
+    let name = Rc::from(name);
+    let tokens = tokenize(source, &name, &options)?;
+    let mut uses = Uses::default();
+    for at in 0..tokens.len() {
+        if let Some(function) = function(&tokens[at..]) {
+            uses.functions.push(function);
+        }
+        if let Some((filter, line)) = filter(&tokens[at..])
+            && !filters::offered(&filter)
+        {
+            uses.absent_filters.push((filter, line));
+        }
+    }
+    // An unknown filter is a syntax error too; it is told above, with a name that can be counted.
+    match parser::parse(source, &name, true, &options) {
+        Err(error) if uses.absent_filters.is_empty() => Err(error),
+        _ => Ok(uses),
+    }
+}
+
+/// `| name`
+fn filter(tokens: &[Token]) -> Option<Used> {
+    match tokens {
+        [
+            Token {
+                kind: Tok::Op("|"), ..
+            },
+            Token {
+                kind: Tok::Name(name),
+                line,
+            },
+            ..,
+        ] => Some((name.to_string(), *line)),
+        _ => None,
+    }
+}
+
+fn function(tokens: &[Token]) -> Option<Used> {
+    let [first, rest @ ..] = tokens else {
+        return None;
+    };
+    if !matches!(&first.kind, Tok::Name(name) if name.as_ref() == "salt") {
+        return None;
+    }
+    let kinds: Vec<&Tok> = rest.iter().take(4).map(|t| &t.kind).collect();
+    match kinds.as_slice() {
+        [Tok::Op("["), Tok::Str(name), Tok::Op("]"), ..] => Some((name.to_string(), first.line)),
+        [
+            Tok::Op("."),
+            Tok::Name(module),
+            Tok::Op("."),
+            Tok::Name(name),
+        ] => Some((format!("{module}.{name}"), first.line)),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_found_with_their_lines() {
+        let text = "a: {{ salt['grains.get']('os') | upper }}\nb: {{ 'x' | which }}\n\
+                    {% set c = salt.cmd.run('id') | nonsense(1) %}\n{# salt['no.no'] #}\n";
+        let uses = survey(text, "t").unwrap();
+        assert_eq!(
+            uses.functions,
+            [("grains.get".into(), 1), ("cmd.run".into(), 3)]
+        );
+        assert_eq!(
+            uses.absent_filters,
+            [("which".into(), 2), ("nonsense".into(), 3)]
+        );
+        assert_eq!(survey("plain: salt['a.b']\n", "t"), Ok(Uses::default()));
+        assert!(survey("{% if %}", "t").is_err());
+    }
+}

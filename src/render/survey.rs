@@ -1,0 +1,150 @@
+//! What a source file needs of whoever renders it, without a minion and without rendering.
+
+use super::jinja::survey::{Used, survey};
+use super::pipeline::{Pipeline, Stages};
+use super::{error::RenderError, pipeline::render_json, pipeline::render_yaml};
+
+/// What a file asks for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SlsSurvey {
+    /// Renderers that are not here, such as `py`.
+    pub absent_renderers: Vec<String>,
+    /// Filters that are not here.
+    pub absent_filters: Vec<Used>,
+    /// Execution functions that its templates call by name.
+    pub functions: Vec<Used>,
+    /// Functions of states, as far as lines tell them: `file.managed`.
+    pub states: Vec<Used>,
+    /// What is wrong with it, and the line (0: unknown).
+    pub fault: Option<Used>,
+}
+
+/// Looks through a file of `file_roots` or `pillar_roots`.
+pub fn look(text: &str, name: &str, pipeline: &Pipeline) -> SlsSurvey {
+    let Stages { here, absent } = pipeline.stages(text);
+    let mut out = SlsSurvey {
+        absent_renderers: absent,
+        ..SlsSurvey::default()
+    };
+    if !out.absent_renderers.is_empty() {
+        return out;
+    }
+    let templated = here.contains(&"jinja") && text.contains(['{', '#']);
+    if templated {
+        match survey(text, name) {
+            Ok(uses) => {
+                out.absent_filters = uses.absent_filters;
+                out.functions = uses.functions;
+            }
+            Err(e) => {
+                let line = e.place().map_or(0, |p| p.line);
+                out.fault = Some((e.message().to_owned(), line));
+                return out;
+            }
+        }
+    }
+    let has_tags = ["{{", "{%", "{#"].iter().any(|tag| text.contains(tag));
+    // What gpg leaves, and what a template leaves, is only known when they have run.
+    let known_later = (templated && has_tags) || here.contains(&"gpg");
+    if !known_later {
+        let read = match here.last() {
+            Some(&"yaml") => render_yaml(text).map(drop),
+            Some(&"json") => render_json(text).map(drop),
+            _ => Ok(()),
+        };
+        out.fault = read.err().map(|e| fault(&e));
+    }
+    out.states = states(text);
+    out
+}
+
+fn fault(e: &RenderError) -> Used {
+    let text = e.to_string();
+    let first = text.lines().next().unwrap_or_default().to_owned();
+    (first, e.line())
+}
+
+/// Functions of states by the look of lines: the first level below a name that stands at the margin, or
+/// behind that name on its line.
+fn states(text: &str) -> Vec<Used> {
+    let mut out = Vec::new();
+    let mut level = None;
+    for (at, line) in text.lines().enumerate() {
+        let body = line.trim_start();
+        if body.is_empty() || body.starts_with(['#', '{']) {
+            continue;
+        }
+        let indent = line.len() - body.len();
+        let found = match (indent, level) {
+            (0, _) => {
+                level = Some(0);
+                body.split_once(": ").map(|(_, short)| short.trim())
+            }
+            (_, Some(0)) => {
+                level = Some(indent);
+                Some(body)
+            }
+            (_, Some(of)) if of == indent => Some(body),
+            _ => None,
+        };
+        if let Some(name) = found.and_then(function_name) {
+            out.push((name.to_owned(), at + 1));
+        }
+    }
+    out
+}
+
+/// `module.function`, with or without a colon and more behind.
+fn function_name(text: &str) -> Option<&str> {
+    let name = text.split(':').next().unwrap_or_default().trim_end();
+    let (module, function) = name.split_once('.')?;
+    let word = |w: &str| {
+        w.starts_with(|c: char| c.is_ascii_lowercase())
+            && w.bytes()
+                .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_')
+    };
+    (word(module) && word(function)).then_some(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn seen(text: &str) -> SlsSurvey {
+        let pipeline = Pipeline {
+            default: "jinja|yaml".into(),
+            blacklist: Vec::new(),
+            whitelist: Vec::new(),
+        };
+        look(text, "t", &pipeline)
+    }
+
+    #[test]
+    fn states_are_told_by_their_lines() {
+        let text = "{% set x = 1 %}\n/etc/motd:\n  file.managed:\n    - source: salt://motd\n    - watch.in: x\n\
+                    {% for n in [1] %}\npkg{{ n }}:\n  pkg:\n    - installed\n{% endfor %}\nvim: pkg.installed\n\
+                    git:\n  pkg.latest: []\ninclude:\n  - other.sls\n";
+        let found = seen(text);
+        assert_eq!(
+            found.states,
+            [
+                ("file.managed".into(), 3),
+                ("pkg.installed".into(), 11),
+                ("pkg.latest".into(), 13)
+            ]
+        );
+        assert_eq!(found.fault, None);
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_told() {
+        assert_eq!(seen("#!py\ndef run():\n").absent_renderers, ["py"]);
+        assert_eq!(seen("#!jinja|mako|yaml\n").absent_renderers, ["mako"]);
+        assert_eq!(seen("#!/bin/sh\na: 1\n").absent_renderers, [""; 0]);
+        assert_eq!(seen("a: {{ x | which }}\n").absent_filters.len(), 1);
+        assert_eq!(seen("a:\n  b: 1\n   c: 2\n").fault.map(|f| f.1), Some(3));
+        assert_eq!(seen("a: 1\n{% endif %}\n").fault.map(|f| f.1), Some(2));
+        assert_eq!(seen("#!jinja|gpg|yaml\na: {\n"), SlsSurvey::default());
+        assert_eq!(seen(""), SlsSurvey::default());
+    }
+}

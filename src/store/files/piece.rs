@@ -1,0 +1,170 @@
+//! Pieces of files as `_serve_file` sends them.
+
+use super::beneath::Place;
+use crate::wire::msgpack::{self, Profile};
+use crate::wire::{Map, Value};
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom, Write};
+
+/// What is answered to `_serve_file`.
+#[derive(Debug)]
+pub enum Served {
+    /// An answer that is ready.
+    Answer(Value),
+    /// A piece that is still to be read.
+    Piece(Piece),
+}
+
+/// A piece of an open file.
+#[derive(Debug)]
+pub struct Piece {
+    file: File,
+    loc: u64,
+    /// Octets that the file had from `loc` on when it was opened, up to the size of a piece.
+    len: usize,
+    dest: String,
+}
+
+impl Piece {
+    /// The `size` octets from `loc` on of a file that was just found; fewer at its end.
+    pub(super) fn open(place: &Place, loc: u64, size: usize, dest: String) -> io::Result<Piece> {
+        if loc > i64::MAX as u64 - size as u64 {
+            // The system reads nothing so far behind, and stock fails.
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        let (file, meta) = place.open_seen()?;
+        let left = meta.len().saturating_sub(loc);
+        Ok(Piece {
+            file,
+            loc,
+            len: size.min(usize::try_from(left).unwrap_or(size)),
+            dest,
+        })
+    }
+
+    /// Whether it lies at or behind the end of the file.
+    pub(super) fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Octets that [`Piece::write`] appends at most.
+    pub fn room(&self) -> usize {
+        self.len + self.dest.len() + 32
+    }
+
+    /// Appends the answer, a msgpack map with `data` and `dest`, reading the file to where it is sent
+    /// from.
+    ///
+    /// # Errors
+    /// The file cannot be read; what was appended is then good for nothing.
+    pub fn write(&self, out: &mut Vec<u8>) -> io::Result<()> {
+        out.reserve(self.room());
+        msgpack::put_map_header(out, 2);
+        msgpack::put_str(out, b"data", Profile::Wire);
+        let head = out.len();
+        msgpack::put_str_header(out, self.len, Profile::Wire);
+        let data = out.len();
+        if self.read(out)? < self.len {
+            // It was cut off meanwhile, and the length before the data is wrong.
+            let rest = out.split_off(data);
+            out.truncate(head);
+            msgpack::put_str(out, &rest, Profile::Wire);
+        }
+        msgpack::put_str(out, b"dest", Profile::Wire);
+        msgpack::put_str(out, self.dest.as_bytes(), Profile::Wire);
+        Ok(())
+    }
+
+    /// The answer as a value.
+    pub(super) fn answer(self) -> io::Result<Value> {
+        Ok(Value::Map(self.map()?))
+    }
+
+    /// The answer, its data compressed at a level of zlib (`salt/utils/gzip_util.py compress`).
+    pub(super) fn compressed(self, level: &Value) -> io::Result<Value> {
+        let mut answer = self.map()?;
+        let data = gzip(answer.bytes("data").unwrap_or_default(), level)?;
+        answer.set("data", Value::Bytes(data));
+        answer.set("gzip", level.clone());
+        Ok(Value::Map(answer))
+    }
+
+    fn map(self) -> io::Result<Map> {
+        let mut data = Vec::with_capacity(self.len);
+        self.read(&mut data)?;
+        Ok(crate::map! {"data" => Value::Bytes(data), "dest" => self.dest})
+    }
+
+    /// Appends the octets of the piece and says how many there were.
+    fn read(&self, out: &mut Vec<u8>) -> io::Result<usize> {
+        let mut file = &self.file;
+        if self.loc > 0 {
+            file.seek(SeekFrom::Start(self.loc))?;
+        }
+        file.take(self.len as u64).read_to_end(out)
+    }
+}
+
+fn gzip(data: &[u8], level: &Value) -> io::Result<Vec<u8>> {
+    let level = match level {
+        Value::Bool(true) => 1,
+        level => level.as_int().unwrap_or(-2),
+    };
+    let level = match level {
+        -1 => Compression::default(),
+        0..=9 => Compression::new(level as u32),
+        _ => return Err(io::Error::other("gzip is no level from 0 to 9")),
+    };
+    let mut out = GzEncoder::new(Vec::with_capacity(data.len() / 2), level);
+    out.write_all(data)?;
+    out.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::beneath::Links;
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_the_answer_whatever_becomes_of_the_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("f");
+        let place = Place {
+            root: dir.path().to_owned(),
+            rel: "f".into(),
+            links: Links::Follow,
+        };
+        for (size, loc, now) in [
+            (0, 0, 0),
+            (10, 0, 10),
+            (10, 4, 10),
+            (10, 10, 10),
+            (10, 12, 10),
+            (70_000, 3, 70_000),
+            (70_000, 0, 40_000),
+            (70_000, 10, 20),
+            (70_000, 10, 5),
+            (300, 0, 40),
+            (40, 0, 90),
+        ] {
+            let text: Vec<u8> = (0..100_000).map(|n| (n % 251) as u8).collect();
+            std::fs::write(&path, &text[..size]).unwrap();
+            let open = || Piece::open(&place, loc, 65_536, "f".into()).unwrap();
+            let (written, answered) = (open(), open());
+            let file = File::options().write(true).open(&path).unwrap();
+            file.set_len(now as u64).unwrap();
+            let mut out = b"before".to_vec();
+            written.write(&mut out).unwrap();
+            assert!(out.len() - 6 <= written.room());
+            let from = (loc as usize).min(now);
+            let to = now.min(size).min(from + 65_536).max(from);
+            let want = crate::map! {"data" => &text[from..to], "dest" => "f"};
+            let got = msgpack::decode(&out[6..]).unwrap().into_map().unwrap();
+            assert_eq!(got.bytes("data"), want.bytes("data"), "{size} {loc} {now}");
+            assert_eq!(got.str("dest"), Some("f"));
+            assert_eq!(answered.answer().unwrap(), Value::Map(want));
+        }
+    }
+}

@@ -1,0 +1,334 @@
+//! Jobs that minions begin by themselves (`salt-call`, schedules) share files: they are many, small, and whole from the
+//! start, and a file for each would cost more than all else about them.
+//!
+//! `cachedir/joblog/<slice>/+/<name>` has the records of one job behind the other's; `<name>.index` has an entry for each
+//! job: `jid, 20 digits | length u32 LE | offset u64 LE`. One process writes a pair of files, and jids ascend in it. What
+//! comes for such a job later goes to a file of its own and counts as if it stood behind.
+//!
+//! The index is written after the records, each with one call; an entry that is cut off at the end is none.
+
+use super::joblog::{names, write_whole};
+use crate::crypto::random_hex;
+use crate::sys::daemon::make_dir;
+use crate::wire::ids::Jid;
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+/// Directory of shared files in a slice; no jid is called so.
+const SHELF: &str = "+";
+const INDEX: &str = ".index";
+const DIGITS: usize = 20;
+const ENTRY: usize = DIGITS + 4 + 8;
+
+/// Whether a job with that jid can be kept here.
+pub(super) fn fits(jid: &Jid) -> bool {
+    jid.as_str().len() == DIGITS
+}
+
+/// Writes jobs to shared files: its own pair for each slice.
+#[derive(Debug, Default)]
+pub(super) struct Writer {
+    open: Mutex<Option<Pair>>,
+}
+
+#[derive(Debug)]
+struct Pair {
+    slice: PathBuf,
+    last: Jid,
+    data: File,
+    index: File,
+    /// Octets in `data`.
+    length: u64,
+}
+
+impl Writer {
+    /// Appends jobs of the slice at `slice`: each a jid that [`fits`] and where its records end in `records`, which they
+    /// fill in this order. The jids ascend.
+    ///
+    /// # Errors
+    /// Those of the disk; then none of the jobs is kept.
+    pub fn append(&self, slice: &Path, jobs: &[(&Jid, usize)], records: &[u8]) -> io::Result<()> {
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(((first, _), (last, _))) = jobs.first().zip(jobs.last()) else {
+            return Ok(());
+        };
+        // A pair with which something went wrong is not written to again.
+        let mut pair = match open.take() {
+            Some(pair) if pair.slice == slice && pair.last < **first => pair,
+            _ => Pair::create(slice, first)?,
+        };
+        pair.append(jobs, records)?;
+        pair.last = (*last).clone();
+        *open = Some(pair);
+        Ok(())
+    }
+}
+
+impl Pair {
+    fn create(slice: &Path, first: &Jid) -> io::Result<Pair> {
+        let shelf = slice.join(SHELF);
+        if !shelf.is_dir() {
+            make_dir(slice, 0o700)?;
+            make_dir(&shelf, 0o700)?;
+        }
+        let name = random_hex(8);
+        let create = |name: &str| {
+            OpenOptions::new()
+                .append(true)
+                .create_new(true)
+                .mode(0o600)
+                .open(shelf.join(name))
+        };
+        Ok(Pair {
+            slice: slice.to_owned(),
+            last: first.clone(),
+            data: create(&name)?,
+            index: create(&format!("{name}{INDEX}"))?,
+            length: 0,
+        })
+    }
+
+    fn append(&mut self, jobs: &[(&Jid, usize)], records: &[u8]) -> io::Result<()> {
+        let mut index = Vec::with_capacity(jobs.len() * ENTRY);
+        let mut begin = 0;
+        for (jid, end) in jobs {
+            let length = u32::try_from(end - begin)
+                .map_err(|_| io::Error::other("a job record is limited to 4 GiB"))?;
+            index.extend_from_slice(jid.as_str().as_bytes());
+            index.extend_from_slice(&length.to_le_bytes());
+            index.extend_from_slice(&(self.length + begin as u64).to_le_bytes());
+            begin = *end;
+        }
+        write_whole(&mut self.data, records, &self.slice)?;
+        self.length += records.len() as u64;
+        write_whole(&mut self.index, &index, &self.slice)
+    }
+}
+
+/// One index, read at once or where it is needed.
+struct Index {
+    file: File,
+    entries: u64,
+    data: PathBuf,
+}
+
+struct Entry {
+    jid: [u8; DIGITS],
+    length: u32,
+    offset: u64,
+}
+
+impl Entry {
+    fn parse(octets: &[u8]) -> Option<Entry> {
+        let (jid, rest) = octets.split_first_chunk::<DIGITS>()?;
+        let (length, rest) = rest.split_first_chunk::<4>()?;
+        let (offset, _) = rest.split_first_chunk::<8>()?;
+        Some(Entry {
+            jid: *jid,
+            length: u32::from_le_bytes(*length),
+            offset: u64::from_le_bytes(*offset),
+        })
+    }
+
+    fn jid(&self) -> Option<Jid> {
+        std::str::from_utf8(&self.jid).ok()?.parse().ok()
+    }
+
+    /// The records themselves; `None` if the file is shorter than the index says.
+    fn records(&self, data: &File) -> io::Result<Option<Vec<u8>>> {
+        let end = self.offset.saturating_add(self.length.into());
+        if end > data.metadata()?.len() {
+            return Ok(None);
+        }
+        let mut octets = vec![0; self.length as usize];
+        data.read_exact_at(&mut octets, self.offset)?;
+        Ok(Some(octets))
+    }
+}
+
+impl Index {
+    /// Every index of a slice.
+    fn all(slice: &Path) -> io::Result<Vec<Index>> {
+        let shelf = slice.join(SHELF);
+        let mut out = Vec::new();
+        for name in names(&shelf)? {
+            let Some(data) = name.strip_suffix(INDEX) else {
+                continue;
+            };
+            let file = match File::open(shelf.join(&name)) {
+                Ok(file) => file,
+                // Removed since it was listed, since it is too old.
+                Err(e) if e.kind() == io::ErrorKind::NotFound => continue,
+                Err(e) => return Err(e),
+            };
+            out.push(Index {
+                entries: file.metadata()?.len() / ENTRY as u64,
+                data: shelf.join(data),
+                file,
+            });
+        }
+        Ok(out)
+    }
+
+    fn entry(&self, number: u64) -> io::Result<Option<Entry>> {
+        let mut octets = [0; ENTRY];
+        self.file
+            .read_exact_at(&mut octets, number * ENTRY as u64)?;
+        Ok(Entry::parse(&octets))
+    }
+
+    fn find(&self, jid: &[u8; DIGITS]) -> io::Result<Option<Entry>> {
+        let (mut low, mut high) = (0, self.entries);
+        while low < high {
+            let middle = low.midpoint(high);
+            let Some(entry) = self.entry(middle)? else {
+                return Ok(None);
+            };
+            match entry.jid.cmp(jid) {
+                std::cmp::Ordering::Less => low = middle + 1,
+                std::cmp::Ordering::Equal => return Ok(Some(entry)),
+                std::cmp::Ordering::Greater => high = middle,
+            }
+        }
+        Ok(None)
+    }
+
+    fn entries(&self) -> io::Result<Vec<Entry>> {
+        let mut octets = vec![0; self.entries as usize * ENTRY];
+        self.file.read_exact_at(&mut octets, 0)?;
+        Ok(octets
+            .chunks_exact(ENTRY)
+            .filter_map(Entry::parse)
+            .collect())
+    }
+}
+
+/// The records of a job in the shared files of its slice; `None` if it is in none.
+pub(super) fn find(slice: &Path, jid: &Jid) -> io::Result<Option<Vec<u8>>> {
+    let Ok(digits) = <[u8; DIGITS]>::try_from(jid.as_str().as_bytes()) else {
+        return Ok(None);
+    };
+    let mut found: Option<Vec<u8>> = None;
+    // Two workers may have made the same jid in the same microsecond.
+    for index in Index::all(slice)? {
+        if let Some(entry) = index.find(&digits)?
+            && let Some(records) = entry.records(&File::open(&index.data)?)?
+        {
+            found.get_or_insert_default().extend(records);
+        }
+    }
+    Ok(found)
+}
+
+/// Every job in the shared files of a slice, in no order.
+pub(super) fn jids(slice: &Path) -> io::Result<Vec<Jid>> {
+    let mut out = Vec::new();
+    for index in Index::all(slice)? {
+        out.extend(index.entries()?.iter().filter_map(Entry::jid));
+    }
+    Ok(out)
+}
+
+/// Every job in the shared files of a slice with its records, in no order.
+pub(super) fn each(slice: &Path, visit: &mut dyn FnMut(Jid, &[u8])) -> io::Result<()> {
+    for index in Index::all(slice)? {
+        let data = File::open(&index.data)?;
+        for entry in index.entries()? {
+            if let (Some(jid), Some(records)) = (entry.jid(), entry.records(&data)?) {
+                visit(jid, &records);
+            }
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn jid(n: u64) -> Jid {
+        format!("20260102030{n:09}").parse().unwrap()
+    }
+
+    fn put(writer: &Writer, slice: &Path, jobs: &[(u64, &str)]) {
+        let mut records = Vec::new();
+        let jids: Vec<_> = jobs.iter().map(|(n, _)| jid(*n)).collect();
+        let mut ends = Vec::new();
+        for (jid, (_, text)) in jids.iter().zip(jobs) {
+            records.extend(text.as_bytes());
+            ends.push((jid, records.len()));
+        }
+        writer.append(slice, &ends, &records).unwrap();
+    }
+
+    fn get(slice: &Path, n: u64) -> Option<String> {
+        let found = find(slice, &jid(n)).unwrap()?;
+        Some(String::from_utf8(found).unwrap())
+    }
+
+    #[test]
+    fn jobs_are_found_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let slice = dir.path().join("20260102030");
+        assert_eq!(get(&slice, 1), None);
+        let (one, other) = (Writer::default(), Writer::default());
+        for n in 0..50 {
+            put(&one, &slice, &[(4 * n, "a"), (4 * n + 1, "bc")]);
+            put(&other, &slice, &[(4 * n + 2, "d")]);
+        }
+        for n in 0..50 {
+            assert_eq!(get(&slice, 4 * n).as_deref(), Some("a"));
+            assert_eq!(get(&slice, 4 * n + 1).as_deref(), Some("bc"));
+            assert_eq!(get(&slice, 4 * n + 2).as_deref(), Some("d"));
+            assert_eq!(get(&slice, 4 * n + 3), None);
+        }
+        assert_eq!(names(&slice.join(SHELF)).unwrap().len(), 4, "two pairs");
+        let mut all = jids(&slice).unwrap();
+        all.sort_unstable();
+        assert_eq!(all.len(), 150);
+        let mut seen = Vec::new();
+        each(&slice, &mut |jid, records| seen.push((jid, records.len()))).unwrap();
+        seen.sort_unstable();
+        assert_eq!(seen[1], (jid(1), 2));
+        assert_eq!(seen.len(), 150);
+    }
+
+    #[test]
+    fn a_clock_that_went_back_costs_a_pair() {
+        let dir = tempfile::tempdir().unwrap();
+        let slice = dir.path().join("20260102030");
+        let writer = Writer::default();
+        put(&writer, &slice, &[(5, "a")]);
+        put(&writer, &slice, &[(3, "b")]);
+        put(&writer, &slice, &[(3, "c"), (4, "d")]);
+        assert_eq!(get(&slice, 5).as_deref(), Some("a"));
+        assert_eq!(get(&slice, 4).as_deref(), Some("d"));
+        assert_eq!(get(&slice, 3).unwrap().len(), 2, "both that are called so");
+        assert_eq!(names(&slice.join(SHELF)).unwrap().len(), 6);
+    }
+
+    #[test]
+    fn what_is_torn_is_not_there() {
+        let dir = tempfile::tempdir().unwrap();
+        let slice = dir.path().join("20260102030");
+        put(&Writer::default(), &slice, &[(1, "one"), (2, "two")]);
+        let shelf = slice.join(SHELF);
+        let name = names(&shelf).unwrap().remove(0);
+        let index = OpenOptions::new()
+            .write(true)
+            .open(shelf.join(format!("{name}{INDEX}")))
+            .unwrap();
+        let data = OpenOptions::new()
+            .write(true)
+            .open(shelf.join(&name))
+            .unwrap();
+        data.set_len(5).unwrap();
+        assert_eq!(get(&slice, 1).as_deref(), Some("one"));
+        assert_eq!(get(&slice, 2), None);
+        index.set_len(ENTRY as u64 + 7).unwrap();
+        assert_eq!(jids(&slice).unwrap(), [jid(1)]);
+    }
+}

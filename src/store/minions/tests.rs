@@ -1,0 +1,235 @@
+//! The index says what the files say, whoever changes them.
+
+use super::*;
+use crate::store::keys::{KeyState, KeyStore};
+use crate::target::{Kind, Target};
+use proptest::prelude::*;
+use std::path::Path;
+
+const MINIONS: u32 = 6;
+
+/// Minions whose files are read for every question.
+struct Plain<'a> {
+    ids: Vec<MinionId>,
+    cache: &'a MinionCache,
+}
+
+impl Inventory for Plain<'_> {
+    fn ids(&self) -> &[MinionId] {
+        &self.ids
+    }
+
+    fn contains(&self, id: &str) -> bool {
+        self.ids.iter().any(|known| known.as_str() == id)
+    }
+
+    fn grains(&self, id: &MinionId) -> Option<Arc<Map>> {
+        self.cache.peek(id).map(|data| data.grains)
+    }
+
+    fn pillar(&self, id: &MinionId) -> Option<Arc<Map>> {
+        self.cache.peek(id).map(|data| data.pillar)
+    }
+}
+
+/// Targets of all kinds; `n` makes some of them new at each step.
+fn targets(n: u32) -> Vec<(Kind, String)> {
+    let own = |kind, texts: &[&str]| -> Vec<(Kind, String)> {
+        let texts = texts.iter().map(|text| (kind, (*text).to_owned()));
+        texts.collect()
+    };
+    let mut all = [
+        own(Kind::Glob, &["*", "m[0-3]", "m1"]),
+        own(Kind::Pcre, &["m(1|4)", "("]),
+        own(Kind::List, &["m1,m3,gone", "m2"]),
+        own(
+            Kind::Grain,
+            &[
+                "os:Deb*",
+                "os:*",
+                "os:",
+                "os",
+                "none:*",
+                "roles:web",
+                "net:eth0:up",
+                "net:*:up",
+                "*:Debian",
+                "7:x",
+                "num:4",
+                "num:4*",
+                "big:aaa*",
+                "g299:1",
+                "os:[",
+            ],
+        ),
+        own(
+            Kind::GrainPcre,
+            &["os:(Debian|SUSE)$", "num:[0-3]", "*:.*b"],
+        ),
+        own(Kind::Pillar, &["role:x1", "role:*", "deep:a:*", "*:x1"]),
+        own(Kind::PillarPcre, &["role:x[12]"]),
+        own(Kind::PillarExact, &["role:x1", "role:x*"]),
+        own(
+            Kind::Compound,
+            &[
+                "G@os:Debian and not S@10.0.0.0/30 or I@role:x1",
+                "not S@typo",
+                "P@os:D.* or E@m2 or L@m1,m5",
+                "N@group and not G@roles:web",
+                "not ( G@os:Debian or J@role:x2 ) and m*",
+            ],
+        ),
+        own(Kind::CompoundPillarExact, &["I@role:x1 or J@role:x2"]),
+        own(Kind::Nodegroup, &["group", "none"]),
+        own(
+            Kind::Ipcidr,
+            &["10.0.0.0/30", "10.0.0.2", "::1", "fe80::/10", "typo"],
+        ),
+        own(Kind::Range, &["%x"]),
+    ]
+    .concat();
+    assert!(
+        Kind::ALL
+            .iter()
+            .all(|kind| all.iter().any(|(k, _)| k == kind))
+    );
+    all.push((Kind::Pillar, format!("role:x{n}")));
+    all.push((Kind::PillarExact, format!("deep:a:{n}")));
+    all
+}
+
+fn grains(n: u32) -> Map {
+    let mut grains = Map::new();
+    match n % 6 {
+        0 => {}
+        1 => grains.set("os", vec![Value::from("Debian"), 4.into()]),
+        2 => grains.set("os", Value::Nil),
+        3 => grains.set("os", "SUSE"),
+        _ => grains.set("os", "Debian"),
+    }
+    let address = format!("10.0.0.{}", n % 8);
+    grains.set("num", i64::from(n % 50));
+    grains.set("ipv4", vec![Value::from("127.0.0.1"), address.into()]);
+    match n % 5 {
+        0 => grains.set("roles", vec![Value::from("web"), "db".into()]),
+        1 => grains.set("roles", "web"),
+        2 => grains.set("net", crate::map! {"eth0" => vec![Value::from("up")]}),
+        3 => grains.set("ipv6", vec![Value::from("fe80::1"), 7.into()]),
+        _ => grains.set("net", crate::map! {"eth0" => crate::map! {"up" => true}}),
+    }
+    match n % 7 {
+        0 => (0..300).for_each(|at| grains.set(format!("g{at}"), i64::from(n % 2))),
+        1 | 2 => grains.set("big", "a".repeat(9000 + n as usize % 100)),
+        _ => {}
+    }
+    grains
+}
+
+fn pillar(n: u32) -> Map {
+    let deep = crate::map! {"a" => i64::from(n % 200)};
+    crate::map! {"role" => format!("x{}", n % 4), "deep" => deep}
+}
+
+/// Msgpack that nobody here writes: a number for a name, a name twice, a broken end, one octet more, no
+/// map, nothing.
+fn strange(n: u32) -> &'static [u8] {
+    match n % 6 {
+        0 => b"\x82\x07\xa1x\xa2os\xa6Debian",
+        1 => b"\x82\xa2os\xa6Debian\xa2os\xa4SUSE",
+        2 => b"\x82\xa2os\xa6Debian",
+        3 => b"\x81\xa2os\xa6Debian\xc0",
+        4 => b"\xa2os",
+        _ => b"",
+    }
+}
+
+/// The same as the whole of both parts, for the layout with one file.
+fn strange_pair(n: u32) -> Vec<u8> {
+    match n % 4 {
+        0 => [
+            b"\x82\xa6grains".as_slice(),
+            strange(n / 4),
+            b"\xa6pillar\x80",
+        ]
+        .concat(),
+        1 => b"\x81\xa6pillar\x81\xa4role\xa2x1".to_vec(),
+        2 => b"\x82\xa6grains\xc0\xa6pillar\x81\xa4role\xa2x1".to_vec(),
+        _ => strange(n / 4).to_vec(),
+    }
+}
+
+/// Does to the files what some other process may do to them.
+fn change(dir: &Path, other: &MinionCache, keys: &KeyStore, what: u32, n: u32) {
+    let id: MinionId = format!("m{}", n % MINIONS).parse().unwrap();
+    let split = other.layout == Layout::Split;
+    let [first, second] = other.paths(&id);
+    match what {
+        0..=3 => other
+            .store(&id, &grains(n / MINIONS), &pillar(n / 7))
+            .unwrap(),
+        4 => other.remove(&id).unwrap(),
+        5 => keys.put(KeyState::Accepted, &id, "key").unwrap(),
+        6 => {
+            keys.delete(KeyState::Accepted, &id).unwrap();
+        }
+        7 | 8 => {
+            let octets = if split {
+                strange(n / 6).to_vec()
+            } else {
+                strange_pair(n / 6)
+            };
+            make_dir(first.parent().unwrap(), 0o755).unwrap();
+            write_atomic(&first, &octets, 0o600).unwrap();
+        }
+        // In the other layout the time of a file tells, which one written where it stands may share.
+        9 if split && first.exists() => {
+            let octets = msgpack::encode_map(&grains(n / 8), Profile::Local);
+            std::fs::write(&first, octets).unwrap();
+        }
+        10 if split => ignore_missing(std::fs::remove_file(&second)).unwrap(),
+        11 => {
+            let aside = dir.join("aside");
+            ignore_missing(std::fs::remove_dir_all(&aside)).unwrap();
+            ignore_missing(std::fs::rename(dir.join("cache"), aside)).unwrap();
+            other.store(&id, &grains(n), &pillar(n)).unwrap();
+        }
+        _ => {}
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn an_index_says_what_the_files_say(
+        split in any::<bool>(),
+        steps in prop::collection::vec((0u32..12, any::<u32>(), any::<bool>()), 1..25),
+    ) {
+        let dir = tempfile::tempdir().unwrap();
+        let layout = if split { Layout::Split } else { Layout::Combined };
+        let cachedir = dir.path().join("cache");
+        let (cache, other) = (MinionCache::new(&cachedir, layout), MinionCache::new(&cachedir, layout));
+        let (keys, theirs) = (KeyStore::new(dir.path()), KeyStore::new(dir.path()));
+        keys.create_dirs().unwrap();
+        for n in 0..MINIONS - 1 {
+            theirs.put(KeyState::Accepted, &format!("m{n}").parse().unwrap(), "key").unwrap();
+        }
+        let groups = crate::map! {"group" => "G@os:Debian or m2"};
+        for (what, n, heeded) in steps {
+            change(dir.path(), &other, &theirs, what, n);
+            if heeded {
+                cache.heed();
+            }
+            let ids = KeyStore::new(dir.path()).list(KeyState::Accepted).unwrap();
+            let plain = Plain { ids: ids.to_vec(), cache: &other };
+            let ids = keys.list(KeyState::Accepted).unwrap();
+            let known = Known { ids, cache: &cache, caches_data: true };
+            for (kind, text) in targets(n % 200) {
+                let target = Target::parse(&text.as_str().into(), kind.name(), None).unwrap();
+                let said = [target.expected(&known, &groups), target.expected(&plain, &groups)];
+                let [said, want] = said.map(|said| format!("{said:?}"));
+                prop_assert_eq!(said, want, "{} {} after {} {}", kind, text, what, n);
+            }
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! What a log line is about, beside its words: a closed set of fields.
+//!
+//! They come from the key-values of a `log` call and from what the process is there for. Keys that
+//! are none of these are not shown, so that nothing gets out by a mistyped or careless key.
+
+use log::Record;
+use log::kv::{Error, Key, Value, VisitSource};
+use std::sync::OnceLock;
+
+/// Characters of a value that are shown; the rest is cut off.
+const MOST: usize = 512;
+
+/// A field.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Field {
+    /// The job.
+    Jid,
+    /// Id of the minion.
+    Minion,
+    /// The function.
+    Fun,
+    /// Tag of the event.
+    Tag,
+    /// Address of the other side.
+    Peer,
+}
+
+impl Field {
+    /// All of them, in the order in which they are shown.
+    pub const ALL: [Field; 5] = [
+        Field::Jid,
+        Field::Minion,
+        Field::Fun,
+        Field::Tag,
+        Field::Peer,
+    ];
+
+    /// Its key in `log` calls, and its name in JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            Field::Jid => "jid",
+            Field::Minion => "minion",
+            Field::Fun => "fun",
+            Field::Tag => "tag",
+            Field::Peer => "peer",
+        }
+    }
+
+    /// Its name in the journal.
+    pub fn in_journal(self) -> &'static str {
+        match self {
+            Field::Jid => "HALITE_JID",
+            Field::Minion => "HALITE_MINION",
+            Field::Fun => "HALITE_FUN",
+            Field::Tag => "HALITE_TAG",
+            Field::Peer => "HALITE_PEER",
+        }
+    }
+}
+
+/// What all lines of this process are about.
+static ABOUT: OnceLock<Fields> = OnceLock::new();
+
+/// Says once what all lines of this process are about: a job's, which job; a minion's, which minion.
+pub fn about(fields: &[(Field, &str)]) {
+    let mut all = Fields::default();
+    for (field, value) in fields {
+        all.set(*field, (*value).to_owned());
+    }
+    // Said twice, the first holds.
+    let _ = ABOUT.set(all);
+}
+
+/// The fields of one record.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Fields([Option<String>; Field::ALL.len()]);
+
+impl Fields {
+    /// Those of a record, and where it has none those of the process.
+    pub fn of(record: &Record) -> Fields {
+        let mut fields = ABOUT.get().cloned().unwrap_or_default();
+        // Values that cannot be shown are left out.
+        let _ = record.key_values().visit(&mut fields);
+        fields
+    }
+
+    /// The value of one.
+    pub fn get(&self, field: Field) -> Option<&str> {
+        self.0.get(field as usize)?.as_deref()
+    }
+
+    /// All that have a value.
+    pub fn iter(&self) -> impl Iterator<Item = (Field, &str)> {
+        Field::ALL
+            .into_iter()
+            .filter_map(|field| Some((field, self.get(field)?)))
+    }
+
+    fn set(&mut self, field: Field, value: String) {
+        if value.is_empty() {
+            return;
+        }
+        if let Some(place) = self.0.get_mut(field as usize) {
+            *place = Some(value.chars().take(MOST).collect());
+        }
+    }
+}
+
+impl<'kvs> VisitSource<'kvs> for Fields {
+    fn visit_pair(&mut self, key: Key<'kvs>, value: Value<'kvs>) -> Result<(), Error> {
+        if let Some(field) = Field::ALL.into_iter().find(|f| f.name() == key.as_str()) {
+            self.set(field, value.to_string());
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,314 @@
+//! The log: standard error or the journal, and a file; lines in Salt's form or of JSON.
+//!
+//! SIGHUP opens the file anew, so that logrotate needs no copying.
+
+mod fields;
+mod journal;
+mod json;
+mod salt;
+
+pub use fields::{Field, about};
+
+use journal::Journal;
+use log::{LevelFilter, Log, Metadata, Record};
+use salt::Format;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+/// Salt's words for levels, from the fewest messages to the most.
+#[rustfmt::skip]
+pub const LEVELS: [&str; 10] = [
+    "quiet", "critical", "error", "warning", "info", "profile", "debug", "trace", "garbage", "all",
+];
+
+/// Form of lines.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Lines {
+    /// Salt's.
+    Salt {
+        /// `log_fmt_console` or `log_fmt_logfile`.
+        format: String,
+        /// `log_datefmt` or `log_datefmt_logfile`.
+        date: String,
+        /// `log_fmt_jid`.
+        jid: String,
+    },
+    /// An object of JSON on each line.
+    Json,
+}
+
+/// What is logged where.
+#[derive(Clone, Debug)]
+pub struct LogOptions {
+    /// Level of standard error.
+    pub console: LevelFilter,
+    /// Level of the file; none is as standard error.
+    pub file: Option<LevelFilter>,
+    /// The file; none logs to standard error only.
+    pub path: Option<PathBuf>,
+    /// Lines on standard error, unless that is the journal.
+    pub console_lines: Lines,
+    /// Lines in the file.
+    pub file_lines: Lines,
+    /// Whether what would go to standard error goes to the journal with its fields, if both are one.
+    pub journal: bool,
+    /// Levels of parts of the program, by the beginning of their name (`log_granular_levels`).
+    pub granular: Vec<(String, LevelFilter)>,
+}
+
+impl Default for LogOptions {
+    fn default() -> Self {
+        let lines = |format: &str, date: &str| Lines::Salt {
+            format: format.into(),
+            date: date.into(),
+            jid: String::new(),
+        };
+        let file = "%(asctime)s,%(msecs)03d [%(name)-17s:%(lineno)-4d][%(levelname)-8s][%(process)d] %(message)s";
+        LogOptions {
+            console: LevelFilter::Warn,
+            file: None,
+            path: None,
+            console_lines: lines("[%(levelname)-8s] %(message)s", "%H:%M:%S"),
+            file_lines: lines(file, "%Y-%m-%d %H:%M:%S"),
+            journal: true,
+            granular: Vec::new(),
+        }
+    }
+}
+
+/// The level of a Salt level name; `None` for an unknown one.
+pub fn level(name: &str) -> Option<LevelFilter> {
+    Some(match name.to_ascii_lowercase().as_str() {
+        "all" | "garbage" | "trace" => LevelFilter::Trace,
+        "debug" => LevelFilter::Debug,
+        "profile" | "info" => LevelFilter::Info,
+        "warning" | "warn" => LevelFilter::Warn,
+        "error" | "critical" => LevelFilter::Error,
+        "quiet" => LevelFilter::Off,
+        _ => return None,
+    })
+}
+
+/// Starts logging. A file that cannot be opened is reported on standard error and left out.
+pub fn install(options: LogOptions) {
+    let reopen = Arc::new(AtomicBool::new(false));
+    // Without a handler SIGHUP would end the process; a failure leaves just that.
+    let _ = signal_hook::flag::register(signal_hook::consts::SIGHUP, reopen.clone());
+    let file = options.path.as_deref().and_then(|path| match open(path) {
+        Ok(file) => Some(file),
+        Err(e) => {
+            eprintln!(
+                "[WARNING ] log file {}: {e}; logging to standard error only",
+                path.display()
+            );
+            None
+        }
+    });
+    let level = match &file {
+        Some(_) => options.file.unwrap_or(options.console),
+        None => LevelFilter::Off,
+    };
+    let logger = Logger {
+        console: Form::of(&options.console_lines),
+        to_file: Form::of(&options.file_lines),
+        journal: options.journal.then(Journal::of_stderr).flatten(),
+        granular: Granular::of(&options.granular),
+        levels: (options.console, level),
+        path: options.path,
+        file: Mutex::new(file),
+        reopen,
+    };
+    let most = options.console.max(level);
+    if log::set_logger(LOGGER.get_or_init(|| logger)).is_ok() {
+        log::set_max_level(most);
+    }
+}
+
+/// The log of this process.
+static LOGGER: OnceLock<Logger> = OnceLock::new();
+
+/// The descriptors of the log file and of the journal, if there are such.
+pub(super) fn descriptors() -> Vec<i32> {
+    let Some(logger) = LOGGER.get() else {
+        return Vec::new();
+    };
+    let file = logger.file().as_ref().map(AsRawFd::as_raw_fd);
+    let journal = logger.journal.as_ref().map(Journal::descriptor);
+    file.into_iter().chain(journal).collect()
+}
+
+fn open(path: &Path) -> io::Result<File> {
+    if let Some(dir) = path.parent() {
+        super::daemon::make_dir(dir, 0o750)?;
+    }
+    OpenOptions::new()
+        .create(true)
+        .append(true)
+        .mode(0o640)
+        .open(path)
+}
+
+struct Logger {
+    console: Form,
+    to_file: Form,
+    journal: Option<Journal>,
+    granular: Granular,
+    /// Of standard error and of the file.
+    levels: (LevelFilter, LevelFilter),
+    path: Option<PathBuf>,
+    file: Mutex<Option<File>>,
+    reopen: Arc<AtomicBool>,
+}
+
+impl Logger {
+    fn file(&self) -> MutexGuard<'_, Option<File>> {
+        self.file.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn to_console(&self, record: &Record) {
+        let sent = self.journal.as_ref().map(|journal| journal.send(record));
+        if !matches!(sent, Some(Ok(()))) {
+            let line = self.console.line(record);
+            // Nobody is left to be told when standard error is gone.
+            let _ = io::stderr().lock().write_all(line.as_bytes());
+        }
+    }
+}
+
+impl Log for Logger {
+    fn enabled(&self, metadata: &Metadata) -> bool {
+        let most = self.levels.0.max(self.levels.1);
+        metadata.level() <= most && metadata.level() <= self.granular.level(metadata.target())
+    }
+
+    fn log(&self, record: &Record) {
+        if !self.enabled(record.metadata()) {
+            return;
+        }
+        if record.level() <= self.levels.0 {
+            self.to_console(record);
+        }
+        if record.level() > self.levels.1 {
+            return;
+        }
+        let mut file = self.file();
+        if self.reopen.swap(false, Ordering::Relaxed)
+            && let Some(path) = &self.path
+            && let Ok(fresh) = open(path)
+        {
+            *file = Some(fresh);
+        }
+        if let Some(file) = file.as_mut() {
+            let _ = file.write_all(self.to_file.line(record).as_bytes());
+        }
+    }
+
+    fn flush(&self) {}
+}
+
+/// How a line is made.
+#[derive(Debug)]
+enum Form {
+    Salt(Format),
+    Json,
+}
+
+impl Form {
+    fn of(lines: &Lines) -> Form {
+        match lines {
+            Lines::Salt { format, date, jid } => Form::Salt(Format::parse(format, date, jid)),
+            Lines::Json => Form::Json,
+        }
+    }
+
+    fn line(&self, record: &Record) -> String {
+        match self {
+            Form::Salt(format) => format.line(record),
+            Form::Json => json::line(record),
+        }
+    }
+}
+
+/// Levels of parts of the program.
+///
+/// As in Salt, a level here comes on top of those of standard error and file, so that it can only hold
+/// messages back. Where none is named, nothing of halite is held back, and of libraries what is below
+/// a warning: they do not know what is a secret.
+#[derive(Debug)]
+struct Granular(Vec<(String, LevelFilter)>);
+
+impl Granular {
+    /// Names are those of `%(name)s`; `salt` at the beginning means this program.
+    fn of(levels: &[(String, LevelFilter)]) -> Granular {
+        let own = |name: &str| match name.split_once('.') {
+            None if name == "salt" => OWN.to_owned(),
+            Some(("salt", rest)) => format!("{OWN}.{rest}"),
+            _ => name.to_owned(),
+        };
+        let mut levels: Vec<_> = levels
+            .iter()
+            .map(|(name, level)| (own(name).replace('.', "::"), *level))
+            .collect();
+        // The longest name that fits holds.
+        levels.sort_by_key(|(name, _)| std::cmp::Reverse(name.len()));
+        Granular(levels)
+    }
+
+    fn level(&self, target: &str) -> LevelFilter {
+        let within = |name: &str| {
+            let rest = target.strip_prefix(name);
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with("::"))
+        };
+        let named = self.0.iter().find(|(name, _)| within(name));
+        match named {
+            Some((_, level)) => *level,
+            None if target.starts_with(OWN) => LevelFilter::Trace,
+            None => LevelFilter::Warn,
+        }
+    }
+}
+
+/// How names of this program begin.
+const OWN: &str = "halite";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn levels_are_salts() {
+        assert_eq!(level("Warning"), Some(LevelFilter::Warn));
+        assert_eq!(level("quiet"), Some(LevelFilter::Off));
+        assert_eq!(level("loud"), None);
+        assert!(LEVELS.iter().all(|word| level(word).is_some()));
+    }
+
+    #[test]
+    fn the_longest_name_holds() {
+        let levels = [
+            ("salt", LevelFilter::Info),
+            ("salt.minion", LevelFilter::Error),
+            ("halite.minion.job", LevelFilter::Trace),
+            ("ureq", LevelFilter::Debug),
+        ];
+        let granular = Granular::of(&levels.map(|(name, level)| (name.to_owned(), level)));
+        for (target, level) in [
+            ("halite::master::x", LevelFilter::Info),
+            ("halite::minion", LevelFilter::Error),
+            ("halite::minion::jobs", LevelFilter::Error),
+            ("halite::minion::job::x", LevelFilter::Trace),
+            ("ureq::run", LevelFilter::Debug),
+            ("ureq_proto", LevelFilter::Warn),
+        ] {
+            assert_eq!(granular.level(target), level, "{target}");
+        }
+        let none = Granular::of(&[]);
+        assert_eq!(none.level("halite::master"), LevelFilter::Trace);
+        assert_eq!(none.level("postgres::client"), LevelFilter::Warn);
+    }
+}

@@ -1,0 +1,63 @@
+//! What targets ask of the data of a minion, for whoever knows answers without looking at all of them.
+
+use super::data::DataExpr;
+use super::ip::IpTest;
+use crate::wire::Map;
+use std::fmt;
+
+/// One test of a target. Shown as text, questions are equal where they mean the same.
+#[derive(Clone, Copy, Debug)]
+pub enum Question<'a> {
+    /// Whether the grains match.
+    Grains(&'a DataExpr),
+    /// Whether the pillar matches.
+    Pillar(&'a DataExpr),
+    /// Whether the grains have such an address.
+    Address(&'a IpTest),
+}
+
+/// The answers of minions to one question.
+pub trait Answers {
+    /// The answer of the minion at that place among the ids of the inventory; `None` if nothing is known of it.
+    fn of(&self, at: usize) -> Option<bool>;
+}
+
+impl Question<'_> {
+    /// Whether it is about the pillar, not the grains.
+    pub fn of_pillar(&self) -> bool {
+        matches!(self, Question::Pillar(_))
+    }
+
+    /// The one grain that the answer depends on, provided that all names of grains are texts; `None` if it
+    /// depends on more.
+    pub fn grain(&self) -> Option<&str> {
+        match self {
+            Question::Grains(expr) => expr.only_name(),
+            Question::Pillar(_) => None,
+            Question::Address(test) => Some(test.grain()),
+        }
+    }
+
+    /// The answer of a minion with these data.
+    pub fn holds(&self, data: &Map) -> bool {
+        match self {
+            Question::Grains(expr) | Question::Pillar(expr) => expr.matches(data),
+            Question::Address(test) => test.matches(data),
+        }
+    }
+
+    /// What counts for a minion of which nothing is known: an address cannot be ruled out.
+    pub(super) fn in_doubt(&self) -> bool {
+        matches!(self, Question::Address(_))
+    }
+}
+
+impl fmt::Display for Question<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        match self {
+            Question::Grains(expr) => write!(f, "grains {}", expr.spelled()),
+            Question::Pillar(expr) => write!(f, "pillar {}", expr.spelled()),
+            Question::Address(test) => write!(f, "address {test:?}"),
+        }
+    }
+}

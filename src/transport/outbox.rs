@@ -1,0 +1,136 @@
+//! Frames on their way to one peer: octets that are shared with other peers' queues, sent in order by a socket that
+//! does not wait.
+
+use nix::errno::Errno;
+use nix::sys::socket::{MsgFlags, sendmsg};
+use std::collections::VecDeque;
+use std::io::IoSlice;
+use std::os::fd::AsRawFd;
+use std::sync::Arc;
+
+/// Frames per system call.
+const BATCH: usize = 64;
+/// Places that an empty queue may keep.
+const KEPT: usize = 1024;
+
+/// The queue. Each frame has a mark, which comes back when all of it is sent.
+#[derive(Debug)]
+pub(super) struct Outbox<T> {
+    queue: VecDeque<(Arc<[u8]>, T)>,
+    /// Octets in `queue`.
+    octets: usize,
+    /// Octets of the first frame that are sent already.
+    sent: usize,
+}
+
+impl<T> Default for Outbox<T> {
+    fn default() -> Self {
+        Outbox {
+            queue: VecDeque::new(),
+            octets: 0,
+            sent: 0,
+        }
+    }
+}
+
+impl<T: Copy> Outbox<T> {
+    /// Frames that wait, the one that is partly sent among them.
+    pub fn len(&self) -> usize {
+        self.queue.len()
+    }
+
+    /// Whether nothing waits.
+    pub fn is_empty(&self) -> bool {
+        self.queue.is_empty()
+    }
+
+    /// Octets of the frames that wait.
+    pub fn octets(&self) -> usize {
+        self.octets
+    }
+
+    /// Adds a frame.
+    pub fn push(&mut self, frame: Arc<[u8]>, mark: T) {
+        self.octets += frame.len();
+        self.queue.push_back((frame, mark));
+    }
+
+    /// Sends what one call of the system takes, and tells the mark of each frame that is sent whole; the octets that
+    /// went out.
+    ///
+    /// # Errors
+    /// The socket's: `EAGAIN` when it is full.
+    pub fn send(
+        &mut self,
+        socket: &impl AsRawFd,
+        mut whole: impl FnMut(T),
+    ) -> Result<usize, Errno> {
+        let mut slices = [IoSlice::new(&[]); BATCH];
+        let mut skip = self.sent;
+        let mut used = 0;
+        for (slot, (frame, _)) in slices.iter_mut().zip(&self.queue) {
+            *slot = IoSlice::new(frame.get(skip..).unwrap_or_default());
+            skip = 0;
+            used += 1;
+        }
+        let slices = slices.get(..used).unwrap_or_default();
+        let flags = MsgFlags::MSG_NOSIGNAL | MsgFlags::MSG_DONTWAIT;
+        let n = sendmsg::<()>(socket.as_raw_fd(), slices, &[], flags, None)?;
+        self.sent += n;
+        while let Some((first, mark)) = self.queue.front()
+            && self.sent >= first.len()
+        {
+            self.sent -= first.len();
+            self.octets -= first.len();
+            whole(*mark);
+            self.queue.pop_front();
+        }
+        Ok(n)
+    }
+
+    /// Lets go of memory that a full queue has taken, once it is empty; all of it with `all`.
+    pub fn shrink(&mut self, all: bool) {
+        if self.queue.is_empty() && (all || self.queue.capacity() > KEPT) {
+            self.queue = VecDeque::new();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Read;
+    use std::os::unix::net::UnixStream;
+
+    #[test]
+    fn frames_go_out_in_order_however_they_are_divided() {
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        let mut outbox = Outbox::default();
+        let (mut expected, mut marks) = (Vec::new(), Vec::new());
+        for n in 0..200usize {
+            let frame: Vec<u8> = (0..n * 101).map(|i| (i + n) as u8).collect();
+            expected.extend_from_slice(&frame);
+            outbox.push(frame.into(), n);
+        }
+        assert_eq!((outbox.len(), outbox.octets()), (200, expected.len()));
+        let mut heard = Vec::new();
+        let mut chunk = vec![0; 7919];
+        while !outbox.is_empty() {
+            match outbox.send(&ours, |n| marks.push(n)) {
+                Ok(_) => {}
+                Err(Errno::EAGAIN) => {
+                    let n = theirs.read(&mut chunk).unwrap();
+                    heard.extend_from_slice(&chunk[..n]);
+                }
+                Err(e) => panic!("{e}"),
+            }
+        }
+        drop(ours);
+        theirs.read_to_end(&mut heard).unwrap();
+        assert!(heard == expected);
+        assert!(marks.into_iter().eq(0..200));
+        assert_eq!(outbox.octets(), 0);
+        outbox.shrink(true);
+        assert_eq!(outbox.queue.capacity(), 0);
+    }
+}

@@ -1,0 +1,508 @@
+//! The publishing end of ZeroMQ for the port that minions subscribe to (reference `salt-protocol.md` 1.2).
+//!
+//! Spoken by ourselves rather than by libzmq's PUB socket, which loses messages of a slow subscriber without a word, and
+//! does not say who it is. One thread and one epoll set; a publication is framed once and its octets are shared by all
+//! queues. A subscriber that does not keep up loses its own publications only; each loss is counted, and logged once a
+//! minute with the address. Nobody ever waits for it. Who is connected already gets publications that its subscription,
+//! still under way, asks for.
+
+mod listen;
+mod newcomers;
+mod subscriber;
+#[cfg(test)]
+mod tests;
+mod topics;
+
+use crate::sys::minutely::Minutely;
+use crate::transport::door::Door;
+use crate::transport::sockets::KeepAlive;
+use crate::wire::zmtp;
+use newcomers::Newcomers;
+use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
+use std::collections::HashMap;
+use std::io;
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::fd::AsRawFd;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use subscriber::{Heard, Subscriber};
+use topics::Topics;
+
+const LISTENER: u64 = 0;
+/// Octets read from one subscriber at once.
+const CHUNK: usize = 16 << 10;
+/// Connections accepted per turn.
+const ACCEPTS: usize = 256;
+/// Subscribers that are looked at per turn.
+const READY: usize = 256;
+/// Time between looks at all subscribers.
+const ROUND: Duration = Duration::from_secs(1);
+/// Slow subscribers that are named in the log, per minute.
+const NAMED: usize = 10;
+
+/// How publications are handed out.
+#[derive(Clone, Copy, Debug)]
+pub struct PublishOptions {
+    /// Publications that may wait for one subscriber (`pub_hwm`).
+    pub queue: usize,
+    /// Octets that may wait for one subscriber. They are shared between subscribers.
+    pub queue_octets: usize,
+    /// Connections that may wait to be accepted.
+    pub backlog: i32,
+    /// Probes of the kernel for idle connections.
+    pub keepalive: KeepAlive,
+    /// Listen to IPv6 as well.
+    pub ipv6: bool,
+    /// Silence after which a subscriber is asked whether it lives, and how long it may take to answer.
+    pub heartbeat: Option<(Duration, Duration)>,
+    /// How long a subscriber that has lost publications may take nothing at all before it is let go.
+    pub stalled: Duration,
+    /// How long a connection may take to say that it is a subscriber.
+    pub handshake: Duration,
+}
+
+impl Default for PublishOptions {
+    fn default() -> Self {
+        PublishOptions {
+            queue: 1000,
+            queue_octets: 64 << 20,
+            backlog: 1000,
+            keepalive: KeepAlive {
+                on: true,
+                idle: -1,
+                count: -1,
+                interval: -1,
+            },
+            ipv6: false,
+            heartbeat: None,
+            stalled: Duration::from_secs(60),
+            handshake: Duration::from_secs(30),
+        }
+    }
+}
+
+/// What has happened so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PublishCounters {
+    /// Publications handed to the kernel, once for each subscriber.
+    pub copies: u64,
+    /// Publications that found the queue of a subscriber full, once for each.
+    pub slow: u64,
+    /// Publications that waited for a connection when it ended.
+    pub gone: u64,
+    /// Subscribers let go because they took or answered nothing.
+    pub ended: u64,
+    /// Connections that were no subscribers'.
+    pub refused: u64,
+    /// Times that no connection could be accepted.
+    pub starved: u64,
+}
+
+/// What all subscribers need.
+struct Context {
+    options: PublishOptions,
+    counters: PublishCounters,
+    epoll: Epoll,
+    /// The time of this turn.
+    now: Instant,
+}
+
+/// Who was connected to a publish port at some moment.
+#[derive(Clone, Copy, Debug)]
+pub struct Mark(u64);
+
+/// The publish port with its subscribers.
+pub struct PublishServer {
+    cx: Context,
+    door: Door<TcpListener>,
+    subscribers: HashMap<u64, Subscriber>,
+    topics: Topics,
+    newcomers: Newcomers,
+    next_token: u64,
+    /// Those who have something to be sent.
+    due: Vec<u64>,
+    chunk: Box<[u8]>,
+    looked: Instant,
+    losses: Minutely,
+    refusals: Minutely,
+    endings: Minutely,
+    vanished: Minutely,
+    starving: Minutely,
+}
+
+impl PublishServer {
+    /// Offers `port` (0: any that is free) on `interface`.
+    ///
+    /// # Errors
+    /// The address cannot be had: which and why.
+    pub fn bind(interface: &str, port: u16, options: PublishOptions) -> io::Result<PublishServer> {
+        let PublishOptions {
+            ipv6,
+            backlog,
+            keepalive,
+            ..
+        } = options;
+        let listener = listen::bind(interface, port, ipv6, backlog, keepalive)?;
+        let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
+        epoll.add(&listener, EpollEvent::new(EpollFlags::EPOLLIN, LISTENER))?;
+        let now = Instant::now();
+        Ok(PublishServer {
+            cx: Context {
+                options,
+                counters: PublishCounters::default(),
+                epoll,
+                now,
+            },
+            door: Door::new(LISTENER, listener),
+            subscribers: HashMap::new(),
+            topics: Topics::default(),
+            newcomers: Newcomers::new(options.queue, options.queue_octets),
+            next_token: LISTENER + 1,
+            due: Vec::new(),
+            chunk: vec![0; CHUNK].into_boxed_slice(),
+            looked: now,
+            losses: Minutely::default(),
+            refusals: Minutely::default(),
+            endings: Minutely::default(),
+            vanished: Minutely::default(),
+            starving: Minutely::default(),
+        })
+    }
+
+    /// Where it listens.
+    ///
+    /// # Errors
+    /// The system does not say.
+    pub fn address(&self) -> io::Result<SocketAddr> {
+        self.door.listener.local_addr()
+    }
+
+    /// A descriptor that is readable when [`turn`](PublishServer::turn) has something to do.
+    pub fn descriptor(&self) -> i32 {
+        self.cx.epoll.0.as_raw_fd()
+    }
+
+    /// What has happened so far.
+    pub fn counters(&self) -> PublishCounters {
+        self.cx.counters
+    }
+
+    /// Connections, and publications that wait for them.
+    pub fn waiting(&self) -> (usize, usize) {
+        let waiting = self.subscribers.values().map(|s| s.waiting).sum();
+        (self.subscribers.len(), waiting)
+    }
+
+    /// Addresses of connected subscribers that have lost publications, and how many; those that lost most first.
+    pub fn lossy(&self) -> Vec<(SocketAddr, u64)> {
+        let lossy = self.subscribers.values().filter(|s| s.lost > 0);
+        let mut lossy: Vec<_> = lossy.map(|s| (s.peer, s.lost)).collect();
+        lossy.sort_unstable_by_key(|(peer, lost)| (std::cmp::Reverse(*lost), *peer));
+        lossy
+    }
+
+    /// Serves whoever is ready, without waiting. To be called at least once a second, with the time.
+    ///
+    /// # Errors
+    /// Those of epoll itself; no peer can cause one.
+    pub fn turn(&mut self, now: Instant) -> io::Result<()> {
+        self.cx.now = now;
+        let mut ready = [EpollEvent::empty(); READY];
+        let n = match self.cx.epoll.wait(&mut ready, EpollTimeout::ZERO) {
+            Ok(n) => n,
+            Err(nix::errno::Errno::EINTR) => 0,
+            Err(e) => return Err(e.into()),
+        };
+        for event in ready.iter().take(n) {
+            match event.data() {
+                LISTENER => self.accept(),
+                token => self.peer(token, event.events()),
+            }
+        }
+        self.flush();
+        if now.duration_since(self.looked) >= ROUND {
+            self.looked = now;
+            self.look();
+        }
+        Ok(())
+    }
+
+    /// Queues a message for all who want it: with `topics`, once for each of them and under its name, else for those
+    /// whose subscription it begins with. [`turn`](PublishServer::turn) sends it.
+    pub fn publish(&mut self, topics: &[Vec<u8>], message: &[u8]) {
+        self.publish_until(None, topics, message);
+    }
+
+    /// A mark of those who are connected now, for [`publish_to_earlier`](PublishServer::publish_to_earlier).
+    pub fn mark(&self) -> Mark {
+        Mark(self.next_token)
+    }
+
+    /// As [`publish`](PublishServer::publish), for those who were connected when the mark was made.
+    pub fn publish_to_earlier(&mut self, mark: Mark, topics: &[Vec<u8>], message: &[u8]) {
+        self.publish_until(Some(mark), topics, message);
+    }
+
+    fn publish_until(&mut self, mark: Option<Mark>, topics: &[Vec<u8>], message: &[u8]) {
+        let body: Arc<[u8]> = zmtp::part(message, false).into();
+        // What is only for those who came earlier is not for them.
+        if mark.is_none() && !self.newcomers.is_empty() {
+            self.newcomers.keep(topics, message.len(), &body);
+        }
+        let mut wanting = Vec::new();
+        // Tokens are counted up.
+        let earlier = |token: &u64| mark.is_none_or(|Mark(next)| *token < next);
+        if topics.is_empty() {
+            self.topics.matching(message, &mut wanting);
+            wanting.retain(earlier);
+            self.queue(&wanting, None, &body);
+        }
+        for topic in topics {
+            wanting.clear();
+            self.topics.matching(topic, &mut wanting);
+            wanting.retain(earlier);
+            if !wanting.is_empty() {
+                let frame = zmtp::part(topic, true).into();
+                self.queue(&wanting, Some(&frame), &body);
+            }
+        }
+    }
+
+    fn queue(&mut self, tokens: &[u64], topic: Option<&Arc<[u8]>>, body: &Arc<[u8]>) {
+        for token in tokens {
+            let Some(subscriber) = self.subscribers.get_mut(token) else {
+                continue;
+            };
+            let lost = subscriber.lost;
+            let offered = subscriber.offer(topic, body, &mut self.cx);
+            self.losses.add(subscriber.lost - lost);
+            match offered {
+                Ok(()) => self.enlist(*token),
+                Err(_) => self.remove(*token),
+            }
+        }
+    }
+
+    fn enlist(&mut self, token: u64) {
+        if let Some(subscriber) = self.subscribers.get_mut(&token)
+            && subscriber.is_due()
+            && !subscriber.listed
+        {
+            subscriber.listed = true;
+            self.due.push(token);
+        }
+    }
+
+    fn flush(&mut self) {
+        for token in std::mem::take(&mut self.due) {
+            let Some(subscriber) = self.subscribers.get_mut(&token) else {
+                continue;
+            };
+            subscriber.listed = false;
+            if subscriber.is_due() && subscriber.flush(&mut self.cx).is_err() {
+                self.remove(token);
+            }
+        }
+    }
+
+    /// Sends what waits, for as long as anybody takes something and `limit` has not passed.
+    ///
+    /// # Errors
+    /// Those of epoll itself.
+    pub fn finish(&mut self, limit: Duration) -> io::Result<()> {
+        let end = Instant::now() + limit;
+        loop {
+            let now = Instant::now();
+            self.turn(now)?;
+            if now >= end || self.waiting().1 == 0 {
+                self.subscribers.values_mut().for_each(report);
+                return Ok(());
+            }
+            let left = end.saturating_duration_since(now);
+            let wait = EpollTimeout::try_from(left).unwrap_or(EpollTimeout::ZERO);
+            match self.cx.epoll.wait(&mut [EpollEvent::empty()], wait) {
+                Ok(_) | Err(nix::errno::Errno::EINTR) => {}
+                Err(e) => return Err(e.into()),
+            }
+        }
+    }
+
+    fn accept(&mut self) {
+        let mut tries = ACCEPTS;
+        loop {
+            match self.door.next(&mut tries, TcpListener::accept) {
+                Ok(Some((stream, peer))) => self.admit(stream, peer),
+                Ok(None) => return,
+                Err(e) => return self.suspend(&e),
+            }
+        }
+    }
+
+    /// Nobody is let in for a while.
+    fn suspend(&mut self, why: &io::Error) {
+        self.cx.counters.starved += 1;
+        if let Some(times) = self.starving.tick(self.cx.now) {
+            log::error!(
+                "publisher: cannot accept connections: {why} ({times} times, {} are connected); raise max_open_files and the system's limit of open files",
+                self.subscribers.len()
+            );
+        }
+        self.door.set(false, &self.cx.epoll);
+    }
+
+    fn admit(&mut self, stream: TcpStream, peer: SocketAddr) {
+        let token = self.next_token;
+        self.next_token += 1;
+        let event = EpollEvent::new(EpollFlags::EPOLLIN, token);
+        let registered = stream
+            .set_nonblocking(true)
+            .and_then(|()| Ok(self.cx.epoll.add(&stream, event)?));
+        if let Err(e) = registered {
+            log::error!("publisher: cannot serve {peer}: {e}");
+            return;
+        }
+        let new = Subscriber::new(stream, peer, token, self.cx.now);
+        self.subscribers.insert(token, new);
+        self.newcomers.came(token, self.cx.now);
+        self.enlist(token);
+    }
+
+    fn peer(&mut self, token: u64, flags: EpollFlags) {
+        // Whoever was let go earlier in this turn is not there any more.
+        let Some(subscriber) = self.subscribers.get_mut(&token) else {
+            return;
+        };
+        if flags.contains(EpollFlags::EPOLLOUT) && subscriber.flush(&mut self.cx).is_err() {
+            return self.remove(token);
+        }
+        if !flags.intersects(EpollFlags::EPOLLIN | EpollFlags::EPOLLHUP | EpollFlags::EPOLLERR) {
+            return;
+        }
+        match subscriber.hear(&mut self.chunk, self.cx.now) {
+            Heard::Topics(changes) => {
+                for (topic, wanted) in &changes {
+                    match wanted {
+                        true => self.topics.add(topic, token),
+                        false => self.topics.remove(topic, token),
+                    }
+                }
+                if !changes.is_empty() {
+                    self.settle(token, &changes);
+                }
+                self.enlist(token);
+            }
+            Heard::Gone => self.remove(token),
+            Heard::Fault(fault) => {
+                let peer = subscriber.peer;
+                self.cx.counters.refused += 1;
+                if let Some(n) = self.refusals.tick(self.cx.now) {
+                    log::warn!("publisher: {peer} was cut off: {fault} ({n} such connections)");
+                }
+                self.remove(token);
+            }
+        }
+    }
+
+    /// Somebody says for the first time what it wants, and gets what has been published since it came.
+    fn settle(&mut self, token: u64, changes: &[(Vec<u8>, bool)]) {
+        let wants = |text: &[u8]| changes.iter().any(|(t, on)| *on && text.starts_with(t));
+        for recent in self.newcomers.settled(token) {
+            if recent.topics.is_empty() && wants(recent.message()) {
+                self.queue(&[token], None, &recent.body);
+            }
+            for topic in recent.topics.iter().filter(|topic| wants(topic)) {
+                let frame = zmtp::part(topic, true).into();
+                self.queue(&[token], Some(&frame), &recent.body);
+            }
+        }
+    }
+
+    fn remove(&mut self, token: u64) {
+        self.newcomers.gone(token);
+        let Some(mut subscriber) = self.subscribers.remove(&token) else {
+            return;
+        };
+        for topic in subscriber.topics() {
+            self.topics.remove(topic, token);
+        }
+        report(&mut subscriber);
+        let waiting = subscriber.waiting;
+        self.cx.counters.gone += waiting as u64;
+        if waiting > 0
+            && let Some(n) = self.vanished.tick(self.cx.now)
+        {
+            let peer = subscriber.peer;
+            log::warn!(
+                "publisher: {waiting} publications waited for {peer} when its connection ended ({n} such subscribers)"
+            );
+        }
+    }
+
+    /// The look at all subscribers.
+    fn look(&mut self) {
+        let now = self.cx.now;
+        if self.door.closed_until.is_some_and(|until| until <= now) {
+            self.door.set(true, &self.cx.epoll);
+        }
+        self.newcomers.look(now, self.cx.options.handshake);
+        let (mut over, mut asked) = (Vec::new(), Vec::new());
+        for (token, subscriber) in &mut self.subscribers {
+            if let Some(why) = subscriber.check(&self.cx.options, now) {
+                over.push((*token, subscriber.peer, why));
+            } else if subscriber.is_due() {
+                asked.push(*token);
+            }
+        }
+        asked.into_iter().for_each(|token| self.enlist(token));
+        self.flush();
+        for (token, peer, why) in over {
+            self.cx.counters.ended += 1;
+            if let Some(n) = self.endings.tick(now) {
+                log::warn!("publisher: {peer} was let go: {why} ({n} such subscribers)");
+            }
+            self.remove(token);
+        }
+        if self.losses.due(now).is_some() {
+            self.tell_losses();
+        }
+    }
+
+    fn tell_losses(&mut self) {
+        let mut slow: Vec<_> = self
+            .subscribers
+            .values_mut()
+            .filter(|s| s.lost > s.reported)
+            .collect();
+        slow.sort_unstable_by_key(|s| std::cmp::Reverse(s.lost - s.reported));
+        let mut others = (0, 0);
+        for (n, subscriber) in slow.into_iter().enumerate() {
+            if n < NAMED {
+                report(subscriber);
+                continue;
+            }
+            others = (
+                others.0 + 1,
+                others.1 + subscriber.lost - subscriber.reported,
+            );
+            subscriber.reported = subscriber.lost;
+        }
+        if others.0 > 0 {
+            log::warn!(
+                "publisher: {} further subscribers lost {} publications",
+                others.0,
+                others.1
+            );
+        }
+    }
+}
+
+fn report(subscriber: &mut Subscriber) {
+    let lost = subscriber.lost - subscriber.reported;
+    if lost > 0 {
+        let (peer, all, waiting) = (subscriber.peer, subscriber.lost, subscriber.waiting);
+        log::warn!(
+            "publisher: subscriber {peer} is too slow and lost {lost} publications ({all} in all, {waiting} waiting)"
+        );
+        subscriber.reported = subscriber.lost;
+    }
+}

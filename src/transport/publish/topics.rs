@@ -1,0 +1,102 @@
+//! Who wants what: subscriptions of all subscribers by their text.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+/// Subscriptions. A message goes to whoever has subscribed to a beginning of it; the empty one
+/// begins everything.
+#[derive(Debug, Default)]
+pub(super) struct Topics {
+    wanted: HashMap<Box<[u8]>, BTreeSet<u64>>,
+    /// How many texts of `wanted` have a length.
+    lengths: BTreeMap<usize, usize>,
+}
+
+impl Topics {
+    /// Adds a subscription; twice is as good as once.
+    pub fn add(&mut self, topic: &[u8], token: u64) {
+        if let Some(tokens) = self.wanted.get_mut(topic) {
+            tokens.insert(token);
+            return;
+        }
+        self.wanted.insert(topic.into(), BTreeSet::from([token]));
+        *self.lengths.entry(topic.len()).or_default() += 1;
+    }
+
+    /// Takes a subscription out.
+    pub fn remove(&mut self, topic: &[u8], token: u64) {
+        let Some(tokens) = self.wanted.get_mut(topic) else {
+            return;
+        };
+        tokens.remove(&token);
+        if !tokens.is_empty() {
+            return;
+        }
+        self.wanted.remove(topic);
+        if let Some(count) = self.lengths.get_mut(&topic.len()) {
+            *count -= 1;
+            if *count == 0 {
+                self.lengths.remove(&topic.len());
+            }
+        }
+    }
+
+    /// Adds to `out` who wants a message that begins like this, each of them once.
+    pub fn matching(&self, message: &[u8], out: &mut Vec<u64>) {
+        let from = out.len();
+        let mut sets = 0;
+        for (length, _) in self.lengths.range(..=message.len()) {
+            let beginning = message.get(..*length).unwrap_or_default();
+            if let Some(tokens) = self.wanted.get(beginning) {
+                out.extend(tokens);
+                sets += 1;
+            }
+        }
+        if sets > 1
+            && let Some(added) = out.get_mut(from..)
+        {
+            added.sort_unstable();
+            out.dedup();
+        }
+    }
+}
+
+#[cfg(test)]
+impl Topics {
+    /// Whether there is no subscription.
+    pub fn is_empty(&self) -> bool {
+        self.wanted.is_empty() && self.lengths.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn matching(topics: &Topics, message: &[u8]) -> Vec<u64> {
+        let mut out = Vec::new();
+        topics.matching(message, &mut out);
+        out
+    }
+
+    #[test]
+    fn beginnings_count_and_nobody_is_told_twice() {
+        let mut topics = Topics::default();
+        topics.add(b"", 1);
+        topics.add(b"broad", 2);
+        topics.add(b"broadcast", 2);
+        topics.add(b"broadcast", 3);
+        topics.add(b"other", 4);
+        assert_eq!(matching(&topics, b"broadcast"), [1, 2, 3]);
+        assert_eq!(matching(&topics, b"broad"), [1, 2]);
+        assert_eq!(matching(&topics, b""), [1]);
+        topics.remove(b"", 1);
+        topics.remove(b"broadcast", 2);
+        topics.remove(b"broadcast", 9);
+        topics.remove(b"never", 1);
+        assert_eq!(matching(&topics, b"broadcast"), [2, 3]);
+        topics.remove(b"broad", 2);
+        topics.remove(b"broadcast", 3);
+        topics.remove(b"other", 4);
+        assert!(topics.is_empty());
+    }
+}

@@ -1,0 +1,2 @@
+role: {{ grains.get("role", "none") }}
+key: {{ salt["vault.read_secret"]("a") }}

@@ -1,0 +1,5 @@
+#!py
+
+
+def run():
+    return {}

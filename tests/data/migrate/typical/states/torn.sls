@@ -1,0 +1,3 @@
+{% if grains.os == "x" %}
+a: 1
+{% endfor %}
