@@ -74,6 +74,8 @@ missing_for_tests() {
     # Completions are tried in these, and in bash.
     has zsh || echo zsh
     has fish || echo fish
+    # What reads alerts, queries and metrics.
+    has promtool || echo prometheus
     # Packages of our own.
     missing_for_debs
     missing_for_rpms

@@ -360,6 +360,48 @@ fn a_key_is_accepted_later() {
 }
 
 #[test]
+fn a_minion_that_is_accepted_again_sends_its_grains() {
+    let include = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(include.path(), "").unwrap();
+    let lines = format!("include: {}", include.path().display());
+    let mut pair = Pair::start(&lines, "acceptance_wait_time: 1");
+    // It is told of the new key as well, and what is published for it tells the other one.
+    let _other = Minion::start(ports(&pair.master), "m2", "");
+    wait(&mut pair.bus, |e, _| e.tag == "salt/minion/m2/start");
+    let dir = pair.master.dir.path().to_owned();
+    let of_linux = || {
+        let mut halite = Command::new(env!("CARGO_BIN_EXE_halite"));
+        halite.arg("-c").arg(&dir).args(["-t", "2", "--out", "txt"]);
+        let said = halite.args(["-G", "kernel:Linux", "test.ping"]).output();
+        let said = String::from_utf8_lossy(&said.unwrap().stdout).into_owned();
+        ["m1", "m2"].map(|id| said.contains(&format!("{id}: True")))
+    };
+    assert_eq!(of_linux(), [true, true]);
+
+    // From now on, somebody has to accept keys.
+    std::fs::write(include.path(), "auto_accept: false\n").unwrap();
+    pair.master.signal(Signal::SIGTERM);
+    pair.master.wait_end(LIMIT).unwrap();
+    pair.restart_master();
+    pair.ping_until_answered();
+    let key = |what: &str| {
+        let mut key = Command::new(env!("CARGO_BIN_EXE_halite-key"));
+        key.arg("-c").arg(&dir).args(["-y", what, "m1"]);
+        assert!(key.stdout(Stdio::null()).status().unwrap().success());
+    };
+    key("-d");
+    wait(&mut pair.bus, |e, data| {
+        e.tag == "key" && data.contains("rotate_aes_key")
+    });
+    assert!(!of_linux()[0], "its grains went with its key");
+    wait(&mut pair.bus, |e, data| {
+        e.tag == "salt/auth" && data.str("act") == Some("pend")
+    });
+    key("-a");
+    eventually("the grains are there again", || of_linux()[0]);
+}
+
+#[test]
 fn a_rejected_minion_ends() {
     let include = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(include.path(), "auto_accept: false\n").unwrap();

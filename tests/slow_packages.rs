@@ -1,8 +1,11 @@
 //! The Debian packages as `scripts/package deb` makes them: what lintian says, whether units and profile can be loaded, and one life of a host in a clean
-//! Debian root: install, start, accept, ping, upgrade with a job under way, remove, install again, purge.
+//! Debian root: install, start, accept, ping, upgrade with a job under way, remove, install again, purge; and one with systemd as its
+//! first process.
 //!
 //! Needs root and Debian's `debootstrap`, `debhelper` and `lintian`; says so and passes where they are not to be had.
 
+#[path = "slow_packages/booted.rs"]
+mod booted;
 mod common;
 #[path = "slow_packages/daemon.rs"]
 mod daemon;
@@ -11,6 +14,7 @@ mod packages;
 #[path = "slow_packages/root.rs"]
 mod root;
 
+use common::machine::Machine;
 use common::ports::Ports;
 use common::{short_dir, wait_for, wait_until};
 use daemon::Daemon;
@@ -70,16 +74,30 @@ fn the_profile_can_be_loaded() {
     assert!(said.status.success(), "{}\n{text}", said.status);
 }
 
+/// What it takes to make packages, and a Debian root for them.
+const NEEDED: [&str; 5] = [
+    "dh",
+    "dpkg-buildpackage",
+    "debootstrap",
+    "unshare",
+    "apt-get",
+];
+
+#[test]
+fn systemd_runs_a_host() {
+    if lacking(&NEEDED) {
+        return;
+    }
+    if let Some(why) = Machine::impossible() {
+        eprintln!("skipped: {why}");
+        return;
+    }
+    booted::live(Packages::get(OLD), Packages::get(NEW));
+}
+
 #[test]
 fn one_life_of_a_host() {
-    let needed = [
-        "dh",
-        "dpkg-buildpackage",
-        "debootstrap",
-        "unshare",
-        "apt-get",
-    ];
-    if lacking(&needed) || root::not_root() {
+    if lacking(&NEEDED) || root::not_root() {
         return;
     }
     let (old, new) = (Packages::get(OLD), Packages::get(NEW));
@@ -127,6 +145,15 @@ fn one_life_of_a_host() {
             .ends_with("# of the administrator\n")
     );
     wait_until("m1 answers after the upgrade", || answers(&root));
+    // The directory is the master's, but not what root writes there.
+    for (path, owner) in [
+        ("master", "halite"),
+        ("audit", "halite"),
+        ("minion", "root"),
+    ] {
+        let is = root.run(&["stat", "-c", "%U", &format!("/var/log/halite/{path}")]);
+        assert_eq!(is.trim(), owner, "{path}");
+    }
     assert!(
         root.run(&["halite", "m1", "saltutil.find_job", &jid])
             .contains(&jid),

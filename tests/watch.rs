@@ -5,10 +5,11 @@ mod harness;
 use halite::wire::{Value, yaml};
 use harness::{Master, eventually, free_ports};
 use std::collections::BTreeSet;
-use std::io::Read;
+use std::io::{Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
+use std::process::Command;
 
 fn shipped(name: &str) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -45,7 +46,7 @@ fn queries(json: &serde_json::Value, out: &mut Vec<String>) {
 }
 
 fn of_dashboard() -> BTreeSet<String> {
-    let json = serde_json::from_str(&shipped("grafana/halite.json")).unwrap();
+    let json: serde_json::Value = serde_json::from_str(&shipped("grafana/halite.json")).unwrap();
     let mut all = Vec::new();
     queries(&json, &mut all);
     let panels = json["panels"].as_array().unwrap();
@@ -77,6 +78,50 @@ fn of_alerts() -> BTreeSet<String> {
     out
 }
 
+/// Has Prometheus' own tool look at a text; what it complains of.
+fn promtool(what: &str, text: &str) -> Result<(), String> {
+    let mut file = tempfile::NamedTempFile::new().unwrap();
+    file.write_all(text.as_bytes()).unwrap();
+    let mut tool = Command::new("promtool");
+    let tool = match what {
+        "metrics" => tool
+            .args(["check", "metrics"])
+            .stdin(file.reopen().unwrap()),
+        _ => tool.args(["check", what]).arg(file.path()),
+    };
+    let said = match tool.output() {
+        Ok(said) => said,
+        Err(e) => {
+            eprintln!("skipped: promtool: {e}; `scripts/test` installs it");
+            return Ok(());
+        }
+    };
+    let text = String::from_utf8_lossy(&said.stdout) + String::from_utf8_lossy(&said.stderr);
+    said.status.success().then_some(()).ok_or(text.into_owned())
+}
+
+#[test]
+fn prometheus_understands_alerts_and_queries() {
+    promtool("rules", &shipped("prometheus/alerts.yml")).unwrap();
+    let json: serde_json::Value = serde_json::from_str(&shipped("grafana/halite.json")).unwrap();
+    let mut all = Vec::new();
+    queries(&json["panels"], &mut all);
+    assert!(all.len() > 40);
+    // Rules that record something are the queries that the tool looks at.
+    let rules: Vec<serde_json::Value> = all
+        .iter()
+        .map(|query| query.replace("$__rate_interval", "5m"))
+        .map(|query| query.replace("$__range", "1h"))
+        .enumerate()
+        .map(|(n, query)| serde_json::json!({"record": format!("query_{n}"), "expr": query}))
+        .collect();
+    let file = serde_json::json!({"groups": [{"name": "queries", "rules": rules}]});
+    promtool("rules", &file.to_string()).unwrap();
+    if Command::new("promtool").arg("--version").output().is_ok() {
+        promtool("rules", &file.to_string().replace("rate(", "rate((")).unwrap_err();
+    }
+}
+
 #[test]
 fn dashboard_and_alerts_name_metrics_that_exist() {
     let dashboard = of_dashboard();
@@ -100,7 +145,7 @@ fn dashboard_and_alerts_name_metrics_that_exist() {
         psk.display(),
     ));
     let socket = master.config().sock_dir.join("master_status.ipc");
-    let mut missing = BTreeSet::new();
+    let (mut missing, mut lint) = (BTreeSet::new(), Ok(()));
     eventually("all metrics of the dashboard and the alerts", || {
         let mut text = String::new();
         UnixStream::connect(&socket)
@@ -122,6 +167,8 @@ fn dashboard_and_alerts_name_metrics_that_exist() {
             eprintln!("not there yet: {unknown:?}");
             missing = unknown;
         }
+        lint = promtool("metrics", &text);
         missing.is_empty()
     });
+    lint.unwrap();
 }

@@ -279,6 +279,21 @@ impl<'a> Checks<'a> {
         )
     }
 
+    /// A name or an address with a port, or nothing. Whether the name has an address shows when it is needed.
+    pub(super) fn address(&self, option: &str, found: &str) -> Result<(), ConfigError> {
+        let parts = found.rsplit_once(':');
+        if found.is_empty()
+            || parts.is_some_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok())
+        {
+            return Ok(());
+        }
+        Err(self.bad(
+            option,
+            &found.into(),
+            "an address and a port, as in 127.0.0.1:4507, or '' for none",
+        ))
+    }
+
     pub(super) fn positive(&self, option: &str, found: u64) -> Result<(), ConfigError> {
         if found > 0 {
             return Ok(());

@@ -42,6 +42,7 @@ impl MasterConfig {
         checks.positive("max_event_size", c.max_event_size)?;
         checks.positive("file_buffer_size", c.file_buffer_size)?;
         checks.positive("salt_cp_chunk_size", c.salt_cp_chunk_size)?;
+        checks.address("metrics_address", &c.metrics_address)?;
         finish::levels(&mut c.log_level, &mut c.log_level_logfile, &mut c.warnings);
         finish::granular_levels(&mut c.log_granular_levels, &mut c.warnings);
         if c.keep_jobs != 24 && c.keep_jobs_seconds == 86400 {

@@ -471,7 +471,8 @@ impl Seen {
 
     fn insert(&mut self, seal: u64) {
         if self.young.len() >= REPLAYS_HELD {
-            self.old = std::mem::take(&mut self.young);
+            std::mem::swap(&mut self.old, &mut self.young);
+            self.young.clear();
         }
         self.young.insert(seal);
     }

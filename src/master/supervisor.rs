@@ -22,7 +22,9 @@ use crate::store::open;
 use crate::sys::daemon::{InstanceLock, PidFile, Report, make_dir};
 use crate::sys::fork::{Offspring, apart, split};
 use crate::sys::memory::{Rest, give_back};
-use crate::sys::process::{RoleSpec, drop_privileges, hand_over, raise_open_files, user_name};
+use crate::sys::process::{
+    RoleSpec, drop_privileges, give, hand_over, raise_open_files, user_name,
+};
 use crate::sys::scoreboard::{BOARD_FD, BOARD_SLOT, Scoreboard};
 use crate::sys::service::Service;
 use crate::sys::shared::{SHARED_FD, SharedSecret};
@@ -180,17 +182,16 @@ fn become_user(config: &MasterConfig) -> Result<(), RoleError> {
                 )
             })?;
         }
-        let log = Path::new(&config.log_file);
-        // The directory as well where it is the product's own, not a shared one such as /var/log.
-        let dir = log
-            .parent()
-            .filter(|dir| dir.ends_with(config.flavour.name()));
-        for path in [Some(log), dir]
-            .into_iter()
-            .flatten()
-            .filter(|p| p.exists())
-        {
-            hand_over(path, &config.user, &[])?;
+        let own = [&config.log_file, &config.audit_log, &config.key_logfile].map(Path::new);
+        // The directory as well where it is the product's own, not a shared one such as /var/log; but not what other daemons
+        // have in it.
+        let dirs = own.map(|log| {
+            log.parent()
+                .filter(|dir| dir.ends_with(config.flavour.name()))
+        });
+        let dirs = dirs.into_iter().flatten();
+        for path in own.into_iter().chain(dirs).filter(|path| path.exists()) {
+            give(path, &config.user)?;
         }
     }
     make_publisher_keys(config)?;

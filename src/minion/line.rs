@@ -396,6 +396,9 @@ impl Line {
                 let first = self.session.preferred() == Some(present.name.clone());
                 self.input(Input::Opened { first });
                 self.refresh_pillar();
+            } else if signed_in && present.admitted {
+                // The key was deleted meanwhile, and with it the grains that the master had.
+                self.refresh_pillar();
             }
             for (_, frames) in std::mem::take(&mut self.held) {
                 self.receive(frames, false, heard);

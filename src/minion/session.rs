@@ -25,6 +25,8 @@ pub struct Credentials {
     pub generation: u64,
     /// The generation that the sign-in had.
     pub signed_in: u64,
+    /// Whether the key had to be accepted first: the master knows no grains of this minion then.
+    pub admitted: bool,
     /// Key of publications.
     pub aes: KeyString,
     /// The one that will follow it, if the master offers it already.
@@ -58,6 +60,7 @@ impl Credentials {
         Some(Credentials {
             generation: 1,
             signed_in: 1,
+            admitted: false,
             aes: key("aes")?,
             next: None,
             rekeys: false,
@@ -276,11 +279,15 @@ impl Session {
         let asker = &mut signing.asker;
         let mut course = Course::new(policy, &self.terms.id, order, list).scattered(reason);
         let mut act = course.next(Event::Begin);
+        let mut admitted = false;
         loop {
             let event = match act {
                 Do::Resolve(at) => self.resolve(at),
                 Do::Ask(at, timeout) => match self.ask(asker, at, timeout, stop)? {
-                    Some(verdict) => Event::Answer(verdict),
+                    Some(verdict) => {
+                        admitted |= verdict == Verdict::Pending;
+                        Event::Answer(verdict)
+                    }
                     None => return Ok(None),
                 },
                 Do::Wait(wait) => match rest(asker, jittered(wait), stop) {
@@ -302,6 +309,7 @@ impl Session {
                     return Ok(Some(Credentials {
                         generation,
                         signed_in: generation,
+                        admitted,
                         crypticle: Crypticle::new(&accepted.session),
                         aes: accepted.aes,
                         next: None,

@@ -478,13 +478,13 @@ impl Rounds {
             ),
             Verdict::Pending => {
                 log::warn!(
-                    "the master keeps the key of {id} until somebody accepts it (`salt-key -a {id}` there)"
+                    "the master keeps the key of {id} until somebody accepts it (`halite-key -a {id}` or `salt-key -a {id}` there)"
                 );
                 self.grown()
             }
             Verdict::Rejected if self.policy.rejected_retry && !self.policy.once => {
                 log::error!(
-                    "the master has rejected the key of {id}; `salt-key -d {id}` there lets it in again"
+                    "the master has rejected the key of {id}; `halite-key -d {id}` or `salt-key -d {id}` there lets it in again"
                 );
                 self.grown()
             }
@@ -492,7 +492,7 @@ impl Rounds {
                 EXIT_REJECTED,
                 format!(
                     "the master has rejected the key of {id}, or has another key under that name; delete that key on \
-                     the master (`salt-key -d {id}`) and start this minion again"
+                     the master (`halite-key -d {id}` or `salt-key -d {id}`) and start this minion again"
                 ),
             ),
             Verdict::Full if self.policy.once => fail(

@@ -84,6 +84,7 @@ pub fn credentials() -> Credentials {
     Credentials {
         generation: 1,
         signed_in: 1,
+        admitted: false,
         next: None,
         rekeys: false,
         aes: KeyString::from_text(text(&keys["aes_key_string"])).unwrap(),

@@ -236,18 +236,23 @@ pub fn drop_privileges(name: &str) -> io::Result<()> {
     Ok(())
 }
 
-/// Gives `path` and all below it to the account `name`, except directories called one of
-/// `spared`. Links are not followed. Only what belongs to another account is touched.
-pub fn hand_over(path: &Path, name: &str, spared: &[&str]) -> io::Result<()> {
+/// Gives `path` itself to the account `name`, unless it has it. Links are not followed.
+pub fn give(path: &Path, name: &str) -> io::Result<()> {
     use std::os::unix::fs::{MetadataExt, lchown};
     let Some(user) = nix::unistd::User::from_name(name)? else {
         return Ok(());
     };
-    let meta = std::fs::symlink_metadata(path)?;
-    if meta.uid() != user.uid.as_raw() {
+    if std::fs::symlink_metadata(path)?.uid() != user.uid.as_raw() {
         lchown(path, Some(user.uid.as_raw()), Some(user.gid.as_raw()))?;
     }
-    if !meta.is_dir() {
+    Ok(())
+}
+
+/// Gives `path` and all below it to the account `name`, except directories called one of
+/// `spared`. Links are not followed. Only what belongs to another account is touched.
+pub fn hand_over(path: &Path, name: &str, spared: &[&str]) -> io::Result<()> {
+    give(path, name)?;
+    if !std::fs::symlink_metadata(path)?.is_dir() {
         return Ok(());
     }
     for entry in std::fs::read_dir(path)? {

@@ -23,6 +23,9 @@ const BOOKS: &[&str] = &[
     "var/log/dpkg.log",
 ];
 
+/// Where packages wait for their installation.
+const STORE: &str = "packages";
+
 /// Says which of these programs are missing; whether any is.
 pub fn lacking(programs: &[&str]) -> bool {
     let path = std::env::var("PATH").unwrap_or_default();
@@ -50,27 +53,48 @@ pub fn not_root() -> bool {
 
 /// The root; it is gone with this value.
 pub struct Root {
-    dir: tempfile::TempDir,
+    _dir: tempfile::TempDir,
+    top: PathBuf,
 }
 
 impl Root {
-    /// A fresh one with what `packages` need.
+    /// A fresh one with what `packages` need; systemd is not there.
     pub fn new(packages: &Packages) -> Root {
-        let archive = archive(packages);
+        Root::from("plain", packages.needs())
+    }
+
+    /// A fresh one that can be booted, with what `packages` need.
+    pub fn bootable(packages: &Packages) -> Root {
+        let mut needs = packages.needs();
+        // Parts of systemd do not go with the whole.
+        needs.retain(|name| !name.starts_with("systemd-standalone-"));
+        needs.extend(["dbus", "systemd"].map(str::to_owned));
+        Root::from("bootable", needs)
+    }
+
+    fn from(kind: &str, needs: Vec<String>) -> Root {
+        let archive = archive(kind, &needs.join(","));
         let dir = short_dir();
+        let top = dir.path().join("root");
+        std::fs::create_dir(&top).expect("a directory");
         done(
             Command::new("tar")
                 .arg("-xf")
                 .arg(archive)
                 .arg("-C")
-                .arg(dir.path()),
+                .arg(&top),
         );
-        Root { dir }
+        Root { _dir: dir, top }
+    }
+
+    /// Where it lies.
+    pub fn top(&self) -> &Path {
+        &self.top
     }
 
     /// A path of the host.
     pub fn path(&self, below: &str) -> PathBuf {
-        self.dir.path().join(below)
+        self.top.join(below)
     }
 
     /// A program inside, with a `/proc` that is gone with it.
@@ -79,7 +103,7 @@ impl Root {
         command
             .args(["--mount", "--propagation", "private", "sh", "-c"])
             .arg("mount -t proc proc \"$0/proc\" && exec chroot \"$0\" \"$@\"")
-            .arg(self.dir.path())
+            .arg(&self.top)
             .args(words)
             .env_clear()
             .envs([
@@ -123,21 +147,22 @@ impl Root {
 
     /// Installs packages, or upgrades to them.
     pub fn install(&self, packages: &Packages) {
-        let store = self.path("tmp/packages");
+        let files = self.bring(packages);
+        self.dpkg("-i", files);
+        std::fs::remove_dir_all(self.path(STORE)).expect("it is there");
+    }
+
+    /// Puts packages inside; their paths there.
+    pub fn bring(&self, packages: &Packages) -> Vec<String> {
+        let store = self.path(STORE);
         let _ = std::fs::remove_dir_all(&store);
         std::fs::create_dir(&store).expect("a directory");
-        let mut names = Vec::new();
-        for file in packages.files() {
-            let name = file
-                .file_name()
-                .expect("a name")
-                .to_string_lossy()
-                .into_owned();
-            std::fs::copy(&file, store.join(&name)).expect("a copy");
-            names.push(format!("/tmp/packages/{name}"));
-        }
-        self.dpkg("-i", names);
-        std::fs::remove_dir_all(&store).expect("it is there");
+        let bring = |file: PathBuf| {
+            let name = file.file_name().expect("a name").to_string_lossy();
+            std::fs::copy(&file, store.join(&*name)).expect("a copy");
+            format!("/{STORE}/{name}")
+        };
+        packages.files().into_iter().map(bring).collect()
     }
 
     /// Removes packages, but not their options.
@@ -168,7 +193,7 @@ impl Root {
     }
 
     fn walk(&self, below: &Path, found: &mut BTreeSet<String>) {
-        for entry in std::fs::read_dir(self.dir.path().join(below))
+        for entry in std::fs::read_dir(self.top.join(below))
             .expect("a directory")
             .flatten()
         {
@@ -212,11 +237,11 @@ fn done(command: &mut Command) -> String {
     said(&output)
 }
 
-/// The release that this host runs, from where it has its own packages: an archive that is made once.
-fn archive(packages: &Packages) -> PathBuf {
+/// The release that this host runs, with what is needed beside its core, from where the host has its own packages: an archive
+/// that is made once for each kind.
+fn archive(kind: &str, needs: &str) -> PathBuf {
     let codename = os_release("VERSION_CODENAME");
-    let needs = packages.needs().join(",");
-    let kept = Path::new(env!("CARGO_TARGET_TMPDIR")).join("debian-root");
+    let kept = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("debian-{kind}"));
     let archive = kept.join(format!("{codename}.tar"));
     let list = kept.join(format!("{codename}.needs"));
     if archive.exists() && std::fs::read_to_string(&list).is_ok_and(|text| text == needs) {

@@ -15,7 +15,7 @@ use salt::Format;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -143,14 +143,29 @@ pub(super) fn descriptors() -> Vec<i32> {
 }
 
 fn open(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.create(true).append(true).mode(0o640);
+    let mut wary = false;
     if let Some(dir) = path.parent() {
         super::daemon::make_dir(dir, 0o750)?;
+        // Daemons of several accounts share a directory of logs: none of them is to have root write elsewhere.
+        wary = nix::unistd::geteuid().is_root() && is_others(dir)?;
     }
-    OpenOptions::new()
-        .create(true)
-        .append(true)
-        .mode(0o640)
-        .open(path)
+    if wary {
+        options.custom_flags(nix::libc::O_NOFOLLOW);
+    }
+    options.open(path).map_err(|e| match e.raw_os_error() {
+        Some(nix::libc::ELOOP) if wary => io::Error::other(
+            "it is a link in a directory in which others than root may write, and is not followed",
+        ),
+        _ => e,
+    })
+}
+
+/// Whether others than root may write in a directory.
+fn is_others(dir: &Path) -> io::Result<bool> {
+    let meta = std::fs::metadata(dir)?;
+    Ok(meta.uid() != 0 || meta.mode() & 0o022 != 0)
 }
 
 struct Logger {
@@ -286,6 +301,33 @@ mod tests {
         assert_eq!(level("quiet"), Some(LevelFilter::Off));
         assert_eq!(level("loud"), None);
         assert!(LEVELS.iter().all(|word| level(word).is_some()));
+    }
+
+    #[test]
+    fn root_follows_no_links_of_others() {
+        let top = tempfile::tempdir().unwrap();
+        let dir = top.path().join("logs");
+        std::fs::create_dir(&dir).unwrap();
+        let (log, elsewhere) = (dir.join("minion"), top.path().join("elsewhere"));
+        std::os::unix::fs::symlink(&elsewhere, &log).unwrap();
+        open(&log).unwrap();
+        assert!(
+            elsewhere.exists(),
+            "links in a directory of one's own count"
+        );
+
+        // Another account's, or open to all: what others than root decide, root does not follow.
+        std::fs::set_permissions(&dir, std::os::unix::fs::PermissionsExt::from_mode(0o777))
+            .unwrap();
+        assert!(is_others(&dir).unwrap());
+        std::fs::remove_file(&elsewhere).unwrap();
+        let opened = open(&log);
+        if nix::unistd::geteuid().is_root() {
+            assert!(opened.unwrap_err().to_string().contains("is a link"));
+            assert!(!elsewhere.exists());
+            std::fs::remove_file(&log).unwrap();
+            open(&log).unwrap();
+        }
     }
 
     #[test]
