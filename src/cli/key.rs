@@ -10,6 +10,7 @@ use crate::client::keys::{
 };
 use crate::client::local::calling_user;
 use crate::config::{MasterConfig, load_master};
+use crate::master::give_logs;
 use crate::store::audit::{AuditLog, Decision};
 use crate::store::keys::KeyState;
 use crate::sys::process::{drop_privileges, user_name};
@@ -86,6 +87,10 @@ fn become_user(options: &Options, config: &MasterConfig) -> Result<(), (String, 
     };
     if *user == user_name() {
         return Ok(());
+    }
+    if root && *user == config.user {
+        // Before the master's first start they are still root's.
+        give_logs(config).map_err(|e| (format!("the master's log files: {e}"), 1))?;
     }
     drop_privileges(user).map_err(|e| {
         let status = if e.kind() == io::ErrorKind::NotFound {

@@ -26,7 +26,7 @@ mod supervisor;
 mod worker;
 
 pub(crate) use reqserver::EXIT_BIND;
-pub use supervisor::{CONFIG_DIR, LOG_LEVEL, supervise};
+pub use supervisor::{CONFIG_DIR, LOG_LEVEL, give_logs, supervise};
 
 use crate::config::MasterConfig;
 use crate::crypto::{PrivateKey, clean_key};

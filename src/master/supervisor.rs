@@ -182,20 +182,23 @@ fn become_user(config: &MasterConfig) -> Result<(), RoleError> {
                 )
             })?;
         }
-        let own = [&config.log_file, &config.audit_log, &config.key_logfile].map(Path::new);
-        // The directory as well where it is the product's own, not a shared one such as /var/log; but not what other daemons
-        // have in it.
-        let dirs = own.map(|log| {
-            log.parent()
-                .filter(|dir| dir.ends_with(config.flavour.name()))
-        });
-        let dirs = dirs.into_iter().flatten();
-        for path in own.into_iter().chain(dirs).filter(|path| path.exists()) {
-            give(path, &config.user)?;
-        }
+        give_logs(config)?;
     }
     make_publisher_keys(config)?;
     drop_privileges(&config.user).map_err(|e| RoleError::new(EXIT_NO_USER, e.to_string()))
+}
+
+/// Gives the master's log files to the account of the option `user`, with their directory where it is the product's own, not
+/// a shared one such as `/var/log`; what other daemons have in it stays theirs. For root.
+pub fn give_logs(config: &MasterConfig) -> std::io::Result<()> {
+    let own = [&config.log_file, &config.audit_log, &config.key_logfile].map(Path::new);
+    let is_ours = |dir: &&Path| dir.ends_with(config.flavour.name());
+    let dirs = own.map(|log| log.parent().filter(is_ours));
+    let paths = own.into_iter().chain(dirs.into_iter().flatten());
+    for path in paths.filter(|path| path.exists()) {
+        give(path, &config.user)?;
+    }
+    Ok(())
 }
 
 fn table(config: &MasterConfig, command: &str) -> Vec<Role> {

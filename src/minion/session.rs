@@ -11,12 +11,13 @@ use super::rekey::Keys;
 use super::signin::{MasterKey, Policy, Request, Terms, Verdict, judge};
 use crate::config::MinionConfig;
 use crate::crypto::{Crypticle, KeyString, clean_key, fill_random, nonce};
+use crate::sys::minutely::Minutely;
 use crate::transport::sockets::tcp_url;
 use crate::wire::{Map, Value};
 use std::net::ToSocketAddrs;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// What a sign-in gave, and what was fetched under it since.
 #[derive(Clone, Debug)]
@@ -100,6 +101,7 @@ pub struct Session {
     once: bool,
     present: Mutex<Option<Arc<Credentials>>>,
     signing: Mutex<Signing>,
+    unanswered: Mutex<Minutely>,
     /// Those that are gone are left out when the next one comes.
     listeners: Mutex<Vec<DistantWake>>,
 }
@@ -165,6 +167,7 @@ impl Session {
             once,
             present: Mutex::new(None),
             signing: Mutex::new(Signing { asker, roster }),
+            unanswered: Mutex::default(),
             listeners: Mutex::new(Vec::new()),
             config,
         })
@@ -348,7 +351,13 @@ impl Session {
                     })?
                 }
                 Answer::Silence | Answer::Interrupted => {
-                    log::info!("no answer from the master at {url}");
+                    // Whoever looks is to see it at once; a fleet that waits for days is not to fill its disks with it.
+                    match lock(&self.unanswered).tick(Instant::now()) {
+                        Some(times) => log::warn!(
+                            "no answer from the master at {url} (times: {times}); trying again"
+                        ),
+                        None => log::info!("no answer from the master at {url}"),
+                    }
                     Verdict::Silence
                 }
                 Answer::Stopped => return Ok(None),

@@ -162,4 +162,15 @@ fn targets_that_match_nobody() {
             ran.out
         );
     }
+    // What is wrong with an expression is said to whoever wrote it.
+    let place = dir.to_string_lossy();
+    let wrong = ["-c", &place, "-C", "web* and (", "test.ping"];
+    let ran = run("halite", dir, &wrong);
+    assert_eq!(ran.status, Some(2));
+    assert!(ran.out.starts_with("No minions matched"), "{}", ran.out);
+    assert!(
+        ran.err.contains("ERROR: ") && ran.err.contains("compound"),
+        "{}",
+        ran.err
+    );
 }

@@ -153,9 +153,10 @@ fn admitted(worker: &Context, id: &MinionId, load: &Map) -> Result<Option<Admitt
     let Ok(target) = Target::parse(&request.tgt, &request.tgt_type, None) else {
         return Ok(None);
     };
-    let (minions, missing) = publish::resolve(worker, &target)?;
+    let meant = publish::resolve(worker, target)?;
+    let minions = &meant.minions;
     let fleet = publish::fleet(worker)?;
-    if guesses(worker, &fleet, &request.tgt, &target, &minions) {
+    if guesses(worker, &fleet, &request.tgt, &meant.target, minions) {
         refuse("patterns on the pillar of minions");
         return Ok(None);
     }
@@ -168,7 +169,7 @@ fn admitted(worker: &Context, id: &MinionId, load: &Map) -> Result<Option<Admitt
     // With lower masters nobody here knows whom an empty list means there (CVE-2022-22941).
     let unknown = minions.is_empty() && worker.config.order_masters;
     let mut covers =
-        |scope: &str| !unknown && scope::covers(scope, &minions, &fleet, &worker.config.nodegroups);
+        |scope: &str| !unknown && scope::covers(scope, minions, &fleet, &worker.config.nodegroups);
     // All functions must be allowed; stock is content when one of several is.
     let reach = rules.publication(&calls, &[], &mut covers);
     if reach == Reach::Nobody {
@@ -180,11 +181,7 @@ fn admitted(worker: &Context, id: &MinionId, load: &Map) -> Result<Option<Admitt
             reach,
             auth_list: worker.config.order_masters.then(|| rules.to_value()),
         },
-        meant: Meant {
-            target,
-            minions,
-            missing,
-        },
+        meant,
         load: job,
         kwargs,
     }))

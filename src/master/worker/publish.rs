@@ -9,7 +9,7 @@ use crate::master::roles::RoleError;
 use crate::store::audit::Decision;
 use crate::store::keys::KeyState;
 use crate::store::minions::Known;
-use crate::target::{Kind, Target};
+use crate::target::{Kind, Target, TargetError};
 use crate::transport::sockets::send_parts;
 use crate::wire::ids::{Jid, MinionId};
 use crate::wire::msgpack::{self, Profile};
@@ -58,8 +58,8 @@ pub(super) fn request(worker: &mut Context, mut load: Map, peer: &str) -> Result
         Ok(target) => target,
         Err(why) => return Ok(no_match(&load, &why)),
     };
-    let (minions, missing) = resolve(worker, &target)?;
-    let reach = authorize(worker, &caller, &load, &minions)?;
+    let meant = resolve(worker, target)?;
+    let reach = authorize(worker, &caller, &load, &meant.minions)?;
     let who = (caller.user(), caller.proof());
     if reach == Reach::Nobody {
         audit(worker, &load, who, peer, Err("no permission"));
@@ -68,11 +68,6 @@ pub(super) fn request(worker: &mut Context, mut load: Map, peer: &str) -> Result
     let permission = Permission {
         reach,
         auth_list: worker.config.order_masters.then(|| caller.auth_list()),
-    };
-    let meant = Meant {
-        target,
-        minions,
-        missing,
     };
     let reply = send_out(worker, &mut load, &kwargs, meant, permission)?;
     if load.str("jid").is_some_and(|jid| !jid.is_empty()) {
@@ -88,6 +83,8 @@ pub(super) struct Meant {
     pub minions: Vec<String>,
     /// Listed ids without an accepted key.
     pub missing: Vec<String>,
+    /// Why nobody can be meant, if that is so.
+    pub error: Option<TargetError>,
 }
 
 /// What the job's owner was found to be allowed to.
@@ -109,9 +106,11 @@ pub(super) fn send_out(
         mut target,
         minions,
         missing,
+        error,
     } = meant;
     if minions.is_empty() && !worker.config.order_masters {
-        return Ok(no_match(load, ""));
+        let why = error.map(|e| e.to_string()).unwrap_or_default();
+        return Ok(no_match(load, &why));
     }
     // A minion decides by its own grains whether it is meant. Where the permission is for
     // certain minions, it is these that are meant and no other.
@@ -255,18 +254,18 @@ pub(super) fn fleet(worker: &Context) -> Result<Known<'_>, RoleError> {
     })
 }
 
-/// Ids expected to answer, and listed ids without an accepted key.
-pub(super) fn resolve(
-    worker: &Context,
-    target: &Target,
-) -> Result<(Vec<String>, Vec<String>), RoleError> {
-    let fleet = fleet(worker)?;
-    let expected = target.expected(&fleet, &*worker.config);
-    if let Some(why) = expected.error {
+/// Looks up who is meant by a target.
+pub(super) fn resolve(worker: &Context, target: Target) -> Result<Meant, RoleError> {
+    let expected = target.expected(&fleet(worker)?, &*worker.config);
+    if let Some(why) = &expected.error {
         log::warn!("a target matches nothing: {why}");
     }
-    let minions = expected.minions.iter().map(MinionId::to_string).collect();
-    Ok((minions, expected.missing))
+    Ok(Meant {
+        target,
+        minions: expected.minions.iter().map(MinionId::to_string).collect(),
+        missing: expected.missing,
+        error: expected.error,
+    })
 }
 
 fn no_match(load: &Map, why: &str) -> Value {
