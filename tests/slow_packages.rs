@@ -1,6 +1,6 @@
 //! The Debian packages as `scripts/package deb` makes them: what lintian says, whether units and profile can be loaded, and one life of a host in a clean
 //! Debian root: install, start, accept, ping, upgrade with a job under way, remove, install again, purge; and one with systemd as its
-//! first process.
+//! first process, on this release of Debian and on a later one.
 //!
 //! Needs root and Debian's `debootstrap`, `debhelper` and `lintian`; says so and passes where they are not to be had.
 
@@ -83,8 +83,21 @@ const NEEDED: [&str; 5] = [
     "apt-get",
 ];
 
+/// A release of Debian later than the oldest that packages are made on.
+const LATER: &str = "trixie";
+
 #[test]
 fn systemd_runs_a_host() {
+    with_systemd(&root::own_release());
+}
+
+/// Packages made here are for the release after this one too.
+#[test]
+fn systemd_runs_a_host_of_a_later_release() {
+    with_systemd(LATER);
+}
+
+fn with_systemd(release: &str) {
     if lacking(&NEEDED) {
         return;
     }
@@ -92,7 +105,7 @@ fn systemd_runs_a_host() {
         eprintln!("skipped: {why}");
         return;
     }
-    booted::live(Packages::get(OLD), Packages::get(NEW));
+    booted::live(release, Packages::get(OLD), Packages::get(NEW));
 }
 
 #[test]

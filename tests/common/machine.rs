@@ -8,6 +8,7 @@ use super::wait_for;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Where kernels with both kinds of control groups, and those with the new kind alone, have the new kind.
 const GROUPS: [&str; 2] = ["/sys/fs/cgroup/unified", "/sys/fs/cgroup"];
@@ -70,10 +71,11 @@ impl Machine {
     /// # Panics
     /// It does not come up.
     pub fn boot(root: &Path) -> Machine {
-        let name = root.file_name().unwrap().to_string_lossy();
+        static BOOTED: AtomicU32 = AtomicU32::new(0);
+        let nth = BOOTED.fetch_add(1, Ordering::Relaxed);
         let group = groups()
             .expect("there are control groups")
-            .join(format!("halite-{}-{name}", std::process::id()));
+            .join(format!("halite-{}-{nth}", std::process::id()));
         fs::create_dir(&group).expect("a control group can be made");
         let join = format!("echo $$ >'{}/cgroup.procs' && exec \"$@\"", group.display());
         let mut command = Command::new("bash");

@@ -60,20 +60,24 @@ pub struct Root {
 impl Root {
     /// A fresh one with what `packages` need; systemd is not there.
     pub fn new(packages: &Packages) -> Root {
-        Root::from("plain", packages.needs())
+        Root::from("plain", &own_release(), packages.needs())
     }
 
-    /// A fresh one that can be booted, with what `packages` need.
-    pub fn bootable(packages: &Packages) -> Root {
+    /// A fresh one that can be booted, with what `packages` need, of a release of Debian.
+    pub fn bootable(packages: &Packages, release: &str) -> Root {
         let mut needs = packages.needs();
         // Parts of systemd do not go with the whole.
         needs.retain(|name| !name.starts_with("systemd-standalone-"));
+        if release != own_release() {
+            // Libraries have other names there, by which they provide what is asked for; dpkg says if one is missing.
+            needs.retain(|name| !name.starts_with("lib"));
+        }
         needs.extend(["dbus", "systemd"].map(str::to_owned));
-        Root::from("bootable", needs)
+        Root::from("bootable", release, needs)
     }
 
-    fn from(kind: &str, needs: Vec<String>) -> Root {
-        let archive = archive(kind, &needs.join(","));
+    fn from(kind: &str, release: &str, needs: Vec<String>) -> Root {
+        let archive = archive(kind, release, &needs.join(","));
         let dir = short_dir();
         let top = dir.path().join("root");
         std::fs::create_dir(&top).expect("a directory");
@@ -237,13 +241,12 @@ fn done(command: &mut Command) -> String {
     said(&output)
 }
 
-/// The release that this host runs, with what is needed beside its core, from where the host has its own packages: an archive
-/// that is made once for each kind.
-fn archive(kind: &str, needs: &str) -> PathBuf {
-    let codename = os_release("VERSION_CODENAME");
-    let kept = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("debian-{kind}"));
-    let archive = kept.join(format!("{codename}.tar"));
-    let list = kept.join(format!("{codename}.needs"));
+/// A release with what is needed beside its core, from where the host has its own packages: an archive that is made once for each
+/// kind and release.
+fn archive(kind: &str, release: &str, needs: &str) -> PathBuf {
+    let kept = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("debian-{release}-{kind}"));
+    let archive = kept.join("root.tar");
+    let list = kept.join("needs");
     if archive.exists() && std::fs::read_to_string(&list).is_ok_and(|text| text == needs) {
         return archive;
     }
@@ -252,13 +255,9 @@ fn archive(kind: &str, needs: &str) -> PathBuf {
     let fresh = short_dir();
     done(
         Command::new("debootstrap")
-            .args([
-                "--variant=minbase",
-                &format!("--include={needs}"),
-                &codename,
-            ])
+            .args(["--variant=minbase", &format!("--include={needs}"), release])
             .arg(fresh.path())
-            .arg(mirror(&codename)),
+            .arg(mirror()),
     );
     let half = kept.join("half");
     done(
@@ -278,20 +277,22 @@ fn archive(kind: &str, needs: &str) -> PathBuf {
     archive
 }
 
-fn os_release(key: &str) -> String {
+/// The release that this host runs.
+pub fn own_release() -> String {
     let text = std::fs::read_to_string("/etc/os-release").expect("a Debian system");
     let value = text
         .lines()
-        .find_map(|line| line.strip_prefix(&format!("{key}=")));
+        .find_map(|line| line.strip_prefix("VERSION_CODENAME="));
     value
-        .unwrap_or_else(|| panic!("no {key} in /etc/os-release"))
+        .expect("no VERSION_CODENAME in /etc/os-release")
         .trim_matches('"')
         .to_owned()
 }
 
-/// Where apt gets the release from. Asked of its sources, not of its lists: other tests clear those.
-fn mirror(codename: &str) -> String {
+/// Where apt gets the release of this host from, and others are. Asked of its sources, not of its lists: other tests clear those.
+fn mirror() -> String {
     let said = done(Command::new("apt-get").args(["update", "--print-uris"]));
+    let codename = own_release();
     let below = format!("/dists/{codename}/main/");
     let site = said
         .lines()
