@@ -88,24 +88,34 @@ const LATER: &str = "trixie";
 
 #[test]
 fn systemd_runs_a_host() {
-    with_systemd(&root::own_release());
+    if can_boot() {
+        booted::live(&root::own_release());
+    }
 }
 
 /// Packages made here are for the release after this one too.
 #[test]
 fn systemd_runs_a_host_of_a_later_release() {
-    with_systemd(LATER);
+    if !can_boot() {
+        return;
+    }
+    if root::own_release() == LATER {
+        eprintln!("skipped: this host has {LATER} itself");
+        return;
+    }
+    booted::live(LATER);
 }
 
-fn with_systemd(release: &str) {
+/// Whether packages can be made here and a machine booted for them; says so if not.
+fn can_boot() -> bool {
     if lacking(&NEEDED) {
-        return;
+        return false;
     }
-    if let Some(why) = Machine::impossible() {
+    let impossible = Machine::impossible();
+    if let Some(why) = impossible {
         eprintln!("skipped: {why}");
-        return;
     }
-    booted::live(release, Packages::get(OLD), Packages::get(NEW));
+    impossible.is_none()
 }
 
 #[test]

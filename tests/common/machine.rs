@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 /// Where kernels with both kinds of control groups, and those with the new kind alone, have the new kind.
 const GROUPS: [&str; 2] = ["/sys/fs/cgroup/unified", "/sys/fs/cgroup"];
 
-/// Brings systemd up in `$1`. Its own control group is the one of this shell.
+/// Brings systemd up in `$1`. Its own control group is the one of this shell. The kernel is the host's: no module is loaded from inside.
 const BOOT: &str = r#"
 set -e
 root=$1
@@ -38,7 +38,7 @@ ln -s /proc/self/fd dev/fd
 ip link set lo up
 pivot_root . old
 umount -l old
-exec env -i container=halite PATH=/usr/bin:/usr/sbin /usr/lib/systemd/systemd
+exec env -i container=halite PATH=/usr/bin:/usr/sbin setpriv --bounding-set -sys_module /usr/lib/systemd/systemd
 "#;
 
 /// A running machine.
