@@ -178,6 +178,10 @@ prepare_package() {
         esac
         shift 2
     done
+    # What is wrong with them is said before minutes of building.
+    [[ $version =~ ^[0-9][0-9A-Za-z.+~]*$ ]] || die "--version '$version': letters, digits and .+~ with a digit first"
+    mkdir -p "$out" || die "--out $out: cannot be made"
+    out=$(cd "$out" && pwd)
     mapfile -t lacking < <([ -n "$binaries" ] || missing_for_build; "$missing")
     install_packages "${lacking[@]}"
     if [ -z "$binaries" ]; then
@@ -186,8 +190,6 @@ prepare_package() {
     fi
     [ -x "$binaries/halite-master" ] || die "there is no halite-master in $binaries"
     binaries=$(cd "$binaries" && pwd)
-    mkdir -p "$out"
-    out=$(cd "$out" && pwd)
     work=$(mktemp -d "$out/.build.XXXXXX")
     trap 'rm -rf "$work"' EXIT
 }
