@@ -8,10 +8,11 @@ use crate::minion::channel::{Channel, Reply};
 use crate::minion::link::Link;
 use crate::minion::masters::settle;
 use crate::minion::modules::{Context, Fault, Outcome, functions_for, proc};
-use crate::minion::pillar::{self, Wish};
+use crate::minion::pillar;
+use crate::minion::pillar_request::Wish;
 use crate::minion::returners::{self, Wanted};
 use crate::minion::session::Session;
-use crate::minion::{MinionError, all_grains, job};
+use crate::minion::{MinionError, all_grains, guard};
 use crate::sys::daemon::make_dir;
 use crate::sys::signals::StopFlag;
 use crate::wire::ids::{JidClock, MinionId};
@@ -191,11 +192,11 @@ fn call(options: &Options) -> Result<i32, MinionError> {
     // Where the directory cannot be written, find_job does not see this call, and that is all.
     let noted =
         !local && proc::write(&config.cachedir, jid.as_str(), &load, std::process::id()).is_ok();
-    let outcome = job::guarded(
+    let outcome = guard::guarded(
         &ctx,
         fun,
         &wire_args(args, &options.arguments.verbatim()),
-        &job::Allowed::of(&config.as_map()).despite_blackout(),
+        &guard::Allowed::of(&config.as_map()).despite_blackout(),
     );
     if noted && let Err(e) = proc::remove(&config.cachedir, jid.as_str()) {
         log::warn!("the file of job {jid} cannot be removed: {e}");
@@ -412,7 +413,7 @@ impl Connection {
     }
 
     fn pillar(&mut self, grains: &Map) -> Result<Map, MinionError> {
-        self.channel.pillar(grains)?.ok_or_else(interrupted)
+        pillar::of_minion(&mut self.channel, grains)?.ok_or_else(interrupted)
     }
 
     /// Gives the result to the master; what comes of it does not change the call's own outcome.

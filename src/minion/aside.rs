@@ -4,7 +4,7 @@ use super::ask::{Answer, Asker, Stop, Wake};
 use super::channel::Channel;
 use super::course::Reason;
 use super::session::{Credentials, Session};
-use super::setup::{STACK, subscribe};
+use super::subscribe::{STACK, subscribe};
 use super::{Alarm, MinionError};
 use crate::config::MinionConfig;
 use crate::wire::Map;
@@ -113,7 +113,7 @@ pub fn open(
         )?;
         let mut channel = Channel::new(session, shared.stop.clone())?;
         loop {
-            match channel.pillar(grains) {
+            match super::pillar::of_minion(&mut channel, grains) {
                 Ok(Some(pillar)) => {
                     return Ok(Some(Opened {
                         credentials,

@@ -1,10 +1,9 @@
 //! The minion's own event bus, from outside of the daemon: where its sockets are, and firing on it.
 
-use super::job::stamp_style;
 use crate::crypto::HashType;
-use crate::wire::Map;
 use crate::wire::msgpack::{self, Profile};
-use halite_ipc::{Event, Framing, Publisher};
+use crate::wire::{Map, Value};
+use halite_ipc::{Event, Framing, Publisher, StampStyle};
 use std::path::{Path, PathBuf};
 
 /// Path of the socket `pub` or `pull` (reference `salt-local.md` 1.1).
@@ -34,4 +33,13 @@ pub fn fire(opts: &Map, tag: &str, data: &Map) -> Result<(), String> {
         .with_stamp(Some(stamp_style(opts)))
         .fire(&event)
         .map_err(|e| e.to_string())
+}
+
+/// How `_stamp` is written for the tools of this host's Salt release.
+pub fn stamp_style(opts: &Map) -> StampStyle {
+    match opts.get("salt_series") {
+        Some(v) if v.is_str("3006") || v.is_str("3007") => StampStyle::Naive,
+        Some(Value::Int(3006 | 3007)) => StampStyle::Naive,
+        _ => StampStyle::Offset,
+    }
 }

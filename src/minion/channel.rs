@@ -3,7 +3,6 @@
 
 use super::MinionError;
 use super::ask::{Answer, Asker, Stop, Wake};
-use super::pillar::{self, Wish};
 use super::request;
 use super::session::{Credentials, Session};
 use crate::crypto::nonce;
@@ -57,6 +56,11 @@ impl Channel {
         })
     }
 
+    /// The session that this speaks under.
+    pub fn session(&self) -> &Arc<Session> {
+        &self.session
+    }
+
     /// What ends waits.
     pub fn stop(&self) -> &Stop {
         &self.stop
@@ -81,30 +85,6 @@ impl Channel {
             Outcome::Silence | Outcome::Interrupted => Reply::Silence,
             Outcome::Stopped => Reply::Stopped,
         })
-    }
-
-    /// Fetches the pillar, or compiles it here; `None` if the process is to end.
-    ///
-    /// # Errors
-    /// No proven pillar within the tries of the configuration, or a refused sign-in.
-    pub fn pillar(&mut self, grains: &Map) -> Result<Option<Map>, MinionError> {
-        let opts = self.session.config().as_map();
-        let wish = Wish::of(&opts);
-        if pillar::is_local(&opts) {
-            return pillar::local(&opts, grains, &wish).map(Some);
-        }
-        match self.pillar_by(&wish.load(&self.session.config().id, grains))? {
-            Reply::Value(Value::Map(pillar)) => Ok(Some(pillar)),
-            Reply::Value(_) | Reply::Stopped => Ok(None),
-            Reply::Refused(why) => Err(MinionError::new(
-                1,
-                format!("the master gave no pillar: {why}"),
-            )),
-            Reply::Silence => Err(MinionError::new(
-                1,
-                "the master did not answer the request for the pillar",
-            )),
-        }
     }
 
     /// Fetches the pillar that a load asks for.

@@ -172,7 +172,7 @@ impl Jobs {
         let opts = config.as_map();
         Jobs {
             config: config.clone(),
-            stamp: job::stamp_style(&opts),
+            stamp: super::bus::stamp_style(&opts),
             opts,
             log,
             grains,
@@ -309,7 +309,7 @@ impl Jobs {
             }
             Origin::Own(_) => {
                 if load.contains("schedule") {
-                    load = job::scheduled_note(&self.config.id, &load);
+                    load = super::modules::scheduled_note(&self.config.id, &load);
                 }
                 load.set(proc::MASTER, Value::Nil);
             }

@@ -13,8 +13,8 @@ use super::link::{Handed, hand_over};
 use super::publication::{Jids, Job, Received, Receiver};
 use super::rekey;
 use super::session::{Credentials, Session, share};
-use super::setup::{STACK, subscribe};
 use super::spool::Spool;
+use super::subscribe::{STACK, subscribe};
 use super::watch::{Act, Input, Rules, Watch};
 use super::{Me, MinionError};
 use crate::config::MinionConfig;
@@ -428,7 +428,7 @@ impl Line {
         self.shared.aside("pillar", move || {
             let pillar = Channel::new(&session, stop)
                 .map_err(MinionError::from)
-                .and_then(|mut channel| channel.pillar(&grains));
+                .and_then(|mut channel| super::pillar::of_minion(&mut channel, &grains));
             match pillar {
                 Ok(pillar) => Some(News::Pillar(index, pillar)),
                 Err(e) => {

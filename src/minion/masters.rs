@@ -2,7 +2,7 @@
 //! (`salt/minion.py eval_master_func`).
 
 use super::MinionError;
-use super::job::{Allowed, guarded};
+use super::guard::{Allowed, guarded};
 use super::modules::{Context, python};
 use crate::config::MinionConfig;
 use crate::wire::{Map, Value};

@@ -2,8 +2,10 @@
 //! (`salt/pillar/__init__.py get_pillar`), and afresh at the master for whoever asks.
 
 use super::MinionError;
+use super::channel::{Channel, Reply};
 use super::link::LinkError;
 use super::modules::{Context, Fault};
+use super::pillar_request::Wish;
 use super::render::{Called, Functions};
 use crate::config::{ConfigError, MASTER_OPTIONS, MasterConfig};
 use crate::render::pillar::{PillarMaster, PillarRequest};
@@ -42,49 +44,6 @@ const OPTIONS: &[&str] = &[
 ];
 /// Beginnings of further ones.
 const FAMILIES: &[&str] = &["decrypt_pillar", "git_pillar_", "gpg_", "jinja_"];
-
-/// What is asked of a pillar beside whose it is.
-#[derive(Clone, Debug, Default)]
-pub struct Wish {
-    /// The environment of the states.
-    pub saltenv: Option<String>,
-    /// The one environment that counts.
-    pub pillarenv: Option<String>,
-    /// Data that win over all others.
-    pub pillar_override: Map,
-    /// One more external pillar.
-    pub ext: Option<Value>,
-}
-
-impl Wish {
-    /// What the options of a minion ask for.
-    pub fn of(opts: &Map) -> Wish {
-        let text = |key: &str| opts.str(key).map(str::to_owned);
-        Wish {
-            saltenv: text("saltenv"),
-            pillarenv: text("pillarenv"),
-            ..Wish::default()
-        }
-    }
-
-    /// The request to the master (reference `salt-protocol.md` 9.1).
-    pub fn load(&self, id: &str, grains: &Map) -> Map {
-        let mut load = crate::map! {
-            "id" => id,
-            "grains" => grains.clone(),
-            "saltenv" => self.saltenv.clone(),
-            "pillarenv" => self.pillarenv.clone(),
-            "pillar_override" => self.pillar_override.clone(),
-            "extra_minion_data" => Map::new(),
-            "ver" => "2",
-            "cmd" => "_pillar",
-        };
-        if let Some(ext) = self.ext.as_ref().filter(|ext| ext.truthy()) {
-            load.set("ext", ext.clone());
-        }
-        load
-    }
-}
 
 /// Whether the pillar is compiled here.
 pub fn is_local(opts: &Map) -> bool {
@@ -172,6 +131,30 @@ fn master_options(opts: &Map) -> Map {
     // Of no use here, but a path that is too long would be an error.
     out.set("sock_dir", "/");
     out
+}
+
+/// Fetches the pillar through `channel`, or compiles it here; `None` if the process is to end.
+///
+/// # Errors
+/// No proven pillar within the tries of the configuration, or a refused sign-in.
+pub fn of_minion(channel: &mut Channel, grains: &Map) -> Result<Option<Map>, MinionError> {
+    let opts = channel.session().config().as_map();
+    let wish = Wish::of(&opts);
+    if is_local(&opts) {
+        return local(&opts, grains, &wish).map(Some);
+    }
+    match channel.pillar_by(&wish.load(&channel.session().config().id, grains))? {
+        Reply::Value(Value::Map(pillar)) => Ok(Some(pillar)),
+        Reply::Value(_) | Reply::Stopped => Ok(None),
+        Reply::Refused(why) => Err(MinionError::new(
+            1,
+            format!("the master gave no pillar: {why}"),
+        )),
+        Reply::Silence => Err(MinionError::new(
+            1,
+            "the master did not answer the request for the pillar",
+        )),
+    }
 }
 
 /// A pillar of this minion compiled afresh, here or at the master.

@@ -1,7 +1,7 @@
 //! What this program is, what it stands on and where it runs: `--versions-report` of every
 //! command, and the functions `test.versions*` (`salt/version.py versions_report`).
 
-use super::{COMPAT_VERSION, grains};
+use super::grains::{self, COMPAT_VERSION};
 use crate::crypto;
 use crate::map;
 use crate::wire::{Map, Value};

@@ -7,7 +7,7 @@ use crate::minion::ask::{Stop, Wake};
 use crate::minion::channel::Channel;
 use crate::minion::publication::{Job, Received, Receiver};
 use crate::minion::session::{Credentials, Session};
-use crate::minion::setup::subscribe;
+use crate::minion::subscribe::subscribe;
 use crate::minion::{Alarm, MinionError};
 use crate::transport::sockets::recv_parts;
 use crate::wire::Value;

@@ -16,7 +16,7 @@ mod routes;
 use crate::config::{MasterConfig, MinionConfig};
 use crate::minion::ask::{Stop, Wake};
 use crate::minion::session::{Session, lock};
-use crate::minion::setup::STACK;
+use crate::minion::subscribe::STACK;
 use crate::minion::{Alarm, MinionError};
 use crate::store::open;
 use crate::sys::daemon::{PidFile, Report, make_dir};

@@ -6,7 +6,7 @@ use crate::client::command::arguments;
 use crate::client::gather::Outcome;
 use crate::client::local::Job;
 use crate::minion::modules::{Context, Fault};
-use crate::minion::{grains, job};
+use crate::minion::{grains, guard};
 use crate::wire::{Map, Value};
 use std::sync::Arc;
 
@@ -66,7 +66,7 @@ fn cmd(context: &mut RunContext, args: &Args) -> Result<Ran, RunError> {
         cachedir: config.cachedir.clone(),
         ..Context::default()
     };
-    let outcome = job::guarded(&ctx, fun, &arg, &job::Allowed::default());
+    let outcome = guard::guarded(&ctx, fun, &arg, &guard::Allowed::default());
     match outcome.fault {
         // Stock returns this sentence, and is content.
         Some(Fault::Missing(_)) => {

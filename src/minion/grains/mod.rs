@@ -23,6 +23,7 @@
 //! * Releases are read from `os-release` and `lsb-release`; the old files that stock also
 //!   knows (`SuSE-release`, `centos-release`, Synology's) are not.
 
+mod all;
 pub mod external;
 mod gpu;
 mod hardware;
@@ -33,10 +34,15 @@ mod os_names;
 mod process;
 mod virt;
 
-use super::COMPAT_VERSION;
 use crate::crypto::HashType;
 use crate::wire::{Map, Value};
 use std::collections::HashMap;
+
+pub use all::all_grains;
+pub use process::default_shell;
+
+/// The Salt release whose behaviour the minion follows, and reports as `saltversion`.
+pub const COMPAT_VERSION: &str = "3008.3";
 
 /// Collects the core grains and lays the configured ones (`grains` of the configuration and
 /// the grains file) over them.

@@ -1,9 +1,13 @@
 //! The minion's own process and surroundings.
 
 use super::put;
-use crate::minion::default_shell;
 use crate::minion::modules::which;
 use crate::wire::{Map, Value};
+
+/// The shell that commands run in: `SHELL`, else `/bin/sh` (`salt/grains/extra.py shell`).
+pub fn default_shell() -> String {
+    std::env::var("SHELL").unwrap_or_else(|_| "/bin/sh".to_owned())
+}
 
 pub(super) fn add(grains: &mut Map) {
     let path = std::env::var("PATH").unwrap_or_default().trim().to_owned();

@@ -52,6 +52,7 @@ mod random;
 mod ret;
 mod saltutil;
 mod schedule;
+mod scheduled;
 mod service;
 mod shadow;
 mod shell;
@@ -70,13 +71,14 @@ mod timezone;
 mod user;
 mod xfs;
 
-use super::job::scheduled_note;
 use super::link::{Link, LinkError};
 use crate::wire::{Map, Value};
 pub(crate) use cmd::which;
 pub(crate) use mine::configured as mine_functions;
 pub(crate) use ps::host::NETWORK_COUNTERS;
 pub(crate) use ps::names as process_names;
+
+pub use scheduled::scheduled_note;
 
 use bind::Bound;
 use declare::{Function, Kinds, Module};

@@ -7,7 +7,8 @@
 use super::declare::{Arg, Function, Lit, Module, Result, opt, req};
 use super::nested::{DELIMITER, traverse, update};
 use super::{Call, Fault, python};
-use crate::minion::pillar::{self, Wish};
+use crate::minion::pillar;
+use crate::minion::pillar_request::Wish;
 use crate::wire::{Map, Value, yaml};
 use std::sync::Arc;
 

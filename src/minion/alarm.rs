@@ -1,0 +1,34 @@
+//! Fatal errors of threads.
+
+use super::MinionError;
+use super::ask::Wake;
+use super::session::lock;
+use std::sync::{Arc, Mutex};
+
+/// Carries a fatal error from a thread to the main loop.
+#[derive(Clone, Debug)]
+pub struct Alarm {
+    error: Arc<Mutex<Option<MinionError>>>,
+    wake: Wake,
+}
+
+impl Alarm {
+    /// An alarm that wakes `wake`.
+    pub fn new(wake: &Wake) -> Alarm {
+        Alarm {
+            error: Arc::default(),
+            wake: wake.clone(),
+        }
+    }
+
+    /// Raises it; the first error counts.
+    pub fn raise(&self, error: MinionError) {
+        lock(&self.error).get_or_insert(error);
+        self.wake.wake();
+    }
+
+    /// The error, if there is one.
+    pub fn take(&self) -> Option<MinionError> {
+        lock(&self.error).take()
+    }
+}
