@@ -1,22 +1,29 @@
 //! halite: a Salt-compatible control plane.
 //!
-//! Modules stand in layers; an arrow between them only points to one above it in this list
-//! (`tests/layers.rs` holds that).
+//! The rooms are crates of this workspace, each below `src/`; this one gathers them under one name, for the programs
+//! in `src/bin` and for the integration tests.
 
-pub mod cli;
-pub mod client;
-pub mod config;
-pub mod crypto;
-pub mod engine;
-pub mod gateway;
-pub mod master;
-pub mod minion;
-pub mod render;
-pub mod runtime;
-pub mod schedule;
-pub mod store;
-pub mod syndic;
-pub mod sys;
-pub mod target;
-pub mod transport;
-pub mod wire;
+pub use halite_arena as arena;
+pub use halite_channel as channel;
+pub use halite_cli as cli;
+pub use halite_client as client;
+pub use halite_collective as collective;
+pub use halite_config as config;
+pub use halite_crypto as crypto;
+pub use halite_databases as databases;
+pub use halite_engine as engine;
+pub use halite_gateway as gateway;
+pub use halite_jinja as jinja;
+pub use halite_master as master;
+pub use halite_minion as minion;
+pub use halite_modules as modules;
+pub use halite_render as render;
+pub use halite_schedule as schedule;
+pub use halite_store as store;
+pub use halite_syndic as syndic;
+pub use halite_sys as sys;
+pub use halite_sysinspect as sysinspect;
+pub use halite_target as target;
+pub use halite_transport as transport;
+pub use halite_wire as wire;
+pub use halite_wire::map;

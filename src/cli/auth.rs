@@ -1,10 +1,10 @@
 //! Options of external authentication, and the file of a token
 //! (`salt/utils/parsers.py EAuthMixIn`, `salt/auth/__init__.py Resolver`, `salt/config client_config`).
 
-use crate::client::local::{Credentials, LocalClient};
-use crate::config::MasterConfig;
-use crate::sys::process::user_name;
-use crate::sys::terminal::{ask, ask_hidden};
+use halite_client::local::{Credentials, LocalClient};
+use halite_config::MasterConfig;
+use halite_sys::process::user_name;
+use halite_sys::terminal::{ask, ask_hidden};
 use std::io::Write;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};

@@ -2,23 +2,25 @@
 
 use super::common::{Accepted, ArgumentOptions, Common, OutputConfig, OutputOptions, fail};
 use super::start::{self, start};
-use crate::config::{MinionConfig, load_minion};
-use crate::minion::ask::Stop;
-use crate::minion::channel::{Channel, Reply};
-use crate::minion::link::Link;
-use crate::minion::masters::settle;
-use crate::minion::modules::{Context, Fault, Outcome, functions_for, proc};
-use crate::minion::pillar;
-use crate::minion::pillar_request::Wish;
-use crate::minion::returners::{self, Wanted};
-use crate::minion::session::Session;
-use crate::minion::{MinionError, all_grains, guard};
-use crate::sys::daemon::make_dir;
-use crate::sys::signals::StopFlag;
-use crate::wire::ids::{JidClock, MinionId};
-use crate::wire::yaml::{parse_input, yamlify_arg};
-use crate::wire::{Map, Value};
 use clap::Parser;
+use halite_channel::MinionError;
+use halite_channel::ask::Stop;
+use halite_channel::channel::{Channel, Reply};
+use halite_channel::link::Link;
+use halite_channel::pillar_request::Wish;
+use halite_channel::session::Session;
+use halite_config::{MinionConfig, load_minion};
+use halite_modules::execution::{Context, Fault, Outcome, functions_for, proc};
+use halite_modules::grains::all_grains;
+use halite_modules::guard;
+use halite_modules::masters::settle;
+use halite_modules::pillar;
+use halite_modules::returners::{self, Wanted};
+use halite_sys::daemon::make_dir;
+use halite_sys::signals::StopFlag;
+use halite_wire::ids::{JidClock, MinionId};
+use halite_wire::yaml::{parse_input, yamlify_arg};
+use halite_wire::{Map, Value};
 use std::io::Write;
 use std::sync::Arc;
 
@@ -174,7 +176,7 @@ fn call(options: &Options) -> Result<i32, MinionError> {
         }
     };
     let jid = JidClock::default().next();
-    let load = crate::map! {
+    let load = halite_wire::map! {
         "fun" => fun, "pid" => std::process::id(), "jid" => jid.as_str(), "tgt" => "salt-call",
     };
     let ctx = Context {
@@ -212,7 +214,7 @@ fn call(options: &Options) -> Result<i32, MinionError> {
     }
     let shown = match options.metadata {
         false => outcome.ret.clone(),
-        true => crate::map! {
+        true => halite_wire::map! {
             "jid" => jid.as_str(), "return" => outcome.ret.clone(), "retcode" => outcome.retcode,
             "id" => config.id.as_str(), "fun" => fun, "fun_args" => args.to_vec(),
         }
@@ -251,7 +253,7 @@ fn wanted(options: &Options, ctx: &Context) -> Wanted {
 /// What a returner keeps of a call, as `_return` loads are.
 fn kept(ctx: &Context, fun: &str, args: &[String], outcome: &Outcome) -> Map {
     let jid = ctx.job.as_ref().and_then(|job| job.str("jid"));
-    let mut ret = crate::map! {
+    let mut ret = halite_wire::map! {
         "jid" => jid, "return" => outcome.ret.clone(), "retcode" => outcome.retcode,
     };
     if let Some(out) = &outcome.out {
@@ -375,7 +377,7 @@ fn show(
         })
         .map_err(bad)?;
     let name = super::output::choose_name(screen.out.as_deref(), out, false, "").to_owned();
-    screen.show(&name, &crate::map! {"local" => value.clone()}.into());
+    screen.show(&name, &halite_wire::map! {"local" => value.clone()}.into());
     Ok(0)
 }
 
@@ -418,7 +420,7 @@ impl Connection {
 
     /// Gives the result to the master; what comes of it does not change the call's own outcome.
     fn give(&mut self, config: &MinionConfig, fun: &str, args: &[String], outcome: &Outcome) {
-        let mut load = crate::map! {
+        let mut load = halite_wire::map! {
             "cmd" => "_return", "id" => config.id.as_str(), "jid" => "req",
             "return" => outcome.ret.clone(), "retcode" => outcome.retcode,
         };

@@ -1,7 +1,7 @@
 //! What all commands share: the configuration directory, log options, exit codes.
 
-use crate::sys::logging::{self, LEVELS, LogOptions};
 use clap::ArgAction;
+use halite_sys::logging::{self, LEVELS, LogOptions};
 use std::path::PathBuf;
 
 /// Exit status of a wrong command line (`EX_USAGE`), as Salt's.
@@ -11,7 +11,7 @@ pub const EXIT_USAGE: i32 = 64;
 #[derive(clap::Args, Clone, Debug)]
 pub struct Common {
     /// Directory of the configuration files; a directory called `salt` means an existing Salt installation
-    #[arg(short = 'c', long, value_name = "DIR", env = "HALITE_CONFIG_DIR", default_value_os_t = crate::config::default_dir())]
+    #[arg(short = 'c', long, value_name = "DIR", env = "HALITE_CONFIG_DIR", default_value_os_t = halite_config::default_dir())]
     pub config_dir: PathBuf,
 
     /// File with defaults of options by command; else that of SALT_SALTFILE, ./Saltfile or ~/.salt/Saltfile
@@ -60,7 +60,7 @@ impl Common {
     /// pen must not start a daemon with defaults. Returns the exit status.
     pub fn check_dir(&self) -> Result<(), i32> {
         let dir = &self.config_dir;
-        if dir.is_dir() || *dir == crate::config::default_dir() {
+        if dir.is_dir() || *dir == halite_config::default_dir() {
             return Ok(());
         }
         let why = format!(
@@ -247,7 +247,7 @@ impl OutputOptions {
 
 impl Screen {
     /// Shows data with the outputter `name`; an unknown name falls back to nested and says so.
-    pub fn show(&mut self, name: &str, data: &crate::wire::Value) {
+    pub fn show(&mut self, name: &str, data: &halite_wire::Value) {
         let outputter = name
             .parse()
             .unwrap_or_else(|e: super::output::UnknownOutputter| {

@@ -4,13 +4,13 @@ use super::common::{Accepted, Common, EXIT_USAGE, OutputOptions, fail};
 use super::salt::run::{interruption, resolve_target};
 use super::salt::{output_config, start_log};
 use super::start::{self, start};
-use crate::client::copy::{Copy, CopyError, Results};
-use crate::client::gather::Patience;
-use crate::client::local::{Job, LocalClient};
-use crate::config::{MasterConfig, load_master};
-use crate::target::DEFAULT_DELIMITER;
-use crate::wire::{Map, Value};
 use clap::Parser;
+use halite_client::copy::{Copy, CopyError, Results};
+use halite_client::gather::Patience;
+use halite_client::local::{Job, LocalClient};
+use halite_config::{MasterConfig, load_master};
+use halite_target::DEFAULT_DELIMITER;
+use halite_wire::{Map, Value};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -135,7 +135,7 @@ fn copy(options: &Options, config: MasterConfig) -> Result<Results, CopyError> {
     let sources: Vec<PathBuf> = sources.iter().map(real).collect();
     let target = resolve_target(options.kind(), &config, options.target.clone());
     let (tgt, tgt_type) = target.unwrap_or_else(|e| std::process::exit(fail(e, EXIT_USAGE)));
-    let jobs = crate::store::open::job_store(&config);
+    let jobs = halite_store::open::job_store(&config);
     let size = usize::try_from(config.salt_cp_chunk_size).unwrap_or(98_304);
     let patience = Patience {
         timeout: Duration::from_secs(options.timeout.unwrap_or(config.timeout)),
@@ -153,7 +153,7 @@ fn copy(options: &Options, config: MasterConfig) -> Result<Results, CopyError> {
         target: Job {
             tgt,
             tgt_type,
-            kwargs: crate::map! {"delimiter" => DEFAULT_DELIMITER},
+            kwargs: halite_wire::map! {"delimiter" => DEFAULT_DELIMITER},
             ..Job::default()
         },
         stop: &|| stop.is_set(),

@@ -1,10 +1,10 @@
 //! What daemons have in common.
 
 use super::common::{Common, fail};
-use crate::sys::daemon::{PidFile, Report, in_background, start_in_background};
-use crate::sys::logging::LogOptions;
-use crate::sys::process::arguments;
-use crate::wire::{Map, Value, yaml};
+use halite_sys::daemon::{PidFile, Report, in_background, start_in_background};
+use halite_sys::logging::LogOptions;
+use halite_sys::process::arguments;
+use halite_wire::{Map, Value, yaml};
 use std::path::{Path, PathBuf};
 
 /// Options of a daemon.

@@ -3,13 +3,13 @@
 use super::common::Common;
 use super::daemon::{DaemonOptions, background, begin, checked, dump, end, pid_file, refused};
 use super::start::{self, start};
-use crate::config::{FederationConfig, Role, load_federation_broker, sample_config};
-use crate::gateway::federation;
-use crate::sys::daemon::Report;
-use crate::sys::process::drop_privileges;
-use crate::sys::service::Service;
-use crate::sys::signals::StopFlag;
 use clap::Parser;
+use halite_collective::federation;
+use halite_config::{FederationConfig, Role, load_federation_broker, sample_config};
+use halite_sys::daemon::Report;
+use halite_sys::process::drop_privileges;
+use halite_sys::service::Service;
+use halite_sys::signals::StopFlag;
 
 /// The halite federation broker: lets clients in one NATS network reach the Choria nodes of another.
 #[derive(Parser, Debug)]

@@ -5,16 +5,16 @@ mod remote;
 mod show;
 
 use super::common::fail;
-use crate::client::keys::{
+use halite_client::keys::{
     Changed, KeyPairError, Keys, Selection, SignatureOptions, generate_pair, make_signature,
 };
-use crate::client::local::calling_user;
-use crate::config::{MasterConfig, load_master};
-use crate::master::give_logs;
-use crate::store::audit::{AuditLog, Decision};
-use crate::store::keys::KeyState;
-use crate::sys::process::{drop_privileges, user_name};
-use crate::wire::Value;
+use halite_client::local::calling_user;
+use halite_config::{MasterConfig, load_master};
+use halite_master::give_logs;
+use halite_store::audit::{AuditLog, Decision};
+use halite_store::keys::KeyState;
+use halite_sys::process::{drop_privileges, user_name};
+use halite_wire::Value;
 pub(super) use options::command;
 use options::{Action, Options};
 use remote::Store;

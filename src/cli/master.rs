@@ -3,13 +3,13 @@
 use super::common::{Common, fail};
 use super::daemon::{DaemonOptions, background, checked, dump, refused};
 use super::start::{self, start};
-use crate::client::{runner, wheel};
-use crate::config::{MasterConfig, load_master};
-use crate::master;
-use crate::master::functions::{Lent, RUNNER_ROLE};
-use crate::sys::daemon::{Report, private_umask};
-use crate::sys::process::{RoleSpec, role, settle};
 use clap::Parser;
+use halite_client::{runner, wheel};
+use halite_config::{MasterConfig, load_master};
+use halite_master;
+use halite_master::functions::{Lent, RUNNER_ROLE};
+use halite_sys::daemon::{Report, private_umask};
+use halite_sys::process::{RoleSpec, role, settle};
 use std::sync::Arc;
 
 /// The halite master: serves Salt minions 3006, 3007 and 3008 as well as halite's own.
@@ -55,7 +55,7 @@ pub fn run() -> i32 {
     if options.daemon.sample_config {
         print!(
             "{}",
-            crate::config::sample_config(crate::config::Role::Master)
+            halite_config::sample_config(halite_config::Role::Master)
         );
         return 0;
     }
@@ -90,8 +90,8 @@ fn load(options: &Options) -> Result<MasterConfig, String> {
 /// What the configuration asks for and does not get; the master serves all the same.
 pub(super) fn denials(config: &MasterConfig) -> Vec<String> {
     let mut out = master::check::denials(config);
-    out.extend(crate::engine::faults(config));
-    out.extend(crate::gateway::faults(config));
+    out.extend(halite_engine::faults(config));
+    out.extend(halite_gateway::faults(config));
     out
 }
 
@@ -126,8 +126,8 @@ fn run_role(config: &Arc<MasterConfig>, role: &str) -> i32 {
     let lent = Lent {
         wheel: wheel::answer,
     };
-    let engine = crate::engine::run_role(role, config);
-    let own = engine.or_else(|| crate::gateway::run_role(role, config));
+    let engine = halite_engine::run_role(role, config);
+    let own = engine.or_else(|| halite_gateway::run_role(role, config));
     match own.unwrap_or_else(|| master::run_role(role, config, lent)) {
         Ok(()) => 0,
         Err(e) => {

@@ -3,12 +3,13 @@
 use super::common::Common;
 use super::daemon::{self, DaemonOptions, background, checked, dump, refused};
 use super::start::{self, start};
-use crate::config::{MinionConfig, Role, load_minion, sample_config};
-use crate::minion::daemon::{self as minion, Start};
-use crate::minion::{MinionError, job};
-use crate::sys::daemon::Report;
-use crate::wire::ids::MinionId;
 use clap::Parser;
+use halite_channel::MinionError;
+use halite_config::{MinionConfig, Role, load_minion, sample_config};
+use halite_minion::daemon::{self as minion, Start};
+use halite_minion::job;
+use halite_sys::daemon::Report;
+use halite_wire::ids::MinionId;
 
 /// The halite minion: runs what a Salt or halite master asks for.
 #[derive(Parser, Debug)]

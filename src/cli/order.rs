@@ -4,13 +4,13 @@
 //! output gets the outcome: what [`Outcome`] says. `saltutil.runner` and its kin of a minion beside the master
 //! ask so, since a minion has no code of the master's.
 
-use crate::client::runner::{self, Args, Launch, RunContext};
-use crate::client::wheel;
-use crate::config::MasterConfig;
-use crate::master::functions::Call;
-use crate::sys::signals::StopFlag;
-use crate::wire::ids::JidClock;
-use crate::wire::{Map, Value};
+use halite_client::runner::{self, Args, Launch, RunContext};
+use halite_client::wheel;
+use halite_config::MasterConfig;
+use halite_master::functions::Call;
+use halite_sys::signals::StopFlag;
+use halite_wire::ids::JidClock;
+use halite_wire::{Map, Value};
 use std::io::{Read, Write};
 
 /// Most octets of an order.
@@ -23,7 +23,7 @@ type Outcome = Result<Map, String>;
 /// Carries out the order on standard input; the exit status is 0 if there is an outcome to read.
 pub(super) fn run(config: MasterConfig) -> i32 {
     let outcome = read().and_then(|order| carry_out(config, &order));
-    let answer = outcome.unwrap_or_else(|why| crate::map! {"error" => why});
+    let answer = outcome.unwrap_or_else(|why| halite_wire::map! {"error" => why});
     let text = serde_json::to_vec(&Value::Map(answer)).unwrap_or_default();
     match std::io::stdout().write_all(&text) {
         Ok(()) => 0,
@@ -62,18 +62,20 @@ fn carry_out(config: MasterConfig, order: &Map) -> Outcome {
             let stop = StopFlag::install().unwrap_or_default();
             let mut context = RunContext::new(config, stop, &mut quiet);
             let told = runner::command(&mut context, &args).map_err(|e| e.to_string())?;
-            Ok(crate::map! {"data" => crate::map! {"return" => told, "success" => true}})
+            Ok(
+                halite_wire::map! {"data" => halite_wire::map! {"return" => told, "success" => true}},
+            )
         }
         _ => Err("an order is of the kind runner, wheel or cmd".to_owned()),
     }
 }
 
 fn missing() -> Map {
-    crate::map! {"missing" => true}
+    halite_wire::map! {"missing" => true}
 }
 
 fn full(kind: &str, fun: &str, jid: &str, user: String, args: &Args) -> Map {
-    crate::map! {
+    halite_wire::map! {
         "fun" => format!("{kind}.{fun}"), "jid" => jid, "user" => user, "fun_args" => args.to_value(),
     }
 }
@@ -86,7 +88,7 @@ fn by_wheel(config: &MasterConfig, fun: &str, args: Args, user: String) -> Map {
     let mut data = full("wheel", fun, jid.as_str(), user.clone(), &args);
     let call = Call {
         fun: fun.to_owned(),
-        low: crate::map! {"arg" => args.positional, "kwarg" => args.keyword},
+        low: halite_wire::map! {"arg" => args.positional, "kwarg" => args.keyword},
         jid,
         user,
     };
@@ -94,7 +96,7 @@ fn by_wheel(config: &MasterConfig, fun: &str, args: Args, user: String) -> Map {
     for key in ["return", "success"] {
         data.set(key, done.remove(key).unwrap_or_default());
     }
-    crate::map! {"data" => data}
+    halite_wire::map! {"data" => data}
 }
 
 fn by_runner(config: MasterConfig, fun: &str, args: Args, user: String) -> Map {
@@ -114,5 +116,5 @@ fn by_runner(config: MasterConfig, fun: &str, args: Args, user: String) -> Map {
     };
     data.set("return", value);
     data.set("success", success);
-    crate::map! {"data" => data}
+    halite_wire::map! {"data" => data}
 }

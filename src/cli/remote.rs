@@ -1,9 +1,9 @@
 //! Runner and wheel functions asked for through the master, with external authentication
 //! (`salt/client/mixins.py SyncClientMixin.cmd_sync`).
 
-use crate::client::local::{ClientError, LocalClient};
-use crate::wire::msgpack;
-use crate::wire::{Map, Value};
+use halite_client::local::{ClientError, LocalClient};
+use halite_wire::msgpack;
+use halite_wire::{Map, Value};
 use std::time::{Duration, Instant};
 
 /// Seconds to wait for a runner where nothing else is said, as Salt's.
@@ -29,8 +29,8 @@ pub(crate) fn runner(
     patience: u64,
 ) -> Result<Answer, ClientError> {
     let mut events = client.listen()?;
-    let inner = crate::map! {"arg" => arg, "kwarg" => kwarg};
-    let load = crate::map! {"cmd" => "runner", "fun" => fun, "kwarg" => inner};
+    let inner = halite_wire::map! {"arg" => arg, "kwarg" => kwarg};
+    let load = halite_wire::map! {"cmd" => "runner", "fun" => fun, "kwarg" => inner};
     let answer = client.special(load)?;
     let tag = answer.as_map().and_then(|map| map.str("tag"));
     let tag = tag.ok_or_else(|| ClientError::Protocol("it names no tag".into()))?;
@@ -63,7 +63,7 @@ pub(crate) fn wheel(
     kwarg: Map,
 ) -> Result<Answer, ClientError> {
     let none = Vec::<Value>::new();
-    let load = crate::map! {"cmd" => "wheel", "fun" => fun, "arg" => none, "kwarg" => kwarg};
+    let load = halite_wire::map! {"cmd" => "wheel", "fun" => fun, "arg" => none, "kwarg" => kwarg};
     let answer = client.special(load)?.into_map().unwrap_or_default();
     let data = answer.get("data").and_then(Value::as_map);
     ended(data.cloned().unwrap_or_default())

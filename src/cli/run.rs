@@ -5,16 +5,16 @@ use super::common::{Accepted, ArgumentOptions, Common, EXIT_USAGE, OutputOptions
 use super::output::{Outputter, render};
 use super::salt::{output_config, start_log};
 use super::start::{self, start};
-use crate::client::runner::{self, Args, Function, Launch, RunContext};
-use crate::config::{MasterConfig, load_master};
-use crate::master::functions::{Call, RUNNER_ROLE};
-use crate::sys::daemon::private_umask;
-use crate::sys::process::{drop_privileges, role};
-use crate::sys::signals::StopFlag;
-use crate::wire::Value;
-use crate::wire::ids::Jid;
-use crate::wire::yaml::parse_input;
 use clap::Parser;
+use halite_client::runner::{self, Args, Function, Launch, RunContext};
+use halite_config::{MasterConfig, load_master};
+use halite_master::functions::{Call, RUNNER_ROLE};
+use halite_sys::daemon::private_umask;
+use halite_sys::process::{drop_privileges, role};
+use halite_sys::signals::StopFlag;
+use halite_wire::Value;
+use halite_wire::ids::Jid;
+use halite_wire::yaml::parse_input;
 use std::cell::RefCell;
 use std::io::Read;
 use std::io::Write;
@@ -177,7 +177,7 @@ fn detach(function: &Function, args: Args, launch: Launch) -> i32 {
     let tag = format!("salt/run/{}", launch.jid);
     let call = Call {
         fun: function.name.to_owned(),
-        low: crate::map! {"arg" => args.positional, "kwarg" => args.keyword},
+        low: halite_wire::map! {"arg" => args.positional, "kwarg" => args.keyword},
         jid: launch.jid,
         user: launch.user,
     };

@@ -3,15 +3,15 @@
 use super::common::{Common, fail};
 use super::daemon::{DaemonOptions, background, begin, checked, dump, end, pid_file, refused};
 use super::start::{self, start_as};
-use crate::config::{Role, RuntimeConfig, load_runtime, sample_config};
-use crate::runtime::engine::{Spec, interpreter};
-use crate::runtime::{self, module_limits};
-use crate::sys::daemon::{Report, make_dir};
-use crate::sys::process::{drop_privileges, hand_over};
-use crate::sys::service::Service;
-use crate::sys::signals::StopFlag;
-use crate::wire::arena::{Channel, Mode};
 use clap::Parser;
+use halite_arena::runtime::engine::{Spec, interpreter};
+use halite_arena::runtime::{self, module_limits};
+use halite_arena::wire::{Channel, Mode};
+use halite_config::{Role, RuntimeConfig, load_runtime, sample_config};
+use halite_sys::daemon::{Report, make_dir};
+use halite_sys::process::{drop_privileges, hand_over};
+use halite_sys::service::Service;
+use halite_sys::signals::StopFlag;
 use std::path::{Path, PathBuf};
 
 /// The halite runtime: executes WASM modules that an ARENA orchestrator asks for over MQTT.
@@ -199,7 +199,7 @@ fn work(config: &RuntimeConfig, report: &mut Report) -> Result<(), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::arena::Mode;
+    use halite_arena::wire::Mode;
 
     #[test]
     fn channels_of_the_command_line() {

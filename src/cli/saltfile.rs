@@ -4,9 +4,9 @@
 //! are. An option that the command line names is not looked up; what stands in the Saltfile
 //! and is no option of the command is passed over, as in stock.
 
-use crate::wire::{Map, Value, yaml};
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Command};
+use halite_wire::{Map, Value, yaml};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 

@@ -2,9 +2,9 @@
 
 use super::common::{Common, EXIT_USAGE};
 use super::saltfile;
-use crate::minion::versions;
 use clap::error::ErrorKind;
 use clap::{ArgMatches, Command, FromArgMatches, Parser};
+use halite_modules::versions;
 use std::ffi::OsString;
 
 /// The command of a parser. `-V` is the report of versions, as in Salt, so clap's own does not stand.
@@ -63,7 +63,7 @@ pub(super) fn parse<T: Parser>() -> Result<T, i32> {
 
 fn words() -> (OsString, Vec<OsString>) {
     let name = std::env::args_os().next().unwrap_or_default();
-    (name, crate::sys::process::arguments())
+    (name, halite_sys::process::arguments())
 }
 
 fn read(

@@ -3,11 +3,11 @@
 use super::common::Common;
 use super::daemon::{CheckOption, background, begin, checked, end, refused};
 use super::start::{self, start};
-use crate::config::{MasterConfig, MinionConfig, load_master, load_minion};
-use crate::syndic;
-use crate::sys::daemon::in_background;
-use crate::sys::logging::LogOptions;
 use clap::Parser;
+use halite_config::{MasterConfig, MinionConfig, load_master, load_minion};
+use halite_syndic;
+use halite_sys::daemon::in_background;
+use halite_sys::logging::LogOptions;
 use std::path::PathBuf;
 
 /// The halite syndic: lets a Salt or halite master of masters reach the minions of the master on this host.

@@ -4,10 +4,12 @@ use super::common::Common;
 use super::daemon::{CheckOption, background, refused};
 use super::minion::{begin, check, status};
 use super::start::{self, start};
-use crate::config::{MinionConfig, load_minion};
-use crate::minion::{MinionError, job, sysinspect};
-use crate::sys::daemon::{PidFile, in_background};
 use clap::{Parser, ValueEnum};
+use halite_channel::MinionError;
+use halite_config::{MinionConfig, load_minion};
+use halite_minion::job;
+use halite_sys::daemon::{PidFile, in_background};
+use halite_sysinspect::minion;
 use std::path::PathBuf;
 
 /// The halite minion for masters that speak sysinspect's protocol: tells traits, answers pings, runs allowed functions.

@@ -3,10 +3,10 @@
 
 use super::gather::{Gather, Outcome, Patience};
 use super::local::{ClientError, Job, LocalClient, Published};
-use crate::store::jobs::JobStore;
-use crate::sys::signals::StopFlag;
-use crate::wire::Value;
 use halite_ipc::Subscriber;
+use halite_store::jobs::JobStore;
+use halite_sys::signals::StopFlag;
+use halite_wire::Value;
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 

@@ -3,9 +3,9 @@
 use super::batch::{self, Plan, Session, Watcher};
 use super::gather::{Outcome, Patience};
 use super::local::{ClientError, Job, LocalClient, Published};
-use crate::config::MasterConfig;
-use crate::sys::signals::StopFlag;
-use crate::wire::{Map, Value};
+use halite_config::MasterConfig;
+use halite_sys::signals::StopFlag;
+use halite_wire::{Map, Value};
 use std::time::Duration;
 
 /// A job and how to wait for it.
@@ -43,7 +43,7 @@ pub fn run(
     command: Command,
     stop: &StopFlag,
 ) -> Result<Returns, ClientError> {
-    let jobs = crate::store::open::job_store(config);
+    let jobs = halite_store::open::job_store(config);
     let mut client = LocalClient::new(config.clone());
     let mut events = client.listen()?;
     let mut session = Session {
@@ -109,12 +109,12 @@ impl Watcher for Collected {
         let Outcome::Returned(load) = outcome else {
             self.failed = true;
             if self.expect_minions {
-                let failed = crate::map! {"failed" => true};
+                let failed = halite_wire::map! {"failed" => true};
                 self.returns.minions.push((id.to_owned(), failed));
             }
             return;
         };
-        let mut entry = crate::map! {"ret" => load.get("return").cloned()};
+        let mut entry = halite_wire::map! {"ret" => load.get("return").cloned()};
         for key in ["out", "retcode", "jid"] {
             if let Some(value) = load.get(key) {
                 entry.set(key, value.clone());

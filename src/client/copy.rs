@@ -2,12 +2,12 @@
 
 use super::gather::{Gather, Outcome, Patience};
 use super::local::{ClientError, Job, LocalClient};
-use crate::store::jobs::JobStore;
-use crate::wire::{Map, Value};
 use base64::Engine;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use halite_ipc::Subscriber;
+use halite_store::jobs::JobStore;
+use halite_wire::{Map, Value};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::fs::File;

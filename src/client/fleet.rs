@@ -1,11 +1,11 @@
 //! What this host knows of the minions: accepted ids, cached grains and pillar.
 
-use crate::config::MasterConfig;
-use crate::store::keys::{IdList, KeyState};
-use crate::store::minions::{Known, MinionCache};
-use crate::store::open;
-use crate::target::MinionId;
-use crate::wire::Map;
+use halite_config::MasterConfig;
+use halite_store::keys::{IdList, KeyState};
+use halite_store::minions::{Known, MinionCache};
+use halite_store::open;
+use halite_target::MinionId;
+use halite_wire::Map;
 use std::io;
 use std::sync::Arc;
 

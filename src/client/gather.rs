@@ -7,11 +7,11 @@
 //! called lost.
 
 use super::local::{ClientError, Job, LocalClient, Published};
-use crate::master::events::TRIMMED;
-use crate::store::jobs::JobStore;
-use crate::wire::ids::Jid;
-use crate::wire::{Map, Value};
 use halite_ipc::{Event, Subscriber};
+use halite_master::events::TRIMMED;
+use halite_store::jobs::JobStore;
+use halite_wire::ids::Jid;
+use halite_wire::{Map, Value};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
@@ -304,7 +304,7 @@ impl<'a> Gather<'a> {
             arg: vec![jid.into()],
             tgt: ids.clone().into(),
             tgt_type: "list".into(),
-            kwargs: crate::map! {"delimiter" => ":"},
+            kwargs: halite_wire::map! {"delimiter" => ":"},
             ..Job::default()
         })?;
         let by = Instant::now() + self.patience.find_job;
@@ -403,7 +403,7 @@ fn return_of(tag: &str) -> Option<(&str, &str)> {
 }
 
 fn load_of(event: &Event) -> Map {
-    crate::wire::msgpack::decode(&event.payload)
+    halite_wire::msgpack::decode(&event.payload)
         .ok()
         .and_then(Value::into_map)
         .unwrap_or_default()

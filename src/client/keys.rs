@@ -8,15 +8,15 @@ mod pairs;
 
 pub use pairs::{KeyPairError, SignatureOptions, generate_pair, make_signature};
 
-use crate::config::{BusFraming, MasterConfig, SaltSeries};
-use crate::crypto::{HashType, PublicKey, clean_key, finger};
-use crate::store::gateways::GatewayStore;
-use crate::store::keys::{KeyState, KeyStore, plain_text};
-use crate::target::Glob;
-use crate::wire::ids::MinionId;
-use crate::wire::msgpack::{self, Profile};
-use crate::wire::{Map, Value};
+use halite_config::{BusFraming, MasterConfig, SaltSeries};
+use halite_crypto::{HashType, PublicKey, clean_key, finger};
 use halite_ipc::{Event, Framing, Publisher, StampStyle};
+use halite_store::gateways::GatewayStore;
+use halite_store::keys::{KeyState, KeyStore, plain_text};
+use halite_target::Glob;
+use halite_wire::ids::MinionId;
+use halite_wire::msgpack::{self, Profile};
+use halite_wire::{Map, Value};
 use std::io;
 use std::path::PathBuf;
 
@@ -161,7 +161,7 @@ impl<'a> Keys<'a> {
         for (_, text) in out.iter_mut().flat_map(|(_, group)| group) {
             *text = match form {
                 FingerForm::Body => finger(text, hash),
-                FingerForm::Text => crate::crypto::in_pairs(&hash.hex(text.as_bytes())),
+                FingerForm::Text => halite_crypto::in_pairs(&hash.hex(text.as_bytes())),
             };
         }
         if !foreign.is_empty() {
@@ -264,7 +264,7 @@ impl<'a> Keys<'a> {
         from: KeyState,
         to: KeyState,
         verify: bool,
-        before: &[(KeyState, crate::store::keys::IdList)],
+        before: &[(KeyState, halite_store::keys::IdList)],
     ) -> io::Result<Step> {
         let carries_key = self.config.salt_series == SaltSeries::S3008 && self.bus_is_open();
         let mut key = None;
@@ -289,7 +289,7 @@ impl<'a> Keys<'a> {
         Ok(Step::Done(key))
     }
 
-    fn listings(&self) -> io::Result<Vec<(KeyState, crate::store::keys::IdList)>> {
+    fn listings(&self) -> io::Result<Vec<(KeyState, halite_store::keys::IdList)>> {
         KeyState::ALL
             .into_iter()
             .map(|s| Ok((s, self.store.list(s)?)))
@@ -320,7 +320,7 @@ impl<'a> Keys<'a> {
         &self,
         id: &MinionId,
         from: KeyState,
-        before: &[(KeyState, crate::store::keys::IdList)],
+        before: &[(KeyState, halite_store::keys::IdList)],
     ) -> io::Result<bool> {
         if from == KeyState::Denied {
             return self.store.delete(from, id);
@@ -381,7 +381,8 @@ impl<'a> Keys<'a> {
             (SaltSeries::S3006 | SaltSeries::S3007, "rejected") => "reject",
             (_, act) => act,
         };
-        let mut data: Map = crate::map! {"result" => true, "act" => act, "id" => Value::from(id)};
+        let mut data: Map =
+            halite_wire::map! {"result" => true, "act" => act, "id" => Value::from(id)};
         if let Some(key) = key {
             data.set("pub", key);
         }

@@ -1,7 +1,7 @@
 //! Listening to the bus of a master that may restart.
 
-use crate::sys::signals::StopFlag;
 use halite_ipc::{Event, Subscriber};
+use halite_sys::signals::StopFlag;
 use std::path::PathBuf;
 use std::time::Duration;
 

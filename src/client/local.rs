@@ -1,12 +1,12 @@
 //! LocalClient: publishes jobs as a local user
 //! (`salt/client/__init__.py LocalClient`; reference `salt-local.md` 3.1, 3.2).
 
-use crate::config::MasterConfig;
-use crate::sys::process::user_name;
-use crate::transport::sockets::{KeepAlive, Requester, tcp_url};
-use crate::wire::msgpack::{self, Profile};
-use crate::wire::{Map, Value};
+use halite_config::MasterConfig;
 use halite_ipc::Subscriber;
+use halite_sys::process::user_name;
+use halite_transport::sockets::{KeepAlive, Requester, tcp_url};
+use halite_wire::msgpack::{self, Profile};
+use halite_wire::{Map, Value};
 use std::fmt;
 use std::time::Duration;
 
@@ -176,7 +176,7 @@ impl LocalClient {
 
     /// Has the master make a token.
     pub fn make_token(&mut self, login: &Credentials) -> Result<String, ClientError> {
-        let mut load = crate::map! {"cmd" => "mk_token"};
+        let mut load = halite_wire::map! {"cmd" => "mk_token"};
         login.put_into(&mut load);
         let answer = self.ask(load)?;
         let token = answer.as_map().and_then(|map| map.str("token"));
@@ -233,7 +233,7 @@ impl LocalClient {
             }
             None => self.read_key()?,
         };
-        let mut load = crate::map! {
+        let mut load = halite_wire::map! {
             "cmd" => "publish", "tgt" => job.tgt.clone(), "fun" => job.fun.clone(),
             "arg" => job.arg.clone(), "key" => key, "tgt_type" => job.tgt_type.as_str(),
             "ret" => self.returners(&job.ret), "jid" => job.jid.as_str(), "kwargs" => kwargs,
@@ -256,7 +256,7 @@ impl LocalClient {
     }
 
     fn send(&mut self, load: Map) -> Result<Vec<u8>, ClientError> {
-        let envelope = crate::map! {"enc" => "clear", "load" => load, "version" => 3};
+        let envelope = halite_wire::map! {"enc" => "clear", "load" => load, "version" => 3};
         let body = msgpack::encode_map(&envelope, Profile::Wire);
         // The master would end the connection without a word.
         if body.len() as u64 > self.config.max_request_size {
@@ -355,10 +355,10 @@ mod tests {
     #[test]
     fn answers_are_told_apart() {
         let bytes = |m: Map| msgpack::encode_map(&m, Profile::Wire);
-        let good = crate::map! {"enc" => "clear", "load" => crate::map! {
+        let good = halite_wire::map! {"enc" => "clear", "load" => halite_wire::map! {
         "jid" => "1", "minions" => vec![Value::from("a")], "missing" => Vec::<Value>::new()}};
         assert_eq!(published(&bytes(good)).unwrap().minions, ["a"]);
-        let refused = crate::map! {"error" => crate::map! {"name" => "AuthenticationError", "message" => "no"}};
+        let refused = halite_wire::map! {"error" => halite_wire::map! {"name" => "AuthenticationError", "message" => "no"}};
         assert!(
             matches!(published(&bytes(refused)), Err(ClientError::Refused(n, _)) if n == "AuthenticationError")
         );

@@ -1,11 +1,11 @@
 //! SLS files that run on the master: its grains, its pillar, its files.
 
-use crate::config::MasterConfig;
-use crate::minion::grains;
-use crate::render::LocalSls;
-use crate::render::pillar::{PillarMaster, PillarRequest};
-use crate::wire::Map;
-use crate::wire::ids::MinionId;
+use halite_config::MasterConfig;
+use halite_modules::grains;
+use halite_render::LocalSls;
+use halite_render::pillar::{PillarMaster, PillarRequest};
+use halite_wire::Map;
+use halite_wire::ids::MinionId;
 use std::time::Duration;
 
 /// The renderer of orchestration and reactions.

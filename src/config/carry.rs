@@ -61,7 +61,7 @@ pub fn carry(path: &Path, role: Role) -> Result<Carried, ConfigError> {
     })
 }
 
-fn remark(name: &str, value: &crate::wire::Value, role: Role) -> Option<(String, bool)> {
+fn remark(name: &str, value: &halite_wire::Value, role: Role) -> Option<(String, bool)> {
     let own_place = |o: &&OptionInfo| o.name == name && o.default.contains("{product}");
     if let Some(option) = super::doc::table(role).iter().find(own_place) {
         let own = default_text(option);

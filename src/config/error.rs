@@ -1,6 +1,6 @@
 //! What can be wrong with a configuration.
 
-use crate::wire::yaml::YamlError;
+use halite_wire::yaml::YamlError;
 use std::fmt;
 use std::path::{Path, PathBuf};
 

@@ -4,8 +4,8 @@ use super::kinds::LogFormat;
 use super::paths::{below, log_below};
 use super::table::options;
 use super::{ConfigError, Flavour, Role, finish};
-use crate::wire::Map;
-use crate::wire::collective::Collective;
+use crate::gateways::collective::Collective;
+use halite_wire::Map;
 use std::path::{Path, PathBuf};
 
 options! {
@@ -201,7 +201,7 @@ fn plain(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::map;
+    use halite_wire::map;
 
     fn config(options: Map) -> Result<FederationConfig, ConfigError> {
         FederationConfig::from_map(options, Path::new("/nonexistent"))

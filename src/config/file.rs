@@ -4,7 +4,7 @@ use super::glob::glob;
 use super::source::{Source, describe};
 use super::value::{self, OptionValue};
 use super::{ConfigError, Flavour, Role};
-use crate::wire::{Map, Value, yaml};
+use halite_wire::{Map, Value, yaml};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 

@@ -3,9 +3,9 @@
 use super::kinds::{BusFraming, SaltSeries};
 use super::source::{Source, describe};
 use super::{ConfigError, Flavour, OptionInfo, Role};
-use crate::map;
-use crate::sys::logging::LEVELS;
-use crate::wire::{Map, Value};
+use halite_sys::logging::LEVELS;
+use halite_wire::map;
+use halite_wire::{Map, Value};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
@@ -325,7 +325,7 @@ mod tests {
 
     #[test]
     fn slips_of_two_letters_are_understood() {
-        let near = |name| nearest(name, crate::config::MASTER_OPTIONS);
+        let near = |name| nearest(name, crate::MASTER_OPTIONS);
         assert_eq!(near("worker_thread"), Some("worker_threads"));
         assert_eq!(near("wroker_threads"), Some("worker_threads"));
         assert_eq!(near("publishport"), Some("publish_port"));

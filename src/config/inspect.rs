@@ -2,8 +2,8 @@
 
 use super::finish::{Standing, standing};
 use super::{ConfigError, Flavour, Role};
-use crate::wire::Value;
-use crate::wire::yaml::{self, Spot};
+use halite_wire::Value;
+use halite_wire::yaml::{self, Spot};
 use std::path::{Path, PathBuf};
 
 /// An option as one file gives it.

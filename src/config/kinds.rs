@@ -1,7 +1,7 @@
 //! Types of options that hold one of a few words, and the directories of environments.
 
 use super::value::{Converted, OptionValue, plain, text};
-use crate::wire::{Map, Value};
+use halite_wire::{Map, Value};
 
 macro_rules! words {
     ($($(#[$meta:meta])* $name:ident = $type:literal { $($(#[$word_meta:meta])* $variant:ident = $word:literal,)* })*) => {$(

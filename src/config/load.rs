@@ -1,7 +1,7 @@
 //! Reading the configuration of the master: its options checked, and what follows from them filled in.
 
 use super::{ConfigError, Flavour, MasterConfig, Role, finish, paths};
-use crate::wire::Map;
+use halite_wire::Map;
 use std::path::Path;
 
 impl MasterConfig {

@@ -1,8 +1,8 @@
 //! How a program logs, as its configuration says.
 
 use super::{FederationConfig, LogFormat, MasterConfig, MinionConfig, OptionValue, RuntimeConfig};
-use crate::sys::logging::{self, Lines, LogOptions};
-use crate::wire::{Map, Value};
+use halite_sys::logging::{self, Lines, LogOptions};
+use halite_wire::{Map, Value};
 use log::LevelFilter;
 use std::path::PathBuf;
 
@@ -141,10 +141,10 @@ mod tests {
 
     #[test]
     fn a_process_with_the_map_logs_as_one_with_the_configuration() {
-        let options = crate::map! {
+        let options = halite_wire::map! {
             "log_format" => "json", "log_format_logfile" => "salt", "log_journald" => false,
             "log_fmt_logfile" => "%(message)s",
-            "log_granular_levels" => crate::map! {"salt.minion" => "DEBUG", "other" => "loud"},
+            "log_granular_levels" => halite_wire::map! {"salt.minion" => "DEBUG", "other" => "loud"},
         };
         let config = MinionConfig::from_map(options, Path::new("/nonexistent")).unwrap();
         let warned = |w: &String| w.contains("'loud'") && w.contains("log_granular_levels");

@@ -5,7 +5,7 @@ use super::kinds::{
     SaltSeries, TokenOverride,
 };
 use super::table::options;
-use crate::wire::Map;
+use halite_wire::Map;
 use std::path::PathBuf;
 
 options! {

@@ -4,7 +4,7 @@ use super::kinds::{BusFraming, ExtPillars, LogFormat, Roots, SaltSeries};
 use super::paths::{self, below, log_below};
 use super::table::options;
 use super::{ConfigError, Flavour, Role, finish};
-use crate::wire::Map;
+use halite_wire::Map;
 use std::path::{Path, PathBuf};
 
 options! {

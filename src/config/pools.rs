@@ -1,7 +1,7 @@
 //! Pools of workers, each for commands of its own (`salt/config/worker_pools.py`).
 
 use super::{ConfigError, MasterConfig, finish};
-use crate::wire::Value;
+use halite_wire::Value;
 
 /// A pool of workers (`worker_pools`, `salt/config/worker_pools.py`).
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 
 use super::value::text;
 use super::{MasterConfig, Role};
-use crate::wire::{Map, Value};
+use halite_wire::{Map, Value};
 use std::path::PathBuf;
 
 /// A returner.
@@ -335,9 +335,9 @@ mod tests {
 
     #[test]
     fn settings_stand_flat_or_in_a_map() {
-        let c = config(crate::map! {
+        let c = config(halite_wire::map! {
             "redis.host" => "h", "redis.port" => 7, "redis.db" => "",
-            "returner.pgjsonb" => crate::map! {"port" => "5433"},
+            "returner.pgjsonb" => halite_wire::map! {"port" => "5433"},
             "returner.pgjsonb.port" => 1,
         });
         assert!(c.warnings.is_empty(), "{:?}", c.warnings);
@@ -356,12 +356,12 @@ mod tests {
 
     #[test]
     fn alternatives_and_what_is_given_come_first() {
-        let options = crate::map! {
+        let options = halite_wire::map! {
             "redis.host" => "h", "redis.port" => 1, "redis.db" => "2", "other.redis.port" => 3,
-            "other.redis" => crate::map! {"db" => 0, "host" => ""},
+            "other.redis" => halite_wire::map! {"db" => 0, "host" => ""},
         };
-        let grains = crate::map! {"redis.host" => "grains", "redis.password" => "p"};
-        let given = crate::map! {"port" => 4};
+        let grains = halite_wire::map! {"redis.host" => "grains", "redis.password" => "p"};
+        let given = halite_wire::map! {"port" => 4};
         let plain = Settings::new(Returner::Redis, vec![&options, &grains]);
         assert_eq!(plain.text("password"), Some("p".into()));
         let other = plain.clone().with_alternative("other");
@@ -384,14 +384,14 @@ mod tests {
 
     #[test]
     fn what_cannot_be_had_is_said() {
-        let c = config(crate::map! {
+        let c = config(halite_wire::map! {
             "master_job_cache" => "mysql", "ext_job_cache" => "redis",
             "event_return" => vec!["redis".to_owned(), "pgjsonb".into(), "pgjsonb".into()],
         });
         assert_eq!(c.warnings.len(), 2, "{:?}", c.warnings);
         assert_eq!(c.job_returners(), [(Returner::Redis, false)]);
         assert_eq!(c.event_returners(), [Returner::Pgjsonb]);
-        let c = config(crate::map! {
+        let c = config(halite_wire::map! {
             "master_job_cache" => "redis_return", "ext_job_cache" => "redis", "event_return" => "",
         });
         assert!(c.warnings.is_empty(), "{:?}", c.warnings);

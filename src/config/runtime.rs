@@ -4,8 +4,8 @@ use super::kinds::{Items, LogFormat};
 use super::paths::{below, log_below};
 use super::table::options;
 use super::{ConfigError, Flavour, OptionValue, Role, finish};
-use crate::wire::arena::{BadName, Topics, Uuid};
-use crate::wire::{Map, Value};
+use crate::gateways::arena::{BadName, Topics, Uuid};
+use halite_wire::{Map, Value};
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
@@ -458,7 +458,7 @@ fn check_uuid(checks: &finish::Checks, option: &str, uuid: &str) -> Result<(), C
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::map;
+    use halite_wire::map;
 
     fn config(options: Map) -> Result<RuntimeConfig, ConfigError> {
         RuntimeConfig::from_map(options, Path::new("/nonexistent"))

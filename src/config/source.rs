@@ -2,8 +2,8 @@
 
 use super::value::{Converted, OptionValue};
 use super::{ConfigError, Flavour, Role};
-use crate::wire::yaml;
-use crate::wire::{Map, Value};
+use halite_wire::yaml;
+use halite_wire::{Map, Value};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
@@ -131,7 +131,7 @@ pub(super) fn describe(value: &Value) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{FEDERATION_OPTIONS, MASTER_OPTIONS, MINION_OPTIONS, RUNTIME_OPTIONS};
+    use crate::{FEDERATION_OPTIONS, MASTER_OPTIONS, MINION_OPTIONS, RUNTIME_OPTIONS};
 
     #[test]
     fn simple_defaults_are_what_yaml_makes_of_them() {

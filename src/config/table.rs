@@ -127,7 +127,7 @@ macro_rules! options {
         ];
 
         impl $name {
-            pub(in crate::config) fn read(mut source: $crate::config::source::Source) -> Result<Self, $crate::config::ConfigError> {
+            pub(crate) fn read(mut source: $crate::config::source::Source) -> Result<Self, $crate::config::ConfigError> {
                 $($(let $option: $type = source.take($crate::config::table::key!($option $($key)?), $default)?;)*)*
                 Ok($name {
                     conf_file: source.conf_file,
@@ -139,7 +139,7 @@ macro_rules! options {
             }
 
             /// The options of the table under their names, in the order of the table.
-            pub(in crate::config) fn typed_map(&self) -> $crate::wire::Map {
+            pub(crate) fn typed_map(&self) -> $crate::wire::Map {
                 let mut map = $crate::wire::Map::new();
                 $($(map.set(
                     $crate::config::table::key!($option $($key)?),

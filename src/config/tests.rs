@@ -1,8 +1,8 @@
 //! Checked against what stock Salt makes of the same files (`tests/data/config_cases.json`).
 
 use super::*;
-use crate::map;
-use crate::wire::{Map, Value, yaml};
+use halite_wire::map;
+use halite_wire::{Map, Value, yaml};
 use serde_json::Value as Json;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;

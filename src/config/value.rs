@@ -1,6 +1,6 @@
 //! The types an option can have.
 
-use crate::wire::{Map, Value};
+use halite_wire::{Map, Value};
 use std::path::PathBuf;
 
 /// A value that was read, and what the operator should be told about it.
@@ -43,7 +43,7 @@ pub(super) fn text(value: &Value) -> Option<String> {
         Value::UInt(u) => u.to_string(),
         Value::Bool(true) => "True".into(),
         Value::Bool(false) => "False".into(),
-        Value::Float(_) => crate::wire::yaml::emit_scalar(value),
+        Value::Float(_) => halite_wire::yaml::emit_scalar(value),
         _ => return None,
     })
 }

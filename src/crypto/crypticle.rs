@@ -3,10 +3,10 @@
 use super::cbc::{BLOCK, Cbc};
 use super::key_string::AES_LEN;
 use super::{KeyString, constant_time_eq, rng};
-use crate::map;
-use crate::wire::Value;
-use crate::wire::msgpack::{self, DecodeError, Profile};
 use aes::cipher::generic_array::GenericArray;
+use halite_wire::Value;
+use halite_wire::map;
+use halite_wire::msgpack::{self, DecodeError, Profile};
 use hmac::digest::KeyInit;
 use hmac::{Hmac, Mac};
 use sha2::Sha256;

@@ -28,7 +28,7 @@ pub fn random_hex(bytes: usize) -> String {
 pub fn random_uuid() -> String {
     let mut raw = [0; 16];
     fill_random(&mut raw);
-    crate::wire::ids::uuid(raw)
+    halite_wire::ids::uuid(raw)
 }
 
 /// A fresh request nonce: 32 lower-case hexadecimal digits

@@ -7,18 +7,18 @@
 //! When it fails: its successor plans anew from the moment it starts; jobs that fell due
 //! in between are not made up for.
 
-use crate::client::runner::{self, Args, Launch, RunContext};
-use crate::client::wheel;
-use crate::config::{MasterConfig, Returner, SaltSeries};
-use crate::master::events::Bus;
-use crate::master::functions::Call;
-use crate::master::roles::{RoleError, Roles};
-use crate::schedule::{ReturnJob, Schedule, Spec};
-use crate::store::jobs::{News, StoredReturn};
-use crate::store::returners::{self, Opener};
-use crate::sys::signals::StopFlag;
-use crate::wire::ids::{Jid, JidClock};
-use crate::wire::{Map, Value};
+use halite_client::runner::{self, Args, Launch, RunContext};
+use halite_client::wheel;
+use halite_config::{MasterConfig, Returner, SaltSeries};
+use halite_databases::{self, Opener};
+use halite_master::events::Bus;
+use halite_master::functions::Call;
+use halite_master::roles::{RoleError, Roles};
+use halite_schedule::{ReturnJob, Schedule, Spec};
+use halite_store::jobs::{News, StoredReturn};
+use halite_sys::signals::StopFlag;
+use halite_wire::ids::{Jid, JidClock};
+use halite_wire::{Map, Value};
 use std::collections::HashMap;
 use std::sync::Mutex;
 use std::time::Duration;
@@ -197,7 +197,7 @@ type Done = Result<(Value, i64), String>;
 fn wheel_function(config: &MasterConfig, function: &str, args: Args) -> Done {
     let call = Call {
         fun: function.to_owned(),
-        low: crate::map! {"arg" => args.positional, "kwarg" => args.keyword},
+        low: halite_wire::map! {"arg" => args.positional, "kwarg" => args.keyword},
         jid: JidClock::default().next(),
         user: USER.to_owned(),
     };
@@ -239,7 +239,7 @@ fn told(config: &MasterConfig, spec: &Spec, metadata: Option<Map>, jid: &str, do
         Ok((value, retcode)) => (value, retcode, true),
         Err(why) => (why.into(), 254, false),
     };
-    let mut ret = crate::map! {
+    let mut ret = halite_wire::map! {
         "cmd" => "_return", "id" => config.id.as_str(), "fun" => spec.function.as_str(),
         "fun_args" => fun_args, "schedule" => spec.name.as_str(), "jid" => jid,
     };

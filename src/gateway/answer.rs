@@ -1,7 +1,7 @@
 //! Arguments of functions, and what agents of gateways return.
 
-use crate::wire::ids::Jid;
-use crate::wire::{Map, Value, pytext};
+use halite_wire::ids::Jid;
+use halite_wire::{Map, Value, pytext};
 
 /// What a function has come to.
 #[derive(Clone, Debug, PartialEq)]
@@ -29,7 +29,7 @@ impl Outcome {
 /// The `_return` load as Salt minions send it.
 pub(super) fn load(id: &str, jid: &Jid, order: &Map, outcome: Outcome) -> Map {
     let copy = |key: &str| order.get(key).cloned().unwrap_or_default();
-    let mut load = crate::map! {
+    let mut load = halite_wire::map! {
         "cmd" => "_return", "id" => id, "success" => outcome.retcode == 0,
         "return" => outcome.value, "retcode" => outcome.retcode, "jid" => jid.as_str(),
         "fun" => copy("fun"), "fun_args" => copy("arg"),

@@ -1,18 +1,18 @@
 //! The thread of a gateway that writes: returns, grains and events. The loop that serves connections never waits for a
 //! disk or for a bus that restarts, unless very much waits to be written already.
 
-use crate::client::keys as operator;
-use crate::config::MasterConfig;
-use crate::master::events::Bus;
-use crate::master::returns;
-use crate::store::gateways::{GatewayStore, REFRESH};
-use crate::store::jobs::JobStore;
-use crate::store::keys::KeyState;
-use crate::store::minions::MinionCache;
-use crate::store::open;
-use crate::wire::Map;
-use crate::wire::ids::{Jid, MinionId};
 use crossbeam_channel::{Receiver, Sender};
+use halite_client::keys as operator;
+use halite_config::MasterConfig;
+use halite_master::events::Bus;
+use halite_master::returns;
+use halite_store::gateways::{GatewayStore, REFRESH};
+use halite_store::jobs::JobStore;
+use halite_store::keys::KeyState;
+use halite_store::minions::MinionCache;
+use halite_store::open;
+use halite_wire::Map;
+use halite_wire::ids::{Jid, MinionId};
 use std::collections::BTreeMap;
 use std::io;
 use std::net::IpAddr;
@@ -137,7 +137,7 @@ impl Clerk<'_> {
             return;
         }
         if self.config.minion_data_cache_events {
-            let data = crate::map! {"Minion data cache refresh" => id.as_str()};
+            let data = halite_wire::map! {"Minion data cache refresh" => id.as_str()};
             self.bus.fire(&format!("minion/refresh/{id}"), data);
         }
     }

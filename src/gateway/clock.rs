@@ -1,6 +1,6 @@
 //! What time it is, for what decides without looking at a clock.
 
-use crate::master::score::unix_now;
+use halite_master::score::unix_now;
 use std::time::{Duration, Instant};
 
 /// What time it is.

@@ -1,14 +1,14 @@
 //! Keys and records of a gateway's agents: the key store that all minions share, seen from one gateway.
 
 use super::clerk::{self, Task};
-use crate::config::MasterConfig;
-use crate::crypto::{PublicKey, clean_key};
-use crate::master::admission::{Candidate, Verdict};
-use crate::store::gateways::GatewayStore;
-use crate::store::keys::{KeyState, KeyStore};
-use crate::store::open;
-use crate::wire::ids::MinionId;
 use crossbeam_channel::Sender;
+use halite_config::MasterConfig;
+use halite_crypto::{PublicKey, clean_key};
+use halite_master::admission::{Candidate, Verdict};
+use halite_store::gateways::GatewayStore;
+use halite_store::keys::{KeyState, KeyStore};
+use halite_store::open;
+use halite_wire::ids::MinionId;
 use std::collections::HashMap;
 use std::io;
 use std::os::unix::fs::MetadataExt;

@@ -1,15 +1,15 @@
 //! What the bus tells a gateway.
 
-use crate::client::listen::listen;
-use crate::config::MasterConfig;
-use crate::master::events::TRIMMED;
-use crate::master::roles::Roles;
-use crate::store::jobs::JobStore;
-use crate::store::open;
-use crate::sys::signals::StopFlag;
-use crate::wire::ids::Jid;
-use crate::wire::{Map, Value, msgpack};
+use halite_client::listen::listen;
+use halite_config::MasterConfig;
 use halite_ipc::Event;
+use halite_master::events::TRIMMED;
+use halite_master::roles::Roles;
+use halite_store::jobs::JobStore;
+use halite_store::open;
+use halite_sys::signals::StopFlag;
+use halite_wire::ids::Jid;
+use halite_wire::{Map, Value, msgpack};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -130,8 +130,8 @@ pub(super) fn hear(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::jobs::joblog::JobLog;
-    use crate::wire::msgpack::Profile;
+    use halite_store::jobs::joblog::JobLog;
+    use halite_wire::msgpack::Profile;
 
     const JID: &str = "20261121092637195592";
 
@@ -155,7 +155,8 @@ mod tests {
         let jobs = JobLog::new(dir.path(), 86_400, None);
         let tag = format!("salt/job/{JID}/new");
         let minions = vec!["a1".to_owned(), "a2".to_owned()];
-        let data = crate::map! {"jid" => JID, "fun" => "test.ping", "minions" => minions.clone()};
+        let data =
+            halite_wire::map! {"jid" => JID, "fun" => "test.ping", "minions" => minions.clone()};
         assert_eq!(ids(News::of(&event(&tag, data.clone()), &jobs)), minions);
         for other in [
             "salt/job/x/new".to_owned(),
@@ -164,7 +165,7 @@ mod tests {
         ] {
             assert!(News::of(&event(&other, data.clone()), &jobs).is_none());
         }
-        let key = crate::map! {"id" => "a1", "act" => "delete"};
+        let key = halite_wire::map! {"id" => "a1", "act" => "delete"};
         let news = News::of(&event("salt/key", key), &jobs);
         assert!(matches!(news, Some(News::Key { deleted: true, .. })));
     }
@@ -176,9 +177,10 @@ mod tests {
         let jid: Jid = JID.parse().unwrap();
         assert!(looked_up(&jid, &jobs, Duration::ZERO).is_none());
         let minions = vec!["a1".to_owned()];
-        let load = crate::map! {"jid" => JID, "fun" => "test.ping", "arg" => Vec::<Value>::new()};
+        let load =
+            halite_wire::map! {"jid" => JID, "fun" => "test.ping", "arg" => Vec::<Value>::new()};
         jobs.save_load(&jid, &load, &minions, &[]).unwrap();
-        let data = crate::map! {"jid" => JID, "fun" => "test.ping", "minions" => TRIMMED};
+        let data = halite_wire::map! {"jid" => JID, "fun" => "test.ping", "minions" => TRIMMED};
         let tag = format!("salt/job/{JID}/new");
         assert_eq!(ids(News::of(&event(&tag, data), &jobs)), minions);
     }

@@ -1,11 +1,11 @@
 //! Whether a key that somebody presents becomes a minion's, in Salt's order of decisions
 //! (reference `salt-protocol.md` 3; `salt/master.py AuthFuncs._auth_impl_sync`).
 
-use crate::config::MasterConfig;
-use crate::store::keys::{KeyState, KeyStore};
-use crate::target::{PyRegex, fnmatch};
-use crate::wire::ids::MinionId;
-use crate::wire::{Map, Value};
+use halite_config::MasterConfig;
+use halite_store::keys::{KeyState, KeyStore};
+use halite_target::{PyRegex, fnmatch};
+use halite_wire::ids::MinionId;
+use halite_wire::{Map, Value};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -150,7 +150,7 @@ impl Candidate<'_> {
 
     /// The event `salt/auth`.
     pub fn event(&self, result: bool, act: Option<&str>) -> Map {
-        let mut data = crate::map! {"result" => result};
+        let mut data = halite_wire::map! {"result" => result};
         if let Some(act) = act {
             data.set("act", act);
         }

@@ -5,14 +5,14 @@
 //! stock minions pass it over (`salt/minion.py Minion._target_load`), as does every minion that does not know it.
 //! Who is deleted may read it; it holds nothing.
 
-use crate::wire::Map;
+use halite_wire::Map;
 
 /// The key of [`announcement`].
 pub(crate) const REKEY: &str = "rekey";
 
 /// The load of an announcement.
 pub(crate) fn announcement(within: u64) -> Map {
-    crate::map! {REKEY => within}
+    halite_wire::map! {REKEY => within}
 }
 
 /// What was announced so far.

@@ -6,7 +6,7 @@
 //! burst, a host that floods gets a small share of one core and nobody else waits for it. What is
 //! turned away gets no answer: any answer makes a minion ask again sooner than silence does.
 
-use crate::sys::minutely::Minutely;
+use halite_sys::minutely::Minutely;
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
 use std::time::{Duration, Instant};

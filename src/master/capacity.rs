@@ -1,8 +1,8 @@
 //! Whether a configuration can serve the keys that it has accepted (`halite-master --check-config`). Decided from figures,
 //! without a look at the host.
 
-use crate::config::MasterConfig;
-use crate::sys::host::Host;
+use halite_config::MasterConfig;
+use halite_sys::host::Host;
 
 /// Descriptors of a process that are not minions': sockets, logs, files it reads.
 const OWN_FILES: u64 = 100;
@@ -139,7 +139,7 @@ fn workers(config: &MasterConfig, keys: u64, host: &Host, out: &mut Vec<String>)
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::Map;
+    use halite_wire::Map;
     use std::path::Path;
 
     /// A host that is large enough for anything.
@@ -179,15 +179,15 @@ mod tests {
             assert_eq!(subjects(Map::new(), keys, &host), [""; 0], "{keys}");
         }
         assert_eq!(subjects(Map::new(), 10_000, &host), ["zmq_backlog"]);
-        let roomy = crate::map! {"zmq_backlog" => 2500};
+        let roomy = halite_wire::map! {"zmq_backlog" => 2500};
         assert_eq!(subjects(roomy, 10_000, &host), [""; 0]);
     }
 
     #[test]
     fn descriptors_are_counted_for_each_minion() {
-        let few = crate::map! {"max_open_files" => 1099};
+        let few = halite_wire::map! {"max_open_files" => 1099};
         assert_eq!(subjects(few, 1000, &LARGE), ["max_open_files"]);
-        let enough = crate::map! {"max_open_files" => 1100};
+        let enough = halite_wire::map! {"max_open_files" => 1100};
         assert_eq!(subjects(enough, 1000, &LARGE), [""; 0]);
         let hard = Host {
             open_files: Some((1024, 1024)),
@@ -205,7 +205,7 @@ mod tests {
 
     #[test]
     fn queues_hold_all_minions_at_once() {
-        let narrow = crate::map! {"zmq_backlog" => 499};
+        let narrow = halite_wire::map! {"zmq_backlog" => 499};
         assert_eq!(subjects(narrow, 2000, &LARGE), ["zmq_backlog"]);
         let low = Host {
             backlog: Some(128),
@@ -213,7 +213,7 @@ mod tests {
         };
         let told = warnings(&config(Map::new()), 2000, &low);
         assert!(told[0].contains("net.core.somaxconn=500"), "{told:?}");
-        let short = crate::map! {"request_queue_limit" => 1999, "event_queue_limit" => 1999};
+        let short = halite_wire::map! {"request_queue_limit" => 1999, "event_queue_limit" => 1999};
         assert_eq!(
             subjects(short, 2000, &LARGE),
             ["request_queue_limit", "event_queue_limit"]
@@ -222,7 +222,7 @@ mod tests {
 
     #[test]
     fn workers_use_the_processors() {
-        let with = |n: u32| crate::map! {"worker_threads" => n};
+        let with = |n: u32| halite_wire::map! {"worker_threads" => n};
         assert_eq!(subjects(with(1), 100, &LARGE), [""; 0]);
         assert_eq!(subjects(with(1), 101, &LARGE), ["worker_threads"]);
         assert_eq!(subjects(with(2), 4000, &LARGE), [""; 0]);
@@ -234,7 +234,7 @@ mod tests {
         // Nobody knows how many processors there are: nothing to compare with.
         let unknown = Host { cpus: 0, ..LARGE };
         assert_eq!(subjects(with(2), 4001, &unknown), [""; 0]);
-        let busy = crate::map! {
+        let busy = halite_wire::map! {
             "request_timeout" => 5, "zmq_backlog" => 60_000, "request_queue_limit" => 50_000,
             "event_queue_limit" => 50_000,
         };
@@ -244,10 +244,10 @@ mod tests {
     #[test]
     fn pools_are_counted_together() {
         let pool = |count: u32, commands: &str| {
-            crate::map! {"worker_count" => count, "commands" => vec![commands.to_owned()]}
+            halite_wire::map! {"worker_count" => count, "commands" => vec![commands.to_owned()]}
         };
-        let pools = crate::map! {"fast" => pool(1, "_auth"), "rest" => pool(1, "*")};
-        let options = crate::map! {"worker_pools" => pools, "zmq_backlog" => 5000};
+        let pools = halite_wire::map! {"fast" => pool(1, "_auth"), "rest" => pool(1, "*")};
+        let options = halite_wire::map! {"worker_pools" => pools, "zmq_backlog" => 5000};
         assert_eq!(subjects(options, 4001, &LARGE), ["worker_pools"]);
     }
 
@@ -258,7 +258,7 @@ mod tests {
             ..LARGE
         };
         assert_eq!(subjects(Map::new(), 1000, &small), ["memory"]);
-        let limited = crate::map! {"max_minions" => 10};
+        let limited = halite_wire::map! {"max_minions" => 10};
         assert_eq!(subjects(limited, 11, &LARGE), ["max_minions"]);
     }
 }

@@ -2,13 +2,13 @@
 
 use super::roles::TOPOLOGY;
 use super::worker::tops::MODULE;
-use crate::config::MasterConfig;
-use crate::render::pillar::ext_pillar_names;
-use crate::store::files::absent_backends;
-use crate::store::keys::KeyState;
-use crate::store::open;
-use crate::sys::host::Host;
-use crate::wire::Value;
+use halite_config::MasterConfig;
+use halite_render::pillar::ext_pillar_names;
+use halite_store::files::absent_backends;
+use halite_store::keys::KeyState;
+use halite_store::open;
+use halite_sys::host::Host;
+use halite_wire::Value;
 use std::fmt::Write;
 
 /// The process table as text.
@@ -78,7 +78,7 @@ pub fn faults(config: &MasterConfig) -> Vec<String> {
     check(
         config
             .publish_signing_algorithm
-            .parse::<crate::crypto::Signing>()
+            .parse::<halite_crypto::Signing>()
             .is_ok(),
         format!(
             "publish_signing_algorithm: {:?} is not PKCS1v15-SHA1 or PKCS1v15-SHA224",
@@ -86,7 +86,7 @@ pub fn faults(config: &MasterConfig) -> Vec<String> {
         ),
     );
     check(
-        config.hash_type.parse::<crate::crypto::HashType>().is_ok(),
+        config.hash_type.parse::<halite_crypto::HashType>().is_ok(),
         format!(
             "hash_type: {:?} is not md5, sha1, sha224, sha256, sha384 or sha512",
             config.hash_type

@@ -13,7 +13,7 @@
 //! company, and idle workers share them.
 
 use super::latency::Latencies;
-use crate::wire::envelope::Class;
+use halite_wire::envelope::Class;
 use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};
 

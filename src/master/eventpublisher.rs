@@ -9,11 +9,11 @@
 
 use super::roles::{RoleError, Roles};
 use super::score::Score;
-use crate::config::MasterConfig;
-use crate::sys::signals::StopFlag;
-use crate::transport::bus::{BusHandle, BusOptions, BusServer};
-use crate::wire::{Map, Value};
+use halite_config::MasterConfig;
 use halite_ipc::Framing;
+use halite_sys::signals::StopFlag;
+use halite_transport::bus::{BusHandle, BusOptions, BusServer};
+use halite_wire::{Map, Value};
 use std::os::fd::AsFd;
 use std::time::Duration;
 
@@ -77,7 +77,7 @@ fn counters(bus: &BusHandle) -> Map {
         .into_iter()
         .map(|(pid, n)| (Value::from(pid), n))
         .collect();
-    crate::map! {
+    halite_wire::map! {
         "events" => c.events_in, "frames" => c.frames_out, "dropped" => c.dropped,
         "listeners" => c.subscribers, "senders" => c.publishers,
         "bad" => c.bad_frames + c.bad_events + c.oversized, "refused" => c.refused,

@@ -1,10 +1,10 @@
 //! Firing events on the master's bus from a role process.
 
-use crate::config::MasterConfig;
-use crate::sys::minutely::Minutely;
-use crate::wire::msgpack::{self, Profile};
-use crate::wire::{Map, Value};
+use halite_config::MasterConfig;
 use halite_ipc::{Event, Framing, Publisher, StampStyle};
+use halite_sys::minutely::Minutely;
+use halite_wire::msgpack::{self, Profile};
+use halite_wire::{Map, Value};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -120,7 +120,7 @@ mod tests {
 
     #[test]
     fn the_largest_value_gives_way() {
-        let data = crate::map! {"id" => "m", "return" => "x".repeat(5000), "jid" => "1"};
+        let data = halite_wire::map! {"id" => "m", "return" => "x".repeat(5000), "jid" => "1"};
         let small = trimmed(data.clone(), 1000);
         let got = msgpack::decode(&small).unwrap().into_map().unwrap();
         assert_eq!(

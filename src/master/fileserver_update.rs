@@ -2,10 +2,10 @@
 //! keep the AES key from being rotated (`salt/master.py FileserverUpdate`).
 
 use super::events::Bus;
-use crate::config::MasterConfig;
-use crate::store::files::git::GitFs;
-use crate::store::files::{Watch, backend_names, clear_lists, expire_hashes};
-use crate::sys::signals::StopFlag;
+use halite_config::MasterConfig;
+use halite_store::files::git::GitFs;
+use halite_store::files::{Watch, backend_names, clear_lists, expire_hashes};
+use halite_sys::signals::StopFlag;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -82,7 +82,7 @@ impl Updates {
             log::warn!("kept lists of files could not be removed: {e}");
         }
         if self.config.fileserver_events {
-            let data = crate::map! {"changed" => changed, "backend" => "gitfs"};
+            let data = halite_wire::map! {"changed" => changed, "backend" => "gitfs"};
             self.bus.fire("salt/fileserver/gitfs/update", data);
         }
     }

@@ -1,10 +1,10 @@
 //! Runner and wheel functions as the master's processes see them. The functions themselves
 //! stand in a higher layer (`src/client`), which lends them at the start of a role.
 
-use crate::config::MasterConfig;
-use crate::wire::ids::Jid;
-use crate::wire::msgpack::{self, Profile};
-use crate::wire::{Map, Value};
+use halite_config::MasterConfig;
+use halite_wire::ids::Jid;
+use halite_wire::msgpack::{self, Profile};
+use halite_wire::{Map, Value};
 
 /// Role of the process that executes one runner.
 pub const RUNNER_ROLE: &str = "runner";
@@ -36,7 +36,7 @@ pub struct Call {
 impl Call {
     /// As it is handed to the process of a runner.
     pub fn to_bytes(&self) -> Vec<u8> {
-        let order = crate::map! {
+        let order = halite_wire::map! {
             "fun" => self.fun.as_str(), "low" => self.low.clone(), "jid" => &self.jid,
             "user" => self.user.as_str(),
         };
@@ -63,7 +63,7 @@ mod tests {
     fn an_order_comes_back() {
         let call = Call {
             fun: "jobs.active".into(),
-            low: crate::map! {"arg" => vec![Value::Int(1)], "kwarg" => Map::new()},
+            low: halite_wire::map! {"arg" => vec![Value::Int(1)], "kwarg" => Map::new()},
             jid: Jid::from_time(1_700_000_000, 7),
             user: "root".into(),
         };

@@ -1,7 +1,7 @@
 //! How long requests take, by class: from their arrival to their answer.
 
-use crate::wire::envelope::Class;
-use crate::wire::{Map, Value};
+use halite_wire::envelope::Class;
+use halite_wire::{Map, Value};
 use std::time::Duration;
 
 /// Upper bounds of the buckets, in seconds; one more bucket has what took longer.
@@ -71,7 +71,7 @@ mod tests {
         for millis in [0, 1, 2, 31_000] {
             all.add(Class::Return, Duration::from_millis(millis));
         }
-        let record = crate::map! {"latency" => all.to_value()};
+        let record = halite_wire::map! {"latency" => all.to_value()};
         let back = Latencies::of(&record, "latency", Class::Return);
         assert_eq!(back.counts, [2, 1, 0, 0, 0, 0, 0, 0, 0, 0, 1]);
         assert!((back.sum - 31.003).abs() < 1e-9);

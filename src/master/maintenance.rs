@@ -11,17 +11,17 @@ use super::events::Bus;
 use super::roles::{RoleError, Roles};
 use super::rotation::{Act, Rotation};
 use super::score::{self, Score};
-use crate::config::MasterConfig;
-use crate::crypto::KeyString;
-use crate::store::jobs::JobStore;
-use crate::store::open;
-use crate::store::tokens::TokenStore;
-use crate::sys::shared::SharedSecret;
-use crate::sys::signals::StopFlag;
-use crate::transport::sockets::{again, ipc_url};
-use crate::wire::ids::JidClock;
-use crate::wire::msgpack::{self, Profile};
-use crate::wire::{Map, Value};
+use halite_config::MasterConfig;
+use halite_crypto::KeyString;
+use halite_store::jobs::JobStore;
+use halite_store::open;
+use halite_store::tokens::TokenStore;
+use halite_sys::shared::SharedSecret;
+use halite_sys::signals::StopFlag;
+use halite_transport::sockets::{again, ipc_url};
+use halite_wire::ids::JidClock;
+use halite_wire::msgpack::{self, Profile};
+use halite_wire::{Map, Value};
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::{Duration, Instant, SystemTime};
@@ -69,7 +69,7 @@ pub fn run(config: &MasterConfig, roles: &Roles, stop: &StopFlag) -> Result<(), 
             }
             expire_tokens(&tokens);
         }
-        score.tick(|| crate::map! {"rotations" => rotations, "rotated" => last});
+        score.tick(|| halite_wire::map! {"rotations" => rotations, "rotated" => last});
         pause(stop);
     }
     if files.join().is_err() {
@@ -127,7 +127,7 @@ fn rotate(act: Act, shared: &SharedSecret, bus: &mut Bus) -> Result<bool, RoleEr
         Act::Replace => shared.store_key(fresh().as_str())?,
     };
     log::info!("the AES key of publications is new (generation {generation})");
-    bus.fire("key", crate::map! {"rotate_aes_key" => true});
+    bus.fire("key", halite_wire::map! {"rotate_aes_key" => true});
     Ok(true)
 }
 
@@ -138,7 +138,7 @@ fn ping(config: &MasterConfig) -> Result<(), RoleError> {
     let socket = context.socket(zmq::PUSH)?;
     socket.set_linger(1000)?;
     socket.connect(&ipc_url(&config.sock_dir.join("publish_pull.ipc")))?;
-    let job = crate::map! {
+    let job = halite_wire::map! {
         "fun" => "test.ping", "arg" => Vec::<Value>::new(), "tgt" => "*",
         "jid" => JidClock::default().next().as_str(), "ret" => "", "tgt_type" => "glob",
         "user" => config.user.as_str(),
@@ -198,7 +198,7 @@ struct Presence(BTreeSet<String>);
 
 impl Presence {
     fn look(&mut self, config: &MasterConfig, bus: &mut Bus) {
-        match crate::store::presence::connected_ids(config, None) {
+        match halite_store::presence::connected_ids(config, None) {
             Ok(found) => {
                 let ids = found.keys().map(ToString::to_string).collect();
                 for (tag, data) in self.events(ids) {
@@ -216,10 +216,10 @@ impl Presence {
         let lost: Vec<_> = self.0.difference(&present).collect();
         let mut events = Vec::new();
         if !new.is_empty() || !lost.is_empty() {
-            let change = crate::map! {"new" => list(new), "lost" => list(lost)};
+            let change = halite_wire::map! {"new" => list(new), "lost" => list(lost)};
             events.push(("salt/presence/change", change));
         }
-        let all = crate::map! {"present" => list(present.iter().collect())};
+        let all = halite_wire::map! {"present" => list(present.iter().collect())};
         events.push(("salt/presence/present", all));
         self.0 = present;
         events
@@ -236,13 +236,13 @@ mod tests {
         let set = |ids: &[&str]| ids.iter().map(|id| (*id).to_owned()).collect();
         let list = |ids: &[&str]| Value::Array(ids.iter().map(|id| (*id).into()).collect());
         let change = |new: &[&str], lost: &[&str]| {
-            let data = crate::map! {"new" => list(new), "lost" => list(lost)};
+            let data = halite_wire::map! {"new" => list(new), "lost" => list(lost)};
             ("salt/presence/change", data)
         };
         let present = |ids: &[&str]| {
             (
                 "salt/presence/present",
-                crate::map! {"present" => list(ids)},
+                halite_wire::map! {"present" => list(ids)},
             )
         };
         let mut p = Presence::default();

@@ -17,14 +17,14 @@ use super::announce::{Announcer, announcement};
 use super::reqserver::EXIT_BIND;
 use super::roles::{RoleError, Roles, check_memory};
 use super::score::Score;
-use crate::config::MasterConfig;
-use crate::crypto::{Crypticle, KeyString, PrivateKey, Signing};
-use crate::sys::shared::SharedSecret;
-use crate::sys::signals::StopFlag;
-use crate::transport::publish::{Mark, PublishOptions, PublishServer};
-use crate::transport::sockets::{KeepAlive, bind_ipc, recv_parts};
-use crate::wire::Map;
-use crate::wire::msgpack::{self, Item, Profile, Reader};
+use halite_config::MasterConfig;
+use halite_crypto::{Crypticle, KeyString, PrivateKey, Signing};
+use halite_sys::shared::SharedSecret;
+use halite_sys::signals::StopFlag;
+use halite_transport::publish::{Mark, PublishOptions, PublishServer};
+use halite_transport::sockets::{KeepAlive, bind_ipc, recv_parts};
+use halite_wire::Map;
+use halite_wire::msgpack::{self, Item, Profile, Reader};
 use std::time::{Duration, Instant};
 
 /// Publications taken in before they are sent, so that several go out by one call of the system.
@@ -148,7 +148,7 @@ fn counters(publish: &PublishServer, sent: u64, unsealed: u64) -> Map {
     let (subscribers, waiting) = publish.waiting();
     let lossy = publish.lossy().into_iter().take(TOLD_APART);
     let lossy: Map = lossy.map(|(peer, n)| (peer.to_string(), n)).collect();
-    crate::map! {
+    halite_wire::map! {
         "publications" => sent, "dropped" => unsealed, "subscribers" => subscribers,
         "waiting" => waiting, "copies" => c.copies, "slow" => c.slow, "gone" => c.gone,
         "ended" => c.ended, "refused" => c.refused, "starved" => c.starved, "lossy" => lossy,
@@ -234,7 +234,7 @@ impl Sealer {
             Some(crypticle) => crypticle.dumps_raw(&plain, None),
             None => return Err(RoleError::new(1, "there is no AES key")),
         };
-        let mut message = crate::map! {"enc" => "aes"};
+        let mut message = halite_wire::map! {"enc" => "aes"};
         if let Some((key, algorithm)) = &self.signer {
             let signature = key.sign(*algorithm, &sealed);
             message.set("load", sealed);
@@ -267,12 +267,12 @@ mod tests {
 
     #[test]
     fn the_serial_comes_last() {
-        let load = crate::map! {"fun" => "test.ping", "jid" => "1"};
+        let load = halite_wire::map! {"fun" => "test.ping", "jid" => "1"};
         let bytes = with_serial(&msgpack::encode_map(&load, Profile::Wire), 300).unwrap();
         let got = msgpack::decode(&bytes).unwrap().into_map().unwrap();
         assert_eq!(
             got,
-            crate::map! {"fun" => "test.ping", "jid" => "1", "serial" => 300}
+            halite_wire::map! {"fun" => "test.ping", "jid" => "1", "serial" => 300}
         );
         assert!(with_serial(b"\x93", 1).is_none());
     }

@@ -17,19 +17,19 @@ use super::auth_limit::AuthLimit;
 use super::dispatch::{Dispatcher, GATHER, Limits, MOST_AT_ONCE};
 use super::roles::{RoleError, Roles, check_memory};
 use super::score::Score;
-use crate::config::{MasterConfig, WorkerPool};
-use crate::crypto::Crypticle;
-use crate::store::sessions::SessionStore;
-use crate::sys::memory::keep_freed;
-use crate::sys::minutely::Minutely;
-use crate::sys::signals::StopFlag;
-use crate::transport::sockets::{
+use halite_config::{MasterConfig, WorkerPool};
+use halite_crypto::Crypticle;
+use halite_store::sessions::SessionStore;
+use halite_sys::memory::keep_freed;
+use halite_sys::minutely::Minutely;
+use halite_sys::signals::StopFlag;
+use halite_transport::sockets::{
     KeepAlive, again, bind, bind_ipc, send_moved, send_parts, tcp_url,
 };
-use crate::wire::Value;
-use crate::wire::envelope::{Body, Class, Envelope, Refusal, envelope_id, peek_cmd, peek_login};
-use crate::wire::ids::MinionId;
-use crate::wire::msgpack::{self, Profile};
+use halite_wire::Value;
+use halite_wire::envelope::{Body, Class, Envelope, Refusal, envelope_id, peek_cmd, peek_login};
+use halite_wire::ids::MinionId;
+use halite_wire::msgpack::{self, Profile};
 use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
 
@@ -395,7 +395,7 @@ impl Server {
             let dispatcher = &self.dispatcher;
             let counters = &dispatcher.counters;
             let (workers, idle) = dispatcher.workers();
-            crate::map! {
+            halite_wire::map! {
                 "depth" => dispatcher.depths().map(Value::from).to_vec(),
                 "taken" => counters.taken.map(Value::from).to_vec(),
                 "oldest" => dispatcher.oldest(now).as_secs_f64(),
@@ -487,7 +487,7 @@ struct Sessions {
 impl Sessions {
     fn new(config: &MasterConfig) -> Sessions {
         Sessions {
-            store: crate::store::open::session_store(config),
+            store: halite_store::open::session_store(config),
             held: HashMap::new(),
         }
     }

@@ -1,9 +1,9 @@
 //! The last steps of every return, whoever brings it.
 
 use super::events::Bus;
-use crate::store::jobs::JobStore;
-use crate::wire::Map;
-use crate::wire::ids::{Jid, MinionId};
+use halite_store::jobs::JobStore;
+use halite_wire::Map;
+use halite_wire::ids::{Jid, MinionId};
 use std::io;
 
 /// Keeps a return, if `store` says so, then tells the bus: whoever hears of it can look it up.

@@ -1,7 +1,7 @@
 //! The processes of the master: one table, and what they have in common.
 
-use crate::config::MasterConfig;
-use crate::sys::process::take_inherited;
+use halite_config::MasterConfig;
+use halite_sys::process::take_inherited;
 use std::fmt;
 use std::io::Write;
 use std::sync::Mutex;
@@ -186,7 +186,7 @@ const EXIT_MEMORY: i32 = 76;
 
 /// Ends a role that has outgrown its memory; its successor begins with none of it.
 pub(crate) fn check_memory() -> Result<(), RoleError> {
-    let resident = crate::sys::process::resident();
+    let resident = halite_sys::process::resident();
     if resident < MOST_MEMORY {
         return Ok(());
     }

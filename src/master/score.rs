@@ -1,10 +1,10 @@
 //! A role's own slot of the scoreboard, written by the clock: counters themselves are plain
 //! fields, so that counting costs nothing.
 
-use crate::sys::memory::{Rest, give_back};
-use crate::sys::scoreboard::Scoreboard;
-use crate::wire::Map;
-use crate::wire::msgpack::{self, Profile};
+use halite_sys::memory::{Rest, give_back};
+use halite_sys::scoreboard::Scoreboard;
+use halite_wire::Map;
+use halite_wire::msgpack::{self, Profile};
 use std::time::{Duration, Instant, SystemTime};
 use std::{fmt, io};
 
@@ -61,7 +61,7 @@ impl Score {
 
 /// Writes a record: `role`, `pid`, `at` (Unix seconds), then the counters.
 pub fn put(board: &Scoreboard, slot: usize, role: &str, counters: Map) -> io::Result<()> {
-    let mut record = crate::map! {
+    let mut record = halite_wire::map! {
         "role" => role, "pid" => std::process::id(), "at" => unix_now(),
     };
     record.0.extend(counters.0);
@@ -125,7 +125,7 @@ mod tests {
 
     #[test]
     fn silence_is_noticed() {
-        let record = |role: &str, at: u64| crate::map! {"role" => role, "at" => at};
+        let record = |role: &str, at: u64| halite_wire::map! {"role" => role, "at" => at};
         let records = [
             record("event", 1000),
             record("publish", 985),
@@ -139,7 +139,13 @@ mod tests {
     #[test]
     fn records_come_back() {
         let board = Scoreboard::create(2).unwrap();
-        put(&board, 1, "publish", crate::map! {"publications" => 3}).unwrap();
+        put(
+            &board,
+            1,
+            "publish",
+            halite_wire::map! {"publications" => 3},
+        )
+        .unwrap();
         let all = all(&board);
         assert_eq!(all.len(), 1);
         assert_eq!(

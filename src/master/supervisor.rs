@@ -16,20 +16,20 @@ use super::reqserver::{EXIT_BIND, Pools};
 use super::roles::{READY_FD, RoleError, RoleInfo, TOPOLOGY};
 use super::score;
 
-use crate::config::{MasterConfig, SaltSeries};
-use crate::crypto::KeyString;
-use crate::store::open;
-use crate::sys::daemon::{InstanceLock, PidFile, Report, make_dir};
-use crate::sys::fork::{Offspring, apart, split};
-use crate::sys::memory::{Rest, give_back};
-use crate::sys::process::{
+use halite_config::{MasterConfig, SaltSeries};
+use halite_crypto::KeyString;
+use halite_store::open;
+use halite_sys::daemon::{InstanceLock, PidFile, Report, make_dir};
+use halite_sys::fork::{Offspring, apart, split};
+use halite_sys::memory::{Rest, give_back};
+use halite_sys::process::{
     RoleSpec, drop_privileges, give, hand_over, raise_open_files, user_name,
 };
-use crate::sys::scoreboard::{BOARD_FD, BOARD_SLOT, Scoreboard};
-use crate::sys::service::Service;
-use crate::sys::shared::{SHARED_FD, SharedSecret};
-use crate::sys::signals::SignalPipe;
-use crate::wire::Map;
+use halite_sys::scoreboard::{BOARD_FD, BOARD_SLOT, Scoreboard};
+use halite_sys::service::Service;
+use halite_sys::shared::{SHARED_FD, SharedSecret};
+use halite_sys::signals::SignalPipe;
+use halite_wire::Map;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use std::ffi::OsString;
@@ -333,7 +333,7 @@ fn publish(board: &Scoreboard, roles: &[Role], since: u64) {
         .filter(|r| !r.serves())
         .map(|r| r.spec.role.clone())
         .collect();
-    let counters = crate::map! {"restarts" => restarts, "since" => since, "down" => down};
+    let counters = halite_wire::map! {"restarts" => restarts, "since" => since, "down" => down};
     if let Err(e) = score::put(board, 0, "main", counters) {
         log::debug!("the restarts cannot be published: {e}");
     }

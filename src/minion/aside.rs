@@ -1,15 +1,16 @@
 //! What has to wait runs in a thread beside the main loop, and tells it by [`News`].
 
-use super::ask::{Answer, Asker, Stop, Wake};
-use super::channel::Channel;
-use super::course::Reason;
-use super::session::{Credentials, Session};
-use super::subscribe::{STACK, subscribe};
-use super::{Alarm, MinionError};
-use crate::config::MinionConfig;
-use crate::wire::Map;
-use crate::wire::msgpack::{self, Profile};
 use crossbeam_channel::Sender;
+use halite_channel::Alarm;
+use halite_channel::MinionError;
+use halite_channel::ask::{Answer, Asker, Stop, Wake};
+use halite_channel::channel::Channel;
+use halite_channel::course::Reason;
+use halite_channel::session::{Credentials, Session};
+use halite_channel::subscribe::{STACK, subscribe};
+use halite_config::MinionConfig;
+use halite_wire::Map;
+use halite_wire::msgpack::{self, Profile};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -73,7 +74,7 @@ pub enum News {
     /// Beacons have looked.
     Seen(Box<super::lookout::Seen>),
     /// Somebody on the local bus wants something.
-    Order(super::local::Order),
+    Order(halite_modules::local::Order),
 }
 
 /// What opening a line gives.
@@ -113,7 +114,7 @@ pub fn open(
         )?;
         let mut channel = Channel::new(session, shared.stop.clone())?;
         loop {
-            match super::pillar::of_minion(&mut channel, grains) {
+            match halite_modules::pillar::of_minion(&mut channel, grains) {
                 Ok(Some(pillar)) => {
                     return Ok(Some(Opened {
                         credentials,
@@ -138,7 +139,7 @@ pub fn open(
 
 /// Whether a master answers a ping in the clear (`salt/modules/status.py ping_master`).
 pub fn answers(shared: &Shared, config: &MinionConfig, url: &str) -> bool {
-    let load = crate::map! {"enc" => "clear", "load" => crate::map! {"cmd" => "ping"}};
+    let load = halite_wire::map! {"enc" => "clear", "load" => halite_wire::map! {"cmd" => "ping"}};
     let body = msgpack::encode_map(&load, Profile::Wire);
     let timeout = Duration::from_secs(config.auth_timeout.max(1));
     let mut asker = Asker::new(&shared.context, config, url);

@@ -4,15 +4,15 @@
 //! when the master has answered. While the master is silent the courier stays with the
 //! first one; a minion that was restarted begins with what an earlier process left.
 
-use super::MinionError;
-use super::ask::{Stop, Wake};
-use super::channel::{Channel, Reply};
-use super::session::{Session, chance, jittered};
 use super::spool::Spool;
-use crate::sys::minutely::Minutely;
-use crate::wire::msgpack;
-use crate::wire::{Map, Value};
 use crossbeam_channel::{Receiver, Sender, TrySendError, bounded};
+use halite_channel::MinionError;
+use halite_channel::ask::{Stop, Wake};
+use halite_channel::channel::{Channel, Reply};
+use halite_channel::session::{Session, chance, jittered};
+use halite_sys::minutely::Minutely;
+use halite_wire::msgpack;
+use halite_wire::{Map, Value};
 use std::collections::VecDeque;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};

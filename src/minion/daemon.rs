@@ -6,28 +6,30 @@
 //! [`courier`](super::courier)'s. What is done about jobs and orders is in `duties`.
 
 use super::aside::{News, Shared};
-use super::ask::{Stop, Wake};
-use super::course::Reason;
 use super::jobs::{Jobs, Origin};
 use super::line::{Heard, Line};
-use super::local::Order;
 use super::lookout::Lookout;
-use super::masters::settle;
-use super::publication::Jids;
-use super::session::chance;
 use super::setup::{prepare, serve_bus};
 use super::timetable::{self, Timetable};
 use super::watch::Input;
-use super::{Alarm, MinionError, all_grains};
-use crate::config::MinionConfig;
-use crate::sys::daemon::{PidFile, Report};
-use crate::sys::logging::{Field, about};
-use crate::sys::memory::give_back;
-use crate::sys::service::Service;
-use crate::sys::signals::{SignalPipe, usr1_ends};
-use crate::transport::bus::BusHandle;
-use crate::wire::Map;
 use crossbeam_channel::{Receiver, unbounded};
+use halite_channel::Alarm;
+use halite_channel::MinionError;
+use halite_channel::ask::{Stop, Wake};
+use halite_channel::course::Reason;
+use halite_channel::publication::Jids;
+use halite_channel::session::chance;
+use halite_config::MinionConfig;
+use halite_modules::grains::all_grains;
+use halite_modules::local::Order;
+use halite_modules::masters::settle;
+use halite_sys::daemon::{PidFile, Report};
+use halite_sys::logging::{Field, about};
+use halite_sys::memory::give_back;
+use halite_sys::service::Service;
+use halite_sys::signals::{SignalPipe, usr1_ends};
+use halite_transport::bus::BusHandle;
+use halite_wire::Map;
 use std::cell::Cell;
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
@@ -107,7 +109,7 @@ pub(super) struct Minion {
     pub(super) bus: BusHandle,
     pub(super) timetable: Timetable,
     pub(super) lookout: Lookout,
-    pub(super) jids: crate::wire::ids::JidClock,
+    pub(super) jids: halite_wire::ids::JidClock,
     /// Pillars under way that somebody waits for.
     pub(super) pillars: usize,
     /// Whether there was a connection yet.

@@ -1,20 +1,20 @@
 //! What the daemon does about jobs, results, due times and orders from the local bus
 //! (`salt/minion.py handle_event`, `_state_run`; `salt/utils/schedule.py handle_func`).
 
-use super::all_grains;
 use super::aside::News;
 use super::daemon::Minion;
 use super::jobs::{Finished, Keep, Origin, Own};
 use super::line::event as event_load;
-use super::local::{self, MODULES_REFRESHED, Order, PILLAR_REFRESHED};
-use super::modules::{Context, mine_functions, python};
-use super::publication::Job;
 use super::timetable::{GRAINS, MINE};
 use super::watch::Input;
-use crate::schedule::{Spec, returners};
-use crate::sys::daemon::{make_dir, write_atomic};
-use crate::wire::msgpack::{self, Profile};
-use crate::wire::{Map, Value};
+use halite_channel::publication::Job;
+use halite_modules::execution::{Context, mine_functions, python};
+use halite_modules::grains::all_grains;
+use halite_modules::local::{self, MODULES_REFRESHED, Order, PILLAR_REFRESHED};
+use halite_schedule::{Spec, returners};
+use halite_sys::daemon::{make_dir, write_atomic};
+use halite_wire::msgpack::{self, Profile};
+use halite_wire::{Map, Value};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -125,7 +125,7 @@ impl Minion {
             (Some(jid), true) => Keep::Under(jid),
             (Some(_), false) => Keep::Itself,
         };
-        let mut load = crate::map! {
+        let mut load = halite_wire::map! {
             "fun" => spec.function.as_str(), "arg" => args, "tgt" => self.config.id.as_str(),
             "tgt_type" => "glob", "ret" => returners, "schedule" => name,
         };
@@ -207,7 +207,7 @@ impl Minion {
             "top" => ("state.top", vec![config.top_file.as_str().into()]),
             _ => ("state.highstate", Vec::new()),
         };
-        let load = crate::map! {
+        let load = halite_wire::map! {
             "fun" => fun, "arg" => arg, "tgt" => config.id.as_str(), "tgt_type" => "glob", "ret" => "",
         };
         let own = Own::new("startup_states", self.leader(), Keep::Under("req"));
@@ -245,7 +245,7 @@ impl Minion {
         }
         self.pillars += asked;
         if asked == 0 {
-            self.tell(PILLAR_REFRESHED, &crate::map! {"complete" => true});
+            self.tell(PILLAR_REFRESHED, &halite_wire::map! {"complete" => true});
         }
     }
 
@@ -267,7 +267,7 @@ impl Minion {
         }
         self.pillars = self.pillars.saturating_sub(1);
         if self.pillars == 0 {
-            self.tell(PILLAR_REFRESHED, &crate::map! {"complete" => true});
+            self.tell(PILLAR_REFRESHED, &halite_wire::map! {"complete" => true});
         }
     }
 
@@ -282,7 +282,7 @@ impl Minion {
         log::debug!("the event {tag} on the local bus is handled");
         match what {
             "module_refresh" if flag("notify") => {
-                self.tell(MODULES_REFRESHED, &crate::map! {"complete" => true});
+                self.tell(MODULES_REFRESHED, &halite_wire::map! {"complete" => true});
             }
             "pillar_refresh" => self.refresh(true),
             "grains_refresh" => self.refresh(flag("force_refresh")),
@@ -293,10 +293,10 @@ impl Minion {
             "fire_master" => self.fire_master(&data),
             "__beacons_return" => {
                 let events = data.get("beacons").cloned().unwrap_or_default();
-                self.fire_master(&crate::map! {"events" => events});
+                self.fire_master(&halite_wire::map! {"events" => events});
             }
             "_salt_error" => {
-                self.fire_master(&crate::map! {"data" => data, "tag" => tag});
+                self.fire_master(&halite_wire::map! {"data" => data, "tag" => tag});
             }
             "_minion_mine" => self.send_up(&data),
             "__schedule_return" => {

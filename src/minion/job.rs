@@ -11,17 +11,17 @@ mod order;
 
 pub use order::Order;
 
-use super::bus::stamp_style;
-use super::guard::{Allowed, broken, guarded};
 use super::jobs::left;
-use super::link::Link;
-use super::modules::{Context, Fault, Outcome, python, scheduled_note};
-use super::returners::{self, Wanted};
-use crate::config::log_options_of;
-use crate::sys::logging::{self, Field, LogOptions};
-use crate::wire::msgpack::{self, Profile};
-use crate::wire::{Map, Value};
+use halite_channel::link::Link;
+use halite_config::log_options_of;
 use halite_ipc::{StampStyle, stamp_now};
+use halite_modules::bus::stamp_style;
+use halite_modules::execution::{Context, Fault, Outcome, python, scheduled_note};
+use halite_modules::guard::{Allowed, broken, guarded};
+use halite_modules::returners::{self, Wanted};
+use halite_sys::logging::{self, Field, LogOptions};
+use halite_wire::msgpack::{self, Profile};
+use halite_wire::{Map, Value};
 use nix::sys::signal::Signal;
 use std::fs::File;
 use std::io::{Read, Write};
@@ -43,7 +43,7 @@ pub fn wanted() -> bool {
 
 /// Runs the job on standard input; returns the exit status.
 pub fn run() -> i32 {
-    crate::sys::process::set_name("halite-job");
+    halite_sys::process::set_name("halite-job");
     let mut bytes = Vec::new();
     let order = match std::io::stdin().lock().read_to_end(&mut bytes) {
         Ok(_) => Order::decode(&bytes),
@@ -195,7 +195,7 @@ fn returned(id: &str, load: &Map, outcome: Outcome, stamp: StampStyle) -> Map {
     if load.contains("schedule") {
         return scheduled(id, load, outcome, stamp);
     }
-    let mut ret = crate::map! {
+    let mut ret = halite_wire::map! {
         "cmd" => "_return",
         "id" => id,
         "success" => outcome.success,
@@ -230,7 +230,7 @@ fn scheduled(id: &str, load: &Map, outcome: Outcome, stamp: StampStyle) -> Map {
         }
         None => (outcome.ret, outcome.retcode),
     };
-    let mut out = crate::map! {"cmd" => "_return"};
+    let mut out = halite_wire::map! {"cmd" => "_return"};
     out.0.extend(scheduled_note(id, load).0);
     out.set("return", ret);
     let mut end = [("retcode", retcode.into()), ("success", Value::from(ran))];
@@ -271,7 +271,7 @@ fn compound(
             .for_each(|(fun, o)| map.set(fun.as_str(), pick(o)));
         map.into()
     };
-    let mut ret = crate::map! {
+    let mut ret = halite_wire::map! {
         "cmd" => "_return",
         "id" => id,
         "return" => field(&|o| o.ret.clone()),
@@ -316,11 +316,11 @@ mod tests {
     fn order(fun: Value, arg: Value) -> Order {
         Order {
             parent: 1,
-            load: crate::map! {
+            load: halite_wire::map! {
                 "fun" => fun, "arg" => arg, "jid" => "20261121120000000001", "tgt" => "*", "ret" => "",
-                "user" => "root", "metadata" => crate::map! {"k" => 1},
+                "user" => "root", "metadata" => halite_wire::map! {"k" => 1},
             },
-            opts: crate::map! {"id" => "m1", "cachedir" => "/nonexistent", "salt_series" => "3008"},
+            opts: halite_wire::map! {"id" => "m1", "cachedir" => "/nonexistent", "salt_series" => "3008"},
             ..Order::default()
         }
     }
@@ -336,7 +336,7 @@ mod tests {
     #[test]
     fn orders_survive_the_pipe() {
         let mut order = order("test.ping".into(), Value::Array(vec![]));
-        order.grains = Arc::new(crate::map! {"a" => vec![0xffu8]});
+        order.grains = Arc::new(halite_wire::map! {"a" => vec![0xffu8]});
         order.log = ("info".into(), "debug".into(), "/x".into());
         let back = Order::decode(&order.encode()).unwrap();
         assert_eq!(
@@ -371,9 +371,9 @@ mod tests {
             funs.into(),
             Value::Array(vec![Value::Array(vec![]), Value::Array(vec![])]),
         ));
-        let codes = crate::map! {"test.ping" => 0, "no.such" => 1};
+        let codes = halite_wire::map! {"test.ping" => 0, "no.such" => 1};
         assert_eq!(ret.get("retcode"), Some(&codes.into()));
-        let good = crate::map! {"test.ping" => true, "no.such" => false};
+        let good = halite_wire::map! {"test.ping" => true, "no.such" => false};
         assert_eq!(ret.get("success"), Some(&good.into()));
     }
 }

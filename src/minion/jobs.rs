@@ -10,18 +10,18 @@ pub(super) mod left;
 mod running;
 
 use super::job::{self, FLAG, Order};
-use super::link::Handed;
-use super::modules::proc::{self, Process};
-use super::publication::Job;
-use super::queue::Queue;
-use crate::config::MinionConfig;
-use crate::sys::daemon::REPORT_FD;
-use crate::sys::process::{ROLE, program};
-use crate::sys::service;
-use crate::wire::ids::Jid;
-use crate::wire::msgpack::{self, Profile};
-use crate::wire::{Map, Value};
+use halite_channel::link::Handed;
+use halite_channel::publication::Job;
+use halite_channel::queue::Queue;
+use halite_config::MinionConfig;
 use halite_ipc::StampStyle;
+use halite_modules::execution::proc::{self, Process};
+use halite_sys::daemon::REPORT_FD;
+use halite_sys::process::{ROLE, program};
+use halite_sys::service;
+use halite_wire::ids::Jid;
+use halite_wire::msgpack::{self, Profile};
+use halite_wire::{Map, Value};
 use nix::sys::memfd::{MFdFlags, memfd_create};
 use nix::sys::signal::Signal;
 use std::collections::VecDeque;
@@ -172,7 +172,7 @@ impl Jobs {
         let opts = config.as_map();
         Jobs {
             config: config.clone(),
-            stamp: super::bus::stamp_style(&opts),
+            stamp: halite_modules::bus::stamp_style(&opts),
             opts,
             log,
             grains,
@@ -309,7 +309,7 @@ impl Jobs {
             }
             Origin::Own(_) => {
                 if load.contains("schedule") {
-                    load = super::modules::scheduled_note(&self.config.id, &load);
+                    load = halite_modules::execution::scheduled_note(&self.config.id, &load);
                 }
                 load.set(proc::MASTER, Value::Nil);
             }

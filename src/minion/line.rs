@@ -1,26 +1,27 @@
 //! A line to one master, or to one of a list: its keys, publications, results and pillar, and the
 //! threads that open it and look after it. What to do when is decided by [`watch`](super::watch) and
-//! [`course`](super::course).
+//! [`course`](halite_channel::course).
 //!
 //! Nothing here waits; what has to wait runs in a thread and tells by [`News`].
 
 use super::aside::{News, Opened, Shared, answers, open};
-use super::ask::Stop;
-use super::channel::Channel;
 use super::courier::{Courier, Outbox};
-use super::course::Reason;
-use super::link::{Handed, hand_over};
-use super::publication::{Jids, Job, Received, Receiver};
-use super::rekey;
-use super::session::{Credentials, Session, share};
 use super::spool::Spool;
-use super::subscribe::{STACK, subscribe};
 use super::watch::{Act, Input, Rules, Watch};
-use super::{Me, MinionError};
-use crate::config::MinionConfig;
-use crate::crypto::PublicKey;
-use crate::transport::sockets::recv_parts;
-use crate::wire::{Map, Value};
+use halite_channel::Me;
+use halite_channel::MinionError;
+use halite_channel::ask::Stop;
+use halite_channel::channel::Channel;
+use halite_channel::course::Reason;
+use halite_channel::link::{Handed, hand_over};
+use halite_channel::publication::{Jids, Job, Received, Receiver};
+use halite_channel::rekey;
+use halite_channel::session::{Credentials, Session, share};
+use halite_channel::subscribe::{STACK, subscribe};
+use halite_config::MinionConfig;
+use halite_crypto::PublicKey;
+use halite_transport::sockets::recv_parts;
+use halite_wire::{Map, Value};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -225,7 +226,7 @@ impl Line {
             Act::Check => {
                 let url = self.publish_url.clone();
                 self.shared.aside("looking", move || {
-                    Some(News::Alive(index, super::net::is_connected(&url)))
+                    Some(News::Alive(index, halite_modules::net::is_connected(&url)))
                 });
             }
             Act::AskFirst => {
@@ -428,7 +429,7 @@ impl Line {
         self.shared.aside("pillar", move || {
             let pillar = Channel::new(&session, stop)
                 .map_err(MinionError::from)
-                .and_then(|mut channel| super::pillar::of_minion(&mut channel, &grains));
+                .and_then(|mut channel| halite_modules::pillar::of_minion(&mut channel, &grains));
             match pillar {
                 Ok(pillar) => Some(News::Pillar(index, pillar)),
                 Err(e) => {
@@ -475,7 +476,7 @@ impl Line {
         }
         let jid = load.str("jid").unwrap_or_default();
         let id = &self.config.id;
-        let mut data = crate::map! {"id" => id.as_str(), "jid" => jid};
+        let mut data = halite_wire::map! {"id" => id.as_str(), "jid" => jid};
         for key in ["fun", "tgt", "tgt_type", "user"] {
             data.set(key, load.get(key).cloned().unwrap_or_default());
         }
@@ -526,7 +527,7 @@ fn verifier(config: &MinionConfig, credentials: &Credentials) -> Option<PublicKe
 
 /// A `_minion_event` load of one event (`salt/minion.py Minion._fire_master_prepare`).
 pub fn event(id: &str, tag: &str, data: Value) -> Map {
-    crate::map! {
+    halite_wire::map! {
         "id" => id,
         "cmd" => "_minion_event",
         "pretag" => Value::Nil,

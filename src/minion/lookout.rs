@@ -1,13 +1,13 @@
 //! What the daemon does about beacons, and about its pillar where it has no master.
 
 use super::aside::News;
-use super::beacons::{Beacons, Watcher};
 use super::daemon::Minion;
-use super::modules::Context;
-use super::pillar;
-use super::pillar_request::Wish;
-use crate::config::MinionConfig;
-use crate::wire::{Map, Value};
+use halite_channel::pillar_request::Wish;
+use halite_config::MinionConfig;
+use halite_modules::beacons::{Beacons, Watcher};
+use halite_modules::execution::Context;
+use halite_modules::pillar;
+use halite_wire::{Map, Value};
 use std::time::Instant;
 
 /// The beacons, and who looks for them.
@@ -70,9 +70,9 @@ impl Minion {
         self.lookout.watcher = Some(watcher);
         if !events.is_empty() {
             // Others on the local bus hear it; what the daemon fires itself does not come back to it.
-            let told = crate::map! {"beacons" => events.clone()};
+            let told = halite_wire::map! {"beacons" => events.clone()};
             self.tell("__beacons_return", &told);
-            self.fire_master(&crate::map! {"events" => events});
+            self.fire_master(&halite_wire::map! {"events" => events});
         }
     }
 

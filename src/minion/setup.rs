@@ -1,13 +1,13 @@
 //! What the minion sets up before its main loop: directories, account, local bus, and the
 //! connection on which publications come.
 
-use super::MinionError;
-use super::subscribe::STACK;
-use crate::config::MinionConfig;
-use crate::sys::daemon::make_dir;
-use crate::transport::bus::{BusHandle, BusOptions, BusServer, Tap};
-use crate::wire::ids::MinionId;
+use halite_channel::MinionError;
+use halite_channel::subscribe::STACK;
+use halite_config::MinionConfig;
 use halite_ipc::Framing;
+use halite_sys::daemon::make_dir;
+use halite_transport::bus::{BusHandle, BusOptions, BusServer, Tap};
+use halite_wire::ids::MinionId;
 
 /// Octets that may wait for one listener of the local bus.
 const BUS_BYTES: usize = 4 << 20;
@@ -33,7 +33,7 @@ pub(super) fn prepare(config: &MinionConfig) -> Result<(), MinionError> {
         );
     }
     if nix::unistd::geteuid().is_root() {
-        crate::sys::process::drop_privileges(&config.user)?;
+        halite_sys::process::drop_privileges(&config.user)?;
     }
     Ok(())
 }
@@ -52,15 +52,16 @@ pub(super) fn hand_over(dir: &std::path::Path, user: &str) -> std::io::Result<()
 
 /// The local event bus, in a thread of its own (reference `salt-local.md` 1.1, 2.5).
 pub(super) fn serve_bus(config: &MinionConfig, tap: Tap) -> Result<BusHandle, MinionError> {
-    let path =
-        |kind: &str| super::bus::socket(&config.sock_dir, &config.hash_type, &config.id, kind);
+    let path = |kind: &str| {
+        halite_modules::bus::socket(&config.sock_dir, &config.hash_type, &config.id, kind)
+    };
     let options = BusOptions {
         framing: if config.bus_prefixed() {
             Framing::Prefixed
         } else {
             Framing::Bare
         },
-        stamp: super::bus::stamp_style(&config.as_map()),
+        stamp: halite_modules::bus::stamp_style(&config.as_map()),
         queue_frames: config.event_queue_limit as usize,
         queue_bytes: BUS_BYTES,
         max_event_size: usize::try_from(config.max_event_size).unwrap_or(usize::MAX),

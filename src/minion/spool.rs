@@ -4,7 +4,7 @@
 //! when the master has answered. What is found at a start is sent again. The directory is
 //! bounded: beyond the limits the oldest results go first.
 
-use crate::sys::daemon::{make_dir, write_atomic};
+use halite_sys::daemon::{make_dir, write_atomic};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};

@@ -2,12 +2,12 @@
 //! and how it is changed and kept (`salt/utils/schedule.py Schedule`).
 //!
 //! Time comes in; the only IO is the file `_schedule.conf`. When jobs are due is
-//! [`schedule`](crate::schedule)'s to say.
+//! [`schedule`](halite_schedule)'s to say.
 
-use crate::config::{MinionConfig, SaltSeries};
-use crate::schedule::{GLOBAL, Schedule, Spec};
-use crate::sys::daemon::write_atomic;
-use crate::wire::{Map, Value, yaml};
+use halite_config::{MinionConfig, SaltSeries};
+use halite_schedule::{GLOBAL, Schedule, Spec};
+use halite_sys::daemon::write_atomic;
+use halite_wire::{Map, Value, yaml};
 use jiff::civil::DateTime;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -53,7 +53,7 @@ impl Timetable {
         if config.mine_enabled && config.mine_interval > 0 {
             inner.set(
                 MINE,
-                crate::map! {
+                halite_wire::map! {
                     "function" => "mine.update", "minutes" => config.mine_interval, "jid_include" => true,
                     "maxrunning" => 2, "run_on_start" => true, "return_job" => config.mine_return_job,
                     "enabled" => true,
@@ -64,7 +64,7 @@ impl Timetable {
             let minutes = config.grains_refresh_every.unsigned_abs();
             inner.set(
                 GRAINS,
-                crate::map! {
+                halite_wire::map! {
                     "function" => "event.fire", "minutes" => minutes, "run_on_start" => false,
                     "args" => vec![Value::Map(Map::new()), "grains_refresh".into()],
                 },
@@ -245,7 +245,7 @@ impl Timetable {
             self.persist();
         }
         let tag = format!("/salt/minion/minion_schedule_{complete}_complete");
-        let answer = crate::map! {"complete" => true, "schedule" => self.shown(self.all())};
+        let answer = halite_wire::map! {"complete" => true, "schedule" => self.shown(self.all())};
         done.events.push((tag, answer));
         done
     }
@@ -265,24 +265,24 @@ impl Timetable {
                 let which = self.shown(which);
                 (
                     "list_complete",
-                    crate::map! {"complete" => true, "schedule" => which},
+                    halite_wire::map! {"complete" => true, "schedule" => which},
                 )
             }
             "save_schedule" => {
                 self.persist();
-                ("saved", crate::map! {"complete" => true})
+                ("saved", halite_wire::map! {"complete" => true})
             }
             "get_next_fire_time" => {
                 let next = self.schedule.status(name).and_then(|s| s.next);
                 let next = next.map(|at| at.strftime(TIME).to_string());
-                let answer = crate::map! {"complete" => true, "next_fire_time" => next};
+                let answer = halite_wire::map! {"complete" => true, "next_fire_time" => next};
                 ("next_fire_time_complete", answer)
             }
             "job_status" => {
                 let status = self.job_status(name);
                 (
                     "job_status_complete",
-                    crate::map! {"complete" => true, "data" => status},
+                    halite_wire::map! {"complete" => true, "data" => status},
                 )
             }
             other => {
@@ -401,8 +401,7 @@ impl Timetable {
         };
         let form = order.str("time_fmt").unwrap_or(TIME);
         let mut add = |list: &str, time: &str| {
-            let entry =
-                crate::map! {"time" => order.str(time).unwrap_or_default(), "time_fmt" => form};
+            let entry = halite_wire::map! {"time" => order.str(time).unwrap_or_default(), "time_fmt" => form};
             let mut all = match data.remove(list) {
                 Some(Value::Array(all)) => all,
                 _ => Vec::new(),
@@ -444,7 +443,7 @@ impl Timetable {
                 *data = hidden(data);
             }
         }
-        let text = yaml::emit(&crate::map! {"schedule" => kept}.into(), true);
+        let text = yaml::emit(&halite_wire::map! {"schedule" => kept}.into(), true);
         let dir = self.file.parent().unwrap_or(Path::new("/"));
         let written = std::fs::create_dir_all(dir)
             .and_then(|()| write_atomic(&self.file, text.as_bytes(), 0o600));

@@ -1,5 +1,5 @@
 //! What becomes of a connection once it is there: when to look whether it lives, when to leave it.
-//! No IO; time comes in. The way to a connection is [`course`](super::course)'s.
+//! No IO; time comes in. The way to a connection is [`course`](halite_channel::course)'s.
 //!
 //! ```text
 //!             Opened                    Alive(false), FirstAnswers(true), PingLost
@@ -12,8 +12,8 @@
 //! `salt/minion.py handle_event` (`__master_disconnected`, `__master_failback`), where the scheduled
 //! jobs `status.master` and `status.ping_master` do the looking.
 
-use super::course::Reason;
-use crate::config::MinionConfig;
+use halite_channel::course::Reason;
+use halite_config::MinionConfig;
 use std::time::{Duration, Instant};
 
 /// The options that decide.
@@ -354,15 +354,15 @@ mod tests {
 
     #[test]
     fn rules_of_options() {
-        let rules = |options: crate::wire::Map, list| {
-            let mut all = crate::map! {"id" => "m1"};
+        let rules = |options: halite_wire::Map, list| {
+            let mut all = halite_wire::map! {"id" => "m1"};
             all.0.extend(options.0);
             let dir = std::path::Path::new("/nonexistent");
             Rules::of(&MinionConfig::from_map(all, dir).unwrap(), list)
         };
-        let none = rules(crate::map! {"master_failback" => true}, true);
+        let none = rules(halite_wire::map! {"master_failback" => true}, true);
         assert_eq!((none.alive, none.failback), (None, None));
-        let both = crate::map! {"master_alive_interval" => 30, "master_failback" => true};
+        let both = halite_wire::map! {"master_alive_interval" => 30, "master_failback" => true};
         let rule = rules(both.clone(), true);
         assert_eq!(
             (rule.alive, rule.failback),

@@ -1,7 +1,7 @@
 //! Choices by targets (`salt/modules/match.py filter_by, search_by`).
 
 use super::merge::{NotMaps, update};
-use crate::wire::{Map, Value};
+use halite_wire::{Map, Value};
 
 /// The value of the first key that is meant, with `over` merged into it; else that of `default`.
 ///

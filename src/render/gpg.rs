@@ -4,11 +4,11 @@
 //! input, and its answer goes nowhere but into the data: neither appears in the log.
 
 use super::functions::text_of;
-use super::jinja::Obj;
-use crate::config::MasterConfig;
-use crate::crypto::HashType;
-use crate::sys::command::{Helper, HelperError, Output};
-use crate::wire::Value;
+use halite_config::MasterConfig;
+use halite_crypto::HashType;
+use halite_jinja::Obj;
+use halite_sys::command::{Helper, HelperError, Output};
+use halite_wire::Value;
 use nix::errno::Errno;
 use nix::sys::signal::kill;
 use nix::unistd::Pid;

@@ -1,7 +1,7 @@
 //! How data of several sources become one (`salt/utils/dictupdate.py merge`,
 //! `salt/utils/aggregation.py aggregate`).
 
-use crate::wire::{Map, Value};
+use halite_wire::{Map, Value};
 use std::fmt;
 
 /// What happens to keys that both sides have.
@@ -123,7 +123,7 @@ fn replace(dest: &mut Map, upd: &Map) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::yaml;
+    use halite_wire::yaml;
 
     fn merged(strategy: &str, lists: bool, a: &str, b: &str) -> String {
         let read = |text| yaml::parse(text).unwrap().into_map().unwrap();

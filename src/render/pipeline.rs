@@ -1,7 +1,7 @@
 //! The render pipeline of a source file (`salt/template.py compile_template`).
 
 use super::RenderError;
-use crate::wire::{Map, Value, yaml};
+use halite_wire::{Map, Value, yaml};
 
 /// Renderers of Salt that would run code or programs of their own and are not here.
 const ABSENT: &[&str] = &[
@@ -300,7 +300,7 @@ pub fn render_json(text: &str) -> Result<Value, RenderError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::map;
+    use halite_wire::map;
 
     struct Upper;
 

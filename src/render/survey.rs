@@ -1,8 +1,8 @@
 //! What a source file needs of whoever renders it, without a minion and without rendering.
 
-use super::jinja::survey::{Used, survey};
 use super::pipeline::{Pipeline, Stages};
 use super::{error::RenderError, pipeline::render_json, pipeline::render_yaml};
+use halite_jinja::survey::{Used, survey};
 
 /// What a file asks for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

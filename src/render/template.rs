@@ -3,9 +3,9 @@
 
 use super::RenderError;
 use super::files::Tree;
-use super::jinja::{Environment, ErrorKind, Loaded, Loader, Obj, Options};
-use crate::config::MasterConfig;
-use crate::wire::{Map, Value};
+use halite_config::MasterConfig;
+use halite_jinja::{Environment, ErrorKind, Loaded, Loader, Obj, Options};
+use halite_wire::{Map, Value};
 use std::cell::RefCell;
 use std::rc::Rc;
 

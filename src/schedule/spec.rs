@@ -1,7 +1,7 @@
 //! One scheduled job as it is written.
 
 use super::moment::Moment;
-use crate::wire::{Map, Value};
+use halite_wire::{Map, Value};
 use jiff::civil::DateTime;
 
 /// When a job runs.

@@ -1,5 +1,5 @@
 use super::*;
-use crate::wire::yaml;
+use halite_wire::yaml;
 use jiff::civil::{Weekday, date};
 
 fn schedule(text: &str) -> Schedule {

@@ -3,7 +3,7 @@
 //! One line of JSON per decision, appended with a single write to a file of mode 0600. The file
 //! is opened anew for each line, so that it may be renamed at any time.
 
-use crate::wire::{Map, Value};
+use halite_wire::{Map, Value};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
@@ -129,7 +129,7 @@ fn append(path: &Path, line: &str) -> io::Result<()> {
     let mut file = match options.open(path) {
         Err(e) if e.kind() == io::ErrorKind::NotFound => {
             if let Some(dir) = path.parent() {
-                crate::sys::daemon::make_dir(dir, 0o755)?;
+                halite_sys::daemon::make_dir(dir, 0o755)?;
             }
             options.open(path)?
         }

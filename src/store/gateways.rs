@@ -5,9 +5,9 @@
 //! Salt.
 
 use super::keys::{KeyState, KeyStore};
-use crate::crypto::PublicKey;
-use crate::sys::daemon::{make_dir, write_atomic};
-use crate::wire::ids::MinionId;
+use halite_crypto::PublicKey;
+use halite_sys::daemon::{make_dir, write_atomic};
+use halite_wire::ids::MinionId;
 use std::collections::BTreeMap;
 use std::io;
 use std::net::IpAddr;
@@ -168,7 +168,7 @@ impl GatewayStore {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::crypto::PrivateKey;
+    use halite_crypto::PrivateKey;
 
     #[test]
     fn a_key_that_changed_is_not_the_gateways() {

@@ -16,8 +16,8 @@ mod shelf;
 pub use compat::StockLayout;
 pub use follow::News;
 
-use crate::wire::ids::{Jid, MinionId};
-use crate::wire::{Map, Value};
+use halite_wire::ids::{Jid, MinionId};
+use halite_wire::{Map, Value};
 use std::io;
 
 /// One return as stored.
@@ -108,7 +108,7 @@ pub fn stored_part(load: &Map) -> Map {
 /// format_job_instance`).
 pub fn description(load: &Map) -> Map {
     let pick = |key: &str, other: &str| load.get(key).cloned().unwrap_or_else(|| other.into());
-    let mut out = crate::map! {
+    let mut out = halite_wire::map! {
         "Function" => pick("fun", "unknown-function"),
         "Arguments" => load.get("arg").cloned().unwrap_or(Value::Array(Vec::new())),
         "Target" => pick("tgt", "unknown-target"),

@@ -1,9 +1,9 @@
 //! The key store: one PEM file per minion and state, in Salt's directory layout
 //! (reference `salt-protocol.md` 2.2), so that stock tools and halite read the same truth.
 
-use crate::crypto::clean_key;
-use crate::sys::daemon::{make_dir, write_atomic};
-use crate::wire::ids::MinionId;
+use halite_crypto::clean_key;
+use halite_sys::daemon::{make_dir, write_atomic};
+use halite_wire::ids::MinionId;
 use std::fmt;
 use std::io;
 use std::os::unix::fs::MetadataExt;

@@ -5,11 +5,11 @@ mod index;
 mod watch;
 
 use super::keys::IdList;
-use crate::sys::daemon::{make_dir, write_atomic};
-use crate::target::{Answers, Inventory, Question};
-use crate::wire::ids::MinionId;
-use crate::wire::msgpack::{self, Profile};
-use crate::wire::{Map, Value};
+use halite_sys::daemon::{make_dir, write_atomic};
+use halite_target::{Answers, Inventory, Question};
+use halite_wire::ids::MinionId;
+use halite_wire::msgpack::{self, Profile};
+use halite_wire::{Map, Value};
 use std::collections::HashMap;
 use std::io;
 use std::os::unix::fs::MetadataExt;

@@ -4,9 +4,9 @@
 use super::keys::{KeyState, KeyStore};
 use super::mine::MineStore;
 use super::minions::{Layout, MinionCache};
-use crate::crypto::clean_key;
-use crate::sys::daemon::{make_dir, write_atomic};
-use crate::wire::ids::MinionId;
+use halite_crypto::clean_key;
+use halite_sys::daemon::{make_dir, write_atomic};
+use halite_wire::ids::MinionId;
 use std::collections::BTreeSet;
 use std::io;
 use std::path::Path;

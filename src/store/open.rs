@@ -5,8 +5,8 @@ use super::keys::KeyStore;
 use super::mine::MineStore;
 use super::minions::{Layout, MinionCache};
 use super::sessions::SessionStore;
-use crate::config::{JobCacheCompat, MasterConfig, SaltSeries};
-use crate::crypto::HashType;
+use halite_config::{JobCacheCompat, MasterConfig, SaltSeries};
+use halite_crypto::HashType;
 use std::time::Duration;
 
 /// The key store that a configuration names.

@@ -5,10 +5,10 @@
 //! not cached is never seen. Agents of a gateway are connected where the gateway says so.
 
 use super::gateways::GatewayStore;
-use crate::config::MasterConfig;
-use crate::sys::net;
-use crate::wire::ids::MinionId;
-use crate::wire::{Map, Value};
+use halite_config::MasterConfig;
+use halite_sys::net;
+use halite_wire::ids::MinionId;
+use halite_wire::{Map, Value};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::IpAddr;
@@ -100,7 +100,7 @@ fn among(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::minions::{Layout, MinionCache};
+    use crate::minions::{Layout, MinionCache};
 
     #[test]
     fn an_address_of_the_grains_counts() {
@@ -108,13 +108,13 @@ mod tests {
         let cache = MinionCache::new(dir.path(), Layout::Split);
         let list = |a: &str| Value::from(vec!["127.0.0.1".to_owned(), a.to_owned()]);
         for (id, grains) in [
-            ("a", crate::map! {"ipv4" => list("10.0.0.2")}),
-            ("b", crate::map! {"ipv4" => list("10.0.0.3")}),
-            ("c", crate::map! {"ipv6" => list("fd00::7")}),
-            ("d", crate::map! {"ipv4" => "none of it"}),
+            ("a", halite_wire::map! {"ipv4" => list("10.0.0.2")}),
+            ("b", halite_wire::map! {"ipv4" => list("10.0.0.3")}),
+            ("c", halite_wire::map! {"ipv6" => list("fd00::7")}),
+            ("d", halite_wire::map! {"ipv4" => "none of it"}),
         ] {
             cache
-                .store(&id.parse().unwrap(), &grains, &crate::wire::Map::new())
+                .store(&id.parse().unwrap(), &grains, &halite_wire::Map::new())
                 .unwrap();
         }
         let peers = ["10.0.0.2", "fd00::7"].map(|a| a.parse().unwrap());

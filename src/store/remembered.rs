@@ -3,9 +3,9 @@
 
 use super::minions::Known;
 use super::open;
-use crate::config::MasterConfig;
-use crate::target::Target;
-use crate::wire::{Map, Value};
+use halite_config::MasterConfig;
+use halite_target::Target;
+use halite_wire::{Map, Value};
 
 /// Which of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,9 +1,9 @@
 //! Session keys: one text per minion in `cachedir/sessions/<id>`, created at sign-in,
 //! kept across restarts (reference `salt-protocol.md` 4.3).
 
-use crate::crypto::KeyString;
-use crate::sys::daemon::{make_dir, write_atomic, write_new};
-use crate::wire::ids::MinionId;
+use halite_crypto::KeyString;
+use halite_sys::daemon::{make_dir, write_atomic, write_new};
+use halite_wire::ids::MinionId;
 use std::io;
 use std::path::PathBuf;
 use std::time::Duration;

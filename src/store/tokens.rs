@@ -4,9 +4,9 @@
 //! a file is named by the SHA-256 of its token and does not hold it, so that whoever sees the
 //! directory cannot use what he sees.
 
-use crate::crypto::{HashType, fill_random};
-use crate::wire::msgpack::{self, Profile};
-use crate::wire::{Map, Value};
+use halite_crypto::{HashType, fill_random};
+use halite_wire::msgpack::{self, Profile};
+use halite_wire::{Map, Value};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -35,7 +35,7 @@ pub struct Token {
 
 impl Token {
     fn to_map(&self) -> Map {
-        let mut map = crate::map! {
+        let mut map = halite_wire::map! {
             "start" => self.start, "expire" => self.expire,
             "name" => self.name.as_str(), "eauth" => self.eauth.as_str(),
         };
@@ -104,7 +104,7 @@ impl TokenStore {
     /// # Errors
     /// The directory or the file cannot be written.
     pub fn create(&self, token: &Token) -> io::Result<String> {
-        crate::sys::daemon::make_dir(&self.dir, 0o700)?;
+        halite_sys::daemon::make_dir(&self.dir, 0o700)?;
         let mut random = [0; RANDOM];
         fill_random(&mut random);
         let text = self.hash.hex(&random);

@@ -1,9 +1,9 @@
 //! What waits to go up: returns by job, and events. No IO
 //! (`salt/minion.py SyndicManager._process_event`).
 
-use crate::sys::minutely::Minutely;
-use crate::wire::ids::Jid;
-use crate::wire::{Map, Value};
+use halite_sys::minutely::Minutely;
+use halite_wire::ids::Jid;
+use halite_wire::{Map, Value};
 use std::collections::BTreeMap;
 use std::time::Instant;
 
@@ -89,7 +89,7 @@ impl Basket {
             self.events.clear();
         }
         self.events
-            .push(crate::map! {"data" => data, "tag" => tag}.into());
+            .push(halite_wire::map! {"data" => data, "tag" => tag}.into());
     }
 
     /// Takes the waiting events out.
@@ -145,7 +145,7 @@ impl Basket {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::map;
+    use halite_wire::map;
 
     fn jid(n: u32) -> Jid {
         format!("202611211200000000{n:02}").parse().unwrap()

@@ -3,14 +3,14 @@
 
 use super::basket::Returns;
 use super::{Shared, Upper};
-use crate::config::MinionConfig;
-use crate::minion::MinionError;
-use crate::minion::channel::{Channel, Reply};
-use crate::minion::session::lock;
-use crate::store::jobs::JobStore;
-use crate::store::jobs::joblog::JobLog;
-use crate::wire::ids::Jid;
-use crate::wire::{Map, Value};
+use halite_channel::MinionError;
+use halite_channel::channel::{Channel, Reply};
+use halite_channel::session::lock;
+use halite_config::MinionConfig;
+use halite_store::jobs::JobStore;
+use halite_store::jobs::joblog::JobLog;
+use halite_wire::ids::Jid;
+use halite_wire::{Map, Value};
 use rand::Rng;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -108,7 +108,7 @@ impl Carrier {
             return Ok(true);
         }
         let count = events.len();
-        let load = crate::map! {
+        let load = halite_wire::map! {
             "id" => self.upper.id.as_str(), "cmd" => "_minion_event",
             "pretag" => format!("syndic/{}", self.upper.id), "events" => events,
         };
@@ -140,7 +140,7 @@ impl Carrier {
                 .iter()
                 .map(|(jid, job)| self.load(jid, job).into())
                 .collect();
-            let load = crate::map! {
+            let load = halite_wire::map! {
                 "cmd" => "_syndic_return", "id" => self.upper.id.as_str(), "load" => loads,
             };
             // Longer than stock waits: a master that is just starting takes every try for a message
@@ -219,7 +219,7 @@ impl Carrier {
 
     /// One job of a `_syndic_return`. Its load goes along once.
     fn load(&mut self, jid: &Jid, job: &Returns) -> Map {
-        let mut load = crate::map! {
+        let mut load = halite_wire::map! {
             "id" => self.upper.id.as_str(), "jid" => jid.as_str(), "fun" => job.fun.clone(),
             "arg" => Value::Nil, "tgt" => Value::Nil, "tgt_type" => Value::Nil,
             "load" => self.job_load(jid),

@@ -1,11 +1,11 @@
 //! The thread that publishes the upper master's jobs to the minions below
 //! (`salt/minion.py Syndic._handle_decoded_payload`, `syndic_cmd`).
 
-use crate::client::local::{ClientError, Job as Publication, LocalClient, Published};
-use crate::config::MasterConfig;
-use crate::minion::publication::Job;
-use crate::wire::{Map, Value};
 use crossbeam_channel::Receiver;
+use halite_channel::publication::Job;
+use halite_client::local::{ClientError, Job as Publication, LocalClient, Published};
+use halite_config::MasterConfig;
+use halite_wire::{Map, Value};
 use std::time::Duration;
 
 /// Fields of a job that go along as they are. The master below checks the permissions in
@@ -95,7 +95,7 @@ mod tests {
     #[test]
     fn jobs_keep_what_matters() {
         let jid = "20261121120000000001";
-        let load = crate::map! {
+        let load = halite_wire::map! {
             "fun" => "test.ping", "arg" => vec![Value::from(1)], "tgt" => "a;b", "jid" => jid, "ret" => "",
             "to" => 5, "user" => "anna", "auth_list" => vec![Value::from("test.*")], "delimiter" => "/",
         };
@@ -104,7 +104,7 @@ mod tests {
             load,
         });
         assert_eq!((made.jid.as_str(), made.tgt_type.as_str()), (jid, "glob"));
-        let want = crate::map! {
+        let want = halite_wire::map! {
             "auth_list" => vec![Value::from("test.*")], "user" => "anna", "delimiter" => "/",
         };
         assert_eq!(made.kwargs, want);

@@ -5,8 +5,8 @@
 //! each return that the upper master has. A file without lines is a job of which nothing has gone
 //! up yet.
 
-use crate::sys::daemon::make_dir;
-use crate::wire::ids::Jid;
+use halite_sys::daemon::make_dir;
+use halite_wire::ids::Jid;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::OpenOptions;
 use std::io::{self, Write};

@@ -2,16 +2,17 @@
 
 use super::carrier::Carrier;
 use super::{MOST_HELD, MOST_JOBS, Shared, spawn};
-use crate::config::MinionConfig;
-use crate::minion::ask::{Stop, Wake};
-use crate::minion::channel::Channel;
-use crate::minion::publication::{Job, Received, Receiver};
-use crate::minion::session::{Credentials, Session};
-use crate::minion::subscribe::subscribe;
-use crate::minion::{Alarm, MinionError};
-use crate::transport::sockets::recv_parts;
-use crate::wire::Value;
 use crossbeam_channel::{Sender, TrySendError};
+use halite_channel::Alarm;
+use halite_channel::MinionError;
+use halite_channel::ask::{Stop, Wake};
+use halite_channel::channel::Channel;
+use halite_channel::publication::{Job, Received, Receiver};
+use halite_channel::session::{Credentials, Session};
+use halite_channel::subscribe::subscribe;
+use halite_config::MinionConfig;
+use halite_transport::sockets::recv_parts;
+use halite_wire::Value;
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -89,7 +90,7 @@ pub(super) fn run(plan: &Plan) -> Result<(), MinionError> {
     ended
 }
 
-fn verifier(upper: &MinionConfig, credentials: &Credentials) -> Option<crate::crypto::PublicKey> {
+fn verifier(upper: &MinionConfig, credentials: &Credentials) -> Option<halite_crypto::PublicKey> {
     upper
         .sign_pub_messages
         .then(|| credentials.master.key.clone())
@@ -120,7 +121,7 @@ impl Link<'_> {
             .then(|| "syndic_start".to_owned());
         let mut channel = Channel::new(&self.plan.session, self.plan.stop.clone())?;
         for tag in legacy.into_iter().chain([format!("syndic/{id}/start")]) {
-            let load = crate::map! {
+            let load = halite_wire::map! {
                 "id" => id.as_str(), "cmd" => "_minion_event", "pretag" => Value::Nil,
                 "data" => text.as_str(), "tag" => tag,
             };

@@ -5,10 +5,10 @@
 //! itself belongs to one of them, as `syndic_failover` says.
 
 use super::ledger::Ledger;
-use crate::config::MasterConfig;
-use crate::minion::MinionError;
-use crate::sys::daemon::make_dir;
-use crate::wire::ids::Jid;
+use halite_channel::MinionError;
+use halite_config::MasterConfig;
+use halite_sys::daemon::make_dir;
+use halite_wire::ids::Jid;
 use rand::seq::SliceRandom;
 use std::collections::BTreeSet;
 use std::io;
@@ -309,7 +309,7 @@ mod tests {
 
     #[test]
     fn options_are_checked() {
-        let none = crate::wire::Map::new();
+        let none = halite_wire::Map::new();
         let mut config = MasterConfig::from_map(none, Path::new("/etc/halite")).unwrap();
         assert!(Rules::of(&config).is_ok());
         config.syndic_mode = "both".to_owned();

@@ -74,8 +74,8 @@ impl RoleSpec {
         file.rewind()?;
         self.command()?
             .env_remove(PARENT)
-            .env_remove(crate::sys::shared::SHARED_FD)
-            .env_remove(crate::sys::scoreboard::BOARD_FD)
+            .env_remove(crate::shared::SHARED_FD)
+            .env_remove(crate::scoreboard::BOARD_FD)
             .process_group(0)
             .stdin(file)
             .spawn()
@@ -139,7 +139,7 @@ pub fn arguments() -> Vec<OsString> {
 /// Makes `command` a program of its own: told of the role that starts it, one of ours would
 /// take on that role's arguments.
 pub fn leave_family(command: &mut Command) -> &mut Command {
-    for variable in [ROLE, ARGS, PARENT, crate::sys::shared::SHARED_FD] {
+    for variable in [ROLE, ARGS, PARENT, crate::shared::SHARED_FD] {
         command.env_remove(variable);
     }
     command

@@ -1,7 +1,7 @@
 //! What the role processes of one master have counted: an anonymous memory file with a slot
 //! for each, which the supervisor makes and its children inherit. A role writes its own slot
 //! about once a second; anybody in the family reads all of them. A record carries its own
-//! check sum, so that plain reads and writes do, as in [`crate::sys::shared`].
+//! check sum, so that plain reads and writes do, as in [`crate::shared`].
 
 use std::fs::File;
 use std::io;

@@ -1,7 +1,7 @@
 //! A counted permission that several processes share: a number of files, each locked by
 //! whoever holds that slot. The kernel frees the slots of a process that ends in any way.
 
-use crate::sys::daemon::make_dir;
+use crate::daemon::make_dir;
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io;
 use std::os::unix::fs::OpenOptionsExt;

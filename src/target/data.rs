@@ -4,7 +4,7 @@ use super::error::TargetError;
 use super::glob::Glob;
 use super::pyre::PyRegex;
 use super::pytext;
-use crate::wire::{Map, Value};
+use halite_wire::{Map, Value};
 use std::collections::HashSet;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -371,7 +371,7 @@ fn in_list<'d>(items: &'d [Value], word: &str) -> Option<&'d Value> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::map;
+    use halite_wire::map;
     use proptest::prelude::*;
 
     #[test]

@@ -11,7 +11,7 @@ use super::{
     Expr, Groups, Kind, MAX_NAMES, MAX_PATTERN, MAX_PATTERNS, MAX_REGEXES, MAX_WORDS, MinionId,
     Target, nodegroup, pytext,
 };
-use crate::wire::Map;
+use halite_wire::Map;
 use std::cell::OnceCell;
 use std::collections::HashSet;
 use std::sync::Arc;

@@ -3,7 +3,7 @@
 //! What counts as an address or a network is what Python's `ipaddress` takes: no leading zeros, and a
 //! network with bits set to the right of its prefix is none.
 
-use crate::wire::{Map, Value};
+use halite_wire::{Map, Value};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// An address or a network to look for.
@@ -148,7 +148,7 @@ fn python_text(address: IpAddr) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::map;
+    use halite_wire::map;
     use proptest::prelude::*;
 
     fn check(test: &str, key: &str, item: &str) -> Option<bool> {

@@ -3,8 +3,8 @@
 use super::compound::is_operator;
 use super::error::TargetError;
 use super::{MAX_WORDS, pytext};
-use crate::config::MasterConfig;
-use crate::wire::{Map, Value};
+use halite_config::MasterConfig;
+use halite_wire::{Map, Value};
 
 /// The groups that a name may mean: those of the option `nodegroups`, and where the gateway for collectives finds nodes, the
 /// classes of these. A defined group hides a class of its name.
@@ -239,7 +239,7 @@ fn as_one_word(words: &[String]) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::map;
+    use halite_wire::map;
     use proptest::prelude::*;
 
     #[test]

@@ -1,7 +1,7 @@
 //! Texts as Python reads them, where targeting depends on it.
 
-pub use crate::wire::pytext::{is_space, number, str, words};
-use crate::wire::{Map, Value};
+pub use halite_wire::pytext::{is_space, number, str, words};
+use halite_wire::{Map, Value};
 use std::borrow::Cow;
 
 /// `str(value).lower()`, without a copy where nothing changes.

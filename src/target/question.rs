@@ -2,7 +2,7 @@
 
 use super::data::DataExpr;
 use super::ip::IpTest;
-use crate::wire::Map;
+use halite_wire::Map;
 use std::fmt;
 
 /// One test of a target. Shown as text, questions are equal where they mean the same.

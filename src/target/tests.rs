@@ -2,8 +2,8 @@
 
 use super::compound::operand;
 use super::*;
-use crate::map;
-use crate::wire::{Map, msgpack};
+use halite_wire::map;
+use halite_wire::{Map, msgpack};
 use proptest::prelude::*;
 use serde_json::Value as Json;
 use std::collections::{HashMap, HashSet};
@@ -322,10 +322,10 @@ fn classes_of_collective_nodes_as_groups() {
     let config = |gateways: &str| {
         let text = format!("id: master\ngateways: {gateways}\nnodegroups: {{defined: web1}}\n");
         std::fs::write(dir.path().join("master"), text).unwrap();
-        crate::config::load_master(dir.path()).unwrap()
+        halite_config::load_master(dir.path()).unwrap()
     };
     let psk = "{collective: {security: psk, psk_file: /x}}";
-    let ask = |config: &crate::config::MasterConfig, tgt: &str, kind: &str| {
+    let ask = |config: &halite_config::MasterConfig, tgt: &str, kind: &str| {
         let target = Target::parse(&tgt.into(), kind, None).unwrap();
         let found = target.expected(&master, config);
         let ids: Vec<&str> = found.minions.iter().map(MinionId::as_str).collect();

@@ -284,7 +284,7 @@ pub fn envelope_id(id: Option<&str>) -> Option<MinionId> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::msgpack::{Profile, encode_map};
+    use crate::msgpack::{Profile, encode_map};
 
     fn parse(map: Map) -> Result<String, Refusal> {
         let bytes = encode_map(&map, Profile::Wire);

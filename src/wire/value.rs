@@ -252,7 +252,7 @@ impl<K: Into<Value>, V: Into<Value>> FromIterator<(K, V)> for Map {
 #[macro_export]
 macro_rules! map {
     ($($k:expr => $v:expr),* $(,)?) => {
-        $crate::wire::Map(vec![$(($crate::wire::Value::from($k), $crate::wire::Value::from($v))),*])
+        $crate::Map(vec![$(($crate::Value::from($k), $crate::Value::from($v))),*])
     };
 }
 

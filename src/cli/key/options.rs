@@ -1,12 +1,12 @@
 //! Options of `halite-key`.
 
-use crate::cli::auth::AuthOptions;
-use crate::cli::common::{Accepted, Common, OutputOptions, truth};
-use crate::cli::start;
-use crate::client::keys::FingerForm;
-use crate::crypto::MAX_BITS;
-use crate::store::keys::KeyState;
+use crate::auth::AuthOptions;
+use crate::common::{Accepted, Common, OutputOptions, truth};
+use crate::start;
 use clap::{Parser, ValueEnum};
+use halite_client::keys::FingerForm;
+use halite_crypto::MAX_BITS;
+use halite_store::keys::KeyState;
 use std::path::PathBuf;
 
 /// Bits of the smallest key that may be asked for.
@@ -299,7 +299,7 @@ impl Options {
 }
 
 /// The command with its options; `-l` is --list here, not --log-level, and `-a` is --accept.
-pub(in crate::cli) fn command() -> clap::Command {
+pub(crate) fn command() -> clap::Command {
     start::command::<Options>()
         .mut_arg("log_level", |arg| arg.short(None))
         .mut_arg("eauth", |arg| arg.short(None))

@@ -1,12 +1,12 @@
 //! The keys as `halite-key` sees them: in the files of this host, or, with external
 //! authentication, through the master (`salt/key.py KeyCLI._run_cmd`).
 
-use crate::cli::remote::wheel;
-use crate::client::keys::{Changed, FingerForm, Keys, Selection, Texts};
-use crate::client::local::LocalClient;
-use crate::store::keys::KeyState;
-use crate::wire::ids::MinionId;
-use crate::wire::{Map, Value};
+use crate::remote::wheel;
+use halite_client::keys::{Changed, FingerForm, Keys, Selection, Texts};
+use halite_client::local::LocalClient;
+use halite_store::keys::KeyState;
+use halite_wire::ids::MinionId;
+use halite_wire::{Map, Value};
 use std::io;
 
 /// Where the keys are.
@@ -54,7 +54,7 @@ fn texts(value: &Value) -> Texts {
 }
 
 fn matching(globs: &str) -> Map {
-    crate::map! {"match" => globs}
+    halite_wire::map! {"match" => globs}
 }
 
 impl Store<'_> {
@@ -121,7 +121,7 @@ impl Store<'_> {
                 (state.dir(), ids)
             })
             .collect();
-        let mut kwarg = crate::map! {"match" => Value::Map(chosen)};
+        let mut kwarg = halite_wire::map! {"match" => Value::Map(chosen)};
         let has = |state| selection.iter().any(|(known, _)| *known == state);
         for (key, on) in [
             (

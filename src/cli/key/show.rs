@@ -1,10 +1,10 @@
 //! What `halite-key` prints, and where.
 
 use super::options::Options;
-use crate::cli::output::{Outputter, Style, choose_name, render, want_color};
-use crate::client::keys::{Selection, Texts};
-use crate::config::MasterConfig;
-use crate::wire::{Map, Value};
+use crate::output::{Outputter, Style, choose_name, render, want_color};
+use halite_client::keys::{Selection, Texts};
+use halite_config::MasterConfig;
+use halite_wire::{Map, Value};
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, IsTerminal, Write};
 
@@ -93,7 +93,7 @@ impl Screen {
 
     /// A result that is no listing.
     pub fn result(&mut self, value: Value) -> io::Result<()> {
-        self.result_map(crate::map! {"return" => value})
+        self.result_map(halite_wire::map! {"return" => value})
     }
 
     fn result_map(&mut self, data: Map) -> io::Result<()> {

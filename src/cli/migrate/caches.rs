@@ -1,11 +1,11 @@
 //! Keys, jobs and caches of a master, as they lie on the disk.
 
 use super::finding::{Finding, Report, Verdict};
-use crate::config::{MasterConfig, SaltSeries};
-use crate::crypto::{PrivateKey, PublicKey};
-use crate::store::keys::KeyState;
-use crate::store::minions::{Layout, MinionCache};
-use crate::store::open;
+use halite_config::{MasterConfig, SaltSeries};
+use halite_crypto::{PrivateKey, PublicKey};
+use halite_store::keys::KeyState;
+use halite_store::minions::{Layout, MinionCache};
+use halite_store::open;
 use std::fs;
 use std::path::Path;
 

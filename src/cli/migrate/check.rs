@@ -2,10 +2,10 @@
 
 use super::finding::{Finding, Report, Verdict};
 use super::{caches, options, trees};
-use crate::config::{
+use halite_config::{
     Inspection, MasterConfig, MinionConfig, Returner, Role, inspect, load_master, load_minion,
 };
-use crate::minion::beacons;
+use halite_modules::beacons;
 use std::path::Path;
 
 /// Files beside those of master and minion, and who reads them.
@@ -86,9 +86,9 @@ fn look(dir: &Path, role: Role, seen: &Inspection, report: &mut Report) {
 
 fn master(config: &MasterConfig) -> Vec<String> {
     let mut told = config.warnings.clone();
-    told.extend(crate::master::check::faults(config));
-    told.extend(crate::cli::master::denials(config));
-    told.extend(crate::master::check::capacity(config));
+    told.extend(halite_master::check::faults(config));
+    told.extend(crate::master::denials(config));
+    told.extend(halite_master::check::capacity(config));
     told
 }
 

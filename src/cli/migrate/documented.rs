@@ -1,9 +1,9 @@
 //! What `docs/compatibility.md` says of an option. The document is part of the program, so that there is one list of
 //! differences: rows whose first cell names an option between backticks speak of it.
 
-use crate::config::Role;
-use crate::target::python_str;
-use crate::wire::Value;
+use halite_config::Role;
+use halite_target::python_str;
+use halite_wire::Value;
 use std::sync::LazyLock;
 
 const TEXT: &str = include_str!("../../../docs/compatibility.md");
@@ -206,7 +206,7 @@ mod tests {
             master("log_file", "udp://h:514".into()),
             Some(State::Absent)
         );
-        let ldap = crate::map! {"ldap" => crate::wire::Map::new()};
+        let ldap = halite_wire::map! {"ldap" => halite_wire::Map::new()};
         let systems = about("external_auth", &Value::Map(ldap), Role::Master);
         assert!(systems[0].is_of_value() && systems[0].state == State::Different);
         let minion = |value: bool| state("multiprocessing", value.into(), Role::Minion);

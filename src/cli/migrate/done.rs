@@ -1,11 +1,11 @@
 //! What an import or export did, for people and for programs.
 
 use super::How;
-use crate::store::jobs::moving::MovedJobs;
-use crate::store::keys::KeyState;
-use crate::store::moving::{MasterKey, MovedData, MovedKeys};
-use crate::wire::ids::MinionId;
-use crate::wire::{Map, Value};
+use halite_store::jobs::moving::MovedJobs;
+use halite_store::keys::KeyState;
+use halite_store::moving::{MasterKey, MovedData, MovedKeys};
+use halite_wire::ids::MinionId;
+use halite_wire::{Map, Value};
 use std::path::{Path, PathBuf};
 
 /// What was done.
@@ -171,10 +171,10 @@ impl Done {
             .collect();
         let names =
             |ids: &[MinionId]| -> Vec<String> { ids.iter().map(ToString::to_string).collect() };
-        Value::Map(crate::map! {
+        Value::Map(halite_wire::map! {
             "status" => i64::from(self.status()),
             "dry_run" => self.dry,
-            "configuration" => crate::map! {
+            "configuration" => halite_wire::map! {
                 "new" => count(new.len()), "same" => count(same.len()), "left" => count(left.len()),
                 "remarks" => count(self.remarks),
             },
@@ -183,16 +183,16 @@ impl Done {
                 MasterKey::Same => "same",
                 MasterKey::None | MasterKey::Conflict => "none",
             },
-            "keys" => crate::map! {
+            "keys" => halite_wire::map! {
                 "new" => states, "moved" => count(k.moved), "same" => count(k.same),
                 "removed" => count(k.removed), "conflicts" => names(&k.conflicts),
                 "only_there" => names(&k.only_there),
             },
-            "jobs" => crate::map! {
+            "jobs" => halite_wire::map! {
                 "new" => count(self.jobs.jobs), "returns" => count(self.jobs.returns),
                 "same" => count(self.jobs.same), "failed" => count(self.jobs.failed),
             },
-            "data" => crate::map! {
+            "data" => halite_wire::map! {
                 "minions" => count(self.data.minions), "mines" => count(self.data.mines),
                 "same" => count(self.data.same), "failed" => count(self.data.failed),
             },

@@ -1,7 +1,7 @@
 //! What a check finds: one finding a line of the configuration.
 
-use crate::config::Given;
-use crate::wire::{Map, Value};
+use halite_config::Given;
+use halite_wire::{Map, Value};
 use std::path::{Path, PathBuf};
 
 /// What halite makes of something.
@@ -86,7 +86,7 @@ impl Finding {
     }
 
     fn to_value(&self) -> Value {
-        let mut map = crate::map! {
+        let mut map = halite_wire::map! {
             "verdict" => self.verdict.word(),
             "file" => self.file.to_string_lossy().as_ref(),
             "what" => self.what.as_str(),
@@ -143,7 +143,7 @@ impl Report {
             .map(|v| (v.word(), self.count(v) as i64))
             .collect();
         let findings = self.findings.iter().map(Finding::to_value).collect();
-        Value::Map(crate::map! {
+        Value::Map(halite_wire::map! {
             "status" => i64::from(self.status()),
             "verdict" => self.sentence(),
             "counts" => counts,

@@ -15,10 +15,10 @@ mod tests;
 
 use super::common::fail;
 use super::start::parse;
-use crate::config::Role;
-use crate::sys::logging::{self, LogOptions};
-use crate::wire::Value;
 use clap::{CommandFactory, Parser, Subcommand, ValueEnum};
+use halite_config::Role;
+use halite_sys::logging::{self, LogOptions};
+use halite_wire::Value;
 use std::path::PathBuf;
 
 /// What `--help` says below the commands.
@@ -85,7 +85,7 @@ enum What {
         from: PathBuf,
 
         /// Directory of halite's configuration
-        #[arg(long, value_name = "DIR", default_value_os_t = crate::config::default_dir())]
+        #[arg(long, value_name = "DIR", default_value_os_t = halite_config::default_dir())]
         to: PathBuf,
 
         #[command(flatten)]
@@ -94,7 +94,7 @@ enum What {
     /// Bring what halite has got meanwhile back to a stock master
     Export {
         /// Directory of halite's configuration; that of the stock master if halite serves there
-        #[arg(short = 'c', long, value_name = "DIR", default_value_os_t = crate::config::default_dir())]
+        #[arg(short = 'c', long, value_name = "DIR", default_value_os_t = halite_config::default_dir())]
         config_dir: PathBuf,
 
         /// Directory of the stock master's configuration

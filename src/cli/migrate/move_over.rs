@@ -2,14 +2,14 @@
 
 use super::How;
 use super::done::Done;
-use crate::config::{MasterConfig, Role, carry, inspect, load_master};
-use crate::store::jobs::moving as jobs;
-use crate::store::keys::KeyState;
-use crate::store::minions::Layout;
-use crate::store::moving::{self, MasterKey};
-use crate::store::open;
-use crate::sys::daemon::{InstanceLock, make_dir, write_atomic};
-use crate::sys::process::hand_over;
+use halite_config::{MasterConfig, Role, carry, inspect, load_master};
+use halite_store::jobs::moving as jobs;
+use halite_store::keys::KeyState;
+use halite_store::minions::Layout;
+use halite_store::moving::{self, MasterKey};
+use halite_store::open;
+use halite_sys::daemon::{InstanceLock, make_dir, write_atomic};
+use halite_sys::process::hand_over;
 use std::fs;
 use std::path::Path;
 
@@ -164,8 +164,8 @@ fn layout_of(config: &MasterConfig) -> Layout {
     let old = config.cachedir.join("minions").is_dir();
     let new = config.cachedir.join("grains").is_dir();
     match (config.flavour, old, new) {
-        (crate::config::Flavour::Salt, true, false) => Layout::Combined,
-        (crate::config::Flavour::Salt, false, true) => Layout::Split,
+        (halite_config::Flavour::Salt, true, false) => Layout::Combined,
+        (halite_config::Flavour::Salt, false, true) => Layout::Split,
         _ => open::layout(config),
     }
 }
@@ -226,7 +226,7 @@ fn foreseen(source: &MasterConfig, to: &Path) -> Result<MasterConfig, String> {
     if !seen.given.is_empty() {
         return load(to);
     }
-    let root = crate::map! {"root_dir" => source.root_dir.to_string_lossy().as_ref()};
+    let root = halite_wire::map! {"root_dir" => source.root_dir.to_string_lossy().as_ref()};
     MasterConfig::from_map(root, to).map_err(|e| e.to_string())
 }
 

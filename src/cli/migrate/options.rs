@@ -2,8 +2,8 @@
 
 use super::documented::{self, Row, State};
 use super::finding::{Finding, Report, Verdict};
-use crate::config::{Given, Inspection, Role, Standing};
-use crate::wire::Value;
+use halite_config::{Given, Inspection, Role, Standing};
+use halite_wire::Value;
 
 /// The note on options of Salt that nothing more is known about.
 const NO_EFFECT: &str = "Salt has this option; here it has no effect";
@@ -124,7 +124,7 @@ pub(super) fn sentence(text: &str, seen: &Inspection) -> Option<Finding> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::inspect;
+    use halite_config::inspect;
 
     fn report(role: Role, text: &str) -> Vec<(String, usize, Verdict)> {
         let dir = tempfile::tempdir().unwrap();

@@ -1,7 +1,7 @@
 //! Results as tables and as JSON.
 
 use super::finding::{Finding, Report, Verdict};
-use crate::cli::output::want_color;
+use crate::output::want_color;
 use std::fmt::Write;
 use std::io::IsTerminal;
 use std::path::Path;

@@ -172,7 +172,7 @@ fn what_would_harm_is_refused() {
     let sockets = two.root.path().join("var/run/halite/master");
     fs::create_dir_all(&sockets).unwrap();
     let lock = sockets.join(".halite-master.lock");
-    let lock = crate::sys::daemon::InstanceLock::take(&lock).unwrap();
+    let lock = halite_sys::daemon::InstanceLock::take(&lock).unwrap();
     assert!(why(two.import()).contains("stop it first"));
     assert!(why(two.export()).contains("stop it first"));
     drop(lock);

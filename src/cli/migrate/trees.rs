@@ -1,13 +1,13 @@
 //! States and pillar: what each `.sls` file needs, looked at without a minion.
 
 use super::finding::{Finding, Report, Verdict};
-use crate::client::runner;
-use crate::config::{MasterConfig, Roots};
-use crate::minion::modules;
-use crate::render::functions::offered;
-use crate::render::pipeline::Pipeline;
-use crate::render::survey::{SlsSurvey, look as survey};
-use crate::store::files::backend_names;
+use halite_client::runner;
+use halite_config::{MasterConfig, Roots};
+use halite_modules::execution;
+use halite_render::functions::offered;
+use halite_render::pipeline::Pipeline;
+use halite_render::survey::{SlsSurvey, look as survey};
+use halite_store::files::backend_names;
 use std::collections::{BTreeMap, HashSet};
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -9,7 +9,7 @@ use super::python::{compare, decode, python_str, split_lines, strip, strip_esc};
 use super::summary::{Counts, compress_ids};
 use super::textwrap::fill_behind_label;
 use super::{Style, Unshowable, nested};
-use crate::wire::{Map, Value};
+use halite_wire::{Map, Value};
 use std::cmp::Ordering;
 
 /// What separates module, ID, name and function in the key of a state.

@@ -2,8 +2,8 @@
 
 use super::Unshowable;
 use super::python::{float_repr, python_repr, sorted_entries};
-use crate::wire::pyjson::quote;
-use crate::wire::{Map, Value};
+use halite_wire::pyjson::quote;
+use halite_wire::{Map, Value};
 
 /// One document; `indent` in columns, `None` for one line. Keys that JSON cannot carry make it `{}`.
 pub(super) fn render(value: &Value, indent: Option<usize>, sort: bool) -> String {

@@ -23,8 +23,8 @@ mod tests;
 pub use colors::want_color;
 pub use python::{python_repr, python_str};
 
-use crate::wire::Value;
 use colors::Palette;
+use halite_wire::Value;
 use std::fmt;
 use std::str::FromStr;
 

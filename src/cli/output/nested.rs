@@ -2,7 +2,7 @@
 
 use super::colors::Palette;
 use super::python::{python_str, sorted_entries, split_lines, strip_esc};
-use crate::wire::{Map, Value};
+use halite_wire::{Map, Value};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 

@@ -3,7 +3,7 @@
 use super::python::{
     bytes_repr, is_space, pprint_entries, python_repr, split_lines_keeping_ends, str_repr,
 };
-use crate::wire::{Map, Value};
+use halite_wire::{Map, Value};
 
 const WIDTH: i64 = 80;
 

@@ -2,8 +2,8 @@
 //!
 //! Users and their scripts read what Python prints, so the outputters need it to the byte.
 
-use crate::wire::pytext::{self, number};
-use crate::wire::{Map, Value};
+use halite_wire::pytext::{self, number};
+use halite_wire::{Map, Value};
 use std::cmp::Ordering;
 
 pub use pytext::repr as python_repr;

@@ -4,7 +4,7 @@ use super::Unshowable;
 use super::colors::Palette;
 use super::pprint::pformat;
 use super::python::{compare, decode, python_str, sorted_entries, split_lines, strip_esc};
-use crate::wire::Value;
+use halite_wire::Value;
 use std::cmp::Ordering;
 
 /// `id: line` per line of text (`salt/output/txt.py`).

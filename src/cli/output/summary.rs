@@ -4,7 +4,7 @@ use super::colors::Palette;
 use super::highstate::SEPARATOR;
 use super::python::{python_str, strip};
 use super::{Style, Unshowable};
-use crate::wire::{Map, Value};
+use halite_wire::{Map, Value};
 use std::cmp::Ordering;
 
 /// Width of the longest label, `Succeeded`.
@@ -267,6 +267,6 @@ fn merge(first: &mut Map, info: &Map) -> Option<()> {
         Some((_, slot)) => *slot = changes.clone(),
         None => listed.0.push((name.clone(), changes.clone())),
     }
-    first.set("changes", crate::map! {LISTED => listed});
+    first.set("changes", halite_wire::map! {LISTED => listed});
     Some(())
 }

@@ -3,7 +3,7 @@
 use super::Unshowable;
 use super::colors::Palette;
 use super::python::{decode, python_str, sorted_entries, title};
-use crate::wire::{Map, Value};
+use halite_wire::{Map, Value};
 
 const COLUMN_WIDTH: usize = 50;
 

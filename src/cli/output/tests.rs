@@ -10,8 +10,8 @@
 //! - `state_tabular` with a format text and the `out.table.*` options are not supported.
 
 use super::*;
-use crate::map;
-use crate::wire::Map;
+use halite_wire::Map;
+use halite_wire::map;
 use serde_json::Value as Json;
 
 fn load(text: &str) -> Json {

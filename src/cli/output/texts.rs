@@ -3,7 +3,7 @@
 //! Each function gives what is printed with its line feeds, unless it says otherwise.
 
 use super::python::{python_repr, python_str};
-use crate::wire::{Map, Value};
+use halite_wire::{Map, Value};
 use std::collections::BTreeMap;
 
 /// Standard output when the target matches nobody; [`NO_RETURN_RECEIVED`] follows, exit code 2.

@@ -1,7 +1,7 @@
 //! Python's `textwrap.TextWrapper.fill`, as far as the highstate outputter uses it.
 
 use super::python::lstrip;
-use crate::wire::textwrap::{Wrapper, is_wrap_space};
+use halite_wire::textwrap::{Wrapper, is_wrap_space};
 
 /// Wraps text to `width` columns, each line behind `indent` spaces.
 pub(super) fn fill(text: &str, width: usize, indent: usize) -> String {

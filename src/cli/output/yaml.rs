@@ -1,9 +1,9 @@
 //! YAML as PyYAML's `safe_dump(allow_unicode=True)` writes it through libyaml, for the yaml outputter.
 
 use super::python::{float_repr, sorted_entries};
-use crate::wire::yaml::escape;
-use crate::wire::{Map, Value};
 use base64::Engine;
+use halite_wire::yaml::escape;
+use halite_wire::{Map, Value};
 use regex::Regex;
 use std::sync::LazyLock;
 

@@ -1,10 +1,10 @@
 //! `-b`: how a batch run is shown (reference `salt-local.md` 3.5).
 
 use super::show::Results;
-use crate::cli::output::texts;
-use crate::client::batch::Watcher;
-use crate::client::gather::Outcome;
-use crate::client::local::Published;
+use crate::output::texts;
+use halite_client::batch::Watcher;
+use halite_client::gather::Outcome;
+use halite_client::local::Published;
 
 impl Watcher for Results {
     fn nobody(&mut self) {

@@ -7,8 +7,8 @@ mod show;
 use super::auth::AuthOptions;
 use super::common::{Accepted, ArgumentOptions, Common, OutputConfig, OutputOptions, fail};
 use super::start::{self, start};
-use crate::config::{MasterConfig, load_master};
 use clap::Parser;
+use halite_config::{MasterConfig, load_master};
 
 /// Run a function on minions and show what they return.
 #[derive(Parser, Debug)]

@@ -2,17 +2,17 @@
 
 use super::show::Results;
 use super::{Options, output_config};
-use crate::cli::common::{EXIT_USAGE, Screen, fail};
-use crate::cli::output::texts;
-use crate::client::batch::{self, Session};
-use crate::client::fleet::Fleet;
-use crate::client::gather::Patience;
-use crate::client::local::{ClientError, Job, LocalClient, Published};
-use crate::config::MasterConfig;
-use crate::sys::signals::StopFlag;
-use crate::target::{Target, expand_compound, expand_nodegroup};
-use crate::wire::yaml::{parse_input, yamlify_arg};
-use crate::wire::{Map, Value};
+use crate::common::{EXIT_USAGE, Screen, fail};
+use crate::output::texts;
+use halite_client::batch::{self, Session};
+use halite_client::fleet::Fleet;
+use halite_client::gather::Patience;
+use halite_client::local::{ClientError, Job, LocalClient, Published};
+use halite_config::MasterConfig;
+use halite_sys::signals::StopFlag;
+use halite_target::{Target, expand_compound, expand_nodegroup};
+use halite_wire::yaml::{parse_input, yamlify_arg};
+use halite_wire::{Map, Value};
 use std::io::BufRead;
 use std::time::Duration;
 
@@ -175,7 +175,7 @@ fn separated_inside(words: &[String], separator: &str) -> Vec<Vec<String>> {
 pub(crate) fn arguments(words: &[String], verbatim: &[&str]) -> Vec<Value> {
     let (mut positional, keyword) = parse_input(words, verbatim);
     if !keyword.is_empty() {
-        let mut marked = crate::map! {"__kwarg__" => true};
+        let mut marked = halite_wire::map! {"__kwarg__" => true};
         marked.0.extend(keyword.0);
         positional.push(Value::Map(marked));
     }
@@ -183,7 +183,7 @@ pub(crate) fn arguments(words: &[String], verbatim: &[&str]) -> Vec<Value> {
 }
 
 fn kwargs(options: &Options) -> Map {
-    let mut kwargs = crate::map! {
+    let mut kwargs = halite_wire::map! {
         "show_timeout" => !options.hide_timeout,
         "show_jid" => options.show_jid,
         "delimiter" => options.target_options.delimiter.as_str(),
@@ -237,7 +237,7 @@ struct Command {
 
 impl Command {
     fn run(self, mut job: Job, config: MasterConfig) -> Result<i32, ClientError> {
-        let jobs = crate::store::open::job_store(&config);
+        let jobs = halite_store::open::job_store(&config);
         let patience = Patience {
             timeout: Duration::from_secs(self.options.timeout.unwrap_or(config.timeout)),
             find_job: Duration::from_secs(config.gather_job_timeout),

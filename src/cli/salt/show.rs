@@ -1,11 +1,11 @@
 //! Showing returns as they come, and the exit status at the end.
 
 use super::Options;
-use crate::cli::common::Screen;
-use crate::cli::output::{self, texts};
-use crate::client::gather::Outcome;
-use crate::client::local::Published;
-use crate::wire::{Map, Value};
+use crate::common::Screen;
+use crate::output::{self, texts};
+use halite_client::gather::Outcome;
+use halite_client::local::Published;
+use halite_wire::{Map, Value};
 use std::io::{IsTerminal, Write};
 
 /// Collects outcomes and prints them.
@@ -90,7 +90,7 @@ impl Results {
         };
         self.worst = self.worst.max(code);
         self.failed |= code != 0;
-        let full = crate::map! {"ret" => ret.clone(), "retcode" => code};
+        let full = halite_wire::map! {"ret" => ret.clone(), "retcode" => code};
         self.summary.add(id, &full.into());
         self.print(id, ret, load.str("out").unwrap_or_default(), code);
     }

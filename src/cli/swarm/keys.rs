@@ -1,9 +1,9 @@
 //! Where the master is, and the key pairs of simulated minions.
 
 use super::options::Options;
-use crate::client::swarm::session::MinionKeys;
-use crate::crypto::PrivateKey;
-use crate::sys::daemon::{make_dir, write_atomic};
+use halite_client::swarm::session::MinionKeys;
+use halite_crypto::PrivateKey;
+use halite_sys::daemon::{make_dir, write_atomic};
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::Path;
@@ -36,7 +36,7 @@ pub(super) fn keys(options: &Options) -> io::Result<Vec<MinionKeys>> {
 }
 
 fn one_key(dir: Option<&Path>, n: usize) -> io::Result<MinionKeys> {
-    let bad = |e: crate::crypto::CryptoError| io::Error::other(e.to_string());
+    let bad = |e: halite_crypto::CryptoError| io::Error::other(e.to_string());
     let Some(dir) = dir else {
         return Ok(MinionKeys::new(PrivateKey::generate(2048).map_err(bad)?));
     };

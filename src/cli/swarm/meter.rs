@@ -1,8 +1,8 @@
 //! Wall time and CPU time of the parts of a run.
 
 use super::options::{Mode, Options};
-use crate::client::swarm::stats::Op;
-use crate::sys::procs;
+use halite_client::swarm::stats::Op;
+use halite_sys::procs;
 use std::io;
 use std::time::{Duration, Instant};
 

@@ -2,7 +2,7 @@
 
 use super::meter::Part;
 use super::options::Options;
-use crate::client::swarm::stats::{Op, Stats};
+use halite_client::swarm::stats::{Op, Stats};
 use serde_json::json;
 use std::time::Duration;
 

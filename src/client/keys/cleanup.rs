@@ -2,12 +2,12 @@
 //! the request for a new AES key.
 
 use super::{Changed, Keys};
-use crate::config::SaltSeries;
-use crate::store::keys::KeyState;
-use crate::store::minions::{Layout, MinionCache};
-use crate::store::sessions::SessionStore;
-use crate::sys::daemon::{make_dir, write_atomic};
-use crate::wire::ids::MinionId;
+use halite_config::SaltSeries;
+use halite_store::keys::KeyState;
+use halite_store::minions::{Layout, MinionCache};
+use halite_store::sessions::SessionStore;
+use halite_sys::daemon::{make_dir, write_atomic};
+use halite_wire::ids::MinionId;
 use std::collections::BTreeSet;
 use std::io;
 use std::path::Path;

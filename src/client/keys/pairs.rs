@@ -1,10 +1,10 @@
 //! New key pairs and the signature of the master's public key (`salt/crypt.py gen_keys`,
 //! `gen_signature`).
 
-use crate::config::{MasterConfig, SaltSeries};
-use crate::crypto::{HashType, PrivateKey, PublicKey, Signing, clean_key, finger};
-use crate::sys::daemon::{make_dir, write_atomic};
 use base64::Engine;
+use halite_config::{MasterConfig, SaltSeries};
+use halite_crypto::{HashType, PrivateKey, PublicKey, Signing, clean_key, finger};
+use halite_sys::daemon::{make_dir, write_atomic};
 use std::fmt;
 use std::fs::OpenOptions;
 use std::io::{self, Write};

@@ -1,10 +1,10 @@
 //! `salt.state` and `salt.function`: jobs on minions (`salt/states/saltmod.py state, function`).
 
 use super::{MasterStates, result};
-use crate::client::command::{self, Command, Returns};
-use crate::client::local::Job;
-use crate::render::state::result::good;
-use crate::wire::{Map, Value};
+use crate::command::{self, Command, Returns};
+use crate::local::Job;
+use halite_render::state::result::good;
+use halite_wire::{Map, Value};
 
 /// `salt.state`: `state.sls`, `state.highstate` or `state.top` on a target.
 pub(super) fn state(states: &MasterStates, low: &Map, test: bool) -> Map {
@@ -128,7 +128,7 @@ fn summary(low: &Map, returns: &Returns, allow_fail: i64) -> Map {
     if !changes.is_empty() {
         outcome.set(
             "changes",
-            crate::map! {"out" => "highstate", "ret" => changes},
+            halite_wire::map! {"out" => "highstate", "ret" => changes},
         );
     }
     outcome.set("__jid__", returns.jid.as_str());
@@ -218,7 +218,7 @@ pub(super) fn function(states: &MasterStates, low: &Map, test: bool) -> Map {
     };
     let comment = format!("{said} Function {name} ran on {}.", ids.join(", "));
     let mut outcome = result(low, failed.is_empty(), &comment);
-    outcome.set("changes", crate::map! {"ret" => changes});
+    outcome.set("changes", halite_wire::map! {"ret" => changes});
     if words {
         let warning = "Please specify 'arg' as a list of arguments.";
         outcome.set("warnings", vec![Value::from(warning)]);
@@ -238,14 +238,14 @@ fn publish(
 ) -> Result<Returns, String> {
     let text = |key: &str| low.str(key).unwrap_or_default().to_owned();
     let tgt = low.get("tgt").cloned().unwrap_or_default();
-    states.fire_args(crate::map! {
+    states.fire_args(halite_wire::map! {
         "type" => kind, "tgt" => tgt.clone(), "name" => text("name"),
-        "args" => crate::map! {
+        "args" => halite_wire::map! {
             "arg" => arg.clone(), "kwarg" => keyword.clone(), "tgt_type" => text("tgt_type"),
             "ret" => text("ret"), "expect_minions" => expect_minions,
         },
     });
-    let mut kwargs = crate::map! {"delimiter" => ":"};
+    let mut kwargs = halite_wire::map! {"delimiter" => ":"};
     for key in ["ret_config", "ret_kwargs"] {
         if let Some(value) = low.get(key).filter(|v| v.truthy()) {
             kwargs.set(key, value.clone());

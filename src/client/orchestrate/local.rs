@@ -1,7 +1,7 @@
 //! `salt.runner`, `salt.wheel`, `salt.parallel_runners`, and the states of `test`.
 
 use super::{Call, MasterStates, result};
-use crate::wire::{Map, Value};
+use halite_wire::{Map, Value};
 use std::process::{Command, Stdio};
 
 pub(super) const WOULD_SUCCEED: &str =
@@ -39,7 +39,7 @@ fn is_own(key: &str) -> bool {
         "onfail_stop",
         "umask",
     ];
-    let requisite = crate::render::state::Requisite::ALL
+    let requisite = halite_render::state::Requisite::ALL
         .iter()
         .any(|r| r.name() == key);
     requisite || key.starts_with("__") || OWN.contains(&key)
@@ -87,7 +87,7 @@ fn call(states: &MasterStates, low: &Map, test: bool, kind: (&str, &str), call: 
         return result(low, Value::Nil, &comment);
     }
     let (positional, mut keyword) = arguments(low);
-    states.fire_args(crate::map! {
+    states.fire_args(halite_wire::map! {
         "type" => kind, "name" => name, "args" => positional.clone(), "kwargs" => keyword.clone(),
     });
     if kind == "runner" && ["state.orchestrate", "state.orch", "state.sls"].contains(&name) {
@@ -99,7 +99,7 @@ fn call(states: &MasterStates, low: &Map, test: bool, kind: (&str, &str), call: 
     let good = !refused && called.get("success").is_none_or(Value::truthy);
     let done = if good { "executed" } else { "failed" };
     let mut outcome = result(low, good, &format!("{title} function '{name}' {done}."));
-    outcome.set("changes", crate::map! {"return" => returned});
+    outcome.set("changes", halite_wire::map! {"return" => returned});
     if let Some(jid) = called.get("jid") {
         outcome.set("__jid__", jid.clone());
     }
@@ -109,7 +109,7 @@ fn call(states: &MasterStates, low: &Map, test: bool, kind: (&str, &str), call: 
 /// `salt.parallel_runners`: several runners, each in a thread of its own.
 pub(super) fn parallel_runners(states: &MasterStates, low: &Map, test: bool) -> Map {
     let runners = match low.get("runners") {
-        Some(Value::Str(one)) => crate::map! {one.as_str() => Value::Nil},
+        Some(Value::Str(one)) => halite_wire::map! {one.as_str() => Value::Nil},
         Some(Value::Map(map)) => map.clone(),
         _ => {
             return result(
@@ -141,7 +141,7 @@ pub(super) fn parallel_runners(states: &MasterStates, low: &Map, test: bool) -> 
             })
             .collect();
         let ended = started.into_iter().map(|(id, thread)| {
-            let failed = || crate::map! {"success" => false, "return" => Value::Nil};
+            let failed = || halite_wire::map! {"success" => false, "return" => Value::Nil};
             (id, thread.join().unwrap_or_else(|_| failed()))
         });
         ended.collect()
@@ -161,7 +161,7 @@ pub(super) fn parallel_runners(states: &MasterStates, low: &Map, test: bool) -> 
         .into_iter()
         .map(|(id, out)| (id, out.get("return").cloned().unwrap_or_default()))
         .collect();
-    outcome.set("changes", crate::map! {"ret" => changes});
+    outcome.set("changes", halite_wire::map! {"ret" => changes});
     outcome
 }
 
@@ -191,8 +191,9 @@ pub(super) fn tested(low: &Map, changes: bool, good: Option<bool>, comment: &str
     let comment = low.str("comment").unwrap_or(comment);
     let mut outcome = result(low, good, comment);
     if changes {
-        let change = crate::map! {"old" => "Unchanged", "new" => "Something pretended to change"};
-        outcome.set("changes", crate::map! {"testing" => change});
+        let change =
+            halite_wire::map! {"old" => "Unchanged", "new" => "Something pretended to change"};
+        outcome.set("changes", halite_wire::map! {"testing" => change});
     }
     outcome
 }
@@ -216,7 +217,7 @@ pub(super) fn configurable(_: &MasterStates, low: &Map, test: bool) -> Map {
 /// administrator's own; a shell reads the command, as in Salt.
 pub(super) fn succeeds(command: &str) -> bool {
     let mut shell = Command::new("/bin/sh");
-    let status = crate::sys::process::leave_family(&mut shell)
+    let status = halite_sys::process::leave_family(&mut shell)
         .arg("-c")
         .arg(command)
         .stdin(Stdio::null())

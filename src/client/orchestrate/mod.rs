@@ -9,11 +9,11 @@ mod local;
 pub mod pause;
 mod wait;
 
-use crate::config::MasterConfig;
-use crate::render::state::run::Functions;
-use crate::sys::signals::StopFlag;
-use crate::wire::{Map, Value};
+use halite_config::MasterConfig;
 use halite_ipc::{Event, Framing, Publisher};
+use halite_render::state::run::Functions;
+use halite_sys::signals::StopFlag;
+use halite_wire::{Map, Value};
 use std::time::Duration;
 
 /// What a runner or wheel function came to: `return`, `success`, `jid`.
@@ -208,7 +208,7 @@ impl MasterStates<'_> {
             halite_ipc::stamp_now(self.config.salt_series.stamp_style()),
         );
         let path = self.config.sock_dir.join("master_event_pull.ipc");
-        let payload = crate::wire::msgpack::encode_map(&data, crate::wire::msgpack::Profile::Local);
+        let payload = halite_wire::msgpack::encode_map(&data, halite_wire::msgpack::Profile::Local);
         let tag = format!("salt/run/{}/args", self.jid);
         let sent = Publisher::connect(path, Framing::Prefixed)
             .map(|p| p.with_timeout(Duration::from_secs(2)))
@@ -221,7 +221,7 @@ impl MasterStates<'_> {
 
 /// A result without changes.
 fn result(low: &Map, result: impl Into<Value>, comment: &str) -> Map {
-    crate::map! {
+    halite_wire::map! {
         "name" => low.get("name").cloned(), "changes" => Map::new(), "result" => result.into(),
         "comment" => comment,
     }

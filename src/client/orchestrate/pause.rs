@@ -2,12 +2,12 @@
 //! state ids (`__all__` for any) to `duration` in seconds and `kill`
 //! (`salt/state.py check_pause`, `salt/modules/state.py pause`).
 
-use crate::config::MasterConfig;
-use crate::sys::daemon::write_atomic;
-use crate::sys::signals::StopFlag;
-use crate::wire::ids::Jid;
-use crate::wire::msgpack::{self, Profile};
-use crate::wire::{Map, Value};
+use halite_config::MasterConfig;
+use halite_sys::daemon::write_atomic;
+use halite_sys::signals::StopFlag;
+use halite_wire::ids::Jid;
+use halite_wire::msgpack::{self, Profile};
+use halite_wire::{Map, Value};
 use std::io::{self, Read};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -107,7 +107,7 @@ mod tests {
     #[test]
     fn a_pause_holds_its_state_until_it_is_resumed() {
         let dir = tempfile::tempdir().unwrap();
-        let options = crate::map! {"root_dir" => dir.path().to_string_lossy().into_owned()};
+        let options = halite_wire::map! {"root_dir" => dir.path().to_string_lossy().into_owned()};
         let config = MasterConfig::from_map(options, dir.path()).unwrap();
         let jid: Jid = "20261121120000000001".parse().unwrap();
         let stop = StopFlag::default();

@@ -1,9 +1,9 @@
 //! `salt.wait_for_event` (`salt/states/saltmod.py wait_for_event`).
 
 use super::{MasterStates, result};
-use crate::client::local::LocalClient;
-use crate::target::fnmatch;
-use crate::wire::{Map, Value, msgpack};
+use crate::local::LocalClient;
+use halite_target::fnmatch;
+use halite_wire::{Map, Value, msgpack};
 use std::time::{Duration, Instant};
 
 /// Longest sleep, so that the end of the run is heeded.
@@ -59,7 +59,7 @@ pub(super) fn wait_for_event(states: &MasterStates, low: &Map, test: bool) -> Ma
     };
     let mut outcome = result(low, good, &comment);
     if !seen.is_empty() {
-        outcome.set("changes", crate::map! {"minions_seen" => seen});
+        outcome.set("changes", halite_wire::map! {"minions_seen" => seen});
     }
     outcome
 }

@@ -1,6 +1,6 @@
 //! Arguments of runner and wheel functions.
 
-use crate::wire::{Map, Value};
+use halite_wire::{Map, Value};
 use std::fmt;
 
 /// What a client adds for itself, which no function sees unless it declares it
@@ -110,11 +110,7 @@ impl Args {
     }
 
     /// Checks number and names against a function's declaration.
-    pub(in crate::client) fn check(
-        &self,
-        function: &str,
-        declared: &[&str],
-    ) -> Result<(), BadArgs> {
+    pub(crate) fn check(&self, function: &str, declared: &[&str]) -> Result<(), BadArgs> {
         let usage = || format!("usage: {function} {}", usage(declared));
         let bad = |class: &'static str, text: String| {
             let text = format!("{text}; {}", usage());
@@ -200,7 +196,7 @@ impl Args {
 }
 
 /// Text as it is, numbers in digits.
-pub(in crate::client) fn as_text(value: &Value) -> Option<String> {
+pub(crate) fn as_text(value: &Value) -> Option<String> {
     match value {
         Value::Str(s) => Some(s.clone()),
         Value::Int(n) => Some(n.to_string()),
@@ -214,7 +210,7 @@ fn bare(declared: &str) -> &str {
 }
 
 /// Declared arguments as shown to a user.
-pub(in crate::client) fn usage(declared: &[&str]) -> String {
+pub(crate) fn usage(declared: &[&str]) -> String {
     let all: Vec<String> = declared.iter().map(|a| shown(a)).collect();
     all.join(" ")
 }
@@ -236,17 +232,17 @@ mod tests {
 
     #[test]
     fn calls_of_the_network_have_two_forms() {
-        let new = crate::map! {"arg" => vec![Value::Int(1)], "kwarg" => crate::map! {"x" => 2}};
+        let new = halite_wire::map! {"arg" => vec![Value::Int(1)], "kwarg" => halite_wire::map! {"x" => 2}};
         let args = Args::from_low(new, &["?a", "?x"]).unwrap();
         assert_eq!((args.int(0, "a"), args.int(1, "x")), (Some(1), Some(2)));
-        let old = crate::map! {"match" => "web*", "print_event" => true, "__jid__" => "1"};
+        let old = halite_wire::map! {"match" => "web*", "print_event" => true, "__jid__" => "1"};
         let args = Args::from_low(old, &["match"]).unwrap();
         assert_eq!(args.keyword.len(), 1);
         assert_eq!(args.text(0, "match").as_deref(), Some("web*"));
-        let marked = crate::map! {"__kwarg__" => true, "x" => 3};
-        let low = crate::map! {"arg" => vec![Value::Map(marked)]};
+        let marked = halite_wire::map! {"__kwarg__" => true, "x" => 3};
+        let low = halite_wire::map! {"arg" => vec![Value::Map(marked)]};
         assert_eq!(Args::from_low(low, &["?x"]).unwrap().int(0, "x"), Some(3));
-        assert!(Args::from_low(crate::map! {"arg" => 3}, &[]).is_err());
+        assert!(Args::from_low(halite_wire::map! {"arg" => 3}, &[]).is_err());
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! Asking minions from a runner: publish, wait, give every expected minion's outcome.
 
 use super::{RunContext, RunError};
-use crate::client::gather::{Gather, Outcome, Patience};
-use crate::client::local::{Job, Published};
+use crate::gather::{Gather, Outcome, Patience};
+use crate::local::{Job, Published};
 use std::time::Duration;
 
 /// Times of one question, in seconds; without one the configuration's.

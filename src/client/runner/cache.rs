@@ -2,14 +2,14 @@
 //! (`salt/runners/cache.py`, `salt/cache/localfs.py`).
 
 use super::{Args, Function, Ran, RunContext, RunError};
-use crate::client::fleet::Fleet;
-use crate::config::SaltSeries;
-use crate::store::remembered::{Part, remembered};
-use crate::sys::daemon::{make_dir, write_atomic};
-use crate::target::Target;
-use crate::wire::ids::MinionId;
-use crate::wire::msgpack::{self, Profile};
-use crate::wire::{Map, Value};
+use crate::fleet::Fleet;
+use halite_config::SaltSeries;
+use halite_store::remembered::{Part, remembered};
+use halite_sys::daemon::{make_dir, write_atomic};
+use halite_target::Target;
+use halite_wire::ids::MinionId;
+use halite_wire::msgpack::{self, Profile};
+use halite_wire::{Map, Value};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -356,7 +356,7 @@ mod tests {
         assert!(dir.path().join("a/b/k.p").is_file());
         let above = Bank::at(dir.path(), &["a"]);
         assert_eq!(above.list().unwrap(), ["b"]);
-        let whole = crate::map! {"x" => 8};
+        let whole = halite_wire::map! {"x" => 8};
         above.store("c", &Value::Map(whole)).unwrap();
         let inside = Bank::at(dir.path(), &["a", "c"]);
         assert_eq!(inside.fetch("x").unwrap(), Some(Value::Int(8)));

@@ -1,7 +1,7 @@
 //! `config.get` (`salt/runners/config.py`).
 
 use super::{Args, Function, Ran, RunContext, RunError};
-use crate::wire::Value;
+use halite_wire::Value;
 
 pub(super) const FUNCTIONS: &[Function] = &[Function {
     name: "config.get",
@@ -49,8 +49,8 @@ mod tests {
 
     #[test]
     fn paths_lead_through_maps_and_lists() {
-        let inner = crate::map! {"b" => vec![Value::Int(7), Value::Map(crate::map! {"c" => 8})]};
-        let value = Value::Map(crate::map! {"a" => inner});
+        let inner = halite_wire::map! {"b" => vec![Value::Int(7), Value::Map(halite_wire::map! {"c" => 8})]};
+        let value = Value::Map(halite_wire::map! {"a" => inner});
         assert_eq!(walk(&value, "a:b:0", ":"), Some(Value::Int(7)));
         assert_eq!(walk(&value, "a/b/c", "/"), Some(Value::Int(8)));
         assert_eq!(walk(&value, "a:x", ":"), None);

@@ -2,9 +2,9 @@
 
 use super::ask::{Patient, ask};
 use super::{Args, Function, Ran, RunContext, RunError};
-use crate::client::gather::Outcome;
-use crate::client::local::Job;
-use crate::wire::{Map, Value};
+use crate::gather::Outcome;
+use crate::local::Job;
+use halite_wire::{Map, Value};
 
 pub(super) const FUNCTIONS: &[Function] = &[
     Function {
@@ -21,7 +21,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
         args: &[],
         doc: "What each wheel function does.",
         run: |_, _| {
-            let all = crate::client::wheel::functions();
+            let all = crate::wheel::functions();
             Ok(docs(all.map(|f| (f.name, f.usage(), f.doc))))
         },
     },

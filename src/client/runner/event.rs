@@ -1,11 +1,11 @@
 //! `state.event` and `event.send`: the bus from the command line.
 
 use super::{Args, Function, Ran, RunContext, RunError};
-use crate::config::MasterConfig;
-use crate::target::fnmatch;
-use crate::wire::msgpack::{self, Profile};
-use crate::wire::{Map, Value};
+use halite_config::MasterConfig;
 use halite_ipc::{Event, Framing, Publisher, Subscriber};
+use halite_target::fnmatch;
+use halite_wire::msgpack::{self, Profile};
+use halite_wire::{Map, Value};
 use std::time::Duration;
 
 pub(super) const FUNCTIONS: &[Function] = &[
@@ -64,7 +64,7 @@ fn watch(context: &mut RunContext, args: &Args) -> Result<Ran, RunError> {
 
 fn send(context: &mut RunContext, args: &Args) -> Result<Ran, RunError> {
     let tag = args.text(0, "tag").unwrap_or_default();
-    if let Err(e) = tag.parse::<crate::wire::ids::Tag>() {
+    if let Err(e) = tag.parse::<halite_wire::ids::Tag>() {
         return Err(RunError::Unknown(e.to_string()));
     }
     let data = match args.get(1, "data") {

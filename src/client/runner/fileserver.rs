@@ -1,9 +1,9 @@
 //! `fileserver.*`: what the file server offers, and its caches (`salt/runners/fileserver.py`).
 
 use super::{Args, Function, Ran, RunContext, RunError};
-use crate::store::files::git::{self, GitFs};
-use crate::store::files::{FileServer, Form, backend_names, clear_lists};
-use crate::wire::{Map, Value};
+use halite_store::files::git::{self, GitFs};
+use halite_store::files::{FileServer, Form, backend_names, clear_lists};
+use halite_wire::{Map, Value};
 
 const LIST: &[&str] = &["?saltenv", "?backend"];
 
@@ -13,8 +13,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
         args: &["?backend", "?sources"],
         doc: "Environments of all backends or of some.",
         run: |context, args| {
-            let load =
-                crate::map! {"back" => backend(args, 0), "sources" => args.flag(1, "sources")};
+            let load = halite_wire::map! {"back" => backend(args, 0), "sources" => args.flag(1, "sources")};
             let envs = server(context).envs(&load);
             // As stock: with sources only the names of the backends are left.
             Ok(match envs {
@@ -100,12 +99,12 @@ fn load(args: &Args) -> Map {
         .get(0, "saltenv")
         .cloned()
         .unwrap_or_else(|| "base".into());
-    crate::map! {"saltenv" => env, "fsbackend" => backend(args, 1)}
+    halite_wire::map! {"saltenv" => env, "fsbackend" => backend(args, 1)}
 }
 
 /// Enabled backends out of an argument.
 fn picked(context: &RunContext, args: &Args, at: usize) -> Vec<String> {
-    let load = crate::map! {"back" => backend(args, at), "sources" => true};
+    let load = halite_wire::map! {"back" => backend(args, at), "sources" => true};
     match server(context).envs(&load) {
         Value::Map(map) => names(&map),
         _ => Vec::new(),
@@ -129,7 +128,7 @@ fn update(context: &mut RunContext, args: &Args) -> Result<Ran, RunError> {
         git.update(&which, Some(&context.stop));
         let dir = context.config.cachedir.join("gitfs");
         if nix::unistd::geteuid().is_root() && dir.is_dir() {
-            crate::sys::process::hand_over(&dir, &context.config.user, &[])?;
+            halite_sys::process::hand_over(&dir, &context.config.user, &[])?;
         }
     }
     Ok(Value::Bool(true).into())

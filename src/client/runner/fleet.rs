@@ -1,10 +1,10 @@
 //! `fleet.status`: master and fleet on one screen. Not one of Salt's runners.
 
 use super::{Function, Ran, RunContext, RunError};
-use crate::config::MasterConfig;
-use crate::store::keys::KeyState;
-use crate::store::open;
-use crate::wire::{Map, Value};
+use halite_config::MasterConfig;
+use halite_store::keys::KeyState;
+use halite_store::open;
+use halite_wire::{Map, Value};
 use std::io::{self, Read};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
@@ -48,8 +48,8 @@ fn down(config: &MasterConfig, why: &str) -> io::Result<Map> {
     ] {
         keys.set(state.name(), store.list(state)?.len());
     }
-    let master = crate::map! {"running" => false, "reason" => why};
-    Ok(crate::map! {"master" => master, "keys" => keys})
+    let master = halite_wire::map! {"running" => false, "reason" => why};
+    Ok(halite_wire::map! {"master" => master, "keys" => keys})
 }
 
 fn up(samples: &Samples) -> Map {
@@ -62,8 +62,8 @@ fn up(samples: &Samples) -> Map {
         .filter(|(_, count)| count.truthy())
         .collect();
     let count = |name: &str| number(samples.one(name));
-    crate::map! {
-        "master" => crate::map! {
+    halite_wire::map! {
+        "master" => halite_wire::map! {
             "running" => true,
             "version" => samples.label("halite_build_info", "version").unwrap_or_default(),
             "since" => since.map(|t| t.to_string()).unwrap_or_default(),
@@ -74,7 +74,7 @@ fn up(samples: &Samples) -> Map {
         "workers" => samples.by("halite_workers", "state"),
         "queues" => queues,
         "oldest_request" => number(samples.one("halite_request_oldest_seconds")),
-        "dropped" => crate::map! {
+        "dropped" => halite_wire::map! {
             "requests_refused" => count("halite_requests_refused_total"),
             "requests_late" => count("halite_requests_late_total"),
             "requests_replayed" => count("halite_requests_replayed_total"),
@@ -210,7 +210,7 @@ mod tests {
         assert_eq!(samples.one("x"), 3.0);
         assert_eq!(
             samples.by("halite_keys", "state"),
-            crate::map! {"accepted" => 7}
+            halite_wire::map! {"accepted" => 7}
         );
         assert_eq!(samples.label("q", "a").as_deref(), Some("1\"}, \\"));
         assert_eq!(samples.label("q", "b").as_deref(), Some("\n"));
@@ -220,7 +220,7 @@ mod tests {
     #[test]
     fn a_master_that_is_down_has_keys() {
         let dir = tempfile::tempdir().unwrap();
-        let options = crate::map! {"root_dir" => dir.path().to_string_lossy().as_ref()};
+        let options = halite_wire::map! {"root_dir" => dir.path().to_string_lossy().as_ref()};
         let config = MasterConfig::from_map(options, dir.path()).unwrap();
         let status = down(&config, "nobody answers").unwrap();
         let part = |name: &str| status.get(name).and_then(Value::as_map).unwrap().clone();

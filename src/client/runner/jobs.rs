@@ -2,12 +2,12 @@
 
 use super::ask::{Patient, ask};
 use super::{Args, Function, Ran, RunContext, RunError};
-use crate::client::gather::Outcome;
-use crate::client::local::Job;
-use crate::store::jobs::{JobStore, StoredJob, StoredReturn, description, metadata, stored_part};
-use crate::target::fnmatch;
-use crate::wire::ids::Jid;
-use crate::wire::{Map, Value, msgpack};
+use crate::gather::Outcome;
+use crate::local::Job;
+use halite_store::jobs::{JobStore, StoredJob, StoredReturn, description, metadata, stored_part};
+use halite_target::fnmatch;
+use halite_wire::ids::Jid;
+use halite_wire::{Map, Value, msgpack};
 use std::collections::BTreeMap;
 
 pub(super) const FUNCTIONS: &[Function] = &[
@@ -173,7 +173,7 @@ fn job(context: &mut RunContext, jid: &Jid) -> Result<Option<StoredJob>, RunErro
 fn full_or_error(jid: &Jid, job: Option<&StoredJob>) -> Map {
     match job {
         Some(job) => full(jid, job),
-        None => crate::map! {
+        None => halite_wire::map! {
             "Error" => NO_JOB, "StartTime" => jid.time_text(), "Result" => Map::new(),
         },
     }
@@ -183,10 +183,10 @@ fn list_job(context: &mut RunContext, args: &Args) -> Result<Ran, RunError> {
     own_source(args, 1)?;
     let jid = jid_of(args)?;
     if args.flag(2, "display_progress") {
-        context.progress(crate::map! {"message" => "Querying returner: local_cache"});
+        context.progress(halite_wire::map! {"message" => "Querying returner: local_cache"});
     }
     let job = job(context, &jid)?;
-    let mut out = crate::map! {"jid" => &jid};
+    let mut out = halite_wire::map! {"jid" => &jid};
     out.0.extend(full_or_error(&jid, job.as_ref()).0);
     Ok(Value::Map(out).into())
 }
@@ -195,7 +195,7 @@ fn print_job(context: &mut RunContext, args: &Args) -> Result<Ran, RunError> {
     own_source(args, 1)?;
     let jid = jid_of(args)?;
     let job = job(context, &jid)?;
-    Ok(Value::Map(crate::map! {&jid => full_or_error(&jid, job.as_ref())}).into())
+    Ok(Value::Map(halite_wire::map! {&jid => full_or_error(&jid, job.as_ref())}).into())
 }
 
 fn lookup_jid(context: &mut RunContext, args: &Args) -> Result<Ran, RunError> {
@@ -206,7 +206,7 @@ fn lookup_jid(context: &mut RunContext, args: &Args) -> Result<Ran, RunError> {
     if args.flag_or_true(2, "returned") {
         for stored in &job.returns {
             if progress {
-                context.progress(crate::map! {"message" => stored.id.as_str()});
+                context.progress(halite_wire::map! {"message" => stored.id.as_str()});
             }
             out.set(stored.id.as_str(), stored.load.get("return").cloned());
         }
@@ -321,7 +321,8 @@ fn moment(args: &Args, at: usize, name: &str) -> Result<Option<String>, RunError
 
 fn tell_query(context: &mut RunContext, args: &Args, at: usize) {
     if args.flag(at, "display_progress") {
-        context.progress(crate::map! {"message" => "Querying returner local_cache for jobs."});
+        context
+            .progress(halite_wire::map! {"message" => "Querying returner local_cache for jobs."});
     }
 }
 
@@ -395,7 +396,7 @@ fn last_run(context: &mut RunContext, args: &Args) -> Result<Ran, RunError> {
     };
     let job = context.jobs.get(jid)?.unwrap_or_default();
     Ok(Ran {
-        value: Value::Map(crate::map! {jid => full(jid, &job)}),
+        value: Value::Map(halite_wire::map! {jid => full(jid, &job)}),
         out: args.text(1, "outputter"),
     })
 }
@@ -411,7 +412,7 @@ fn active(context: &mut RunContext, args: &Args) -> Result<Ran, RunError> {
     if args.flag(0, "display_progress") {
         let ids: Vec<&str> = answers.iter().map(|(id, _)| id.as_str()).collect();
         let message = format!("Attempting to contact minions: {}", ids.join(", "));
-        context.progress(crate::map! {"message" => message});
+        context.progress(halite_wire::map! {"message" => message});
     }
     let mut running: BTreeMap<String, (Map, Vec<Value>)> = BTreeMap::new();
     for (id, outcome) in answers {
@@ -424,7 +425,7 @@ fn active(context: &mut RunContext, args: &Args) -> Result<Ran, RunError> {
             let entry = running
                 .entry(jid.to_owned())
                 .or_insert_with(|| (job.clone(), Vec::new()));
-            let pid = crate::map! {id.as_str() => job.get("pid").cloned()};
+            let pid = halite_wire::map! {id.as_str() => job.get("pid").cloned()};
             entry.1.push(Value::Map(pid));
         }
     }
@@ -487,8 +488,9 @@ mod tests {
     }
 
     fn fits(search: Search) -> bool {
-        let keywords = crate::map! {"__kwarg__" => true, "metadata" => crate::map! {"a" => 1}};
-        let load = crate::map! {
+        let keywords =
+            halite_wire::map! {"__kwarg__" => true, "metadata" => halite_wire::map! {"a" => 1}};
+        let load = halite_wire::map! {
             "fun" => "test.ping", "tgt" => vec![Value::from("web1"), "db1".into()],
             "arg" => vec![Value::Map(keywords)],
         };
@@ -515,8 +517,8 @@ mod tests {
             metadata: Some(m),
             ..Search::default()
         };
-        assert!(fits(meta(crate::map! {"b" => 2, "a" => 1})));
-        assert!(!fits(meta(crate::map! {"a" => 2})));
+        assert!(fits(meta(halite_wire::map! {"b" => 2, "a" => 1})));
+        assert!(!fits(meta(halite_wire::map! {"a" => 2})));
     }
 
     #[test]

@@ -2,16 +2,16 @@
 //! (`salt/client/mixins.py SyncClientMixin.low`).
 
 use super::{Args, Function, Ran, RunContext, RunError};
-use crate::client::local::calling_user;
-use crate::config::MasterConfig;
-use crate::master::events::trimmed;
-use crate::render::state::result::good;
-use crate::store::jobs::JobStore;
-use crate::sys::daemon::write_atomic;
-use crate::wire::ids::{Jid, JidClock};
-use crate::wire::msgpack::{self, Profile};
-use crate::wire::{Map, Value};
+use crate::local::calling_user;
+use halite_config::MasterConfig;
 use halite_ipc::{Event, Framing, Publisher, StampStyle};
+use halite_master::events::trimmed;
+use halite_render::state::result::good;
+use halite_store::jobs::JobStore;
+use halite_sys::daemon::write_atomic;
+use halite_wire::ids::{Jid, JidClock};
+use halite_wire::msgpack::{self, Profile};
+use halite_wire::{Map, Value};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -87,7 +87,7 @@ impl Run {
 }
 
 /// The bus of one run.
-pub(in crate::client) struct RunBus {
+pub(crate) struct RunBus {
     publisher: Option<Publisher>,
     tag: String,
     stamp: StampStyle,
@@ -156,7 +156,7 @@ pub fn run_as(
     };
     // A runner may run another one; what the outer one has comes back afterwards.
     let outer = std::mem::replace(&mut context.run, fresh);
-    let mut data = crate::map! {
+    let mut data = halite_wire::map! {
         "fun" => format!("runner.{name}"), "jid" => &launch.jid, "user" => launch.user.as_str(),
     };
     let result = execute(context, name, function, args, &mut data);
@@ -235,19 +235,19 @@ impl Drop for Listed {
 
 /// Keeps what a runner or wheel function did in the job cache, under the master's id
 /// (`salt/utils/job.py store_job`).
-pub(in crate::client) fn keep(config: &MasterConfig, jobs: &dyn JobStore, jid: &Jid, record: Map) {
+pub(crate) fn keep(config: &MasterConfig, jobs: &dyn JobStore, jid: &Jid, record: Map) {
     if !config.job_cache {
         return;
     }
     let Ok(id) = config.id.parse() else {
         return;
     };
-    let load = crate::map! {
+    let load = halite_wire::map! {
         "fun" => record.get("fun").cloned(), "arg" => record.get("fun_args").cloned().unwrap_or(Value::Array(Vec::new())),
         "tgt" => config.id.as_str(), "tgt_type" => "list", "jid" => jid,
         "user" => record.get("user").cloned(),
     };
-    let mut kept = crate::map! {"id" => config.id.as_str()};
+    let mut kept = halite_wire::map! {"id" => config.id.as_str()};
     kept.set("return", record);
     let minions = [config.id.clone()];
     let saved = jobs
@@ -264,22 +264,22 @@ mod tests {
 
     #[test]
     fn states_below_data_decide() {
-        let state = |result: Value| crate::map! {"result" => result};
+        let state = |result: Value| halite_wire::map! {"result" => result};
         let of = |states: Map| {
             looks_successful(&Value::Map(
-                crate::map! {"outputter" => "highstate", "data" => states},
+                halite_wire::map! {"outputter" => "highstate", "data" => states},
             ))
         };
         assert!(of(
-            crate::map! {"m" => crate::map! {"a" => state(true.into())}}
+            halite_wire::map! {"m" => halite_wire::map! {"a" => state(true.into())}}
         ));
         assert!(of(
-            crate::map! {"m" => crate::map! {"a" => state(Value::Nil)}}
+            halite_wire::map! {"m" => halite_wire::map! {"a" => state(Value::Nil)}}
         ));
         assert!(!of(
-            crate::map! {"m" => crate::map! {"a" => state(false.into())}}
+            halite_wire::map! {"m" => halite_wire::map! {"a" => state(false.into())}}
         ));
-        assert!(!of(crate::map! {"m" => "no state"}));
+        assert!(!of(halite_wire::map! {"m" => "no state"}));
         assert!(looks_successful(&Value::Bool(false)));
     }
 }

@@ -2,12 +2,12 @@
 
 use super::ask::{Patient, ask};
 use super::{Args, Function, Ran, RunContext, RunError};
-use crate::client::gather::Outcome;
-use crate::client::local::Job;
-use crate::store::keys::KeyState;
-use crate::store::presence::connected_ids;
-use crate::wire::ids::MinionId;
-use crate::wire::{Map, Value};
+use crate::gather::Outcome;
+use crate::local::Job;
+use halite_store::keys::KeyState;
+use halite_store::presence::connected_ids;
+use halite_wire::ids::MinionId;
+use halite_wire::{Map, Value};
 use std::cmp::Ordering;
 
 const PING: &[&str] = &["?tgt", "?tgt_type", "?timeout", "?gather_job_timeout"];
@@ -48,7 +48,7 @@ macro_rules! presence {
             doc: "Both: who answers a ping and who does not.",
             run: |context, args| {
                 let (up, down) = ping(context, args, 1)?;
-                Ok(Value::Map(crate::map! {"up" => up, "down" => down}).into())
+                Ok(Value::Map(halite_wire::map! {"up" => up, "down" => down}).into())
             },
         },
         Function {
@@ -117,12 +117,12 @@ fn ping(
 fn down(context: &mut RunContext, args: &Args) -> Result<Ran, RunError> {
     let (_, down) = ping(context, args, 1)?;
     if args.flag(0, "removekeys") && !down.is_empty() {
-        let chosen = crate::map! {KeyState::Accepted.dir() => down.clone()};
+        let chosen = halite_wire::map! {KeyState::Accepted.dir() => down.clone()};
         let args = Args {
             positional: vec![chosen.into()],
             ..Args::default()
         };
-        crate::client::wheel::run(&context.config, "key.delete_dict", &args)?;
+        crate::wheel::run(&context.config, "key.delete_dict", &args)?;
     }
     Ok(down.into())
 }
@@ -147,7 +147,7 @@ fn present(context: &mut RunContext, args: &Args) -> Result<Ran, RunError> {
 fn not_present(context: &mut RunContext, args: &Args) -> Result<Ran, RunError> {
     let connected = connected_ids(&context.config, None)?;
     let subset = subset(args);
-    let accepted = crate::client::keys::Keys::new(&context.config).list(KeyState::Accepted)?;
+    let accepted = crate::keys::Keys::new(&context.config).list(KeyState::Accepted)?;
     let out: Vec<Value> = accepted
         .iter()
         .filter(|id| !connected.contains_key(*id))
@@ -173,7 +173,7 @@ fn versions(context: &mut RunContext, _: &Args) -> Result<Ran, RunError> {
         ..Job::default()
     };
     let answers = ask(context, job, Patient::default())?;
-    let own = crate::config::OptionValue::to_value(&context.config.salt_series);
+    let own = halite_config::OptionValue::to_value(&context.config.salt_series);
     let own = own.as_str().unwrap_or_default().to_owned();
     let mut groups: [Map; 4] = Default::default();
     for (id, outcome) in answers {
@@ -190,7 +190,7 @@ fn versions(context: &mut RunContext, _: &Args) -> Result<Ran, RunError> {
         let shown = version.map_or(Value::Bool(false), Value::from);
         groups[group].set(id, shown);
     }
-    let mut out = crate::map! {
+    let mut out = halite_wire::map! {
         "Master" => format!("{own} (halite {})", env!("CARGO_PKG_VERSION")),
     };
     for (label, group) in LABELS.iter().zip(groups) {

@@ -2,12 +2,12 @@
 
 use super::ask::{Patient, ask};
 use super::{Args, Function, Ran, RunContext, RunError};
-use crate::client::fleet::Fleet;
-use crate::client::gather::Outcome;
-use crate::client::local::Job;
-use crate::store::mine::query::{self, Question};
-use crate::store::open;
-use crate::wire::{Map, Value};
+use crate::fleet::Fleet;
+use crate::gather::Outcome;
+use crate::local::Job;
+use halite_store::mine::query::{self, Question};
+use halite_store::open;
+use halite_wire::{Map, Value};
 
 pub(super) const FUNCTIONS: &[Function] = &[
     Function {
@@ -50,7 +50,7 @@ fn get(context: &mut RunContext, args: &Args) -> Result<Ran, RunError> {
 }
 
 fn update(context: &mut RunContext, args: &Args) -> Result<Ran, RunError> {
-    let keywords = crate::map! {
+    let keywords = halite_wire::map! {
         "__kwarg__" => true, "clear" => args.flag(2, "clear"),
         "mine_functions" => args.get(3, "mine_functions").cloned(),
     };

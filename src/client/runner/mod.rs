@@ -5,7 +5,6 @@
 //! `salt/run/<jid>/new` and `ret` and is kept in the job cache, as Salt's are
 //! (reference `salt-local.md` 2.4, 10.1).
 
-mod arena;
 mod args;
 mod ask;
 mod cache;
@@ -30,16 +29,16 @@ mod survey;
 mod test;
 
 pub use args::{Args, BadArgs};
-pub(in crate::client) use args::{as_text, usage};
+pub(crate) use args::{as_text, usage};
 pub use launch::{Launch, Run, run, run_as};
-pub(in crate::client) use launch::{RunBus, keep};
+pub(crate) use launch::{RunBus, keep};
 pub use salt::command;
 
 use super::local::{ClientError, LocalClient};
-use crate::config::MasterConfig;
-use crate::store::jobs::joblog::JobLog;
-use crate::sys::signals::StopFlag;
-use crate::wire::{Map, Value};
+use halite_config::MasterConfig;
+use halite_store::jobs::joblog::JobLog;
+use halite_sys::signals::StopFlag;
+use halite_wire::{Map, Value};
 use std::fmt;
 
 /// What a runner returns.
@@ -64,7 +63,7 @@ impl Ran {
         match &self.out {
             None => self.value.clone(),
             Some(_) if told => self.value.clone(),
-            Some(out) => Value::Map(crate::map! {
+            Some(out) => Value::Map(halite_wire::map! {
                 "outputter" => out.as_str(), "data" => self.value.clone(),
             }),
         }
@@ -163,7 +162,7 @@ impl<'a> RunContext<'a> {
         show: &'a mut dyn FnMut(&str, &Value, bool),
     ) -> RunContext<'a> {
         RunContext {
-            jobs: crate::store::open::job_store(&config),
+            jobs: halite_store::open::job_store(&config),
             config,
             stop,
             show,
@@ -179,7 +178,7 @@ impl<'a> RunContext<'a> {
     /// Fires `salt/run/<jid>/progress`; at a command line it is shown as well.
     pub fn progress(&mut self, data: Map) {
         let data = self.run.fire("progress", data);
-        let shown = crate::map! {"suffix" => "progress", "event" => data};
+        let shown = halite_wire::map! {"suffix" => "progress", "event" => data};
         self.run.print(&Value::Map(shown));
     }
 

@@ -1,18 +1,18 @@
 //! `state.orchestrate` and its kin: states that run on the master
-//! (`salt/runners/state.py`; which states there are: [`crate::client::orchestrate`]).
+//! (`salt/runners/state.py`; which states there are: [`crate::orchestrate`]).
 
 use super::{Args, Function, Launch, Ran, RunContext, RunError};
-use crate::client::orchestrate::{MasterStates, WATCHING};
-use crate::client::sls;
-use crate::config::MasterConfig;
-use crate::master::functions::Call;
-use crate::render::gpg::decrypt_given;
-use crate::render::state::compile::{Compiled, Rules, compile, resolve};
-use crate::render::state::gather::gather;
-use crate::render::state::{result, run};
-use crate::sys::signals::StopFlag;
-use crate::wire::ids::{Jid, JidClock};
-use crate::wire::{Map, Value};
+use crate::orchestrate::{MasterStates, WATCHING};
+use crate::sls;
+use halite_config::MasterConfig;
+use halite_master::functions::Call;
+use halite_render::gpg::decrypt_given;
+use halite_render::state::compile::{Compiled, Rules, compile, resolve};
+use halite_render::state::gather::gather;
+use halite_render::state::{result, run};
+use halite_sys::signals::StopFlag;
+use halite_wire::ids::{Jid, JidClock};
+use halite_wire::{Map, Value};
 
 const ARGS: &[&str] = &[
     "mods",
@@ -162,7 +162,7 @@ struct Came {
 impl Came {
     fn new(config: &MasterConfig, results: Value) -> Came {
         let good = result::good(&results, false);
-        let value = Value::Map(crate::map! {config.id.as_str() => results});
+        let value = Value::Map(halite_wire::map! {config.id.as_str() => results});
         Came { value, good }
     }
 
@@ -171,7 +171,7 @@ impl Came {
         let retcode = i64::from(!self.good);
         context.run.retcode = retcode;
         Ran {
-            value: Value::Map(crate::map! {
+            value: Value::Map(halite_wire::map! {
                 "data" => self.value, "outputter" => "highstate", "retcode" => retcode,
             }),
             out: Some("highstate".to_owned()),
@@ -182,7 +182,7 @@ impl Came {
     /// more in an event.
     fn bare(self, context: &mut RunContext) -> Ran {
         context.run.retcode = i64::from(!self.good);
-        let told = crate::map! {"data" => self.value.clone(), "outputter" => "highstate"};
+        let told = halite_wire::map! {"data" => self.value.clone(), "outputter" => "highstate"};
         context.run.fire("progress", told);
         self.value.into()
     }
@@ -219,11 +219,11 @@ fn execute(context: &mut RunContext, compiled: Compiled, test: bool, jid: String
         let jid = JidClock::default().next();
         let call = Call {
             fun: name.to_owned(),
-            low: crate::map! {"arg" => positional, "kwarg" => keyword},
+            low: halite_wire::map! {"arg" => positional, "kwarg" => keyword},
             user: user.to_owned(),
             jid: jid.clone(),
         };
-        let mut done = crate::client::wheel::answer(config, &call);
+        let mut done = crate::wheel::answer(config, &call);
         done.set("jid", &jid);
         done
     };
@@ -256,7 +256,7 @@ fn call_runner(config: &MasterConfig, stop: &StopFlag, user: &str, name: &str, a
         Ok(ran) => (ran.to_value(), context.run.retcode == 0),
         Err(e) => (e.event_text("runner", name).into(), false),
     };
-    crate::map! {"return" => value, "success" => success, "jid" => jid}
+    halite_wire::map! {"return" => value, "success" => success, "jid" => jid}
 }
 
 fn own_jid(context: &RunContext) -> String {
@@ -270,7 +270,7 @@ fn single(context: &mut RunContext, args: &Args) -> Result<Ran, RunError> {
     if !fun.contains('.') {
         return Err(invalid("fun is `module.function`, such as salt.function"));
     }
-    let mut declaration = vec![Value::Map(crate::map! {"name" => name.as_str()})];
+    let mut declaration = vec![Value::Map(halite_wire::map! {"name" => name.as_str()})];
     for (key, value) in args.keyword.iter() {
         let own = ["fun", "name", "test", "queue", "pillar"];
         if key
@@ -280,10 +280,10 @@ fn single(context: &mut RunContext, args: &Args) -> Result<Ran, RunError> {
             declaration.push(Value::Map(Map(vec![(key.clone(), value.clone())])));
         }
     }
-    let body = crate::map! {
+    let body = halite_wire::map! {
         fun => declaration, "__sls__" => "", "__env__" => "base",
     };
-    let high = padded(crate::map! {name => body})?;
+    let high = padded(halite_wire::map! {name => body})?;
     let jid = own_jid(context);
     Ok(run_high(context, high, args.flag(2, "test"), jid).bare(context))
 }
@@ -300,7 +300,7 @@ fn high(context: &mut RunContext, args: &Args) -> Result<Ran, RunError> {
 /// Data of a caller in the form of a file.
 fn padded(data: Map) -> Result<Map, RunError> {
     struct Given(Option<Value>);
-    impl crate::render::state::gather::Source for Given {
+    impl halite_render::state::gather::Source for Given {
         fn available(&self, _: &str) -> Option<Vec<String>> {
             Some(Vec::new())
         }
@@ -308,9 +308,9 @@ fn padded(data: Map) -> Result<Map, RunError> {
             &mut self,
             _: &str,
             _: &str,
-        ) -> Result<Option<crate::render::state::gather::Rendered>, String> {
+        ) -> Result<Option<halite_render::state::gather::Rendered>, String> {
             let data = self.0.take();
-            Ok(data.map(|data| crate::render::state::gather::Rendered { data, init: false }))
+            Ok(data.map(|data| halite_render::state::gather::Rendered { data, init: false }))
         }
     }
     let matches = [("base".to_owned(), vec!["data".to_owned()])];
@@ -329,5 +329,5 @@ fn show_sls(context: &mut RunContext, args: &Args) -> Result<Ran, RunError> {
         },
         Err(errors) => Value::from(errors),
     };
-    Ok(Value::Map(crate::map! {context.config.id.as_str() => value}).into())
+    Ok(Value::Map(halite_wire::map! {context.config.id.as_str() => value}).into())
 }

@@ -2,9 +2,9 @@
 //! end (`salt/runners/state.py`).
 
 use super::{Args, Function, Ran, RunContext, RunError};
-use crate::client::orchestrate::pause;
-use crate::wire::Value;
-use crate::wire::ids::Jid;
+use crate::orchestrate::pause;
+use halite_wire::Value;
+use halite_wire::ids::Jid;
 
 const PAUSE: &[&str] = &["jid", "?state_id", "?duration"];
 const RESUME: &[&str] = &["jid", "?state_id"];

@@ -2,10 +2,10 @@
 //! (`salt/runners/pillar.py`).
 
 use super::{Args, Function, Ran, RunContext, RunError};
-use crate::render::pillar::{PillarMaster, PillarRequest};
-use crate::store::open;
-use crate::wire::Value;
-use crate::wire::ids::MinionId;
+use halite_render::pillar::{PillarMaster, PillarRequest};
+use halite_store::open;
+use halite_wire::Value;
+use halite_wire::ids::MinionId;
 use std::time::Duration;
 
 pub(super) const FUNCTIONS: &[Function] = &[
@@ -54,7 +54,7 @@ fn prepare(context: &RunContext, args: &Args) -> Result<(PillarMaster, PillarReq
     let cached = open::minion_cache(&context.config).get(&id);
     let grains = match cached {
         Some(data) => (*data.grains).clone(),
-        None => crate::map! {"fqdn" => name},
+        None => halite_wire::map! {"fqdn" => name},
     };
     let mut request = PillarRequest::new(id, grains);
     request.saltenv = Some(args.text(1, "saltenv").unwrap_or_else(|| "base".into()));

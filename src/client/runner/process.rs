@@ -2,12 +2,12 @@
 //! `--async`: the order comes by standard input, the result goes to the bus and the job cache.
 
 use super::{Args, Launch, RunContext, RunError, run_as};
-use crate::config::MasterConfig;
-use crate::master::functions::{Call, RUNNER_ROLE, RUNNING};
-use crate::sys::logging::{Field, about};
-use crate::sys::process::RoleSpec;
-use crate::sys::signals::StopFlag;
-use crate::sys::slots::Slots;
+use halite_config::MasterConfig;
+use halite_master::functions::{Call, RUNNER_ROLE, RUNNING};
+use halite_sys::logging::{Field, about};
+use halite_sys::process::RoleSpec;
+use halite_sys::signals::StopFlag;
+use halite_sys::slots::Slots;
 use std::io::{self, Read};
 
 /// Most octets of an order; the request that it came by is smaller.
@@ -33,7 +33,7 @@ pub fn run(config: MasterConfig) -> i32 {
         log::warn!("runners that execute cannot be counted: {e}");
     }
     let in_time = !matches!(slot, Ok(None));
-    let mut show = |_: &str, _: &crate::wire::Value, _: bool| {};
+    let mut show = |_: &str, _: &halite_wire::Value, _: bool| {};
     let mut context = RunContext::new(config, stop, &mut show);
     let function = super::find(&call.fun);
     let declared = function.map_or(&[][..], |f| f.args);

@@ -2,8 +2,8 @@
 //! (`salt/runners/queue.py`, `salt/queues/sqlite_queue.py`; the files are the same).
 
 use super::{Args, Function, Ran, RunContext, RunError};
-use crate::sys::daemon::make_dir;
-use crate::wire::{Map, Value};
+use halite_sys::daemon::make_dir;
+use halite_wire::{Map, Value};
 use rusqlite::{Connection, ErrorCode, OptionalExtension, params};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -208,7 +208,7 @@ fn to_item(map: &Map) -> String {
 }
 
 fn from_item(item: &str) -> Result<Value, RunError> {
-    crate::wire::yaml::parse(&item.replace('\'', "\""))
+    halite_wire::yaml::parse(&item.replace('\'', "\""))
         .map_err(|e| invalid(format!("{item:?} is no call of a runner: {e}")))
 }
 
@@ -219,7 +219,7 @@ fn json(value: &Value) -> String {
             let pairs: Vec<String> = map
                 .iter()
                 .map(|(k, v)| {
-                    let key = crate::minion::modules::python::str(k);
+                    let key = halite_modules::execution::python::str(k);
                     format!("{}: {}", serde_json::Value::from(key), json(v))
                 })
                 .collect();
@@ -303,14 +303,15 @@ fn process_queue(context: &mut RunContext, args: &Args) -> Result<Ran, RunError>
     let items = match popped {
         Ok(items) => items,
         Err(e @ RunError::Raised(..)) => {
-            context.progress(crate::map! {"errors" => e.to_string()});
+            context.progress(halite_wire::map! {"errors" => e.to_string()});
             context.run.retcode = 1;
             return Ok(Value::Bool(false).into());
         }
         Err(e) => return Err(e),
     };
     let name = name.unwrap_or_default();
-    let data = crate::map! {"items" => items, "backend" => "sqlite", "queue" => name.as_str()};
+    let data =
+        halite_wire::map! {"items" => items, "backend" => "sqlite", "queue" => name.as_str()};
     let tag = format!("salt/queue/{name}/process");
     super::event::fire(&context.config, tag, data.clone())?;
     Ok(Value::Map(data).into())
@@ -328,7 +329,7 @@ fn runner_queue(context: &RunContext, args: &Args, at: usize) -> (Option<String>
 fn insert_runner(context: &mut RunContext, args: &Args) -> Result<Ran, RunError> {
     let (queue, backend) = runner_queue(context, args, 3);
     let mut queue = Queue::open(context, &queue, backend)?;
-    let call = crate::map! {
+    let call = halite_wire::map! {
         "fun" => args.text(0, "fun").unwrap_or_default(),
         "args" => args.list(1, "args").unwrap_or_default(),
         "kwargs" => args.get(2, "kwargs").cloned().unwrap_or(Value::Map(Map::new())),
@@ -365,8 +366,8 @@ mod tests {
 
     #[test]
     fn calls_are_written_as_salt_writes_them() {
-        let inner = crate::map! {"data" => crate::map! {"foo" => "bar"}};
-        let call = crate::map! {
+        let inner = halite_wire::map! {"data" => halite_wire::map! {"foo" => "bar"}};
+        let call = halite_wire::map! {
             "fun" => "event.send", "args" => vec![Value::from("t")], "kwargs" => inner,
         };
         let item = to_item(&call);

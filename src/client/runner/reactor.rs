@@ -5,9 +5,9 @@
 //! runner sends the key itself, and the reactor takes that as well.
 
 use super::{Args, Function, Ran, RunContext, RunError};
-use crate::crypto::hmac_hex;
-use crate::wire::msgpack::Profile;
-use crate::wire::{Map, Value, msgpack};
+use halite_crypto::hmac_hex;
+use halite_wire::msgpack::Profile;
+use halite_wire::{Map, Value, msgpack};
 use std::time::{Duration, Instant};
 
 /// How long the reactor may take to answer, as in Salt.
@@ -32,7 +32,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
         args: &["event", "?saltenv", "?test"],
         doc: "Takes the reaction to a tag away until the master starts again.",
         run: |context, args| {
-            let data = crate::map! {"event" => args.get(0, "event").cloned()};
+            let data = halite_wire::map! {"event" => args.get(0, "event").cloned()};
             ask(context, "delete", data, "delete-complete", "result")
         },
     },
@@ -48,7 +48,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
         doc: "Lets the reactor react to events, or with False makes it rest.",
         run: |context, args| {
             let value = args.get(0, "value").is_none_or(Value::truthy);
-            let data = crate::map! {"id" => context.config.id.as_str(), "value" => value};
+            let data = halite_wire::map! {"id" => context.config.id.as_str(), "value" => value};
             ask(context, "set_leader", data, "leader/value", "result")
         },
     },
@@ -63,7 +63,7 @@ fn add(context: &mut RunContext, args: &Args) -> Result<Ran, RunError> {
             return Err(RunError::Raised("SaltInvocationError".into(), why.into()));
         }
     };
-    let data = crate::map! {"event" => args.get(0, "event").cloned(), "reactors" => files};
+    let data = halite_wire::map! {"event" => args.get(0, "event").cloned(), "reactors" => files};
     ask(context, "add", data, "add-complete", "result")
 }
 
@@ -91,7 +91,7 @@ fn ask(
     if !context.config.reactor.0.truthy() {
         return Err(failed("Reactor system is not running.".to_owned()));
     }
-    let account = crate::sys::process::user_name();
+    let account = halite_sys::process::user_name();
     let path = context.config.cachedir.join(format!(".{account}_key"));
     let key = std::fs::read_to_string(&path).map_err(|e| {
         failed(format!(

@@ -2,12 +2,13 @@
 
 use super::ask::{Patient, ask};
 use super::{Args, Function, Ran, RunContext, RunError};
-use crate::client::command::arguments;
-use crate::client::gather::Outcome;
-use crate::client::local::Job;
-use crate::minion::modules::{Context, Fault};
-use crate::minion::{grains, guard};
-use crate::wire::{Map, Value};
+use crate::command::arguments;
+use crate::gather::Outcome;
+use crate::local::Job;
+use halite_modules::execution::{Context, Fault};
+use halite_modules::grains;
+use halite_modules::guard;
+use halite_wire::{Map, Value};
 use std::sync::Arc;
 
 pub(super) const FUNCTIONS: &[Function] = &[
@@ -115,7 +116,7 @@ pub fn command(context: &mut RunContext, args: &Args) -> Result<Map, RunError> {
         let Outcome::Returned(load) = outcome else {
             continue;
         };
-        let mut told = crate::map! {"ret" => load.get("return").cloned().unwrap_or_default()};
+        let mut told = halite_wire::map! {"ret" => load.get("return").cloned().unwrap_or_default()};
         for key in ["out", "retcode", "jid"] {
             if let Some(value) = load.get(key) {
                 told.set(key, value.clone());

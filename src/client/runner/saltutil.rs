@@ -2,10 +2,10 @@
 //! (`salt/runners/saltutil.py`). The master itself runs none of them.
 
 use super::{Args, Function, Ran, RunContext, RunError, not_available};
-use crate::config::SaltSeries;
-use crate::store::files::FileServer;
-use crate::store::files::extmods::{Lists, sync};
-use crate::wire::{Map, Value};
+use halite_config::SaltSeries;
+use halite_store::files::FileServer;
+use halite_store::files::extmods::{Lists, sync};
+use halite_wire::{Map, Value};
 
 const ARGS: &[&str] = &["?saltenv", "?extmod_whitelist", "?extmod_blacklist"];
 
@@ -143,7 +143,7 @@ fn list(args: &Args, at: usize, name: &str, form: &str, option: &Map) -> Value {
         None => Value::Map(option.clone()),
         Some(Value::Str(names)) => {
             let names: Vec<String> = names.split(',').map(str::to_owned).collect();
-            Value::Map(crate::map! {form => names})
+            Value::Map(halite_wire::map! {form => names})
         }
         Some(Value::Map(lists)) => Value::Map(lists.clone()),
         Some(other) => {

@@ -2,11 +2,11 @@
 
 use super::ask::{Patient, ask};
 use super::{Args, Function, Ran, RunContext, RunError};
-use crate::client::gather::Outcome;
-use crate::client::local::Job;
-use crate::crypto::HashType;
-use crate::minion::modules::python;
-use crate::wire::{Map, Value};
+use crate::gather::Outcome;
+use crate::local::Job;
+use halite_crypto::HashType;
+use halite_modules::execution::python;
+use halite_wire::{Map, Value};
 
 const ARGS: &[&str] = &["tgt", "cmd", "*args", "**kwargs"];
 
@@ -35,7 +35,9 @@ fn list(pools: &[Pool]) -> Ran {
     let all: Vec<Value> = pools
         .iter()
         .map(|pool| {
-            Value::Map(crate::map! {"pool" => pool.ids.clone(), "result" => pool.result.as_str()})
+            Value::Map(
+                halite_wire::map! {"pool" => pool.ids.clone(), "result" => pool.result.as_str()},
+            )
         })
         .collect();
     all.into()
@@ -207,7 +209,7 @@ mod tests {
         let answer = |id: &str, v: i64| {
             (
                 id.to_owned(),
-                Outcome::Returned(crate::map! {"return" => v}),
+                Outcome::Returned(halite_wire::map! {"return" => v}),
             )
         };
         let pools = group(

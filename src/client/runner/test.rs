@@ -2,7 +2,7 @@
 //! (`salt/runners/test.py`, `error.py`).
 
 use super::{Args, Function, Ran, RunContext, RunError};
-use crate::wire::{Map, Value};
+use halite_wire::{Map, Value};
 use std::time::{Duration, Instant};
 
 /// Longest sleep, in seconds.
@@ -70,7 +70,7 @@ fn echo(args: &Args, wanted: impl Fn(&str) -> bool) -> Ran {
         .filter(|(key, _)| wanted(key.as_str().unwrap_or_default()))
         .cloned()
         .collect();
-    Value::Map(crate::map! {"args" => args.positional.clone(), "kwargs" => kwargs}).into()
+    Value::Map(halite_wire::map! {"args" => args.positional.clone(), "kwargs" => kwargs}).into()
 }
 
 fn metasyntactic(_: &mut RunContext, args: &Args) -> Result<Ran, RunError> {
@@ -110,7 +110,7 @@ fn sleep(context: &mut RunContext, args: &Args) -> Result<Ran, RunError> {
     };
     let time = Duration::try_from_secs_f64(seconds.min(LONGEST))
         .map_err(|e| RunError::Raised("ValueError".into(), e.to_string()))?;
-    let shown = given.map_or_else(|| "10".to_owned(), crate::minion::modules::python::str);
+    let shown = given.map_or_else(|| "10".to_owned(), halite_modules::execution::python::str);
     context.text(&shown);
     rest(context, time);
     Ok(Value::Bool(true).into())
@@ -118,7 +118,7 @@ fn sleep(context: &mut RunContext, args: &Args) -> Result<Ran, RunError> {
 
 fn stream(context: &mut RunContext, _: &Args) -> Result<Ran, RunError> {
     for n in 1..100 {
-        context.progress(crate::map! {"message" => format!("Runner is {n}% done")});
+        context.progress(halite_wire::map! {"message" => format!("Runner is {n}% done")});
         rest(context, STEP);
     }
     Ok(Value::Bool(true).into())

@@ -1,11 +1,11 @@
 //! What a simulated minion answers: a handful of functions of stock Salt, exactly.
 
-use crate::target::{Subject, Target};
-use crate::wire::{Map, Value};
+use halite_target::{Subject, Target};
+use halite_wire::{Map, Value};
 
 /// Grains of all simulated minions.
 pub fn grains() -> Map {
-    crate::map! {"os" => "Swarm", "os_family" => "Swarm", "kernel" => "Linux", "saltversion" => "3006.28"}
+    halite_wire::map! {"os" => "Swarm", "os_family" => "Swarm", "kernel" => "Linux", "saltversion" => "3006.28"}
 }
 
 /// Facts of a simulated minion for targets.
@@ -51,7 +51,9 @@ pub fn answer(job: &Map, running: &dyn Fn(&str) -> Option<Map>) -> Map {
     let known = match fun {
         "test.ping" => Some(Value::Bool(true)),
         "test.echo" => args.first().cloned(),
-        "test.arg" => Some(Value::Map(crate::map! {"args" => args, "kwargs" => kwargs})),
+        "test.arg" => Some(Value::Map(
+            halite_wire::map! {"args" => args, "kwargs" => kwargs},
+        )),
         "saltutil.find_job" => Some(Value::Map(
             args.first()
                 .and_then(Value::as_str)
@@ -62,7 +64,7 @@ pub fn answer(job: &Map, running: &dyn Fn(&str) -> Option<Map>) -> Map {
         _ => None,
     };
     let success = known.is_some();
-    let mut load = crate::map! {
+    let mut load = halite_wire::map! {
         "cmd" => "_return", "success" => success,
         "return" => known.unwrap_or_else(|| format!("'{fun}' is not available.").into()),
         "retcode" => i64::from(!success), "jid" => job.str("jid").unwrap_or_default(),

@@ -6,7 +6,7 @@ use super::ledger::{Ledger, event_data};
 use super::listen::Listener;
 use super::publish::{Order, Publisher};
 use super::stats::{Op, Stats};
-use crate::wire::Map;
+use halite_wire::Map;
 use std::io;
 use std::path::Path;
 use std::sync::mpsc::{Receiver, sync_channel};

@@ -1,6 +1,6 @@
 //! Who is to answer a job, who has, and what was wrong with it. No IO, no clock.
 
-use crate::wire::{Map, Value};
+use halite_wire::{Map, Value};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Instant;
@@ -161,7 +161,7 @@ impl Ledger {
 
 /// The data of an event as a map.
 pub fn event_data(payload: &[u8]) -> Option<Map> {
-    crate::wire::msgpack::decode(payload)
+    halite_wire::msgpack::decode(payload)
         .ok()
         .and_then(Value::into_map)
 }
@@ -183,7 +183,7 @@ mod tests {
     }
 
     fn sent() -> Map {
-        crate::map! {
+        halite_wire::map! {
             "return" => true, "success" => true, "retcode" => 0, "fun" => "test.ping",
             "fun_args" => Vec::<Value>::new(),
         }

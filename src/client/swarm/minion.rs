@@ -7,7 +7,7 @@ use super::work::events::Events;
 use super::work::files::Fetch;
 use super::work::pillar::Pillars;
 use super::zmtp::Connection;
-use crate::wire::Map;
+use halite_wire::Map;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Instant;

@@ -17,7 +17,7 @@ pub mod stats;
 pub mod work;
 pub mod zmtp;
 
-use crate::sys::process::raise_open_files;
+use halite_sys::process::raise_open_files;
 pub use ledger::Acknowledged;
 use session::MinionKeys;
 use shard::Shard;

@@ -1,10 +1,10 @@
 //! Publishing jobs as the client on the master's host does (reference 7.1, 7.2), without its configuration.
 
-use crate::client::local::{ClientError, Published, published};
-use crate::sys::process::user_name;
-use crate::transport::sockets::{KeepAlive, Requester, tcp_url};
-use crate::wire::msgpack::{self, Profile};
-use crate::wire::{Map, Value};
+use crate::local::{ClientError, Published, published};
+use halite_sys::process::user_name;
+use halite_transport::sockets::{KeepAlive, Requester, tcp_url};
+use halite_wire::msgpack::{self, Profile};
+use halite_wire::{Map, Value};
 use std::fmt;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -38,7 +38,7 @@ impl Order {
 
     /// The parts of the job that minions answer from.
     pub fn job(&self) -> Map {
-        crate::map! {
+        halite_wire::map! {
             "fun" => self.fun.as_str(),
             "arg" => self.arg.iter().map(|a| Value::from(a.as_str())).collect::<Vec<_>>(),
         }
@@ -81,13 +81,13 @@ impl Publisher {
     /// The master is silent or refuses; a target that means nobody is no error, but an empty jid.
     pub fn publish(&mut self, order: &Order) -> Result<Published, ClientError> {
         let job = order.job();
-        let load = crate::map! {
+        let load = halite_wire::map! {
             "cmd" => "publish", "tgt" => order.target(), "fun" => order.fun.as_str(),
             "arg" => job.get("arg").cloned().unwrap_or_default(), "key" => self.key.as_str(),
             "tgt_type" => order.tgt_type.as_str(), "ret" => "", "jid" => "", "kwargs" => Map::new(),
             "user" => "root",
         };
-        let envelope = crate::map! {"enc" => "clear", "load" => load, "version" => 3};
+        let envelope = halite_wire::map! {"enc" => "clear", "load" => load, "version" => 3};
         let body = msgpack::encode_map(&envelope, Profile::Wire);
         let answer = self
             .requester

@@ -3,11 +3,11 @@
 //! Every check that stock minions make stands here (`salt/crypt.py AsyncAuth`, reference
 //! `salt-protocol.md` 3.5, 4.2, 5.1); what a stock minion leaves to options is always on.
 
-use crate::crypto::{
+use halite_crypto::{
     Crypticle, Encryption, HashType, KeyString, PrivateKey, PublicKey, Signing, clean_key, nonce,
 };
-use crate::wire::msgpack::{self, Profile};
-use crate::wire::{Map, Value};
+use halite_wire::msgpack::{self, Profile};
+use halite_wire::{Map, Value};
 use std::fmt;
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -108,7 +108,7 @@ impl SignIn {
             nonce: nonce(),
             token: pinned.map(|_| KeyString::generate()),
         };
-        let mut load = crate::map! {
+        let mut load = halite_wire::map! {
             "cmd" => "_auth", "id" => id, "nonce" => sign_in.nonce.as_str(),
             "enc_algo" => "OAEP-SHA1", "sig_algo" => "PKCS1v15-SHA1",
         };
@@ -120,7 +120,7 @@ impl SignIn {
             load.set("token", sealed);
         }
         load.set("pub", keys.public.as_str());
-        let envelope = crate::map! {"enc" => "clear", "load" => load, "version" => 3};
+        let envelope = halite_wire::map! {"enc" => "clear", "load" => load, "version" => 3};
         Ok((sign_in, msgpack::encode_map(&envelope, Profile::Wire)))
     }
 
@@ -297,7 +297,7 @@ impl Session {
 
     /// As [`Self::seal_raw`] for any octets.
     pub fn seal_bytes(&self, id: &str, load: &[u8]) -> Vec<u8> {
-        let envelope = crate::map! {
+        let envelope = halite_wire::map! {
             "enc" => "aes", "load" => self.session.dumps_raw(load, None), "version" => 3, "id" => id,
             "enc_algo" => "OAEP-SHA1", "sig_algo" => "PKCS1v15-SHA1",
         };
@@ -310,10 +310,10 @@ impl Session {
         let sealed = sealed.as_bytes().ok_or(Fault::SignInAgain)?;
         match self.session.loads(sealed, Some(nonce)) {
             Ok(value) => Ok(value),
-            Err(crate::crypto::CrypticleError::Nonce) => {
+            Err(halite_crypto::CrypticleError::Nonce) => {
                 Err(Fault::Wrong("the reply has another nonce"))
             }
-            Err(crate::crypto::CrypticleError::Authentication) => Err(Fault::SignInAgain),
+            Err(halite_crypto::CrypticleError::Authentication) => Err(Fault::SignInAgain),
             Err(_) => Err(Fault::Wrong("the reply cannot be read")),
         }
     }
@@ -379,7 +379,7 @@ impl Session {
                 Ok(Publication { load, serial })
             }
             Ok(_) => Err(Fault::Wrong("a publication holds no map")),
-            Err(crate::crypto::CrypticleError::Authentication) => Err(Fault::SignInAgain),
+            Err(halite_crypto::CrypticleError::Authentication) => Err(Fault::SignInAgain),
             Err(_) => Err(Fault::Wrong("a publication cannot be read")),
         }
     }

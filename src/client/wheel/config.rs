@@ -1,10 +1,10 @@
 //! `config.*`: the master's configuration (`salt/wheel/config.py`).
 
 use super::{Function, WheelContext};
-use crate::client::runner::{Args, RunError};
-use crate::config::MasterConfig;
-use crate::sys::daemon::{make_dir, write_atomic};
-use crate::wire::{Map, Value, yaml};
+use crate::runner::{Args, RunError};
+use halite_config::MasterConfig;
+use halite_sys::daemon::{make_dir, write_atomic};
+use halite_wire::{Map, Value, yaml};
 use std::path::{Path, PathBuf};
 
 pub(super) const FUNCTIONS: &[Function] = &[

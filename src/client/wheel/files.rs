@@ -3,9 +3,9 @@
 
 use super::Function;
 use super::roots::{self, RelPath};
-use crate::client::runner::{Args, RunError, as_text};
-use crate::config::MasterConfig;
-use crate::wire::{Map, Value};
+use crate::runner::{Args, RunError, as_text};
+use halite_config::MasterConfig;
+use halite_wire::{Map, Value};
 use std::io::Read;
 use std::path::Path;
 
@@ -109,7 +109,7 @@ fn find(roots: &Roots, args: &Args) -> Result<Value, RunError> {
     let mut out = Vec::new();
     for (full, file) in found(roots, args) {
         let form = if is_text(&head(&file)?) { "txt" } else { "bin" };
-        out.push(Value::Map(crate::map! {full => form}));
+        out.push(Value::Map(halite_wire::map! {full => form}));
     }
     Ok(out.into())
 }
@@ -146,7 +146,7 @@ fn read(roots: &Roots, args: &Args) -> Result<Value, RunError> {
         file.by_ref().take(LARGEST).read_to_end(&mut content)?;
         let text = String::from_utf8(content)
             .map_err(|e| RunError::Raised("UnicodeDecodeError".into(), format!("{full}: {e}")))?;
-        out.push(Value::Map(crate::map! {full => text}));
+        out.push(Value::Map(halite_wire::map! {full => text}));
     }
     Ok(out.into())
 }

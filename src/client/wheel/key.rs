@@ -1,15 +1,15 @@
 //! `key.*`: the keys of the minions and of the master (`salt/wheel/key.py`).
 
 use super::{Function, WheelContext};
-use crate::client::keys::{
+use crate::keys::{
     FingerForm, Keys, Selection, SignatureOptions, Texts, generate_pair, make_signature,
 };
-use crate::client::runner::{Args, RunError, as_text};
-use crate::config::MasterConfig;
-use crate::crypto::{HashType, PrivateKey, finger};
-use crate::store::keys::{KeyState, KeyStore, plain_text};
-use crate::wire::ids::MinionId;
-use crate::wire::{Map, Value};
+use crate::runner::{Args, RunError, as_text};
+use halite_config::MasterConfig;
+use halite_crypto::{HashType, PrivateKey, finger};
+use halite_store::keys::{KeyState, KeyStore, plain_text};
+use halite_wire::ids::MinionId;
+use halite_wire::{Map, Value};
 use std::path::PathBuf;
 
 /// Fewest bits of a new key pair, and most: each doubling takes eight times as long.
@@ -237,7 +237,7 @@ fn change(
     }
     if change != Change::Accept {
         keys.forget_vanished(
-            &crate::client::keys::Changed {
+            &crate::keys::Changed {
                 done: changed.done,
                 ..Default::default()
             },
@@ -306,7 +306,7 @@ fn texts(groups: Texts) -> Value {
 }
 
 fn local(text: String) -> Value {
-    Value::Map(crate::map! {"local" => crate::map! {"master.pub" => text}})
+    Value::Map(halite_wire::map! {"local" => halite_wire::map! {"master.pub" => text}})
 }
 
 fn hash(config: &MasterConfig, args: &Args, at: usize) -> Result<HashType, RunError> {
@@ -345,7 +345,7 @@ fn bits(wanted: Option<i64>) -> Result<u32, RunError> {
 fn pair(keysize: Option<i64>) -> Result<Map, RunError> {
     let key = PrivateKey::generate(bits(keysize)? as usize)
         .map_err(|e| RunError::Unknown(e.to_string()))?;
-    Ok(crate::map! {"priv" => key.to_pem().as_str(), "pub" => key.public().to_pem()})
+    Ok(halite_wire::map! {"priv" => key.to_pem().as_str(), "pub" => key.public().to_pem()})
 }
 
 fn gen_accept(context: &WheelContext, args: &Args) -> Result<Value, RunError> {
@@ -415,7 +415,7 @@ fn gen_signature(context: &WheelContext, args: &Args) -> Result<Value, RunError>
     };
     match make_signature(config, &options) {
         Ok(made) => Ok(made.into()),
-        Err(crate::client::keys::KeyPairError::Missing(text)) => Ok(text.into()),
+        Err(crate::keys::KeyPairError::Missing(text)) => Ok(text.into()),
         Err(e) => Err(RunError::Unknown(e.to_string())),
     }
 }

@@ -12,9 +12,9 @@ mod roots;
 
 use super::runner::{Args, RunError};
 use super::runner::{RunBus, keep};
-use crate::config::{MasterConfig, SaltSeries};
-use crate::master::functions::Call;
-use crate::wire::{Map, Value};
+use halite_config::{MasterConfig, SaltSeries};
+use halite_master::functions::Call;
+use halite_wire::{Map, Value};
 
 /// What wheel functions work with.
 pub struct WheelContext<'a> {
@@ -75,7 +75,7 @@ pub fn run(config: &MasterConfig, name: &str, args: &Args) -> Result<Value, RunE
 pub fn answer(config: &MasterConfig, call: &Call) -> Map {
     let mut bus = RunBus::open(config, "wheel", &call.jid);
     let newer = config.salt_series == SaltSeries::S3008;
-    let mut data = crate::map! {"fun" => format!("wheel.{}", call.fun), "jid" => &call.jid};
+    let mut data = halite_wire::map! {"fun" => format!("wheel.{}", call.fun), "jid" => &call.jid};
     if !newer {
         data.set("tag", format!("salt/wheel/{}", call.jid));
     }
@@ -103,11 +103,11 @@ pub fn answer(config: &MasterConfig, call: &Call) -> Map {
     data.set("return", value.clone());
     data.set("success", success);
     fire("ret", &mut data);
-    let mut answer = crate::map! {"return" => value, "success" => success};
+    let mut answer = halite_wire::map! {"return" => value, "success" => success};
     if !newer {
         answer.set("_stamp", data.get("_stamp").cloned());
     }
-    let jobs = crate::store::open::job_store(config);
+    let jobs = halite_store::open::job_store(config);
     keep(config, &jobs, &call.jid, data);
     answer
 }

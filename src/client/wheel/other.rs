@@ -1,9 +1,9 @@
 //! `minions.connected` and `error.error`.
 
 use super::{Function, WheelContext};
-use crate::client::runner::{Args, RunError};
-use crate::store::presence::connected_ids;
-use crate::wire::{Map, Value};
+use crate::runner::{Args, RunError};
+use halite_store::presence::connected_ids;
+use halite_wire::{Map, Value};
 
 pub(super) const FUNCTIONS: &[Function] = &[
     Function {

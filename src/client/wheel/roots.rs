@@ -37,7 +37,7 @@ fn parent<'p>(root: &Path, path: &'p RelPath, make: bool) -> io::Result<(OwnedFd
     // The root itself may be a link: it is the operator's word.
     let flags = OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
     if make {
-        crate::sys::daemon::make_dir(root, 0o755)?;
+        halite_sys::daemon::make_dir(root, 0o755)?;
     }
     let mut dir = open(root, flags, Mode::empty())?;
     let Some((name, above)) = path.0.split_last() else {

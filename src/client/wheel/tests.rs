@@ -4,7 +4,7 @@ use super::*;
 use std::path::Path;
 
 fn config(dir: &Path, more: Map) -> MasterConfig {
-    let mut options = crate::map! {
+    let mut options = halite_wire::map! {
         "root_dir" => dir.to_string_lossy().into_owned(), "log_file" => "/log",
     };
     options.0.extend(more.0);
@@ -51,8 +51,8 @@ fn an_unknown_function_is_an_answer() {
 fn pillar_is_written_below_its_root_only() {
     let dir = tempfile::tempdir().unwrap();
     let root = dir.path().join("pillar");
-    let roots = crate::map! {"base" => vec![root.to_string_lossy().into_owned()]};
-    let config = config(dir.path(), crate::map! {"pillar_roots" => roots});
+    let roots = halite_wire::map! {"base" => vec![root.to_string_lossy().into_owned()]};
+    let config = config(dir.path(), halite_wire::map! {"pillar_roots" => roots});
     let write = |path: &str| {
         let args = vec!["x: 1\n".into(), path.into()];
         call(&config, "pillar_roots.write", args)
@@ -69,7 +69,7 @@ fn pillar_is_written_below_its_root_only() {
     assert!(write("out/evil").is_err());
     assert!(!outside.exists());
     let read = call(&config, "pillar_roots.read", vec!["a/b.sls".into()]).unwrap();
-    let expected = crate::map! {full.to_string_lossy().into_owned() => "x: 1\n"};
+    let expected = halite_wire::map! {full.to_string_lossy().into_owned() => "x: 1\n"};
     assert_eq!(read, Value::from(vec![Value::Map(expected)]));
     let read = call(&config, "pillar_roots.read", vec!["../log".into()]).unwrap();
     assert_eq!(read, Value::from(Vec::<Value>::new()));
@@ -80,7 +80,7 @@ fn configuration_files_have_plain_names() {
     let dir = tempfile::tempdir().unwrap();
     let config = config(dir.path(), Map::new());
     let write = |name: &str| {
-        let content = Value::Map(crate::map! {"timeout" => 7});
+        let content = Value::Map(halite_wire::map! {"timeout" => 7});
         call(&config, "config.update_config", vec![name.into(), content]).unwrap()
     };
     assert!(write("web").is_str("Wrote web.conf"));
@@ -99,7 +99,7 @@ fn configuration_files_have_plain_names() {
 #[test]
 fn keys_change_their_state() {
     let dir = tempfile::tempdir().unwrap();
-    let config = config(dir.path(), crate::map! {"salt_series" => "3006"});
+    let config = config(dir.path(), halite_wire::map! {"salt_series" => "3006"});
     let pair = call(&config, "key.gen_accept", vec!["web1".into()]).unwrap();
     assert!(
         pair.as_map()
@@ -114,14 +114,17 @@ fn keys_change_their_state() {
     let listed = call(&config, "key.list", vec!["acc".into()]).unwrap();
     assert_eq!(
         listed,
-        Value::Map(crate::map! {"minions" => ids(&["web1"])})
+        Value::Map(halite_wire::map! {"minions" => ids(&["web1"])})
     );
     let args = |positional: Vec<Value>| Args {
         positional,
         keyword: Map::new(),
     };
     let none = run(&config, "key.reject", &args(vec!["web*".into()])).unwrap();
-    assert_eq!(none, Value::Map(crate::map! {"minions" => ids(&["web1"])}));
+    assert_eq!(
+        none,
+        Value::Map(halite_wire::map! {"minions" => ids(&["web1"])})
+    );
     let gone = run(
         &config,
         "key.reject",
@@ -130,12 +133,15 @@ fn keys_change_their_state() {
     .unwrap();
     assert_eq!(
         gone,
-        Value::Map(crate::map! {"minions_rejected" => ids(&["web1"])})
+        Value::Map(halite_wire::map! {"minions_rejected" => ids(&["web1"])})
     );
-    let chosen = Value::Map(crate::map! {"minions_rejected" => ids(&["web1"])});
+    let chosen = Value::Map(halite_wire::map! {"minions_rejected" => ids(&["web1"])});
     let back = args(vec![chosen.clone(), true.into()]);
     let back = run(&config, "key.accept_dict", &back).unwrap();
-    assert_eq!(back, Value::Map(crate::map! {"minions" => ids(&["web1"])}));
+    assert_eq!(
+        back,
+        Value::Map(halite_wire::map! {"minions" => ids(&["web1"])})
+    );
     let gone = run(&config, "key.delete", &args(vec!["*".into()])).unwrap();
     assert_eq!(gone, Value::Map(Map::new()));
     for bad in ["/tmp", "../.."] {

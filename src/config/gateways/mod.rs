@@ -1,14 +1,14 @@
 //! The option `gateways`: a map of foreign protocols, each with settings of its own.
 
-mod arena;
-mod collective;
+pub mod arena;
+pub mod collective;
 
 pub use arena::ArenaGateway;
 pub use collective::{Broker, CollectiveGateway, Plugin};
 
 use super::value::OptionValue;
 use super::{ConfigError, MasterConfig, finish};
-use crate::wire::{Map, Value};
+use halite_wire::{Map, Value};
 use std::borrow::Cow;
 use std::time::Duration;
 
@@ -217,7 +217,7 @@ fn texts(value: &Value) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::load_master;
+    use crate::load_master;
 
     fn load(yaml: &str) -> Result<MasterConfig, ConfigError> {
         let dir = tempfile::tempdir().unwrap();

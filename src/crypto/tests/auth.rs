@@ -1,7 +1,7 @@
 //! Replies to `_auth` and `_pillar` of three series of Salt, opened as a minion does.
 
 use super::*;
-use crate::wire::msgpack;
+use halite_wire::msgpack;
 
 on_each_backend!(
     auth_replies,

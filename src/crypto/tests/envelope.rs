@@ -1,9 +1,9 @@
 //! Key strings and the Crypticle envelope.
 
 use super::*;
-use crate::map;
-use crate::wire::msgpack::{self, Profile};
-use crate::wire::{Map, Value};
+use halite_wire::map;
+use halite_wire::msgpack::{self, Profile};
+use halite_wire::{Map, Value};
 use proptest::prelude::*;
 
 const NONCE: &str = "0123456789abcdef0123456789abcdef";
@@ -32,7 +32,7 @@ fn vectors_of_the_envelope() {
 #[cfg(feature = "openssl")]
 #[test]
 fn back_ends_of_aes_agree() {
-    use crate::crypto::cbc::Cbc;
+    use crate::cbc::Cbc;
     let file = vectors("crypticle");
     let key = KeyString::from_text(text(&file["key_string"])).unwrap();
     let cbc = Cbc::new(&key.raw()[..24]);

@@ -14,11 +14,11 @@ use serde_json::Value as Json;
 macro_rules! on_each_backend {
     ($($name:ident),* $(,)?) => {
         mod portable {
-            $(#[test] fn $name() { super::$name::<crate::crypto::rsa_portable::Portable>(); })*
+            $(#[test] fn $name() { super::$name::<crate::rsa_portable::Portable>(); })*
         }
         #[cfg(feature = "openssl")]
         mod openssl {
-            $(#[test] fn $name() { super::$name::<crate::crypto::rsa_openssl::OpenSsl>(); })*
+            $(#[test] fn $name() { super::$name::<crate::rsa_openssl::OpenSsl>(); })*
         }
     };
 }

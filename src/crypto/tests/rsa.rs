@@ -209,8 +209,8 @@ fn generates<B: Backend>() {
 #[cfg(feature = "openssl")]
 #[test]
 fn back_ends_agree() {
-    use crate::crypto::rsa_openssl::OpenSsl;
-    use crate::crypto::rsa_portable::Portable;
+    use crate::rsa_openssl::OpenSsl;
+    use crate::rsa_portable::Portable;
     let (private_a, public_a) = small::<Portable>();
     let (private_b, public_b) = small::<OpenSsl>();
     assert_eq!(private_a.to_pem(), private_b.to_pem());
@@ -235,8 +235,8 @@ fn back_ends_agree() {
 #[cfg(feature = "openssl")]
 #[test]
 fn back_ends_agree_on_junk() {
-    use crate::crypto::rsa_openssl::OpenSsl;
-    use crate::crypto::rsa_portable::Portable;
+    use crate::rsa_openssl::OpenSsl;
+    use crate::rsa_portable::Portable;
     let (private_a, public_a) = small::<Portable>();
     let (private_b, public_b) = small::<OpenSsl>();
     proptest!(ProptestConfig::with_cases(8), |(junk in prop::collection::vec(any::<u8>(), 126..130))| {

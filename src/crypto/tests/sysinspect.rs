@@ -50,7 +50,7 @@ fn enciphered_ids<B: Backend>() {
     assert_eq!(library.decrypt(Pkcs1v15Encrypt, &cipher).unwrap(), ID);
     let cipher = library
         .to_public_key()
-        .encrypt(&mut crate::crypto::rng::rng(), Pkcs1v15Encrypt, ID)
+        .encrypt(&mut crate::rng::rng(), Pkcs1v15Encrypt, ID)
         .unwrap();
     assert!(private.holds_pkcs1v15(&cipher, ID));
 }

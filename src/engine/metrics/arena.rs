@@ -2,7 +2,7 @@
 
 use super::report::{all, as_number};
 use super::text::{Kind::*, Text};
-use crate::wire::Map;
+use halite_wire::Map;
 
 /// All of them, from the gateway's record.
 pub(super) fn render(text: &mut Text, r: &Map) {

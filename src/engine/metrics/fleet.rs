@@ -1,14 +1,14 @@
 //! Figures of the fleet: keys by state, who is connected, versions, jobs that miss returns.
 
-use crate::config::MasterConfig;
-use crate::store::jobs::JobStore;
-use crate::store::jobs::joblog::JobLog;
-use crate::store::keys::{KeyState, KeyStore};
-use crate::store::minions::{MinionCache, Stamp};
-use crate::store::open;
-use crate::sys::net;
-use crate::wire::Value;
-use crate::wire::ids::{Jid, MinionId};
+use halite_config::MasterConfig;
+use halite_store::jobs::JobStore;
+use halite_store::jobs::joblog::JobLog;
+use halite_store::keys::{KeyState, KeyStore};
+use halite_store::minions::{MinionCache, Stamp};
+use halite_store::open;
+use halite_sys::net;
+use halite_wire::Value;
+use halite_wire::ids::{Jid, MinionId};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
@@ -169,12 +169,12 @@ fn peers(port: u16) -> BTreeSet<IpAddr> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::Map;
+    use halite_wire::Map;
 
     #[test]
     fn keys_versions_and_jobs_are_counted() {
         let dir = tempfile::tempdir().unwrap();
-        let options = crate::map! {"root_dir" => dir.path().to_string_lossy().as_ref()};
+        let options = halite_wire::map! {"root_dir" => dir.path().to_string_lossy().as_ref()};
         let config = MasterConfig::from_map(options, dir.path()).unwrap();
         let keys = open::key_store(&config);
         keys.create_dirs().unwrap();
@@ -185,7 +185,7 @@ mod tests {
         keys.put(KeyState::Pending, &"c".parse().unwrap(), "key")
             .unwrap();
         let grains =
-            crate::map! {"saltversion" => "3008.3", "ipv4" => vec!["192.0.2.1".to_owned()]};
+            halite_wire::map! {"saltversion" => "3008.3", "ipv4" => vec!["192.0.2.1".to_owned()]};
         open::minion_cache(&config)
             .store(&a, &grains, &Map::new())
             .unwrap();
@@ -203,7 +203,7 @@ mod tests {
             BTreeMap::from([("3008.3".into(), 1), (String::new(), 1)])
         );
         assert_eq!(figures.waiting_jobs, 1);
-        jobs.save_return(&jid, &a, &crate::map! {"id" => "a"})
+        jobs.save_return(&jid, &a, &halite_wire::map! {"id" => "a"})
             .unwrap();
         assert_eq!(view.look(&config).waiting_jobs, 0);
     }

@@ -2,13 +2,13 @@
 
 use super::fleet::Figures;
 use super::text::{Kind, Kind::*, Text};
-use crate::config::MasterConfig;
-use crate::master::latency::{BOUNDS, Buckets, Latencies};
-use crate::master::score::{self, Late};
-use crate::sys::net;
-use crate::sys::procs;
-use crate::wire::envelope::Class;
-use crate::wire::{Map, Value};
+use halite_config::MasterConfig;
+use halite_master::latency::{BOUNDS, Buckets, Latencies};
+use halite_master::score::{self, Late};
+use halite_sys::net;
+use halite_sys::procs;
+use halite_wire::envelope::Class;
+use halite_wire::{Map, Value};
 
 /// All metrics as text, from the records of the roles and the figures of the fleet.
 pub fn render(records: &[Map], fleet: &Figures, config: &MasterConfig) -> String {

@@ -2,19 +2,19 @@
 //! behind bounded queues (`salt/utils/reactor.py ReactWrap`).
 
 use super::USER;
-use crate::client::command::arguments;
-use crate::client::local::{Job, LocalClient};
-use crate::client::runner::{self, Args, Launch, RunContext};
-use crate::client::wheel;
-use crate::config::MasterConfig;
-use crate::master::events::Bus;
-use crate::master::functions::Call;
-use crate::master::score::Score;
-use crate::sys::minutely::Minutely;
-use crate::sys::signals::StopFlag;
-use crate::wire::ids::JidClock;
-use crate::wire::{Map, Value};
 use crossbeam_channel::{Receiver, Sender, TrySendError, bounded};
+use halite_client::command::arguments;
+use halite_client::local::{Job, LocalClient};
+use halite_client::runner::{self, Args, Launch, RunContext};
+use halite_client::wheel;
+use halite_config::MasterConfig;
+use halite_master::events::Bus;
+use halite_master::functions::Call;
+use halite_master::score::Score;
+use halite_sys::minutely::Minutely;
+use halite_sys::signals::StopFlag;
+use halite_wire::ids::JidClock;
+use halite_wire::{Map, Value};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::thread::Scope;
@@ -55,7 +55,7 @@ fn publish_counters(counts: Arc<Counts>, jobs: Sender<Task>, functions: Sender<T
     std::thread::spawn(move || {
         loop {
             score.tick(|| {
-                crate::map! {
+                halite_wire::map! {
                     "reactions" => counts.taken.load(Relaxed), "dropped" => counts.dropped.load(Relaxed),
                     "waiting" => jobs.len() + functions.len(),
                 }
@@ -227,7 +227,8 @@ fn named(value: &Value) -> Option<Map> {
 fn job(low: &Map, fun: String, args: Args) -> Result<Job, String> {
     let tgt = low.get("tgt").filter(|t| t.truthy()).cloned();
     let text = |key: &str| low.str(key).map(str::to_owned);
-    let mut kwargs = crate::map! {"delimiter" => text("delimiter").unwrap_or_else(|| ":".into())};
+    let mut kwargs =
+        halite_wire::map! {"delimiter" => text("delimiter").unwrap_or_else(|| ":".into())};
     for key in ["metadata", "ret_config", "ret_kwargs"] {
         if let Some(value) = low.get(key) {
             kwargs.set(key, value.clone());
@@ -254,7 +255,7 @@ fn call(config: &MasterConfig, stop: &StopFlag, task: Task) {
         }
         Task::Wheel(fun, args) => {
             let call = Call {
-                low: crate::map! {"arg" => args.positional, "kwarg" => args.keyword},
+                low: halite_wire::map! {"arg" => args.positional, "kwarg" => args.keyword},
                 jid: JidClock::default().next(),
                 user: USER.to_owned(),
                 fun,
@@ -282,7 +283,7 @@ fn run(config: &MasterConfig, stop: &StopFlag, fun: &str, args: Args) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::yaml;
+    use halite_wire::yaml;
 
     fn low(text: &str) -> Map {
         yaml::parse(text).unwrap().into_map().unwrap()
@@ -296,7 +297,7 @@ mod tests {
         assert_eq!(old.positional.len(), 2);
         assert_eq!(old.keyword.str("x"), Some("y"));
         let bare = args(&low("{state: runner, fun: f, name: n, __id__: i, mods: a}")).unwrap();
-        assert_eq!(bare.keyword, crate::map! {"mods" => "a"});
+        assert_eq!(bare.keyword, halite_wire::map! {"mods" => "a"});
         let caller = args(&low("{state: caller, args: [a, b]}")).unwrap();
         assert_eq!(caller.positional.len(), 2);
         assert!(args(&low("{state: runner, args: [a, b]}")).is_err());

@@ -1,7 +1,7 @@
 //! Which files react to which tags (option `reactor`).
 
-use crate::target::fnmatch;
-use crate::wire::{Map, Value, yaml};
+use halite_target::fnmatch;
+use halite_wire::{Map, Value, yaml};
 use std::path::{Path, PathBuf};
 
 /// A glob of tags with the files that react.
@@ -94,13 +94,13 @@ impl ReactionMap {
         let entries = self
             .entries
             .iter()
-            .map(|(tag, files)| Value::Map(crate::map! {tag.as_str() => files.clone()}));
+            .map(|(tag, files)| Value::Map(halite_wire::map! {tag.as_str() => files.clone()}));
         Value::Array(entries.collect())
     }
 }
 
 fn told(good: bool, comment: &str) -> Map {
-    crate::map! {"status" => good, "comment" => comment}
+    halite_wire::map! {"status" => good, "comment" => comment}
 }
 
 fn read_list(path: &str) -> Result<Value, String> {
@@ -235,7 +235,7 @@ mod tests {
         assert_eq!(map.delete(Some("new")).get("status"), Some(&false.into()));
         assert_eq!(map.to_value(), {
             let mut list = option.as_array().unwrap().to_vec();
-            list[2] = Value::Map(crate::map! {"other" => vec![Value::from("/d.sls")]});
+            list[2] = Value::Map(halite_wire::map! {"other" => vec![Value::from("/d.sls")]});
             Value::Array(list)
         });
     }

@@ -10,18 +10,18 @@
 mod act;
 mod map;
 
-use crate::client::listen::listen;
-use crate::client::runner::reactor::proof;
-use crate::client::sls::{self, MasterSls};
-use crate::config::MasterConfig;
-use crate::master::roles::{RoleError, Roles};
-use crate::render::files::SourceFile;
-use crate::render::state::reaction::{compile_reactions, pad_reactions};
-use crate::sys::process::add_nice;
-use crate::sys::signals::StopFlag;
-use crate::wire::{Map, Value, msgpack};
 use act::Hands;
+use halite_client::listen::listen;
+use halite_client::runner::reactor::proof;
+use halite_client::sls::{self, MasterSls};
+use halite_config::MasterConfig;
 use halite_ipc::Event;
+use halite_master::roles::{RoleError, Roles};
+use halite_render::files::SourceFile;
+use halite_render::state::reaction::{compile_reactions, pad_reactions};
+use halite_sys::process::add_nice;
+use halite_sys::signals::StopFlag;
+use halite_wire::{Map, Value, msgpack};
 use map::ReactionMap;
 use std::time::{Duration, Instant};
 
@@ -130,7 +130,7 @@ impl Reactor<'_> {
     /// The calls of all reaction files of an event. One wrong file stops all of them, as in Salt:
     /// what they do may belong together.
     fn reactions(&mut self, tag: &str, data: &Map, files: &[String]) -> Vec<Map> {
-        let context = crate::map! {"tag" => tag, "data" => data.clone()};
+        let context = halite_wire::map! {"tag" => tag, "data" => data.clone()};
         let mut high = Map::new();
         for file in files {
             for found in self.find(file) {
@@ -185,11 +185,11 @@ impl Reactor<'_> {
         if !["add", "delete", "list", "is_leader", "set_leader"].contains(&action) {
             return;
         }
-        let account = crate::sys::process::user_name();
+        let account = halite_sys::process::user_name();
         let key = self.config.cachedir.join(format!(".{account}_key"));
         let own = std::fs::read_to_string(key).unwrap_or_default();
         let equal = |given: &str, wanted: &str| {
-            crate::crypto::constant_time_eq(given.as_bytes(), wanted.as_bytes())
+            halite_crypto::constant_time_eq(given.as_bytes(), wanted.as_bytes())
         };
         let run = tag.split('/').nth(2).unwrap_or_default();
         let plain = format!("salt/reactors/manage/{action}");
@@ -208,16 +208,16 @@ impl Reactor<'_> {
         match action {
             "add" => {
                 let result = self.map.add(data.str("event"), data.get("reactors"));
-                let told = crate::map! {"reactors" => list(&self.map), "result" => result};
+                let told = halite_wire::map! {"reactors" => list(&self.map), "result" => result};
                 hands.fire("salt/reactors/manage/add-complete", told);
             }
             "delete" => {
                 let result = self.map.delete(data.str("event"));
-                let told = crate::map! {"reactors" => list(&self.map), "result" => result};
+                let told = halite_wire::map! {"reactors" => list(&self.map), "result" => result};
                 hands.fire("salt/reactors/manage/delete-complete", told);
             }
             "list" => {
-                let told = crate::map! {"reactors" => list(&self.map)};
+                let told = halite_wire::map! {"reactors" => list(&self.map)};
                 hands.fire("salt/reactors/manage/list-results", told);
             }
             _ => {
@@ -225,7 +225,7 @@ impl Reactor<'_> {
                 if action == "set_leader" && mine {
                     self.leader = data.get("value").is_some_and(Value::truthy);
                 }
-                let told = crate::map! {"result" => self.leader};
+                let told = halite_wire::map! {"result" => self.leader};
                 hands.fire("salt/reactors/manage/leader/value", told);
             }
         }

@@ -2,10 +2,10 @@
 
 use super::named;
 use super::sink::Sink;
-use crate::config::{MasterConfig, Returner};
-use crate::sys::signals::StopFlag;
-use crate::target::Glob;
+use halite_config::{MasterConfig, Returner};
 use halite_ipc::Event;
+use halite_sys::signals::StopFlag;
+use halite_target::Glob;
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::JoinHandle;
@@ -191,19 +191,19 @@ mod tests {
     use super::*;
     use std::path::Path;
 
-    fn queue(options: crate::wire::Map) -> EventQueue {
+    fn queue(options: halite_wire::Map) -> EventQueue {
         let config = MasterConfig::from_map(options, Path::new("/etc/halite")).unwrap();
         EventQueue::new(&config, Returner::RawfileJson)
     }
 
     fn event(tag: &str) -> Arc<Event> {
-        Arc::new(Event::new(tag, &crate::map! {"n" => 1}).unwrap())
+        Arc::new(Event::new(tag, &halite_wire::map! {"n" => 1}).unwrap())
     }
 
     #[test]
     fn lists_decide_which_tags_pass() {
         let list = |glob: &str| vec![glob.to_owned()];
-        let both = queue(crate::map! {
+        let both = queue(halite_wire::map! {
             "event_return_whitelist" => list("salt/job/*"), "event_return_blacklist" => list("*/new"),
         });
         for (tag, passes) in [
@@ -213,12 +213,12 @@ mod tests {
         ] {
             assert_eq!(both.filter.admits(tag), passes, "{tag}");
         }
-        assert!(queue(crate::map! {}).filter.admits("anything"));
+        assert!(queue(halite_wire::map! {}).filter.admits("anything"));
     }
 
     #[test]
     fn events_are_collected() {
-        let queue = queue(crate::map! {"event_return_queue" => 3});
+        let queue = queue(halite_wire::map! {"event_return_queue" => 3});
         queue.add(&event("a"));
         queue.add(&event("b"));
         assert!(queue.take(false).is_empty());
@@ -230,7 +230,7 @@ mod tests {
 
     #[test]
     fn old_events_do_not_wait_for_more() {
-        let mut queue = queue(crate::map! {"event_return_queue" => 3});
+        let mut queue = queue(halite_wire::map! {"event_return_queue" => 3});
         queue.longest = Some(Duration::ZERO);
         queue.add(&event("a"));
         assert_eq!(queue.take(false).len(), 1);
@@ -238,7 +238,7 @@ mod tests {
 
     #[test]
     fn what_does_not_fit_is_counted() {
-        let queue = queue(crate::map! {});
+        let queue = queue(halite_wire::map! {});
         let one = event("a");
         for _ in 0..MOST_EVENTS + 5 {
             queue.add(&one);

@@ -2,13 +2,13 @@
 
 use super::named;
 use super::sink::{Sink, nap};
-use crate::config::MasterConfig;
-use crate::store::jobs::{News, joblog::JobLog};
-use crate::store::open;
-use crate::sys::daemon::{make_dir, write_atomic};
-use crate::sys::signals::StopFlag;
-use crate::wire::Value;
-use crate::wire::ids::Jid;
+use halite_config::MasterConfig;
+use halite_store::jobs::{News, joblog::JobLog};
+use halite_store::open;
+use halite_sys::daemon::{make_dir, write_atomic};
+use halite_sys::signals::StopFlag;
+use halite_wire::Value;
+use halite_wire::ids::Jid;
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::io;
 use std::path::PathBuf;
@@ -331,12 +331,12 @@ mod tests {
         assert_eq!(point.at, SystemTime::UNIX_EPOCH, "at first, everything");
         let now = SystemTime::now();
         struct Nowhere;
-        impl crate::store::returners::Store for Nowhere {
-            fn jobs(&mut self, _: &[News]) -> Result<(), crate::store::returners::StoreError> {
+        impl halite_databases::Store for Nowhere {
+            fn jobs(&mut self, _: &[News]) -> Result<(), halite_databases::StoreError> {
                 Ok(())
             }
         }
-        let mut sink = Sink::over(crate::config::Returner::Redis, Box::new(Nowhere));
+        let mut sink = Sink::over(halite_config::Returner::Redis, Box::new(Nowhere));
         point.advance(now, false, &mut sink);
         let again = Point::read(path.clone());
         assert!(now.duration_since(again.at).unwrap() <= Duration::from_secs(1));

@@ -16,14 +16,14 @@ mod events;
 mod jobs;
 mod sink;
 
-use crate::client::listen::listen;
-use crate::config::{MasterConfig, Returner};
-use crate::master::roles::{RoleError, Roles};
-use crate::master::score::Score;
-use crate::sys::signals::StopFlag;
-use crate::wire::Map;
 use events::EventQueue;
+use halite_client::listen::listen;
+use halite_config::{MasterConfig, Returner};
 use halite_ipc::Event;
+use halite_master::roles::{RoleError, Roles};
+use halite_master::score::Score;
+use halite_sys::signals::StopFlag;
+use halite_wire::Map;
 use jobs::JobQueue;
 use sink::Sink;
 use std::sync::Arc;
@@ -108,7 +108,7 @@ impl Writers {
             waiting += now;
             dropped += lost;
         }
-        crate::map! {"jobs" => jobs, "events" => waiting, "dropped" => dropped}
+        halite_wire::map! {"jobs" => jobs, "events" => waiting, "dropped" => dropped}
     }
 }
 

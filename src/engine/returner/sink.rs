@@ -1,9 +1,9 @@
 //! Where rows go, and the patience to write them.
 
 use super::named;
-use crate::config::{MasterConfig, Returner};
-use crate::store::returners::{self, Opener, Store, StoreError};
-use crate::sys::signals::StopFlag;
+use halite_config::{MasterConfig, Returner};
+use halite_databases::{self, Opener, Store, StoreError};
+use halite_sys::signals::StopFlag;
 use std::time::{Duration, Instant};
 
 /// The pauses between attempts double up to this.
@@ -119,9 +119,9 @@ pub fn nap(pause: Duration, stop: &StopFlag) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::jobs::News;
-    use crate::wire::Map;
     use halite_ipc::Event;
+    use halite_store::jobs::News;
+    use halite_wire::Map;
     use std::sync::{Arc, Mutex};
 
     /// Refuses rows with the tag `bad`; is away for the first calls.

@@ -5,10 +5,10 @@
 use super::roles::{self, expr_match};
 use super::rules::AuthList;
 use super::{Method, Rights};
-use crate::config::MasterConfig;
-use crate::crypto::{KeyString, constant_time_eq};
-use crate::sys::daemon::write_atomic;
-use crate::sys::process::user_name;
+use halite_config::MasterConfig;
+use halite_crypto::{KeyString, constant_time_eq};
+use halite_sys::daemon::write_atomic;
+use halite_sys::process::user_name;
 use nix::unistd::{Gid, Uid, User, fchown};
 use std::fs::File;
 use std::io::{self, Read};

@@ -13,10 +13,10 @@ mod special;
 pub mod throttle;
 mod token;
 
-use crate::config::MasterConfig;
-use crate::store::audit::{AuditLog, Decision};
-use crate::store::tokens::TokenStore;
-use crate::wire::{Map, Value};
+use halite_config::MasterConfig;
+use halite_store::audit::{AuditLog, Decision};
+use halite_store::tokens::TokenStore;
+use halite_wire::{Map, Value};
 use roles::Blacklist;
 use rules::{AuthList, Call, Reach};
 use std::path::Path;
@@ -144,7 +144,7 @@ pub struct Access {
 impl Access {
     /// As configured.
     pub fn new(config: &MasterConfig) -> Access {
-        let hash = crate::store::open::hash_type(config);
+        let hash = halite_store::open::hash_type(config);
         Access {
             blacklist: Blacklist::parse(&config.publisher_acl_blacklist),
             tokens: TokenStore::new(&config.cachedir, hash),
@@ -277,7 +277,7 @@ impl Access {
 pub fn faults(config: &MasterConfig) -> Vec<String> {
     let mut out = Vec::new();
     for (name, system) in config.external_auth.iter() {
-        let name = crate::target::python_str(name);
+        let name = halite_target::python_str(name);
         let fault = match system.as_map() {
             Some(system) => eauth::fault(&name, system, config),
             None => Some("its users must be a map".into()),

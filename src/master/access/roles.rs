@@ -2,8 +2,8 @@
 //! `publisher_acl`, and the blacklist. Pure.
 
 use super::rules::AuthList;
-use crate::target::{PyRegex, fnmatch};
-use crate::wire::{Map, Value};
+use halite_target::{PyRegex, fnmatch};
+use halite_wire::{Map, Value};
 
 /// The permissions of a user under one `external_auth` system, his groups' included
 /// (`salt/utils/minions.py CkMinions.fill_auth_list`).

@@ -3,9 +3,9 @@
 //! The words are those of `external_auth` and `publisher_acl` (`salt/utils/minions.py`
 //! `CkMinions.auth_check`, `spec_check`). A construct that is not known grants nothing.
 
-use crate::target::{PyRegex, python_str};
-use crate::wire::yaml::parse_kwarg;
-use crate::wire::{Map, Value};
+use halite_target::{PyRegex, python_str};
+use halite_wire::yaml::parse_kwarg;
+use halite_wire::{Map, Value};
 
 /// The permissions of one user, in the order of the configuration.
 #[derive(Clone, Debug, Default)]

@@ -1,7 +1,7 @@
 //! Whether all minions of a job belong to a target for which a user has permissions.
 
-use crate::target::{Answers, Inventory, MinionId, Question, Target};
-use crate::wire::{Map, Value};
+use halite_target::{Answers, Inventory, MinionId, Question, Target};
+use halite_wire::{Map, Value};
 use std::cell::RefCell;
 use std::collections::HashSet;
 use std::sync::Arc;

@@ -2,8 +2,8 @@
 
 use super::rules::{Call, Form, Special};
 use super::{Access, Caller, Rights, Unproven};
-use crate::store::audit::Decision;
-use crate::wire::{Map, Value};
+use halite_store::audit::Decision;
+use halite_wire::{Map, Value};
 
 impl Access {
     /// Who sends a `runner` request, if he may. The arguments are those of its map `kwarg`, which
@@ -118,5 +118,7 @@ fn denied(word: &str, user: &str) -> String {
 }
 
 fn error(name: &str, message: &str) -> Value {
-    Value::Map(crate::map! {"error" => crate::map! {"name" => name, "message" => message}})
+    Value::Map(
+        halite_wire::map! {"error" => halite_wire::map! {"name" => name, "message" => message}},
+    )
 }

@@ -1,8 +1,8 @@
 use super::rules::{Call, Form};
 use super::*;
-use crate::crypto::KeyString;
-use crate::map;
-use crate::target::{Inventory, MinionId};
+use halite_crypto::KeyString;
+use halite_target::{Inventory, MinionId};
+use halite_wire::map;
 use std::collections::HashMap;
 use std::sync::Arc;
 

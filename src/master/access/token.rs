@@ -3,9 +3,9 @@
 
 use super::rules::AuthList;
 use super::{Access, Caller, Method, Rights, now, roles};
-use crate::store::audit::Decision;
-use crate::store::tokens::Token;
-use crate::wire::{Map, Value};
+use halite_store::audit::Decision;
+use halite_store::tokens::Token;
+use halite_wire::{Map, Value};
 
 /// Longest life of a token that a user may choose.
 const LONGEST: f64 = 10.0 * 366.0 * 86400.0;

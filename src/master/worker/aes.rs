@@ -9,12 +9,12 @@ use super::context::Context;
 use super::files;
 use super::pillar::{self, Reply};
 use super::{Answer, HANDLER_FAILED, batch, mine, now, peer, syndic, tops};
-use crate::crypto::{Crypticle, Signing};
-use crate::master::roles::RoleError;
-use crate::wire::envelope::{Refusal, check_id};
-use crate::wire::ids::{Jid, MinionId, Tag};
-use crate::wire::msgpack::{self, Profile};
-use crate::wire::{Map, Value};
+use crate::roles::RoleError;
+use halite_crypto::{Crypticle, Signing};
+use halite_wire::envelope::{Refusal, check_id};
+use halite_wire::ids::{Jid, MinionId, Tag};
+use halite_wire::msgpack::{self, Profile};
+use halite_wire::{Map, Value};
 use std::convert::Infallible;
 
 /// A sealed request as it came in.
@@ -244,7 +244,8 @@ fn open(worker: &mut Context, sealed: &Sealed) -> Result<Opened, Refusal> {
 /// that a sign-in would give (reference 3.4). Without any RSA, so that a whole fleet can ask at once.
 fn aes_keys(worker: &mut Context) -> Result<Value, RoleError> {
     let present = worker.aes_key()?;
-    let mut keys = crate::map! {"aes" => present.text.as_str(), "sig" => present.digest_signature};
+    let mut keys =
+        halite_wire::map! {"aes" => present.text.as_str(), "sig" => present.digest_signature};
     if let Some(next) = worker.next_aes_key()? {
         keys.set("next", next.text.as_str());
         keys.set("next_sig", next.digest_signature);
@@ -321,7 +322,7 @@ fn minion_event(worker: &mut Context, id: &MinionId, load: Map) -> Result<Value,
             };
             let data = match event.get("data") {
                 Some(Value::Map(data)) => data.clone(),
-                Some(other) => crate::map! {"data" => other.clone()},
+                Some(other) => halite_wire::map! {"data" => other.clone()},
                 None => Map::new(),
             };
             if below {
@@ -396,7 +397,7 @@ fn master_opts(worker: &mut Context, load: &Map) -> Value {
         .iter()
         .map(|env| (env.as_str(), Value::Array(Vec::new())))
         .collect();
-    let mut opts = crate::map! {
+    let mut opts = halite_wire::map! {
         "file_roots" => roots,
         "top_file_merging_strategy" => c.top_file_merging_strategy.as_str(),
         "env_order" => c.env_order.clone(),
@@ -422,7 +423,7 @@ fn master_opts(worker: &mut Context, load: &Map) -> Value {
 
 /// `revoke_auth`: a minion gives up its own key (`saltutil.revoke_auth`).
 fn revoke_auth(worker: &mut Context, id: &MinionId, load: Map) -> Result<Value, RoleError> {
-    use crate::store::keys::KeyState;
+    use halite_store::keys::KeyState;
     if !worker.config.allow_minion_key_revoke {
         log::warn!(minion:% = id; "{id} asked for its key to be deleted, which allow_minion_key_revoke forbids");
         return Ok(Value::Map(load));

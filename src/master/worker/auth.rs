@@ -2,13 +2,13 @@
 //! (reference `salt-protocol.md` 3; `salt/master.py AuthFuncs._auth_impl_sync`).
 
 use super::context::Context;
-use crate::config::MasterConfig;
-use crate::crypto::{Encryption, PrivateKey, PublicKey, Signing, clean_key};
-use crate::master::admission::{Candidate, Verdict};
-use crate::master::roles::RoleError;
-use crate::wire::ids::MinionId;
-use crate::wire::msgpack::{self, Profile};
-use crate::wire::{Map, Value};
+use crate::admission::{Candidate, Verdict};
+use crate::roles::RoleError;
+use halite_config::MasterConfig;
+use halite_crypto::{Encryption, PrivateKey, PublicKey, Signing, clean_key};
+use halite_wire::ids::MinionId;
+use halite_wire::msgpack::{self, Profile};
+use halite_wire::{Map, Value};
 
 /// A minion's public key is 450 octets at 2048 bits; nothing sensible comes near this.
 const MAX_PUB: usize = 16 * 1024;
@@ -29,7 +29,7 @@ pub(super) fn request(worker: &mut Context, load: &Map, peer: &str) -> Result<Va
     let answer = |worker: &Context, ret: Value| {
         signed(
             worker,
-            &crate::map! {"ret" => ret, "nonce" => nonce},
+            &halite_wire::map! {"ret" => ret, "nonce" => nonce},
             sig_algo,
         )
     };
@@ -112,8 +112,8 @@ fn accepted(
     else {
         return Ok(clear_reply("bad enc algo"));
     };
-    let crypto = |e: crate::crypto::CryptoError| RoleError::new(1, e.to_string());
-    let mut reply = crate::map! {
+    let crypto = |e: halite_crypto::CryptoError| RoleError::new(1, e.to_string());
+    let mut reply = halite_wire::map! {
         "enc" => "pub",
         "pub_key" => worker.master_pub.as_str(),
         "publish_port" => worker.config.publish_port,
@@ -149,14 +149,14 @@ fn accepted(
 }
 
 fn clear_reply(ret: &str) -> Value {
-    Value::Map(crate::map! {"enc" => "clear", "load" => crate::map! {"ret" => ret}})
+    Value::Map(halite_wire::map! {"enc" => "clear", "load" => halite_wire::map! {"ret" => ret}})
 }
 
 /// The signed wrapper of every answer (`_clear_signed`).
 fn signed(worker: &Context, inner: &Map, algorithm: Signing) -> Value {
     let load = msgpack::encode_map(inner, Profile::Wire);
     let sig = worker.master.sign(algorithm, &load);
-    Value::Map(crate::map! {"enc" => "clear", "load" => load, "sig" => sig})
+    Value::Map(halite_wire::map! {"enc" => "clear", "load" => load, "sig" => sig})
 }
 
 /// Whether `max_minions` is reached without this one. A minion holds one connection to
@@ -166,7 +166,7 @@ fn is_full(worker: &Context, id: &MinionId) -> bool {
     if max == 0 {
         return false;
     }
-    let connected = crate::sys::net::established(worker.config.publish_port);
+    let connected = halite_sys::net::established(worker.config.publish_port);
     connected >= max && !matches!(worker.sessions.get(id), Ok(Some(_)))
 }
 
@@ -200,7 +200,7 @@ impl PubkeySignature {
         let path = config
             .pki_dir
             .join(format!("{}.pem", config.master_sign_key_name));
-        let key = crate::master::load_or_create_key(&path, config.keysize as usize)?;
+        let key = crate::load_or_create_key(&path, config.keysize as usize)?;
         Ok(Some(PubkeySignature::Key(key)))
     }
 

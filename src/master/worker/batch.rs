@@ -5,10 +5,10 @@
 //! they came. Who asks for anything else finds all that came before it settled.
 
 use super::context::Context;
-use crate::master::returns;
-use crate::store::jobs::Returned;
-use crate::wire::Map;
-use crate::wire::ids::{Jid, MinionId};
+use crate::returns;
+use halite_store::jobs::Returned;
+use halite_wire::Map;
+use halite_wire::ids::{Jid, MinionId};
 
 /// What the requests at hand have led to so far.
 #[derive(Default)]

@@ -3,8 +3,8 @@
 //! LoadAuth.check_authentication`; reference `salt-protocol.md` 7.1, 7.3).
 
 use super::context::Context;
-use crate::wire::ids::Jid;
-use crate::wire::{Map, Value};
+use halite_wire::ids::Jid;
+use halite_wire::{Map, Value};
 
 /// What is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,5 +50,5 @@ pub(super) fn prove(
 
 /// An error as stock clients raise it (`salt/utils/error.py raise_error`).
 pub(super) fn error(name: &str, message: &str) -> Map {
-    crate::map! {"name" => name, "message" => message}
+    halite_wire::map! {"name" => name, "message" => message}
 }

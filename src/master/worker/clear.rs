@@ -8,15 +8,15 @@ pub(crate) enum Command {
     Auth,
     /// Echo; anyone.
     Ping,
-    /// A job; whom [`crate::master::access::Access`] lets.
+    /// A job; whom [`crate::access::Access`] lets.
     Publish,
     /// A token; who proves himself to a system of external authentication.
     MkToken,
     /// What a token stands for; who has it.
     GetToken,
-    /// A function of the master in a process of its own; whoever [`crate::master::access::Access`] lets.
+    /// A function of the master in a process of its own; whoever [`crate::access::Access`] lets.
     Runner,
-    /// A function of the master, answered with its result; whoever [`crate::master::access::Access`] lets.
+    /// A function of the master, answered with its result; whoever [`crate::access::Access`] lets.
     Wheel,
 }
 

@@ -1,23 +1,23 @@
 //! What a worker holds between requests.
 
 use super::functions::Runners;
-use crate::config::MasterConfig;
-use crate::crypto::{Crypticle, KeyString, PrivateKey, PublicKey};
-use crate::master::access::Access;
-use crate::master::events::Bus;
-use crate::master::functions::Lent;
-use crate::master::roles::RoleError;
-use crate::render::pillar::PillarMaster;
-use crate::store::files::FileServer;
-use crate::store::jobs::JobStore;
-use crate::store::keys::{KeyState, KeyStore};
-use crate::store::mine::MineStore;
-use crate::store::minions::MinionCache;
-use crate::store::open;
-use crate::store::sessions::SessionStore;
-use crate::sys::shared::SharedSecret;
-use crate::transport::sockets::ipc_url;
-use crate::wire::ids::{Jid, JidClock, MinionId};
+use crate::access::Access;
+use crate::events::Bus;
+use crate::functions::Lent;
+use crate::roles::RoleError;
+use halite_config::MasterConfig;
+use halite_crypto::{Crypticle, KeyString, PrivateKey, PublicKey};
+use halite_render::pillar::PillarMaster;
+use halite_store::files::FileServer;
+use halite_store::jobs::JobStore;
+use halite_store::keys::{KeyState, KeyStore};
+use halite_store::mine::MineStore;
+use halite_store::minions::MinionCache;
+use halite_store::open;
+use halite_store::sessions::SessionStore;
+use halite_sys::shared::SharedSecret;
+use halite_transport::sockets::ipc_url;
+use halite_wire::ids::{Jid, JidClock, MinionId};
 use std::collections::HashMap;
 use std::os::unix::fs::MetadataExt;
 use std::rc::Rc;
@@ -77,8 +77,8 @@ pub(crate) struct Stats {
 }
 
 impl Stats {
-    pub fn to_map(self) -> crate::wire::Map {
-        crate::map! {
+    pub fn to_map(self) -> halite_wire::Map {
+        halite_wire::map! {
             "requests" => self.requests, "sign_ins" => self.sign_ins, "published" => self.published,
             "returns" => self.returns, "events" => self.events, "pillars" => self.pillars,
             "unknown" => self.unknown, "unpublished" => self.unpublished, "busy" => self.busy.as_secs_f64(),
@@ -118,8 +118,8 @@ impl Context {
         publish.set_reconnect_ivl_max(200)?;
         publish.set_sndtimeo(5000)?;
         publish.connect(&ipc_url(&config.sock_dir.join("publish_pull.ipc")))?;
-        let master = crate::master::master_key(&config)?;
-        let master_pub = crate::crypto::clean_key(&master.public().to_pem());
+        let master = crate::master_key(&config)?;
+        let master_pub = halite_crypto::clean_key(&master.public().to_pem());
         let signing = super::auth::PubkeySignature::load(&config)?;
         Ok(Context {
             access: Access::new(&config),
@@ -150,7 +150,7 @@ impl Context {
     }
 
     /// What this worker has done, for the scoreboard.
-    pub fn counters(&self) -> crate::wire::Map {
+    pub fn counters(&self) -> halite_wire::Map {
         let mut counters = self.stats.to_map();
         counters.set("unfired", self.bus.lost());
         counters
@@ -204,7 +204,7 @@ impl Context {
     }
 
     fn signed_key(&self, (generation, text): (u64, String)) -> Result<AesKey, RoleError> {
-        let digest = crate::crypto::HashType::Sha256.hex(text.as_bytes());
+        let digest = halite_crypto::HashType::Sha256.hex(text.as_bytes());
         Ok(AesKey {
             generation,
             digest_signature: self.master.x931_sign(digest.as_bytes()),
@@ -260,7 +260,7 @@ impl Context {
             return false;
         };
         if let Some(known) = &peer.token {
-            return crate::crypto::constant_time_eq(known, token);
+            return halite_crypto::constant_time_eq(known, token);
         }
         let recovered = self.read_key(id).and_then(|key| key.x931_recover(token));
         if recovered.as_deref() != Some(b"salt".as_slice()) {

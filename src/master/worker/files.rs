@@ -1,12 +1,12 @@
 //! File commands of minions: a table from the names of the wire to the file server.
 
 use super::context::Context;
-use crate::crypto::Crypticle;
-use crate::master::roles::RoleError;
-use crate::store::files::{Form, Served, receive};
-use crate::wire::ids::MinionId;
-use crate::wire::msgpack::{self, Profile};
-use crate::wire::{Map, Value};
+use crate::roles::RoleError;
+use halite_crypto::Crypticle;
+use halite_store::files::{Form, Served, receive};
+use halite_wire::ids::MinionId;
+use halite_wire::msgpack::{self, Profile};
+use halite_wire::{Map, Value};
 use std::io;
 
 /// What any minion with an accepted key may ask (`salt/master.py AESFuncs`), but for pieces of files.

@@ -6,11 +6,11 @@
 
 use super::caller::{self, Kind};
 use super::context::Context;
-use crate::master::functions::{Call, RUNNER_ROLE};
-use crate::master::roles::RoleError;
-use crate::sys::process::RoleSpec;
-use crate::sys::slots::{Slot, Slots};
-use crate::wire::{Map, Value};
+use crate::functions::{Call, RUNNER_ROLE};
+use crate::roles::RoleError;
+use halite_sys::process::RoleSpec;
+use halite_sys::slots::{Slot, Slots};
+use halite_wire::{Map, Value};
 use std::process::Child;
 
 /// Directory below `sock_dir` with the slots of runners that were started.
@@ -67,7 +67,7 @@ pub(super) fn request(
 }
 
 fn refusal(error: Map) -> Value {
-    Value::Map(crate::map! {"error" => error})
+    Value::Map(halite_wire::map! {"error" => error})
 }
 
 /// Starts the process of a runner; what it does is told by its events.
@@ -102,14 +102,14 @@ fn start(worker: &mut Context, call: &Call) -> Result<Value, RoleError> {
         child.id()
     );
     worker.runners.0.push((child, ticket));
-    Ok(Value::Map(crate::map! {
+    Ok(Value::Map(halite_wire::map! {
         "tag" => format!("salt/run/{}", call.jid), "jid" => &call.jid,
     }))
 }
 
 fn wheel(worker: &mut Context, call: &Call) -> Value {
     let tag = format!("salt/wheel/{}", call.jid);
-    let mut data = crate::map! {
+    let mut data = halite_wire::map! {
         "fun" => format!("wheel.{}", call.fun), "jid" => &call.jid, "tag" => tag.as_str(),
         "user" => call.user.as_str(),
     };
@@ -121,7 +121,7 @@ fn wheel(worker: &mut Context, call: &Call) -> Value {
         plain(&call.fun)
     );
     data.0.extend(done.0);
-    Value::Map(crate::map! {"tag" => tag, "data" => data})
+    Value::Map(halite_wire::map! {"tag" => tag, "data" => data})
 }
 
 /// A name from the wire for the log and the process list.

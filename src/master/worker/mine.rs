@@ -2,12 +2,12 @@
 //! `salt-protocol.md` 8). A minion writes to its own mine only: the id is its channel's.
 
 use super::context::Context;
-use crate::master::roles::RoleError;
-use crate::store::keys::KeyState;
-use crate::store::mine::query::{self, Question};
-use crate::store::minions::Known;
-use crate::wire::ids::MinionId;
-use crate::wire::{Map, Value};
+use crate::roles::RoleError;
+use halite_store::keys::KeyState;
+use halite_store::mine::query::{self, Question};
+use halite_store::minions::Known;
+use halite_wire::ids::MinionId;
+use halite_wire::{Map, Value};
 use std::io;
 
 /// `_mine_get`: values of other minions.

@@ -7,17 +7,17 @@
 use super::context::Context;
 use super::peer_run;
 use super::publish::{self, Meant, Permission};
-use crate::master::access::rules::{AuthList, Call, Reach};
-use crate::master::access::scope;
-use crate::master::roles::RoleError;
-use crate::store::jobs::StoredReturn;
-use crate::sys::daemon::{make_dir, write_atomic};
-use crate::target::{
+use crate::access::rules::{AuthList, Call, Reach};
+use crate::access::scope;
+use crate::roles::RoleError;
+use halite_store::jobs::StoredReturn;
+use halite_sys::daemon::{make_dir, write_atomic};
+use halite_target::{
     Inventory, Kind, MinionId, PyRegex, Target, expand_compound, expand_nodegroup,
 };
-use crate::wire::ids::Jid;
-use crate::wire::yaml::wire_input;
-use crate::wire::{Map, Value};
+use halite_wire::ids::Jid;
+use halite_wire::yaml::wire_input;
+use halite_wire::{Map, Value};
 use std::collections::HashSet;
 use std::io::Read;
 use std::os::unix::fs::OpenOptionsExt;
@@ -49,7 +49,7 @@ pub(super) fn publish(worker: &mut Context, id: &MinionId, load: &Map) -> Result
     let started = start(worker, id, request)?;
     // Stock's client has 0 for a job that nobody is meant by.
     let jid = started.jid.map_or(Value::Int(0), |jid| jid.as_str().into());
-    Ok(crate::map! {"jid" => jid, "minions" => started.minions}.into())
+    Ok(halite_wire::map! {"jid" => jid, "minions" => started.minions}.into())
 }
 
 /// `minion_publish`: as [`publish()`], and waits for the returns, for `tmo` or `timeout` seconds.
@@ -138,8 +138,8 @@ fn admitted(worker: &Context, id: &MinionId, load: &Map) -> Result<Option<Admitt
     let Some(request) = request.filter(|_| !rules.is_empty()) else {
         return Ok(None);
     };
-    let kwargs = crate::map! {"id" => id.as_str()};
-    let mut job = crate::map! {
+    let kwargs = halite_wire::map! {"id" => id.as_str()};
+    let mut job = halite_wire::map! {
         "cmd" => "publish", "tgt" => request.tgt.clone(), "fun" => request.fun.clone(),
         "arg" => request.arg.clone(), "tgt_type" => request.tgt_type.as_str(),
         "ret" => request.ret, "jid" => "", "kwargs" => kwargs.clone(),
@@ -319,7 +319,7 @@ pub(super) fn fetch(worker: &Context, id: &MinionId, load: &Map) -> Result<Value
     let answer: Map = returns(worker, &jid)?
         .into_iter()
         .map(|StoredReturn { id, mut load }| {
-            let mut one = crate::map! {"ret" => load.remove("return").unwrap_or_default()};
+            let mut one = halite_wire::map! {"ret" => load.remove("return").unwrap_or_default()};
             if let Some(out) = load.remove("out") {
                 one.set("out", out);
             }

@@ -1,9 +1,9 @@
 //! Runner functions on behalf of a minion, each in a process of its own: `halite-run`, by argv.
 
-use crate::config::MasterConfig;
-use crate::master::roles::RoleError;
-use crate::sys::command::Helper;
-use crate::wire::{Map, Value};
+use crate::roles::RoleError;
+use halite_config::MasterConfig;
+use halite_sys::command::Helper;
+use halite_wire::{Map, Value};
 use std::time::Duration;
 
 /// Runs a function and gives what it returns.
@@ -75,7 +75,7 @@ fn literal(value: &Value) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::yaml::parse_input;
+    use halite_wire::yaml::parse_input;
 
     #[test]
     fn arguments_survive_the_command_line() {
@@ -88,15 +88,15 @@ mod tests {
             true.into(),
             Value::Nil,
             vec![Value::from("x"), 1.into()].into(),
-            crate::map! {"k" => "v # w"}.into(),
+            halite_wire::map! {"k" => "v # w"}.into(),
         ];
         let words: Vec<String> = values.iter().map(literal).collect();
         assert_eq!(parse_input(&words, &[]), (values, Map::new()));
-        let keywords = crate::map! {"__kwarg__" => true, "tgt" => "1", "n" => 2};
+        let keywords = halite_wire::map! {"__kwarg__" => true, "tgt" => "1", "n" => 2};
         let words: Vec<String> = keyword_words(&keywords).collect();
         assert_eq!(
             parse_input(&words, &[]),
-            (vec![], crate::map! {"tgt" => "1", "n" => 2})
+            (vec![], halite_wire::map! {"tgt" => "1", "n" => 2})
         );
     }
 }

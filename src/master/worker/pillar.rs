@@ -3,12 +3,12 @@
 
 use super::aes::Sealed;
 use super::context::Context;
-use crate::crypto::{Crypticle, Encryption, KeyString, Signing};
-use crate::master::roles::RoleError;
-use crate::render::pillar::PillarRequest;
-use crate::wire::ids::MinionId;
-use crate::wire::msgpack::{self, Profile};
-use crate::wire::{Map, Value};
+use crate::roles::RoleError;
+use halite_crypto::{Crypticle, Encryption, KeyString, Signing};
+use halite_render::pillar::PillarRequest;
+use halite_wire::ids::MinionId;
+use halite_wire::msgpack::{self, Profile};
+use halite_wire::{Map, Value};
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -76,7 +76,7 @@ fn compile(worker: &mut Context, request: &PillarRequest) -> Result<Map, RoleErr
             .minions
             .store(&request.id, &request.grains, &pillar)?;
         if worker.config.minion_data_cache_events {
-            let data = crate::map! {"Minion data cache refresh" => request.id.as_str()};
+            let data = halite_wire::map! {"Minion data cache refresh" => request.id.as_str()};
             worker
                 .bus
                 .fire(&format!("minion/refresh/{}", request.id), data);
@@ -110,14 +110,14 @@ fn seal(
     let once = KeyString::generate();
     let wrapped = key.encrypt(enc, once.as_bytes()).map_err(|e| failed(&e))?;
     let data = msgpack::encode_map(
-        &crate::map! {"key" => wrapped.clone(), "pillar" => pillar, "nonce" => nonce},
+        &halite_wire::map! {"key" => wrapped.clone(), "pillar" => pillar, "nonce" => nonce},
         Profile::Wire,
     );
     let signature = worker.master.sign(sig, &data);
-    let inner = Value::Map(crate::map! {"data" => data, "sig" => signature});
+    let inner = Value::Map(halite_wire::map! {"data" => data, "sig" => signature});
     let sealed = Crypticle::new(&once).dumps(&inner, None);
     Ok(Value::Map(
-        crate::map! {"key" => wrapped, "pillar" => sealed},
+        halite_wire::map! {"key" => wrapped, "pillar" => sealed},
     ))
 }
 
@@ -128,10 +128,10 @@ mod tests {
     #[test]
     fn loads_of_all_series() {
         let id: MinionId = "m1".parse().unwrap();
-        assert!(read(&id, crate::map! {"cmd" => "_pillar"}).is_none());
-        let load = crate::map! {
+        assert!(read(&id, halite_wire::map! {"cmd" => "_pillar"}).is_none());
+        let load = halite_wire::map! {
             "cmd" => "_pillar", "ver" => "2", "id" => "m1",
-            "grains" => crate::map! {"os" => "x", "id" => "other"},
+            "grains" => halite_wire::map! {"os" => "x", "id" => "other"},
             "saltenv" => "dev", "pillarenv" => Value::Nil,
             "pillar_override" => Value::Nil, "extra_minion_data" => Map::new(),
         };
@@ -142,7 +142,7 @@ mod tests {
             (Some("dev"), None)
         );
         assert!(request.pillar_override.is_empty() && !request.clean_cache);
-        let old = crate::map! {"grains" => Map::new(), "env" => "qa", "clean_cache" => true};
+        let old = halite_wire::map! {"grains" => Map::new(), "env" => "qa", "clean_cache" => true};
         let request = read(&id, old).unwrap();
         assert_eq!(
             (request.saltenv.as_deref(), request.clean_cache),

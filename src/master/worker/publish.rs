@@ -2,18 +2,18 @@
 //! (`salt/master.py ClearFuncs.publish`, `_prep_pub`; reference `salt-protocol.md` 5.2, 7.2).
 
 use super::context::Context;
-use crate::config::SaltSeries;
-use crate::master::access::rules::{Call, Reach};
-use crate::master::access::{Caller, scope};
-use crate::master::roles::RoleError;
-use crate::store::audit::Decision;
-use crate::store::keys::KeyState;
-use crate::store::minions::Known;
-use crate::target::{Kind, Target, TargetError};
-use crate::transport::sockets::send_parts;
-use crate::wire::ids::{Jid, MinionId};
-use crate::wire::msgpack::{self, Profile};
-use crate::wire::{Map, Value};
+use crate::access::rules::{Call, Reach};
+use crate::access::{Caller, scope};
+use crate::roles::RoleError;
+use halite_config::SaltSeries;
+use halite_store::audit::Decision;
+use halite_store::keys::KeyState;
+use halite_store::minions::Known;
+use halite_target::{Kind, Target, TargetError};
+use halite_transport::sockets::send_parts;
+use halite_wire::ids::{Jid, MinionId};
+use halite_wire::msgpack::{self, Profile};
+use halite_wire::{Map, Value};
 
 /// Keys of `kwargs` that go to the minions as they are.
 const EXTRAS: [&str; 5] = [
@@ -40,7 +40,7 @@ pub(super) fn request(worker: &mut Context, mut load: Map, peer: &str) -> Result
         let who = (claimed.as_str(), "");
         audit(worker, &load, who, peer, Err("publisher_acl_blacklist"));
         return Ok(Value::Map(
-            crate::map! {"error" => error("AuthorizationError")},
+            halite_wire::map! {"error" => error("AuthorizationError")},
         ));
     }
     let caller = match worker.access.authenticate(&load, &kwargs, peer) {
@@ -130,7 +130,7 @@ pub(super) fn send_out(
             Ok(jid) => jid,
             Err(e) => {
                 return Ok(Value::Map(
-                    crate::map! {"error" => format!("Failed to allocate a jid. {e}")},
+                    halite_wire::map! {"error" => format!("Failed to allocate a jid. {e}")},
                 ));
             }
         },
@@ -143,7 +143,7 @@ pub(super) fn send_out(
     if let Some(why) = too_large(octets.len(), worker.config.max_request_size) {
         worker.stats.unpublished += 1;
         log::warn!(jid:% = jid; "the job {jid} is refused: {why}");
-        return Ok(Value::Map(crate::map! {"error" => why}));
+        return Ok(Value::Map(halite_wire::map! {"error" => why}));
     }
     // Kept before anybody hears of it: a gateway may have the first return back at once.
     if !kwargs.get("nocache").is_some_and(Value::truthy) {
@@ -156,7 +156,7 @@ pub(super) fn send_out(
         let why = format!("the publisher takes no job ({e}); see `halite-master --topology`");
         worker.stats.unpublished += 1;
         log::error!(jid:% = jid; "the job {jid} is lost: {why}");
-        return Ok(Value::Map(crate::map! {"error" => why}));
+        return Ok(Value::Map(halite_wire::map! {"error" => why}));
     }
     load.set("jid", jid.as_str());
     log::info!(
@@ -166,9 +166,9 @@ pub(super) fn send_out(
         shown(&job),
         minions.len()
     );
-    Ok(Value::Map(crate::map! {
+    Ok(Value::Map(halite_wire::map! {
         "enc" => "clear",
-        "load" => crate::map! {"jid" => jid.as_str(), "minions" => minions, "missing" => missing},
+        "load" => halite_wire::map! {"jid" => jid.as_str(), "minions" => minions, "missing" => missing},
     }))
 }
 
@@ -279,9 +279,9 @@ fn no_match(load: &Map, why: &str) -> Value {
         error.push_str(": ");
         error.push_str(why);
     }
-    Value::Map(crate::map! {
+    Value::Map(halite_wire::map! {
         "enc" => "clear",
-        "load" => crate::map! {"jid" => Value::Nil, "minions" => Vec::<Value>::new(), "error" => error},
+        "load" => halite_wire::map! {"jid" => Value::Nil, "minions" => Vec::<Value>::new(), "error" => error},
     })
 }
 
@@ -291,7 +291,7 @@ fn error(name: &str) -> Map {
         "AuthenticationError" => "Authentication error occurred.",
         _ => "Authorization error occurred.",
     };
-    crate::map! {"name" => name, "message" => message}
+    halite_wire::map! {"name" => name, "message" => message}
 }
 
 fn refused(worker: &mut Context, mut load: Map, name: &str) -> Value {
@@ -306,13 +306,13 @@ fn refused(worker: &mut Context, mut load: Map, name: &str) -> Value {
         load.set("error", error(name));
         worker.bus.fire(&format!("salt/job/{jid}/error"), load);
     }
-    Value::Map(crate::map! {"error" => error(name)})
+    Value::Map(halite_wire::map! {"error" => error(name)})
 }
 
 /// The load that minions get, in Salt's order of keys; the publisher adds `serial`.
 fn job_load(load: &Map, kwargs: &Map, jid: &Jid) -> Map {
     let take = |k: &str| load.get(k).cloned().unwrap_or_default();
-    let mut job = crate::map! {
+    let mut job = halite_wire::map! {
         "fun" => take("fun"), "arg" => take("arg"), "tgt" => take("tgt"),
         "jid" => jid.as_str(), "ret" => take("ret"),
     };
@@ -350,10 +350,10 @@ fn announce(
     if worker.config.salt_series != SaltSeries::S3008 {
         worker
             .bus
-            .fire(jid.as_str(), crate::map! {"minions" => list(minions)});
+            .fire(jid.as_str(), halite_wire::map! {"minions" => list(minions)});
     }
     let take = |k: &str| load.get(k).cloned().unwrap_or_default();
-    let new = crate::map! {
+    let new = halite_wire::map! {
         "jid" => jid.as_str(), "tgt_type" => take("tgt_type"), "tgt" => take("tgt"),
         "user" => take("user"), "fun" => take("fun"), "arg" => take("arg"),
         "minions" => list(minions), "missing" => list(missing),
@@ -381,7 +381,7 @@ fn send(worker: &Context, target: &Target, job: Vec<u8>, minions: &[String]) -> 
     let mut parts = vec![job];
     if worker.config.zmq_filtering {
         if by_id(target) {
-            let sha1 = crate::crypto::HashType::Sha1;
+            let sha1 = halite_crypto::HashType::Sha1;
             parts.extend(
                 minions
                     .iter()

@@ -6,11 +6,11 @@
 //! speaks for itself, and nobody speaks for it.
 
 use super::context::Context;
-use crate::master::roles::RoleError;
-use crate::store::keys::KeyState;
-use crate::sys::daemon::{make_dir, write_atomic};
-use crate::wire::ids::{Jid, MinionId, Tag};
-use crate::wire::{Map, Value};
+use crate::roles::RoleError;
+use halite_store::keys::KeyState;
+use halite_sys::daemon::{make_dir, write_atomic};
+use halite_wire::ids::{Jid, MinionId, Tag};
+use halite_wire::{Map, Value};
 use std::path::PathBuf;
 
 /// Returns in one request.
@@ -104,7 +104,7 @@ fn one_return(
     part: Map,
     shared: &Map,
 ) -> Result<(), RoleError> {
-    let mut load = crate::map! {"jid" => jid.as_str(), "id" => id.as_str()};
+    let mut load = halite_wire::map! {"jid" => jid.as_str(), "id" => id.as_str()};
     for (key, value) in part.iter().chain(shared.iter()) {
         match key.as_str() {
             None | Some("jid" | "id" | "sig" | "cmd") => {}

@@ -2,13 +2,13 @@
 //! (`salt/daemons/masterapi.py RemoteFuncs._master_tops`, `salt/tops/ext_nodes.py`).
 
 use super::context::Context;
-use crate::sys::command::{self, Limits};
-use crate::wire::ids::MinionId;
-use crate::wire::{Map, Value, shlex, yaml};
+use halite_sys::command::{self, Limits};
+use halite_wire::ids::MinionId;
+use halite_wire::{Map, Value, shlex, yaml};
 use std::time::Duration;
 
 /// The module that is here.
-pub(in crate::master) const MODULE: &str = "ext_nodes";
+pub(crate) const MODULE: &str = "ext_nodes";
 /// How long the command may take, in seconds, if a request may take longer at all.
 const PATIENCE: u64 = 30;
 /// Octets that it may print.
@@ -56,7 +56,7 @@ fn ext_nodes(line: &str, id: &MinionId, patience: Duration) -> Result<Map, Strin
 /// The form of the output: `classes`, a list or a map, and `environment`.
 fn classes(data: &Map) -> Map {
     let environment = match data.get("environment") {
-        Some(name) => crate::target::python_str(name).into_owned(),
+        Some(name) => halite_target::python_str(name).into_owned(),
         None => "base".to_owned(),
     };
     let names = match data.get("classes") {
@@ -64,7 +64,7 @@ fn classes(data: &Map) -> Map {
         Some(Value::Array(list)) => list.clone(),
         _ => return Map::new(),
     };
-    crate::map! {environment => names}
+    halite_wire::map! {environment => names}
 }
 
 /// Adds states; those of the same environment are joined.
@@ -90,7 +90,7 @@ mod tests {
 
     #[test]
     fn output_as_of_a_classifier() {
-        let list = crate::map! {"base" => vec!["a".to_owned(), "b".to_owned()]};
+        let list = halite_wire::map! {"base" => vec!["a".to_owned(), "b".to_owned()]};
         assert_eq!(run("printf 'classes: [a, b]\\n#%s'", "m1").unwrap(), list);
         assert_eq!(
             run(
@@ -102,7 +102,7 @@ mod tests {
         );
         assert_eq!(
             run("printf 'classes: [%s]\\nenvironment: dev'", "m1").unwrap(),
-            crate::map! {"dev" => vec!["m1".to_owned()]}
+            halite_wire::map! {"dev" => vec!["m1".to_owned()]}
         );
         for nothing in [
             "printf '#%s'",
@@ -116,7 +116,10 @@ mod tests {
     #[test]
     fn no_shell_sees_the_id() {
         let got = run("printf 'classes: [\"%s\"]'", "$(id) ; echo").unwrap();
-        assert_eq!(got, crate::map! {"base" => vec!["$(id) ; echo".to_owned()]});
+        assert_eq!(
+            got,
+            halite_wire::map! {"base" => vec!["$(id) ; echo".to_owned()]}
+        );
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! What the minion hands to the process of a job.
 
-use crate::minion::link::Handed;
-use crate::wire::msgpack::{self, Profile};
-use crate::wire::{Map, Value};
+use halite_channel::link::Handed;
+use halite_wire::msgpack::{self, Profile};
+use halite_wire::{Map, Value};
 use std::sync::Arc;
 
 /// What the minion hands to the process.
@@ -18,7 +18,7 @@ pub struct Order {
     pub grains: Arc<Map>,
     /// The pillar.
     pub pillar: Arc<Map>,
-    /// Keys for asking the master, as [`hand_over`](crate::minion::link::hand_over) packs them, none without a sign-in.
+    /// Keys for asking the master, as [`hand_over`](halite_channel::link::hand_over) packs them, none without a sign-in.
     pub credentials: Option<Handed>,
     /// Log levels of console and file that the command line asked for, else of the configuration.
     pub log: (String, String, String),

@@ -2,12 +2,12 @@
 //! their processes end. Their results wait in `<cachedir>/left/<jid>`.
 
 use super::{Finished, Jobs, Origin};
-use crate::minion::job;
-use crate::minion::modules::proc::{self, Process};
-use crate::sys::daemon::{make_dir, write_atomic};
-use crate::wire::ids::Jid;
-use crate::wire::msgpack::{self, Profile};
-use crate::wire::{Map, Value};
+use crate::job;
+use halite_modules::execution::proc::{self, Process};
+use halite_sys::daemon::{make_dir, write_atomic};
+use halite_wire::ids::Jid;
+use halite_wire::msgpack::{self, Profile};
+use halite_wire::{Map, Value};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};

@@ -1,9 +1,9 @@
 //! The process of one job: its result under way, its end, and signals for it and what it started.
 
 use super::{Finished, Origin};
-use crate::minion::modules::proc::Process;
-use crate::wire::Map;
-use crate::wire::ids::Jid;
+use halite_modules::execution::proc::Process;
+use halite_wire::Map;
+use halite_wire::ids::Jid;
 use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::Pid;
 use std::io::{self, Read};

@@ -1,5 +1,5 @@
 use super::*;
-use crate::map;
+use halite_wire::map;
 use jiff::ToSpan;
 
 fn table(dir: &Path, schedule: &str) -> Timetable {

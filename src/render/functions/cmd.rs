@@ -4,8 +4,8 @@
 //! account of the master, without a shell unless one is asked for, until the pillar's deadline.
 
 use super::{Call, Fault, Function, Outcome, Run, Scope, text_of};
-use crate::sys::command::{Helper, LOCALE, Output};
-use crate::wire::{Value, shlex};
+use halite_sys::command::{Helper, LOCALE, Output};
+use halite_wire::{Value, shlex};
 use std::time::{Duration, Instant};
 
 const PARAMS: &[&str] = &[
@@ -85,7 +85,7 @@ fn text(bytes: &[u8], call: &Call) -> Value {
 
 fn run_all(scope: &Scope, call: &Call) -> Outcome {
     let output = start(scope, call, false, false)?;
-    Ok(Value::Map(crate::map! {
+    Ok(Value::Map(halite_wire::map! {
         "pid" => output.pid, "retcode" => output.code,
         "stdout" => text(&output.stdout, call), "stderr" => text(&output.stderr, call),
     }))

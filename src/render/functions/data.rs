@@ -2,9 +2,9 @@
 //! (`salt/modules/test.py`, `defaults.py`, `slsutil.py`).
 
 use super::{Call, Fault, Function, Outcome, Run, Scope};
-use crate::render::jinja::{Cx, Error, Obj};
-use crate::render::merge::update;
-use crate::wire::{Map, Value};
+use crate::merge::update;
+use halite_jinja::{Cx, Error, Obj};
+use halite_wire::{Map, Value};
 
 pub(super) const FUNCTIONS: &[Function] = &[
     Function {
@@ -83,7 +83,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
 
 fn arg(_: &Scope, call: &Call) -> Outcome {
     Ok(Value::Map(
-        crate::map! {"args" => call.rest.clone(), "kwargs" => call.more.clone()},
+        halite_wire::map! {"args" => call.rest.clone(), "kwargs" => call.more.clone()},
     ))
 }
 

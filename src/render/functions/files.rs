@@ -2,7 +2,7 @@
 //! (`salt/modules/file.py`, `environ.py`, `dnsutil.py`).
 
 use super::{Call, Fault, Function, Outcome, Run, Scope, text_of};
-use crate::wire::Value;
+use halite_wire::Value;
 use std::io::Read;
 use std::net::{IpAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};

@@ -2,9 +2,9 @@
 //! (`salt/modules/grains.py`, `pillar.py`, `config.py`).
 
 use super::{Call, Fault, Function, Outcome, Run, Scope, text_of, traverse_map};
-use crate::render::merge::update;
-use crate::target::fnmatch;
-use crate::wire::{Map, Value};
+use crate::merge::update;
+use halite_target::fnmatch;
+use halite_wire::{Map, Value};
 
 const GET: &[&str] = &["key", "default", "delimiter", "ordered"];
 const PILLAR_GET: &[&str] = &[

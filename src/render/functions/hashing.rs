@@ -1,8 +1,8 @@
 //! `hashutil.*` (`salt/modules/hashutil.py`).
 
 use super::{Call, Fault, Function, Outcome, Run, Scope};
-use crate::crypto::HashType;
-use crate::wire::{Value, base64};
+use halite_crypto::HashType;
+use halite_wire::{Value, base64};
 
 pub(super) const FUNCTIONS: &[Function] = &[
     Function {

@@ -1,6 +1,6 @@
 //! The variable `salt` of templates, whoever has the functions behind it.
 
-use super::super::jinja::{Cx, Error, Obj, Object};
+use halite_jinja::{Cx, Error, Obj, Object};
 use std::rc::Rc;
 
 /// Who has functions for templates.

@@ -1,10 +1,10 @@
 //! `match.*`: whether the minion is meant by a target (`salt/modules/match.py`).
 
 use super::{Call, Fault, Function, Outcome, Run, Scope, text_of};
-use crate::render::choose;
-use crate::render::merge::NotMaps;
-use crate::target::{Subject, Target};
-use crate::wire::{Map, Value};
+use crate::choose;
+use crate::merge::NotMaps;
+use halite_target::{Subject, Target};
+use halite_wire::{Map, Value};
 
 const TGT: &[&str] = &["tgt", "minion_id"];
 const DATA: &[&str] = &["tgt", "delimiter", "minion_id"];

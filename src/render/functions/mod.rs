@@ -16,12 +16,12 @@ mod slsutil;
 
 pub use loader::{Both, Loader, Salt};
 
-use super::jinja::{Args, Cx, Error, ErrorKind, Obj, Object};
-use crate::config::MasterConfig;
-use crate::store::keys::KeyStore;
-use crate::store::minions::MinionCache;
-use crate::wire::ids::MinionId;
-use crate::wire::{Map, Value};
+use halite_config::MasterConfig;
+use halite_jinja::{Args, Cx, Error, ErrorKind, Obj, Object};
+use halite_store::keys::KeyStore;
+use halite_store::minions::MinionCache;
+use halite_wire::ids::MinionId;
+use halite_wire::{Map, Value};
 use std::cell::LazyCell;
 use std::rc::Rc;
 use std::time::Instant;
@@ -131,7 +131,7 @@ impl Call {
 }
 
 /// `str(value)`.
-pub(in crate::render) fn text_of(value: &Value) -> String {
+pub(crate) fn text_of(value: &Value) -> String {
     match value {
         Value::Str(text) => text.clone(),
         Value::Bytes(bytes) => String::from_utf8_lossy(bytes).into_owned(),

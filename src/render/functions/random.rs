@@ -1,9 +1,9 @@
 //! `random.*` (`salt/modules/mod_random.py`).
 
 use super::{Call, Fault, Function, Outcome, Run, Scope, text_of};
-use crate::crypto::{Alphabet, HashType};
-use crate::wire::Value;
-use crate::wire::pyrandom::Mersenne;
+use halite_crypto::{Alphabet, HashType};
+use halite_wire::Value;
+use halite_wire::pyrandom::Mersenne;
 use rand::Rng;
 use rand::seq::SliceRandom;
 

@@ -5,16 +5,16 @@
 //! compilation: no event tells of them, and they are not in the job cache.
 
 use super::{Call, Fault, Function, Outcome, Run, Scope, text_of};
-use crate::config::SaltSeries;
-use crate::store::keys::KeyState;
-use crate::store::mine::query::{self, Question};
-use crate::store::minions::Known;
-use crate::store::open;
-use crate::store::presence::connected_ids;
-use crate::store::remembered::{Part, remembered};
-use crate::target::Inventory;
-use crate::wire::yaml::parse_input;
-use crate::wire::{Map, Value};
+use halite_config::SaltSeries;
+use halite_store::keys::KeyState;
+use halite_store::mine::query::{self, Question};
+use halite_store::minions::Known;
+use halite_store::open;
+use halite_store::presence::connected_ids;
+use halite_store::remembered::{Part, remembered};
+use halite_target::Inventory;
+use halite_wire::yaml::parse_input;
+use halite_wire::{Map, Value};
 
 pub(super) const FUNCTIONS: &[Function] = &[
     Function {

@@ -1,9 +1,9 @@
 //! `slsutil.*` (`salt/modules/slsutil.py`).
 
 use super::{Call, Fault, Function, Outcome, Run, Scope, text_of};
-use crate::render::merge::{Merger, Strategy};
-use crate::render::pipeline::{render_json, render_yaml};
-use crate::wire::{Map, Value, yaml};
+use crate::merge::{Merger, Strategy};
+use crate::pipeline::{render_json, render_yaml};
+use halite_wire::{Map, Value, yaml};
 
 pub(super) const FUNCTIONS: &[Function] = &[
     Function {

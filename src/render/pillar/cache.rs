@@ -1,11 +1,11 @@
 //! `pillar_cache`: compiled pillars kept for `pillar_cache_ttl` seconds, on disk or in the
 //! memory of a worker (`salt/pillar/__init__.py PillarCache`, `salt/utils/cache.py CacheDisk`).
 
-use crate::config::MasterConfig;
-use crate::sys::daemon::{make_dir, write_atomic};
-use crate::wire::ids::MinionId;
-use crate::wire::msgpack::{self, Profile};
-use crate::wire::{Map, Value};
+use halite_config::MasterConfig;
+use halite_sys::daemon::{make_dir, write_atomic};
+use halite_wire::ids::MinionId;
+use halite_wire::msgpack::{self, Profile};
+use halite_wire::{Map, Value};
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -65,9 +65,9 @@ impl Cache {
         let now = SystemTime::now()
             .duration_since(SystemTime::UNIX_EPOCH)
             .unwrap_or_default();
-        let whole = crate::map! {
-            DATA => crate::map! {id.as_str() => envs},
-            TIME => crate::map! {id.as_str() => now.as_secs_f64()},
+        let whole = halite_wire::map! {
+            DATA => halite_wire::map! {id.as_str() => envs},
+            TIME => halite_wire::map! {id.as_str() => now.as_secs_f64()},
         };
         let bytes = msgpack::encode_map(&whole, Profile::Local);
         let written =

@@ -3,7 +3,7 @@
 
 use super::super::functions::text_of;
 use super::Compile;
-use crate::wire::{Map, Value, yaml};
+use halite_wire::{Map, Value, yaml};
 
 impl Compile<'_> {
     /// Decrypts what the option names; what went wrong stands under `_errors`.

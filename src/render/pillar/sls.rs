@@ -3,8 +3,8 @@
 use super::super::merge::Strategy;
 use super::super::pipeline::Source;
 use super::{Compile, Matches, PillarError};
-use crate::target::Glob;
-use crate::wire::{Map, Value};
+use halite_target::Glob;
+use halite_wire::{Map, Value};
 use std::collections::HashMap;
 
 /// Deepest chain of includes.
@@ -329,7 +329,7 @@ impl Include {
 fn nest(part: Map, key: Option<&str>) -> Map {
     let Some(key) = key else { return part };
     key.rsplit(':')
-        .fold(part, |inner, key| crate::map! { key => inner })
+        .fold(part, |inner, key| halite_wire::map! { key => inner })
 }
 
 /// Stock Salt's strategy `overwrite` writes into the first of the maps that it merges, which an

@@ -1,7 +1,7 @@
 //! What needs no stock Salt to be told right from wrong.
 
 use super::*;
-use crate::config::Flavour;
+use halite_config::Flavour;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
@@ -30,7 +30,7 @@ fn write(dir: &Path, files: &[(&str, &str)]) {
 fn request(id: &str) -> PillarRequest {
     PillarRequest::new(
         id.parse().unwrap(),
-        crate::map! {"id" => id, "os" => "Debian"},
+        halite_wire::map! {"id" => id, "os" => "Debian"},
     )
 }
 
@@ -155,7 +155,7 @@ fn cached_until_asked_for_afresh() {
         assert_eq!(ask(&request), r#"{"a":1}"#);
         write(dir.path(), &[("p/a.sls", "a: 22")]);
         assert_eq!(ask(&request), r#"{"a":1}"#, "{backend}");
-        request.pillar_override = crate::map! {"b" => 2};
+        request.pillar_override = halite_wire::map! {"b" => 2};
         assert_eq!(ask(&request), r#"{"a":1,"b":2}"#, "{backend}");
         request.clean_cache = true;
         assert_eq!(ask(&request), r#"{"a":22,"b":2}"#, "{backend}");

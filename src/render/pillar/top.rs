@@ -2,8 +2,8 @@
 
 use super::super::pipeline::Source;
 use super::{Compile, PillarError, PillarRequest};
-use crate::target::{Subject, Target, TargetError};
-use crate::wire::{Map, Value};
+use halite_target::{Subject, Target, TargetError};
+use halite_wire::{Map, Value};
 
 /// What a top file says of one target, in order: maps such as `match: grain`, then SLS names.
 type Entries = Vec<Value>;

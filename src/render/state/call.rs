@@ -1,7 +1,7 @@
 //! One call: whether it is needed, how often it is tried, what its result says
 //! (`salt/state.py State.call`, `_run_check*`).
 
-use crate::wire::{Map, Value};
+use halite_wire::{Map, Value};
 use std::time::{Duration, Instant};
 
 /// The functions that states call, and the clock by which they wait.
@@ -152,7 +152,7 @@ pub(super) fn once(functions: &dyn Functions, low: &Map, test: bool) -> Map {
         low.str("fun").unwrap_or_default()
     );
     let failed = |comment: String| {
-        crate::map! {
+        halite_wire::map! {
             "result" => false, "name" => low.get("name").cloned(), "changes" => Map::new(),
             "comment" => comment,
         }
@@ -195,7 +195,7 @@ fn list(value: &Value) -> Vec<Value> {
 /// `onlyif`, `unless` and `creates`: the result if the call is not needed (`_run_check*`).
 fn condition(functions: &dyn Functions, low: &Map) -> Option<Map> {
     let skip = |comment: &str| {
-        Some(crate::map! {
+        Some(halite_wire::map! {
             "name" => low.get("name").cloned(), "changes" => Map::new(), "result" => true,
             "comment" => comment, "skip_watch" => true,
         })

@@ -3,7 +3,7 @@
 
 use super::graph::Graph;
 use super::{extend, internal, requisite_in, verify};
-use crate::wire::{Map, Value};
+use halite_wire::{Map, Value};
 
 /// A compiled run.
 #[derive(Clone, Debug, Default)]
@@ -91,7 +91,7 @@ pub fn compile(high: &Map, rules: &Rules) -> Result<Compiled, Vec<String>> {
 
 /// The calls of one declaration: one, or one per entry of `names`.
 fn chunks(id: &str, state: &str, body: &Map, run: &[Value], rules: &Rules) -> Vec<Map> {
-    let mut chunk = crate::map! {"state" => state, "name" => id};
+    let mut chunk = halite_wire::map! {"state" => state, "name" => id};
     if let Some(jid) = &rules.orchestration_jid {
         chunk.set("__orchestration_jid__", jid.as_str());
     }

@@ -2,7 +2,7 @@
 //! aside, the place in the file remembered (`salt/state.py BaseHighState._handle_*`).
 
 use super::first_key;
-use crate::wire::{Map, Value};
+use halite_wire::{Map, Value};
 
 /// The order of the first declaration of a run without an `order` of its own.
 pub(super) const FIRST_ORDER: i64 = 10_000;
@@ -18,7 +18,7 @@ pub(super) fn pad(state: &mut Map, sls: &str, saltenv: &str, errors: &mut Vec<St
         if let Value::Str(short) = body
             && let Some((module, function)) = split(short)
         {
-            *body = Value::Map(crate::map! {
+            *body = Value::Map(halite_wire::map! {
                 "__sls__" => sls, "__env__" => saltenv, module => vec![Value::from(function)],
             });
             continue;
@@ -165,7 +165,7 @@ pub(super) fn number(state: &mut Map, next: &mut i64) {
                 .iter()
                 .any(|arg| arg.as_map().is_some_and(|m| first_key(m) == Some("order")));
             if !ordered {
-                list.push(Value::Map(crate::map! {"order" => *next}));
+                list.push(Value::Map(halite_wire::map! {"order" => *next}));
                 *next += 1;
             }
         }

@@ -1,8 +1,8 @@
 //! `extend` and `exclude` (`salt/state.py State.reconcile_extend`, `_apply_exclude`).
 
 use super::{first_key, internal, is_requisite};
-use crate::target::fnmatch;
-use crate::wire::{Map, Value};
+use halite_target::fnmatch;
+use halite_wire::{Map, Value};
 
 /// Merges `__extend__` into the declarations that it extends. `strict` asks that an id found
 /// by its name has the state type as well.

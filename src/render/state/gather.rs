@@ -2,8 +2,8 @@
 //! (`salt/state.py BaseHighState.render_highstate`, `render_state`).
 
 use super::declare::{FIRST_ORDER, number, pad, set_exclude_aside, set_extend_aside, shown};
-use crate::target::fnmatch;
-use crate::wire::{Map, Value};
+use halite_target::fnmatch;
+use halite_wire::{Map, Value};
 use std::collections::HashSet;
 
 /// Files within files that `include` may follow.

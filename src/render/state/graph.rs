@@ -3,8 +3,8 @@
 //! requisites contradict each other).
 
 use super::{Requisite, reference, tag};
-use crate::target::fnmatch;
-use crate::wire::{Map, Value};
+use halite_target::fnmatch;
+use halite_wire::{Map, Value};
 use std::collections::{BTreeSet, HashMap};
 
 /// What stands behind `order: last`, and what a negative order counts back from.

@@ -3,7 +3,7 @@
 
 use super::run::Run;
 use super::{Requisite, tag};
-use crate::wire::{Map, Value};
+use halite_wire::{Map, Value};
 
 /// Who listens: state type, and id or name.
 struct Listener {
@@ -53,7 +53,7 @@ impl Run<'_, '_> {
         }
         self.all(&calls);
         for (state, name) in wrong {
-            let result = crate::map! {
+            let result = halite_wire::map! {
                 "comment" => format!("Referenced state {state}: {name} does not exist"),
                 "name" => format!("listen_{state}:{name}"), "result" => false, "changes" => Map::new(),
             };
@@ -87,7 +87,7 @@ fn listeners(chunks: &[Map]) -> Vec<Listener> {
                 let (Some(state), Some(who)) = (state.as_str(), who.as_str()) else {
                     continue;
                 };
-                let source = crate::map! {text(chunk, "state") => text(chunk, "__id__")};
+                let source = halite_wire::map! {text(chunk, "state") => text(chunk, "__id__")};
                 all.push(Listener {
                     state: state.to_owned(),
                     who: who.to_owned(),

@@ -23,7 +23,7 @@ mod verify;
 #[cfg(test)]
 mod tests;
 
-use crate::wire::{Map, Value};
+use halite_wire::{Map, Value};
 
 /// Requisites as they stand in a declaration, in the order of their weight
 /// (`salt/utils/requisite.py RequisiteType`): of two reasons to run early, the later one counts.

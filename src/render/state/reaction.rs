@@ -3,7 +3,7 @@
 
 use super::compile::{Rules, compile};
 use super::verify;
-use crate::wire::{Map, Value};
+use halite_wire::{Map, Value};
 
 /// The calls of rendered reaction files, in order. Each has `state` (`local`, `runner`,
 /// `wheel`, `caller`), `fun`, `__id__`, `name`, `__sls__`, and its arguments.
@@ -27,7 +27,7 @@ pub fn pad_reactions(high: &mut Map, file: &str) {
         if let Value::Str(short) = body
             && let Some((client, function)) = short.split_once('.')
         {
-            *body = Value::Map(crate::map! {client => vec![Value::from(function)]});
+            *body = Value::Map(halite_wire::map! {client => vec![Value::from(function)]});
         }
         let Value::Map(body) = body else { continue };
         let mut keys: Vec<String> = body
@@ -57,7 +57,7 @@ pub fn pad_reactions(high: &mut Map, file: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::yaml;
+    use halite_wire::yaml;
 
     fn calls(text: &str) -> Result<Vec<Map>, Vec<String>> {
         let mut high = yaml::parse(text).unwrap().into_map().unwrap();

@@ -3,7 +3,7 @@
 
 use super::extend::{find_name, reconcile};
 use super::{first_key, internal};
-use crate::wire::{Map, Value};
+use halite_wire::{Map, Value};
 
 const KEYS: [&str; 7] = [
     "require_in",
@@ -56,7 +56,7 @@ pub(super) fn apply(high: &mut Map, disabled: &[String]) -> Vec<String> {
     let list: Vec<Value> = more
         .list
         .into_iter()
-        .map(|(id, body)| Value::Map(crate::map! {id => body}))
+        .map(|(id, body)| Value::Map(halite_wire::map! {id => body}))
         .collect();
     high.set("__extend__", list);
     errors.extend(reconcile(high, true));
@@ -186,7 +186,7 @@ impl Extensions {
                 entry.set(own, value.clone());
             }
         }
-        let new = Value::Map(crate::map! {from.state => from.id});
+        let new = Value::Map(halite_wire::map! {from.state => from.id});
         let Some(Value::Array(args)) = entry.get_mut(&kind) else {
             return;
         };
@@ -198,7 +198,7 @@ impl Extensions {
                 return;
             }
         }
-        args.push(Value::Map(crate::map! {requisite => vec![new]}));
+        args.push(Value::Map(halite_wire::map! {requisite => vec![new]}));
     }
 
     /// Adds those of `args` that the state `id`, `state` has not got itself.

@@ -1,6 +1,6 @@
 //! What a run came to (`salt/utils/state.py`).
 
-use crate::wire::{Map, Value};
+use halite_wire::{Map, Value};
 
 /// Whether a run went well: a map of results none of which is false, whole runs per id
 /// included (`check_result`). With `nested` other values may stand among the results.

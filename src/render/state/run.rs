@@ -8,7 +8,7 @@ use super::call::{attempts, once, time_of_day};
 use super::compile::Compiled;
 use super::graph::flag;
 use super::{Requisite, tag};
-use crate::wire::{Map, Value};
+use halite_wire::{Map, Value};
 use std::collections::BTreeSet;
 use std::collections::HashMap;
 use std::thread::{Scope, ScopedJoinHandle};
@@ -303,7 +303,7 @@ impl<'s, 'e> Run<'s, 'e> {
             let mut result = self.trial(low);
             let idle = result.get("changes").is_none_or(|c| !c.truthy());
             if idle && verdict == Verdict::Change {
-                result.set("changes", crate::map! {"watch" => "watch"});
+                result.set("changes", halite_wire::map! {"watch" => "watch"});
                 result.set("result", Value::Nil);
             }
             result
@@ -351,7 +351,7 @@ impl<'s, 'e> Run<'s, 'e> {
     }
 
     fn skipped(&mut self, low: &Map, result: bool, comment: &str) -> Map {
-        let mut skipped = crate::map! {
+        let mut skipped = halite_wire::map! {
             "changes" => Map::new(), "result" => result, "duration" => 0.001,
             "start_time" => time_of_day(), "comment" => comment, "__state_ran__" => false,
         };
@@ -508,7 +508,7 @@ impl<'s, 'e> Run<'s, 'e> {
             .get(&done.tag)
             .and_then(|r| r.int("__run_num__"));
         let mut result = handle.join().unwrap_or_else(|_| {
-            crate::map! {
+            halite_wire::map! {
                 "name" => done.low.get("name").cloned(), "changes" => Map::new(), "result" => false,
                 "comment" => "Parallel process failed to return",
             }
@@ -550,7 +550,7 @@ impl<'s, 'e> Run<'s, 'e> {
                 low: low.clone(),
                 handle: None,
             });
-            let mut result = crate::map! {
+            let mut result = halite_wire::map! {
                 "name" => low.get("name").cloned(), "result" => Value::Nil, "changes" => Map::new(),
                 "comment" => "Started in a separate process",
             };

@@ -5,7 +5,7 @@ use super::compile::{Rules, compile, resolve};
 use super::gather::{Rendered, Source, gather};
 use super::run::{Functions, Options, run};
 use super::*;
-use crate::wire::yaml;
+use halite_wire::yaml;
 use std::path::Path;
 use std::time::Duration;
 
@@ -60,7 +60,7 @@ impl Functions for TestStates {
 
     fn call(&self, low: &Map, test: bool) -> Map {
         let changes = || {
-            crate::map! {"testing" => crate::map! {
+            halite_wire::map! {"testing" => halite_wire::map! {
                 "old" => "Unchanged", "new" => "Something pretended to change",
             }}
         };
@@ -93,7 +93,7 @@ impl Functions for TestStates {
             "mod_watch" => (true.into(), true, "Watch statement fired."),
             other => panic!("{other}"),
         };
-        crate::map! {
+        halite_wire::map! {
             "name" => low.get("name").cloned(), "result" => result, "comment" => text,
             "changes" => if changed { changes() } else { Map::new() },
         }
@@ -219,7 +219,7 @@ fn parallel_states_run_at_once_and_are_waited_for() {
             if low.get("parallel").is_some() {
                 self.0.wait();
             }
-            crate::map! {"name" => low.get("name").cloned(), "result" => true, "changes" => Map::new(), "comment" => "done"}
+            halite_wire::map! {"name" => low.get("name").cloned(), "result" => true, "changes" => Map::new(), "comment" => "done"}
         }
         fn holds(&self, _: &Map, _: &Value) -> bool {
             true
@@ -230,7 +230,7 @@ fn parallel_states_run_at_once_and_are_waited_for() {
     }
     let text = "a:\n  t.x:\n    - parallel: True\nb:\n  t.x:\n    - parallel: True\n\
                 c:\n  t.x:\n    - require:\n      - t: a\n";
-    let tree = crate::map! {"base" => crate::map! {"main.sls" => text}};
+    let tree = halite_wire::map! {"base" => halite_wire::map! {"main.sls" => text}};
     let gathered = gather(
         &mut Tree(tree),
         &[("base".into(), vec!["main".into()])],
@@ -250,23 +250,23 @@ fn parallel_states_run_at_once_and_are_waited_for() {
 
 #[test]
 fn a_run_is_good_if_nothing_in_it_is_false() {
-    let state = |result: Value| Value::Map(crate::map! {"result" => result});
-    let run = |result: Value| Value::Map(crate::map! {"a_|-b_|-c_|-d" => state(result)});
+    let state = |result: Value| Value::Map(halite_wire::map! {"result" => result});
+    let run = |result: Value| Value::Map(halite_wire::map! {"a_|-b_|-c_|-d" => state(result)});
     assert!(result::good(&run(true.into()), false));
     assert!(result::good(&run(Value::Nil), false));
     assert!(!result::good(&run(false.into()), false));
     assert!(result::good(
-        &Value::Map(crate::map! {"m" => run(true.into())}),
+        &Value::Map(halite_wire::map! {"m" => run(true.into())}),
         false
     ));
     assert!(!result::good(
-        &Value::Map(crate::map! {"m" => run(false.into())}),
+        &Value::Map(halite_wire::map! {"m" => run(false.into())}),
         false
     ));
     assert!(!result::good(&Value::Array(vec!["an error".into()]), false));
     assert!(!result::good(&Value::Map(Map::new()), false));
     assert!(result::is_state_return(&run(true.into())));
     assert!(!result::is_state_return(&Value::Map(
-        crate::map! {"a" => 1}
+        halite_wire::map! {"a" => 1}
     )));
 }

@@ -2,7 +2,7 @@
 
 use super::declare::shown;
 use super::{first_key, internal, is_requisite, reference};
-use crate::wire::{Map, Value};
+use halite_wire::{Map, Value};
 
 /// Everything wrong with the form of `high`; nothing if it is good.
 pub(super) fn verify(high: &Map) -> Vec<String> {

@@ -2,8 +2,8 @@
 //! (`salt/utils/extmods.py sync`). Nothing here runs them: they are there for stock's tools.
 
 use super::{FileServer, Opened, beneath, names};
-use crate::config::MasterConfig;
-use crate::wire::Value;
+use halite_config::MasterConfig;
+use halite_wire::Value;
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Seek, Write};
@@ -88,7 +88,7 @@ struct Sync<'a> {
 
 impl Sync<'_> {
     fn copy(&mut self, envs: &[String], lists: &Lists) -> Result<(), String> {
-        crate::sys::daemon::make_dir(&self.dir, 0o700).map_err(|e| shown(&self.dir, &e))?;
+        halite_sys::daemon::make_dir(&self.dir, 0o700).map_err(|e| shown(&self.dir, &e))?;
         let below = format!("_{}/", self.form);
         for env in envs {
             for path in self.server.files(env) {
@@ -208,13 +208,13 @@ mod tests {
     }
 
     impl Fixture {
-        fn new(options: crate::wire::Map) -> Fixture {
+        fn new(options: halite_wire::Map) -> Fixture {
             let dir = tempfile::tempdir().unwrap();
             let top = dir.path().to_str().unwrap();
-            let roots = crate::map! {
+            let roots = halite_wire::map! {
                 "base" => vec![format!("{top}/base")], "dev" => vec![format!("{top}/dev")],
             };
-            let mut all = crate::map! {
+            let mut all = halite_wire::map! {
                 "root_dir" => top, "file_roots" => roots, "fileserver_list_cache_time" => 0,
                 "extension_modules" => "/extmods", "sock_dir" => "/s", "cachedir" => "/c",
             };
@@ -245,7 +245,7 @@ mod tests {
 
     #[test]
     fn modules_are_copied_and_removed() {
-        let f = Fixture::new(crate::map! {});
+        let f = Fixture::new(halite_wire::map! {});
         f.write(&[
             ("base/_modules/a.py", "a"),
             ("base/_modules/sub/b.so", "b"),
@@ -274,13 +274,13 @@ mod tests {
 
     #[test]
     fn lists_and_options_are_heeded() {
-        let f = Fixture::new(crate::map! {"clean_dynamic_modules" => false});
+        let f = Fixture::new(halite_wire::map! {"clean_dynamic_modules" => false});
         f.write(&[
             ("base/_modules/a.py", "a"),
             ("base/_modules/b.py", "b"),
             ("extmods/modules/old.py", ""),
         ]);
-        let per_form = |list: Value| Value::Map(crate::map! {"modules" => list});
+        let per_form = |list: Value| Value::Map(halite_wire::map! {"modules" => list});
         let only = |white: Value, black: Value| f.sync(&["base"], &Lists { white, black });
         let a = || Value::from(vec!["a".to_owned()]);
         assert_eq!(
@@ -295,7 +295,7 @@ mod tests {
 
     #[test]
     fn nothing_is_written_elsewhere() {
-        let f = Fixture::new(crate::map! {});
+        let f = Fixture::new(halite_wire::map! {});
         f.write(&[
             ("base/_modules/sub/a.py", "evil"),
             ("base/_modules/b.py", "b"),

@@ -4,7 +4,7 @@
 //! disk as well, one entry per inode: whoever computes one holds a lock on its entry, so that many
 //! minions that ask for one large file cost one reading of it.
 
-use crate::crypto::HashType;
+use halite_crypto::HashType;
 use nix::fcntl::{Flock, FlockArg};
 use std::collections::HashMap;
 use std::fs::{File, Metadata, OpenOptions};

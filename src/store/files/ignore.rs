@@ -1,6 +1,6 @@
 //! `file_ignore_regex` and `file_ignore_glob` (`salt/fileserver/__init__.py is_file_ignored`).
 
-use crate::target::{Glob, PyRegex};
+use halite_target::{Glob, PyRegex};
 
 /// Files that the file server neither lists nor serves.
 pub struct Ignore {

@@ -2,9 +2,9 @@
 //! (`salt/fileserver/__init__.py check_file_list_cache`).
 
 use super::names::safe_leaf;
-use crate::sys::daemon::write_atomic;
-use crate::wire::msgpack::{self, Profile};
-use crate::wire::{Map, Value};
+use halite_sys::daemon::write_atomic;
+use halite_wire::msgpack::{self, Profile};
+use halite_wire::{Map, Value};
 use nix::fcntl::{Flock, FlockArg};
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
@@ -56,7 +56,7 @@ impl Lists {
             .iter()
             .map(|(k, v)| (k.as_str(), v.as_str()))
             .collect();
-        crate::map! {
+        halite_wire::map! {
             "files" => self.files.clone(), "dirs" => self.dirs.clone(),
             "empty_dirs" => self.empty_dirs.clone(), "links" => links,
         }

@@ -7,7 +7,7 @@ use super::ignore::Ignore;
 use super::lists::Lists;
 use super::names::{self, strip_proto};
 use super::{Found, exposed, stat_list};
-use crate::config::MasterConfig;
+use halite_config::MasterConfig;
 use std::path::{Path, PathBuf};
 
 /// `minionfs` with its options.

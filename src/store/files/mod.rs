@@ -26,11 +26,11 @@ pub use read::Opened;
 pub use recv::receive;
 pub use roots_events::Watch;
 
-use crate::config::MasterConfig;
-use crate::target::fnmatch;
-use crate::wire::{Map, Value};
 use beneath::Place;
 use git::GitFs;
+use halite_config::MasterConfig;
+use halite_target::fnmatch;
+use halite_wire::{Map, Value};
 use ignore::Ignore;
 use lists::Lists;
 use minionfs::MinionFs;
@@ -59,7 +59,7 @@ impl Found {
     /// As stock gives it to `_file_find`: `path`, `rel`, `stat`, `back`.
     fn to_value(&self) -> Value {
         let stat: Vec<Value> = self.stat.iter().map(|n| (*n).into()).collect();
-        Value::Map(crate::map! {
+        Value::Map(halite_wire::map! {
             "path" => self.path.as_str(), "rel" => self.rel.as_str(), "stat" => stat,
             "back" => self.back,
         })
@@ -156,7 +156,7 @@ impl FileServer {
                 _ => log::error!("fileserver_backend: there is no backend {name:?}; it is skipped"),
             }
         }
-        let kind = crate::store::open::hash_type(config);
+        let kind = crate::open::hash_type(config);
         FileServer {
             backends,
             ignore: Ignore::new(&config.file_ignore_regex, &config.file_ignore_glob),
@@ -242,7 +242,7 @@ impl FileServer {
         let env = env_of(load).unwrap_or_else(|| "base".into());
         match self.found(load, &env) {
             Some(found) => found.to_value(),
-            None => Value::Map(crate::map! {"path" => "", "rel" => ""}),
+            None => Value::Map(halite_wire::map! {"path" => "", "rel" => ""}),
         }
     }
 
@@ -308,7 +308,7 @@ impl FileServer {
     /// As [`FileServer::serve`].
     pub fn piece(&mut self, load: &Map) -> io::Result<Served> {
         let nothing = |dest: &str| {
-            let answer = crate::map! {"data" => "", "dest" => dest};
+            let answer = halite_wire::map! {"data" => "", "dest" => dest};
             Ok(Served::Answer(Value::Map(answer)))
         };
         let (Some(env), true) = (env_of(load), load.contains("loc")) else {
@@ -421,7 +421,7 @@ fn exposed(name: &str, whitelist: &[String], blacklist: &[String]) -> bool {
 fn expr_match(name: &str, expr: &str) -> bool {
     name == expr
         || fnmatch(name, expr)
-        || crate::target::PyRegex::new(&format!(r"\A(?:{expr})\Z")).is_ok_and(|r| r.matches(name))
+        || halite_target::PyRegex::new(&format!(r"\A(?:{expr})\Z")).is_ok_and(|r| r.matches(name))
 }
 
 #[cfg(test)]

@@ -1,10 +1,10 @@
 //! Pieces of files as `_serve_file` sends them.
 
 use super::beneath::Place;
-use crate::wire::msgpack::{self, Profile};
-use crate::wire::{Map, Value};
 use flate2::Compression;
 use flate2::write::GzEncoder;
+use halite_wire::msgpack::{self, Profile};
+use halite_wire::{Map, Value};
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 
@@ -94,7 +94,7 @@ impl Piece {
     fn map(self) -> io::Result<Map> {
         let mut data = Vec::with_capacity(self.len);
         self.read(&mut data)?;
-        Ok(crate::map! {"data" => Value::Bytes(data), "dest" => self.dest})
+        Ok(halite_wire::map! {"data" => Value::Bytes(data), "dest" => self.dest})
     }
 
     /// Appends the octets of the piece and says how many there were.
@@ -160,7 +160,7 @@ mod tests {
             assert!(out.len() - 6 <= written.room());
             let from = (loc as usize).min(now);
             let to = now.min(size).min(from + 65_536).max(from);
-            let want = crate::map! {"data" => &text[from..to], "dest" => "f"};
+            let want = halite_wire::map! {"data" => &text[from..to], "dest" => "f"};
             let got = msgpack::decode(&out[6..]).unwrap().into_map().unwrap();
             assert_eq!(got.bytes("data"), want.bytes("data"), "{size} {loc} {now}");
             assert_eq!(got.str("dest"), Some("f"));

@@ -65,7 +65,7 @@ impl FileServer {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::MasterConfig;
+    use halite_config::MasterConfig;
     use std::io::Read;
 
     #[test]
@@ -82,10 +82,10 @@ mod tests {
             std::fs::create_dir_all(path.parent().unwrap()).unwrap();
             std::fs::write(path, text).unwrap();
         }
-        let roots = crate::map! {
+        let roots = halite_wire::map! {
             "base" => vec![format!("{top}/a")], "dev" => vec![format!("{top}/d")],
         };
-        let options = crate::map! {
+        let options = halite_wire::map! {
             "root_dir" => top, "file_roots" => roots, "fileserver_list_cache_time" => 0,
         };
         let config = MasterConfig::from_map(options, dir.path()).unwrap();

@@ -2,9 +2,9 @@
 
 use super::beneath;
 use super::names;
-use crate::config::MasterConfig;
-use crate::wire::ids::MinionId;
-use crate::wire::{Map, Value};
+use halite_config::MasterConfig;
+use halite_wire::ids::MinionId;
+use halite_wire::{Map, Value};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, FileExt};
 
@@ -100,7 +100,7 @@ mod tests {
     impl Fixture {
         fn new() -> Fixture {
             let dir = tempfile::tempdir().unwrap();
-            let options = crate::map! {
+            let options = halite_wire::map! {
                 "root_dir" => dir.path().to_string_lossy().as_ref(), "file_recv" => true,
                 "cachedir" => "/cache", "file_recv_max_size" => 1, "sock_dir" => "/s",
             };
@@ -110,7 +110,7 @@ mod tests {
 
         fn send(&self, parts: &[&str], loc: i64, data: &[u8]) -> bool {
             let path: Vec<Value> = parts.iter().map(|p| (*p).into()).collect();
-            let load = crate::map! {
+            let load = halite_wire::map! {
                 "id" => "other", "path" => path, "loc" => loc, "data" => data.to_vec(), "size" => 1
             };
             receive(&self.config, &"m1".parse().unwrap(), &load).unwrap()
@@ -185,10 +185,10 @@ mod tests {
         assert!(!f.send(&["x"], i64::MAX, b"x"));
         assert!(!f.send(&["x"], -1, b"x"));
         for bad in [
-            crate::map! {"path" => "x", "loc" => 0, "data" => "x"},
-            crate::map! {"path" => vec![Value::Int(1)], "loc" => 0, "data" => "x"},
-            crate::map! {"path" => vec![Value::from("x")], "loc" => 0},
-            crate::map! {"path" => vec![Value::from("x")], "data" => "x"},
+            halite_wire::map! {"path" => "x", "loc" => 0, "data" => "x"},
+            halite_wire::map! {"path" => vec![Value::Int(1)], "loc" => 0, "data" => "x"},
+            halite_wire::map! {"path" => vec![Value::from("x")], "loc" => 0},
+            halite_wire::map! {"path" => vec![Value::from("x")], "data" => "x"},
         ] {
             assert!(!receive(&f.config, &"m1".parse().unwrap(), &bad).unwrap());
         }

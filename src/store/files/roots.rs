@@ -5,7 +5,7 @@ use super::ignore::Ignore;
 use super::lists::{ListCache, Lists};
 use super::names;
 use super::{Found, stat_list};
-use crate::config::{MasterConfig, Roots};
+use halite_config::{MasterConfig, Roots};
 use std::collections::BTreeSet;
 use std::fs::{FileType, Metadata};
 use std::os::unix::fs::MetadataExt;

@@ -2,8 +2,8 @@
 //! (`salt/fileserver/roots.py update`).
 
 use super::ignore::Ignore;
-use crate::config::MasterConfig;
-use crate::wire::{Map, Value};
+use halite_config::MasterConfig;
+use halite_wire::{Map, Value};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
@@ -35,9 +35,9 @@ impl Watch {
         let changed: Vec<_> = now.iter().filter(other).map(|(p, _)| p).collect();
         let removed: Vec<_> = before.keys().filter(|p| !now.contains_key(*p)).collect();
         let added: Vec<_> = now.keys().filter(|p| !before.contains_key(*p)).collect();
-        crate::map! {
+        halite_wire::map! {
             "changed" => now != before,
-            "files" => crate::map! {
+            "files" => halite_wire::map! {
                 "changed" => paths(changed), "removed" => paths(removed), "added" => paths(added),
             },
             "backend" => "roots",
@@ -74,7 +74,7 @@ mod tests {
         for name in ["a", "s/b", "gone"] {
             std::fs::write(root.join(name), "x").unwrap();
         }
-        let options = crate::map! {"file_roots" => crate::map! {
+        let options = halite_wire::map! {"file_roots" => halite_wire::map! {
         "base" => vec![root.to_string_lossy().into_owned()]}, "sock_dir" => "/s"};
         let config = MasterConfig::from_map(options, dir.path()).unwrap();
         let mut watch = Watch::default();

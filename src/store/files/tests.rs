@@ -26,9 +26,9 @@ fn server(options: Map) -> Fixture {
     symlink(".", root.join("sub/loop")).unwrap();
     symlink("nowhere", root.join("dangling")).unwrap();
     let path = |name: &str| dir.path().join(name).to_string_lossy().into_owned();
-    let mut all = crate::map! {
+    let mut all = halite_wire::map! {
         "cachedir" => path("cache"), "sock_dir" => "/s", "root_dir" => "/",
-        "file_roots" => crate::map! {
+        "file_roots" => halite_wire::map! {
             "base" => vec![path("base"), path("two")], "empty" => Vec::<Value>::new(),
             "__env__" => vec![path("envs/__env__")],
         },
@@ -50,18 +50,18 @@ impl Fixture {
     fn find(&mut self, path: &str, env: &str) -> Option<String> {
         let answer = self
             .server
-            .find(&crate::map! {"path" => path, "saltenv" => env});
+            .find(&halite_wire::map! {"path" => path, "saltenv" => env});
         let found = answer.as_map()?.str("path")?.to_owned();
         (!found.is_empty()).then_some(found)
     }
 
     fn serve(&mut self, path: &str, loc: i64) -> Map {
-        let load = crate::map! {"path" => path, "saltenv" => "base", "loc" => loc};
+        let load = halite_wire::map! {"path" => path, "saltenv" => "base", "loc" => loc};
         self.server.serve(&load).unwrap().into_map().unwrap()
     }
 
     fn list(&mut self, env: &str, form: Form) -> Vec<String> {
-        let load = crate::map! {"saltenv" => env, "prefix" => ""};
+        let load = halite_wire::map! {"saltenv" => env, "prefix" => ""};
         self.server.list(&load, form).str_list()
     }
 }
@@ -130,7 +130,7 @@ fn links_are_listed_as_by_stock() {
     );
     let links = f
         .server
-        .symlinks(&crate::map! {"saltenv" => "base", "prefix" => "d"});
+        .symlinks(&halite_wire::map! {"saltenv" => "base", "prefix" => "d"});
     let links: Vec<_> = links
         .as_map()
         .unwrap()
@@ -138,14 +138,14 @@ fn links_are_listed_as_by_stock() {
         .map(|(k, _)| k.as_str().unwrap())
         .collect();
     assert_eq!(links, ["dangling", "dirlink", "dirlink/loop"]);
-    let mut f = server(crate::map! {"fileserver_followsymlinks" => false});
+    let mut f = server(halite_wire::map! {"fileserver_followsymlinks" => false});
     assert_eq!(
         f.list("base", Form::Dirs),
         ["dirlink", "sub", "sub/empty", "sub/loop"]
     );
     assert!(f.find("in", "base").is_some() && f.find("dirlink/b?c", "base").is_none());
     assert_eq!(f.find("out", "base"), None);
-    let mut f = server(crate::map! {"fileserver_ignoresymlinks" => true});
+    let mut f = server(halite_wire::map! {"fileserver_ignoresymlinks" => true});
     assert_eq!(
         f.list("base", Form::Dirs),
         ["dirlink/empty", "sub", "sub/empty"]
@@ -178,11 +178,11 @@ fn files_are_served_in_pieces() {
             "{missing}"
         );
     }
-    let bad = crate::map! {"path" => "a", "saltenv" => "base", "loc" => -1};
+    let bad = halite_wire::map! {"path" => "a", "saltenv" => "base", "loc" => -1};
     assert!(f.server.serve(&bad).is_err());
     let short = f
         .server
-        .serve(&crate::map! {"path" => "a", "saltenv" => "base"})
+        .serve(&halite_wire::map! {"path" => "a", "saltenv" => "base"})
         .unwrap();
     assert_eq!(short.as_map().unwrap().str("dest"), Some(""));
 }
@@ -191,7 +191,7 @@ fn files_are_served_in_pieces() {
 fn pieces_are_compressed_when_asked_for() {
     let mut f = server(Map::new());
     let ask = |level: Value| {
-        crate::map! {"path" => "a", "saltenv" => "base", "loc" => 0, "gzip" => level}
+        halite_wire::map! {"path" => "a", "saltenv" => "base", "loc" => 0, "gzip" => level}
     };
     let answer = f.server.serve(&ask(5.into())).unwrap().into_map().unwrap();
     let keys: Vec<_> = answer.iter().map(|(k, _)| k.as_str().unwrap()).collect();
@@ -209,16 +209,16 @@ fn pieces_are_compressed_when_asked_for() {
 #[test]
 fn hashes_have_three_forms() {
     let mut f = server(Map::new());
-    let ask = |path: &str| crate::map! {"path" => path, "saltenv" => "base"};
+    let ask = |path: &str| halite_wire::map! {"path" => path, "saltenv" => "base"};
     let hash = f.server.hash(&ask("a")).unwrap();
-    let sum = crate::crypto::HashType::Sha256.hex(b"alpha");
+    let sum = halite_crypto::HashType::Sha256.hex(b"alpha");
     assert_eq!(
         hash,
-        Value::Map(crate::map! {"hash_type" => "sha256", "hsum" => sum})
+        Value::Map(halite_wire::map! {"hash_type" => "sha256", "hsum" => sum})
     );
     assert_eq!(f.server.hash(&ask("none")).unwrap(), "".into());
     assert_eq!(
-        f.server.hash(&crate::map! {"path" => "a"}).unwrap(),
+        f.server.hash(&halite_wire::map! {"path" => "a"}).unwrap(),
         "".into()
     );
     let both = f.server.hash_and_stat(&ask("a")).unwrap();
@@ -232,7 +232,8 @@ fn hashes_have_three_forms() {
 #[test]
 fn environments_of_one_do_not_serve_those_of_another() {
     let mut f = server(Map::new());
-    let load = |env: &str| crate::map! {"path" => "x/f?saltenv=prod", "saltenv" => env, "loc" => 0};
+    let load =
+        |env: &str| halite_wire::map! {"path" => "x/f?saltenv=prod", "saltenv" => env, "loc" => 0};
     let other = f.server.serve(&load("base")).unwrap().into_map().unwrap();
     assert_eq!(
         (other.str("data"), other.str("dest")),
@@ -244,7 +245,7 @@ fn environments_of_one_do_not_serve_those_of_another() {
 
 #[test]
 fn backends_are_picked() {
-    let f = server(crate::map! {
+    let f = server(halite_wire::map! {
         "fileserver_backend" => vec![Value::from("minion"), "roots".into(), "svn".into()], "file_recv" => true
     });
     let picked = |back: &Value| f.server.picked(Some(back));
@@ -256,7 +257,7 @@ fn backends_are_picked() {
         [1]
     );
     assert_eq!(picked(&"hg".into()), [0; 0]);
-    let f = server(crate::map! {"fileserver_backend" => "minionfs"});
+    let f = server(halite_wire::map! {"fileserver_backend" => "minionfs"});
     assert_eq!(f.server.backends.len(), 0, "nothing without file_recv");
 }
 

@@ -1,7 +1,7 @@
 //! What a minion asks for: the path of a load, with what may hang on it
 //! (`salt/fileserver/__init__.py Fileserver.find_file`, `salt/utils/url.py`).
 
-use crate::wire::{Map, Value};
+use halite_wire::{Map, Value};
 
 /// A path and the environment to look in.
 #[derive(Clone, Debug, PartialEq)]

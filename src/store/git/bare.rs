@@ -2,10 +2,10 @@
 
 use super::access::{Access, is_hex, shown};
 use super::run::{Git, LOCAL};
-use crate::sys::daemon::write_atomic;
-use crate::sys::signals::StopFlag;
-use crate::wire::Map;
-use crate::wire::msgpack::{self, Profile};
+use halite_sys::daemon::write_atomic;
+use halite_sys::signals::StopFlag;
+use halite_wire::Map;
+use halite_wire::msgpack::{self, Profile};
 use nix::fcntl::{Flock, FlockArg};
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;

@@ -1,8 +1,8 @@
 //! Commits of a repository as directories that never change: one gets its name when it is complete.
 
 use super::bare::Bare;
-use crate::crypto::HashType;
-use crate::sys::daemon::make_dir;
+use halite_crypto::HashType;
+use halite_sys::daemon::make_dir;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};

@@ -1,7 +1,7 @@
 //! Running `git`: by its argument list, in an environment of its own, for a limited time.
 
 use super::access::Access;
-use crate::sys::signals::StopFlag;
+use halite_sys::signals::StopFlag;
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
 use std::fs::File;

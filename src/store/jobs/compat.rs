@@ -2,11 +2,11 @@
 //! CLI stops waiting when it does not find `.load.p` (reference `salt-local.md` 3.3, 5.1).
 
 use super::{Returned, StoredJob, StoredReturn, id_list, stored_part};
-use crate::crypto::HashType;
-use crate::sys::daemon::{make_dir, write_atomic};
-use crate::wire::ids::{Jid, MinionId};
-use crate::wire::msgpack::{self, Profile};
-use crate::wire::{Map, Value};
+use halite_crypto::HashType;
+use halite_sys::daemon::{make_dir, write_atomic};
+use halite_wire::ids::{Jid, MinionId};
+use halite_wire::msgpack::{self, Profile};
+use halite_wire::{Map, Value};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -228,7 +228,7 @@ fn read_return(job: &Path, id: &MinionId) -> Option<Map> {
     let dir = job.join(id.as_str());
     let mut load = match read(&dir.join("return.p"))? {
         Value::Map(map) if map.contains("return") => map,
-        bare => crate::map! {"return" => bare},
+        bare => halite_wire::map! {"return" => bare},
     };
     load.set("id", id.as_str());
     if let Some(out) = read(&dir.join("out.p")) {
@@ -248,11 +248,11 @@ mod tests {
         let jid: Jid = "20261121092637195592".parse().unwrap();
         assert!(layout.get(&jid).unwrap().is_none());
         assert!(layout.list(&|_| false).unwrap().is_empty());
-        let load = crate::map! {"fun" => "test.ping", "tgt" => "*", "key" => "secret"};
+        let load = halite_wire::map! {"fun" => "test.ping", "tgt" => "*", "key" => "secret"};
         layout
             .save_load(&jid, &load, &["b".into(), "a".into()])
             .unwrap();
-        let ret = crate::map! {"return" => true, "retcode" => 0, "success" => true, "out" => "nested", "cmd" => "_return"};
+        let ret = halite_wire::map! {"return" => true, "retcode" => 0, "success" => true, "out" => "nested", "cmd" => "_return"};
         layout
             .save_return(&jid, &"a".parse().unwrap(), &ret)
             .unwrap();

@@ -3,8 +3,8 @@
 
 use super::StoredReturn;
 use super::joblog::{JobLog, assemble, intact_end, names};
-use crate::wire::Map;
-use crate::wire::ids::Jid;
+use halite_wire::Map;
+use halite_wire::ids::Jid;
 use std::io;
 use std::time::SystemTime;
 
@@ -83,7 +83,7 @@ impl JobLog {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::jobs::JobStore;
+    use crate::jobs::JobStore;
     use std::time::Duration;
 
     #[test]
@@ -92,12 +92,12 @@ mod tests {
         let log = JobLog::new(dir.path(), 3600, None);
         let jid = Jid::from_time(jiff::Timestamp::now().as_second(), 5);
         assert!(log.news(&jid, 0).unwrap().is_none());
-        let ret = |id: &str| crate::map! {"id" => id, "return" => true};
+        let ret = |id: &str| halite_wire::map! {"id" => id, "return" => true};
         let save = |id: &str| {
             log.save_return(&jid, &id.parse().unwrap(), &ret(id))
                 .unwrap()
         };
-        log.save_load(&jid, &crate::map! {"fun" => "test.ping"}, &[], &[])
+        log.save_load(&jid, &halite_wire::map! {"fun" => "test.ping"}, &[], &[])
             .unwrap();
         save("a");
         let first = log.news(&jid, 0).unwrap().unwrap();
@@ -115,7 +115,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let log = JobLog::new(dir.path(), 3600, None);
         let jid = Jid::from_time(jiff::Timestamp::now().as_second(), 5);
-        log.save_load(&jid, &crate::map! {"fun" => "test.ping"}, &[], &[])
+        log.save_load(&jid, &halite_wire::map! {"fun" => "test.ping"}, &[], &[])
             .unwrap();
         let whole = std::fs::read(log.path(&jid)).unwrap();
         std::fs::write(log.path(&jid), &whole[..whole.len() - 3]).unwrap();
@@ -129,7 +129,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let log = JobLog::new(dir.path(), 3600, None);
         let jid = Jid::from_time(jiff::Timestamp::now().as_second(), 5);
-        let ret = crate::map! {"id" => "a", "return" => true, "fun" => "state.apply"};
+        let ret = halite_wire::map! {"id" => "a", "return" => true, "fun" => "state.apply"};
         log.save_return(&jid, &"a".parse().unwrap(), &ret).unwrap();
         let news = log.news(&jid, 0).unwrap().unwrap();
         assert_eq!(news.load.unwrap().str("fun"), Some("state.apply"));

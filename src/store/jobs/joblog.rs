@@ -6,10 +6,10 @@
 //! skipped by readers; `O_APPEND` keeps writers of several processes apart.
 
 use super::{JobStore, Returned, StockLayout, StoredJob, StoredReturn, id_list, shelf};
-use crate::sys::daemon::make_dir;
-use crate::wire::ids::Jid;
-use crate::wire::msgpack::{self, Profile};
-use crate::wire::{Map, Value};
+use halite_sys::daemon::make_dir;
+use halite_wire::ids::Jid;
+use halite_wire::msgpack::{self, Profile};
+use halite_wire::{Map, Value};
 use std::collections::{BTreeMap, HashSet};
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -307,7 +307,7 @@ impl JobStore for JobLog {
             stock.save_load(jid, &load, minions)?;
         }
         let mut records = Vec::new();
-        let head = crate::map! {
+        let head = halite_wire::map! {
             "load" => load, "minions" => id_list(minions), "missing" => id_list(missing),
         };
         record(&mut records, LOAD, &head)?;

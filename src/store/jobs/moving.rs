@@ -2,8 +2,8 @@
 
 use super::joblog::JobLog;
 use super::{JobStore, StockLayout, StoredJob, StoredReturn};
-use crate::wire::Map;
-use crate::wire::ids::{Jid, MinionId};
+use halite_wire::Map;
+use halite_wire::ids::{Jid, MinionId};
 use std::collections::HashSet;
 use std::io;
 
@@ -130,7 +130,7 @@ fn id(one: &StoredReturn) -> io::Result<MinionId> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::crypto::HashType;
+    use halite_crypto::HashType;
 
     #[test]
     fn jobs_go_there_and_back_once() {
@@ -138,11 +138,11 @@ mod tests {
         let stock = StockLayout::new(old.path(), HashType::Sha256, true);
         let log = JobLog::new(own.path(), 86400, None);
         let jid: Jid = "20201121092637195592".parse().unwrap();
-        let load = crate::map! {"fun" => "test.ping", "tgt" => "*", "key" => "secret"};
+        let load = halite_wire::map! {"fun" => "test.ping", "tgt" => "*", "key" => "secret"};
         stock
             .save_load(&jid, &load, &["a".into(), "b".into()])
             .unwrap();
-        let ret = crate::map! {"return" => true, "retcode" => 0, "success" => true};
+        let ret = halite_wire::map! {"return" => true, "retcode" => 0, "success" => true};
         stock
             .save_return(&jid, &"a".parse().unwrap(), &ret)
             .unwrap();
@@ -162,7 +162,7 @@ mod tests {
         log.save_return(
             &jid,
             &"b".parse().unwrap(),
-            &crate::map! {"id" => "b", "return" => 5},
+            &halite_wire::map! {"id" => "b", "return" => 5},
         )
         .unwrap();
         let next: Jid = "20201121092638195592".parse().unwrap();

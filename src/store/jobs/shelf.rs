@@ -8,9 +8,9 @@
 //! The index is written after the records, each with one call; an entry that is cut off at the end is none.
 
 use super::joblog::{names, write_whole};
-use crate::crypto::random_hex;
-use crate::sys::daemon::make_dir;
-use crate::wire::ids::Jid;
+use halite_crypto::random_hex;
+use halite_sys::daemon::make_dir;
+use halite_wire::ids::Jid;
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};

@@ -7,10 +7,10 @@
 pub mod query;
 
 use super::minions::Layout;
-use crate::sys::daemon::{make_dir, write_atomic};
-use crate::wire::ids::MinionId;
-use crate::wire::msgpack::{self, Profile};
-use crate::wire::{Map, Value};
+use halite_sys::daemon::{make_dir, write_atomic};
+use halite_wire::ids::MinionId;
+use halite_wire::msgpack::{self, Profile};
+use halite_wire::{Map, Value};
 use nix::fcntl::{Flock, FlockArg};
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read};
@@ -173,7 +173,7 @@ fn read(path: &Path) -> io::Result<Option<Map>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::map;
+    use halite_wire::map;
 
     fn id(text: &str) -> MinionId {
         text.parse().unwrap()

@@ -2,10 +2,10 @@
 //! (`salt/daemons/masterapi.py RemoteFuncs._mine_get`, `salt/utils/mine.py`).
 
 use super::MineStore;
-use crate::config::MasterConfig;
-use crate::store::minions::Known;
-use crate::target::{self, Answers, Inventory, MinionId, PyRegex, Target};
-use crate::wire::{Map, Value};
+use crate::minions::Known;
+use halite_config::MasterConfig;
+use halite_target::{self, Answers, Inventory, MinionId, PyRegex, Target};
+use halite_wire::{Map, Value};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -149,7 +149,7 @@ impl Gate<'_> {
 
     fn admits(&mut self, allow: &Value, kind: Option<&Value>) -> bool {
         let rule = Value::Array(vec![allow.clone(), kind.cloned().unwrap_or_default()]);
-        let rule = crate::wire::msgpack::encode(&rule, crate::wire::msgpack::Profile::Local);
+        let rule = halite_wire::msgpack::encode(&rule, halite_wire::msgpack::Profile::Local);
         if let Some(known) = self.known.get(&rule) {
             return *known;
         }
@@ -235,9 +235,9 @@ impl Answers for Certain<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::map;
-    use crate::store::minions::{Layout, MinionCache};
-    use crate::store::open;
+    use crate::minions::{Layout, MinionCache};
+    use crate::open;
+    use halite_wire::map;
 
     struct World {
         _dir: tempfile::TempDir,

@@ -10,11 +10,11 @@
 
 use super::watch::{Changes, Watch};
 use super::{Layout, MinionCache, read_map, stamp};
-use crate::store::keys::IdList;
-use crate::target::{Answers, Question};
-use crate::wire::ids::MinionId;
-use crate::wire::msgpack::{self, Item, Reader};
-use crate::wire::{Map, Value};
+use crate::keys::IdList;
+use halite_target::{Answers, Question};
+use halite_wire::ids::MinionId;
+use halite_wire::msgpack::{self, Item, Reader};
+use halite_wire::{Map, Value};
 use indexmap::IndexSet;
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -456,7 +456,7 @@ impl Column {
 fn judge(question: &Question, value: &[u8]) -> bool {
     let name = question.grain().unwrap_or_default();
     let value = msgpack::decode(value);
-    value.is_ok_and(|value| question.holds(&crate::map! {name => value}))
+    value.is_ok_and(|value| question.holds(&halite_wire::map! {name => value}))
 }
 
 /// The answer of a minion, from all of its grains or pillar.

@@ -1,8 +1,8 @@
 //! The index says what the files say, whoever changes them.
 
 use super::*;
-use crate::store::keys::{KeyState, KeyStore};
-use crate::target::{Kind, Target};
+use crate::keys::{KeyState, KeyStore};
+use halite_target::{Kind, Target};
 use proptest::prelude::*;
 use std::path::Path;
 
@@ -113,9 +113,12 @@ fn grains(n: u32) -> Map {
     match n % 5 {
         0 => grains.set("roles", vec![Value::from("web"), "db".into()]),
         1 => grains.set("roles", "web"),
-        2 => grains.set("net", crate::map! {"eth0" => vec![Value::from("up")]}),
+        2 => grains.set("net", halite_wire::map! {"eth0" => vec![Value::from("up")]}),
         3 => grains.set("ipv6", vec![Value::from("fe80::1"), 7.into()]),
-        _ => grains.set("net", crate::map! {"eth0" => crate::map! {"up" => true}}),
+        _ => grains.set(
+            "net",
+            halite_wire::map! {"eth0" => halite_wire::map! {"up" => true}},
+        ),
     }
     match n % 7 {
         0 => (0..300).for_each(|at| grains.set(format!("g{at}"), i64::from(n % 2))),
@@ -126,8 +129,8 @@ fn grains(n: u32) -> Map {
 }
 
 fn pillar(n: u32) -> Map {
-    let deep = crate::map! {"a" => i64::from(n % 200)};
-    crate::map! {"role" => format!("x{}", n % 4), "deep" => deep}
+    let deep = halite_wire::map! {"a" => i64::from(n % 200)};
+    halite_wire::map! {"role" => format!("x{}", n % 4), "deep" => deep}
 }
 
 /// Msgpack that nobody here writes: a number for a name, a name twice, a broken end, one octet more, no
@@ -214,7 +217,7 @@ proptest! {
         for n in 0..MINIONS - 1 {
             theirs.put(KeyState::Accepted, &format!("m{n}").parse().unwrap(), "key").unwrap();
         }
-        let groups = crate::map! {"group" => "G@os:Debian or m2"};
+        let groups = halite_wire::map! {"group" => "G@os:Debian or m2"};
         for (what, n, heeded) in steps {
             change(dir.path(), &other, &theirs, what, n);
             if heeded {

@@ -118,7 +118,7 @@ fn local(dir: &Path) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sys::daemon::write_atomic;
+    use halite_sys::daemon::write_atomic;
 
     fn names(changes: Changes) -> Vec<String> {
         let Changes::Of(names) = changes else {

@@ -1,6 +1,6 @@
 use super::*;
-use crate::map;
-use crate::wire::Map;
+use halite_wire::Map;
+use halite_wire::map;
 use std::os::unix::fs::PermissionsExt;
 
 fn store() -> (tempfile::TempDir, KeyStore) {

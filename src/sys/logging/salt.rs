@@ -51,7 +51,7 @@ impl Format {
 
     /// The line of a record, with its end.
     pub fn line(&self, record: &Record) -> String {
-        let now = crate::sys::localtime::now();
+        let now = crate::localtime::now();
         let mut out = String::with_capacity(160);
         for piece in &self.pieces {
             match piece {

@@ -208,7 +208,7 @@ impl Template {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::target::RegexMode;
+    use crate::RegexMode;
 
     fn sub(pattern: &str, template: &str, text: &str, limit: usize) -> Result<String, String> {
         let mode = RegexMode {

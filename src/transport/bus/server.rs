@@ -6,10 +6,10 @@ use super::handle::{BusHandle, Signals};
 use super::listen::{self, BindError};
 use super::sink::{Context, Sink};
 use super::source::{Defect, Source, Turn, check};
-use crate::sys::minutely::{MINUTE, Minutely};
-use crate::transport::door::Door;
+use crate::door::Door;
 use crossbeam_channel::{Receiver, Sender, bounded};
 use halite_ipc::{Event, MAX_FRAME, MAX_TAG, frame};
+use halite_sys::minutely::{MINUTE, Minutely};
 use nix::errno::Errno;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use nix::sys::eventfd::{EfdFlags, EventFd};
@@ -459,7 +459,7 @@ fn broadcast(sinks: &mut HashMap<u64, Sink>, body: &[u8], cx: &Context, gone: &m
 
 /// What a listener gets in place of `count` events that it lost.
 pub(super) fn dropped_notice(count: u64, options: &BusOptions) -> Option<Arc<[u8]>> {
-    let data = crate::map! { "count" => count };
+    let data = halite_wire::map! { "count" => count };
     let mut event = Event::new("halite/bus/dropped", &data).ok()?;
     event.restamp(options.stamp).ok()?;
     Some(event.frame(options.framing).into())

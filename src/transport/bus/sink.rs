@@ -2,7 +2,7 @@
 
 use super::BusOptions;
 use super::counters::{Counters, Listener, add};
-use crate::transport::outbox::Outbox;
+use crate::outbox::Outbox;
 use nix::errno::Errno;
 use nix::sys::epoll::{Epoll, EpollEvent, EpollFlags};
 use std::io::{self, Read};

@@ -1,7 +1,7 @@
 //! One sender.
 
-use crate::wire::msgpack::Reader;
 use halite_ipc::{Decoder, FrameError, split_body};
+use halite_wire::msgpack::Reader;
 use std::fmt;
 use std::io::{self, Read};
 use std::os::unix::net::UnixStream;

@@ -1,6 +1,6 @@
 //! The listening socket of publications.
 
-use crate::transport::sockets::{KeepAlive, cannot_bind, tcp_url};
+use crate::sockets::{KeepAlive, cannot_bind, tcp_url};
 use nix::errno::Errno;
 use nix::sys::socket::{
     self, AddressFamily, Backlog, SockFlag, SockType, SockaddrStorage, setsockopt, sockopt,

@@ -13,10 +13,10 @@ mod subscriber;
 mod tests;
 mod topics;
 
-use crate::sys::minutely::Minutely;
-use crate::transport::door::Door;
-use crate::transport::sockets::KeepAlive;
-use crate::wire::zmtp;
+use crate::door::Door;
+use crate::sockets::KeepAlive;
+use halite_sys::minutely::Minutely;
+use halite_wire::zmtp;
 use newcomers::Newcomers;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use std::collections::HashMap;

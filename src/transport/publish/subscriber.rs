@@ -1,8 +1,8 @@
 //! One subscriber and what waits for it.
 
 use super::{Context, PublishOptions};
-use crate::transport::outbox::Outbox;
-use crate::wire::zmtp::{self, Fault, Listener, Word};
+use crate::outbox::Outbox;
+use halite_wire::zmtp::{self, Fault, Listener, Word};
 use nix::errno::Errno;
 use nix::sys::epoll::{EpollEvent, EpollFlags};
 use std::io::{self, Read};

@@ -1,5 +1,5 @@
 use super::*;
-use crate::wire::zmtp::Word;
+use halite_wire::zmtp::Word;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{setsockopt, sockopt};
 use std::collections::BTreeMap;

@@ -1,7 +1,7 @@
 //! Arguments of the command line as values (`salt/utils/args.py`).
 
 use super::parse;
-use crate::wire::{Map, Value};
+use crate::{Map, Value};
 
 /// What an argument of the command line means (`salt/utils/args.py yamlify_arg`).
 ///

@@ -2,7 +2,7 @@
 
 use super::compose::{Id, Kind, Node, Tag};
 use super::{MAX_DEPTH, YamlError, scalar};
-use crate::wire::{Map, Value};
+use crate::{Map, Value};
 use std::collections::HashSet;
 
 /// Cost of one value beside the length of its text: about what it takes in memory.

@@ -5,7 +5,7 @@ use super::lines::{INDENT, Lines, SIMPLE_KEY};
 use super::represent::{Kind, Scalar, entries, represent};
 use super::scalar::{self, Plain};
 use super::style::{Analysis, is_break};
-use crate::wire::Value;
+use crate::Value;
 
 /// Block style, with a final line end (`safe_dump(value, default_flow_style=False)`). With `sort`,
 /// maps are written in the order of their keys where these can be compared, as Salt does.

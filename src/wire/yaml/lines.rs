@@ -3,33 +3,33 @@
 use super::style::{Style, escape, is_break, is_printable};
 
 /// Columns behind which a line is broken.
-pub(in crate::wire) const WIDTH: usize = 80;
+pub(crate) const WIDTH: usize = 80;
 /// Columns of one level.
-pub(in crate::wire) const INDENT: isize = 2;
+pub(crate) const INDENT: isize = 2;
 /// Bytes up to which a key may stand on the line of its value.
-pub(in crate::wire) const SIMPLE_KEY: usize = 128;
+pub(crate) const SIMPLE_KEY: usize = 128;
 
 /// The state of libyaml's emitter that decides on spaces and line ends.
-pub(in crate::wire) struct Lines {
+pub(crate) struct Lines {
     /// What has been written.
-    pub(in crate::wire) out: String,
+    pub(crate) out: String,
     /// Columns behind which this one breaks lines.
-    pub(in crate::wire) width: usize,
+    pub(crate) width: usize,
     /// Characters on the last line.
-    pub(in crate::wire) column: usize,
+    pub(crate) column: usize,
     /// Columns in which lines begin; -1 outside of everything.
-    pub(in crate::wire) indent: isize,
+    pub(crate) indent: isize,
     /// The last character was a space or a line end.
-    pub(in crate::wire) whitespace: bool,
+    pub(crate) whitespace: bool,
     /// Only indentation and indicators stand on this line so far.
-    pub(in crate::wire) indention: bool,
+    pub(crate) indention: bool,
     /// The last thing is a block whose blank lines at the end belong to it.
-    pub(in crate::wire) open_ended: bool,
+    pub(crate) open_ended: bool,
 }
 
 impl Lines {
     /// An empty text.
-    pub(in crate::wire) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Lines {
             out: String::new(),
             width: WIDTH,
@@ -42,7 +42,7 @@ impl Lines {
     }
 
     /// Writes a scalar, one level deeper than what is around it.
-    pub(in crate::wire) fn styled(&mut self, text: &str, style: Style, simple_key: bool) {
+    pub(crate) fn styled(&mut self, text: &str, style: Style, simple_key: bool) {
         let outer = self.indent;
         self.indent = if outer < 0 { INDENT } else { outer + INDENT };
         match style {
@@ -55,13 +55,13 @@ impl Lines {
     }
 
     /// Writes a character.
-    pub(in crate::wire) fn put(&mut self, c: char) {
+    pub(crate) fn put(&mut self, c: char) {
         self.out.push(c);
         self.column = if is_break(c) { 0 } else { self.column + 1 };
     }
 
     /// Begins a line, unless one has just begun.
-    pub(in crate::wire) fn write_indent(&mut self) {
+    pub(crate) fn write_indent(&mut self) {
         let indent = self.indent.max(0) as usize;
         if !self.indention || self.column > indent || (self.column == indent && !self.whitespace) {
             self.put('\n');
@@ -74,12 +74,7 @@ impl Lines {
     }
 
     /// Writes a sign of YAML.
-    pub(in crate::wire) fn indicator(
-        &mut self,
-        text: &str,
-        space_before: bool,
-        is_indention: bool,
-    ) {
+    pub(crate) fn indicator(&mut self, text: &str, space_before: bool, is_indention: bool) {
         if space_before && !self.whitespace {
             self.put(' ');
         }

@@ -10,12 +10,12 @@ mod args;
 mod compose;
 mod construct;
 mod emit;
-pub(in crate::wire) mod lines;
+pub(crate) mod lines;
 mod places;
 mod represent;
 mod scalar;
 mod source;
-pub(in crate::wire) mod style;
+pub(crate) mod style;
 
 #[cfg(test)]
 mod tests;
@@ -23,10 +23,10 @@ mod tests;
 pub use args::{parse_input, parse_kwarg, wire_input, yamlify_arg};
 pub use emit::{emit, emit_flow, emit_flow_lines, emit_leaves, emit_scalar};
 pub use places::{Spot, parse_with_places};
-pub(in crate::wire) use source::check_characters;
+pub(crate) use source::check_characters;
 pub use style::escape;
 
-use crate::wire::Value;
+use crate::Value;
 use std::fmt;
 
 /// Containers within containers that a document may hold, aliases followed.

@@ -2,7 +2,7 @@
 
 use super::compose::{Id, Kind, Node, compose};
 use super::{YamlError, construct};
-use crate::wire::Value;
+use crate::Value;
 
 /// Levels that are looked at: an option, a name within it, a name within that.
 const LEVELS: usize = 3;
@@ -131,7 +131,7 @@ mod tests {
             [("a".into(), 1), ("a/b".into(), 2), ("c".into(), 3)]
         );
         let (value, _) = parse_with_places(text).unwrap();
-        assert_eq!(Ok(value), crate::wire::yaml::parse(text));
+        assert_eq!(Ok(value), crate::yaml::parse(text));
         assert!(parse_with_places("a: [").is_err());
     }
 }

@@ -1,6 +1,6 @@
 //! Values as scalars, before their style is chosen (`yaml/representer.py`).
 
-use crate::wire::{Map, Value};
+use crate::{Map, Value};
 use std::borrow::Cow;
 use std::cmp::Ordering;
 

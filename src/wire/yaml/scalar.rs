@@ -2,7 +2,7 @@
 //! `salt/utils/yamlloader.py construct_scalar`).
 
 use super::compose::Tag;
-use crate::wire::Value;
+use crate::Value;
 
 /// The tag that PyYAML gives plain text. Dates are plain text for Salt.
 pub(super) fn implicit_tag(text: &str) -> Tag {

@@ -1,7 +1,7 @@
 //! Checked against what stock Salt answers (`tests/data/yaml_cases.json`).
 
 use super::*;
-use crate::wire::Map;
+use crate::Map;
 use serde_json::Value as Json;
 
 /// Reads back the encoding of `tests/data/make_yaml_cases.py`.

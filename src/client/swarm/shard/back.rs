@@ -4,7 +4,7 @@ use super::super::minion::{Absence, Check, Request};
 use super::super::session::Load;
 use super::super::stats::Op;
 use super::Shard;
-use crate::wire::{Map, Value};
+use halite_wire::{Map, Value};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
@@ -12,7 +12,7 @@ use std::time::Instant;
 /// The event that a minion fires to find out whether the master knows it. It is sealed, so that a master with other
 /// keys than before asks for a new sign-in.
 pub(super) fn question() -> Arc<Load> {
-    Arc::new(Load::new(&crate::map! {
+    Arc::new(Load::new(&halite_wire::map! {
         "cmd" => "_minion_event", "tag" => "swarm/back", "pretag" => Value::Nil, "data" => Map::new(),
     }))
 }

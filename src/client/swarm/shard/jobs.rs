@@ -4,8 +4,8 @@ use super::super::answer::{Facts, answer, is_common, target};
 use super::super::minion::{Check, Minion, Request};
 use super::super::session::{Fault, Load, Publication};
 use super::Shard;
-use crate::target::Target;
-use crate::wire::Map;
+use halite_target::Target;
+use halite_wire::Map;
 use std::collections::VecDeque;
 use std::sync::Arc;
 

@@ -6,7 +6,7 @@ use super::super::work::files::{Fetch, Portion};
 use super::super::work::{Refusal, Work, wrong};
 use super::super::{Acknowledged, stats::Op};
 use super::Shard;
-use crate::wire::{Map, Value};
+use halite_wire::{Map, Value};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
@@ -62,7 +62,7 @@ impl Shard {
             } else {
                 self.jids.next().to_string()
             };
-            let load = crate::map! {
+            let load = halite_wire::map! {
                 "cmd" => "_return", "success" => true, "return" => true, "retcode" => 0,
                 "jid" => jid.as_str(), "fun" => "test.ping", "fun_args" => Vec::<Value>::new(),
             };

@@ -1,7 +1,7 @@
 //! Events with a running number, and what each listener must have heard of them.
 
-use crate::client::swarm::session::Load;
-use crate::wire::Map;
+use crate::swarm::session::Load;
+use halite_wire::Map;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -45,10 +45,10 @@ impl Events {
     /// The next event: its number and the request (reference 8; a single event, fired with the whole load as data).
     pub fn next(&self) -> (u64, Arc<Load>) {
         let number = self.next.fetch_add(1, Ordering::AcqRel);
-        let load = crate::map! {
+        let load = halite_wire::map! {
             "cmd" => "_minion_event", "tag" => format!("{}{number}", self.prefix).as_str(),
-            "pretag" => crate::wire::Value::Nil,
-            "data" => crate::map! {"number" => number, "text" => TEXT},
+            "pretag" => halite_wire::Value::Nil,
+            "data" => halite_wire::map! {"number" => number, "text" => TEXT},
         };
         (number, Arc::new(Load::new(&load)))
     }
@@ -155,9 +155,9 @@ mod tests {
     use super::*;
 
     fn data(tag: &str, number: u64) -> Map {
-        crate::map! {
+        halite_wire::map! {
             "cmd" => "_minion_event", "id" => "sw-0", "tag" => tag,
-            "data" => crate::map! {"number" => number, "text" => TEXT},
+            "data" => halite_wire::map! {"number" => number, "text" => TEXT},
         }
     }
 
@@ -197,7 +197,7 @@ mod tests {
         assert!(hear(tag, Some(&data("swarm/r/1", 0))).is_err());
         assert!(hear(tag, Some(&data(tag, 1))).is_err());
         let mut harmed = data(tag, 0);
-        harmed.set("data", crate::map! {"number" => 0, "text" => "x"});
+        harmed.set("data", halite_wire::map! {"number" => 0, "text" => "x"});
         assert!(hear(tag, Some(&harmed)).is_err());
         assert_eq!(heard.close().into_values().sum::<u64>(), 2);
     }

@@ -1,9 +1,9 @@
 //! Files of the file server: whole ones as minions fetch them, and pieces of one that is known.
 
 use super::{Refusal, wrong};
-use crate::client::swarm::session::Load;
-use crate::crypto::{HashType, Hasher};
-use crate::wire::{Map, Value};
+use crate::swarm::session::Load;
+use halite_crypto::{HashType, Hasher};
+use halite_wire::{Map, Value};
 use std::fmt;
 use std::sync::{Arc, Mutex};
 
@@ -95,7 +95,7 @@ impl Files {
     }
 
     fn serve(&self, loc: usize) -> Arc<Load> {
-        Arc::new(Load::new(&crate::map! {
+        Arc::new(Load::new(&halite_wire::map! {
             "cmd" => "_serve_file", "path" => self.path.as_str(), "saltenv" => self.saltenv.as_str(),
             "loc" => loc as u64,
         }))
@@ -115,7 +115,7 @@ impl Fetch {
                 (Step::Piece { loc, end }, files.serve(loc))
             }
             _ => {
-                let load = crate::map! {
+                let load = halite_wire::map! {
                     "cmd" => "_file_hash", "path" => files.path.as_str(), "saltenv" => files.saltenv.as_str(),
                 };
                 (Step::Hash, Arc::new(Load::new(&load)))
@@ -227,12 +227,12 @@ mod tests {
 
     fn hash_of(content: &[u8]) -> Value {
         Value::Map(
-            crate::map! {"hash_type" => "sha256", "hsum" => HashType::Sha256.hex(content).as_str()},
+            halite_wire::map! {"hash_type" => "sha256", "hsum" => HashType::Sha256.hex(content).as_str()},
         )
     }
 
     fn piece(data: &[u8]) -> Value {
-        Value::Map(crate::map! {"data" => data.to_vec(), "dest" => "d/f"})
+        Value::Map(halite_wire::map! {"data" => data.to_vec(), "dest" => "d/f"})
     }
 
     fn whole(portion: Portion) -> (Arc<Files>, Fetch) {
@@ -267,9 +267,9 @@ mod tests {
             assert!(fetch.answer(&answer).is_err(), "{answer:?}");
         }
         for answer in [
-            Value::Map(crate::map! {"data" => b"abcd".to_vec(), "dest" => "d/g"}),
-            Value::Map(crate::map! {"data" => b"".to_vec(), "dest" => ""}),
-            Value::Map(crate::map! {"dest" => "d/f"}),
+            Value::Map(halite_wire::map! {"data" => b"abcd".to_vec(), "dest" => "d/g"}),
+            Value::Map(halite_wire::map! {"data" => b"".to_vec(), "dest" => ""}),
+            Value::Map(halite_wire::map! {"dest" => "d/f"}),
             Value::Nil,
         ] {
             let (_, mut fetch) = whole(Portion::Whole);

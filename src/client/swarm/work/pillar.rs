@@ -1,10 +1,10 @@
 //! Pillars: the request, and whether the pillar is the right one.
 
 use super::{Refusal, wrong};
-use crate::client::swarm::session::Load;
-use crate::crypto::HashType;
-use crate::wire::msgpack::{self, Profile};
-use crate::wire::{Map, Value};
+use crate::swarm::session::Load;
+use halite_crypto::HashType;
+use halite_wire::msgpack::{self, Profile};
+use halite_wire::{Map, Value};
 use std::sync::Arc;
 
 /// Requests for pillars.
@@ -18,7 +18,7 @@ impl Pillars {
     /// Requests with these grains; with `expected`, every pillar must equal it. The order of keys does not count.
     pub fn new(grains: &Map, expected: Option<Map>) -> Pillars {
         // Reference 9.1.
-        let load = crate::map! {
+        let load = halite_wire::map! {
             "cmd" => "_pillar", "grains" => grains.clone(), "saltenv" => Value::Nil, "pillarenv" => Value::Nil,
             "pillar_override" => Map::new(), "extra_minion_data" => Map::new(), "ver" => "2",
         };
@@ -120,7 +120,7 @@ mod tests {
     use super::*;
 
     fn pillar() -> Map {
-        crate::map! {"a" => 1, "b" => crate::map! {"x" => "1", "y" => true}}
+        halite_wire::map! {"a" => 1, "b" => halite_wire::map! {"x" => "1", "y" => true}}
     }
 
     fn why(pillars: &Pillars, pillar: &Map, before: &mut Option<String>) -> String {
@@ -129,7 +129,8 @@ mod tests {
 
     #[test]
     fn the_order_of_keys_does_not_count() {
-        let turned = crate::map! {"b" => crate::map! {"y" => true, "x" => "1"}, "a" => 1};
+        let turned =
+            halite_wire::map! {"b" => halite_wire::map! {"y" => true, "x" => "1"}, "a" => 1};
         let pillars = Pillars::new(&Map::new(), Some(pillar()));
         let mut before = None;
         pillars.judge(&pillar(), &mut before).unwrap();
@@ -162,7 +163,7 @@ mod tests {
 
     #[test]
     fn a_pillar_that_failed_is_wrong() {
-        let failed = crate::map! {"_errors" => vec![Value::from("x")]};
+        let failed = halite_wire::map! {"_errors" => vec![Value::from("x")]};
         let pillars = Pillars::new(&Map::new(), None);
         assert!(why(&pillars, &failed, &mut None).contains("errors"));
         let wanted = Pillars::new(&Map::new(), Some(failed.clone()));

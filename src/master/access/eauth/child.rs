@@ -5,9 +5,9 @@
 //! deadline here.
 
 use super::ldap;
-use crate::sys::{pam, process};
-use crate::wire::msgpack::{self, Profile};
-use crate::wire::{Map, Value};
+use halite_sys::{pam, process};
+use halite_wire::msgpack::{self, Profile};
+use halite_wire::{Map, Value};
 use nix::poll::{PollFd, PollFlags, PollTimeout};
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -119,8 +119,8 @@ fn serve() -> io::Result<()> {
         .and_then(Value::into_map)
         .unwrap_or_default();
     let answer = match decide(&question) {
-        Ok(groups) => crate::map! {"proven" => true, "groups" => groups},
-        Err(why) => crate::map! {"proven" => false, "why" => why},
+        Ok(groups) => halite_wire::map! {"proven" => true, "groups" => groups},
+        Err(why) => halite_wire::map! {"proven" => false, "why" => why},
     };
     out.write_all(&msgpack::encode_map(&answer, Profile::Wire))
 }

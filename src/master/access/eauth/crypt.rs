@@ -1,8 +1,8 @@
 //! Hashed passwords: the formats of htpasswd and of `crypt(3)`. Pure.
 
-use crate::crypto::{HashType, constant_time_eq};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use halite_crypto::{HashType, constant_time_eq};
 use md5::{Digest, Md5};
 use sha1::Sha1;
 

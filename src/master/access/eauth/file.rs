@@ -1,9 +1,9 @@
 //! The system `file`: users and hashed passwords in a file (`salt/auth/file.py`).
 
 use super::crypt::{verify, verify_digest};
-use crate::crypto::{HashType, constant_time_eq};
-use crate::target::python_str;
-use crate::wire::Map;
+use halite_crypto::{HashType, constant_time_eq};
+use halite_target::python_str;
+use halite_wire::Map;
 use std::io::Read;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -185,7 +185,7 @@ fn read(path: &Path) -> Result<String, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::map;
+    use halite_wire::map;
 
     fn users(settings: Map) -> Result<FileUsers, String> {
         let mut all = map! {"^filename" => "/dev/null", "fred" => vec![".*".to_owned()]};

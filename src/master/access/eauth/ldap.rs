@@ -1,8 +1,8 @@
 //! The system `ldap`: a bind with the password of the user, and his groups
 //! (`salt/auth/ldap.py`). Runs in a child process of its own; see [`super::child`].
 
-use crate::config::MasterConfig;
-use crate::wire::{Map, Value};
+use halite_config::MasterConfig;
+use halite_wire::{Map, Value};
 use ldap3::{LdapConn, LdapConnSettings, Scope, SearchEntry, ldap_escape};
 use std::time::Duration;
 
@@ -288,7 +288,7 @@ fn render(template: &str, user: &str) -> Result<String, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::map;
+    use halite_wire::map;
 
     #[test]
     fn templates() {

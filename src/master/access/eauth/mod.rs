@@ -5,9 +5,9 @@ pub mod crypt;
 pub mod file;
 pub mod ldap;
 
-use crate::config::MasterConfig;
-use crate::wire::{Map, Value};
 use file::FileUsers;
+use halite_config::MasterConfig;
+use halite_wire::{Map, Value};
 
 /// The systems that are known.
 pub const SYSTEMS: [&str; 3] = ["pam", "ldap", "file"];
@@ -55,11 +55,11 @@ pub fn authenticate(
                 false => Err("unknown user or wrong password".into()),
             };
         }
-        "pam" => crate::map! {"service" => config.auth_pam_service.as_str()},
+        "pam" => halite_wire::map! {"service" => config.auth_pam_service.as_str()},
         "ldap" => ldap::settings(config),
         other => return Err(format!("the system {other:?} is not supported")),
     };
-    child::ask(&crate::map! {
+    child::ask(&halite_wire::map! {
         "system" => name, "user" => user, "password" => password,
         "settings" => Value::Map(settings),
     })

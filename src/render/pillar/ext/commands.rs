@@ -7,8 +7,8 @@
 use super::super::super::pipeline::render_json;
 use super::super::Compile;
 use super::{Args, Given};
-use crate::sys::command::{Helper, LOCALE, Output};
-use crate::wire::{Map, Value, shlex, yaml};
+use halite_sys::command::{Helper, LOCALE, Output};
+use halite_wire::{Map, Value, shlex, yaml};
 
 /// Runs in a shell; standard output is YAML.
 pub(super) fn yaml(compile: &Compile, _: &Map, args: &Args) -> Given {

@@ -5,12 +5,12 @@
 
 use super::super::{Compile, Settings};
 use super::{Args, Given};
-use crate::config::MasterConfig;
-use crate::crypto::HashType;
-use crate::render::functions::text_of;
-use crate::render::merge::{Merger, Strategy};
-use crate::store::git::{Access, Bare, Checkout, check_url, refspec_fault, shown};
-use crate::wire::{Map, Value};
+use crate::functions::text_of;
+use crate::merge::{Merger, Strategy};
+use halite_config::MasterConfig;
+use halite_crypto::HashType;
+use halite_store::git::{Access, Bare, Checkout, check_url, refspec_fault, shown};
+use halite_wire::{Map, Value};
 use std::path::PathBuf;
 use std::time::Duration;
 

@@ -7,8 +7,8 @@ mod git;
 mod nodegroups;
 
 use super::{Compile, PillarError};
-use crate::config::SaltSeries;
-use crate::wire::{Map, Value};
+use halite_config::SaltSeries;
+use halite_wire::{Map, Value};
 
 /// What an external pillar gives: a map, or nothing worth merging.
 type Given = Result<Value, String>;

@@ -2,10 +2,10 @@
 
 use super::super::Compile;
 use super::{Args, Given};
-use crate::store::keys::KeyState;
-use crate::store::minions::Known;
-use crate::target::Target;
-use crate::wire::{Map, Value};
+use halite_store::keys::KeyState;
+use halite_store::minions::Known;
+use halite_target::Target;
+use halite_wire::{Map, Value};
 use std::sync::Arc;
 
 pub(super) fn run(compile: &Compile, _: &Map, args: &Args) -> Given {
@@ -19,7 +19,7 @@ pub(super) fn run(compile: &Compile, _: &Map, args: &Args) -> Given {
             inside.push(group.clone());
         }
     }
-    Ok(Value::Map(crate::map! { name => inside }))
+    Ok(Value::Map(halite_wire::map! { name => inside }))
 }
 
 /// Whether the minion is in a group, by its accepted key and the data that were last cached of

@@ -1,11 +1,11 @@
 //! A remote as the file server sees it: the trees of its commits and the content of their files.
 
 use super::remote::Remote;
-use crate::store::files::beneath::{Links, Place};
-use crate::store::files::lists::Lists;
-use crate::store::files::names;
-use crate::store::git::{Bare, Git, REMOTE, Refs, shown};
-use crate::sys::signals::StopFlag;
+use crate::files::beneath::{Links, Place};
+use crate::files::lists::Lists;
+use crate::files::names;
+use crate::git::{Bare, Git, REMOTE, Refs, shown};
+use halite_sys::signals::StopFlag;
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
 use std::io;

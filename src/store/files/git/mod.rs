@@ -9,10 +9,10 @@ mod remote;
 
 use super::Found;
 use super::lists::Lists;
-use crate::config::MasterConfig;
-use crate::store::git::{is_hex, shown};
-use crate::sys::signals::StopFlag;
-use crate::target::fnmatch;
+use crate::git::{is_hex, shown};
+use halite_config::MasterConfig;
+use halite_sys::signals::StopFlag;
+use halite_target::fnmatch;
 use mirror::Mirror;
 use remote::Remote;
 use std::collections::BTreeSet;
@@ -192,7 +192,7 @@ impl GitFs {
 
 fn make_mark(path: &Path) -> io::Result<()> {
     if let Some(dir) = path.parent() {
-        crate::sys::daemon::make_dir(dir, 0o700)?;
+        halite_sys::daemon::make_dir(dir, 0o700)?;
     }
     let mut options = std::fs::File::options();
     options

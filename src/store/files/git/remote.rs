@@ -1,9 +1,9 @@
 //! `gitfs_remotes` and the options beside it (`salt/utils/gitfs.py GitProvider`).
 
-use crate::config::MasterConfig;
-use crate::store::files::{exposed, names};
-use crate::store::git::{Access, check_url, is_hex, refspec_fault, shown};
-use crate::wire::{Map, Value};
+use crate::files::{exposed, names};
+use crate::git::{Access, check_url, is_hex, refspec_fault, shown};
+use halite_config::MasterConfig;
+use halite_wire::{Map, Value};
 use std::collections::BTreeMap;
 
 /// What one environment sets apart from the remote: `ref`, `root`, `mountpoint`.
@@ -60,7 +60,7 @@ impl Remote {
     fn read(c: &MasterConfig, url: &Value, own: Option<&Value>) -> Result<Remote, String> {
         let url = url.as_str().ok_or("a remote is a URL in quotes")?;
         check_url(url)?;
-        let digest = crate::store::open::hash_type(c).hex(url.as_bytes());
+        let digest = crate::open::hash_type(c).hex(url.as_bytes());
         let mut r = Remote {
             url: url.into(),
             name: format!("{digest:.40}"),
@@ -246,7 +246,7 @@ fn text(value: &Value) -> Option<String> {
     match value {
         Value::Str(s) => Some(s.clone()),
         Value::Int(n) => Some(n.to_string()),
-        Value::Float(_) => Some(crate::wire::yaml::emit_scalar(value)),
+        Value::Float(_) => Some(halite_wire::yaml::emit_scalar(value)),
         _ => None,
     }
 }

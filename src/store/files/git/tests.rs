@@ -1,10 +1,10 @@
 use super::remote::Remote;
 use super::*;
-use crate::wire::{Map, Value};
+use halite_wire::{Map, Value};
 use std::process::Command;
 
 fn config(dir: &Path, options: Map) -> MasterConfig {
-    let mut all = crate::map! {
+    let mut all = halite_wire::map! {
         "cachedir" => dir.join("cache").to_string_lossy().as_ref(), "sock_dir" => "/s", "root_dir" => "/",
         "fileserver_backend" => "git", "gitfs_base" => "main",
     };
@@ -75,7 +75,7 @@ fn branches_and_tags_are_environments() {
     let repo = repository(top.path());
     let config = config(
         top.path(),
-        crate::map! {"gitfs_remotes" => vec![Value::from(url(&repo))]},
+        halite_wire::map! {"gitfs_remotes" => vec![Value::from(url(&repo))]},
     );
     let (mut updater, mut fs) = (GitFs::new(&config), GitFs::new(&config));
     assert_eq!(
@@ -155,7 +155,10 @@ fn options_of_a_remote() {
         item("saltenv_blacklist", "main".into()),
     ]);
     let remote = item(&url(&repo), own);
-    let config = config(top.path(), crate::map! {"gitfs_remotes" => vec![remote]});
+    let config = config(
+        top.path(),
+        halite_wire::map! {"gitfs_remotes" => vec![remote]},
+    );
     let mut fs = GitFs::new(&config);
     assert!(fs.update(&fs.select(&["mine".into()]), None));
     assert_eq!(fs.envs(), ["base", "prod"]);
@@ -187,7 +190,7 @@ fn options_of_a_remote() {
 fn only_urls_of_repositories_are_taken() {
     let top = tempfile::tempdir().unwrap();
     let taken = |url: Value| {
-        let config = config(top.path(), crate::map! {"gitfs_remotes" => vec![url]});
+        let config = config(top.path(), halite_wire::map! {"gitfs_remotes" => vec![url]});
         Remote::all(&config).len() == 1
     };
     for good in [
@@ -250,7 +253,7 @@ fn a_remote_that_fails_harms_nobody() {
     let bad = url(&top.path().join("none"));
     let config = config(
         top.path(),
-        crate::map! {"gitfs_remotes" => vec![Value::from(bad)]},
+        halite_wire::map! {"gitfs_remotes" => vec![Value::from(bad)]},
     );
     let mut fs = GitFs::new(&config);
     assert!(!fs.update(&[0], None));

@@ -1,5 +1,5 @@
 use super::*;
-use crate::wire::ids::MinionId;
+use halite_wire::ids::MinionId;
 
 fn store(dir: &Path) -> JobLog {
     JobLog::new(dir, 3600, None)
@@ -10,7 +10,7 @@ fn now() -> i64 {
 }
 
 fn ret(id: &str, n: i64) -> Map {
-    crate::map! {"id" => id, "return" => n, "retcode" => 0, "success" => true}
+    halite_wire::map! {"id" => id, "return" => n, "retcode" => 0, "success" => true}
 }
 
 #[test]
@@ -18,7 +18,7 @@ fn jobs_come_back_whole() {
     let dir = tempfile::tempdir().unwrap();
     let store = store(dir.path());
     let jid = Jid::from_time(now(), 5);
-    let load = crate::map! {"fun" => "test.ping", "tgt" => "*", "key" => "secret"};
+    let load = halite_wire::map! {"fun" => "test.ping", "tgt" => "*", "key" => "secret"};
     store
         .save_load(&jid, &load, &["a".into(), "b".into()], &["x".into()])
         .unwrap();
@@ -50,7 +50,12 @@ fn a_torn_record_costs_only_itself() {
     let jid = Jid::from_time(now(), 5);
     store.save_load(&jid, &Map::new(), &[], &[]).unwrap();
     let mut torn = Vec::new();
-    record(&mut torn, RETURN, &crate::map! {"return" => "7".repeat(40)}).unwrap();
+    record(
+        &mut torn,
+        RETURN,
+        &halite_wire::map! {"return" => "7".repeat(40)},
+    )
+    .unwrap();
     OpenOptions::new()
         .append(true)
         .open(store.path(&jid))

@@ -1,0 +1,294 @@
+//! Keys and ids of runtimes: the key store that all minions share, seen from this gateway.
+//!
+//! A runtime of ARENA has no key that it could show: all that it has is a uuid, and whoever may publish at the broker may name
+//! any. What is stored for a runtime is the master's own key, so that nobody but the master could use its id at the ports
+//! of Salt. Which uuid an id belongs to stands below `cachedir/gateways/arena/uuids`, for as long as there is a key.
+
+use super::fleet::{Admission, Admitted};
+use crate::wire::Uuid;
+use crossbeam_channel::Sender;
+use halite_config::{ArenaGateway, MasterConfig};
+use halite_crypto::PublicKey;
+use halite_gateway::clerk::Task;
+use halite_gateway::ledger::{Entered, Ledger, Newcomer, Standing};
+use halite_sys::daemon::{make_dir, write_atomic};
+use halite_wire::ids::MinionId;
+use std::collections::HashMap;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Characters of the longest name that becomes an id as it is.
+const LONGEST: usize = 128;
+/// Why a runtime is not let in where too many wait already.
+const NO_ROOM: &str = "too many keys wait for the operator";
+
+/// Who may be a runtime.
+pub(super) struct Door {
+    ledger: Ledger,
+    names: Names,
+    key: PublicKey,
+    from: String,
+    auto_accept: bool,
+    max_pending: usize,
+    max_runtimes: usize,
+    /// The runtime whose key was deleted just now: it may register again, but not by that.
+    barred: Option<Uuid>,
+    /// Times that somebody was not let in for want of room.
+    pub full: u64,
+}
+
+impl Door {
+    /// The key store that a configuration names; `key` is the master's own. Records whose keys went away while nobody
+    /// listened are forgotten.
+    ///
+    /// # Errors
+    /// Records cannot be listed or made.
+    pub fn new(
+        config: &MasterConfig,
+        settings: &ArenaGateway,
+        key: PublicKey,
+        clerk: Sender<Task>,
+    ) -> io::Result<Door> {
+        let dir = config.cachedir.join("gateways").join(super::NAME);
+        let mut ledger = Ledger::new(config, super::NAME, clerk);
+        let known = ledger.sweep()?;
+        let mut names = Names::open(dir.join("uuids"))?;
+        for id in names.ids() {
+            if !known.contains(&id) {
+                names.forget(&id);
+            }
+        }
+        Ok(Door {
+            ledger,
+            names,
+            key,
+            from: format!("the realm {}", settings.realm),
+            auto_accept: settings.auto_accept,
+            max_pending: settings.max_pending,
+            max_runtimes: settings.max_runtimes,
+            barred: None,
+            full: 0,
+        })
+    }
+
+    /// Whether a runtime that was let in under this id still may be: its key is there and accepted, or cannot be read now.
+    pub fn keeps(&mut self, uuid: &Uuid, id: &str) -> bool {
+        let known = self.names.of(uuid).filter(|known| known.as_str() == id);
+        known.cloned().is_some_and(|id| {
+            let standing = self.ledger.look(&id);
+            // What cannot be read now may well be as it was.
+            standing.map_or(true, |standing| standing == Standing::Accepted)
+        })
+    }
+
+    /// If there is no key any more, its id is anybody's again. Until [`Door::unbar`], who had it is not let in.
+    pub fn forget(&mut self, id: &MinionId) {
+        self.ledger.forget(id);
+        if self.ledger.standing(id) == Standing::Unknown {
+            self.barred = self.names.owner(id).cloned();
+            self.names.forget(id);
+        }
+    }
+
+    /// Whoever lost its key may register again.
+    pub fn unbar(&mut self) {
+        self.barred = None;
+    }
+
+    /// The id that a runtime is to have: the one that it had, else the first that it may have. With it, its standing.
+    fn id(&mut self, uuid: &Uuid, name: &str) -> Result<(MinionId, Standing), Admitted> {
+        let unclear = |id: &MinionId, e: io::Error| {
+            log::error!("the key of {id} cannot be read: {e}");
+            Admitted::Unclear("its key cannot be read".to_owned())
+        };
+        if let Some(id) = self.names.of(uuid).cloned() {
+            let standing = self.ledger.look(&id).map_err(|e| unclear(&id, e))?;
+            if standing != Standing::Foreign {
+                return Ok((id, standing));
+            }
+            // Somebody else has come by that id in the meantime, such as a Salt minion.
+            self.names.forget(&id);
+        }
+        for id in candidates(uuid, name) {
+            if self.names.owner(&id).is_some() {
+                continue;
+            }
+            // An id that anybody has, even one whose owner is not noted, is not given away.
+            if self.ledger.look(&id).map_err(|e| unclear(&id, e))? == Standing::Unknown {
+                return Ok((id, Standing::Unknown));
+            }
+        }
+        let why = "neither its name nor its uuid makes a minion id that is free";
+        Err(Admitted::No(why.to_owned()))
+    }
+}
+
+impl Admission for Door {
+    fn admit(&mut self, uuid: &Uuid, name: &str) -> Admitted {
+        if self.barred.as_ref() == Some(uuid) {
+            return Admitted::No("its key was deleted".to_owned());
+        }
+        let (id, standing) = match self.id(uuid, name) {
+            Ok(found) => found,
+            Err(refused) => return refused,
+        };
+        let known = self.names.of(uuid).is_some();
+        if !known && self.names.len() >= self.max_runtimes {
+            self.full += 1;
+            return Admitted::No(format!("{} runtimes are known already", self.max_runtimes));
+        }
+        let newcomer = Newcomer {
+            id: &id,
+            key: &self.key,
+            from: &self.from,
+            vouched: self.auto_accept,
+            max_pending: self.max_pending,
+        };
+        // Whether there is room is asked before anything is written: a flood is to cost as little as can be.
+        let room = standing != Standing::Unknown
+            || self.ledger.has_room(&newcomer).unwrap_or_else(|e| {
+                log::error!("{id} cannot be registered: {e}");
+                false
+            });
+        if !room {
+            self.full += 1;
+            if known {
+                self.names.forget(&id);
+            }
+            return Admitted::No(NO_ROOM.to_owned());
+        }
+        // The name first: an accepted key without one could become another runtime's.
+        if !known && let Err(e) = self.names.put(uuid, &id) {
+            log::error!("{id} cannot be registered: {e}");
+            return Admitted::No("its id cannot be kept".to_owned());
+        }
+        let standing = match standing {
+            Standing::Unknown => {
+                let entered = self.ledger.enter(&newcomer).unwrap_or_else(|e| {
+                    log::error!("{id} cannot be registered: {e}");
+                    Entered::Full
+                });
+                match entered {
+                    Entered::Accepted => Standing::Accepted,
+                    Entered::Waiting => Standing::Waiting,
+                    Entered::Rejected => Standing::Rejected,
+                    Entered::Full => Standing::Unknown,
+                }
+            }
+            known => known,
+        };
+        match standing {
+            Standing::Accepted => Admitted::Yes(id.to_string()),
+            Standing::Waiting => Admitted::Waiting(id.to_string()),
+            Standing::Rejected => Admitted::No(format!("the key of {id} is rejected")),
+            Standing::Unknown | Standing::Foreign => {
+                self.full += 1;
+                self.names.forget(&id);
+                Admitted::No(NO_ROOM.to_owned())
+            }
+        }
+    }
+}
+
+/// Ids that a runtime may have, the best first: its name; its name and the beginning of its uuid; its uuid.
+fn candidates(uuid: &Uuid, name: &str) -> Vec<MinionId> {
+    let mut texts = Vec::new();
+    if is_plain(name) {
+        texts.push(name.to_owned());
+    }
+    let head: String = uuid.as_str().chars().take(8).collect();
+    let stem = made_plain(name);
+    if !stem.is_empty() {
+        texts.push(format!("{stem}.{}", made_plain(&head)));
+    }
+    texts.push(uuid.as_str().to_owned());
+    texts.retain(|text| is_plain(text));
+    texts.iter().filter_map(|text| text.parse().ok()).collect()
+}
+
+/// Whether a text reads as an id: what targets, tags and command lines take as it is.
+fn is_plain(text: &str) -> bool {
+    let fits = |b: u8| b.is_ascii_alphanumeric() || b"._-".contains(&b);
+    let first = text.bytes().next();
+    first.is_some_and(|b| b.is_ascii_alphanumeric())
+        && text.len() <= LONGEST
+        && text.bytes().all(fits)
+}
+
+/// A text with `-` for what an id cannot have.
+fn made_plain(text: &str) -> String {
+    let fits = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
+    let plain = |c: char| if fits(c) { c } else { '-' };
+    let all: String = text.chars().take(LONGEST - 16).map(plain).collect();
+    all.trim_matches(['.', '_', '-']).to_owned()
+}
+
+/// Which uuid has which id: a file for each id, with the uuid in it.
+struct Names {
+    dir: PathBuf,
+    ids: HashMap<Uuid, MinionId>,
+    owners: HashMap<MinionId, Uuid>,
+}
+
+impl Names {
+    fn open(dir: PathBuf) -> io::Result<Names> {
+        make_dir(&dir, 0o700)?;
+        let mut names = Names {
+            ids: HashMap::new(),
+            owners: HashMap::new(),
+            dir,
+        };
+        for entry in std::fs::read_dir(&names.dir)?.flatten() {
+            let name = entry.file_name().into_string();
+            let id = name.ok().and_then(|name| name.parse::<MinionId>().ok());
+            if let (Some(id), Some(uuid)) = (id, read(&entry.path())) {
+                names.ids.insert(uuid.clone(), id.clone());
+                names.owners.insert(id, uuid);
+            }
+        }
+        Ok(names)
+    }
+
+    fn len(&self) -> usize {
+        self.ids.len()
+    }
+
+    fn ids(&self) -> Vec<MinionId> {
+        self.owners.keys().cloned().collect()
+    }
+
+    fn of(&self, uuid: &Uuid) -> Option<&MinionId> {
+        self.ids.get(uuid)
+    }
+
+    fn owner(&self, id: &MinionId) -> Option<&Uuid> {
+        self.owners.get(id)
+    }
+
+    fn put(&mut self, uuid: &Uuid, id: &MinionId) -> io::Result<()> {
+        write_atomic(&self.dir.join(id.as_str()), uuid.as_str().as_bytes(), 0o600)?;
+        self.ids.insert(uuid.clone(), id.clone());
+        self.owners.insert(id.clone(), uuid.clone());
+        Ok(())
+    }
+
+    fn forget(&mut self, id: &MinionId) {
+        if let Some(uuid) = self.owners.remove(id) {
+            self.ids.remove(&uuid);
+        }
+        match std::fs::remove_file(self.dir.join(id.as_str())) {
+            Err(e) if e.kind() != io::ErrorKind::NotFound => {
+                log::warn!("the record of {id} cannot be removed: {e}");
+            }
+            _ => {}
+        }
+    }
+}
+
+/// The uuid in a file.
+fn read(path: &Path) -> Option<Uuid> {
+    std::fs::read_to_string(path).ok()?.trim().parse().ok()
+}
+
+#[cfg(test)]
+mod tests;

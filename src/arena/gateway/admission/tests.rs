@@ -1,0 +1,191 @@
+use super::*;
+use halite_crypto::PrivateKey;
+use halite_gateway::clerk;
+use halite_store::gateways::GatewayStore;
+use halite_store::keys::{KeyState, KeyStore};
+use halite_store::open;
+
+struct Place {
+    config: MasterConfig,
+    key: PublicKey,
+    keys: KeyStore,
+    _dir: tempfile::TempDir,
+}
+
+impl Place {
+    fn new(more: &str) -> Place {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().display();
+        let yaml = format!("root_dir: {root}\ngateways: {{arena: {{{more}}}}}\n");
+        std::fs::write(dir.path().join("master"), yaml).unwrap();
+        let config = halite_config::load_master(dir.path()).unwrap();
+        let keys = open::key_store(&config);
+        keys.create_dirs().unwrap();
+        GatewayStore::new(&config.cachedir, "arena")
+            .create_dirs()
+            .unwrap();
+        Place {
+            config,
+            keys,
+            key: PrivateKey::generate(1024).unwrap().public(),
+            _dir: dir,
+        }
+    }
+
+    fn door(&self) -> Door {
+        let settings = self.config.arena_gateway().unwrap();
+        let (clerk, _nobody) = clerk::queue();
+        Door::new(&self.config, &settings, self.key.clone(), clerk).unwrap()
+    }
+
+    fn accept(&self, id: &str) {
+        let id = id.parse().unwrap();
+        let pending = self.keys.path(KeyState::Pending, &id);
+        std::fs::rename(pending, self.keys.path(KeyState::Accepted, &id)).unwrap();
+    }
+}
+
+fn uuid(text: &str) -> Uuid {
+    text.parse().unwrap()
+}
+
+fn yes(id: &str) -> Admitted {
+    Admitted::Yes(id.to_owned())
+}
+
+fn waiting(id: &str) -> Admitted {
+    Admitted::Waiting(id.to_owned())
+}
+
+#[test]
+fn an_id_is_made_of_name_and_uuid() {
+    let ids = |uuid: &str, name: &str| -> Vec<String> {
+        let uuid = uuid.parse().unwrap();
+        candidates(&uuid, name)
+            .iter()
+            .map(|id| id.to_string())
+            .collect()
+    };
+    let long = "5f937916-d29d-4f66-801e-3d69f57728e2";
+    assert_eq!(ids(long, "rt1"), ["rt1", "rt1.5f937916", long]);
+    assert_eq!(ids(long, "a b/../c*"), ["a-b-..-c.5f937916", long]);
+    assert_eq!(ids(long, ".hidden"), ["hidden.5f937916", long]);
+    assert_eq!(ids(long, "../.."), [long]);
+    assert_eq!(ids(long, ""), [long]);
+    assert_eq!(ids("u1", "ü"), ["u1"]);
+    assert_eq!(ids("..", "*"), Vec::<String>::new());
+    let many = "x".repeat(255);
+    assert!(ids(long, &many).iter().all(|id| id.len() <= LONGEST));
+}
+
+#[test]
+fn the_operator_decides_and_ids_stay() {
+    let place = Place::new("");
+    let mut door = place.door();
+    let (a, b) = (uuid("aaaaaaaa-1"), uuid("bbbbbbbb-1"));
+    assert_eq!(door.admit(&a, "rt"), waiting("rt"));
+    assert_eq!(door.admit(&b, "rt"), waiting("rt.bbbbbbbb"));
+    assert_eq!(door.admit(&a, "rt"), waiting("rt"));
+    assert!(!door.keeps(&a, "rt"));
+    place.accept("rt");
+    assert!(door.keeps(&a, "rt") && !door.keeps(&b, "rt") && !door.keeps(&a, "rt2"));
+    door.forget(&"rt".parse().unwrap());
+    assert_eq!(door.admit(&a, "renamed"), yes("rt"));
+    assert_eq!(door.admit(&b, "rt"), waiting("rt.bbbbbbbb"));
+    // So it is after a restart.
+    let mut door = place.door();
+    assert_eq!(door.admit(&a, "rt"), yes("rt"));
+    assert_eq!(door.admit(&b, "rt"), waiting("rt.bbbbbbbb"));
+}
+
+#[test]
+fn a_salt_minion_keeps_its_id() {
+    let place = Place::new("auto_accept: true");
+    let other = PrivateKey::generate(1024).unwrap().public();
+    let id = "web1".parse().unwrap();
+    place
+        .keys
+        .put(KeyState::Accepted, &id, &other.to_pem())
+        .unwrap();
+    let mut door = place.door();
+    assert_eq!(
+        door.admit(&uuid("aaaaaaaa-1"), "web1"),
+        yes("web1.aaaaaaaa")
+    );
+    assert_eq!(
+        door.admit(&uuid("web1"), ""),
+        Admitted::No("neither its name nor its uuid makes a minion id that is free".to_owned(),)
+    );
+}
+
+#[test]
+fn who_lost_its_key_may_come_again_but_not_at_once() {
+    let place = Place::new("");
+    let mut door = place.door();
+    let a = uuid("aaaaaaaa-1");
+    door.admit(&a, "rt");
+    place.accept("rt");
+    assert_eq!(door.admit(&a, "rt"), yes("rt"));
+    let id = "rt".parse().unwrap();
+    std::fs::remove_file(place.keys.path(KeyState::Accepted, &id)).unwrap();
+    assert!(!door.keeps(&a, "rt"));
+    door.forget(&id);
+    assert_eq!(
+        door.admit(&a, "rt"),
+        Admitted::No("its key was deleted".to_owned())
+    );
+    door.unbar();
+    // Its name is free, for itself or for another.
+    assert_eq!(door.admit(&uuid("bbbbbbbb-1"), "rt"), waiting("rt"));
+    assert_eq!(door.admit(&a, "rt"), waiting("rt.aaaaaaaa"));
+}
+
+#[test]
+fn keys_that_vanish_meanwhile_free_the_name() {
+    let place = Place::new("");
+    place.door().admit(&uuid("aaaaaaaa-1"), "rt");
+    let id = "rt".parse().unwrap();
+    std::fs::remove_file(place.keys.path(KeyState::Pending, &id)).unwrap();
+    let mut door = place.door();
+    assert_eq!(door.admit(&uuid("bbbbbbbb-1"), "rt"), waiting("rt"));
+}
+
+#[test]
+fn there_is_an_end() {
+    let place = Place::new("max_pending: 1, max_runtimes: 2");
+    let mut door = place.door();
+    assert_eq!(door.admit(&uuid("a"), "rt1"), waiting("rt1"));
+    let full = Admitted::No("too many keys wait for the operator".to_owned());
+    assert_eq!(door.admit(&uuid("b"), "rt2"), full);
+    place.accept("rt1");
+    let mut door = place.door();
+    assert_eq!(door.admit(&uuid("b"), "rt2"), waiting("rt2"));
+    let many = Admitted::No("2 runtimes are known already".to_owned());
+    assert_eq!(door.admit(&uuid("c"), "rt3"), many);
+    assert_eq!(door.full, 1);
+}
+
+#[test]
+fn what_cannot_be_read_is_not_given_away() {
+    let place = Place::new("auto_accept: true");
+    let mut door = place.door();
+    let (a, b) = (uuid("aaaaaaaa-1"), uuid("bbbbbbbb-1"));
+    assert_eq!(door.admit(&a, "rt"), yes("rt"));
+    // A folder in the place of the record: it cannot be read, by root neither.
+    let record = GatewayStore::new(&place.config.cachedir, "arena").path(&"rt".parse().unwrap());
+    let aside = record.with_extension("aside");
+    std::fs::rename(&record, &aside).unwrap();
+    std::fs::create_dir(&record).unwrap();
+    let unclear = Admitted::Unclear("its key cannot be read".to_owned());
+    assert_eq!(door.admit(&a, "rt"), unclear);
+    assert!(door.keeps(&a, "rt"));
+    assert_eq!(door.admit(&b, "rt"), yes("rt.bbbbbbbb"));
+    std::fs::remove_dir(&record).unwrap();
+    std::fs::rename(&aside, &record).unwrap();
+    assert_eq!(door.admit(&a, "rt"), yes("rt"));
+    // One whose owner nobody has noted is not given away either.
+    std::fs::remove_file(place.config.cachedir.join("gateways/arena/uuids/rt")).unwrap();
+    let mut door = place.door();
+    assert_eq!(door.admit(&b, "rt"), yes("rt.bbbbbbbb"));
+    assert_eq!(door.admit(&uuid("cccccccc-1"), "rt"), yes("rt.cccccccc"));
+}

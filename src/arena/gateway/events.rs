@@ -1,0 +1,88 @@
+//! What happens in the fleet as events on the bus.
+//!
+//! Tags are `arena/runtime/<uuid>/<what>` and `arena/module/<uuid>/<what>`; a uuid is one level of a tag by its type. Data
+//! hold what a reactor needs to do something about it: minion id, names, reason.
+
+use super::fleet::{Fleet, Happening};
+use super::jobs::{described_exit, gone_words, lost_words};
+use super::output::Batch;
+use crate::registry::{KeptModule, KeptRuntime};
+use halite_wire::Map;
+use halite_wire::ids::MinionId;
+
+/// The event of something that has happened; `None` where it is none.
+pub(super) fn of(happening: &Happening, fleet: &Fleet) -> Option<(String, Map)> {
+    Some(match happening {
+        Happening::Arrived(kept) => runtime(kept, "registered"),
+        Happening::Changed(kept) => runtime(kept, "changed"),
+        Happening::Waiting(kept) => runtime(kept, "waiting"),
+        Happening::Late(uuid) => runtime(fleet.runtime(uuid)?, "late"),
+        Happening::Left(kept, why) => {
+            // A runtime that was silent is lost; one that is gone in another way said so, or was told.
+            let what = match why {
+                super::fleet::Gone::Silent => "lost",
+                _ => "gone",
+            };
+            with(runtime(kept, what), "reason", gone_words(*why))
+        }
+        Happening::Queued(kept) => module(kept, fleet, "queued"),
+        Happening::Sent(kept) => module(kept, fleet, "sent"),
+        Happening::Started(kept) => module(kept, fleet, "started"),
+        Happening::Refused(kept, why) => with(module(kept, fleet, "refused"), "reason", why),
+        Happening::Stopping(kept) => module(kept, fleet, "stopping"),
+        Happening::Ended(kept, exit) => {
+            let (tag, mut data) = module(kept, fleet, "exited");
+            data.0.extend(described_exit(exit).0);
+            (tag, data)
+        }
+        Happening::Lost(kept, why) => with(module(kept, fleet, "lost"), "reason", lost_words(*why)),
+        Happening::Moved(kept, from) => {
+            let (tag, mut data) = module(kept, fleet, "moved");
+            data.set("from", from.as_str());
+            if let Some(before) = fleet.runtime(from) {
+                data.set("from_id", before.id.as_str());
+            }
+            (tag, data)
+        }
+        Happening::Foreign(kept) => module(kept, fleet, "foreign"),
+        Happening::Alive(_) | Happening::Output(..) | Happening::Fault(_) => return None,
+    })
+}
+
+/// The event of lines that a module wrote.
+pub(super) fn output(batch: Batch, kept: &KeptModule, fleet: &Fleet) -> (String, Map) {
+    let what = match batch.stderr {
+        true => "stderr",
+        false => "stdout",
+    };
+    let (tag, mut data) = module(kept, fleet, what);
+    data.set("lines", batch.lines);
+    data.set("dropped", batch.dropped);
+    (tag, data)
+}
+
+/// The events with which every minion says that it is there.
+pub(super) fn came(id: &MinionId) -> [(String, Map); 2] {
+    ["minion_start".to_owned(), format!("salt/minion/{id}/start")].map(|tag| {
+        let data = halite_wire::map! {
+            "id" => id.as_str(), "cmd" => "_minion_event", "pretag" => halite_wire::Value::Nil,
+            "data" => format!("Minion {id} started"), "tag" => tag.as_str(),
+        };
+        (tag, data)
+    })
+}
+
+fn runtime(kept: &KeptRuntime, what: &str) -> (String, Map) {
+    let tag = format!("arena/runtime/{}/{what}", kept.runtime.uuid);
+    (tag, kept.told())
+}
+
+fn module(kept: &KeptModule, fleet: &Fleet, what: &str) -> (String, Map) {
+    let tag = format!("arena/module/{}/{what}", kept.module.uuid);
+    (tag, kept.brief(fleet.place_of(kept)))
+}
+
+fn with((tag, mut data): (String, Map), key: &str, value: &str) -> (String, Map) {
+    data.set(key, value);
+    (tag, data)
+}

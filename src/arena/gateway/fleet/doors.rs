@@ -1,0 +1,136 @@
+//! Runtimes that wait for the operator.
+
+use super::hear::Ask;
+use crate::registry::KeptRuntime;
+use crate::wire::Uuid;
+use halite_gateway::clock::Clock;
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+/// Octets that are held of those that wait.
+const MAX_OCTETS: usize = 64 << 20;
+/// Time after which it is asked again whether one that waits may come in.
+const AGAIN: Duration = Duration::from_secs(60);
+
+/// A runtime that waits.
+#[derive(Debug)]
+pub(super) struct Waiter {
+    /// As it told, with the minion id under which it waits.
+    pub kept: KeptRuntime,
+    /// Its registration, to be confirmed; none if only a keepalive was heard of it.
+    pub ask: Option<Ask>,
+    /// Whether the operator was told that it waits.
+    pending: bool,
+    asked: Instant,
+    heard: Instant,
+    octets: usize,
+}
+
+/// All that wait.
+#[derive(Debug, Default)]
+pub(super) struct Doors {
+    waiting: HashMap<Uuid, Waiter>,
+    octets: usize,
+}
+
+impl Doors {
+    /// How many wait.
+    pub fn len(&self) -> usize {
+        self.waiting.len()
+    }
+
+    /// Octets that all of them take.
+    #[cfg(test)]
+    pub fn octets(&self) -> usize {
+        self.octets
+    }
+
+    /// Lets one wait; `pending`: the operator can let it in. Whether that is new. A registration that came earlier is still to be
+    /// confirmed. Of more than `most`, or too many octets, those that were not heard for longest are forgotten: they come again when
+    /// they are heard.
+    pub fn wait(
+        &mut self,
+        kept: KeptRuntime,
+        ask: Option<Ask>,
+        pending: bool,
+        most: usize,
+        now: Clock,
+    ) -> bool {
+        let uuid = kept.runtime.uuid.clone();
+        let before = self.take(&uuid);
+        let octets = kept.runtime.octets();
+        while self.waiting.len() >= most.max(1) || self.octets + octets > MAX_OCTETS {
+            let oldest = self.waiting.iter().min_by_key(|(_, one)| one.heard);
+            let Some(oldest) = oldest.map(|(uuid, _)| uuid.clone()) else {
+                break;
+            };
+            self.take(&oldest);
+        }
+        let known = before.as_ref().filter(|one| one.pending);
+        let new = pending && known.is_none_or(|one| one.kept.id != kept.id);
+        let waiter = Waiter {
+            kept,
+            ask: ask.or(before.and_then(|one| one.ask)),
+            pending,
+            asked: now.at,
+            heard: now.at,
+            octets,
+        };
+        self.octets += octets;
+        self.waiting.insert(uuid, waiter);
+        new
+    }
+
+    /// One that waits can be let in under this id: its record if that is new.
+    pub fn pend(&mut self, uuid: &Uuid, id: String) -> Option<KeptRuntime> {
+        let waiter = self.waiting.get_mut(uuid)?;
+        let new = !waiter.pending || waiter.kept.id != id;
+        waiter.pending = true;
+        waiter.kept.id = id;
+        new.then(|| waiter.kept.clone())
+    }
+
+    /// A keepalive of one that waits: whether it does. It need not be asked about then.
+    pub fn hear(&mut self, uuid: &Uuid, now: Clock) -> bool {
+        let waiter = self.waiting.get_mut(uuid);
+        waiter.map(|waiter| waiter.heard = now.at).is_some()
+    }
+
+    /// One of them.
+    pub fn get(&self, uuid: &Uuid) -> Option<&Waiter> {
+        self.waiting.get(uuid)
+    }
+
+    /// It waits no longer.
+    pub fn take(&mut self, uuid: &Uuid) -> Option<Waiter> {
+        let waiter = self.waiting.remove(uuid)?;
+        self.octets -= waiter.octets;
+        Some(waiter)
+    }
+
+    /// Those that wait under a minion id.
+    pub fn with_id(&self, id: &str) -> Vec<Uuid> {
+        let waiting = self.waiting.iter();
+        waiting
+            .filter(|(_, waiter)| waiter.kept.id == id)
+            .map(|(uuid, _)| uuid.clone())
+            .collect()
+    }
+
+    /// Those about whom it is to be asked again. Who has not been heard for so long is forgotten.
+    pub fn due(&mut self, forget_after: Duration, now: Clock) -> Vec<Uuid> {
+        let octets = &mut self.octets;
+        self.waiting.retain(|_, waiter| {
+            let keeps = !now.is_past(waiter.heard, forget_after);
+            *octets -= if keeps { 0 } else { waiter.octets };
+            keeps
+        });
+        let waiting = self.waiting.iter_mut();
+        let due = waiting.filter(|(_, waiter)| now.is_past(waiter.asked, AGAIN));
+        due.map(|(uuid, waiter)| {
+            waiter.asked = now.at;
+            uuid.clone()
+        })
+        .collect()
+    }
+}

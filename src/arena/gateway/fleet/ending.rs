@@ -1,0 +1,400 @@
+//! The end of modules: deletion, notices of exits, answers of runtimes, and runtimes that are gone (reference, sections 4.5 and 5).
+
+use super::hear::Ask;
+use super::keepalives::STRAY;
+use super::out::Out;
+use super::{Fleet, Gone, Happening, Lost};
+use crate::registry::Change;
+use crate::wire::{
+    Answer, Body, Dialect, ExitStatus, Fault, Message, ModuleExit, Object, Parent, Place, Policy,
+    RuntimeState, State, Trouble, Uuid, Verdict,
+};
+use halite_gateway::clock::Clock;
+use std::time::Instant;
+
+impl Fleet {
+    /// Somebody wants a module to end.
+    pub(super) fn asked_delete(
+        &mut self,
+        name: &str,
+        parent: Option<&Parent>,
+        ask: &Ask,
+        now: Clock,
+        out: &mut Out,
+    ) -> Result<(), Fault> {
+        let known = name
+            .parse()
+            .ok()
+            .filter(|uuid| self.modules.get(uuid).is_some());
+        if let (Some(uuid), Some(from)) = (&known, &ask.from) {
+            let module = self.modules.get(uuid).map(|piece| &piece.kept.module);
+            if module.is_some_and(|module| module.runtime.as_ref() == Some(from)) {
+                // Its own runtime says so: it has ended by itself (reference, T12).
+                return self.exited(by_itself(uuid), ask, now, out);
+            }
+        }
+        let runtime = match &ask.runtime {
+            Some(runtime) if ask.direct => Some(runtime.clone()),
+            _ => parent.and_then(|Parent(text)| {
+                let uuid = text.parse().ok()?;
+                self.runtimes.get(&uuid).map(|_| uuid)
+            }),
+        };
+        let uuid = self.module_for(name, runtime.as_ref())?;
+        if ask.direct && self.runs(&uuid) {
+            // Its runtime has received that as well.
+            self.stopping(&uuid, now, out);
+            return Ok(());
+        }
+        let module = self.stop(&uuid, now, out);
+        if let Some(module) = module.filter(|_| !ask.direct) {
+            self.reply(ask, Answer::deleted(&module.module), out);
+        }
+        Ok(())
+    }
+
+    /// A module that has not ended: by uuid, or by a name that no other has; of this runtime if one is given.
+    pub(super) fn module_for(&self, name: &str, runtime: Option<&Uuid>) -> Result<Uuid, Fault> {
+        let unknown = || Fault::new(Trouble::UnknownModule, name);
+        let of_it = |of: &Option<Uuid>| runtime.is_none() || of.as_ref() == runtime;
+        if let Some(piece) = name.parse().ok().and_then(|uuid| self.modules.get(&uuid)) {
+            let module = &piece.kept.module;
+            return match module.state != State::Dead && of_it(&module.runtime) {
+                true => Ok(module.uuid.clone()),
+                false => Err(unknown()),
+            };
+        }
+        let mut named = self.modules.named(name).map(|piece| &piece.kept.module);
+        let mut named = named.by_ref().filter(|module| of_it(&module.runtime));
+        match (named.next(), named.next()) {
+            (None, _) => Err(unknown()),
+            (Some(module), None) => Ok(module.uuid.clone()),
+            (Some(_), Some(_)) => Err(Fault::new(Trouble::Ambiguous, name)),
+        }
+    }
+
+    fn runs(&self, uuid: &Uuid) -> bool {
+        let piece = self.modules.get(uuid);
+        piece.is_some_and(|p| matches!(p.kept.module.state, State::Alive | State::Exiting))
+    }
+
+    /// Ends a module: its runtime is told to, if it runs; else it is dead at once. Its record afterwards.
+    pub(super) fn stop(
+        &mut self,
+        uuid: &Uuid,
+        now: Clock,
+        out: &mut Out,
+    ) -> Option<Box<crate::registry::KeptModule>> {
+        if self.runs(uuid) {
+            let runtime = self.modules.get(uuid)?.kept.module.runtime.clone()?;
+            self.stopping(uuid, now, out);
+            self.tell_to_end(&runtime, uuid, out);
+        } else {
+            self.end_deleted(uuid, None, now, out);
+        }
+        self.modules
+            .get(uuid)
+            .map(|piece| Box::new(piece.kept.clone()))
+    }
+
+    /// A module was told to end.
+    fn stopping(&mut self, uuid: &Uuid, now: Clock, out: &mut Out) {
+        let exiting = self.modules.get(uuid).map(|piece| piece.kept.module.state);
+        if exiting == Some(State::Exiting) {
+            return;
+        }
+        self.modules.touch(uuid, |piece| {
+            piece.missed = 0;
+            piece.told = Some(now.at);
+        });
+        if let Some(kept) = self.alter(uuid, now, out, |module| module.state = State::Exiting) {
+            out.tell(Happening::Stopping(kept));
+        }
+    }
+
+    /// A notice that a module has ended.
+    pub(super) fn exited(
+        &mut self,
+        exit: ModuleExit,
+        ask: &Ask,
+        now: Clock,
+        out: &mut Out,
+    ) -> Result<(), Fault> {
+        let uuid = exit.uuid.clone();
+        let piece = self.modules.get(&uuid);
+        let piece = piece.ok_or_else(|| Fault::new(Trouble::UnknownModule, uuid.as_str()))?;
+        let module = &piece.kept.module;
+        let from = ask.from.clone();
+        let from = from.filter(|from| self.runtimes.get(from).is_some());
+        let speaker = ask.runtime.clone().filter(|_| ask.direct).or(from);
+        let stray = self
+            .strays
+            .get(&uuid)
+            .filter(|(_, at)| !now.is_past(*at, STRAY));
+        let stray = stray.map(|(runtime, _)| runtime.clone());
+        if let Some(stray) = stray.filter(|stray| speaker.as_ref().is_none_or(|s| s == stray)) {
+            // It is the one that was not to run there any more.
+            self.end_strays(|module, on, _| *module == uuid && *on == stray, now, out);
+            return Ok(());
+        }
+        let elsewhere = speaker.is_some_and(|speaker| module.runtime.as_ref() != Some(&speaker));
+        if elsewhere || matches!(module.state, State::Dead | State::Queued) {
+            // Said twice, or of a life before.
+            self.stats.ignored += 1;
+            return Ok(());
+        }
+        self.end(&uuid, exit, now, out);
+        Ok(())
+    }
+
+    /// A module has ended: its place is free.
+    pub(super) fn end(&mut self, uuid: &Uuid, exit: ModuleExit, now: Clock, out: &mut Out) {
+        self.forget_question(uuid);
+        let Some(kept) = self.alter(uuid, now, out, |module| module.state = State::Dead) else {
+            return;
+        };
+        self.stats.ended += 1;
+        let runtime = kept.module.runtime.clone();
+        self.notice(runtime.as_ref(), &exit, out);
+        out.tell(Happening::Ended(kept, exit));
+        if let Some(runtime) = runtime {
+            self.fill(&runtime, now, out);
+        }
+    }
+
+    /// A module that was told to end has done so, as far as anybody knows.
+    pub(super) fn end_deleted(
+        &mut self,
+        uuid: &Uuid,
+        why: Option<&str>,
+        now: Clock,
+        out: &mut Out,
+    ) {
+        let exit = ModuleExit {
+            status: ExitStatus::Deleted,
+            reason: why.map(str::to_owned),
+            ..by_itself(uuid)
+        };
+        self.end(uuid, exit, now, out);
+    }
+
+    /// A module cannot be started.
+    pub(super) fn fail(&mut self, uuid: &Uuid, why: &str, now: Clock, out: &mut Out) {
+        let exit = ModuleExit {
+            status: ExitStatus::Crashed,
+            reason: Some(why.to_owned()),
+            ..by_itself(uuid)
+        };
+        self.end(uuid, exit, now, out);
+    }
+
+    /// A module is lost for good. Of one that nobody asked for here nothing is left.
+    pub(super) fn lose(&mut self, uuid: &Uuid, why: Lost, now: Clock, out: &mut Out) {
+        self.stats.lost += 1;
+        self.forget_question(uuid);
+        let Some(kept) = self.alter(uuid, now, out, |module| module.state = State::Dead) else {
+            return;
+        };
+        self.modules
+            .touch(uuid, |piece| piece.missing = why == Lost::Missing);
+        self.notice(kept.module.runtime.as_ref(), &by_itself(uuid), out);
+        let foreign = kept.foreign;
+        out.tell(Happening::Lost(kept, why));
+        if foreign {
+            self.forget_module(uuid, now, out);
+        }
+    }
+
+    /// A module is forgotten.
+    pub(super) fn forget_module(&mut self, uuid: &Uuid, now: Clock, out: &mut Out) {
+        self.forget_question(uuid);
+        self.modules.remove(uuid);
+        out.keep(Change::NoModule(uuid.clone()));
+        self.end_strays(|module, _, _| module == uuid, now, out);
+    }
+
+    /// Modules that were to end where they are not to run have done so, or are not waited for any longer: their places are free.
+    pub(super) fn end_strays(
+        &mut self,
+        ended: impl Fn(&Uuid, &Uuid, Instant) -> bool,
+        now: Clock,
+        out: &mut Out,
+    ) {
+        if self.strays.is_empty() {
+            return;
+        }
+        let mut free = Vec::new();
+        self.strays.retain(|module, (on, at)| {
+            let ended = ended(module, on, *at);
+            if ended {
+                free.push(on.clone());
+            }
+            !ended
+        });
+        free.sort();
+        for runtime in free {
+            self.fill(&runtime, now, out);
+        }
+    }
+
+    /// A module is still to end on a runtime where it is not to run, and takes a place until it does.
+    pub(super) fn note_stray(&mut self, module: &Uuid, on: &Uuid, now: Clock, out: &mut Out) {
+        let before = self.strays.insert(module.clone(), (on.clone(), now.at));
+        if let Some((before, _)) = before.filter(|(before, _)| before != on) {
+            self.fill(&before, now, out);
+        }
+    }
+
+    /// The notice of the older dialect that a module has ended (reference, T16).
+    fn notice(&mut self, runtime: Option<&Uuid>, exit: &ModuleExit, out: &mut Out) {
+        let unit = runtime.and_then(|runtime| self.runtimes.get(runtime));
+        if unit.is_some_and(|unit| unit.kept.dialect == Dialect::Older) {
+            let body = Body::Exited(exit.clone());
+            let message = Message::new(self.ids.next(), Dialect::Older, body);
+            out.publish(self.rules.topics.topic(&Place::Notif).as_str(), &message);
+        }
+    }
+
+    /// A runtime answers to something that it was sent; answers of others are nobody's business here.
+    pub(super) fn answered(&mut self, answer: &Answer, ask: &Ask, now: Clock, out: &mut Out) {
+        let Some(speaker) = ask.runtime.clone().or_else(|| ask.from.clone()) else {
+            self.stats.ignored += 1;
+            return;
+        };
+        let told = answer.uuid().and_then(|uuid| uuid.parse::<Uuid>().ok());
+        let uuid = self.asks.get(&ask.object_id).cloned().or(told);
+        let module = uuid.and_then(|uuid| self.modules.get(&uuid));
+        let module = module.map(|piece| (&piece.kept.module, piece.asked.as_ref()));
+        let Some((module, asked)) = module.filter(|(m, _)| m.runtime.as_ref() == Some(&speaker))
+        else {
+            self.stats.ignored += 1;
+            return;
+        };
+        let uuid = module.uuid.clone();
+        let create = asked == Some(&ask.object_id) && answer.action.as_deref() != Some("delete");
+        let deleted = answer.action.as_deref() == Some("delete") && answer.verdict == Verdict::Ok;
+        match (module.state, answer.verdict) {
+            (State::Alive, Verdict::Ok) if create => {
+                self.forget_question(&uuid);
+                self.started(&uuid, out);
+            }
+            (State::Alive, Verdict::Error) if create => {
+                self.refused(&uuid, &speaker, answer.why(), now, out);
+            }
+            (State::Exiting, _) if deleted => {
+                self.end_deleted(&uuid, None, now, out);
+            }
+            _ => self.stats.ignored += 1,
+        }
+    }
+
+    /// A runtime does not take a module: if it was not asked for on that one, another is tried.
+    fn refused(&mut self, uuid: &Uuid, by: &Uuid, why: String, now: Clock, out: &mut Out) {
+        self.forget_question(uuid);
+        let arrival = self.runtimes.arrival(by);
+        let told = self.modules.touch(uuid, |piece| {
+            piece.refused_by.push((by.clone(), arrival));
+            let module = &piece.kept.module;
+            (
+                module.scheduled,
+                module.apis.clone(),
+                piece.refused_by.clone(),
+            )
+        });
+        let Some((scheduled, apis, refused_by)) = told else {
+            return;
+        };
+        let (mut chosen, mut later) = (None, false);
+        if scheduled {
+            let (runtime, choice) = self.choice(&apis, &refused_by);
+            (chosen, later) = (runtime, choice.later);
+        }
+        let kept = self.alter(uuid, now, out, |module| match (&chosen, later) {
+            (Some(runtime), _) => module.runtime = Some(runtime.clone()),
+            (None, true) => {
+                module.runtime = None;
+                module.state = State::Queued;
+            }
+            (None, false) => module.state = State::Dead,
+        });
+        let Some(kept) = kept else {
+            return;
+        };
+        out.tell(Happening::Refused(kept.clone(), why));
+        match (&chosen, later) {
+            (Some(runtime), _) => self.start(uuid, runtime, now, out),
+            (None, true) => out.tell(Happening::Queued(kept)),
+            (None, false) => {
+                self.stats.ended += 1;
+                self.notice(Some(by), &by_itself(uuid), out);
+            }
+        }
+        self.fill(by, now, out);
+    }
+
+    /// Runtimes are gone, all at once: none of them takes a module of another.
+    pub(super) fn gone(&mut self, runtimes: &[Uuid], why: Gone, now: Clock, out: &mut Out) {
+        for uuid in runtimes {
+            let Some(unit) = self.runtimes.get(uuid).filter(|unit| unit.alive()) else {
+                continue;
+            };
+            let mut kept = unit.kept.clone();
+            kept.runtime.state = RuntimeState::Dead;
+            kept.memory = 0;
+            out.keep(Change::Runtime(Box::new(kept.clone())));
+            self.runtimes.put(kept.clone(), now);
+            out.tell(Happening::Left(Box::new(kept), why));
+        }
+        self.end_strays(|_, on, _| runtimes.contains(on), now, out);
+        for runtime in runtimes {
+            for module in self.modules.of(runtime) {
+                self.orphaned(&module, why, now, out);
+            }
+        }
+    }
+
+    /// The runtime of a module is gone.
+    pub(super) fn orphaned(&mut self, uuid: &Uuid, gone: Gone, now: Clock, out: &mut Out) {
+        let Some(piece) = self.modules.get(uuid) else {
+            return;
+        };
+        let why = Lost::Runtime(gone);
+        let (foreign, module) = (piece.kept.foreign, &piece.kept.module);
+        match (module.state, module.policy) {
+            (State::Exiting, _) => {
+                self.end_deleted(uuid, Some("its runtime is gone"), now, out);
+            }
+            (State::Alive, _) if foreign => self.lose(uuid, why, now, out),
+            // It may come again, as another.
+            (State::Alive | State::Killed, Policy::Wait) if gone == Gone::Refused => {
+                self.lose(uuid, why, now, out);
+            }
+            (State::Alive, Policy::Wait) => {
+                self.stats.lost += 1;
+                self.forget_question(uuid);
+                let kept = self.alter(uuid, now, out, |module| module.state = State::Killed);
+                if let Some(kept) = kept {
+                    out.tell(Happening::Lost(kept, why));
+                }
+            }
+            (State::Alive, Policy::Move) => self.relocate(uuid, why, now, out),
+            (State::Alive, Policy::Drop) => self.lose(uuid, why, now, out),
+            (State::Queued, policy) if module.scheduled || policy == Policy::Move => {
+                self.relocate(uuid, why, now, out);
+            }
+            (State::Queued, _) => self.lose(uuid, why, now, out),
+            (State::Killed | State::Dead, _) => {}
+        }
+    }
+}
+
+/// The notice of a module that says nothing else.
+fn by_itself(uuid: &Uuid) -> ModuleExit {
+    ModuleExit {
+        uuid: uuid.clone(),
+        status: ExitStatus::Exited,
+        code: None,
+        reason: None,
+        extra: Object::new(),
+    }
+}

@@ -1,0 +1,309 @@
+//! The modules that are known, and which runtime has which: in the order in which they were asked for.
+
+use crate::registry::KeptModule;
+use crate::wire::{Child, Module, State, Uuid};
+use halite_gateway::clock::Clock;
+use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::time::Instant;
+
+/// A module with what is forgotten when the gateway ends.
+#[derive(Debug)]
+pub(super) struct Piece {
+    /// What is kept.
+    pub kept: KeptModule,
+    /// Whether its runtime has said that it runs.
+    pub started: bool,
+    /// Keepalives in a row that did not name it.
+    pub missed: u8,
+    /// When it was sent to its runtime.
+    pub sent: Option<Instant>,
+    /// Whether it was sent again because it was missed, and not named since.
+    pub again: bool,
+    /// `object_id` of the request that its runtime may answer.
+    pub asked: Option<String>,
+    /// Runtimes that did not take it, or lost it, each with its last arrival by then: one that came anew since may be tried again.
+    pub refused_by: Vec<(Uuid, u64)>,
+    /// The runtime that it was moved away from, until it is on another.
+    pub before: Option<Uuid>,
+    /// What it uses, as its runtime told last.
+    pub usage: Option<Child>,
+    /// Whether it is dead because it was missed, not because it ended.
+    pub missing: bool,
+    /// When its runtime was told to end it.
+    pub told: Option<Instant>,
+    ended: Option<Instant>,
+    /// What its record takes.
+    octets: usize,
+}
+
+/// Modules in the order of their running numbers.
+pub(super) type Line = BTreeSet<(u64, Uuid)>;
+
+/// The modules of a runtime.
+#[derive(Debug, Default)]
+pub(super) struct Load {
+    /// Those that have not ended.
+    living: Line,
+    /// Those of them that wait for a place.
+    queued: Line,
+    /// Places that are taken: by modules that run, or are told to end.
+    taken: usize,
+    /// Records of those that have ended.
+    dead: usize,
+    /// Those that have not ended, and that nobody asked for here.
+    foreign: usize,
+}
+
+/// All modules.
+#[derive(Debug, Default)]
+pub(super) struct Modules {
+    all: HashMap<Uuid, Piece>,
+    loads: HashMap<Uuid, Load>,
+    unplaced: Line,
+    by_name: HashMap<String, BTreeSet<Uuid>>,
+    ended: VecDeque<(Instant, Uuid)>,
+    dead: usize,
+    foreign: usize,
+    octets: usize,
+}
+
+impl Modules {
+    /// One of them.
+    pub fn get(&self, uuid: &Uuid) -> Option<&Piece> {
+        self.all.get(uuid)
+    }
+
+    /// Those that have not ended and have this name.
+    pub fn named(&self, name: &str) -> impl Iterator<Item = &Piece> {
+        let uuids = self.by_name.get(name).into_iter().flatten();
+        uuids.filter_map(|uuid| self.all.get(uuid))
+    }
+
+    /// All of them, in no order.
+    pub fn iter(&self) -> impl Iterator<Item = &Piece> {
+        self.all.values()
+    }
+
+    /// How many have not ended, without those that nobody asked for here.
+    pub fn living(&self) -> usize {
+        self.all.len() - self.dead - self.foreign
+    }
+
+    /// How many have not ended that nobody asked for here: of all runtimes, and of this.
+    pub fn foreign(&self, runtime: &Uuid) -> (usize, usize) {
+        let of_it = self.loads.get(runtime).map_or(0, |load| load.foreign);
+        (self.foreign, of_it)
+    }
+
+    /// Octets that all records take.
+    pub fn octets(&self) -> usize {
+        self.octets
+    }
+
+    /// Keepalives may have been lost: no module is missed yet.
+    pub fn excuse(&mut self) {
+        for piece in self.all.values_mut() {
+            piece.missed = 0;
+        }
+    }
+
+    /// Those of a runtime that have not ended, oldest first.
+    pub fn of(&self, runtime: &Uuid) -> Vec<Uuid> {
+        let load = self.loads.get(runtime);
+        load.map(|load| uuids(&load.living)).unwrap_or_default()
+    }
+
+    /// How many of a runtime have not ended.
+    pub fn count(&self, runtime: &Uuid) -> usize {
+        self.loads.get(runtime).map_or(0, |load| load.living.len())
+    }
+
+    /// How many places of a runtime are taken.
+    pub fn taken(&self, runtime: &Uuid) -> usize {
+        self.loads.get(runtime).map_or(0, |load| load.taken)
+    }
+
+    /// Whether there is any record that names this runtime.
+    pub fn name_runtime(&self, runtime: &Uuid) -> bool {
+        self.loads.contains_key(runtime)
+    }
+
+    /// The oldest one that waits for a place of this runtime.
+    pub fn first_queued(&self, runtime: &Uuid) -> Option<Uuid> {
+        let load = self.loads.get(runtime)?;
+        let (_, uuid) = load.queued.first()?;
+        Some(uuid.clone())
+    }
+
+    /// Those that wait for any runtime, oldest first.
+    pub fn unplaced(&self) -> Vec<Uuid> {
+        uuids(&self.unplaced)
+    }
+
+    /// Whether any waits for any runtime.
+    pub fn any_unplaced(&self) -> bool {
+        !self.unplaced.is_empty()
+    }
+
+    /// Puts a new one in, in place of one with the same uuid.
+    pub fn insert(&mut self, kept: KeptModule, now: Clock) {
+        let uuid = kept.module.uuid.clone();
+        self.remove(&uuid);
+        let octets = kept.module.octets();
+        self.octets += octets;
+        let piece = Piece {
+            octets,
+            told: None,
+            kept,
+            started: false,
+            missed: 0,
+            sent: None,
+            again: false,
+            asked: None,
+            refused_by: Vec::new(),
+            before: None,
+            usage: None,
+            missing: false,
+            ended: None,
+        };
+        self.all.insert(uuid.clone(), piece);
+        self.enter(&uuid, now);
+    }
+
+    /// Changes one: the record afterwards.
+    pub fn change(
+        &mut self,
+        uuid: &Uuid,
+        now: Clock,
+        change: impl FnOnce(&mut Module),
+    ) -> Option<KeptModule> {
+        self.leave(uuid);
+        change(&mut self.all.get_mut(uuid)?.kept.module);
+        self.enter(uuid, now);
+        self.all.get(uuid).map(|piece| piece.kept.clone())
+    }
+
+    /// Changes what is not kept.
+    pub fn touch<T>(&mut self, uuid: &Uuid, change: impl FnOnce(&mut Piece) -> T) -> Option<T> {
+        self.all.get_mut(uuid).map(change)
+    }
+
+    /// Forgets one.
+    pub fn remove(&mut self, uuid: &Uuid) -> Option<Piece> {
+        self.leave(uuid);
+        let piece = self.all.remove(uuid)?;
+        self.octets -= piece.octets;
+        Some(piece)
+    }
+
+    /// Of those of a runtime with a name, the one that ended last.
+    pub fn last_ended(&self, runtime: &Uuid, name: &str) -> Option<&Piece> {
+        let ended = self.ended.iter().rev();
+        let known = ended.filter_map(|(at, uuid)| Some((at, self.all.get(uuid)?)));
+        let mut its = known.filter(|(at, piece)| {
+            let module = &piece.kept.module;
+            let same = module.name == name && module.runtime.as_ref() == Some(runtime);
+            same && piece.ended == Some(**at)
+        });
+        its.next().map(|(_, piece)| piece)
+    }
+
+    /// The one that ended before all others, if it did so before then, or if there are more than that many.
+    pub fn oldest_ended(&mut self, before: Option<Instant>, most: usize) -> Option<Uuid> {
+        while let Some((at, uuid)) = self.ended.front() {
+            let piece = self.all.get(uuid);
+            if piece.and_then(|piece| piece.ended) != Some(*at) {
+                // It was replaced, or lives again.
+                self.ended.pop_front();
+                continue;
+            }
+            if self.dead > most || before.is_some_and(|before| *at <= before) {
+                return Some(uuid.clone());
+            }
+            return None;
+        }
+        None
+    }
+
+    /// Takes one out of all lists.
+    fn leave(&mut self, uuid: &Uuid) {
+        let Some(piece) = self.all.get(uuid) else {
+            return;
+        };
+        let module = &piece.kept.module;
+        let key = (module.index, uuid.clone());
+        let state = module.state;
+        let foreign = usize::from(piece.kept.foreign && state != State::Dead);
+        self.foreign -= foreign;
+        match &module.runtime {
+            Some(runtime) => {
+                if let Some(load) = self.loads.get_mut(runtime) {
+                    load.foreign -= foreign;
+                    load.living.remove(&key);
+                    load.queued.remove(&key);
+                    load.taken -= usize::from(takes(state));
+                    load.dead -= usize::from(state == State::Dead);
+                    if load.living.is_empty() && load.dead == 0 {
+                        self.loads.remove(runtime);
+                    }
+                }
+            }
+            None => {
+                self.unplaced.remove(&key);
+            }
+        }
+        self.dead -= usize::from(state == State::Dead);
+        if let Some(named) = self.by_name.get_mut(&module.name) {
+            named.remove(uuid);
+            if named.is_empty() {
+                self.by_name.remove(&module.name);
+            }
+        }
+    }
+
+    /// Puts one into the lists that it belongs to.
+    fn enter(&mut self, uuid: &Uuid, now: Clock) {
+        let Some(piece) = self.all.get_mut(uuid) else {
+            return;
+        };
+        let module = &piece.kept.module;
+        let key = (module.index, uuid.clone());
+        let state = module.state;
+        let foreign = usize::from(piece.kept.foreign && state != State::Dead);
+        self.foreign += foreign;
+        if let Some(runtime) = &module.runtime {
+            let load = self.loads.entry(runtime.clone()).or_default();
+            load.foreign += foreign;
+            load.taken += usize::from(takes(state));
+            load.dead += usize::from(state == State::Dead);
+            if state == State::Queued {
+                load.queued.insert(key.clone());
+            }
+            if state != State::Dead {
+                load.living.insert(key);
+            }
+        } else if state == State::Queued {
+            self.unplaced.insert(key);
+        }
+        if state == State::Dead {
+            self.dead += 1;
+            if piece.ended.is_none() {
+                piece.ended = Some(now.at);
+                self.ended.push_back((now.at, uuid.clone()));
+            }
+        } else {
+            piece.ended = None;
+            let named = self.by_name.entry(module.name.clone()).or_default();
+            named.insert(uuid.clone());
+        }
+    }
+}
+
+/// Whether a module in this state takes a place of its runtime.
+fn takes(state: State) -> bool {
+    matches!(state, State::Alive | State::Exiting)
+}
+
+fn uuids(line: &Line) -> Vec<Uuid> {
+    line.iter().map(|(_, uuid)| uuid.clone()).collect()
+}

@@ -1,0 +1,464 @@
+//! Modules on their way to runtimes: requests, the choice of a runtime, queues (reference, sections 4.4 and 5).
+
+use super::hear::Ask;
+use super::out::Out;
+use super::{Fleet, Happening, Lost};
+use crate::choice::{Candidate, Choice, choose, lacks};
+use crate::registry::{Change, KeptModule};
+use crate::wire::{
+    Answer, Body, Fault, Json, Message, Module, ModuleRequest, Object, Parent, Place, RuntimeState,
+    State, Trouble, Uuid, Verdict,
+};
+use halite_gateway::clock::Clock;
+use std::collections::{HashMap, HashSet};
+
+/// Runtimes of which it is said why they do not take a module, at most.
+const REASONS: usize = 20;
+
+impl Fleet {
+    /// Somebody asks for a module.
+    pub(super) fn asked_create(
+        &mut self,
+        request: ModuleRequest,
+        ask: &Ask,
+        now: Clock,
+        out: &mut Out,
+    ) -> Result<(), Fault> {
+        if let (true, Some(runtime)) = (ask.direct, &ask.runtime) {
+            return self.sent_by_others(request, runtime, ask, now, out);
+        }
+        let uuid = self.place(request, now, out)?;
+        if let Some(piece) = self.modules.get(&uuid) {
+            let answer = Answer::module(&piece.kept.module);
+            self.reply(ask, answer, out);
+        }
+        Ok(())
+    }
+
+    /// A request that its runtime has received as well: it is recorded, and neither forwarded nor answered, since that is for the runtime
+    /// to do. One without a uuid gets it from the runtime, whose keepalives will tell of it.
+    fn sent_by_others(
+        &mut self,
+        request: ModuleRequest,
+        runtime: &Uuid,
+        ask: &Ask,
+        now: Clock,
+        out: &mut Out,
+    ) -> Result<(), Fault> {
+        let unit = self.runtimes.get(runtime);
+        let unit = unit.ok_or_else(|| Fault::new(Trouble::UnknownRuntime, runtime.as_str()))?;
+        if !unit.alive() {
+            return Err(Fault::new(Trouble::DeadRuntime, runtime.as_str()));
+        }
+        let Some(uuid) = request.uuid.clone() else {
+            return Ok(());
+        };
+        self.free_uuid(&uuid)?;
+        self.room_for_modules(1, request.octets(), now, out)?;
+        let mut module = request.into_module(uuid.clone(), self.number(), self.rules.policy);
+        module.runtime = Some(runtime.clone());
+        module.scheduled = false;
+        module.state = State::Alive;
+        let kept = self.replace(module, now, out);
+        self.ask_for(&uuid, ask.object_id.clone(), now);
+        out.tell(Happening::Sent(Box::new(kept)));
+        Ok(())
+    }
+
+    /// Somebody asks for several modules on one runtime. All or none.
+    pub(super) fn asked_batch(
+        &mut self,
+        parent: &Parent,
+        requests: Vec<ModuleRequest>,
+        ask: &Ask,
+        now: Clock,
+        out: &mut Out,
+    ) -> Result<(), Fault> {
+        let runtime = self.runtime_for(parent)?;
+        let octets = requests.iter().map(ModuleRequest::octets).sum();
+        self.room_for_modules(requests.len(), octets, now, out)?;
+        let mut seen = HashSet::new();
+        for uuid in requests.iter().filter_map(|request| request.uuid.as_ref()) {
+            self.free_uuid(uuid)?;
+            if !seen.insert(uuid) {
+                return Err(Fault::new(Trouble::DuplicateModule, uuid.as_str()));
+            }
+        }
+        let mut records = Vec::with_capacity(requests.len());
+        for request in requests {
+            let request = ModuleRequest {
+                parent: Some(parent.clone()),
+                ..request
+            };
+            let uuid = self.put_on(request, Some(&runtime), now, out)?;
+            let piece = self.modules.get(&uuid);
+            records.extend(piece.map(|piece| piece.kept.module.to_json()));
+        }
+        let mut details = Object::new();
+        details.insert("parent".into(), runtime.as_str().into());
+        details.insert("modules".into(), records.into());
+        let mut data = Object::new();
+        data.insert("result".into(), "ok".into());
+        data.insert("details".into(), details.into());
+        let answer = Answer {
+            action: Some("create_batch".into()),
+            verdict: Verdict::Ok,
+            data,
+        };
+        self.reply(ask, answer, out);
+        Ok(())
+    }
+
+    /// Places a module, or lets it wait: its uuid. Nothing has changed where it is refused.
+    pub(super) fn place(
+        &mut self,
+        request: ModuleRequest,
+        now: Clock,
+        out: &mut Out,
+    ) -> Result<Uuid, Fault> {
+        if let Some(uuid) = &request.uuid {
+            self.free_uuid(uuid)?;
+        }
+        self.room_for_modules(1, request.octets(), now, out)?;
+        let runtime = match &request.parent {
+            Some(parent) => Some(self.runtime_for(parent)?),
+            None => self.scheduled(&request.apis)?,
+        };
+        self.put_on(request, runtime.as_ref(), now, out)
+    }
+
+    /// The runtime for a module that names none; none if it has to wait for one.
+    fn scheduled(&self, apis: &[String]) -> Result<Option<Uuid>, Fault> {
+        let (chosen, choice) = self.choice(apis, &[]);
+        if chosen.is_some() || choice.later {
+            return Ok(chosen);
+        }
+        let mut judged: Vec<_> = self.runtimes.iter().zip(&choice.fits).collect();
+        judged.sort_by_key(|(unit, _)| &unit.kept.runtime.uuid);
+        let reasons = judged
+            .iter()
+            .map(|(unit, fit)| Json::from(format!("{} {fit}", unit.kept.runtime.name)));
+        let mut reasons: Vec<Json> = reasons.take(REASONS).collect();
+        if reasons.is_empty() {
+            reasons.push("there are no runtimes".into());
+        }
+        Err(Fault::new(Trouble::NoRuntime, reasons))
+    }
+
+    /// Puts a module on a runtime if it has a free place, else into its queue; with no runtime, among those that wait for any.
+    fn put_on(
+        &mut self,
+        request: ModuleRequest,
+        runtime: Option<&Uuid>,
+        now: Clock,
+        out: &mut Out,
+    ) -> Result<Uuid, Fault> {
+        let uuid = match request.uuid.clone() {
+            Some(uuid) => uuid,
+            None => {
+                let random = halite_crypto::random_uuid().parse();
+                random.map_err(|_| Fault::new(Trouble::MissingField, "data/uuid"))?
+            }
+        };
+        let mut module = request.into_module(uuid.clone(), self.number(), self.rules.policy);
+        module.runtime = runtime.cloned();
+        let kept = self.replace(module, now, out);
+        match runtime {
+            Some(runtime) if self.free_place(runtime) => self.start(&uuid, runtime, now, out),
+            _ => out.tell(Happening::Queued(Box::new(kept))),
+        }
+        Ok(uuid)
+    }
+
+    /// Puts a module in, in place of one that is no longer wanted.
+    fn replace(&mut self, module: Module, now: Clock, out: &mut Out) -> KeptModule {
+        let uuid = module.uuid.clone();
+        if let Some(before) = self.modules.get(&uuid) {
+            let module = &before.kept.module;
+            // Its end will be told still, and is not that of the new one.
+            if let (State::Exiting, Some(runtime)) = (module.state, module.runtime.clone()) {
+                self.note_stray(&uuid, &runtime, now, out);
+            }
+        }
+        let kept = KeptModule {
+            module,
+            created: u64::try_from(now.unix).unwrap_or(0),
+            foreign: false,
+        };
+        self.forget_question(&uuid);
+        self.enter(kept.clone(), now, out);
+        kept
+    }
+
+    /// Starts a module on a runtime.
+    pub(super) fn start(&mut self, uuid: &Uuid, runtime: &Uuid, now: Clock, out: &mut Out) {
+        self.alter(uuid, now, out, |module| {
+            module.runtime = Some(runtime.clone());
+            module.state = State::Alive;
+        });
+        let before = self.modules.touch(uuid, |piece| {
+            piece.again = false;
+            let kept = piece.kept.clone();
+            piece.before.take().map(|before| (kept, before))
+        });
+        if let Some((kept, before)) = before.flatten()
+            && before != *runtime
+        {
+            self.stats.moved += 1;
+            out.tell(Happening::Moved(Box::new(kept), before));
+        }
+        self.send(uuid, now, out);
+    }
+
+    /// Sends a module to the runtime that it is placed on: a request of our own (reference, section 4.4).
+    pub(super) fn send(&mut self, uuid: &Uuid, now: Clock, out: &mut Out) {
+        let Some(piece) = self.modules.get(uuid) else {
+            return;
+        };
+        let kept = piece.kept.clone();
+        let runtime = kept.module.runtime.as_ref();
+        let Some(unit) = runtime.and_then(|runtime| self.runtimes.get(runtime)) else {
+            return;
+        };
+        let place = Place::Control(kept.module.runtime.clone());
+        let topic = self.rules.topics.topic(&place);
+        let dialect = unit.kept.dialect;
+        let id = self.ids.next();
+        let body = Body::Create(Box::new(kept.module.request()));
+        out.publish(topic.as_str(), &Message::new(id.clone(), dialect, body));
+        self.ask_for(uuid, id, now);
+        self.stats.sent += 1;
+        out.tell(Happening::Sent(Box::new(kept)));
+    }
+
+    /// A module is sent: its runtime may answer to this id.
+    fn ask_for(&mut self, uuid: &Uuid, id: String, now: Clock) {
+        self.forget_question(uuid);
+        self.asks.insert(id.clone(), uuid.clone());
+        self.modules.touch(uuid, |piece| {
+            piece.asked = Some(id);
+            piece.sent = Some(now.at);
+            piece.started = false;
+            piece.missed = 0;
+            piece.usage = None;
+        });
+    }
+
+    /// No answer is waited for any longer.
+    pub(super) fn forget_question(&mut self, uuid: &Uuid) {
+        let asked = self.modules.touch(uuid, |piece| piece.asked.take());
+        if let Some(id) = asked.flatten()
+            && self.asks.get(&id) == Some(uuid)
+        {
+            self.asks.remove(&id);
+        }
+    }
+
+    /// A module leaves its runtime, which is gone or has lost it: it is started on another, or waits for one.
+    pub(super) fn relocate(&mut self, uuid: &Uuid, why: Lost, now: Clock, out: &mut Out) {
+        self.stats.lost += 1;
+        self.forget_question(uuid);
+        let left = self.modules.touch(uuid, |piece| {
+            let from = piece.kept.module.runtime.clone();
+            if piece.kept.module.state == State::Alive {
+                piece.before = from.clone();
+            }
+            if why == Lost::Missing {
+                let arrival = from.as_ref().map_or(0, |from| self.runtimes.arrival(from));
+                piece.refused_by.extend(from.map(|from| (from, arrival)));
+            }
+            (piece.kept.module.apis.clone(), piece.refused_by.clone())
+        });
+        let Some((apis, refused_by)) = left else {
+            return;
+        };
+        let (chosen, _) = self.choice(&apis, &refused_by);
+        let kept = self.alter(uuid, now, out, |module| {
+            module.runtime = chosen.clone();
+            module.state = match chosen {
+                Some(_) => State::Alive,
+                None => State::Queued,
+            };
+        });
+        let Some(kept) = kept else {
+            return;
+        };
+        out.tell(Happening::Lost(kept.clone(), why));
+        match &chosen {
+            Some(runtime) => self.start(uuid, runtime, now, out),
+            None => out.tell(Happening::Queued(kept)),
+        }
+    }
+
+    /// The runtime for a module with these apis, without those; and what is said of each, in the order in which they are iterated.
+    pub(super) fn choice(
+        &self,
+        apis: &[String],
+        without: &[(Uuid, u64)],
+    ) -> (Option<Uuid>, Choice) {
+        let mut strays: HashMap<&Uuid, usize> = HashMap::new();
+        for (on, _) in self.strays.values() {
+            *strays.entry(on).or_default() += 1;
+        }
+        let candidates: Vec<Candidate> = self
+            .runtimes
+            .iter()
+            .map(|unit| {
+                let kept = &unit.kept;
+                let uuid = &kept.runtime.uuid;
+                let strays = strays.get(uuid).copied().unwrap_or_default();
+                Candidate {
+                    uuid,
+                    name: &kept.runtime.name,
+                    id: &kept.id,
+                    apis: &kept.runtime.apis,
+                    max_modules: kept.runtime.max_modules,
+                    modules: u32::try_from(self.modules.count(uuid) + strays).unwrap_or(u32::MAX),
+                    memory: kept.memory,
+                    alive: kept.runtime.state == RuntimeState::Alive
+                        && !self.has_refused(without, uuid),
+                }
+            })
+            .collect();
+        let choice = choose(apis, &candidates);
+        let chosen = choice.chosen.and_then(|place| candidates.get(place));
+        (chosen.map(|candidate| candidate.uuid.clone()), choice)
+    }
+
+    /// Whether a runtime is among those, and has not come anew since.
+    pub(super) fn has_refused(&self, refused_by: &[(Uuid, u64)], runtime: &Uuid) -> bool {
+        let arrival = self.runtimes.arrival(runtime);
+        let same = |(uuid, at): &(Uuid, u64)| uuid == runtime && *at == arrival;
+        refused_by.iter().any(same)
+    }
+
+    /// Whether a runtime has a free place.
+    pub(super) fn free_place(&self, runtime: &Uuid) -> bool {
+        let Some(unit) = self.runtimes.get(runtime).filter(|unit| unit.alive()) else {
+            return false;
+        };
+        let most = unit.kept.runtime.max_modules;
+        let runs = !unit.kept.runtime.apis.is_empty();
+        let taken = self.modules.taken(runtime) + self.strays_on(runtime);
+        runs && (most == 0 || taken < most as usize)
+    }
+
+    /// How many modules are still to end on a runtime where they are not to run.
+    fn strays_on(&self, runtime: &Uuid) -> usize {
+        self.strays.values().filter(|(on, _)| on == runtime).count()
+    }
+
+    /// Starts what waits for places of a runtime: its own queue, then, in their order, those that any runtime may take.
+    pub(super) fn fill(&mut self, runtime: &Uuid, now: Clock, out: &mut Out) {
+        while self.free_place(runtime)
+            && let Some(uuid) = self.modules.first_queued(runtime)
+        {
+            self.start(&uuid, runtime, now, out);
+        }
+        if !self.free_place(runtime) || !self.modules.any_unplaced() {
+            return;
+        }
+        for uuid in self.modules.unplaced() {
+            if !self.free_place(runtime) {
+                return;
+            }
+            let offered = self
+                .runtimes
+                .get(runtime)
+                .map(|unit| &unit.kept.runtime.apis);
+            let fits = self.modules.get(&uuid).is_some_and(|piece| {
+                let apis = &piece.kept.module.apis;
+                offered.is_some_and(|offered| lacks(apis, offered).is_empty())
+                    && !self.has_refused(&piece.refused_by, runtime)
+            });
+            if fits {
+                self.start(&uuid, runtime, now, out);
+            }
+        }
+    }
+
+    /// The runtime that a request names, if it can take modules: by its uuid, or by its name. Of several with one name those that are
+    /// there come first.
+    fn runtime_for(&self, parent: &Parent) -> Result<Uuid, Fault> {
+        let Parent(text) = parent;
+        let by_uuid = text.parse().ok().and_then(|uuid| self.runtimes.get(&uuid));
+        let unit = match by_uuid {
+            Some(unit) => unit,
+            None => {
+                let (alive, dead): (Vec<_>, Vec<_>) =
+                    self.runtimes.named(text).partition(|unit| unit.alive());
+                let named = if alive.is_empty() { dead } else { alive };
+                match named.as_slice() {
+                    [] => return Err(Fault::new(Trouble::UnknownRuntime, text.as_str())),
+                    [one] => *one,
+                    _ => return Err(Fault::new(Trouble::Ambiguous, text.as_str())),
+                }
+            }
+        };
+        if !unit.alive() {
+            return Err(Fault::new(Trouble::DeadRuntime, text.as_str()));
+        }
+        if unit.kept.runtime.apis.is_empty() {
+            let why = format!("{} runs no modules", unit.kept.runtime.name);
+            return Err(Fault::new(Trouble::NoRuntime, vec![Json::from(why)]));
+        }
+        Ok(unit.kept.runtime.uuid.clone())
+    }
+
+    /// Whether a module may have this uuid: none that runs has it.
+    fn free_uuid(&self, uuid: &Uuid) -> Result<(), Fault> {
+        match self.modules.get(uuid) {
+            Some(piece) if piece.kept.module.state == State::Alive => {
+                Err(Fault::new(Trouble::DuplicateModule, uuid.as_str()))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether there is room for so many more modules, with records of so many octets. Those that have ended make room.
+    fn room_for_modules(
+        &mut self,
+        more: usize,
+        octets: usize,
+        now: Clock,
+        out: &mut Out,
+    ) -> Result<(), Fault> {
+        let too_many = |what| Err(Fault::new(Trouble::TooMany, what));
+        let (most, most_octets) = (self.rules.max_modules, self.rules.max_octets);
+        if self.modules.living() + more > most {
+            return too_many(format!("modules: {most} at most"));
+        }
+        while self.modules.octets() + octets > most_octets {
+            let Some(oldest) = self.modules.oldest_ended(None, 0) else {
+                return too_many(format!("modules: {most_octets} octets of records at most"));
+            };
+            self.forget_module(&oldest, now, out);
+        }
+        Ok(())
+    }
+
+    /// The next running number.
+    pub(super) fn number(&mut self) -> u64 {
+        self.next_index += 1;
+        self.next_index - 1
+    }
+
+    /// A module is new.
+    pub(super) fn enter(&mut self, kept: KeptModule, now: Clock, out: &mut Out) {
+        out.keep(Change::Module(Box::new(kept.clone())));
+        self.modules.insert(kept, now);
+    }
+
+    /// Changes a module, and keeps that: its record afterwards.
+    pub(super) fn alter(
+        &mut self,
+        uuid: &Uuid,
+        now: Clock,
+        out: &mut Out,
+        change: impl FnOnce(&mut Module),
+    ) -> Option<Box<KeptModule>> {
+        let kept = Box::new(self.modules.change(uuid, now, change)?);
+        out.keep(Change::Module(kept.clone()));
+        Some(kept)
+    }
+}

@@ -1,0 +1,387 @@
+//! Runtimes and managers: registration, return, confirmation, deletion, and the decisions of the operator.
+
+use super::hear::Ask;
+use super::out::Out;
+use super::{Admission, Admitted, Fleet, Gone, Happening};
+use crate::registry::{Change, KeptRuntime};
+use crate::wire::{Answer, Dialect, Fault, Manager, Runtime, RuntimeState, State, Trouble, Uuid};
+use halite_gateway::clock::Clock;
+use std::collections::HashSet;
+
+impl Fleet {
+    /// A runtime registers, or comes back.
+    pub(super) fn register(
+        &mut self,
+        runtime: Runtime,
+        ask: &Ask,
+        admission: &mut dyn Admission,
+        now: Clock,
+        out: &mut Out,
+    ) -> Result<(), Fault> {
+        match admission.admit(&runtime.uuid, &runtime.name) {
+            Admitted::Yes(id) => {
+                self.room_for(&runtime.uuid)?;
+                let uuid = runtime.uuid.clone();
+                let was_alive = self.join(runtime, id, ask.dialect, now, out);
+                self.confirm(&uuid, ask, out);
+                self.settle(&uuid, was_alive, &HashSet::new(), now, out);
+                Ok(())
+            }
+            Admitted::Waiting(id) => {
+                let remedy = format!("halite-key -a {id}");
+                let fault = Fault {
+                    request: Some(ask.object_id.clone()),
+                    dialect: ask.dialect,
+                    ..Fault::new(Trouble::NotAccepted, remedy)
+                };
+                if self.wait(runtime, id, ask.dialect, Some(ask), now, out) {
+                    return Err(fault);
+                }
+                // It asks again and again until somebody decides: the log has been told.
+                if self.bucket.take(now) {
+                    self.reply(ask, fault.answer(), out);
+                }
+                Ok(())
+            }
+            Admitted::No(why) => {
+                self.expel(&runtime.uuid, now, out);
+                self.wait_unseen(runtime, ask.dialect, Some(ask), now);
+                Err(Fault::new(Trouble::NotAccepted, why))
+            }
+            Admitted::Unclear(why) => Err(Fault::new(Trouble::NotAccepted, why)),
+        }
+    }
+
+    /// Whether one more runtime may be known. Those that wait take no room from those that were let in.
+    pub(super) fn room_for(&self, uuid: &Uuid) -> Result<(), Fault> {
+        let (known, _) = self.runtimes.counts();
+        let most = self.rules.max_runtimes;
+        match self.runtimes.get(uuid).is_some() || known < most {
+            true => Ok(()),
+            false => Err(Fault::new(
+                Trouble::TooMany,
+                format!("runtimes: {most} at most"),
+            )),
+        }
+    }
+
+    /// A runtime is to wait for the operator: whether it did not before.
+    pub(super) fn wait(
+        &mut self,
+        runtime: Runtime,
+        id: String,
+        dialect: Dialect,
+        ask: Option<&Ask>,
+        now: Clock,
+        out: &mut Out,
+    ) -> bool {
+        self.expel(&runtime.uuid, now, out);
+        let kept = self.kept(runtime, id, dialect, now);
+        let new = self.let_wait(kept.clone(), ask, true, now);
+        if new {
+            out.tell(Happening::Waiting(Box::new(kept)));
+        }
+        new
+    }
+
+    /// A runtime may not come in. It is remembered, without being told of, so that it is not asked about with each of its keepalives,
+    /// and for the case that the operator changes his mind.
+    pub(super) fn wait_unseen(
+        &mut self,
+        runtime: Runtime,
+        dialect: Dialect,
+        ask: Option<&Ask>,
+        now: Clock,
+    ) {
+        let known = self.runtimes.get(&runtime.uuid);
+        let id = known.map(|unit| unit.kept.id.clone()).unwrap_or_default();
+        let kept = self.kept(runtime, id, dialect, now);
+        self.let_wait(kept, ask, false, now);
+    }
+
+    fn let_wait(
+        &mut self,
+        kept: KeptRuntime,
+        ask: Option<&Ask>,
+        pending: bool,
+        now: Clock,
+    ) -> bool {
+        let most = self.rules.max_waiting;
+        self.doors.wait(kept, ask.cloned(), pending, most, now)
+    }
+
+    /// One that was let in and no longer is.
+    fn expel(&mut self, uuid: &Uuid, now: Clock, out: &mut Out) {
+        if self.runtimes.get(uuid).is_some_and(|unit| unit.alive()) {
+            self.gone(std::slice::from_ref(uuid), Gone::Refused, now, out);
+        }
+    }
+
+    /// The record of a runtime that was just heard.
+    fn kept(&self, mut runtime: Runtime, id: String, dialect: Dialect, now: Clock) -> KeptRuntime {
+        runtime.state = RuntimeState::Alive;
+        runtime.keepalive = self.rules.keepalive.as_secs();
+        KeptRuntime {
+            // Of others it may be another program by now, which sends no keepalives; those of halite always do.
+            speaks: runtime.metadata.get("halite").is_some(),
+            runtime,
+            id,
+            heard: u64::try_from(now.unix).unwrap_or(0),
+            memory: 0,
+            dialect,
+        }
+    }
+
+    /// A runtime is there: whether it was before.
+    pub(super) fn join(
+        &mut self,
+        runtime: Runtime,
+        id: String,
+        dialect: Dialect,
+        now: Clock,
+        out: &mut Out,
+    ) -> bool {
+        let uuid = runtime.uuid.clone();
+        self.doors.take(&uuid);
+        let mut kept = self.kept(runtime, id, dialect, now);
+        let before = self.runtimes.get(&uuid).filter(|unit| unit.alive());
+        let before = before.map(|unit| unit.kept.clone());
+        if let Some(before) = &before {
+            kept.memory = before.memory;
+        }
+        self.runtimes.put(kept.clone(), now);
+        self.runtimes.arrive(&uuid, now);
+        out.keep(Change::Runtime(Box::new(kept.clone())));
+        let was_alive = before.is_some();
+        match before {
+            None => out.tell(Happening::Arrived(Box::new(kept))),
+            Some(before) if (&before.runtime, &before.id) != (&kept.runtime, &kept.id) => {
+                out.tell(Happening::Changed(Box::new(kept)));
+            }
+            Some(_) => {}
+        }
+        was_alive
+    }
+
+    /// Confirms a registration (reference, section 4.1).
+    fn confirm(&mut self, uuid: &Uuid, ask: &Ask, out: &mut Out) {
+        if let Some(unit) = self.runtimes.get(uuid) {
+            let answer = Answer::registered(&unit.kept.runtime);
+            self.reply(ask, answer, out);
+        }
+    }
+
+    /// Modules of a runtime that is there now: those that were killed come back, as far as there is room, and then those that wait.
+    /// `running`: those that it named as running, which need not be sent.
+    pub(super) fn settle(
+        &mut self,
+        uuid: &Uuid,
+        was_alive: bool,
+        running: &HashSet<Uuid>,
+        now: Clock,
+        out: &mut Out,
+    ) {
+        let killed = |fleet: &Fleet, module: &Uuid| {
+            let piece = fleet.modules.get(module);
+            piece.is_some_and(|piece| piece.kept.module.state == State::Killed)
+        };
+        if !was_alive {
+            for module in self.modules.of(uuid) {
+                if running.contains(&module) || !killed(self, &module) {
+                    continue;
+                }
+                // In the line of those that wait, from which they are started in their order.
+                self.alter(&module, now, out, |module| module.state = State::Queued);
+            }
+        }
+        self.fill(uuid, now, out);
+        if !was_alive {
+            for module in self.modules.of(uuid) {
+                let piece = self.modules.get(&module);
+                if let Some(piece) = piece.filter(|p| p.kept.module.state == State::Queued) {
+                    out.tell(Happening::Queued(Box::new(piece.kept.clone())));
+                }
+            }
+        }
+    }
+
+    /// A runtime says that it is gone, or the broker does for it.
+    pub(super) fn unregister(
+        &mut self,
+        uuid: &Uuid,
+        ask: &Ask,
+        now: Clock,
+        out: &mut Out,
+    ) -> Result<(), Fault> {
+        if ask.direct && ask.dialect == Dialect::Older {
+            // It tells that runtime to end, which says so itself then (reference, section 4.1).
+            return Ok(());
+        }
+        if self.doors.take(uuid).is_some() {
+            return Ok(());
+        }
+        let unit = self.runtimes.get(uuid);
+        let unit = unit.ok_or_else(|| Fault::new(Trouble::UnknownRuntime, uuid.as_str()))?;
+        if unit.alive() {
+            self.gone(std::slice::from_ref(uuid), Gone::Deleted, now, out);
+        }
+        if ask.dialect == Dialect::Older {
+            self.confirm(uuid, ask, out);
+        }
+        Ok(())
+    }
+
+    /// A manager registers, or comes back.
+    pub(super) fn register_manager(
+        &mut self,
+        manager: Manager,
+        ask: &Ask,
+        now: Clock,
+        out: &mut Out,
+    ) -> Result<(), Fault> {
+        let most = self.rules.max_managers;
+        if !self.managers.contains_key(&manager.uuid) && self.managers.len() >= most {
+            self.forget_idle_managers(out);
+        }
+        if !self.managers.contains_key(&manager.uuid) && self.managers.len() >= most {
+            return Err(Fault::new(
+                Trouble::TooMany,
+                format!("managers: {most} at most"),
+            ));
+        }
+        let manager = Manager {
+            state: RuntimeState::Alive,
+            ..manager
+        };
+        let before = self
+            .managers
+            .insert(manager.uuid.clone(), (manager.clone(), now.at));
+        if before.is_none_or(|(before, _)| before != manager) {
+            out.keep(Change::Manager(manager.clone()));
+        }
+        self.reply(ask, Answer::manager(&manager), out);
+        Ok(())
+    }
+
+    /// Forgets managers of which no runtime is known. They lose nothing by it: what they tell later is followed all the same.
+    fn forget_idle_managers(&mut self, out: &mut Out) {
+        let busy: HashSet<&Uuid> = self
+            .runtimes
+            .iter()
+            .filter_map(|unit| unit.kept.runtime.manager.as_ref())
+            .collect();
+        self.managers.retain(|uuid, _| {
+            let keeps = busy.contains(uuid);
+            if !keeps {
+                out.keep(Change::NoManager(uuid.clone()));
+            }
+            keeps
+        });
+    }
+
+    /// A manager is gone, and with it all its runtimes. One that is not known may still have some: it registers once only, perhaps
+    /// with an orchestrator before this one.
+    pub(super) fn unregister_manager(
+        &mut self,
+        uuid: &Uuid,
+        now: Clock,
+        out: &mut Out,
+    ) -> Result<(), Fault> {
+        let own = |manager: &Option<Uuid>| manager.as_ref() == Some(uuid);
+        let units = self
+            .runtimes
+            .iter()
+            .filter(|unit| own(&unit.kept.runtime.manager));
+        let mut known = false;
+        let mut alive = Vec::new();
+        for unit in units {
+            known = true;
+            if unit.alive() {
+                alive.push(unit.kept.runtime.uuid.clone());
+            }
+        }
+        match self.managers.get_mut(uuid) {
+            Some((manager, left)) if manager.state == RuntimeState::Alive => {
+                manager.state = RuntimeState::Dead;
+                *left = now.at;
+                out.keep(Change::Manager(manager.clone()));
+            }
+            Some(_) => {}
+            None if known => {}
+            None => return Err(Fault::new(Trouble::UnknownRuntime, uuid.as_str())),
+        }
+        alive.sort();
+        self.gone(&alive, Gone::Manager, now, out);
+        Ok(())
+    }
+
+    /// The operator has decided about an id.
+    pub(super) fn judge(
+        &mut self,
+        id: &str,
+        admission: &mut dyn Admission,
+        now: Clock,
+        out: &mut Out,
+    ) {
+        for uuid in self.doors.with_id(id) {
+            self.ask_again(&uuid, admission, now, out);
+        }
+        let Some(unit) = self.runtimes.by_id(id) else {
+            return;
+        };
+        let alive = unit.alive();
+        let KeptRuntime {
+            runtime, dialect, ..
+        } = unit.kept.clone();
+        // It still sends keepalives, or believes to be registered: it is let in again if the operator says so.
+        match admission.admit(&runtime.uuid, &runtime.name) {
+            Admitted::Yes(_) | Admitted::Unclear(_) => {}
+            // It was gone before, and its modules waited for it.
+            Admitted::Waiting(_) | Admitted::No(_) if !alive => {
+                for module in self.modules.of(&runtime.uuid) {
+                    self.orphaned(&module, Gone::Refused, now, out);
+                }
+            }
+            Admitted::Waiting(id) => {
+                self.wait(runtime, id, dialect, None, now, out);
+            }
+            Admitted::No(_) => {
+                self.expel(&runtime.uuid, now, out);
+                self.wait_unseen(runtime, dialect, None, now);
+            }
+        }
+    }
+
+    /// Whether one that waits may come in now.
+    pub(super) fn ask_again(
+        &mut self,
+        uuid: &Uuid,
+        admission: &mut dyn Admission,
+        now: Clock,
+        out: &mut Out,
+    ) {
+        let Some(waiter) = self.doors.get(uuid) else {
+            return;
+        };
+        let KeptRuntime {
+            runtime, dialect, ..
+        } = waiter.kept.clone();
+        match admission.admit(uuid, &runtime.name) {
+            Admitted::Yes(_) if self.room_for(uuid).is_err() => {}
+            Admitted::Yes(id) => {
+                let ask = self.doors.take(uuid).and_then(|waiter| waiter.ask);
+                let was_alive = self.join(runtime, id, dialect, now, out);
+                if let Some(ask) = &ask {
+                    self.confirm(uuid, ask, out);
+                }
+                self.settle(uuid, was_alive, &HashSet::new(), now, out);
+            }
+            Admitted::Waiting(id) => {
+                if let Some(kept) = self.doors.pend(uuid, id) {
+                    out.tell(Happening::Waiting(Box::new(kept)));
+                }
+            }
+            Admitted::No(_) | Admitted::Unclear(_) => {}
+        }
+    }
+}

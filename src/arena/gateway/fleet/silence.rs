@@ -1,0 +1,117 @@
+//! Time: who is silent, and what is forgotten (reference, section 5).
+
+use super::keepalives::STRAY;
+use super::out::Out;
+use super::runtimes::{gone as gone_after, late as late_after};
+use super::{Admission, Fleet, Gone, Happening, Lost};
+use crate::registry::Change;
+use crate::wire::{RuntimeState, State, Uuid};
+use halite_gateway::clock::Clock;
+
+impl Fleet {
+    /// Time has passed.
+    pub(super) fn pass(&mut self, admission: &mut dyn Admission, now: Clock, out: &mut Out) {
+        if self.up {
+            self.silence(now, out);
+        }
+        for uuid in self.doors.due(self.rules.forget_after, now) {
+            self.ask_again(&uuid, admission, now, out);
+        }
+        self.forget(now, out);
+    }
+
+    /// The broker is there. What was kept may end in the midst of a change, since the gateway can be killed at any time: modules of
+    /// runtimes that are not there are treated as if these had gone just now. What waits may find a place.
+    pub(super) fn mend(&mut self, now: Clock, out: &mut Out) {
+        let mut modules: Vec<(u64, Uuid)> = self
+            .modules
+            .iter()
+            .map(|piece| (piece.kept.module.index, piece.kept.module.uuid.clone()))
+            .collect();
+        modules.sort();
+        for (_, uuid) in modules {
+            self.mend_module(&uuid, now, out);
+        }
+        let alive = self.runtimes.iter().filter(|unit| unit.alive());
+        let mut alive: Vec<Uuid> = alive.map(|unit| unit.kept.runtime.uuid.clone()).collect();
+        alive.sort();
+        for uuid in alive {
+            self.fill(&uuid, now, out);
+        }
+    }
+
+    fn mend_module(&mut self, uuid: &Uuid, now: Clock, out: &mut Out) {
+        let Some(piece) = self.modules.get(uuid) else {
+            return;
+        };
+        let module = &piece.kept.module;
+        let unit = module
+            .runtime
+            .as_ref()
+            .map(|runtime| self.runtimes.get(runtime));
+        let alive = unit.map(|unit| unit.map(|unit| unit.alive()));
+        match (module.state, alive) {
+            (State::Dead, _) | (State::Queued, None) => {}
+            (State::Killed, Some(Some(true))) | (_, None) => {
+                self.alter(uuid, now, out, |module| module.state = State::Queued);
+            }
+            (_, Some(Some(true))) | (State::Killed, Some(Some(false))) => {}
+            (_, Some(Some(false))) => self.orphaned(uuid, Gone::Deleted, now, out),
+            (_, Some(None)) => self.lose(uuid, Lost::Runtime(Gone::Deleted), now, out),
+        }
+    }
+
+    /// Runtimes whose keepalives are late after one and a half intervals, and gone after three.
+    fn silence(&mut self, now: Clock, out: &mut Out) {
+        let mut gone: Vec<Uuid> = Vec::new();
+        let mut late: Vec<Uuid> = Vec::new();
+        for unit in self.runtimes.iter() {
+            let Some(pace) = unit.pace() else {
+                continue;
+            };
+            let uuid = &unit.kept.runtime.uuid;
+            if now.is_past(unit.heard, gone_after(pace)) {
+                gone.push(uuid.clone());
+            } else if !unit.late && now.is_past(unit.heard, late_after(pace)) {
+                late.push(uuid.clone());
+            }
+        }
+        late.sort();
+        for uuid in late {
+            self.runtimes.touch(&uuid, |unit| unit.late = true);
+            out.tell(Happening::Late(uuid));
+        }
+        gone.sort();
+        self.gone(&gone, Gone::Silent, now, out);
+    }
+
+    /// Records of modules that have ended, and of runtimes and managers that are gone with nothing to come back for.
+    fn forget(&mut self, now: Clock, out: &mut Out) {
+        let before = now.at.checked_sub(self.rules.forget_after);
+        while let Some(uuid) = self.modules.oldest_ended(before, self.rules.max_modules) {
+            self.forget_module(&uuid, now, out);
+        }
+        let after = self.rules.forget_after;
+        let forgotten = self.runtimes.iter().filter(|unit| {
+            let left = unit.left.is_some_and(|left| now.is_past(left, after));
+            left && !self.modules.name_runtime(&unit.kept.runtime.uuid)
+        });
+        let mut forgotten: Vec<Uuid> = forgotten
+            .map(|unit| unit.kept.runtime.uuid.clone())
+            .collect();
+        forgotten.sort();
+        for uuid in forgotten {
+            self.runtimes.take(&uuid);
+            out.keep(Change::NoRuntime(uuid));
+        }
+        self.managers.retain(|uuid, (manager, since)| {
+            let keeps = manager.state == RuntimeState::Alive || !now.is_past(*since, after);
+            if !keeps {
+                out.keep(Change::NoManager(uuid.clone()));
+            }
+            keeps
+        });
+        // Whoever was to end and did not say so is not waited for any longer: neither is its place.
+        self.end_strays(|_, _, at| now.is_past(at, STRAY), now, out);
+    }
+}

@@ -1,0 +1,290 @@
+//! What a function of a job asks of a runtime.
+
+use crate::wire::{Body, Json, Message, ModuleRequest, Object};
+use halite_gateway::answer::{self, Args, Outcome};
+use halite_wire::{Map, Value, yaml};
+use serde_json::json;
+
+/// Functions of runtimes, sorted.
+pub(super) const FUNCTIONS: &[&str] = &[
+    "arena.create",
+    "arena.delete",
+    "arena.logs",
+    "arena.module",
+    "arena.modules",
+    "arena.runtime",
+    "arena.send",
+    "grains.get",
+    "grains.item",
+    "grains.items",
+    "grains.ls",
+    "saltutil.find_job",
+    "saltutil.refresh_grains",
+    "saltutil.running",
+    "saltutil.sync_grains",
+    "sys.list_functions",
+    "test.ping",
+];
+/// Lines that `arena.logs` shows where nobody says how many.
+const LINES: usize = 50;
+
+/// What a function asks for.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Call {
+    /// Whether the runtime is there.
+    Ping,
+    /// Its grains.
+    Grains,
+    /// That its grains are kept anew.
+    Refresh,
+    /// Whether the job of this jid runs.
+    FindJob(String),
+    /// Which jobs run.
+    Running,
+    /// Which functions there are.
+    Functions,
+    /// A module.
+    Create {
+        /// As it is asked for; its runtime is not named yet.
+        request: Box<ModuleRequest>,
+        /// Whether the orchestrator may choose another runtime.
+        scheduled: bool,
+    },
+    /// The end of a module: its uuid or name.
+    Delete(String),
+    /// All modules of the runtime.
+    Modules,
+    /// One module: its uuid or name.
+    Module(String),
+    /// What a module has written: its uuid or name, and how many lines.
+    Logs(String, usize),
+    /// Something for a module to read: its uuid or name, and what.
+    Send(String, Vec<u8>),
+    /// The runtime's record.
+    Runtime,
+}
+
+impl Call {
+    /// Reads the function of a job.
+    ///
+    /// # Errors
+    /// What is answered where nothing is done.
+    pub fn of(load: &Map) -> Result<Call, Outcome> {
+        let Some(Value::Str(fun)) = load.get("fun") else {
+            return Err(bad(
+                "several functions in one job are not for runtimes of ARENA; send one job each",
+            ));
+        };
+        let args = Args::of(load);
+        let mut given = Given { fun, args, at: 0 };
+        let call = match fun.as_str() {
+            "grains.get" if given.args.words.is_empty() => {
+                return Err(bad("grains.get takes the name of a grain"));
+            }
+            // What these take is read where they are answered.
+            "grains.get" | "grains.item" | "grains.items" | "grains.ls" => return Ok(Call::Grains),
+            "saltutil.refresh_grains" | "saltutil.sync_grains" => return Ok(Call::Refresh),
+            "saltutil.find_job" => {
+                return Ok(Call::FindJob(given.text("jid")?.unwrap_or_default()));
+            }
+            "saltutil.running" => return Ok(Call::Running),
+            "sys.list_functions" => return Ok(Call::Functions),
+            "test.ping" => return Ok(Call::Ping),
+            "arena.create" => create(&mut given)?,
+            "arena.delete" => Call::Delete(given.module()?),
+            "arena.modules" => Call::Modules,
+            "arena.module" => Call::Module(given.module()?),
+            "arena.logs" => Call::Logs(given.module()?, given.count("lines", LINES)?),
+            "arena.send" => send(&mut given)?,
+            "arena.runtime" => Call::Runtime,
+            other => return Err(bad(format!("'{other}' is not available."))),
+        };
+        given.end()?;
+        Ok(call)
+    }
+}
+
+fn bad(text: impl Into<String>) -> Outcome {
+    Outcome::bad(text, 1)
+}
+
+/// Arguments that were given, of which one after the other is taken.
+struct Given<'a> {
+    fun: &'a str,
+    args: Args,
+    at: usize,
+}
+
+impl Given<'_> {
+    fn bad(&self, text: &str) -> Outcome {
+        bad(format!("{}: {text}", self.fun))
+    }
+
+    /// The argument of that name, or the next without a name.
+    fn text(&mut self, name: &str) -> Result<Option<String>, Outcome> {
+        match self.args.named.remove(name) {
+            Some(value @ (Value::Map(_) | Value::Array(_))) => {
+                let text = format!("{name} is a text, not {}", yaml::emit_flow(&value).trim());
+                Err(self.bad(&text))
+            }
+            Some(value) if !value.is_nil() => Ok(Some(answer::text(&value))),
+            _ => {
+                let word = self.args.words.get(self.at).cloned();
+                self.at += usize::from(word.is_some());
+                Ok(word)
+            }
+        }
+    }
+
+    /// A module's uuid or name.
+    fn module(&mut self) -> Result<String, Outcome> {
+        let module = self.text("module")?.filter(|text| !text.is_empty());
+        module.ok_or_else(|| self.bad("the uuid or name of a module is missing"))
+    }
+
+    /// The argument of that name; a text is read as YAML.
+    fn value(&mut self, name: &str) -> Result<Option<Value>, Outcome> {
+        match self.args.named.remove(name) {
+            Some(Value::Str(text)) => match yaml::parse(&text) {
+                Ok(value) => Ok(Some(value).filter(|value| !value.is_nil())),
+                Err(e) => Err(self.bad(&format!("{name} is no YAML: {e}"))),
+            },
+            other => Ok(other.filter(|value| !value.is_nil())),
+        }
+    }
+
+    /// A list of texts; one text is a list of one, and numbers are their digits.
+    fn list(&mut self, name: &str) -> Result<Option<Vec<String>>, Outcome> {
+        match self.value(name)? {
+            None => Ok(None),
+            Some(Value::Array(items)) => {
+                let nested = |item: &Value| matches!(item, Value::Map(_) | Value::Array(_));
+                match items.iter().any(nested) {
+                    true => Err(self.bad(&format!("{name} is a list of texts"))),
+                    false => Ok(Some(items.iter().map(answer::text).collect())),
+                }
+            }
+            Some(Value::Map(_)) => Err(self.bad(&format!("{name} is a list of texts"))),
+            Some(one) => Ok(Some(vec![answer::text(&one)])),
+        }
+    }
+
+    /// A whole number.
+    fn count(&mut self, name: &str, default: usize) -> Result<usize, Outcome> {
+        let Some(text) = self.text(name)? else {
+            return Ok(default);
+        };
+        let number = text.parse();
+        number.map_err(|_| self.bad(&format!("{name} is a whole number, not {text:?}")))
+    }
+
+    /// Refuses what nobody has taken.
+    fn end(&self) -> Result<(), Outcome> {
+        if let Some(word) = self.args.words.get(self.at) {
+            return Err(self.bad(&format!("there is no use for {word:?}")));
+        }
+        match self.args.named.iter().next() {
+            None => Ok(()),
+            Some((name, _)) => {
+                let name = answer::text(name);
+                Err(self.bad(&format!("there is no argument {name:?}")))
+            }
+        }
+    }
+}
+
+/// `arena.create file=... name=... argv=[...] ...`.
+///
+/// Arguments become a message as users of the realm send it, so that one place reads both.
+fn create(given: &mut Given) -> Result<Call, Outcome> {
+    let mut data = Object::new();
+    data.insert("type".to_owned(), "module".into());
+    // Without a name only the file.
+    match given.text("file")? {
+        Some(file) if !file.is_empty() => data.insert("file".to_owned(), file.into()),
+        _ => return Err(given.bad("file=... is missing")),
+    };
+    for name in ["name", "uuid", "filetype", "policy"] {
+        let value = given.args.named.get(name).is_some();
+        if value && let Some(text) = given.text(name)? {
+            data.insert(name.to_owned(), text.into());
+        }
+    }
+    let mut args = match given.value("args")? {
+        None => Object::new(),
+        Some(value @ Value::Map(_)) => match json(&value) {
+            Json::Object(object) => object,
+            _ => Object::new(),
+        },
+        Some(_) => return Err(given.bad("args is a map")),
+    };
+    if let Some(argv) = given.list("argv")? {
+        args.insert("argv".to_owned(), argv.into());
+    }
+    if let Some(env) = environment(given)? {
+        args.insert("env".to_owned(), env.into());
+    }
+    data.insert("args".to_owned(), args.into());
+    match given.value("apis")? {
+        None => {}
+        Some(Value::Str(text)) => {
+            let words = text.split([',', ' ']).filter(|word| !word.is_empty());
+            let words: Vec<&str> = words.collect();
+            data.insert("apis".to_owned(), words.into());
+        }
+        Some(list) => {
+            data.insert("apis".to_owned(), json(&list));
+        }
+    }
+    if let Some(channels) = given.value("channels")? {
+        data.insert("channels".to_owned(), json(&channels));
+    }
+    let scheduled = given.args.named.remove("scheduled");
+    let message =
+        json!({"object_id": "job", "action": "create", "type": "req", "data": Json::Object(data)});
+    let message = Message::parse(message.to_string().as_bytes());
+    match message.map(|message| message.body) {
+        Ok(Body::Create(request)) => Ok(Call::Create {
+            request,
+            scheduled: scheduled.is_some_and(|value| value.truthy()),
+        }),
+        Ok(_) => Err(given.bad("this is no module")),
+        Err(fault) => Err(given.bad(&super::described_fault(&fault))),
+    }
+}
+
+/// `env`: a list of `NAME=value`, or a map.
+fn environment(given: &mut Given) -> Result<Option<Vec<String>>, Outcome> {
+    let map = match given.value("env")? {
+        Some(Value::Map(map)) => map,
+        Some(other) => {
+            given.args.named.set("env", other);
+            return given.list("env");
+        }
+        None => return Ok(None),
+    };
+    let pairs = map
+        .iter()
+        .map(|(name, value)| format!("{}={}", answer::text(name), answer::text(value)));
+    Ok(Some(pairs.collect()))
+}
+
+/// `arena.send MODULE DATA`: with a line end, unless `raw=True`.
+fn send(given: &mut Given) -> Result<Call, Outcome> {
+    let module = given.module()?;
+    let data = given.text("data")?;
+    let data = data.ok_or_else(|| given.bad("what to send is missing"))?;
+    let raw = given.args.named.remove("raw");
+    let mut data = data.into_bytes();
+    if !raw.is_some_and(|value| value.truthy()) && !data.ends_with(b"\n") {
+        data.push(b'\n');
+    }
+    Ok(Call::Send(module, data))
+}
+
+fn json(value: &Value) -> Json {
+    serde_json::to_value(value).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests;

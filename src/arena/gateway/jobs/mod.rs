@@ -1,0 +1,436 @@
+//! Jobs of the master on runtimes: what a function asks of the fleet, and what ends it. Decides without IO.
+//!
+//! Most is answered at once from what is known. `arena.create` waits for the word of a runtime that gives one, `arena.delete`
+//! for the end of the module; both learn of it as the gateway itself does, from what happens in the fleet.
+
+mod call;
+mod wait;
+
+pub(super) use wait::{gone_words, lost_words};
+
+use super::fleet::{Act, Fleet, Happening};
+use super::grains::grains;
+use super::output::Output;
+use crate::mqtt::{Publication, Qos};
+use crate::registry::{KeptModule, KeptRuntime, state_word};
+use crate::wire::{
+    Fault, Json, ModuleExit, ModuleRequest, Parent, Place, RuntimeState, State, Stream, Topics,
+    Uuid,
+};
+use call::{Call, FUNCTIONS};
+use halite_config::ArenaGateway;
+use halite_gateway::answer::{self, Outcome};
+use halite_gateway::clock::Clock;
+use halite_gateway::news::Order;
+use halite_wire::ids::{Jid, MinionId};
+use halite_wire::{Map, Value};
+use std::time::Duration;
+use wait::{Goal, Waits};
+
+/// What is to be done for a job.
+#[derive(Debug)]
+pub(super) enum Step {
+    /// What the fleet has decided.
+    Act(Act),
+    /// Hand in a return.
+    Return(MinionId, Jid, Map),
+    /// Keep the grains of a runtime.
+    Grains(MinionId, Map),
+    /// Publish what a module is to read, and hand in whether that could be sent.
+    Input(Box<Input>),
+}
+
+/// What a module is to read, for a job.
+#[derive(Debug)]
+pub(super) struct Input {
+    id: MinionId,
+    order: Order,
+    /// What is to be published.
+    pub publications: Vec<Publication>,
+}
+
+impl Input {
+    /// The return, if all of it was sent, or why it was not.
+    pub fn returned(self, unsent: Option<String>) -> Step {
+        let outcome = match unsent {
+            None => Outcome::good(true),
+            Some(why) => Outcome::bad(format!("arena.send: it cannot be sent: {why}"), 1),
+        };
+        returned(&self.id, &self.order.jid, &self.order.load, outcome)
+    }
+}
+
+/// What jobs look at and change.
+pub(super) struct Desk<'a> {
+    /// Runtimes and modules.
+    pub fleet: &'a mut Fleet,
+    /// What modules have written.
+    pub output: &'a Output,
+    /// Whether the broker is connected.
+    pub up: bool,
+    /// What time it is.
+    pub now: Clock,
+}
+
+/// Jobs.
+pub(super) struct Jobs {
+    realm: String,
+    topics: Topics,
+    create_timeout: Duration,
+    delete_timeout: Duration,
+    waits: Waits,
+}
+
+impl Jobs {
+    /// No jobs yet.
+    pub fn new(settings: &ArenaGateway, topics: Topics) -> Jobs {
+        Jobs {
+            realm: settings.realm.clone(),
+            topics,
+            create_timeout: settings.create_timeout,
+            delete_timeout: settings.delete_timeout,
+            waits: Waits::default(),
+        }
+    }
+
+    /// How many are waited for.
+    pub fn count(&self) -> usize {
+        self.waits.count()
+    }
+
+    /// A job was published. Whoever is no runtime of this gateway is not meant here; a runtime that is away, or that cannot be
+    /// reached, answers to what concerns its record only.
+    pub fn order(&mut self, order: &Order, desk: &mut Desk) -> Vec<Step> {
+        let mut steps = Vec::new();
+        let mine: Vec<KeptRuntime> = order
+            .ids
+            .iter()
+            .filter_map(|id| desk.fleet.by_id(id).cloned())
+            .collect();
+        if mine.is_empty() {
+            return steps;
+        }
+        let call = Call::of(&order.load);
+        for runtime in mine {
+            let Ok(id) = runtime.id.parse::<MinionId>() else {
+                continue;
+            };
+            let away = !desk.up || runtime.runtime.state == RuntimeState::Dead;
+            let kept = order
+                .load
+                .str("fun")
+                .is_some_and(|f| f.starts_with("arena."));
+            if away && !kept {
+                continue;
+            }
+            // A job that is published again under its jid is the same job.
+            if self.waits.has(&id, &order.jid) {
+                continue;
+            }
+            let outcome = match &call {
+                Ok(call) => self.run(call, order, &id, &runtime, desk, &mut steps),
+                Err(outcome) => Some(outcome.clone()),
+            };
+            if let Some(outcome) = outcome {
+                steps.push(returned(&id, &order.jid, &order.load, outcome));
+            }
+        }
+        steps
+    }
+
+    /// Runs a function on one runtime; `None` where it is waited for.
+    fn run(
+        &mut self,
+        call: &Call,
+        order: &Order,
+        id: &MinionId,
+        runtime: &KeptRuntime,
+        desk: &mut Desk,
+        steps: &mut Vec<Step>,
+    ) -> Option<Outcome> {
+        let uuid = &runtime.runtime.uuid;
+        Some(match call {
+            Call::Create { .. } | Call::Delete(_) | Call::Send(..) if !desk.up => {
+                Outcome::bad("the broker of ARENA cannot be reached; nothing was sent", 1)
+            }
+            Call::Ping => Outcome::good(true),
+            Call::Grains => Outcome::good(answer::told(&order.load, grains(runtime, &self.realm))),
+            Call::Refresh => {
+                steps.push(Step::Grains(id.clone(), grains(runtime, &self.realm)));
+                Outcome::good(true)
+            }
+            Call::FindJob(jid) => Outcome::good(self.waits.find(id, jid)),
+            Call::Running => Outcome::good(self.waits.of(id)),
+            Call::Functions => {
+                let names: Vec<Value> = FUNCTIONS.iter().map(|name| Value::from(*name)).collect();
+                Outcome::good(names)
+            }
+            Call::Create { request, scheduled } => {
+                let mut request = request.clone();
+                request.parent = (!scheduled).then(|| Parent(uuid.to_string()));
+                return self.create(*request, order, id, desk, steps);
+            }
+            Call::Delete(module) => return self.delete(module, order, id, uuid, desk, steps),
+            Call::Modules => {
+                let modules = desk.fleet.modules_of(uuid).into_iter();
+                let all: Vec<Value> = modules
+                    .map(|module| {
+                        let mut out = module.brief(Some(runtime));
+                        used(&mut out, desk, &module.module.uuid);
+                        out.into()
+                    })
+                    .collect();
+                Outcome::good(all)
+            }
+            Call::Module(module) => match find_any(desk.fleet, uuid, module) {
+                Ok(found) => {
+                    let mut out = found.full(Some(runtime));
+                    used(&mut out, desk, &found.module.uuid);
+                    Outcome::good(out)
+                }
+                Err(outcome) => outcome,
+            },
+            Call::Logs(module, lines) => match find_any(desk.fleet, uuid, module) {
+                Ok(found) => Outcome::good(desk.output.tail(&found.module.uuid, *lines)),
+                Err(outcome) => outcome,
+            },
+            Call::Send(module, data) => match find(desk.fleet, uuid, module) {
+                Ok(found) => match self.input(runtime, found, data) {
+                    Ok(publications) => {
+                        let input = Input {
+                            id: id.clone(),
+                            order: order.clone(),
+                            publications,
+                        };
+                        steps.push(Step::Input(Box::new(input)));
+                        return None;
+                    }
+                    Err(outcome) => outcome,
+                },
+                Err(outcome) => outcome,
+            },
+            Call::Runtime => {
+                let mut out = runtime.told();
+                out.set("modules", desk.fleet.modules_of(uuid).len());
+                Outcome::good(out)
+            }
+        })
+    }
+
+    fn create(
+        &mut self,
+        request: ModuleRequest,
+        order: &Order,
+        id: &MinionId,
+        desk: &mut Desk,
+        steps: &mut Vec<Step>,
+    ) -> Option<Outcome> {
+        let (kept, acts) = match desk.fleet.create(request, desk.now) {
+            Ok(created) => created,
+            Err(fault) => return Some(refused("arena.create", &fault)),
+        };
+        let place = desk.fleet.place_of(&kept);
+        let answers = kept.module.state == State::Alive && place.is_some_and(tells);
+        let told = Outcome::good(kept.started(place));
+        // What follows from these acts may be the answer already.
+        let waits = answers
+            && self.waits.add(
+                Goal::Start,
+                &kept.module.uuid,
+                id,
+                order,
+                desk.now.at + self.create_timeout,
+            );
+        steps.extend(acts.into_iter().map(Step::Act));
+        (!waits).then_some(told)
+    }
+
+    fn delete(
+        &mut self,
+        module: &str,
+        order: &Order,
+        id: &MinionId,
+        runtime: &Uuid,
+        desk: &mut Desk,
+        steps: &mut Vec<Step>,
+    ) -> Option<Outcome> {
+        // A module that waits for any runtime is nobody's yet; who is gone cannot be asked about its own.
+        let named = module.parse::<Uuid>().ok();
+        let named = named.and_then(|uuid| desk.fleet.module(&uuid));
+        let nobodys = |kept: &KeptModule| {
+            let place = desk.fleet.place_of(kept);
+            place.is_none_or(|kept| kept.runtime.state == RuntimeState::Dead)
+        };
+        let of = match named.is_some_and(nobodys) {
+            true => None,
+            false => Some(runtime),
+        };
+        let (kept, acts) = match desk.fleet.delete(module, of, desk.now) {
+            Ok(deleted) => deleted,
+            Err(fault) => return Some(refused("arena.delete", &fault)),
+        };
+        let waits = kept.module.state == State::Exiting
+            && self.waits.add(
+                Goal::End,
+                &kept.module.uuid,
+                id,
+                order,
+                desk.now.at + self.delete_timeout,
+            );
+        steps.extend(acts.into_iter().map(Step::Act));
+        let place = desk.fleet.runtime(runtime);
+        (!waits).then(|| Outcome::good(kept.brief(place)))
+    }
+
+    /// The messages that a module reads as its input. Where a runtime listens for it depends on who made it, and one that is
+    /// not ours has one of two topics (reference, section 3).
+    fn input(
+        &self,
+        runtime: &KeptRuntime,
+        kept: &KeptModule,
+        data: &[u8],
+    ) -> Result<Vec<Publication>, Outcome> {
+        let module = &kept.module;
+        let bad = |text: String| Outcome::bad(format!("arena.send: {text}"), 1);
+        if module.state != State::Alive {
+            let state = state_word(module.state);
+            return Err(bad(format!("{} is {state}", module.uuid)));
+        }
+        if tells(runtime) && !module.apis.iter().any(|api| api == "stdio:in") {
+            return Err(bad(format!(
+                "{} does not read its input: \"stdio:in\" is not among its apis",
+                module.uuid
+            )));
+        }
+        let streams: &[Stream] = match tells(runtime) {
+            true => &[Stream::Stdin],
+            false => &[Stream::Stdin, Stream::Both],
+        };
+        let publication = |stream: &Stream| Publication {
+            topic: self
+                .topics
+                .topic(&Place::Stdio(module.uuid.clone(), *stream))
+                .to_string(),
+            payload: data.to_vec(),
+            qos: Qos::Two,
+            properties: Vec::new(),
+        };
+        Ok(streams.iter().map(publication).collect())
+    }
+
+    /// Something has happened in the fleet: what is answered by that.
+    pub fn happened(&mut self, happening: &Happening, fleet: &Fleet) -> Vec<Step> {
+        let (uuid, outcome) = match happening {
+            Happening::Started(kept) => (&kept.module.uuid, wait::started(kept, fleet)),
+            Happening::Queued(kept) => (&kept.module.uuid, wait::started(kept, fleet)),
+            // It was moved on to one that says nothing.
+            Happening::Sent(kept) if fleet.place_of(kept).is_some_and(|to| !tells(to)) => {
+                (&kept.module.uuid, wait::started(kept, fleet))
+            }
+            Happening::Refused(kept, why) => (&kept.module.uuid, wait::refused(kept, why, fleet)),
+            Happening::Ended(kept, exit) => (&kept.module.uuid, wait::ended(kept, exit, fleet)),
+            Happening::Lost(kept, why) => (&kept.module.uuid, wait::lost(kept, *why, fleet)),
+            _ => return Vec::new(),
+        };
+        let done = self.waits.take(uuid, |goal| outcome.of(goal).is_some());
+        done.into_iter()
+            .filter_map(|wait| {
+                let outcome = outcome.of(wait.goal)?.clone();
+                Some(returned(&wait.id, &wait.jid, &wait.load, outcome))
+            })
+            .collect()
+    }
+
+    /// Jobs that have taken too long.
+    pub fn tick(&mut self, fleet: &Fleet, now: Clock) -> Vec<Step> {
+        let late = self.waits.late(now.at);
+        let step = |wait: wait::Wait| {
+            let time = match wait.goal {
+                Goal::Start => self.create_timeout,
+                Goal::End => self.delete_timeout,
+            };
+            let outcome = wait::timed_out(&wait, time, fleet);
+            returned(&wait.id, &wait.jid, &wait.load, outcome)
+        };
+        late.into_iter().map(step).collect()
+    }
+}
+
+/// Whether a runtime confirms what it is asked: those of halite do, and say in their metadata that they are such.
+fn tells(runtime: &KeptRuntime) -> bool {
+    runtime.runtime.metadata.get("halite").is_some()
+}
+
+/// A module of this runtime, by its uuid or by a name that only one has.
+fn find<'a>(fleet: &'a Fleet, runtime: &Uuid, module: &str) -> Result<&'a KeptModule, Outcome> {
+    let found = module.parse::<Uuid>().ok();
+    let found = found.and_then(|uuid| fleet.module(&uuid));
+    if let Some(found) = found.filter(|found| found.module.runtime.as_ref() == Some(runtime)) {
+        return Ok(found);
+    }
+    let modules = fleet.modules_of(runtime);
+    let mut named = modules
+        .into_iter()
+        .filter(|kept| kept.module.name == module);
+    match (named.next(), named.next()) {
+        (Some(found), None) => Ok(found),
+        (Some(_), Some(_)) => Err(Outcome::bad(
+            format!("several modules of this runtime have the name {module:?}; use a uuid"),
+            1,
+        )),
+        (None, _) => Err(Outcome::bad(
+            format!("this runtime has no module {module:?}"),
+            1,
+        )),
+    }
+}
+
+/// The same; where none with that name runs, the one that ended last.
+fn find_any<'a>(fleet: &'a Fleet, runtime: &Uuid, module: &str) -> Result<&'a KeptModule, Outcome> {
+    find(fleet, runtime, module).or_else(|problem| fleet.last_ended(runtime, module).ok_or(problem))
+}
+
+/// Adds what a module uses, as its runtime told last, and how often it was started again.
+fn used(out: &mut Map, desk: &Desk, uuid: &Uuid) {
+    if let Some(child) = desk.fleet.usage(uuid) {
+        out.set("cpu_percent", Value::Float(child.cpu_percent));
+        out.set("memory", child.memory);
+        let active = child.active.as_deref();
+        out.set("active", active.map_or(Value::Nil, Value::from));
+    }
+    out.set("restarts", desk.output.restarts(uuid));
+}
+
+/// A fault in one line.
+pub(super) fn described_fault(fault: &Fault) -> String {
+    let desc = fault.trouble.desc();
+    match &fault.data {
+        Json::Null => desc.to_owned(),
+        Json::String(text) => format!("{desc}: {text}"),
+        other => format!("{desc}: {other}"),
+    }
+}
+
+/// How a module ended.
+pub(super) fn described_exit(exit: &ModuleExit) -> Map {
+    let mut out = halite_wire::map! {"status" => exit.status.word()};
+    if let Some(code) = exit.code {
+        out.set("exit_code", code);
+    }
+    if let Some(reason) = &exit.reason {
+        out.set("reason", reason.as_str());
+    }
+    out
+}
+
+fn refused(fun: &str, fault: &Fault) -> Outcome {
+    Outcome::bad(format!("{fun}: {}", described_fault(fault)), 1)
+}
+
+fn returned(id: &MinionId, jid: &Jid, order: &Map, outcome: Outcome) -> Step {
+    let load = answer::load(id.as_str(), jid, order, outcome);
+    Step::Return(id.clone(), jid.clone(), load)
+}
+
+#[cfg(test)]
+mod tests;

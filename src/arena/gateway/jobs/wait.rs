@@ -1,0 +1,249 @@
+//! Jobs that wait for something to happen to a module.
+
+use super::super::fleet::{Fleet, Gone, Lost};
+use super::described_exit;
+use crate::registry::KeptModule;
+use crate::wire::{ExitStatus, ModuleExit, State, Trouble, Uuid};
+use halite_gateway::answer::Outcome;
+use halite_gateway::news::Order;
+use halite_wire::ids::{Jid, MinionId};
+use halite_wire::{Map, Value};
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Jobs that may wait; further ones are answered with what is known.
+const MOST: usize = 10_000;
+/// `retcode` of what took too long, as of timeout(1).
+const TIMED_OUT: i64 = 124;
+
+/// What a job waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Goal {
+    /// That the module runs.
+    Start,
+    /// That it has ended.
+    End,
+}
+
+/// A job that waits.
+#[derive(Debug)]
+pub(super) struct Wait {
+    /// For what.
+    pub goal: Goal,
+    /// Of which module.
+    pub module: Uuid,
+    /// As which minion it is answered.
+    pub id: MinionId,
+    /// Its jid.
+    pub jid: Jid,
+    /// Its load.
+    pub load: Arc<Map>,
+    due: Instant,
+}
+
+/// All jobs that wait, by module.
+#[derive(Default)]
+pub(super) struct Waits {
+    all: HashMap<Uuid, Vec<Wait>>,
+    count: usize,
+}
+
+impl Waits {
+    /// How many wait.
+    pub fn count(&self) -> usize {
+        self.count
+    }
+
+    /// A job waits from now on; `false` if too many do.
+    pub fn add(
+        &mut self,
+        goal: Goal,
+        module: &Uuid,
+        id: &MinionId,
+        order: &Order,
+        due: Instant,
+    ) -> bool {
+        if self.count >= MOST {
+            return false;
+        }
+        self.count += 1;
+        let wait = Wait {
+            goal,
+            module: module.clone(),
+            id: id.clone(),
+            jid: order.jid.clone(),
+            load: Arc::clone(&order.load),
+            due,
+        };
+        self.all.entry(module.clone()).or_default().push(wait);
+        true
+    }
+
+    /// Whether a job waits.
+    pub fn has(&self, id: &MinionId, jid: &Jid) -> bool {
+        self.each().any(|wait| wait.id == *id && wait.jid == *jid)
+    }
+
+    /// The job of that jid on a runtime, as `saltutil.find_job` tells it; empty if there is none.
+    pub fn find(&self, id: &MinionId, jid: &str) -> Value {
+        let found = self.each().find(|w| w.id == *id && w.jid.as_str() == jid);
+        found.map(described).unwrap_or_default().into()
+    }
+
+    /// All jobs of a runtime.
+    pub fn of(&self, id: &MinionId) -> Vec<Value> {
+        let mine = self.each().filter(|wait| wait.id == *id);
+        mine.map(|wait| described(wait).into()).collect()
+    }
+
+    fn each(&self) -> impl Iterator<Item = &Wait> {
+        self.all.values().flatten()
+    }
+
+    /// Takes out those that wait for something of this module.
+    pub fn take(&mut self, module: &Uuid, which: impl Fn(Goal) -> bool) -> Vec<Wait> {
+        let Some(waits) = self.all.get_mut(module) else {
+            return Vec::new();
+        };
+        let done: Vec<Wait> = waits.extract_if(.., |wait| which(wait.goal)).collect();
+        if waits.is_empty() {
+            self.all.remove(module);
+        }
+        self.count -= done.len();
+        done
+    }
+
+    /// Takes out those whose time is over.
+    pub fn late(&mut self, now: Instant) -> Vec<Wait> {
+        let mut late = Vec::new();
+        for waits in self.all.values_mut() {
+            late.extend(waits.extract_if(.., |wait| wait.due <= now));
+        }
+        self.all.retain(|_, waits| !waits.is_empty());
+        self.count -= late.len();
+        late
+    }
+}
+
+/// A job as `saltutil.find_job` of a minion describes it.
+fn described(wait: &Wait) -> Map {
+    let mut out = halite_wire::map! {
+        "jid" => wait.jid.as_str(), "module" => wait.module.as_str(), "pid" => std::process::id(),
+    };
+    out.0.extend(wait.load.0.iter().cloned());
+    out
+}
+
+/// What is answered to who waits for the start of a module, and to who waits for its end; nobody where they wait on.
+#[derive(Debug, Default)]
+pub(super) struct Told {
+    start: Option<Outcome>,
+    end: Option<Outcome>,
+}
+
+impl Told {
+    /// To whom waits for this.
+    pub fn of(&self, goal: Goal) -> Option<&Outcome> {
+        match goal {
+            Goal::Start => self.start.as_ref(),
+            Goal::End => self.end.as_ref(),
+        }
+    }
+}
+
+/// It runs, or waits for a free place elsewhere.
+pub(super) fn started(kept: &KeptModule, fleet: &Fleet) -> Told {
+    let start = Outcome::good(kept.started(fleet.place_of(kept)));
+    Told {
+        start: Some(start),
+        end: None,
+    }
+}
+
+/// Its runtime does not take it.
+pub(super) fn refused(kept: &KeptModule, why: &str, fleet: &Fleet) -> Told {
+    // It was moved on, and another runtime has the word.
+    if kept.module.state != State::Dead {
+        return Told::default();
+    }
+    // Runtimes of halite begin like that themselves.
+    let own = format!("{}: ", Trouble::Refused.desc());
+    let why = why.strip_prefix(&own).unwrap_or(why);
+    let failed = failed(kept, fleet, &format!("refused by the runtime: {why}"), 1);
+    Told {
+        start: Some(failed),
+        end: Some(Outcome::good(kept.brief(fleet.place_of(kept)))),
+    }
+}
+
+/// It has ended.
+pub(super) fn ended(kept: &KeptModule, exit: &ModuleExit, fleet: &Fleet) -> Told {
+    let broken = matches!(exit.status, ExitStatus::Crashed | ExitStatus::Killed);
+    let place = fleet.place_of(kept);
+    let told = described_exit(exit);
+    let mut start = kept.started(place);
+    start.set("exit", told.clone());
+    let mut end = kept.brief(place);
+    end.set("exit", told);
+    Told {
+        start: Some(Outcome {
+            value: start.into(),
+            retcode: i64::from(broken),
+        }),
+        end: Some(Outcome::good(end)),
+    }
+}
+
+/// It is lost.
+pub(super) fn lost(kept: &KeptModule, why: Lost, fleet: &Fleet) -> Told {
+    let why = lost_words(why);
+    let mut end = kept.brief(fleet.place_of(kept));
+    end.set("lost", why);
+    let lives = matches!(kept.module.state, State::Alive | State::Queued);
+    Told {
+        // It was moved on.
+        start: (!lives).then(|| failed(kept, fleet, &format!("the module is lost: {why}"), 1)),
+        end: (kept.module.state == State::Dead).then(|| Outcome::good(end)),
+    }
+}
+
+/// Nothing has happened for too long.
+pub(super) fn timed_out(wait: &Wait, time: Duration, fleet: &Fleet) -> Outcome {
+    let what = match wait.goal {
+        Goal::Start => "the runtime has not confirmed it",
+        Goal::End => "the module has not ended",
+    };
+    let text = format!("{what} within {} s", time.as_secs());
+    match fleet.module(&wait.module) {
+        Some(kept) => failed(kept, fleet, &text, TIMED_OUT),
+        None => Outcome::bad(text, TIMED_OUT),
+    }
+}
+
+fn failed(kept: &KeptModule, fleet: &Fleet, why: &str, retcode: i64) -> Outcome {
+    let mut value = kept.brief(fleet.place_of(kept));
+    value.set("error", why);
+    Outcome {
+        value: value.into(),
+        retcode,
+    }
+}
+
+/// Why a module is lost, in words.
+pub(in crate::gateway) fn lost_words(why: Lost) -> &'static str {
+    match why {
+        Lost::Runtime(why) => gone_words(why),
+        Lost::Missing => "its runtime does not name it any more",
+    }
+}
+
+/// Why a runtime is gone, in words.
+pub(in crate::gateway) fn gone_words(why: Gone) -> &'static str {
+    match why {
+        Gone::Deleted => "deleted",
+        Gone::Manager => "its manager is gone",
+        Gone::Silent => "silent",
+        Gone::Refused => "its key is not accepted",
+    }
+}

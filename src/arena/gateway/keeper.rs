@@ -1,0 +1,181 @@
+//! The thread that keeps changes of the fleet over restarts. The loop never waits for the disk, unless very much waits to be
+//! kept already.
+
+use crate::registry::{ArenaStore, Change};
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
+use std::time::{Duration, Instant};
+
+/// Changes that may wait; then the loop waits.
+const WAITING: usize = 20_000;
+/// Changes that are kept together.
+const BATCH: usize = 1000;
+/// Time between two attempts while the disk does not work.
+const AGAIN: Duration = Duration::from_secs(1);
+
+/// The queue of changes.
+pub(super) fn queue() -> (Sender<Change>, Receiver<Change>) {
+    crossbeam_channel::bounded(WAITING)
+}
+
+/// Puts a change into the queue.
+pub(super) fn give(keeper: &Sender<Change>, change: Change) {
+    if keeper.send(change).is_err() {
+        log::error!("the thread that keeps the fleet has ended; a change is lost");
+    }
+}
+
+/// Works until the queue's other end is gone.
+///
+/// Changes that cannot be kept are tried again; of one runtime or module only the last then counts, so that no more of them wait
+/// than there are.
+pub(super) fn run(store: &mut ArenaStore, changes: &Receiver<Change>) {
+    let mut held: Vec<Change> = Vec::new();
+    let mut failures: u64 = 0;
+    // While the disk does not work: when it is tried again, and how many changes there are at most until they are looked through.
+    let mut rest: Option<(Instant, usize)> = None;
+    loop {
+        let ended = match receive(changes, rest.map(|(until, _)| until)) {
+            Ok(change) => {
+                held.push(change);
+                false
+            }
+            Err(RecvTimeoutError::Timeout) => false,
+            Err(RecvTimeoutError::Disconnected) => true,
+        };
+        held.extend(changes.try_iter().take(BATCH));
+        if let Some((until, most)) = &mut rest
+            && !ended
+            && Instant::now() < *until
+        {
+            if held.len() > *most {
+                last_of_each(&mut held);
+                *most = 2 * held.len() + BATCH;
+            }
+            continue;
+        }
+        match store.keep(&held) {
+            Ok(()) => {
+                if failures > 0 {
+                    log::info!("the fleet can be kept again");
+                }
+                failures = 0;
+                rest = None;
+                held.clear();
+            }
+            Err(e) => {
+                failures += 1;
+                if failures.is_power_of_two() {
+                    log::error!(
+                        "the fleet cannot be kept: {e}; it is tried again, {failures} times so far"
+                    );
+                }
+                last_of_each(&mut held);
+                rest = Some((Instant::now() + AGAIN, 2 * held.len() + BATCH));
+            }
+        }
+        if ended {
+            return;
+        }
+    }
+}
+
+/// The next change; waits for ever, or until then.
+fn receive(changes: &Receiver<Change>, until: Option<Instant>) -> Result<Change, RecvTimeoutError> {
+    match until {
+        None => changes.recv().map_err(|_| RecvTimeoutError::Disconnected),
+        Some(until) => changes.recv_deadline(until),
+    }
+}
+
+/// Leaves the last change of each runtime, manager and module, in their order.
+fn last_of_each(changes: &mut Vec<Change>) {
+    let mut seen = std::collections::HashSet::new();
+    let mut last: Vec<Change> = std::mem::take(changes)
+        .into_iter()
+        .rev()
+        .filter(|change| seen.insert(of(change)))
+        .collect();
+    last.reverse();
+    *changes = last;
+}
+
+/// What a change is of: a kind and a uuid.
+fn of(change: &Change) -> (u8, String) {
+    let (kind, uuid) = match change {
+        Change::Manager(manager) => (0, &manager.uuid),
+        Change::NoManager(uuid) => (0, uuid),
+        Change::Runtime(kept) => (1, &kept.runtime.uuid),
+        Change::NoRuntime(uuid) => (1, uuid),
+        Change::Module(kept) => (2, &kept.module.uuid),
+        Change::NoModule(uuid) => (2, uuid),
+    };
+    (kind, uuid.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::gateway::grains::tests::runtime;
+    use crate::wire::{Manager, RuntimeState};
+
+    #[test]
+    fn of_what_waits_the_last_counts() {
+        let uuid = |text: &str| text.parse().unwrap();
+        let manager = |name: &str| {
+            Change::Manager(Manager {
+                uuid: uuid("a"),
+                name: name.to_owned(),
+                state: RuntimeState::Alive,
+            })
+        };
+        let mut changes = vec![
+            manager("one"),
+            Change::Runtime(Box::new(runtime("a", "rt"))),
+            manager("two"),
+            Change::NoRuntime(uuid("a")),
+            Change::NoModule(uuid("a")),
+        ];
+        last_of_each(&mut changes);
+        let left = [
+            manager("two"),
+            Change::NoRuntime(uuid("a")),
+            Change::NoModule(uuid("a")),
+        ];
+        assert_eq!(changes, left);
+    }
+
+    #[test]
+    fn what_could_not_be_kept_is_kept_later() {
+        let dir = tempfile::tempdir().unwrap();
+        let blocked = dir.path().join("gateways");
+        std::fs::write(&blocked, "no directory").unwrap();
+        let (give_to, changes) = queue();
+        let mut store = ArenaStore::new(dir.path());
+        let reader = ArenaStore::new(dir.path());
+        let worker = std::thread::spawn(move || run(&mut store, &changes));
+        for name in ["one", "two"] {
+            give(&give_to, Change::Runtime(Box::new(runtime("a", name))));
+        }
+        // The queue is empty as soon as they are held.
+        while !give_to.is_empty() {
+            std::thread::yield_now();
+        }
+        std::fs::remove_file(&blocked).unwrap();
+        drop(give_to);
+        worker.join().unwrap();
+        let kept = reader.load().unwrap().runtimes;
+        assert_eq!(kept, [runtime("a", "two")]);
+    }
+
+    #[test]
+    fn all_is_kept_at_the_end() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut store = ArenaStore::new(dir.path());
+        let (give_to, changes) = queue();
+        let kept = runtime("a", "rt");
+        give(&give_to, Change::Runtime(Box::new(kept.clone())));
+        drop(give_to);
+        run(&mut store, &changes);
+        assert_eq!(store.load().unwrap().runtimes, [kept]);
+    }
+}

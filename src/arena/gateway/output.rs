@@ -1,0 +1,264 @@
+//! What modules write: the last lines of each for `arena.logs`, and batches of lines for events. Decides without IO.
+//!
+//! Lines, not octets, since whoever reacts to them reads lines. Everything is bounded: the length of a line, lines and octets that
+//! are kept of one module and of all, lines that become events in a second. What is left out is counted.
+
+use crate::wire::{Stream, Uuid};
+use halite_config::ArenaGateway;
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::time::{Duration, Instant};
+
+/// Octets of the longest line; the rest is a line of its own.
+const LINE: usize = 4096;
+/// Octets of lines that are kept of one module, and of all together.
+const KEPT: usize = 256 << 10;
+const KEPT_OF_ALL: usize = 64 << 20;
+/// Octets of lines in one event.
+const EVENT: usize = 128 << 10;
+/// A line without an end counts as one when nothing has followed for so long.
+const REST: Duration = Duration::from_millis(500);
+/// Time for which lines that become events are counted.
+const WINDOW: Duration = Duration::from_secs(1);
+
+/// Lines that become an event.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Batch {
+    /// Of which module.
+    pub uuid: Uuid,
+    /// Whether it complained with them.
+    pub stderr: bool,
+    /// The lines, without their ends.
+    pub lines: Vec<String>,
+    /// Lines that were left out since the last batch.
+    pub dropped: u64,
+}
+
+/// What all modules have written.
+pub(super) struct Output {
+    log_lines: usize,
+    event_lines: usize,
+    all: HashMap<Uuid, Written>,
+    /// Those that have something for events.
+    fresh: HashSet<Uuid>,
+    /// Lines that became no events.
+    pub dropped: u64,
+}
+
+#[derive(Default)]
+struct Written {
+    kept: VecDeque<String>,
+    octets: usize,
+    streams: [Part; 2],
+    /// Lines that became events since then.
+    window: Option<(Instant, usize)>,
+    /// Times that it was sent to a runtime.
+    sent: u32,
+}
+
+/// One stream.
+#[derive(Default)]
+struct Part {
+    /// The beginning of a line, and when it came.
+    open: Vec<u8>,
+    since: Option<Instant>,
+    /// Lines for the next event.
+    batch: Vec<String>,
+    octets: usize,
+    dropped: u64,
+}
+
+impl Output {
+    /// Nothing was written yet.
+    pub fn new(settings: &ArenaGateway) -> Output {
+        Output {
+            log_lines: settings.log_lines,
+            event_lines: settings.output_lines,
+            all: HashMap::new(),
+            fresh: HashSet::new(),
+            dropped: 0,
+        }
+    }
+
+    /// A module was sent to a runtime.
+    pub fn sent(&mut self, uuid: &Uuid) {
+        let written = self.all.entry(uuid.clone()).or_default();
+        written.sent = written.sent.saturating_add(1);
+    }
+
+    /// How often a module was sent again.
+    pub fn restarts(&self, uuid: &Uuid) -> u32 {
+        self.all.get(uuid).map_or(0, |w| w.sent.saturating_sub(1))
+    }
+
+    /// A module has written something.
+    pub fn heard(&mut self, uuid: &Uuid, stream: Stream, octets: &[u8], now: Instant) {
+        let room = self.room();
+        let written = self.all.entry(uuid.clone()).or_default();
+        let at = usize::from(stream == Stream::Stderr);
+        let mut lines = Vec::new();
+        if let Some(part) = written.streams.get_mut(at) {
+            for piece in octets.split_inclusive(|b| *b == b'\n') {
+                part.take(piece, &mut lines);
+            }
+            part.since = (!part.open.is_empty()).then_some(now);
+        }
+        for line in lines {
+            self.dropped += written.line(at, line, now, (self.log_lines, room, self.event_lines));
+        }
+        self.fresh.insert(uuid.clone());
+    }
+
+    /// A module has ended: whatever it was writing is a line.
+    pub fn ended(&mut self, uuid: &Uuid, now: Instant) {
+        self.close(uuid, now, |_| true);
+    }
+
+    /// What has become of it since the last time, for events.
+    pub fn take(&mut self, now: Instant) -> Vec<Batch> {
+        let mut out = Vec::new();
+        for uuid in std::mem::take(&mut self.fresh) {
+            self.close(&uuid, now, |since| now.duration_since(since) >= REST);
+            let Some(written) = self.all.get_mut(&uuid) else {
+                continue;
+            };
+            let mut open = false;
+            for (at, part) in written.streams.iter_mut().enumerate() {
+                open |= part.since.is_some();
+                let lines = std::mem::take(&mut part.batch);
+                let dropped = std::mem::take(&mut part.dropped);
+                part.octets = 0;
+                if !lines.is_empty() || dropped > 0 {
+                    out.push(Batch {
+                        uuid: uuid.clone(),
+                        stderr: at == 1,
+                        lines,
+                        dropped,
+                    });
+                }
+            }
+            if open {
+                self.fresh.insert(uuid);
+            }
+        }
+        out
+    }
+
+    /// The last lines of a module, with their ends.
+    pub fn tail(&self, uuid: &Uuid, lines: usize) -> String {
+        let Some(written) = self.all.get(uuid) else {
+            return String::new();
+        };
+        let skip = written.kept.len().saturating_sub(lines);
+        let shown = written.kept.iter().skip(skip);
+        shown.flat_map(|line| [line.as_str(), "\n"]).collect()
+    }
+
+    /// Forgets modules that are not known any more, and what is too much now that there are more of them.
+    pub fn prune(&mut self, known: impl Fn(&Uuid) -> bool) {
+        self.all.retain(|uuid, _| known(uuid));
+        let room = self.room();
+        for written in self.all.values_mut() {
+            written.trim(self.log_lines, room);
+        }
+    }
+
+    /// Octets that may be kept of one module: less where there are many.
+    fn room(&self) -> usize {
+        KEPT.min(KEPT_OF_ALL / self.all.len().max(1))
+    }
+
+    fn close(&mut self, uuid: &Uuid, now: Instant, which: impl Fn(Instant) -> bool) {
+        let limits = (self.log_lines, self.room(), self.event_lines);
+        let Some(written) = self.all.get_mut(uuid) else {
+            return;
+        };
+        for at in 0..2 {
+            let Some(part) = written.streams.get_mut(at) else {
+                continue;
+            };
+            if part.since.is_some_and(&which) {
+                let line = text(&std::mem::take(&mut part.open));
+                part.since = None;
+                self.dropped += written.line(at, line, now, limits);
+                self.fresh.insert(uuid.clone());
+            }
+        }
+    }
+}
+
+impl Part {
+    /// Takes a piece that holds at most one line end.
+    fn take(&mut self, mut piece: &[u8], lines: &mut Vec<String>) {
+        while self.open.len() + piece.len() > LINE {
+            let (head, rest) = piece.split_at((LINE - self.open.len()).min(piece.len()));
+            self.open.extend_from_slice(head);
+            piece = rest;
+            // Nothing but its end is left of the line.
+            if piece == b"\n" {
+                piece = b"";
+            }
+            lines.push(text(&std::mem::take(&mut self.open)));
+        }
+        self.open.extend_from_slice(piece);
+        if piece.ends_with(b"\n") {
+            lines.push(text(&std::mem::take(&mut self.open)));
+        }
+    }
+}
+
+impl Written {
+    /// Keeps a line, and puts it into the next event if there is room; how many were left out by that.
+    fn line(
+        &mut self,
+        at: usize,
+        line: String,
+        now: Instant,
+        (kept, room, event): (usize, usize, usize),
+    ) -> u64 {
+        let count = match self.window {
+            Some((since, count)) if now.duration_since(since) < WINDOW => count,
+            _ => {
+                self.window = Some((now, 0));
+                0
+            }
+        };
+        let mut left = 1;
+        if let Some(part) = self.streams.get_mut(at) {
+            if count < event && part.octets + line.len() <= EVENT {
+                part.octets += line.len();
+                part.batch.push(line.clone());
+                left = 0;
+            } else {
+                part.dropped += 1;
+            }
+        }
+        if left == 0
+            && let Some((_, count)) = &mut self.window
+        {
+            *count += 1;
+        }
+        self.octets += line.len();
+        self.kept.push_back(line);
+        self.trim(kept, room);
+        left
+    }
+
+    fn trim(&mut self, lines: usize, octets: usize) {
+        while self.kept.len() > lines || self.octets > octets {
+            let Some(line) = self.kept.pop_front() else {
+                break;
+            };
+            self.octets -= line.len();
+        }
+    }
+}
+
+/// A line as text, without its end.
+fn text(line: &[u8]) -> String {
+    let line = line.strip_suffix(b"\n").unwrap_or(line);
+    let line = line.strip_suffix(b"\r").unwrap_or(line);
+    String::from_utf8_lossy(line).into_owned()
+}
+
+#[cfg(test)]
+mod tests;

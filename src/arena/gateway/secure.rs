@@ -1,0 +1,56 @@
+//! The connection to the broker as the settings want it, and whether its files can be used.
+
+use crate::mqtt::MqttSettings;
+use halite_config::ArenaGateway;
+use halite_gateway::key_files::{BadKeys, File};
+use std::time::Duration;
+
+/// Time between pings of MQTT.
+const PING: Duration = Duration::from_secs(30);
+/// Octets that topic and properties take beside a message at most.
+const AROUND: usize = 4096;
+/// Messages that may wait to be sent.
+const WAITING: usize = 20_000;
+
+/// The settings of the connection. It has no last will: nobody acts on the end of an orchestrator.
+pub(super) fn connection(settings: &ArenaGateway) -> MqttSettings {
+    MqttSettings {
+        servers: settings.servers.clone(),
+        client_id: settings.client_id.clone(),
+        user: settings.user.clone(),
+        password: settings.password.clone(),
+        tls: settings.tls,
+        tls_ca: settings.tls_ca.clone(),
+        tls_cert: settings.tls_cert.clone(),
+        tls_key: settings.tls_key.clone(),
+        keep_alive: PING,
+        will: None,
+        max_packet: settings.max_message + AROUND,
+        max_waiting: WAITING,
+    }
+}
+
+/// Whether the files that the settings name can be used.
+///
+/// # Errors
+/// One cannot be read, may be read or changed by others than it should, or does not hold what it should.
+pub(super) fn check(settings: &ArenaGateway) -> Result<(), BadKeys> {
+    let file = |setting, path| File::new(super::NAME, setting, path);
+    for (setting, path) in [
+        ("tls_ca", &settings.tls_ca),
+        ("tls_cert", &settings.tls_cert),
+    ] {
+        let file = file(setting, path);
+        if !path.as_os_str().is_empty() && !file.public()?.contains("-----BEGIN CERTIFICATE") {
+            return Err(file.bad("it holds no certificate in PEM form"));
+        }
+    }
+    if !settings.tls_key.as_os_str().is_empty() {
+        let key = file("tls_key", &settings.tls_key);
+        // Keys of any kind that OpenSSL knows may be used there.
+        if !key.secret()?.contains("PRIVATE KEY-----") {
+            return Err(key.bad("it holds no private key in PEM form"));
+        }
+    }
+    Ok(())
+}

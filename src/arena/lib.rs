@@ -1,0 +1,11 @@
+//! ARENA: WASM modules on runtimes that are told what to do over MQTT.
+//!
+//! [`gateway`] is the orchestrator, a role of the master; [`runtime`] is `halite-runtime`. Both speak [`wire`] over [`mqtt`].
+
+pub mod choice;
+pub mod gateway;
+pub mod mqtt;
+pub mod registry;
+pub mod runner;
+pub mod runtime;
+pub mod wire;

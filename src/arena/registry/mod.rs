@@ -1,0 +1,228 @@
+//! What the orchestrator of ARENA keeps over restarts: managers, runtimes, modules; SQLite below `cachedir/gateways/arena`.
+//!
+//! The gateway is the only one that writes; runners read.
+
+mod tables;
+mod told;
+
+pub use told::{json_value, state_word};
+
+use crate::wire::{Dialect, Manager, Module, Runtime, Uuid};
+use halite_sys::daemon::{make_dir, write_new};
+use rusqlite::{Connection, OpenFlags};
+use std::io;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use tables::Trouble;
+
+/// How long somebody else's write is waited for.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// Damaged files that are kept at most; one that is damaged again and again needs somebody to look.
+const MOST_ASIDE: u32 = 100;
+
+/// A runtime with what only this master knows of it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct KeptRuntime {
+    /// As it registered.
+    pub runtime: Runtime,
+    /// Its minion id.
+    pub id: String,
+    /// When it was heard last, in seconds since 1970.
+    pub heard: u64,
+    /// Octets of memory that its modules took, as its last keepalive told.
+    pub memory: u64,
+    /// Whether it has sent a keepalive since it registered, or is one of halite, which always does. One that never does is not missed
+    /// (reference, section 4.3).
+    pub speaks: bool,
+    /// In which words it registered, and is spoken to.
+    pub dialect: Dialect,
+}
+
+/// A module with what only this master knows of it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct KeptModule {
+    /// As it was asked for and placed.
+    pub module: Module,
+    /// When it was asked for, in seconds since 1970.
+    pub created: u64,
+    /// Whether it runs on a runtime without having been asked for here.
+    pub foreign: bool,
+}
+
+/// Everything that is kept.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Snapshot {
+    /// Managers.
+    pub managers: Vec<Manager>,
+    /// Runtimes.
+    pub runtimes: Vec<KeptRuntime>,
+    /// Modules, oldest first.
+    pub modules: Vec<KeptModule>,
+    /// The running number that the next module gets.
+    pub next_index: u64,
+}
+
+/// Something to be kept.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Change {
+    /// A manager is new or has changed.
+    Manager(Manager),
+    /// A runtime is new or has changed.
+    Runtime(Box<KeptRuntime>),
+    /// A module is new or has changed.
+    Module(Box<KeptModule>),
+    /// A manager is forgotten.
+    NoManager(Uuid),
+    /// A runtime is forgotten, with its modules.
+    NoRuntime(Uuid),
+    /// A module is forgotten.
+    NoModule(Uuid),
+}
+
+/// The store.
+pub struct ArenaStore {
+    path: PathBuf,
+    connection: Option<Connection>,
+}
+
+impl ArenaStore {
+    /// The store below `cachedir`; nothing is touched yet.
+    pub fn new(cachedir: &Path) -> ArenaStore {
+        ArenaStore {
+            path: cachedir.join("gateways/arena/registry.sqlite3"),
+            connection: None,
+        }
+    }
+
+    /// All that is kept, at one moment; nothing where there is no file. Changes nothing, so runners may read while the gateway writes.
+    ///
+    /// # Errors
+    /// The file cannot be read, or is none of ours.
+    pub fn load(&self) -> io::Result<Snapshot> {
+        if !self.path.exists() {
+            return Ok(Snapshot::default());
+        }
+        self.read().map_err(|e| self.described(e))
+    }
+
+    fn read(&self) -> Result<Snapshot, Trouble> {
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let mut connection = Connection::open_with_flags(&self.path, flags)?;
+        connection.busy_timeout(PATIENCE)?;
+        if tables::version(&connection)? == 0 {
+            return Ok(Snapshot::default());
+        }
+        // One transaction sees one state, whatever is written meanwhile.
+        let transaction = connection.transaction()?;
+        tables::check(&transaction)?;
+        tables::load(&transaction)
+    }
+
+    /// Makes the file, or opens that which is there, for whoever writes: the gateway. A file that is damaged is moved aside: runtimes
+    /// are found again by their keepalives.
+    ///
+    /// # Errors
+    /// The file can neither be opened nor moved aside, or another version of halite has written it.
+    pub fn open(&mut self) -> io::Result<Snapshot> {
+        if let Some(dir) = self.path.parent() {
+            make_dir(dir, 0o700)?;
+        }
+        match self.open_and_read() {
+            Ok(snapshot) => Ok(snapshot),
+            Err(trouble) if trouble.is_damage() => {
+                let aside = self.move_aside()?;
+                log::error!(
+                    "{}: {trouble}; it is now {}, and the gateway for ARENA begins without records",
+                    self.path.display(),
+                    aside.display()
+                );
+                self.open_and_read().map_err(|e| self.described(e))
+            }
+            Err(trouble) => Err(self.described(trouble)),
+        }
+    }
+
+    fn open_and_read(&mut self) -> Result<Snapshot, Trouble> {
+        self.connection = None;
+        let mut connection = self.connect()?;
+        let transaction = connection.transaction()?;
+        tables::make(&transaction)?;
+        let snapshot = tables::load(&transaction)?;
+        transaction.commit()?;
+        self.connection = Some(connection);
+        Ok(snapshot)
+    }
+
+    fn connect(&self) -> Result<Connection, Trouble> {
+        match write_new(&self.path, b"", 0o600) {
+            Err(e) if e.kind() != io::ErrorKind::AlreadyExists => return Err(Trouble::Io(e)),
+            // The log beside it gets the same mode from SQLite.
+            _ => std::fs::set_permissions(&self.path, PermissionsExt::from_mode(0o600))?,
+        }
+        let connection = Connection::open(&self.path)?;
+        connection.busy_timeout(PATIENCE)?;
+        connection.pragma_update(None, "journal_mode", "WAL")?;
+        // A power cut may cost the last moments, which keepalives tell again, never the file.
+        connection.pragma_update(None, "synchronous", "NORMAL")?;
+        Ok(connection)
+    }
+
+    /// Moves the file and its log, which belong together, out of the way, to a name that nothing has yet: where to.
+    fn move_aside(&mut self) -> io::Result<PathBuf> {
+        self.connection = None;
+        let with = |end: String| {
+            let mut name = self.path.clone().into_os_string();
+            name.push(end);
+            PathBuf::from(name)
+        };
+        let free = (1..=MOST_ASIDE).find(|n| !with(format!(".damaged.{n}")).exists());
+        let free = free.ok_or_else(|| {
+            io::Error::other(format!(
+                "{} damaged files stand beside {} already; move them away",
+                MOST_ASIDE,
+                self.path.display()
+            ))
+        })?;
+        let aside = with(format!(".damaged.{free}"));
+        // The log first: without its file nothing would be read from it, but into a new one it might be.
+        for end in ["-wal", "-shm"] {
+            let to = with(format!(".damaged.{free}{end}"));
+            match std::fs::rename(with(end.to_owned()), to) {
+                Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
+                _ => {}
+            }
+        }
+        std::fs::rename(&self.path, &aside)?;
+        Ok(aside)
+    }
+
+    /// Keeps changes, all or none.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn keep(&mut self, changes: &[Change]) -> io::Result<()> {
+        if changes.is_empty() {
+            return Ok(());
+        }
+        if self.connection.is_none() {
+            self.open()?;
+        }
+        let Some(connection) = &mut self.connection else {
+            return Err(io::Error::other("the registry is not open"));
+        };
+        let kept = tables::keep(connection, changes);
+        kept.map_err(|trouble| {
+            // The next attempt begins anew.
+            self.connection = None;
+            self.described(trouble)
+        })
+    }
+
+    fn described(&self, trouble: Trouble) -> io::Error {
+        io::Error::other(format!("{}: {trouble}", self.path.display()))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,282 @@
+//! The tables: a record of [`crate::wire`] as JSON in each row, with what only this master knows in columns beside it.
+
+use super::{Change, KeptModule, KeptRuntime, Snapshot};
+use crate::wire::{Dialect, Json, Manager, Module, Runtime, Uuid};
+use rusqlite::{Connection, ErrorCode, OptionalExtension, Row, Transaction, params};
+use std::{fmt, io};
+
+/// The version of these tables, as `user_version` of the file.
+const VERSION: i64 = 1;
+
+const SCHEMA: &str = "
+CREATE TABLE managers (uuid TEXT PRIMARY KEY, record TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE runtimes (
+  uuid TEXT PRIMARY KEY, record TEXT NOT NULL, id TEXT NOT NULL, heard INTEGER NOT NULL,
+  memory INTEGER NOT NULL, speaks INTEGER NOT NULL, older INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE modules (
+  uuid TEXT PRIMARY KEY, record TEXT NOT NULL, number INTEGER NOT NULL, runtime TEXT,
+  created INTEGER NOT NULL, is_foreign INTEGER NOT NULL) WITHOUT ROWID;
+CREATE INDEX modules_by_runtime ON modules (runtime);
+CREATE TABLE counters (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
+";
+
+/// Why the file is of no use.
+#[derive(Debug)]
+pub(super) enum Trouble {
+    /// It cannot be reached.
+    Io(io::Error),
+    /// SQLite says so.
+    Sql(rusqlite::Error),
+    /// It has tables of another version.
+    Version(i64),
+}
+
+impl Trouble {
+    /// Whether the file itself is at fault, and another one would do.
+    pub(super) fn is_damage(&self) -> bool {
+        match self {
+            // A newer halite has use for it; whoever went back to this one decides.
+            Trouble::Io(_) | Trouble::Version(_) => false,
+            Trouble::Sql(e) => match e.sqlite_error_code() {
+                Some(code) => matches!(
+                    code,
+                    ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase | ErrorCode::Unknown
+                ),
+                // A column of another type than was written.
+                None => true,
+            },
+        }
+    }
+}
+
+impl fmt::Display for Trouble {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        match self {
+            Trouble::Io(e) => e.fmt(f),
+            Trouble::Sql(e) => e.fmt(f),
+            Trouble::Version(version) => write!(
+                f,
+                "its tables are of version {version}, and this halite knows version {VERSION}: use the halite that wrote it, \
+                 or move the file away, and runtimes are found again by their keepalives"
+            ),
+        }
+    }
+}
+
+impl From<rusqlite::Error> for Trouble {
+    fn from(e: rusqlite::Error) -> Trouble {
+        Trouble::Sql(e)
+    }
+}
+
+impl From<io::Error> for Trouble {
+    fn from(e: io::Error) -> Trouble {
+        Trouble::Io(e)
+    }
+}
+
+/// The version of the tables of a file; 0 where there are none.
+pub(super) fn version(connection: &Connection) -> Result<i64, Trouble> {
+    Ok(connection.pragma_query_value(None, "user_version", |row| row.get(0))?)
+}
+
+/// Whether the tables are those that are read here.
+pub(super) fn check(connection: &Connection) -> Result<(), Trouble> {
+    match version(connection)? {
+        VERSION => Ok(()),
+        other => Err(Trouble::Version(other)),
+    }
+}
+
+/// Makes the tables of a new file.
+pub(super) fn make(transaction: &Transaction) -> Result<(), Trouble> {
+    if version(transaction)? == 0 {
+        transaction.execute_batch(SCHEMA)?;
+        transaction.pragma_update(None, "user_version", VERSION)?;
+    }
+    check(transaction)
+}
+
+/// Reads all tables. A row that cannot be read is left where it is, and said so in the log: runtimes and their modules are
+/// found again by keepalives.
+pub(super) fn load(transaction: &Transaction) -> Result<Snapshot, Trouble> {
+    let mut snapshot = Snapshot::default();
+    let mut unread = Unread::default();
+    let mut statement = transaction.prepare("SELECT uuid, record FROM managers ORDER BY uuid")?;
+    let mut rows = statement.query([])?;
+    while let Some(row) = rows.next()? {
+        let read = record(row, 1).and_then(|json| Manager::from_json(json).ok());
+        snapshot.managers.extend(unread.or(read, "manager", row));
+    }
+    let sql = "SELECT uuid, record, id, heard, memory, speaks, older FROM runtimes ORDER BY uuid";
+    let mut statement = transaction.prepare(sql)?;
+    let mut rows = statement.query([])?;
+    while let Some(row) = rows.next()? {
+        snapshot
+            .runtimes
+            .extend(unread.or(runtime(row), "runtime", row));
+    }
+    let sql = "SELECT uuid, record, created, is_foreign FROM modules ORDER BY number, uuid";
+    let mut statement = transaction.prepare(sql)?;
+    let mut rows = statement.query([])?;
+    while let Some(row) = rows.next()? {
+        snapshot
+            .modules
+            .extend(unread.or(module(row), "module", row));
+    }
+    unread.tell();
+    let next = transaction
+        .query_row(
+            "SELECT value FROM counters WHERE name = 'next_index'",
+            [],
+            |row| row.get(0),
+        )
+        .optional()?;
+    snapshot.next_index = next.map_or(0, natural);
+    Ok(snapshot)
+}
+
+/// Rows that could not be read: how many, and which was the first.
+#[derive(Default)]
+struct Unread {
+    count: usize,
+    first: String,
+}
+
+impl Unread {
+    /// What was read, or one more that was not.
+    fn or<T>(&mut self, read: Option<T>, what: &str, row: &Row) -> Option<T> {
+        if read.is_none() {
+            self.count += 1;
+            if self.count == 1 {
+                let uuid: String = row.get(0).unwrap_or_default();
+                self.first = format!("{what} {uuid:.80?}");
+            }
+        }
+        read
+    }
+
+    fn tell(&self) {
+        if self.count > 0 {
+            log::error!(
+                "{} records of the registry for ARENA cannot be read, the first of them that of {}; they are left out",
+                self.count,
+                self.first
+            );
+        }
+    }
+}
+
+fn record(row: &Row, column: usize) -> Option<Json> {
+    parsed(&row.get::<_, String>(column).ok()?)
+}
+
+fn runtime(row: &Row) -> Option<KeptRuntime> {
+    Some(KeptRuntime {
+        runtime: Runtime::from_json(record(row, 1)?).ok()?,
+        id: row.get(2).ok()?,
+        heard: natural(row.get(3).ok()?),
+        memory: natural(row.get(4).ok()?),
+        speaks: row.get(5).ok()?,
+        dialect: match row.get(6).ok()? {
+            true => Dialect::Older,
+            false => Dialect::Draft,
+        },
+    })
+}
+
+fn module(row: &Row) -> Option<KeptModule> {
+    Some(KeptModule {
+        module: Module::from_json(record(row, 1)?).ok()?,
+        created: natural(row.get(2).ok()?),
+        foreign: row.get(3).ok()?,
+    })
+}
+
+/// Writes changes in one transaction.
+pub(super) fn keep(connection: &mut Connection, changes: &[Change]) -> Result<(), Trouble> {
+    let transaction = connection.transaction()?;
+    for change in changes {
+        match change {
+            Change::Manager(manager) => put_manager(&transaction, manager)?,
+            Change::Runtime(runtime) => put_runtime(&transaction, runtime)?,
+            Change::Module(module) => put_module(&transaction, module)?,
+            Change::NoManager(uuid) => {
+                remove(&transaction, "DELETE FROM managers WHERE uuid = ?1", uuid)?;
+            }
+            Change::NoRuntime(uuid) => {
+                remove(&transaction, "DELETE FROM runtimes WHERE uuid = ?1", uuid)?;
+                remove(&transaction, "DELETE FROM modules WHERE runtime = ?1", uuid)?;
+            }
+            Change::NoModule(uuid) => {
+                remove(&transaction, "DELETE FROM modules WHERE uuid = ?1", uuid)?;
+            }
+        }
+    }
+    Ok(transaction.commit()?)
+}
+
+fn put_manager(transaction: &Transaction, manager: &Manager) -> Result<(), Trouble> {
+    let sql = "INSERT OR REPLACE INTO managers (uuid, record) VALUES (?1, ?2)";
+    let mut statement = transaction.prepare_cached(sql)?;
+    statement.execute(params![
+        manager.uuid.as_str(),
+        manager.to_json().to_string()
+    ])?;
+    Ok(())
+}
+
+fn put_runtime(transaction: &Transaction, kept: &KeptRuntime) -> Result<(), Trouble> {
+    let sql = "INSERT OR REPLACE INTO runtimes (uuid, record, id, heard, memory, speaks, older)
+               VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
+    let mut statement = transaction.prepare_cached(sql)?;
+    statement.execute(params![
+        kept.runtime.uuid.as_str(),
+        kept.runtime.to_json().to_string(),
+        kept.id,
+        integer(kept.heard),
+        integer(kept.memory),
+        kept.speaks,
+        kept.dialect == Dialect::Older,
+    ])?;
+    Ok(())
+}
+
+fn put_module(transaction: &Transaction, kept: &KeptModule) -> Result<(), Trouble> {
+    let module = &kept.module;
+    let sql = "INSERT OR REPLACE INTO modules (uuid, record, number, runtime, created, is_foreign)
+               VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
+    let mut statement = transaction.prepare_cached(sql)?;
+    statement.execute(params![
+        module.uuid.as_str(),
+        module.to_json().to_string(),
+        integer(module.index),
+        module.runtime.as_ref().map(Uuid::as_str),
+        integer(kept.created),
+        kept.foreign,
+    ])?;
+    // Numbers are not given twice, even where the record of the last one is gone.
+    let sql = "INSERT INTO counters (name, value) VALUES ('next_index', ?1)
+               ON CONFLICT (name) DO UPDATE SET value = max(value, excluded.value)";
+    let mut statement = transaction.prepare_cached(sql)?;
+    statement.execute([integer(module.index.saturating_add(1))])?;
+    Ok(())
+}
+
+fn remove(transaction: &Transaction, sql: &str, uuid: &Uuid) -> Result<(), Trouble> {
+    transaction.prepare_cached(sql)?.execute([uuid.as_str()])?;
+    Ok(())
+}
+
+fn parsed(record: &str) -> Option<Json> {
+    serde_json::from_str(record).ok()
+}
+
+/// SQLite has no integers beyond those of 63 bits.
+fn integer(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+fn natural(number: i64) -> u64 {
+    u64::try_from(number).unwrap_or(0)
+}

@@ -1,0 +1,319 @@
+//! What modules of this process hear and say: channels, standard streams, and the loopback between modules (seed 003; reference,
+//! section 6).
+//!
+//! Each topic is subscribed to once, however many modules read it, and never hears what this process publishes itself; a message
+//! of a module goes to the other modules here directly.
+
+use super::engine::{End, Figures, Host, Running};
+use crate::mqtt::{Publication, Qos, Unsent};
+use crate::wire::{Place, Stream, Topic, Topics, Uuid};
+use bytes::Bytes;
+use crossbeam_channel::Sender;
+use halite_channel::session::lock;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+#[cfg(test)]
+mod tests;
+
+/// Octets of output that are published at once.
+const PIECE: usize = 64 << 10;
+
+/// The broker, as far as modules need it. None of this waits.
+pub(super) trait Broker: Send + Sync {
+    /// Whether a module may publish so many octets now. Less has room for modules than for all else.
+    fn has_room(&self, octets: usize) -> bool;
+    /// Publishes, or says why not.
+    fn publish(&self, what: Publication) -> Result<(), Unsent>;
+    /// Hears a topic, but not what is published from here.
+    fn subscribe(&self, topic: &str);
+    /// Hears it no longer.
+    fn unsubscribe(&self, topic: &str);
+}
+
+/// Topics of standard streams.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Streams {
+    /// `stdio/{module}` for all; a user property `stream` tells them apart. Input may come on `io/{module}/stdin` as well.
+    One,
+    /// `io/{module}/stdin`, `stdout` and `stderr`.
+    Each,
+}
+
+/// News of modules, for the loop.
+#[derive(Debug)]
+pub(super) enum News {
+    /// A launch has come to its end.
+    Launched(Uuid, u64, Result<(), String>),
+    /// A module has ended.
+    Ended(Uuid, End),
+}
+
+/// What a module does with a topic.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Use {
+    Channel,
+    Stdin,
+}
+
+#[derive(Default)]
+struct Table {
+    /// Modules that run or are about to, each with its number.
+    modules: HashMap<Uuid, (u64, Option<Arc<dyn Running>>)>,
+    /// The number of the latest one.
+    latest: u64,
+    /// Who hears a topic, and how often it has opened it.
+    topics: BTreeMap<String, BTreeMap<(Uuid, Use), u32>>,
+}
+
+/// Connects modules with the broker and with each other.
+pub(super) struct Board {
+    topics: Topics,
+    streams: Streams,
+    broker: Arc<dyn Broker>,
+    news: Sender<News>,
+    table: Mutex<Table>,
+    dropped: AtomicU64,
+}
+
+impl Board {
+    /// A board without modules.
+    pub fn new(
+        topics: Topics,
+        streams: Streams,
+        broker: Arc<dyn Broker>,
+        news: Sender<News>,
+    ) -> Board {
+        Board {
+            topics,
+            streams,
+            broker,
+            news,
+            table: Mutex::default(),
+            dropped: AtomicU64::new(0),
+        }
+    }
+
+    /// A module is about to be started: the number by which it is told from others of the same uuid.
+    pub fn expect(&self, module: &Uuid) -> u64 {
+        let mut table = lock(&self.table);
+        table.latest += 1;
+        let number = table.latest;
+        table.modules.insert(module.clone(), (number, None));
+        number
+    }
+
+    /// It runs; with `stdin` it hears its standard input. Nothing if it has ended already, even if another one has taken its place.
+    pub fn attach(&self, module: &Uuid, number: u64, running: Arc<dyn Running>, stdin: bool) {
+        let mut table = lock(&self.table);
+        let Some((_, slot)) = table.modules.get_mut(module).filter(|(n, _)| *n == number) else {
+            return;
+        };
+        *slot = Some(running);
+        // Whoever writes to it may know either topic.
+        for stream in [Stream::Stdin, Stream::Both] {
+            if stdin && (stream == Stream::Stdin || self.streams == Streams::One) {
+                let place = Place::Stdio(module.clone(), stream);
+                let topic = self.topics.topic(&place).to_string();
+                self.open(&mut table, module, &topic, Use::Stdin);
+            }
+        }
+    }
+
+    /// It has ended, or could not be started.
+    pub fn detach(&self, module: &Uuid) {
+        let mut table = lock(&self.table);
+        table.modules.remove(module);
+        let mut silent = Vec::new();
+        table.topics.retain(|topic, uses| {
+            let before = uses.len();
+            uses.retain(|(user, _), _| user != module);
+            if uses.is_empty() && before > 0 {
+                silent.push(topic.clone());
+            }
+            !uses.is_empty()
+        });
+        // Under the lock, so that the broker is told in the order in which it happened.
+        for topic in silent {
+            self.broker.unsubscribe(&topic);
+        }
+    }
+
+    /// A module that runs.
+    pub fn running(&self, module: &Uuid) -> Option<Arc<dyn Running>> {
+        let table = lock(&self.table);
+        table
+            .modules
+            .get(module)
+            .and_then(|(_, running)| running.clone())
+    }
+
+    /// What a module has used so far.
+    pub fn figures(&self, module: &Uuid) -> Option<Figures> {
+        self.running(module).map(|running| running.figures())
+    }
+
+    /// A message came in from the broker.
+    pub fn heard(&self, topic: &str, payload: &Bytes) {
+        self.spread(topic, payload, None);
+    }
+
+    /// Gives a message to all modules that hear its topic, but one.
+    fn spread(&self, topic: &str, payload: &Bytes, except: Option<&Uuid>) {
+        // Without the lock: whoever hears may speak.
+        for (running, what) in self.hearers(topic, except) {
+            match what {
+                Use::Channel => running.deliver(topic, payload),
+                Use::Stdin => running.input(payload),
+            }
+        }
+    }
+
+    /// The modules that hear a topic, but for one.
+    fn hearers(&self, topic: &str, except: Option<&Uuid>) -> Vec<(Arc<dyn Running>, Use)> {
+        let table = lock(&self.table);
+        let Some(uses) = table.topics.get(topic) else {
+            return Vec::new();
+        };
+        let others = uses.keys().filter(|(user, _)| Some(user) != except);
+        let running = |(user, what): &(Uuid, Use)| {
+            let running = table.modules.get(user)?.1.clone()?;
+            Some((running, *what))
+        };
+        others.filter_map(running).collect()
+    }
+
+    /// Gives what a module said to the others here that hear it; mostly there are none, and nothing is copied.
+    fn spread_own(&self, module: &Uuid, topic: &str, payload: &[u8]) {
+        if !self.hearers(topic, Some(module)).is_empty() {
+            self.spread(topic, &Bytes::copy_from_slice(payload), Some(module));
+        }
+    }
+
+    fn open(&self, table: &mut Table, module: &Uuid, topic: &str, what: Use) {
+        let uses = table.topics.entry(topic.to_owned()).or_default();
+        let fresh = uses.is_empty();
+        *uses.entry((module.clone(), what)).or_default() += 1;
+        if fresh {
+            self.broker.subscribe(topic);
+        }
+    }
+
+    fn close(&self, table: &mut Table, module: &Uuid, topic: &str) {
+        let Some(uses) = table.topics.get_mut(topic) else {
+            return;
+        };
+        let key = (module.clone(), Use::Channel);
+        match uses.get_mut(&key) {
+            Some(count) if *count > 1 => *count -= 1,
+            Some(_) => {
+                uses.remove(&key);
+            }
+            None => return,
+        }
+        if uses.is_empty() {
+            table.topics.remove(topic);
+            self.broker.unsubscribe(topic);
+        }
+    }
+
+    /// The topic of a stream of a module.
+    fn stream(&self, module: &Uuid, stream: Stream) -> String {
+        let stream = match self.streams {
+            Streams::One => Stream::Both,
+            Streams::Each => stream,
+        };
+        let place = Place::Stdio(module.clone(), stream);
+        self.topics.topic(&place).to_string()
+    }
+
+    /// Something was lost; a flood is told a few times, not a million.
+    fn lost(&self, module: &Uuid, what: &str) {
+        let before = self.dropped.fetch_add(1, Ordering::Relaxed);
+        if (before + 1).is_power_of_two() {
+            log::warn!(
+                "{what} of the module {module} is lost ({} so far)",
+                before + 1
+            );
+        }
+    }
+}
+
+impl Host for Board {
+    /// It is one, and none of the orchestrator's.
+    fn allows(&self, topic: &str) -> bool {
+        topic.parse::<Topic>().is_ok() && !self.topics.is_reserved(topic)
+    }
+
+    fn publish(&self, module: &Uuid, topic: &str, payload: &[u8]) -> bool {
+        if !self.allows(topic) {
+            self.lost(module, "a message to a topic that is not for modules");
+            return true;
+        }
+        // Asked before anything is copied: a module that has to wait asks again and again.
+        if !self.broker.has_room(payload.len()) {
+            return false;
+        }
+        let publication = Publication {
+            topic: topic.to_owned(),
+            payload: payload.to_vec(),
+            qos: Qos::One,
+            properties: Vec::new(),
+        };
+        match self.broker.publish(publication) {
+            Ok(()) => {
+                self.spread_own(module, topic, payload);
+                true
+            }
+            Err(Unsent::Full) => false,
+            Err(Unsent::TooLarge(_) | Unsent::BadTopic) => {
+                self.lost(module, "a message that the broker does not take");
+                true
+            }
+        }
+    }
+
+    fn subscribe(&self, module: &Uuid, topic: &str) {
+        if !self.allows(topic) {
+            return self.lost(module, "a subscription to a topic that is not for modules");
+        }
+        let mut table = lock(&self.table);
+        if table.modules.contains_key(module) {
+            self.open(&mut table, module, topic, Use::Channel);
+        }
+    }
+
+    fn unsubscribe(&self, module: &Uuid, topic: &str) {
+        self.close(&mut lock(&self.table), module, topic);
+    }
+
+    fn output(&self, module: &Uuid, stream: Stream, data: &[u8]) {
+        let properties = match self.streams {
+            Streams::One => vec![("stream".to_owned(), stream.to_string())],
+            Streams::Each => Vec::new(),
+        };
+        for piece in data.chunks(PIECE) {
+            let publication = Publication {
+                topic: self.stream(module, stream),
+                payload: piece.to_vec(),
+                qos: Qos::One,
+                properties: properties.clone(),
+            };
+            let topic = publication.topic.clone();
+            if self.broker.publish(publication).is_err() {
+                self.lost(module, "output");
+                continue;
+            }
+            // Another module may have it as a channel.
+            self.spread_own(module, &topic, piece);
+        }
+    }
+
+    fn ended(&self, module: &Uuid, end: End) {
+        self.detach(module);
+        if self.news.send(News::Ended(module.clone(), end)).is_err() {
+            log::debug!("the end of the module {module} comes after that of the runtime");
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! The table of open files: standard streams, two folders, and channels.
+
+use super::errno::{Errno, Fault};
+use crate::runtime::engine::inbox::ReaderId;
+use crate::wire::Stream;
+use std::sync::Arc;
+
+/// Files that each module has from its beginning: three streams, `/` and `/ch`.
+const GIVEN: usize = 5;
+
+/// An open channel.
+#[derive(Clone, Debug)]
+pub(super) struct OpenChannel {
+    /// Its topic.
+    pub(super) topic: Arc<str>,
+    /// Where its messages wait, if it is open for reading.
+    pub(super) reader: Option<ReaderId>,
+    /// Whether it is open for writing.
+    pub(super) write: bool,
+}
+
+/// What an open file is.
+#[derive(Clone, Debug)]
+pub(super) enum Kind {
+    /// Standard input.
+    Input(ReaderId),
+    /// Standard output or error.
+    Output(Stream),
+    /// A folder: its path without slashes at either end, and whether the module has had it from its beginning.
+    Folder {
+        /// Its path.
+        path: String,
+        /// Whether it was given.
+        given: bool,
+    },
+    /// A channel.
+    Channel(OpenChannel),
+}
+
+/// An open file.
+#[derive(Clone, Debug)]
+pub(super) struct File {
+    /// What it is.
+    pub(super) kind: Kind,
+    /// `O_NONBLOCK`: what would wait fails.
+    pub(super) nonblock: bool,
+}
+
+impl File {
+    fn new(kind: Kind) -> File {
+        File {
+            kind,
+            nonblock: false,
+        }
+    }
+
+    /// Where it reads from.
+    pub(super) fn reader(&self) -> Result<ReaderId, Fault> {
+        match &self.kind {
+            Kind::Input(reader) => Ok(*reader),
+            Kind::Channel(channel) => Ok(channel.reader.ok_or(Errno::BadFile)?),
+            Kind::Output(_) => Err(Errno::BadFile.into()),
+            Kind::Folder { .. } => Err(Errno::IsFolder.into()),
+        }
+    }
+}
+
+/// The table.
+#[derive(Debug)]
+pub(super) struct Files {
+    open: Vec<Option<File>>,
+    most: usize,
+}
+
+impl Files {
+    /// The table at the beginning; `most` files may be opened in addition.
+    pub(super) fn new(stdin: ReaderId, most: usize) -> Files {
+        let folder = |path: &str| Kind::Folder {
+            path: path.into(),
+            given: true,
+        };
+        let given: [Kind; GIVEN] = [
+            Kind::Input(stdin),
+            Kind::Output(Stream::Stdout),
+            Kind::Output(Stream::Stderr),
+            folder(""),
+            folder("ch"),
+        ];
+        Files {
+            open: given.map(|kind| Some(File::new(kind))).into(),
+            most: most.saturating_add(GIVEN),
+        }
+    }
+
+    /// An open file.
+    pub(super) fn get(&self, fd: u32) -> Result<&File, Fault> {
+        let file = self.open.get(fd as usize).and_then(Option::as_ref);
+        Ok(file.ok_or(Errno::BadFile)?)
+    }
+
+    /// An open file, to be changed.
+    pub(super) fn get_mut(&mut self, fd: u32) -> Result<&mut File, Fault> {
+        let file = self.open.get_mut(fd as usize).and_then(Option::as_mut);
+        Ok(file.ok_or(Errno::BadFile)?)
+    }
+
+    /// Whether another file may be opened.
+    pub(super) fn has_room(&self) -> bool {
+        self.open.iter().flatten().count() < self.most
+    }
+
+    /// Adds a file under the lowest number that is free.
+    pub(super) fn add(&mut self, kind: Kind, nonblock: bool) -> Result<u32, Fault> {
+        if !self.has_room() {
+            return Err(Errno::TooManyFiles.into());
+        }
+        let file = File { kind, nonblock };
+        let free = self.open.iter().position(Option::is_none);
+        let fd = free.unwrap_or(self.open.len());
+        match self.open.get_mut(fd) {
+            Some(place) => *place = Some(file),
+            None => self.open.push(Some(file)),
+        }
+        Ok(u32::try_from(fd).map_err(|_| Errno::TooManyFiles)?)
+    }
+
+    /// Removes a file.
+    pub(super) fn close(&mut self, fd: u32) -> Result<File, Fault> {
+        let place = self.open.get_mut(fd as usize);
+        Ok(place.and_then(Option::take).ok_or(Errno::BadFile)?)
+    }
+}

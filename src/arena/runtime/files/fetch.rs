@@ -1,0 +1,108 @@
+//! Fetching the file of a module.
+
+use super::salt::Salt;
+use super::{Address, web};
+use crate::wire::ModulePath;
+use halite_store::files::beneath::{Links, Place};
+use std::io::Read;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Fetches files of modules.
+pub(in crate::runtime) struct Fetcher {
+    /// The directory of modules.
+    pub module_dir: PathBuf,
+    /// The master's files, where there is a master.
+    pub salt: Option<Salt>,
+    /// How long a file may take.
+    pub patience: Duration,
+}
+
+impl Fetcher {
+    /// The content of a file of at most `most` octets; `wanted` says whether it still is.
+    ///
+    /// # Errors
+    /// Why there is none, for people.
+    pub fn fetch(
+        &self,
+        address: &Address,
+        most: usize,
+        wanted: &dyn Fn() -> bool,
+    ) -> Result<Vec<u8>, String> {
+        match address {
+            Address::Local(path) => self.local(path, most),
+            Address::Web(url, digest) => web::fetch(url, digest, most, self.patience, wanted),
+            Address::Salt(url) => match &self.salt {
+                Some(salt) => salt.fetch(url, most),
+                None => Err("there is no master to ask".to_owned()),
+            },
+        }
+    }
+
+    fn local(&self, path: &ModulePath, most: usize) -> Result<Vec<u8>, String> {
+        let place = Place {
+            root: self.module_dir.clone(),
+            rel: path.to_string(),
+            // The operator may have links there, but not to what lies elsewhere.
+            links: Links::Within,
+        };
+        let file = place
+            .open()
+            .map_err(|e| format!("file not found: {path} in {}: {e}", place.root.display()))?;
+        read(file, most).map_err(|e| format!("{path}: {e}"))
+    }
+}
+
+/// Reads to the end, unless that is too far.
+///
+/// # Errors
+/// It is larger than `most` octets, or cannot be read.
+pub(super) fn read(source: impl Read, most: usize) -> Result<Vec<u8>, String> {
+    let limit = u64::try_from(most).unwrap_or(u64::MAX).saturating_add(1);
+    let mut content = Vec::new();
+    let read = source.take(limit).read_to_end(&mut content);
+    read.map_err(|e| e.to_string())?;
+    if content.len() > most {
+        return Err(too_large(most));
+    }
+    Ok(content)
+}
+
+/// What is said of a file that is too large.
+pub(super) fn too_large(most: usize) -> String {
+    format!("it is larger than {most} octets (module_size)")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::symlink;
+
+    #[test]
+    fn files_are_opened_below_the_directory_of_modules() {
+        let top = tempfile::tempdir().unwrap();
+        let dir = top.path().join("modules");
+        std::fs::create_dir_all(dir.join("sub")).unwrap();
+        std::fs::write(dir.join("sub/a.wasm"), "content").unwrap();
+        std::fs::write(top.path().join("secret"), "s").unwrap();
+        symlink("../secret", dir.join("out.wasm")).unwrap();
+        symlink("sub/a.wasm", dir.join("in.wasm")).unwrap();
+        symlink("..", dir.join("up")).unwrap();
+        let fetcher = Fetcher {
+            module_dir: dir,
+            salt: None,
+            patience: Duration::from_secs(10),
+        };
+        let fetch = |path: &str, most| {
+            let address = Address::Local(path.parse().unwrap());
+            fetcher.fetch(&address, most, &|| true)
+        };
+        assert_eq!(fetch("sub/a.wasm", 7).unwrap(), b"content");
+        assert_eq!(fetch("in.wasm", 7).unwrap(), b"content");
+        assert!(fetch("sub/a.wasm", 6).unwrap_err().contains("module_size"));
+        for bad in ["out.wasm", "up/secret", "sub", "none.wasm"] {
+            let why = fetch(bad, 100).unwrap_err();
+            assert!(why.starts_with("file not found"), "{why}");
+        }
+    }
+}

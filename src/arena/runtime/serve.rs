@@ -1,0 +1,523 @@
+//! The loop of a runtime: what is heard, what modules tell, and the clock.
+
+use super::board::{Board, Broker, News, Streams};
+use super::engine::{Engine, Limits};
+use super::files::{Fetcher, Salt, Sources};
+use super::identity::{Identities, host, platform};
+use super::launcher::Launcher;
+use super::session::{Act, Offer, Session, Terms, Who};
+use crate::choice::offers;
+use crate::mqtt::{Heard, Mqtt, MqttSettings, Publication, Unsent};
+use crate::wire::{Json, MAX_MESSAGE, Uuid};
+use crossbeam_channel::{Receiver, Sender, after, bounded, never, select};
+use halite_channel::ask::Stop;
+use halite_config::{ModuleLimits, RuntimeConfig};
+use halite_crypto::random_uuid;
+use halite_sys::service::Service;
+use halite_sys::signals::StopFlag;
+use std::collections::VecDeque;
+use std::io::{self, Read};
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::{Duration, Instant};
+
+/// Messages and news that may wait for the loop.
+const QUEUE: usize = 10_000;
+/// Publications that may wait to be sent.
+const WAITING: usize = 10_000;
+/// Publications that may wait before modules have to.
+const MODULES_WAITING: usize = 2000;
+/// Octets of them.
+const MODULES_OCTETS: usize = 4 << 20;
+/// Octets of a packet beside its payload.
+const HEAD: usize = 16 << 10;
+/// How soon what had no room is tried again.
+const AGAIN: Duration = Duration::from_millis(100);
+/// How often it is looked whether the last words have arrived.
+const LOOK: Duration = Duration::from_millis(10);
+/// What is offered beside what the engine does: modules of one process hear each other without the broker.
+const LOOPBACK: &str = "loopback";
+
+/// The connection, as long as there is one: modules may outlive it by a moment.
+struct Line(RwLock<Option<Mqtt>>);
+
+impl Line {
+    fn with<T>(&self, otherwise: T, work: impl FnOnce(&Mqtt) -> T) -> T {
+        let mqtt = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        mqtt.as_ref().map_or(otherwise, work)
+    }
+
+    /// What the runtime says itself does not wait behind what its modules say.
+    fn publish_first(&self, what: Publication) -> Result<(), Unsent> {
+        self.with(Err(Unsent::Full), |mqtt| mqtt.publish_first(what))
+    }
+
+    fn take(&self) -> Option<Mqtt> {
+        let mut mqtt = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        mqtt.take()
+    }
+}
+
+impl Broker for Line {
+    fn has_room(&self, octets: usize) -> bool {
+        let (count, waiting) = self.with((MODULES_WAITING, 0), Mqtt::waiting);
+        // One of any size finds room where nothing waits.
+        let fits = waiting == 0 || waiting.saturating_add(octets) <= MODULES_OCTETS;
+        count < MODULES_WAITING && fits
+    }
+
+    fn publish(&self, what: Publication) -> Result<(), Unsent> {
+        self.with(Err(Unsent::Full), |mqtt| mqtt.publish(what))
+    }
+
+    fn subscribe(&self, topic: &str) {
+        self.with((), |mqtt| mqtt.subscribe(topic, true));
+    }
+
+    fn unsubscribe(&self, topic: &str) {
+        self.with((), |mqtt| mqtt.unsubscribe(topic));
+    }
+}
+
+/// Serves until it is told to stop by a signal or by the orchestrator. The service manager is told how it
+/// stands, and of progress.
+///
+/// # Errors
+/// The configuration asks for what there is not, nothing can be kept, or no connection can ever come about.
+pub fn run(
+    config: &RuntimeConfig,
+    engine: &Arc<dyn Engine>,
+    stop: &StopFlag,
+    service: &mut Service,
+) -> io::Result<()> {
+    let terms = terms(config, &**engine)?;
+    let (topics, limits) = (terms.topics.clone(), largest(&terms.offers));
+    let client = terms
+        .manager
+        .as_ref()
+        .or(terms.offers.first().map(|o| &o.who));
+    let client = client.map(|who| format!("halite-{}", who.uuid));
+    let mut session = Session::new(terms, Box::new(random_uuid));
+    let mut settings = settings(config, limits);
+    if settings.client_id.is_empty() {
+        settings.client_id = client.unwrap_or_default();
+    }
+    settings.will = session.will();
+    let (sender, heard) = bounded(QUEUE);
+    let filters = session.filters();
+    let filters: Vec<(&str, bool)> = filters.iter().map(|f| (f.as_str(), true)).collect();
+    let mqtt = Mqtt::open_hearing(&settings, &filters, sender)?;
+    let line = Arc::new(Line(RwLock::new(Some(mqtt))));
+    let (told, news) = bounded(QUEUE);
+    let streams = match (config.streams.as_str(), config.topics.as_str()) {
+        ("io", _) | (_, "scene") => Streams::Each,
+        _ => Streams::One,
+    };
+    let board = Arc::new(Board::new(topics, streams, line.clone(), told.clone()));
+    let fetcher = fetcher(config, stop)?;
+    let launcher = Launcher::new(engine.clone(), board.clone(), fetcher, told)?;
+    let mut work = Loop {
+        session,
+        board,
+        launcher,
+        line: line.clone(),
+        owed: VecDeque::new(),
+        lost: 0,
+        dropped: 0,
+        denied: 0,
+        over: false,
+    };
+    let stopped = stopped(stop)?;
+    let served = work.serve(&heard, &news, &stopped, service);
+    let patience = Duration::from_secs(config.stop_timeout);
+    service.status("saying goodbye");
+    let said = work.farewell(Instant::now() + patience);
+    drop(work);
+    match line.take() {
+        Some(mqtt) if said => mqtt.close(patience),
+        Some(mqtt) => {
+            log::warn!("not all could be said; the broker tells that the runtime is gone");
+            // The broker is told no goodbye, so that it sends the will. The connection ends with the process, which is now.
+            std::mem::forget(mqtt);
+        }
+        None => {}
+    }
+    served
+}
+
+struct Loop {
+    session: Session,
+    board: Arc<Board>,
+    launcher: Launcher,
+    line: Arc<Line>,
+    /// What must be said and had no room yet.
+    owed: VecDeque<Publication>,
+    lost: u64,
+    /// Messages without room that were told of.
+    dropped: u64,
+    /// Filters that the broker does not let us hear.
+    denied: u64,
+    over: bool,
+}
+
+impl Loop {
+    fn serve(
+        &mut self,
+        heard: &Receiver<Heard>,
+        news: &Receiver<News>,
+        stopped: &Receiver<()>,
+        service: &mut Service,
+    ) -> io::Result<()> {
+        let mut stopped = stopped.clone();
+        while !self.over {
+            let due = self.session.due();
+            let retry = (!self.owed.is_empty()).then(|| Instant::now() + AGAIN);
+            let first = due.into_iter().chain(retry).min();
+            let wait = first.map(|at| at.saturating_duration_since(Instant::now()));
+            let timer = match service.at_most(wait) {
+                Some(wait) => after(wait),
+                None => never(),
+            };
+            select! {
+                recv(heard) -> what => match what {
+                    Ok(what) => self.heard(what, service),
+                    Err(_) => return Err(io::Error::other("the thread of the connection has ended")),
+                },
+                recv(news) -> what => {
+                    if let Ok(what) = what {
+                        self.news(what);
+                    }
+                },
+                recv(stopped) -> _ => {
+                    log::info!("the runtime ends");
+                    service.stopping();
+                    service.status("ending modules");
+                    let acts = self.session.end(Instant::now());
+                    self.act(acts);
+                    stopped = never();
+                },
+                recv(timer) -> _ => {}
+            }
+            let figures = |uuid: &Uuid| self.board.figures(uuid);
+            let acts = self.session.tick(Instant::now(), &figures);
+            self.act(acts);
+            self.pay();
+            self.count();
+            service.beat(true);
+        }
+        Ok(())
+    }
+
+    /// Messages that came faster than they could be taken are told of a few times, not a million.
+    fn count(&mut self) {
+        let dropped = self.line.with(0, Mqtt::dropped);
+        if dropped >= self.dropped.saturating_mul(2).max(1) {
+            self.dropped = dropped;
+            log::warn!("{dropped} messages came faster than they could be taken, and are lost");
+        }
+    }
+
+    fn heard(&mut self, what: Heard, service: &mut Service) {
+        match what {
+            Heard::Message(message) => {
+                self.board.heard(&message.topic, &message.payload);
+                let acts = self.session.hear(&message, Instant::now());
+                self.act(acts);
+            }
+            Heard::Up(server) => {
+                log::info!("connected with {server}");
+                service.status(&format!("connected with {server}"));
+                let acts = self.session.up(Instant::now());
+                self.act(acts);
+            }
+            Heard::Down(why) => {
+                log::warn!("no connection with a broker: {why}");
+                service.status("no connection with a broker");
+                self.session.down();
+            }
+            Heard::Denied(filter, why) => {
+                // Modules open as many as they like.
+                self.denied += 1;
+                if self.denied.is_power_of_two() {
+                    log::error!(
+                        "the broker does not let us hear {filter}: {why}; its rules must allow this to the user or certificate of the \
+                         runtime (filter {} of this sort)",
+                        self.denied
+                    );
+                }
+            }
+        }
+    }
+
+    fn news(&mut self, news: News) {
+        let now = Instant::now();
+        let acts = match news {
+            News::Launched(uuid, serial, how) => self.session.launched(&uuid, serial, how, now),
+            News::Ended(uuid, end) => self.session.ended(&uuid, &end, now),
+        };
+        self.act(acts);
+    }
+
+    fn act(&mut self, acts: Vec<Act>) {
+        for act in acts {
+            match act {
+                Act::Publish(publication) => self.owe(publication),
+                Act::Launch(launch) => {
+                    let (uuid, serial) = (launch.spec.uuid.clone(), launch.serial);
+                    if !self.launcher.order(*launch) {
+                        let why = Err("too many modules wait to be fetched".to_owned());
+                        self.news(News::Launched(uuid, serial, why));
+                    }
+                }
+                Act::Cancel(uuid, serial) => {
+                    if self.launcher.cancel(serial) {
+                        let why = Err("it is not wanted any more".to_owned());
+                        self.news(News::Launched(uuid, serial, why));
+                    }
+                }
+                Act::Stop(module) => {
+                    if let Some(running) = self.board.running(&module) {
+                        running.stop();
+                    }
+                }
+                Act::End => self.over = true,
+            }
+        }
+    }
+
+    /// Something must be said. Only a flood of requests that cannot be followed, while nothing can be sent, comes to the bound.
+    fn owe(&mut self, publication: Publication) {
+        if self.owed.len() < WAITING {
+            self.owed.push_back(publication);
+        } else {
+            self.lost += 1;
+            if self.lost.is_power_of_two() {
+                log::error!("{} messages had no room and are lost", self.lost);
+            }
+        }
+        self.pay();
+    }
+
+    /// Sends what is owed until the broker has all of it. `false`: until then there was no time.
+    fn farewell(&mut self, until: Instant) -> bool {
+        loop {
+            self.pay();
+            if self.owed.is_empty() && self.line.with(false, Mqtt::settled) {
+                return true;
+            }
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return false;
+            }
+            std::thread::sleep(left.min(LOOK));
+        }
+    }
+
+    /// Sends what is owed, as far as there is room.
+    fn pay(&mut self) {
+        while let Some(publication) = self.owed.front() {
+            match self.line.publish_first(publication.clone()) {
+                Err(Unsent::Full) => return,
+                Err(why) => {
+                    let topic = &publication.topic;
+                    log::error!("a message to {topic} cannot be sent: {why:?}");
+                }
+                Ok(()) => {}
+            }
+            self.owed.pop_front();
+        }
+    }
+}
+
+/// What tells of TERM and INT. The thread ends with the process.
+fn stopped(stop: &StopFlag) -> io::Result<Receiver<()>> {
+    let (sender, receiver): (Sender<()>, _) = bounded(1);
+    let mut signals = stop.descriptor()?;
+    if stop.is_set() {
+        let _ = sender.try_send(());
+    }
+    std::thread::Builder::new()
+        .name("signals".into())
+        .spawn(move || {
+            let mut octet = [0];
+            while signals.read(&mut octet).is_ok_and(|count| count > 0) {
+                let _ = sender.try_send(());
+            }
+        })?;
+    Ok(receiver)
+}
+
+/// What the session is about.
+fn terms(config: &RuntimeConfig, engine: &dyn Engine) -> io::Result<Terms> {
+    let bad = |why: String| io::Error::new(io::ErrorKind::InvalidInput, why);
+    let there = there(engine);
+    let mut identities = Identities::open(&config.cachedir)
+        .map_err(|e| io::Error::new(e.kind(), format!("cachedir: {e}")))?;
+    let mut offered = Vec::new();
+    for runtime in config.offered() {
+        if let Some(api) = runtime.apis.iter().find(|api| !offers(&there, api)) {
+            let words = there.join(", ");
+            return Err(bad(format!(
+                "apis: {api:?} is not there; there are {words}"
+            )));
+        }
+        let uuid = match runtime.uuid {
+            Some(uuid) => uuid,
+            None => identities.of(&runtime.name)?,
+        };
+        offered.push(Offer {
+            who: Who {
+                uuid,
+                name: runtime.name,
+            },
+            max_modules: runtime.max_modules,
+            apis: match runtime.apis.is_empty() {
+                true => there.clone(),
+                false => runtime.apis,
+            },
+            limits: module_limits(&runtime.limits),
+        });
+    }
+    let manager = match config.is_manager() {
+        true => Some(Who {
+            uuid: match config.uuid.parse() {
+                Ok(uuid) => uuid,
+                Err(_) => identities.of(&format!("manager {}", config.name))?,
+            },
+            name: config.name.clone(),
+        }),
+        false => None,
+    };
+    let mut metadata = host();
+    if let Some(own) = &config.metadata {
+        let own = serde_json::to_value(own).map_err(|e| bad(format!("metadata: {e}")))?;
+        metadata.extend(own.as_object().cloned().unwrap_or_default());
+    }
+    let lower = |host: &String| host.to_ascii_lowercase();
+    Ok(Terms {
+        topics: config.topics().map_err(|e| bad(e.to_string()))?,
+        confirmed: config.topics != "scene",
+        manager,
+        offers: offered,
+        keepalive: config.keepalive.map(|s| Duration::from_secs(s.into())),
+        kind: config.runtime_type.clone(),
+        platform: platform(),
+        metadata: Json::Object(metadata),
+        sources: Sources {
+            salt: !config.minion_config_dir.as_os_str().is_empty(),
+            hosts: config.file_hosts.iter().map(lower).collect(),
+        },
+        memory: config.modules_memory,
+        patience: Duration::from_secs(config.stop_timeout),
+    })
+}
+
+/// All apis that there are.
+fn there(engine: &dyn Engine) -> Vec<String> {
+    let all = engine.apis().iter().copied().chain([LOOPBACK]);
+    all.map(str::to_owned).collect()
+}
+
+/// Limits of the configuration as an engine takes them.
+pub fn module_limits(limits: &ModuleLimits) -> Limits {
+    Limits {
+        memory: limits.memory,
+        table_elements: limits.table_elements,
+        open_files: limits.open_files,
+        waiting_messages: limits.waiting_messages,
+        message: limits.message,
+        messages_per_second: limits.messages_per_second,
+        output_per_second: limits.output_per_second,
+        code: limits.size,
+    }
+}
+
+/// Octets of the largest message that any module may send.
+fn largest(offers: &[Offer]) -> usize {
+    offers
+        .iter()
+        .map(|offer| offer.limits.message)
+        .max()
+        .unwrap_or(0)
+}
+
+fn settings(config: &RuntimeConfig, message: usize) -> MqttSettings {
+    MqttSettings {
+        servers: config.servers.clone(),
+        client_id: config.client_id.clone(),
+        user: config.mqtt_user.clone(),
+        password: config.mqtt_password.clone(),
+        tls: config.tls,
+        tls_ca: config.tls_ca.clone(),
+        tls_cert: config.tls_cert.clone(),
+        tls_key: config.tls_key.clone(),
+        keep_alive: Duration::from_secs(config.mqtt_keepalive.into()),
+        will: None,
+        max_packet: message.max(MAX_MESSAGE) + HEAD,
+        max_waiting: WAITING,
+    }
+}
+
+fn fetcher(config: &RuntimeConfig, stop: &StopFlag) -> io::Result<Fetcher> {
+    let salt = match config.minion_config_dir.as_os_str().is_empty() {
+        true => None,
+        false => Some(Salt::new(
+            config.minion_config_dir.clone(),
+            config.cachedir.clone(),
+            config.saltenv.clone(),
+            Stop::of(stop)?,
+            Duration::from_secs(config.fetch_timeout),
+        )),
+    };
+    Ok(Fetcher {
+        module_dir: config.module_dir.clone(),
+        salt,
+        patience: Duration::from_secs(config.fetch_timeout),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mqtt::Qos;
+    use halite_wire::map;
+    use std::path::Path;
+
+    fn line() -> Line {
+        // Nobody is there, so that all of it waits.
+        let options = map! {"servers" => vec!["127.0.0.1:1".to_owned()]};
+        let config = RuntimeConfig::from_map(options, Path::new("/nonexistent")).unwrap();
+        let (heard, _) = bounded(QUEUE);
+        let mqtt = Mqtt::open(&settings(&config, 1 << 20), heard).unwrap();
+        Line(RwLock::new(Some(mqtt)))
+    }
+
+    fn said(octets: usize) -> Publication {
+        Publication {
+            topic: "home/light".to_owned(),
+            payload: vec![0; octets],
+            qos: Qos::One,
+            properties: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn modules_have_a_part_of_what_may_wait() {
+        let many = line();
+        for _ in 0..MODULES_WAITING {
+            assert!(many.has_room(1));
+            many.publish(said(1)).unwrap();
+        }
+        assert!(!many.has_room(1));
+        assert_eq!(many.publish_first(said(1)), Ok(()));
+        let large = line();
+        assert!(large.has_room(2 * MODULES_OCTETS));
+        for _ in 0..4 {
+            assert!(large.has_room(1 << 20));
+            large.publish(said(1 << 20)).unwrap();
+        }
+        assert!(!large.has_room(1));
+        // Without a connection there is none.
+        drop(large.take());
+        assert!(!large.has_room(1));
+    }
+}

@@ -1,0 +1,388 @@
+//! What a runtime says to an orchestrator and what it does when it is told something: registration, keepalives, creation and deletion of
+//! modules, exits (seed 003; reference, section 4). Decides without IO: messages and news of modules come in with the time, what is to
+//! be done goes out as acts.
+//!
+//! A session is one connection: of one runtime, or of a manager with several.
+
+mod keepalive;
+mod modules;
+mod register;
+
+#[cfg(test)]
+mod tests;
+
+use super::engine::{Figures, Limits, Spec};
+use super::files::{Address, Sources};
+use crate::mqtt::{Incoming, Publication, Qos};
+use crate::wire::{Body, Dialect, Json, Message, Place, Topics, Uuid};
+use modules::Module;
+use register::Standing;
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+/// Somebody who registers: the manager, or a runtime.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Who {
+    /// Its id.
+    pub uuid: Uuid,
+    /// Its name.
+    pub name: String,
+}
+
+/// A runtime that is offered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Offer {
+    /// Which.
+    pub who: Who,
+    /// Modules that it takes; 0 is no limit.
+    pub max_modules: u32,
+    /// What it offers them.
+    pub apis: Vec<String>,
+    /// What each of them may use.
+    pub limits: Limits,
+}
+
+/// What a session is about.
+#[derive(Clone, Debug)]
+pub(super) struct Terms {
+    /// The topics.
+    pub topics: Topics,
+    /// Whether an orchestrator answers registrations; with the topics of scenes none does.
+    pub confirmed: bool,
+    /// The manager, if there are several runtimes.
+    pub manager: Option<Who>,
+    /// The runtimes.
+    pub offers: Vec<Offer>,
+    /// Time between keepalives, whatever the orchestrator says.
+    pub keepalive: Option<Duration>,
+    /// `runtime_type`.
+    pub kind: String,
+    /// `platform`.
+    pub platform: Json,
+    /// `metadata`.
+    pub metadata: Json,
+    /// Where files of modules may come from.
+    pub sources: Sources,
+    /// Octets of memory that modules may have together; 0 is no limit.
+    pub memory: u64,
+    /// How long modules may take to end, at the end of the program.
+    pub patience: Duration,
+}
+
+/// A module to be fetched and started.
+#[derive(Clone, Debug)]
+pub(super) struct Launch {
+    /// Tells launches of one uuid apart.
+    pub serial: u64,
+    /// Where its file is.
+    pub address: Address,
+    /// What is started, without its code.
+    pub spec: Spec,
+}
+
+/// Something to be done, in the order in which it was decided.
+#[derive(Clone, Debug)]
+pub(super) enum Act {
+    /// Publish a message. It must not be lost.
+    Publish(Publication),
+    /// Fetch a module and start it, then tell by [`Session::launched`].
+    Launch(Box<Launch>),
+    /// A launch is not wanted any more. If it has not come to a start yet, [`Session::launched`] is told so at once.
+    Cancel(Uuid, u64),
+    /// End a module, which is told by [`Session::ended`].
+    Stop(Uuid),
+    /// Nothing more is to be done: send what waits, and end.
+    End,
+}
+
+/// A runtime and how it stands.
+#[derive(Debug)]
+struct Runtime {
+    offer: Offer,
+    standing: Standing,
+    /// When the next keepalive is due.
+    beat: Option<Instant>,
+    /// Its time between keepalives; zero is none.
+    interval: Duration,
+    /// Since when it is to end.
+    leaving: bool,
+}
+
+/// One connection to a broker, as seen from this side.
+pub(super) struct Session {
+    terms: Terms,
+    ids: Box<dyn FnMut() -> String + Send>,
+    manager: Option<(Who, Standing)>,
+    runtimes: Vec<Runtime>,
+    modules: BTreeMap<Uuid, Module>,
+    serial: u64,
+    up: bool,
+    /// When patience with modules ends.
+    ending: Option<Instant>,
+    /// Whether all of it is to end, not only some runtimes.
+    closing: bool,
+    over: bool,
+    faults: u64,
+    /// Modules that were refused or could not be started.
+    failures: u64,
+}
+
+impl Session {
+    /// A session that has no connection yet. `ids` gives ids of messages and modules, another one each time.
+    pub fn new(mut terms: Terms, ids: Box<dyn FnMut() -> String + Send>) -> Session {
+        let offers = std::mem::take(&mut terms.offers);
+        let runtime = |offer| Runtime {
+            offer,
+            standing: Standing::Away,
+            beat: None,
+            interval: Duration::ZERO,
+            leaving: false,
+        };
+        Session {
+            manager: terms.manager.clone().map(|who| (who, Standing::Away)),
+            runtimes: offers.into_iter().map(runtime).collect(),
+            modules: BTreeMap::new(),
+            serial: 0,
+            up: false,
+            ending: None,
+            closing: false,
+            over: false,
+            faults: 0,
+            failures: 0,
+            terms,
+            ids,
+        }
+    }
+
+    /// Filters that are to be subscribed to before anything else.
+    pub fn filters(&self) -> Vec<String> {
+        let topics = &self.terms.topics;
+        let mut filters = Vec::new();
+        if let Some((who, _)) = &self.manager {
+            filters.push(
+                topics
+                    .topic(&Place::Reg(Some(who.uuid.clone())))
+                    .to_string(),
+            );
+        }
+        for runtime in &self.runtimes {
+            filters.extend(topics.runtime_filters(&runtime.offer.who.uuid));
+        }
+        filters
+    }
+
+    /// What the broker is to say when the connection breaks: that the manager, or the only runtime, is gone.
+    pub fn will(&mut self) -> Option<Publication> {
+        match (&self.manager, self.runtimes.first()) {
+            (Some((who, _)), _) => {
+                let who = who.clone();
+                Some(self.goodbye(&who, true))
+            }
+            (None, Some(runtime)) => {
+                let who = runtime.offer.who.clone();
+                Some(self.goodbye(&who, false))
+            }
+            (None, None) => None,
+        }
+    }
+
+    /// A message came in.
+    pub fn hear(&mut self, incoming: &Incoming, now: Instant) -> Vec<Act> {
+        let Some(place) = self.terms.topics.place(&incoming.topic) else {
+            return Vec::new();
+        };
+        let (Place::Control(Some(uuid)) | Place::Reg(Some(uuid))) = &place else {
+            return Vec::new();
+        };
+        if incoming.retained {
+            // What was kept by the broker was said to somebody else, or long ago.
+            log::debug!("a retained message on {} is passed over", incoming.topic);
+            return Vec::new();
+        }
+        let message = match Message::parse(&incoming.payload) {
+            Ok(message) => message,
+            Err(fault) => {
+                self.faults += 1;
+                if self.faults.is_power_of_two() {
+                    log::warn!(
+                        "a message on {} cannot be followed: {fault} (message {} of this sort)",
+                        incoming.topic,
+                        self.faults
+                    );
+                }
+                let control = matches!(place, Place::Control(_));
+                let here = self.place_of(uuid).filter(|_| control);
+                return match (&fault.request, here) {
+                    (Some(request), Some(at)) => {
+                        let asked = (request.clone(), fault.dialect);
+                        vec![self.refusal(at, &asked, "create", None, &fault)]
+                    }
+                    _ => Vec::new(),
+                };
+            }
+        };
+        if let Body::Answer(answer) = &message.body {
+            return self.answered(uuid, &message.object_id, answer, now);
+        }
+        match (&place, self.place_of(uuid)) {
+            (Place::Control(_), Some(at)) => self.told(at, message, now),
+            _ => Vec::new(),
+        }
+    }
+
+    /// A request on the control topic of a runtime.
+    fn told(&mut self, at: usize, message: Message, now: Instant) -> Vec<Act> {
+        let asked = (message.object_id, message.dialect);
+        match message.body {
+            Body::Create(request) => self.create(at, *request, asked, now),
+            Body::CreateBatch(_, requests) => requests
+                .into_iter()
+                .flat_map(|request| self.create(at, request, asked.clone(), now))
+                .collect(),
+            Body::Delete(module, _) => self.delete(at, &module, &asked),
+            Body::Unregister(uuid, _) => match self.runtimes.get(at) {
+                // In the older dialect it tells a runtime to end (reference, section 4.1).
+                Some(runtime) if asked.1 == Dialect::Older && runtime.offer.who.uuid == uuid => {
+                    log::info!("{} was told to end", runtime.offer.who.name);
+                    let mut acts = self.leave(at, now);
+                    acts.extend(self.finish(now));
+                    acts
+                }
+                _ => Vec::new(),
+            },
+            // Others use the topic too: exits of programs that announce them there, for example.
+            _ => Vec::new(),
+        }
+    }
+
+    /// Time has passed; `figures` tells what a module has used so far.
+    pub fn tick(&mut self, now: Instant, figures: &dyn Fn(&Uuid) -> Option<Figures>) -> Vec<Act> {
+        if self.over {
+            return Vec::new();
+        }
+        let mut acts = self.ask_again(now);
+        acts.extend(self.beats(now, figures));
+        acts.extend(self.finish(now));
+        acts
+    }
+
+    /// When [`Session::tick`] has something to do next.
+    pub fn due(&self) -> Option<Instant> {
+        let manager = self.manager.iter().map(|(_, standing)| standing);
+        // One that is to end asks for nothing any more.
+        let staying = || self.runtimes.iter().filter(|runtime| !runtime.leaving);
+        let runtimes = staying().map(|runtime| &runtime.standing);
+        let asking = manager.chain(runtimes).filter_map(Standing::due);
+        let beats = staying().filter_map(|runtime| runtime.beat);
+        let both = asking.chain(beats).filter(|_| self.up);
+        both.chain(self.ending).min()
+    }
+
+    /// Ends all modules, then all runtimes; the last act is [`Act::End`].
+    ///
+    /// Modules that end because of this are not announced one by one: with the runtime gone they wait for its return, or move,
+    /// as their requests say; an exit would be the end of them for good.
+    pub fn end(&mut self, now: Instant) -> Vec<Act> {
+        if std::mem::replace(&mut self.closing, true) {
+            return Vec::new();
+        }
+        let mut acts = Vec::new();
+        for at in 0..self.runtimes.len() {
+            acts.extend(self.leave(at, now));
+        }
+        acts.extend(self.finish(now));
+        acts
+    }
+
+    /// A runtime is to end: first its modules.
+    fn leave(&mut self, at: usize, now: Instant) -> Vec<Act> {
+        let Some(runtime) = self.runtimes.get_mut(at).filter(|runtime| !runtime.leaving) else {
+            return Vec::new();
+        };
+        runtime.leaving = true;
+        runtime.beat = None;
+        let until = now + self.terms.patience;
+        self.ending = Some(self.ending.map_or(until, |before| before.max(until)));
+        let mut acts = Vec::new();
+        for (uuid, module) in &mut self.modules {
+            if module.runtime == at {
+                acts.extend(module.stop(uuid));
+            }
+        }
+        acts
+    }
+
+    /// Says goodbye for runtimes that are to end and have no modules left, or have run out of time.
+    fn finish(&mut self, now: Instant) -> Vec<Act> {
+        let Some(until) = self.ending.filter(|_| !self.over) else {
+            return Vec::new();
+        };
+        let waits = |at: usize| now < until && self.modules.values().any(|m| m.runtime == at);
+        let leaves = |(at, runtime): &(usize, &Runtime)| {
+            runtime.leaving && runtime.standing != Standing::Gone && !waits(*at)
+        };
+        let runtimes = self.runtimes.iter().enumerate();
+        let ready: Vec<usize> = runtimes.filter(leaves).map(|(at, _)| at).collect();
+        let mut gone = Vec::new();
+        for at in ready {
+            if let Some(runtime) = self.runtimes.get_mut(at) {
+                runtime.standing = Standing::Gone;
+                runtime.beat = None;
+                gone.push(runtime.offer.who.clone());
+            }
+        }
+        let is_gone = |runtime: &Runtime| runtime.standing == Standing::Gone;
+        let over = self.runtimes.iter().all(is_gone);
+        if over || self.runtimes.iter().all(|r| !r.leaving || is_gone(r)) {
+            self.ending = None;
+        }
+        // A manager says it for all at once, as others do (reference, section 4.2).
+        let all_at_once = over && self.manager.is_some();
+        let mut acts = Vec::new();
+        for who in gone.into_iter().filter(|_| !all_at_once) {
+            acts.push(Act::Publish(self.goodbye(&who, false)));
+        }
+        if over {
+            if let Some((who, _)) = self.manager.take() {
+                acts.push(Act::Publish(self.goodbye(&who, true)));
+            }
+            self.over = true;
+            acts.push(Act::End);
+        }
+        acts
+    }
+
+    /// The place of a runtime among ours, unless it is gone.
+    fn place_of(&self, uuid: &Uuid) -> Option<usize> {
+        let ours = |runtime: &Runtime| {
+            runtime.offer.who.uuid == *uuid && runtime.standing != Standing::Gone
+        };
+        self.runtimes.iter().position(ours)
+    }
+
+    /// The message that somebody is gone.
+    fn goodbye(&mut self, who: &Who, manager: bool) -> Publication {
+        let (uuid, name) = (who.uuid.clone(), Some(who.name.clone()));
+        let body = match manager {
+            true => Body::UnregisterManager(uuid, name),
+            false => Body::Unregister(uuid, name),
+        };
+        self.publication(Place::Reg(Some(who.uuid.clone())), body, None)
+    }
+
+    /// A message of our own.
+    fn publication(&mut self, place: Place, body: Body, from: Option<&Uuid>) -> Publication {
+        let mut message = Message::new((self.ids)(), Dialect::Draft, body);
+        message.from = from.map(Uuid::to_string);
+        self.post(&place, &message)
+    }
+
+    fn post(&self, place: &Place, message: &Message) -> Publication {
+        Publication {
+            topic: self.terms.topics.topic(place).to_string(),
+            payload: message.to_json(),
+            qos: Qos::Two,
+            properties: Vec::new(),
+        }
+    }
+}

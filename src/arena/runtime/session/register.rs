@@ -1,0 +1,269 @@
+//! Registration: asked for until it is confirmed, anew with every connection (reference, sections 4.1 and 4.2).
+
+use super::{Act, Runtime, Session, Who};
+use crate::mqtt::Publication;
+use crate::wire::{
+    Answer, Body, Dialect, KEEPALIVE, Manager, Message, Object, Place, Runtime as Record,
+    RuntimeState, Uuid, Verdict,
+};
+use std::time::{Duration, Instant};
+
+/// How long the first answer is waited for; each further one twice as long.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// Longest wait for an answer, and the wait after a refusal.
+const LONGEST: Duration = Duration::from_secs(60);
+/// Longest time between keepalives that an orchestrator may ask for.
+const SLOWEST: u64 = 86_400;
+/// Requests whose answers still count.
+const REQUESTS: usize = 4;
+
+/// How somebody stands with the orchestrator.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Standing {
+    /// There is no connection.
+    Away,
+    /// It has asked and waits.
+    Asking {
+        /// Ids of its latest requests.
+        ids: Vec<String>,
+        /// When it asks again.
+        next: Instant,
+        /// How long it waits then.
+        wait: Duration,
+        /// Whether it was refused; that is told once.
+        refused: bool,
+    },
+    /// It is registered.
+    Confirmed,
+    /// It has said goodbye.
+    Gone,
+}
+
+impl Standing {
+    /// When it asks again.
+    pub fn due(&self) -> Option<Instant> {
+        match self {
+            Standing::Asking { next, .. } => Some(*next),
+            _ => None,
+        }
+    }
+
+    /// After a request with this id.
+    fn asked(&mut self, id: String, now: Instant, confirmed: bool) {
+        if !confirmed {
+            *self = Standing::Confirmed;
+            return;
+        }
+        let (mut ids, wait, refused) = match std::mem::replace(self, Standing::Away) {
+            Standing::Asking {
+                ids, wait, refused, ..
+            } => (ids, wait, refused),
+            _ => (Vec::new(), PATIENCE, false),
+        };
+        if ids.len() >= REQUESTS {
+            ids.remove(0);
+        }
+        ids.push(id);
+        *self = Standing::Asking {
+            ids,
+            next: now + wait,
+            wait: (wait * 2).min(LONGEST),
+            refused,
+        };
+    }
+
+    /// Whether an answer is to one of its requests.
+    fn waits_for(&self, id: &str) -> bool {
+        matches!(self, Standing::Asking { ids, .. } if ids.iter().any(|own| own == id))
+    }
+}
+
+impl Session {
+    /// There is a connection, and the filters are subscribed to.
+    pub fn up(&mut self, now: Instant) -> Vec<Act> {
+        self.up = true;
+        let mut acts = Vec::new();
+        if !self.over && self.manager.is_some() {
+            acts.extend(self.register_manager(now));
+        }
+        for at in 0..self.runtimes.len() {
+            acts.extend(self.register(at, now));
+        }
+        acts
+    }
+
+    /// There is no connection any more.
+    pub fn down(&mut self) {
+        self.up = false;
+        let runtimes = self
+            .runtimes
+            .iter_mut()
+            .map(|r| (&mut r.standing, &mut r.beat));
+        for (standing, beat) in runtimes {
+            *beat = None;
+            if *standing != Standing::Gone {
+                *standing = Standing::Away;
+            }
+        }
+        if let Some((_, standing)) = &mut self.manager {
+            *standing = Standing::Away;
+        }
+    }
+
+    /// Repeats what was not answered.
+    pub(super) fn ask_again(&mut self, now: Instant) -> Vec<Act> {
+        if !self.up {
+            return Vec::new();
+        }
+        let is_due = |standing: &Standing| standing.due().is_some_and(|due| due <= now);
+        let mut acts = Vec::new();
+        if self
+            .manager
+            .as_ref()
+            .is_some_and(|(_, standing)| is_due(standing))
+        {
+            acts.extend(self.register_manager(now));
+        }
+        for at in 0..self.runtimes.len() {
+            if self.runtimes.get(at).is_some_and(|r| is_due(&r.standing)) {
+                acts.extend(self.register(at, now));
+            }
+        }
+        acts
+    }
+
+    fn register_manager(&mut self, now: Instant) -> Option<Act> {
+        let (who, _) = self.manager.clone()?;
+        let body = Body::RegisterManager(Manager {
+            uuid: who.uuid.clone(),
+            name: who.name.clone(),
+            state: RuntimeState::Alive,
+        });
+        let (id, publication) = self.request(&who, body);
+        let confirmed = self.terms.confirmed;
+        if let Some((_, standing)) = &mut self.manager {
+            standing.asked(id, now, confirmed);
+        }
+        Some(Act::Publish(publication))
+    }
+
+    fn register(&mut self, at: usize, now: Instant) -> Vec<Act> {
+        let Some(runtime) = self.runtimes.get(at).filter(|runtime| !runtime.leaving) else {
+            return Vec::new();
+        };
+        let (who, body) = (runtime.offer.who.clone(), self.record(runtime));
+        let (id, publication) = self.request(&who, Body::Register(Box::new(body)));
+        let confirmed = self.terms.confirmed;
+        if let Some(runtime) = self.runtimes.get_mut(at) {
+            runtime.standing.asked(id, now, confirmed);
+            if !confirmed {
+                self.settle(at, Duration::from_secs(KEEPALIVE), now);
+            }
+        }
+        vec![Act::Publish(publication)]
+    }
+
+    /// What a runtime tells of itself.
+    pub(super) fn record(&self, runtime: &Runtime) -> Record {
+        let offer = &runtime.offer;
+        Record {
+            uuid: offer.who.uuid.clone(),
+            name: offer.who.name.clone(),
+            kind: self.terms.kind.clone(),
+            max_modules: offer.max_modules,
+            apis: offer.apis.clone(),
+            platform: self.terms.platform.clone(),
+            metadata: self.terms.metadata.clone(),
+            keepalive: 0,
+            manager: self.manager.as_ref().map(|(who, _)| who.uuid.clone()),
+            state: RuntimeState::Alive,
+            extra: Object::new(),
+        }
+    }
+
+    fn request(&mut self, who: &Who, body: Body) -> (String, Publication) {
+        let place = Place::Reg(Some(who.uuid.clone()));
+        let mut message = Message::new((self.ids)(), Dialect::Draft, body);
+        message.from = Some(who.uuid.to_string());
+        let publication = self.post(&place, &message);
+        (message.object_id, publication)
+    }
+
+    /// An answer on a topic of `uuid`. Only those to registrations matter here.
+    pub(super) fn answered(
+        &mut self,
+        uuid: &Uuid,
+        id: &str,
+        answer: &Answer,
+        now: Instant,
+    ) -> Vec<Act> {
+        if let Some((who, standing)) = &mut self.manager
+            && who.uuid == *uuid
+        {
+            if standing.waits_for(id) || confirms(answer, uuid) {
+                judge(standing, &who.name, answer, now);
+            }
+            return Vec::new();
+        }
+        let Some(at) = self.place_of(uuid) else {
+            return Vec::new();
+        };
+        let Some(runtime) = self.runtimes.get_mut(at).filter(|_| self.up) else {
+            return Vec::new();
+        };
+        let meant = runtime.standing.waits_for(id) || confirms(answer, uuid);
+        if !meant || runtime.leaving {
+            return Vec::new();
+        }
+        if judge(&mut runtime.standing, &runtime.offer.who.name, answer, now) {
+            let said = Duration::from_secs(answer.keepalive().min(SLOWEST));
+            self.settle(at, said, now);
+        }
+        Vec::new()
+    }
+
+    /// A runtime is registered: keepalives begin, the first at once, since it tells which modules run.
+    fn settle(&mut self, at: usize, said: Duration, now: Instant) {
+        let interval = self.terms.keepalive.unwrap_or(said);
+        if let Some(runtime) = self.runtimes.get_mut(at) {
+            runtime.interval = interval;
+            runtime.beat = (!interval.is_zero()).then_some(now);
+        }
+    }
+}
+
+/// Takes an answer to a registration; whether it is a confirmation.
+fn judge(standing: &mut Standing, name: &str, answer: &Answer, now: Instant) -> bool {
+    if answer.verdict == Verdict::Ok {
+        if *standing != Standing::Confirmed {
+            log::info!("{name} is registered");
+        }
+        *standing = Standing::Confirmed;
+        return true;
+    }
+    if let Standing::Asking {
+        next,
+        wait,
+        refused,
+        ..
+    } = standing
+    {
+        if !*refused {
+            log::warn!(
+                "the orchestrator does not accept {name}: {}; if it is a halite master, look at its keys with 'halite-key -L' \
+                 and accept this one with 'halite-key -a {name}'; until then it is asked again from time to time",
+                answer.why()
+            );
+        }
+        (*refused, *wait, *next) = (true, LONGEST, now + LONGEST);
+    }
+    false
+}
+
+/// Whether an answer that nobody asked for confirms the registration of `uuid`: its record says that it is there. Some confirm later
+/// than they answered, so with an id of their own; others answer the goodbye of an earlier connection (reference, T16).
+fn confirms(answer: &Answer, uuid: &Uuid) -> bool {
+    let status = answer.data.get("details").and_then(|d| d.get("status"));
+    let alive = status.is_none_or(|status| status == RuntimeState::Alive.word());
+    alive && answer.verdict == Verdict::Ok && answer.uuid() == Some(uuid.as_str())
+}

@@ -1,0 +1,43 @@
+//! Messages of ARENA between runtimes, their managers, users and the orchestrator: JSON over MQTT (reference `arena-protocol.md`;
+//! the draft is seed 003).
+//!
+//! Read liberally ([`Message::parse`]), written exactly ([`Message::to_json`]). Nothing here does IO. Whatever cannot be
+//! understood becomes a [`Fault`], which is what the error message about it says.
+
+mod answer;
+mod channel;
+mod details;
+mod fault;
+mod fields;
+mod message;
+mod octets;
+mod parse;
+mod record;
+mod request;
+mod words;
+mod write;
+
+pub use fault::{Fault, Trouble};
+pub use halite_config::gateways::arena::{
+    BadName, ChannelPath, ModulePath, Place, Policy, Scheme, Stream, Topic, Topics, Uuid,
+};
+pub use message::{
+    Answer, Body, Dialect, ErrorReport, Keepalive, Message, ModuleExit, ModuleRequest, Parent,
+    Verdict,
+};
+pub use record::{Channel, Child, ExitStatus, Manager, Mode, Module, Runtime, RuntimeState, State};
+
+/// JSON as messages carry it; objects keep their order.
+pub type Json = serde_json::Value;
+/// An object of JSON.
+pub type Object = serde_json::Map<String, Json>;
+
+/// Octets of the largest message that is read.
+pub const MAX_MESSAGE: usize = 256 << 10;
+/// Seconds between keepalives where nobody says otherwise (reference, section 4.1).
+pub const KEEPALIVE: u64 = 60;
+/// Apis of a module or runtime that names none (seed 003).
+pub const DEFAULT_APIS: [&str; 2] = ["wasm", "wasi"];
+
+#[cfg(test)]
+mod tests;

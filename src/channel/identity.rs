@@ -1,0 +1,30 @@
+//! What a minion is, for targets.
+
+use halite_target::Subject;
+use halite_wire::Map;
+use std::sync::Arc;
+
+/// What the minion knows of itself, for targets.
+#[derive(Clone, Debug, Default)]
+pub struct Me {
+    /// The id.
+    pub id: String,
+    /// The grains.
+    pub grains: Arc<Map>,
+    /// The pillar.
+    pub pillar: Arc<Map>,
+}
+
+impl Subject for Me {
+    fn id(&self) -> &str {
+        &self.id
+    }
+
+    fn grains(&self) -> &Map {
+        &self.grains
+    }
+
+    fn pillar(&self) -> &Map {
+        &self.pillar
+    }
+}

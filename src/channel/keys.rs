@@ -1,0 +1,191 @@
+//! Keys in the minion's `pki_dir`: its own pair and the master's (reference 2.2).
+
+use super::MinionError;
+use super::signin::MasterKey;
+use halite_config::MinionConfig;
+use halite_crypto::{PrivateKey, PublicKey};
+use halite_sys::daemon::{make_dir, write_atomic, write_new};
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+/// A key file is never longer.
+const MAX_KEY: u64 = 64 * 1024;
+
+/// File of the pinned master key.
+pub fn master_file(pki_dir: &Path) -> PathBuf {
+    pki_dir.join("minion_master.pub")
+}
+
+/// Reads the minion's own key; makes the pair if there is none.
+///
+/// # Errors
+/// The directory cannot be used, or the key cannot be read.
+pub fn own_key(config: &MinionConfig) -> Result<PrivateKey, MinionError> {
+    let dir = &config.pki_dir;
+    make_dir(dir, 0o700).map_err(|e| MinionError::io("pki_dir", dir, &e))?;
+    let path = dir.join("minion.pem");
+    let key = match read(&path)? {
+        Some(text) => PrivateKey::from_pem(&text)
+            .map_err(|e| MinionError::new(1, format!("{}: {e}", path.display())))?,
+        None => make(config, &path)?,
+    };
+    let public = dir.join("minion.pub");
+    if read(&public)?.is_none() {
+        let text = key.public().to_pem();
+        write_atomic(&public, text.as_bytes(), 0o644)
+            .map_err(|e| MinionError::io("public key", &public, &e))?;
+    }
+    Ok(key)
+}
+
+fn make(config: &MinionConfig, path: &Path) -> Result<PrivateKey, MinionError> {
+    log::info!(
+        "making a key pair of {} bits in {}",
+        config.keysize,
+        config.pki_dir.display()
+    );
+    let key = PrivateKey::generate(config.keysize as usize).map_err(|e| {
+        MinionError::new(
+            1,
+            format!("a key of {} bits (keysize): {e}", config.keysize),
+        )
+    })?;
+    write_atomic(path, key.to_pem().as_bytes(), 0o400)
+        .map_err(|e| MinionError::io("key", path, &e))?;
+    // A public key left over from another pair would be shown as ours.
+    let _ = std::fs::remove_file(config.pki_dir.join("minion.pub"));
+    Ok(key)
+}
+
+/// The pinned master key; `None` before first contact.
+///
+/// # Errors
+/// The file cannot be read, or holds no key: going on would trust anybody.
+pub fn pinned(path: &Path) -> Result<Option<MasterKey>, MinionError> {
+    let Some(text) = read(path)? else {
+        return Ok(None);
+    };
+    match MasterKey::parse(&text) {
+        Some(key) => Ok(Some(key)),
+        None => Err(MinionError::new(
+            1,
+            format!(
+                "{} holds no public key; remove it to trust the master at the next contact",
+                path.display()
+            ),
+        )),
+    }
+}
+
+/// Writes a master's key down. Without `instead` it is the first one: of masters that sign us in at the same
+/// moment only one can be that. `false`: another key is kept already.
+///
+/// # Errors
+/// The directory cannot be written.
+pub fn pin(path: &Path, master: &MasterKey, instead: bool) -> Result<bool, MinionError> {
+    let write = if instead { write_atomic } else { write_new };
+    match write(path, master.pem.as_bytes(), 0o644) {
+        Err(e) if e.kind() == ErrorKind::AlreadyExists => Ok(false),
+        Err(e) => Err(MinionError::io("master's key", path, &e)),
+        Ok(()) => {
+            log::info!(
+                "trusting the master's key from now on, it is kept in {}",
+                path.display()
+            );
+            Ok(true)
+        }
+    }
+}
+
+/// The key that verifies masters' keys (`master_sign_key_name`), if it is there.
+///
+/// # Errors
+/// The file cannot be read or holds no key.
+pub fn signer(config: &MinionConfig) -> Result<Option<PublicKey>, MinionError> {
+    let path = config
+        .pki_dir
+        .join(format!("{}.pub", config.master_sign_key_name));
+    let Some(text) = read(&path)? else {
+        return Ok(None);
+    };
+    PublicKey::from_pem(&text)
+        .map(Some)
+        .map_err(|e| MinionError::new(1, format!("{}: {e}", path.display())))
+}
+
+fn read(path: &Path) -> Result<Option<String>, MinionError> {
+    match std::fs::metadata(path) {
+        Err(e) if e.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(e) => return Err(MinionError::io("key", path, &e)),
+        Ok(meta) if !meta.is_file() || meta.len() > MAX_KEY => {
+            return Err(MinionError::new(
+                1,
+                format!("{} is no key file", path.display()),
+            ));
+        }
+        Ok(_) => {}
+    }
+    std::fs::read_to_string(path)
+        .map(Some)
+        .map_err(|e| MinionError::io("key", path, &e))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    fn config(dir: &Path) -> MinionConfig {
+        let options = halite_wire::map! {
+            "id" => "m1", "keysize" => 2048,
+            "pki_dir" => dir.join("pki").to_string_lossy().as_ref(),
+        };
+        MinionConfig::from_map(options, dir).unwrap()
+    }
+
+    #[test]
+    fn one_of_several_masters_is_the_first() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = master_file(dir.path());
+        let [one, other] = [0, 1].map(|_| {
+            let key = PrivateKey::generate(2048).unwrap();
+            MasterKey::parse(&key.public().to_pem()).unwrap()
+        });
+        assert!(pin(&path, &one, false).unwrap());
+        assert!(!pin(&path, &other, false).unwrap());
+        assert_eq!(pinned(&path).unwrap().unwrap().pem, one.pem);
+        assert!(pin(&path, &other, true).unwrap());
+        assert_eq!(pinned(&path).unwrap().unwrap().pem, other.pem);
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
+    }
+
+    fn mode(path: &Path) -> u32 {
+        std::fs::metadata(path).unwrap().permissions().mode() & 0o777
+    }
+
+    #[test]
+    fn a_pair_is_made_once() {
+        let dir = tempfile::tempdir().unwrap();
+        let config = config(dir.path());
+        let key = own_key(&config).unwrap();
+        let again = own_key(&config).unwrap();
+        assert_eq!(key.public(), again.public());
+        assert_eq!(mode(&config.pki_dir.join("minion.pem")), 0o400);
+        let public = config.pki_dir.join("minion.pub");
+        assert_eq!(
+            PublicKey::from_pem(&std::fs::read_to_string(&public).unwrap()).unwrap(),
+            key.public()
+        );
+        std::fs::remove_file(&public).unwrap();
+        own_key(&config).unwrap();
+        assert!(public.exists());
+    }
+
+    #[test]
+    fn a_pinned_file_that_is_no_key_is_an_error() {
+        let dir = tempfile::tempdir().unwrap();
+        assert_eq!(pinned(&master_file(dir.path())).unwrap(), None);
+        std::fs::write(master_file(dir.path()), "").unwrap();
+        assert!(pinned(&master_file(dir.path())).is_err());
+    }
+}

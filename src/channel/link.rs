@@ -1,0 +1,201 @@
+//! How a function that runs reaches the master.
+//!
+//! A job is a process of its own. It gets the minion's present keys with its order, so that
+//! asking the master costs no sign-in; it signs in by itself only when the master does not know
+//! those keys any more. Nothing is connected before something is asked.
+
+use super::MinionError;
+use super::ask::Stop;
+use super::channel::{Channel, Reply};
+use super::session::{Credentials, Session, lock};
+use halite_config::MinionConfig;
+use halite_wire::{Map, Value};
+use std::fmt;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+/// A way to the master; none where there is none (`halite-call --local`).
+#[derive(Clone, Default)]
+pub struct Link(Option<Arc<Mutex<State>>>);
+
+enum State {
+    /// What a channel is made of when it is needed.
+    Folded {
+        opts: Map,
+        grains: Arc<Map>,
+        credentials: Handed,
+    },
+    Open(Box<Channel>),
+}
+
+impl fmt::Debug for Link {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Whatever is behind it holds keys.
+        f.write_str(match self.0 {
+            Some(_) => "Link",
+            None => "Link(none)",
+        })
+    }
+}
+
+/// Why the master gave no answer.
+#[derive(Clone, Debug, PartialEq)]
+pub enum LinkError {
+    /// There is no master here.
+    NoMaster,
+    /// It did not answer in time.
+    Silence,
+    /// It could not be asked, or does not understand.
+    Failed(String),
+}
+
+impl fmt::Display for LinkError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            LinkError::NoMaster => f.write_str("there is no connection to a master"),
+            LinkError::Silence => f.write_str("Message timed out"),
+            LinkError::Failed(why) => f.write_str(why),
+        }
+    }
+}
+
+impl std::error::Error for LinkError {}
+
+impl From<MinionError> for LinkError {
+    fn from(e: MinionError) -> LinkError {
+        LinkError::Failed(e.message)
+    }
+}
+
+impl Link {
+    /// A link for the process of a job: the configuration as [`MinionConfig::as_map`] gives it, and what
+    /// [`hand_over`] packed.
+    pub fn of_job(opts: &Map, grains: &Arc<Map>, credentials: Option<Handed>) -> Link {
+        Link(credentials.map(|credentials| {
+            Arc::new(Mutex::new(State::Folded {
+                opts: opts.clone(),
+                grains: grains.clone(),
+                credentials,
+            }))
+        }))
+    }
+
+    /// A link over a channel of this process.
+    pub fn over(channel: Channel) -> Link {
+        Link(Some(Arc::new(Mutex::new(State::Open(Box::new(channel))))))
+    }
+
+    /// Whether there is a master to ask.
+    pub fn is_there(&self) -> bool {
+        self.0.is_some()
+    }
+
+    /// Asks with the timeout and the tries of the configuration.
+    ///
+    /// # Errors
+    /// See [`LinkError`].
+    pub fn call(&self, load: &Map) -> Result<Value, LinkError> {
+        self.with(|channel| {
+            let (timeout, tries) = channel.usual();
+            channel.call(load, timeout, tries)
+        })
+    }
+
+    /// Asks `tries` times `timeout`.
+    ///
+    /// # Errors
+    /// See [`LinkError`].
+    pub fn call_within(
+        &self,
+        load: &Map,
+        timeout: Duration,
+        tries: u32,
+    ) -> Result<Value, LinkError> {
+        self.with(|channel| channel.call(load, timeout, tries))
+    }
+
+    /// Asks for a pillar.
+    ///
+    /// # Errors
+    /// See [`LinkError`].
+    pub fn pillar(&self, load: &Map) -> Result<Map, LinkError> {
+        let answer = self.with(|channel| channel.pillar_by(load))?;
+        Ok(answer.into_map().unwrap_or_default())
+    }
+
+    fn with(
+        &self,
+        ask: impl FnOnce(&mut Channel) -> Result<Reply, MinionError>,
+    ) -> Result<Value, LinkError> {
+        let state = self.0.as_ref().ok_or(LinkError::NoMaster)?;
+        let mut state = lock(state);
+        let opened = match &*state {
+            State::Folded {
+                opts,
+                grains,
+                credentials,
+            } => Some(unfold(opts, grains, credentials)?),
+            State::Open(_) => None,
+        };
+        if let Some(channel) = opened {
+            *state = State::Open(Box::new(channel));
+        }
+        let State::Open(channel) = &mut *state else {
+            return Err(LinkError::NoMaster);
+        };
+        match ask(channel)? {
+            Reply::Value(value) => Ok(value),
+            Reply::Silence => Err(LinkError::Silence),
+            Reply::Refused(words) => Err(LinkError::Failed(words)),
+            Reply::Stopped => Err(LinkError::Failed("interrupted".to_owned())),
+        }
+    }
+}
+
+/// What a job needs to ask under the minion's keys. It travels in memory only.
+#[derive(Clone)]
+pub struct Handed(Map);
+
+impl fmt::Debug for Handed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("***")
+    }
+}
+
+impl Handed {
+    /// Takes over what came through the pipe.
+    pub fn unpacked(map: Map) -> Handed {
+        Handed(map)
+    }
+
+    /// For the pipe.
+    pub fn packed(&self) -> &Map {
+        &self.0
+    }
+}
+
+/// Packs keys for a job.
+pub fn hand_over(credentials: &Credentials) -> Handed {
+    Handed(halite_wire::map! {
+        "aes" => credentials.aes.as_str(), "session" => credentials.session.as_str(),
+        "master" => credentials.master.pem.as_str(), "publish_url" => credentials.publish_url.as_str(),
+        "request_url" => credentials.request_url.as_str(), "name" => credentials.name.as_str(),
+    })
+}
+
+fn unfold(opts: &Map, grains: &Map, credentials: &Handed) -> Result<Channel, MinionError> {
+    let bad = |e: &dyn fmt::Display| MinionError::new(1, e.to_string());
+    let file = Path::new(opts.str("conf_file").unwrap_or_default());
+    let dir = file.parent().unwrap_or(Path::new("/"));
+    let mut own = opts.clone();
+    for key in ["conf_file", "__role"] {
+        own.remove(key);
+    }
+    let config = Arc::new(MinionConfig::from_map(own, dir).map_err(|e| bad(&e))?);
+    let session = Session::new(config, grains, &zmq::Context::new(), true)?;
+    if let Some(present) = Credentials::unpack(&credentials.0) {
+        session.resume(present);
+    }
+    Ok(Channel::new(&Arc::new(session), Stop::never()?)?)
+}

@@ -1,0 +1,46 @@
+//! The request for a pillar.
+
+use halite_wire::{Map, Value};
+
+/// What is asked of a pillar beside whose it is.
+#[derive(Clone, Debug, Default)]
+pub struct Wish {
+    /// The environment of the states.
+    pub saltenv: Option<String>,
+    /// The one environment that counts.
+    pub pillarenv: Option<String>,
+    /// Data that win over all others.
+    pub pillar_override: Map,
+    /// One more external pillar.
+    pub ext: Option<Value>,
+}
+
+impl Wish {
+    /// What the options of a minion ask for.
+    pub fn of(opts: &Map) -> Wish {
+        let text = |key: &str| opts.str(key).map(str::to_owned);
+        Wish {
+            saltenv: text("saltenv"),
+            pillarenv: text("pillarenv"),
+            ..Wish::default()
+        }
+    }
+
+    /// The request to the master (reference `salt-protocol.md` 9.1).
+    pub fn load(&self, id: &str, grains: &Map) -> Map {
+        let mut load = halite_wire::map! {
+            "id" => id,
+            "grains" => grains.clone(),
+            "saltenv" => self.saltenv.clone(),
+            "pillarenv" => self.pillarenv.clone(),
+            "pillar_override" => self.pillar_override.clone(),
+            "extra_minion_data" => Map::new(),
+            "ver" => "2",
+            "cmd" => "_pillar",
+        };
+        if let Some(ext) = self.ext.as_ref().filter(|ext| ext.truthy()) {
+            load.set("ext", ext.clone());
+        }
+        load
+    }
+}

@@ -1,0 +1,511 @@
+//! Publications: from the frames of the SUB socket to a job for this minion. No IO
+//! (`salt/channel/client.py AsyncPubChannel._decode_payload`, `salt/transport/zeromq.py
+//! PublishClient._decode_messages`, `salt/minion.py Minion._handle_payload`; reference
+//! `salt-protocol.md` 1.4, 4.5, 5).
+
+use halite_crypto::{Crypticle, CrypticleError, HashType, KeyString, PublicKey, Signing};
+use halite_target::{Subject, Target};
+use halite_wire::ids::Jid;
+use halite_wire::{Map, msgpack};
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Topic of publications for lower masters.
+pub const SYNDIC: &str = "syndic";
+/// Topic of messages for everybody when `zmq_filtering` is on.
+pub const BROADCAST: &str = "broadcast";
+
+/// The topic of one minion.
+pub fn topic(id: &str) -> String {
+    HashType::Sha1.hex(id.as_bytes())
+}
+
+/// What to do about a message.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Received {
+    /// Run this job.
+    Job(Job),
+    /// Nothing, and why.
+    Ignored(&'static str),
+    /// It was made with a key that we do not have: get new keys and look at it again.
+    Unknown,
+    /// The key of publications changes: fetch the new one within so many seconds, at a moment of our own (halite's
+    /// masters only).
+    Rekey(u64),
+}
+
+/// A job for this minion.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Job {
+    /// Its id.
+    pub jid: Jid,
+    /// The publish load.
+    pub load: Map,
+}
+
+/// The jids of late, which the receivers of several masters can share: a job runs once, whichever of
+/// them it came from.
+#[derive(Clone, Debug, Default)]
+pub struct Jids {
+    seen: Arc<Mutex<VecDeque<Jid>>>,
+    remember: usize,
+}
+
+impl Jids {
+    /// Remembers the last `remember` ones.
+    pub fn new(remember: usize) -> Jids {
+        Jids {
+            seen: Arc::default(),
+            remember,
+        }
+    }
+
+    /// Notes a jid; `false` if it is known already.
+    fn note(&self, jid: &Jid) -> bool {
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        if seen.contains(jid) {
+            return false;
+        }
+        seen.push_back(jid.clone());
+        while seen.len() > self.remember {
+            seen.pop_front();
+        }
+        true
+    }
+}
+
+/// Reads publications. Keeps the last serial of the key in use and the last jids.
+pub struct Receiver {
+    /// The key of the last publication, then those that may follow it.
+    keys: VecDeque<(KeyString, Crypticle)>,
+    serial: i64,
+    /// Topics under which messages for us come, with `zmq_filtering`.
+    topics: Vec<String>,
+    /// The master's key if publications must be signed (`sign_pub_messages`).
+    verifier: Option<PublicKey>,
+    jids: Jids,
+}
+
+impl Receiver {
+    /// A receiver of the minion `id` that remembers `remember` jids.
+    pub fn new(
+        id: &str,
+        aes: &KeyString,
+        verifier: Option<PublicKey>,
+        remember: usize,
+    ) -> Receiver {
+        Receiver::sharing(id, aes, verifier, &Jids::new(remember))
+    }
+
+    /// A receiver that shares its memory of jids with others.
+    pub fn sharing(
+        id: &str,
+        aes: &KeyString,
+        verifier: Option<PublicKey>,
+        jids: &Jids,
+    ) -> Receiver {
+        Receiver {
+            keys: VecDeque::from([ready(aes)]),
+            serial: 0,
+            topics: vec![BROADCAST.to_owned(), topic(id)],
+            verifier,
+            jids: jids.clone(),
+        }
+    }
+
+    /// Takes the keys of a new sign-in; whether the key of publications is another one.
+    /// Serials start anew with a new key only.
+    pub fn rekey(&mut self, aes: &KeyString, verifier: Option<PublicKey>) -> bool {
+        self.verifier = verifier;
+        self.keys.truncate(1);
+        if self.knows(aes) {
+            return false;
+        }
+        self.keys = VecDeque::from([ready(aes)]);
+        self.serial = 0;
+        true
+    }
+
+    /// Takes keys that were fetched, in their order; whether one of them is new. The present key goes on until a
+    /// publication comes that one of them opens.
+    pub fn follow<'a>(&mut self, keys: impl IntoIterator<Item = &'a KeyString>) -> bool {
+        let before: Vec<KeyString> = self.keys.iter().map(|(key, _)| key.clone()).collect();
+        self.keys.truncate(1);
+        for key in keys {
+            if !self.knows(key) {
+                self.keys.push_back(ready(key));
+            }
+        }
+        self.keys.iter().any(|(key, _)| !before.contains(key))
+    }
+
+    fn knows(&self, key: &KeyString) -> bool {
+        self.keys.iter().any(|(known, _)| known == key)
+    }
+
+    /// Takes messages under the topic of syndics too.
+    pub fn as_syndic(mut self) -> Receiver {
+        self.topics.push(SYNDIC.to_owned());
+        self
+    }
+
+    /// Looks at one message.
+    pub fn receive(&mut self, frames: &[Vec<u8>], me: &dyn Subject) -> Received {
+        self.take(frames, Some(me))
+    }
+
+    /// Looks at one message, whoever it is for: a syndic does not decide about the minions below it.
+    pub fn receive_any(&mut self, frames: &[Vec<u8>]) -> Received {
+        self.take(frames, None)
+    }
+
+    fn take(&mut self, frames: &[Vec<u8>], me: Option<&dyn Subject>) -> Received {
+        let payload = match frames {
+            [payload] => payload,
+            [topic, payload] if self.topics.iter().any(|own| own.as_bytes() == topic) => payload,
+            [_, _] => return Received::Ignored("it is for another minion"),
+            _ => return Received::Ignored("it has neither one frame nor two"),
+        };
+        match self.open(payload) {
+            Ok(load) => match load.int("rekey").and_then(|n| u64::try_from(n).ok()) {
+                Some(within) => Received::Rekey(within),
+                None => self.accept(load, me),
+            },
+            Err(received) => received,
+        }
+    }
+
+    fn open(&mut self, payload: &[u8]) -> Result<Map, Received> {
+        let ignored = |why| Err(Received::Ignored(why));
+        let Some(message) = msgpack::decode(payload).ok().and_then(|v| v.into_map()) else {
+            return ignored("it is no msgpack map");
+        };
+        if message.str("enc") != Some("aes") {
+            return ignored("it is not encrypted");
+        }
+        let Some(sealed) = message.bytes("load") else {
+            return ignored("it has no load");
+        };
+        if let Some(key) = &self.verifier {
+            let algorithm: Option<Signing> = message.str("sig_algo").and_then(|a| a.parse().ok());
+            let (Some(algorithm), Some(sig)) = (algorithm, message.bytes("sig")) else {
+                return ignored("it is not signed, which sign_pub_messages demands");
+            };
+            if !key.verify(algorithm, sealed, sig) {
+                return ignored("its signature does not fit the master's key");
+            }
+        }
+        let Some((at, load)) = self.decrypt(sealed) else {
+            return Err(Received::Unknown);
+        };
+        if at > 0 {
+            // The master has gone over to a key that follows.
+            self.keys.drain(..at);
+            self.serial = 0;
+        }
+        let Some(mut load) = load else {
+            return ignored("its load cannot be read");
+        };
+        if let Some(serial) = load.remove("serial") {
+            let serial = serial.as_int().unwrap_or_default();
+            if serial <= self.serial {
+                return ignored("it is a repetition");
+            }
+            self.serial = serial;
+        }
+        Ok(load)
+    }
+
+    /// The place of the key that a load was made with, and what was in it if it can be read.
+    fn decrypt(&self, sealed: &[u8]) -> Option<(usize, Option<Map>)> {
+        for (at, (_, crypticle)) in self.keys.iter().enumerate() {
+            match crypticle.loads(sealed, None) {
+                Ok(load) => return Some((at, load.into_map())),
+                Err(CrypticleError::Authentication) => {}
+                Err(_) => return Some((at, None)),
+            }
+        }
+        None
+    }
+
+    fn accept(&mut self, load: Map, me: Option<&dyn Subject>) -> Received {
+        let ignored = Received::Ignored;
+        let (Some(tgt), Some(fun)) = (load.get("tgt"), load.get("fun")) else {
+            return ignored("it lacks tgt or fun");
+        };
+        if load.get("arg").and_then(|a| a.as_array()).is_none() {
+            return ignored("it lacks arg");
+        }
+        let several = fun
+            .as_array()
+            .is_some_and(|f| !f.is_empty() && f.iter().all(|f| f.as_str().is_some()));
+        if fun.as_str().is_none() && !several {
+            return ignored("fun is no name");
+        }
+        let Some(jid) = load.str("jid").and_then(|j| j.parse::<Jid>().ok()) else {
+            return ignored("it has no jid that can be used");
+        };
+        let matches = me.is_none_or(|me| {
+            let kind = load.str("tgt_type").unwrap_or_default();
+            let target = Target::parse(tgt, kind, load.str("delimiter"));
+            target.is_ok_and(|target| target.matches(me))
+        });
+        if !matches {
+            return ignored("it is for others");
+        }
+        if !self.jids.note(&jid) {
+            return ignored("its jid is known already");
+        }
+        Received::Job(Job { jid, load })
+    }
+}
+
+fn ready(key: &KeyString) -> (KeyString, Crypticle) {
+    (key.clone(), Crypticle::new(key))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Me;
+    use crate::testing::{credentials, json, list, unhex};
+    use halite_wire::Value;
+    use halite_wire::msgpack::Profile;
+    use std::sync::Arc;
+
+    fn me(id: &str) -> Me {
+        Me {
+            id: id.into(),
+            grains: Arc::new(halite_wire::map! {"os" => "Debian"}),
+            pillar: Arc::new(halite_wire::map! {"role" => "web"}),
+        }
+    }
+
+    fn receiver(verifier: Option<PublicKey>) -> Receiver {
+        Receiver::new("vector-minion", &credentials().aes, verifier, 3)
+    }
+
+    fn frame(key: &KeyString, load: Map) -> Vec<u8> {
+        let sealed = Crypticle::new(key).dumps(&Value::Map(load), None);
+        msgpack::encode_map(
+            &halite_wire::map! {"enc" => "aes", "load" => sealed},
+            Profile::Wire,
+        )
+    }
+
+    fn load(n: i64) -> Map {
+        halite_wire::map! {
+            "fun" => "test.ping", "arg" => Vec::<Value>::new(), "tgt" => "*", "tgt_type" => "glob",
+            "jid" => format!("202611211200000{n:05}"), "ret" => "", "user" => "root", "serial" => n,
+        }
+    }
+
+    fn got(receiver: &mut Receiver, load: Map) -> Received {
+        let frame = frame(&credentials().aes, load);
+        receiver.receive(&[frame], &me("vector-minion"))
+    }
+
+    #[test]
+    fn publications_of_stock() {
+        let file = json("publication");
+        let master = credentials().master.key;
+        for v in list(&file) {
+            let bytes = unhex(&v["frame_hex"]);
+            let signed = v["frame"]["sig"].is_object();
+            let Received::Job(job) =
+                receiver(None).receive(std::slice::from_ref(&bytes), &me("vector-minion"))
+            else {
+                panic!("{}", v["name"]);
+            };
+            assert!(!job.load.contains("serial"));
+            assert_eq!(job.load.str("jid"), Some(job.jid.as_str()));
+            let strict = receiver(Some(master.clone()))
+                .receive(std::slice::from_ref(&bytes), &me("vector-minion"));
+            assert_eq!(matches!(strict, Received::Job(_)), signed, "{}", v["name"]);
+            if signed {
+                let own = crate::testing::terms().key.public();
+                let wrong = receiver(Some(own)).receive(&[bytes], &me("vector-minion"));
+                assert!(matches!(wrong, Received::Ignored(why) if why.contains("signature")));
+            }
+        }
+        assert_eq!(
+            topic("vector-minion"),
+            file["topic_sha1_of_minion_id"].as_str().unwrap()
+        );
+    }
+
+    #[test]
+    fn serials_and_jids_count_once() {
+        let mut r = receiver(None);
+        assert!(matches!(got(&mut r, load(5)), Received::Job(_)));
+        assert_eq!(
+            got(&mut r, load(5)),
+            Received::Ignored("it is a repetition")
+        );
+        assert_eq!(
+            got(&mut r, load(4)),
+            Received::Ignored("it is a repetition")
+        );
+        let mut again = load(5);
+        again.set("serial", 6);
+        assert_eq!(
+            got(&mut r, again.clone()),
+            Received::Ignored("its jid is known already")
+        );
+        for n in 7..10 {
+            assert!(matches!(got(&mut r, load(n)), Received::Job(_)));
+        }
+        again.set("serial", 11);
+        assert!(
+            matches!(got(&mut r, again), Received::Job(_)),
+            "three jids are remembered"
+        );
+    }
+
+    #[test]
+    fn a_new_key_starts_its_own_serials() {
+        let mut r = receiver(None);
+        assert!(matches!(got(&mut r, load(50)), Received::Job(_)));
+        let other = KeyString::generate();
+        let message = [frame(&other, load(1))];
+        let me = me("vector-minion");
+        assert_eq!(r.receive(&message, &me), Received::Unknown);
+        assert!(r.rekey(&other, None));
+        assert!(matches!(r.receive(&message, &me), Received::Job(_)));
+        // Signing in again without a new key keeps the serial.
+        assert!(!r.rekey(&other, None));
+        assert_eq!(
+            r.receive(&message, &me),
+            Received::Ignored("it is a repetition")
+        );
+    }
+
+    #[test]
+    fn fetched_keys_follow_the_present_one() {
+        let mut r = receiver(None);
+        let (old, new, newest) = (
+            credentials().aes,
+            KeyString::generate(),
+            KeyString::generate(),
+        );
+        let me = me("vector-minion");
+        assert!(!r.follow([&old]), "nothing new");
+        assert!(r.follow([&old, &new]), "the next one is on offer");
+        assert!(!r.follow([&old, &new]));
+        assert!(matches!(got(&mut r, load(7)), Received::Job(_)));
+        // The new key begins with a serial of its own; the old one is over then.
+        let first = [frame(&new, load(1))];
+        assert!(matches!(r.receive(&first, &me), Received::Job(_)));
+        assert_eq!(
+            r.receive(&first, &me),
+            Received::Ignored("it is a repetition")
+        );
+        assert_eq!(got(&mut r, load(8)), Received::Unknown);
+        // A replacement takes the place of what was on offer, and the key in use goes on until it is seen.
+        assert!(r.follow([&newest]));
+        assert!(matches!(
+            r.receive(&[frame(&new, load(2))], &me),
+            Received::Job(_)
+        ));
+        assert!(matches!(
+            r.receive(&[frame(&newest, load(3))], &me),
+            Received::Job(_)
+        ));
+        // A sign-in leaves nothing else.
+        assert!(r.follow([&new]));
+        assert!(r.rekey(&old, None));
+        assert_eq!(r.receive(&[frame(&new, load(9))], &me), Received::Unknown);
+    }
+
+    #[test]
+    fn a_change_of_keys_is_announced_under_the_old_one() {
+        let mut r = receiver(None);
+        let told = |n| halite_wire::map! {"rekey" => 10, "serial" => n};
+        assert_eq!(got(&mut r, told(1)), Received::Rekey(10));
+        assert_eq!(
+            got(&mut r, told(1)),
+            Received::Ignored("it is a repetition")
+        );
+        let bad = halite_wire::map! {"rekey" => -1, "serial" => 2};
+        assert!(matches!(got(&mut r, bad), Received::Ignored(_)));
+    }
+
+    #[test]
+    fn frames_and_topics() {
+        let aes = credentials().aes;
+        let me = me("vector-minion");
+        let mut n = 0;
+        let mut try_topic = |t: &[u8]| {
+            n += 1;
+            receiver(None).receive(&[t.to_vec(), frame(&aes, load(n))], &me)
+        };
+        assert!(matches!(try_topic(b"broadcast"), Received::Job(_)));
+        assert!(matches!(
+            try_topic(topic("vector-minion").as_bytes()),
+            Received::Job(_)
+        ));
+        assert_eq!(
+            try_topic(topic("other").as_bytes()),
+            Received::Ignored("it is for another minion")
+        );
+        assert!(matches!(
+            receiver(None).receive(&[], &me),
+            Received::Ignored(_)
+        ));
+        assert!(matches!(
+            receiver(None).receive(&vec![vec![]; 3], &me),
+            Received::Ignored(_)
+        ));
+    }
+
+    #[test]
+    fn targets() {
+        let case = |tgt: Value, kind: &str| {
+            let mut l = load(1);
+            l.set("tgt", tgt);
+            l.set("tgt_type", kind);
+            matches!(got(&mut receiver(None), l), Received::Job(_))
+        };
+        assert!(case("vector-*".into(), "glob"));
+        assert!(!case("other*".into(), "glob"));
+        assert!(case(
+            vec!["a".to_owned(), "vector-minion".to_owned()].into(),
+            "list"
+        ));
+        assert!(case("os:Debian".into(), "grain"));
+        assert!(!case("os:Plan9".into(), "grain"));
+        assert!(case("role:web".into(), "pillar"));
+        assert!(case("G@os:Debian and I@role:web".into(), "compound"));
+        assert!(!case("*".into(), "nonsense"));
+    }
+
+    #[test]
+    fn what_is_no_job_is_ignored() {
+        for (key, bad) in [
+            ("fun", Value::Int(1)),
+            ("fun", Value::Array(vec![])),
+            ("arg", Value::Nil),
+            ("jid", "../x".into()),
+            ("tgt", Value::Int(3)),
+        ] {
+            let mut l = load(1);
+            l.set(key, bad);
+            assert!(
+                matches!(got(&mut receiver(None), l), Received::Ignored(_)),
+                "{key}"
+            );
+        }
+        let me = me("vector-minion");
+        for junk in [
+            &b""[..],
+            b"\xc1",
+            b"\x80",
+            b"\x82\xa3enc\xa5clear\xa4load\x80",
+        ] {
+            assert!(matches!(
+                receiver(None).receive(&[junk.to_vec()], &me),
+                Received::Ignored(_)
+            ));
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! Jobs that wait for others to end, kept over a restart of the minion:
+//! `<cachedir>/queues/<master>/job_queue/queued_<microseconds>_<jid>.p`, msgpack of the publish load
+//! (`salt/minion.py _queue_job`, `salt/utils/state.py job_queue_dir`).
+//!
+//! A file goes before its job begins: what a crash may do is to lose a job, not to run it twice.
+
+use super::publication::Job;
+use halite_sys::daemon::{make_dir, write_atomic};
+use halite_wire::ids::Jid;
+use halite_wire::msgpack::{self, Profile};
+use halite_wire::{Map, Value};
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Files beyond this are no jobs.
+const MAX_FILE: u64 = 64 << 20;
+
+/// The waiting jobs of one master.
+#[derive(Clone, Debug)]
+pub struct Queue {
+    dir: PathBuf,
+}
+
+fn base(cachedir: &Path) -> PathBuf {
+    cachedir.join("queues")
+}
+
+/// When and which, of a file's name.
+fn parse(name: &str) -> Option<(u128, Jid)> {
+    let rest = name.strip_prefix("queued_")?.strip_suffix(".p")?;
+    let (time, jid) = rest.split_once('_')?;
+    Some((time.parse().ok()?, jid.parse().ok()?))
+}
+
+fn read(path: &Path) -> Option<Map> {
+    let meta = fs::symlink_metadata(path).ok()?;
+    if !meta.is_file() || meta.len() > MAX_FILE {
+        return None;
+    }
+    msgpack::decode(&fs::read(path).ok()?).ok()?.into_map()
+}
+
+/// Files of a directory with their times and jids, oldest first.
+fn files(dir: &Path) -> Vec<(u128, Jid, PathBuf)> {
+    let entries = fs::read_dir(dir).into_iter().flatten().flatten();
+    let mut found: Vec<(u128, Jid, PathBuf)> = entries
+        .filter_map(|entry| {
+            let (time, jid) = parse(entry.file_name().to_str()?)?;
+            Some((time, jid, entry.path()))
+        })
+        .collect();
+    found.sort();
+    found
+}
+
+impl Queue {
+    /// That of the master which the option names so.
+    pub fn of(cachedir: &Path, master: &str) -> Queue {
+        let safe = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
+        let name: String = master
+            .chars()
+            .map(|c| if safe(c) { c } else { '_' })
+            .collect();
+        let name = match name.as_str() {
+            "" | "." | ".." => "_default",
+            name => name,
+        };
+        Queue {
+            dir: base(cachedir).join(name).join("job_queue"),
+        }
+    }
+
+    /// Keeps a job; gives its file.
+    ///
+    /// # Errors
+    /// The directory cannot be written.
+    pub fn put(&self, job: &Job) -> io::Result<PathBuf> {
+        make_dir(&self.dir, 0o700)?;
+        let now = SystemTime::now().duration_since(UNIX_EPOCH);
+        let micros = now.unwrap_or_default().as_micros();
+        let path = self.dir.join(format!("queued_{micros}_{}.p", job.jid));
+        let packed = msgpack::encode_map(&job.load, Profile::Wire);
+        write_atomic(&path, &packed, 0o600)?;
+        Ok(path)
+    }
+
+    /// What an earlier process left, oldest first. What is no job is taken away.
+    pub fn kept(&self) -> Vec<(Job, PathBuf)> {
+        let jobs = files(&self.dir).into_iter().filter_map(|(_, jid, path)| {
+            let load = read(&path).filter(|load| load.contains("fun"));
+            let Some(mut load) = load else {
+                log::error!("{}: this is no job; it is taken away", path.display());
+                let _ = fs::remove_file(&path);
+                return None;
+            };
+            load.set("jid", jid.as_str());
+            Some((Job { jid, load }, path))
+        });
+        jobs.collect()
+    }
+}
+
+/// The load of a job that waits, with what `saltutil.find_job` says of such jobs.
+pub fn find(cachedir: &Path, jid: &str) -> Option<Map> {
+    let wanted: Jid = jid.parse().ok()?;
+    let masters = fs::read_dir(base(cachedir)).ok()?.flatten();
+    let mut all = masters.flat_map(|master| files(&master.path().join("job_queue")));
+    let (_, _, path) = all.find(|(_, jid, _)| *jid == wanted)?;
+    let mut load = read(&path)?;
+    for (key, value) in [
+        ("pid", Value::from(0)),
+        ("queued", true.into()),
+        ("queue_type", "job_queue".into()),
+    ] {
+        load.set(key, value);
+    }
+    Some(load)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn job(jid: &str) -> Job {
+        Job {
+            jid: jid.parse().unwrap(),
+            load: halite_wire::map! {"fun" => "test.ping", "jid" => jid, "arg" => Vec::<Value>::new()},
+        }
+    }
+
+    #[test]
+    fn jobs_are_kept_in_their_order() {
+        let dir = tempfile::tempdir().unwrap();
+        let queue = Queue::of(dir.path(), "salt/../:4506");
+        let jids = ["20261121120000000002", "20261121120000000001"];
+        for jid in jids {
+            let path = queue.put(&job(jid)).unwrap();
+            let below = path.strip_prefix(dir.path()).unwrap().to_str().unwrap();
+            assert!(below.starts_with("queues/salt_.._"), "{below}");
+        }
+        let bad = queue.dir.join("queued_5_20261121120000000003.p");
+        fs::write(&bad, b"x").unwrap();
+        fs::write(queue.dir.join("other"), b"x").unwrap();
+        let kept = queue.kept();
+        assert_eq!(
+            kept.iter().map(|(j, _)| j.jid.as_str()).collect::<Vec<_>>(),
+            jids
+        );
+        assert!(!bad.exists());
+        let found = find(dir.path(), jids[0]).unwrap();
+        assert_eq!(
+            (found.int("pid"), found.str("fun")),
+            (Some(0), Some("test.ping"))
+        );
+        assert_eq!(found.get("queued"), Some(&true.into()));
+        assert_eq!(find(dir.path(), "20261121120000000009"), None);
+        assert_eq!(find(dir.path(), "../x"), None);
+    }
+}

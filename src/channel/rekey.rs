@@ -1,0 +1,132 @@
+//! The key of publications, fetched under the session key: no sign-in, no RSA operation of the master.
+//!
+//! A master of halite says in its answer to a sign-in (`rekey`) that it knows the command `_aes_keys`. Its answer holds
+//! the key in force and, while one is on offer, the next, each with the master's signature as a sign-in gives it
+//! (reference `salt-protocol.md` 3.4). A minion asks when it is told to (a publication `rekey`) and when it meets a publication
+//! that it cannot open; whatever else comes of it, there is the sign-in.
+
+use super::MinionError;
+use super::ask::Stop;
+use super::channel::{Channel, Reply};
+use super::session::Session;
+use super::signin::{MasterKey, signed_key};
+use halite_crypto::KeyString;
+use halite_wire::{Map, Value};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Keys of publications.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Keys {
+    /// The one in force.
+    pub aes: KeyString,
+    /// The one that will follow it.
+    pub next: Option<KeyString>,
+}
+
+/// Weighs the answer of `master`. An error says what is wrong with it.
+pub fn judge(master: &MasterKey, answer: &Map) -> Result<Keys, &'static str> {
+    let key = |name, sig| {
+        let text = answer.bytes(name).ok_or("the answer has no key")?;
+        signed_key(master, text, answer.bytes(sig))
+    };
+    Ok(Keys {
+        aes: key("aes", "sig")?,
+        next: match answer.contains("next") {
+            true => Some(key("next", "next_sig")?),
+            false => None,
+        },
+    })
+}
+
+/// Gets keys that are newer than those of generation `seen`: by asking for them, or else by a sign-in.
+///
+/// # Errors
+/// The master refuses for good.
+pub fn renew(session: &Arc<Session>, seen: u64, stop: &Stop) -> Result<(), MinionError> {
+    if !fetch(session, seen, stop)? {
+        session.renew(seen, stop)?;
+    }
+    Ok(())
+}
+
+/// Asks for the keys; whether the session has newer ones now than those of generation `seen`.
+///
+/// # Errors
+/// The master does not know the session any more, and refuses a sign-in for good.
+pub fn fetch(session: &Arc<Session>, seen: u64, stop: &Stop) -> Result<bool, MinionError> {
+    let newer = || session.present().is_some_and(|c| c.generation > seen);
+    if newer() {
+        return Ok(true);
+    }
+    if !session.present().is_some_and(|c| c.rekeys) {
+        return Ok(false);
+    }
+    let load = halite_wire::map! {"cmd" => "_aes_keys"};
+    let timeout = Duration::from_secs(session.config().auth_timeout.max(1));
+    let answer = Channel::new(session, stop.clone())?.call(&load, timeout, 1)?;
+    // The channel may have had to sign in: then there are newer ones, whatever came in the answer.
+    let Some(present) = session.present() else {
+        return Ok(false);
+    };
+    let adopted = match answer {
+        Reply::Value(Value::Map(answer)) => match judge(&present.master, &answer) {
+            Ok(keys) => {
+                if keys.next.is_some() {
+                    log::debug!("the next key of publications is here");
+                }
+                session.adopt(&present, keys)
+            }
+            Err(why) => {
+                log::warn!("no key of publications from the master: {why}");
+                false
+            }
+        },
+        Reply::Stopped => true,
+        Reply::Value(_) | Reply::Silence | Reply::Refused(_) => false,
+    };
+    Ok(adopted || newer())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{master, private};
+    use halite_crypto::HashType;
+
+    fn signed(key: &KeyString) -> Vec<u8> {
+        let digest = HashType::Sha256.hex(key.as_bytes());
+        private("master").x931_sign(digest.as_bytes())
+    }
+
+    #[test]
+    fn keys_have_to_be_the_masters() {
+        let (aes, next) = (KeyString::generate(), KeyString::generate());
+        let mut answer = halite_wire::map! {"aes" => aes.as_str(), "sig" => signed(&aes)};
+        let alone = Keys {
+            aes: aes.clone(),
+            next: None,
+        };
+        assert_eq!(judge(&master(), &answer), Ok(alone));
+        answer.set("next", next.as_str());
+        assert!(judge(&master(), &answer).is_err(), "it is not signed");
+        answer.set("next_sig", signed(&aes));
+        assert!(judge(&master(), &answer).is_err(), "that is another key's");
+        answer.set("next_sig", signed(&next));
+        let both = Keys {
+            aes,
+            next: Some(next.clone()),
+        };
+        assert_eq!(judge(&master(), &answer), Ok(both));
+        answer.set("aes", next.as_str());
+        assert!(judge(&master(), &answer).is_err());
+        assert!(judge(&master(), &Map::new()).is_err());
+        let stranger = MasterKey {
+            pem: String::new(),
+            key: private("minion").public(),
+        };
+        answer.set("sig", signed(&next));
+        assert!(judge(&master(), &answer).is_ok());
+        assert!(judge(&stranger, &answer).is_err());
+    }
+}

@@ -1,0 +1,337 @@
+//! The thread of a link: one connection after the other.
+
+use super::{Shared, Told, Waiting, held};
+use async_nats::connection::State;
+use async_nats::{Client, ConnectOptions, Event, Subscriber};
+use bytes::Bytes;
+use crossbeam_channel::RecvTimeoutError;
+use futures_util::StreamExt;
+use halite_transport::attempts::{Attempts, Ended};
+use std::collections::HashMap;
+use std::error::Error;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+use tokio::sync::{Notify, mpsc};
+
+/// How long a server may take to let us in.
+const CONNECTING: Duration = Duration::from_secs(10);
+/// A server that says nothing for two of these is gone.
+const PING: Duration = Duration::from_secs(20);
+/// What has been handed to the client library goes with a lost connection, so it is little.
+const HANDED: usize = 128;
+/// Messages of one subscription that may wait for their task.
+const UNREAD: usize = 8192;
+/// How long the last messages may take to go out.
+const LAST_WORDS: Duration = Duration::from_secs(3);
+/// The library is not to reconnect by itself.
+const NEVER: Duration = Duration::from_secs(100 * 365 * 86_400);
+
+/// Connects until the link is dropped, which `ended` shows.
+pub(super) fn run(
+    shared: &Arc<Shared>,
+    mut waiting: mpsc::Receiver<Waiting>,
+    ended: &crossbeam_channel::Receiver<()>,
+) {
+    let servers = &shared.options.servers;
+    let mut attempts = Attempts::default();
+    while !shared.closing.load(Ordering::Acquire) {
+        let server = address(attempts.server(servers));
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build();
+        let end = match runtime {
+            Ok(runtime) => {
+                let end = runtime.block_on(session(shared, &server, &mut waiting));
+                // A name that is still being looked up must not hold up anything.
+                runtime.shutdown_background();
+                end
+            }
+            Err(e) => Ended::Refused(format!("no runtime: {e}")),
+        };
+        shared.listening.store(0, Ordering::Release);
+        held(&shared.server).clear();
+        if matches!(end, Ended::Closed) {
+            return;
+        }
+        if let Some(words) = attempts.ended(&server, end) {
+            (shared.listener)(Told::Down(&words));
+        }
+        let pause = attempts.pause(servers.len());
+        if let Err(RecvTimeoutError::Disconnected) = ended.recv_timeout(pause) {
+            return;
+        }
+    }
+}
+
+fn address(server: &str) -> String {
+    match server.contains("://") {
+        true => server.to_owned(),
+        false => format!("nats://{server}"),
+    }
+}
+
+/// An error with what caused it.
+fn words(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(inner) = cause {
+        let inner_text = inner.to_string();
+        if !text.contains(&inner_text) {
+            text = format!("{text}: {inner_text}");
+        }
+        cause = inner.source();
+    }
+    text
+}
+
+/// What the client library says about the connection.
+struct News {
+    gone: Notify,
+    errors: mpsc::Sender<String>,
+}
+
+async fn session(
+    shared: &Arc<Shared>,
+    server: &str,
+    waiting: &mut mpsc::Receiver<Waiting>,
+) -> Ended {
+    let (errors, mut told) = mpsc::channel(16);
+    let news = Arc::new(News {
+        gone: Notify::new(),
+        errors,
+    });
+    let connecting = options(shared, &news).connect(server);
+    let client = tokio::select! {
+        made = connecting => match made {
+            Ok(client) => client,
+            Err(e) => return Ended::Refused(words(&e)),
+        },
+        () = closing(shared) => return Ended::Closed,
+    };
+    let largest = client.max_payload();
+    if largest > 0 {
+        shared.largest.store(largest, Ordering::Relaxed);
+    }
+    shared.connections.fetch_add(1, Ordering::Relaxed);
+    *held(&shared.server) = server.to_owned();
+    let mut last_error = String::new();
+    let mut work = Work {
+        shared,
+        client,
+        listening: HashMap::new(),
+    };
+    tokio::select! {
+        biased;
+        () = news.gone.notified() => {
+            while let Ok(error) = told.try_recv() {
+                last_error = error;
+            }
+            Ended::Lost(match last_error.is_empty() {
+                true => "the server closed it".to_owned(),
+                false => last_error,
+            })
+        }
+        end = work.run(server, waiting) => end,
+    }
+}
+
+/// Returns when the link is dropped.
+async fn closing(shared: &Shared) {
+    while !shared.closing.load(Ordering::Acquire) {
+        shared.changed.notified().await;
+    }
+}
+
+fn options(shared: &Arc<Shared>, news: &Arc<News>) -> ConnectOptions {
+    let given = &shared.options;
+    let connected = AtomicBool::new(false);
+    let (listener, counted) = (news.clone(), shared.clone());
+    let mut options = ConnectOptions::new()
+        .name(&given.name)
+        .connection_timeout(CONNECTING)
+        .request_timeout(Some(CONNECTING))
+        .ping_interval(PING)
+        .client_capacity(HANDED)
+        .subscription_capacity(UNREAD)
+        .ignore_discovered_servers()
+        .reconnect_delay_callback(move |_| match connected.swap(true, Ordering::Relaxed) {
+            true => NEVER,
+            false => Duration::ZERO,
+        })
+        .event_callback(move |event| {
+            match event {
+                Event::Disconnected | Event::Closed => listener.gone.notify_one(),
+                Event::SlowConsumer(_) => {
+                    counted.dropped.fetch_add(1, Ordering::Relaxed);
+                }
+                Event::ServerError(error) => {
+                    let error = error.to_string();
+                    log::warn!("the broker complains: {error}");
+                    // Only the first few matter.
+                    let _ = listener.errors.try_send(error);
+                }
+                Event::ClientError(error) => {
+                    let _ = listener.errors.try_send(error.to_string());
+                }
+                Event::Connected | Event::LameDuckMode | Event::Draining => {}
+            }
+            async {}
+        });
+    if let Some(user) = &given.user {
+        let password = given.password.clone().unwrap_or_default();
+        options = options.user_and_password(user.clone(), password);
+    }
+    if given.tls {
+        options = options.require_tls(true);
+    }
+    if !given.ca.as_os_str().is_empty() {
+        options = options.add_root_certificates(given.ca.clone());
+    }
+    if !given.certificate.as_os_str().is_empty() {
+        options = options.add_client_certificate(given.certificate.clone(), given.key.clone());
+    }
+    options
+}
+
+struct Work<'a> {
+    shared: &'a Arc<Shared>,
+    client: Client,
+    /// What each subscription's task listens to.
+    listening: HashMap<String, Arc<Notify>>,
+}
+
+impl Work<'_> {
+    async fn run(&mut self, server: &str, waiting: &mut mpsc::Receiver<Waiting>) -> Ended {
+        if let Err(e) = self.follow().await {
+            return Ended::Lost(e);
+        }
+        // The subscriptions have gone out before anybody says that they are there.
+        if let Err(e) = self.client.flush().await {
+            return Ended::Lost(words(&e));
+        }
+        (self.shared.listener)(Told::Up(server));
+        let mut tick = tokio::time::interval(Duration::from_secs(1));
+        loop {
+            let done = tokio::select! {
+                biased;
+                () = self.shared.changed.notified() => {
+                    if self.shared.closing.load(Ordering::Acquire) {
+                        self.last_words(waiting).await;
+                        return Ended::Closed;
+                    }
+                    self.follow().await
+                }
+                _ = tick.tick() => {
+                    (self.shared.listener)(Told::Tick);
+                    match self.client.connection_state() {
+                        State::Disconnected => Err("the server closed it".to_owned()),
+                        _ => Ok(()),
+                    }
+                }
+                Some(next) = waiting.recv() => self.send(next).await,
+            };
+            if let Err(why) = done {
+                return Ended::Lost(why);
+            }
+        }
+    }
+
+    /// Makes the subscriptions what they are to be.
+    async fn follow(&mut self) -> Result<(), String> {
+        let wanted = held(&self.shared.wanted).clone();
+        self.listening.retain(|subject, stop| {
+            let stays = wanted.contains_key(subject);
+            if !stays {
+                stop.notify_one();
+            }
+            stays
+        });
+        for (subject, group) in wanted {
+            if self.listening.contains_key(&subject) {
+                continue;
+            }
+            let made = match group {
+                Some(group) => self.client.queue_subscribe(subject.clone(), group).await,
+                None => self.client.subscribe(subject.clone()).await,
+            };
+            let subscriber = made.map_err(|e| format!("{subject}: {}", words(&e)))?;
+            let stop = Arc::new(Notify::new());
+            self.shared.listening.fetch_add(1, Ordering::AcqRel);
+            tokio::spawn(listen(self.shared.clone(), subscriber, stop.clone()));
+            self.listening.insert(subject, stop);
+        }
+        Ok(())
+    }
+
+    async fn send(&self, Waiting { item, until }: Waiting) -> Result<(), String> {
+        let octets = item.payload.len();
+        self.shared
+            .waiting_octets
+            .fetch_sub(octets, Ordering::Relaxed);
+        if Instant::now() > until {
+            self.shared.expired.fetch_add(1, Ordering::Relaxed);
+            return Ok(());
+        }
+        let payload = Bytes::from(item.payload);
+        for subject in item.subjects {
+            let bytes = payload.clone();
+            let sent = match &item.reply {
+                Some(reply) => {
+                    self.client
+                        .publish_with_reply(subject, reply.clone(), bytes)
+                        .await
+                }
+                None => self.client.publish(subject, bytes).await,
+            };
+            match sent {
+                Ok(()) => {}
+                // A smaller limit than that of the server before, or a subject that is none: not the connection's fault.
+                Err(e) => {
+                    log::warn!("a message of {octets} octets cannot be sent: {}", words(&e));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends what waits before the end.
+    async fn last_words(&self, waiting: &mut mpsc::Receiver<Waiting>) {
+        let work = async {
+            while let Ok(next) = waiting.try_recv() {
+                if self.send(next).await.is_err() {
+                    return;
+                }
+            }
+            if let Err(e) = self.client.flush().await {
+                log::debug!("the last messages may be lost: {e}");
+            }
+        };
+        if tokio::time::timeout(LAST_WORDS, work).await.is_err() {
+            log::warn!("the broker did not take the last messages in time");
+        }
+    }
+}
+
+/// Tells all messages of one subscription.
+async fn listen(shared: Arc<Shared>, mut subscriber: Subscriber, stop: Arc<Notify>) {
+    let mut stopping = false;
+    loop {
+        tokio::select! {
+            biased;
+            message = subscriber.next() => match message {
+                // The broker says that nobody hears where a request went: no message of anybody's.
+                Some(message) if message.status.is_some() => {}
+                Some(message) => (shared.listener)(Told::Message(&message.subject, &message.payload)),
+                None => break,
+            },
+            () = stop.notified(), if !stopping => {
+                stopping = true;
+                if subscriber.drain().await.is_err() {
+                    break;
+                }
+            }
+        }
+    }
+    shared.listening.fetch_sub(1, Ordering::AcqRel);
+}

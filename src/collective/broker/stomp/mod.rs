@@ -1,0 +1,236 @@
+//! The connector for RabbitMQ and ActiveMQ over STOMP, as of MCollective (reference, section 13).
+//!
+//! One thread has the socket; it is woken by a pair of sockets when there is something to send.
+
+mod session;
+
+use super::{Connector, Heard, Place, To, Unsent, held, next_sequence};
+use crate::stomp::Frame;
+use crate::wire::subjects::{Bus, Names};
+use crate::wire::{CallerId, Identity, LARGEST_PACKET, Packet};
+use crossbeam_channel::Sender;
+use halite_config::{Broker, CollectiveGateway};
+use halite_transport::sink::{self, Sink};
+use halite_transport::wake::{self, Waker};
+use std::collections::{HashMap, VecDeque};
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// Messages that may wait to be sent.
+const WAITING: usize = 16_384;
+/// Octets of them.
+const WAITING_OCTETS: usize = 64 << 20;
+/// How much longer than its time to live a message may lie at the broker, in seconds.
+const GRACE: u64 = 10;
+
+/// One message for one or several destinations, of which some have a header of their own.
+struct Waiting {
+    /// Destination, and the node that a header selects.
+    to: Vec<(String, Option<Identity>)>,
+    /// All else.
+    frame: Frame,
+    until: Instant,
+}
+
+#[derive(Default)]
+struct Queue {
+    items: VecDeque<Waiting>,
+    octets: usize,
+}
+
+/// A subscription as the broker knows it.
+#[derive(Clone)]
+struct Subscription {
+    id: u64,
+    place: Place,
+    destination: String,
+    selector: Option<String>,
+}
+
+struct Shared {
+    settings: CollectiveGateway,
+    bus: Bus,
+    names: Names,
+    sink: Sink<Heard>,
+    wanted: Mutex<HashMap<Place, u64>>,
+    /// Grows with each change of what is wanted.
+    version: AtomicU64,
+    queue: Mutex<Queue>,
+    closing: AtomicBool,
+}
+
+impl Shared {
+    /// How to subscribe there. RabbitMQ makes the queue for replies by itself, at the first request that names it.
+    fn subscription(&self, place: &Place, id: u64) -> Option<Subscription> {
+        let selector = match (self.bus, place) {
+            (Bus::RabbitMq, Place::Replies(_)) => return None,
+            (Bus::ActiveMq, Place::Node(_, node)) => Some(format!("mc_identity = '{node}'")),
+            _ => None,
+        };
+        Some(Subscription {
+            id,
+            place: place.clone(),
+            destination: self.names.of(place),
+            selector,
+        })
+    }
+}
+
+/// A connection to a broker that speaks STOMP.
+pub(super) struct Stomp {
+    shared: Arc<Shared>,
+    waker: Waker,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Stomp {
+    pub(super) fn open(
+        settings: &CollectiveGateway,
+        caller: &CallerId,
+        heard: Sender<Heard>,
+    ) -> io::Result<Stomp> {
+        let invalid = |e| io::Error::new(io::ErrorKind::InvalidInput, e);
+        let identity: Identity = settings.identity.parse().map_err(invalid)?;
+        let bus = match settings.broker {
+            Broker::ActiveMq => Bus::ActiveMq,
+            Broker::RabbitMq | Broker::Nats => Bus::RabbitMq,
+        };
+        if settings.servers.is_empty() {
+            let words = "no server is named; give at least one host:port";
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, words));
+        }
+        let names = Names::new(
+            bus,
+            &identity,
+            caller,
+            true,
+            std::process::id(),
+            next_sequence(),
+        );
+        let (waker, woken) = wake::pair()?;
+        let shared = Arc::new(Shared {
+            settings: settings.clone(),
+            bus,
+            names,
+            sink: Sink::new(heard, sink::OCTETS),
+            wanted: Mutex::default(),
+            version: AtomicU64::new(1),
+            queue: Mutex::default(),
+            closing: AtomicBool::new(false),
+        });
+        let ours = shared.clone();
+        let thread = std::thread::Builder::new()
+            .name("stomp".into())
+            .spawn(move || session::run(&ours, &woken))?;
+        Ok(Stomp {
+            shared,
+            waker,
+            thread: Some(thread),
+        })
+    }
+
+    fn changed(&self) {
+        self.shared.version.fetch_add(1, Ordering::Release);
+        self.waker.wake();
+    }
+}
+
+/// Milliseconds since 1970, as ActiveMQ wants them: now, and so much later.
+fn stamps(later: u64) -> (String, String) {
+    let now = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default()
+        .as_secs();
+    let of = |seconds: u64| (seconds * 1000).to_string();
+    (of(now), of(now + later))
+}
+
+impl Connector for Stomp {
+    fn subscribe(&self, place: &Place) {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        held(&self.shared.wanted)
+            .entry(place.clone())
+            .or_insert_with(|| NEXT.fetch_add(1, Ordering::Relaxed));
+        self.changed();
+    }
+
+    fn unsubscribe(&self, place: &Place) {
+        held(&self.shared.wanted).remove(place);
+        self.changed();
+    }
+
+    fn publish(&self, to: &To, packet: Packet, request: bool, ttl: u32) -> Result<(), Unsent> {
+        if packet.data.len() > LARGEST_PACKET {
+            return Err(Unsent::TooLarge(LARGEST_PACKET));
+        }
+        let bus = self.shared.bus;
+        let (collective, to) = match to {
+            To::Broadcast(collective, agent) => {
+                let destination = bus.broadcast(collective, agent);
+                (Some(collective), vec![(destination, None)])
+            }
+            To::Nodes(collective, nodes) => {
+                let one = |node: &Identity| {
+                    let selected = (bus == Bus::ActiveMq).then(|| node.clone());
+                    (bus.node(collective, node), selected)
+                };
+                (Some(collective), nodes.iter().map(one).collect())
+            }
+            To::Reply(destination) => {
+                if !bus.may_answer(destination, false) {
+                    return Err(Unsent::Forbidden);
+                }
+                (None, vec![(destination.clone(), None)])
+            }
+        };
+        let mut frame = Frame::new("SEND");
+        if let (true, Some(collective)) = (request, collective) {
+            frame = frame.with("reply-to", self.shared.names.replies(collective));
+        }
+        let lasts = u64::from(ttl) + GRACE;
+        if bus == Bus::ActiveMq {
+            let (now, later) = stamps(lasts);
+            frame = frame.with("timestamp", now).with("expires", later);
+        } else {
+            frame = frame.with("expiration", (lasts * 1000).to_string());
+        }
+        if let Some(sender) = packet.sender {
+            frame = frame.with("mc_sender", sender);
+        }
+        frame = frame.with("content-length", packet.data.len().to_string());
+        frame.body = packet.data;
+        let octets = frame.body.len();
+        let mut queue = held(&self.shared.queue);
+        if queue.items.len() >= WAITING || queue.octets + octets > WAITING_OCTETS {
+            return Err(Unsent::Full);
+        }
+        queue.octets += octets;
+        queue.items.push_back(Waiting {
+            to,
+            frame,
+            until: Instant::now() + Duration::from_secs(ttl.into()),
+        });
+        drop(queue);
+        self.waker.wake();
+        Ok(())
+    }
+
+    fn dropped(&self) -> u64 {
+        self.shared.sink.dropped()
+    }
+}
+
+impl Drop for Stomp {
+    /// Sends what waits, if there is a connection, and ends.
+    fn drop(&mut self) {
+        self.shared.closing.store(true, Ordering::Release);
+        self.waker.wake();
+        if let Some(thread) = self.thread.take() {
+            // A panic in there was reported when it happened.
+            let _ = thread.join();
+        }
+    }
+}

@@ -1,0 +1,243 @@
+//! What a federation broker makes of a message (reference, sections 16 and 17). No IO, no state.
+
+use crate::wire::subjects::{Side, federation_of, is_reply_subject, is_target_subject};
+use crate::wire::{Federation, MOST_HOPS, Packet, Refused};
+use std::collections::HashSet;
+use std::fmt;
+
+/// How subjects are called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Naming {
+    /// `choria.federation.NAME.federation` and `.collective`.
+    Deployed,
+    /// `federation.network.NAME` on both sides, as first described.
+    Seed,
+}
+
+/// Who this broker is.
+#[derive(Clone, Debug)]
+pub struct Rules {
+    /// Name of the federation, which all its brokers share.
+    pub cluster: String,
+    /// Name of this broker.
+    pub instance: String,
+    /// How subjects are called.
+    pub naming: Naming,
+    /// Whether ways are recorded without being asked for.
+    pub record_route: bool,
+}
+
+/// The servers on the way of a message, as recorded routes name them.
+#[derive(Clone, Copy, Debug)]
+pub struct Via<'a> {
+    /// Where it came from.
+    pub from: &'a str,
+    /// Where it goes.
+    pub to: &'a str,
+}
+
+/// A message that goes on.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Onward {
+    /// To each of these subjects on the other side.
+    pub subjects: Vec<String>,
+    /// With these headers.
+    pub packet: Packet,
+}
+
+/// Why a message does not go on.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Turned {
+    /// It is no packet.
+    Unreadable(Refused),
+    /// It has no header `federation`, or no id in it.
+    NoFederation,
+    /// It does not say where the reply goes.
+    NoReplyTo,
+    /// The reply would go to what is no subject for replies: which.
+    ForgedReplyTo(String),
+    /// It says nobody that it is for.
+    NoTarget,
+    /// One that it is for is no subject that nodes hear: which.
+    BadTarget(String),
+    /// It would come back to a federation broker, or has been here before.
+    Loop(String),
+}
+
+impl Turned {
+    /// All reasons, as counters name them.
+    pub const REASONS: [&'static str; 7] = [
+        "unreadable",
+        "no_federation",
+        "no_reply_to",
+        "forged_reply_to",
+        "no_target",
+        "bad_target",
+        "loop",
+    ];
+
+    /// Place of this one in [`Turned::REASONS`].
+    pub fn index(&self) -> usize {
+        match self {
+            Turned::Unreadable(_) => 0,
+            Turned::NoFederation => 1,
+            Turned::NoReplyTo => 2,
+            Turned::ForgedReplyTo(_) => 3,
+            Turned::NoTarget => 4,
+            Turned::BadTarget(_) => 5,
+            Turned::Loop(_) => 6,
+        }
+    }
+}
+
+impl fmt::Display for Turned {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        match self {
+            Turned::Unreadable(why) => write!(f, "{why}"),
+            Turned::NoFederation => write!(f, "it has no header federation with an id"),
+            Turned::NoReplyTo => write!(f, "it does not say where the reply goes"),
+            Turned::ForgedReplyTo(subject) => {
+                write!(
+                    f,
+                    "its reply would go to {subject:?}, which is not for replies"
+                )
+            }
+            Turned::NoTarget => write!(f, "it has no target"),
+            Turned::BadTarget(subject) => {
+                write!(f, "its target {subject:?} is no subject that nodes hear")
+            }
+            Turned::Loop(what) => write!(f, "it goes in a circle: {what}"),
+        }
+    }
+}
+
+impl Rules {
+    /// What this broker hears on a side.
+    pub fn subject(&self, side: Side) -> String {
+        let cluster = &self.cluster;
+        match (self.naming, side) {
+            (Naming::Seed, _) => format!("federation.network.{cluster}"),
+            (Naming::Deployed, Side::Federation) => {
+                format!("choria.federation.{cluster}.federation")
+            }
+            (Naming::Deployed, Side::Collective) => {
+                format!("choria.federation.{cluster}.collective")
+            }
+        }
+    }
+
+    /// The group of which one broker hears each message.
+    pub fn group(&self, side: Side) -> String {
+        match side {
+            Side::Federation => format!("{}_federation", self.cluster),
+            Side::Collective => format!("{}_collective", self.cluster),
+        }
+    }
+
+    /// Where statistics go.
+    pub fn stats_subject(&self) -> String {
+        format!("choria.federation.{}.stats", self.cluster)
+    }
+
+    /// What becomes of what was heard on a side: a request from the federation, a reply from the collective.
+    ///
+    /// # Errors
+    /// Why it does not go on.
+    pub fn pass(&self, side: Side, payload: &[u8], via: Via) -> Result<Onward, Turned> {
+        let packet = Packet::from_json(payload).map_err(Turned::Unreadable)?;
+        let mut onward = match side {
+            Side::Federation => self.request(packet)?,
+            Side::Collective => reply(packet)?,
+        };
+        self.record(side, &mut onward.packet, via)?;
+        Ok(onward)
+    }
+
+    fn request(&self, mut packet: Packet) -> Result<Onward, Turned> {
+        let federation = packet.federation.take().ok_or(Turned::NoFederation)?;
+        if federation.request.is_empty() {
+            return Err(Turned::NoFederation);
+        }
+        let reply_to = for_replies(packet.reply_to.take())?;
+        if federation.targets.is_empty() {
+            return Err(Turned::NoTarget);
+        }
+        let mut known = HashSet::new();
+        for target in &federation.targets {
+            let leads_back = [Side::Federation, Side::Collective]
+                .iter()
+                .any(|side| federation_of(target, *side).is_some());
+            if leads_back {
+                return Err(Turned::Loop(format!("{target:?} is a federation broker's")));
+            }
+            if !is_target_subject(target) {
+                return Err(Turned::BadTarget(target.clone()));
+            }
+            known.insert(target.as_str());
+        }
+        // Whoever is named twice is still asked once.
+        let once = federation
+            .targets
+            .iter()
+            .filter(|target| known.remove(target.as_str()));
+        let subjects = once.cloned().collect();
+        packet.federation = Some(Federation {
+            request: federation.request,
+            reply_to: Some(reply_to),
+            targets: Vec::new(),
+        });
+        packet.reply_to = Some(self.subject(Side::Collective));
+        Ok(Onward { subjects, packet })
+    }
+
+    /// Notes this broker in the route, where there is one or one is to be begun.
+    fn record(&self, side: Side, packet: &mut Packet, via: Via) -> Result<(), Turned> {
+        let ours = format!("{}:", self.cluster);
+        let route = match &mut packet.seen_by {
+            Some(route) => route,
+            None if self.record_route => packet.seen_by.insert(Vec::new()),
+            None => return Ok(()),
+        };
+        let hop =
+            |hop: &&Vec<String>| matches!(hop.as_slice(), [_, here, _] if here.starts_with(&ours));
+        let been = route.iter().filter(hop).count();
+        // A reply has come by once, as its request.
+        let before = match side {
+            Side::Federation => 0,
+            Side::Collective => 1,
+        };
+        if been > before {
+            return Err(Turned::Loop(format!("{} has seen it before", self.cluster)));
+        }
+        if route.len() >= MOST_HOPS {
+            return Err(Turned::Loop(format!("its route has {MOST_HOPS} hops")));
+        }
+        let here = format!("{ours}{}", self.instance);
+        route.push(vec![via.from.to_owned(), here, via.to.to_owned()]);
+        Ok(())
+    }
+}
+
+fn reply(mut packet: Packet) -> Result<Onward, Turned> {
+    let federation = packet.federation.take().ok_or(Turned::NoFederation)?;
+    if federation.request.is_empty() {
+        return Err(Turned::NoFederation);
+    }
+    let subject = for_replies(federation.reply_to)?;
+    packet.reply_to = None;
+    Ok(Onward {
+        subjects: vec![subject],
+        packet,
+    })
+}
+
+fn for_replies(subject: Option<String>) -> Result<String, Turned> {
+    let subject = subject.ok_or(Turned::NoReplyTo)?;
+    match is_reply_subject(&subject) {
+        true => Ok(subject),
+        false => Err(Turned::ForgedReplyTo(subject)),
+    }
+}
+
+#[cfg(test)]
+mod tests;

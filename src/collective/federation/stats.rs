@@ -1,0 +1,234 @@
+//! What a federation broker counts, and how it tells (reference, section 16).
+
+use super::rules::{Rules, Turned};
+use crate::broker::link::Figures;
+use crate::wire::subjects::Side;
+use halite_master::score::unix_now;
+use serde_json::{Value as Json, json};
+use std::io;
+use std::net::{Ipv4Addr, TcpListener};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+use tiny_http::{Header, Method, Response, Server};
+
+/// Seconds without a word of a connection, which speaks once a second, after which it counts as stuck.
+const STUCK: u64 = 10;
+
+#[derive(Default)]
+struct SideCounters {
+    up: AtomicBool,
+    received: AtomicU64,
+    sent: AtomicU64,
+    dropped: AtomicU64,
+    /// Seconds since 1970.
+    last: AtomicU64,
+    /// When its connection last said that it goes on: seconds since the counters were begun.
+    tick: AtomicU64,
+    turned: [AtomicU64; Turned::REASONS.len()],
+}
+
+/// Counters of both sides.
+pub(super) struct Counters {
+    started: u64,
+    begun: Instant,
+    /// A complaint of one kind is made once in that time.
+    quiet: Duration,
+    complained: Mutex<[Option<Instant>; Turned::REASONS.len() + 1]>,
+    federation: SideCounters,
+    collective: SideCounters,
+}
+
+/// What is known of a connection when statistics are made.
+pub(super) struct Connection {
+    /// Its server; empty without.
+    pub server: String,
+    /// What is heard there.
+    pub source: String,
+    /// Its figures.
+    pub figures: Figures,
+}
+
+impl Counters {
+    /// Begun at that time, in seconds since 1970.
+    pub fn new(started: u64, quiet: Duration) -> Counters {
+        Counters {
+            started,
+            begun: Instant::now(),
+            quiet,
+            complained: Mutex::default(),
+            federation: SideCounters::default(),
+            collective: SideCounters::default(),
+        }
+    }
+
+    fn of(&self, side: Side) -> &SideCounters {
+        match side {
+            Side::Federation => &self.federation,
+            Side::Collective => &self.collective,
+        }
+    }
+
+    pub fn up(&self, side: Side, up: bool) {
+        self.tick(side);
+        self.of(side).up.store(up, Ordering::Release);
+    }
+
+    pub fn is_up(&self, side: Side) -> bool {
+        self.of(side).up.load(Ordering::Acquire)
+    }
+
+    /// The connection goes on.
+    pub fn tick(&self, side: Side) {
+        let now = self.begun.elapsed().as_secs();
+        self.of(side).tick.store(now, Ordering::Relaxed);
+    }
+
+    /// Whether a connection that is there has gone on lately; one that is away is looked for.
+    pub fn moves(&self, side: Side) -> bool {
+        let last = self.of(side).tick.load(Ordering::Relaxed);
+        !self.is_up(side) || self.begun.elapsed().as_secs().saturating_sub(last) <= STUCK
+    }
+
+    pub fn received(&self, side: Side) {
+        self.of(side).received.fetch_add(1, Ordering::Relaxed);
+        self.of(side).last.store(unix_now(), Ordering::Relaxed);
+    }
+
+    pub fn sent(&self, side: Side, count: usize) {
+        let count = u64::try_from(count).unwrap_or(u64::MAX);
+        self.of(side).sent.fetch_add(count, Ordering::Relaxed);
+    }
+
+    /// Counts what had no room; says whether it is time to complain.
+    pub fn dropped(&self, side: Side) -> bool {
+        self.of(side).dropped.fetch_add(1, Ordering::Relaxed);
+        self.complain(Turned::REASONS.len())
+    }
+
+    /// Counts what does not go on; says whether it is time to complain.
+    pub fn turned(&self, side: Side, turned: &Turned) -> bool {
+        let counter = self.of(side).turned.get(turned.index());
+        counter.map(|counter| counter.fetch_add(1, Ordering::Relaxed));
+        self.complain(turned.index())
+    }
+
+    fn complain(&self, kind: usize) -> bool {
+        let mut all = self
+            .complained
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let Some(last) = all.get_mut(kind) else {
+            return true;
+        };
+        let due = last.is_none_or(|at| at.elapsed() >= self.quiet);
+        if due {
+            *last = Some(Instant::now());
+        }
+        due
+    }
+
+    /// Everything, under the names that the broker of Ruby gave it, and what ours counts beside.
+    pub fn report(&self, rules: &Rules, federation: &Connection, collective: &Connection) -> Json {
+        let healthy = self.is_up(Side::Federation) && self.is_up(Side::Collective);
+        json!({
+            "version": env!("CARGO_PKG_VERSION"),
+            "start_time": self.started,
+            "cluster": rules.cluster,
+            "instance": rules.instance,
+            "status": if healthy { "OK" } else { "DISCONNECTED" },
+            "threads": threads(),
+            "federation": self.side(Side::Federation, federation),
+            "collective": self.side(Side::Collective, collective),
+        })
+    }
+
+    fn side(&self, side: Side, connection: &Connection) -> Json {
+        let of = self.of(side);
+        let number = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let refused: serde_json::Map<String, Json> = Turned::REASONS
+            .iter()
+            .zip(&of.turned)
+            .map(|(reason, counter)| ((*reason).to_owned(), number(counter).into()))
+            .collect();
+        json!({
+            "source": connection.source,
+            "received": number(&of.received),
+            "sent": number(&of.sent),
+            "last_message": number(&of.last),
+            "connected_server": connection.server,
+            "work_queue": connection.figures.waiting,
+            "refused": refused,
+            "dropped": number(&of.dropped) + connection.figures.dropped,
+            "expired": connection.figures.expired,
+            "connections": connection.figures.connections,
+        })
+    }
+}
+
+/// Threads of this process.
+fn threads() -> usize {
+    std::fs::read_dir("/proc/self/task").map_or(0, Iterator::count)
+}
+
+/// The port on the loopback address that answers `GET /stats`; closed when it is dropped.
+pub(super) struct Page {
+    server: Option<Arc<Server>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Page {
+    /// Port 0 is none.
+    ///
+    /// # Errors
+    /// The port cannot be had.
+    pub fn open(port: u16, text: impl Fn() -> String + Send + 'static) -> io::Result<Page> {
+        if port == 0 {
+            return Ok(Page {
+                server: None,
+                thread: None,
+            });
+        }
+        let told = |e: String| io::Error::other(format!("the port {port} of stats_port: {e}"));
+        let listener =
+            TcpListener::bind((Ipv4Addr::LOCALHOST, port)).map_err(|e| told(e.to_string()))?;
+        let server = Server::from_listener(listener, None).map_err(|e| told(e.to_string()))?;
+        let server = Arc::new(server);
+        let ours = server.clone();
+        let thread = std::thread::Builder::new()
+            .name("stats".into())
+            .spawn(move || serve(&ours, &text))?;
+        Ok(Page {
+            server: Some(server),
+            thread: Some(thread),
+        })
+    }
+}
+
+fn serve(server: &Server, text: &dyn Fn() -> String) {
+    for request in server.incoming_requests() {
+        let (status, text) = match (request.method(), request.url()) {
+            (Method::Get | Method::Head, "/stats") => (200, text()),
+            _ => (404, "{\"error\":\"there is /stats\"}".to_owned()),
+        };
+        let mut response = Response::from_string(text).with_status_code(status);
+        if let Ok(header) = Header::from_bytes("Content-Type", "application/json") {
+            response.add_header(header);
+        }
+        // The peer may be gone; then there is nobody to tell.
+        let _ = request.respond(response);
+    }
+}
+
+impl Drop for Page {
+    fn drop(&mut self) {
+        if let Some(server) = self.server.take() {
+            server.unblock();
+        }
+        if let Some(thread) = self.thread.take() {
+            // A panic in there was reported when it happened.
+            let _ = thread.join();
+        }
+    }
+}

@@ -1,0 +1,15 @@
+//! What the outward half asks the loop to do.
+
+use crate::broker::To;
+use crate::wire::Request;
+use halite_gateway::clerk::Task;
+pub(super) use halite_gateway::clock::Clock;
+
+/// Something to be done, in the order in which it was decided.
+#[derive(Debug)]
+pub(super) enum Act {
+    /// Send a request of our own.
+    Ask(To, Box<Request>),
+    /// Give the clerk something to write.
+    Write(Task),
+}

@@ -1,0 +1,254 @@
+//! The agents that each node has: `discovery`, `rpcutil` and `halite`.
+//!
+//! A request is looked at once, for all nodes ([`prepare`]); what differs from node to node is answered when the answer is
+//! sent ([`answer`]).
+
+pub(super) mod data;
+pub mod ddl;
+pub(super) mod halite;
+mod rpcutil;
+
+use super::Settings;
+use super::nodes::Node;
+use super::stats::Tally;
+use crate::gateway::act::Clock;
+use crate::ruby::Datum;
+use crate::wire::Form;
+use ddl::{Action, Ddl, Wrong};
+use halite_wire::Value;
+
+/// All agents, in the order in which they are listed.
+pub const AGENTS: [&str; 3] = ["discovery", "halite", "rpcutil"];
+/// The agents with actions.
+const DDLS: [&Ddl; 2] = [&halite::DDL, &rpcutil::DDL];
+
+pub(super) const AUTHOR: &str = "The halite authors";
+pub(super) const LICENSE: &str = env!("CARGO_PKG_LICENSE");
+pub(super) const VERSION: &str = env!("CARGO_PKG_VERSION");
+pub(super) const URL: &str = "docs/gateways/choria-inward.md";
+
+/// Longest text of a body that is repeated in an answer.
+const SHOWN: usize = 80;
+
+/// The files that clients need to ask the agent `halite`, by name: `halite.ddl` for MCollective, `halite.json` for Choria.
+pub fn interface() -> [(&'static str, String); 2] {
+    [
+        ("halite.ddl", halite::DDL.to_ruby()),
+        ("halite.json", halite::DDL.to_json()),
+    ]
+}
+
+/// The interface of an agent.
+pub(super) fn ddl_of(agent: &str) -> Option<&'static Ddl> {
+    DDLS.into_iter().find(|ddl| ddl.name == agent)
+}
+
+/// What a request asks for.
+#[derive(Debug)]
+pub(super) enum Prepared {
+    /// `discovery`, asked for what it knows.
+    Pong,
+    /// `discovery`, asked for something else.
+    Unknown(String),
+    /// The request is wrong, for every node alike.
+    Wrong(Option<&'static Action>, Wrong),
+    /// An action of `rpcutil`, with its inputs.
+    Rpcutil(&'static Action, Datum),
+    /// `halite info`.
+    Info(&'static Action),
+    /// A function is to be run.
+    Run(&'static Action, halite::Run),
+}
+
+/// Why a request is for none of the agents.
+pub(super) const NO_AGENT: &str =
+    "a request for an agent that is not here, or with a body that is none";
+
+/// Looks at a body. The second value tells whether an answer is wanted; `None` if there is nothing to
+/// be answered.
+pub(super) fn prepare(agent: &str, body: &Datum) -> Option<(Prepared, bool)> {
+    if agent == "discovery" {
+        return Some((discovery(body), true));
+    }
+    let ddl = ddl_of(agent)?;
+    let action = body.get("action")?.as_str()?;
+    let none = Datum::Hash(Vec::new());
+    let data = match body.get("data") {
+        None | Some(Datum::Nil) => &none,
+        Some(data @ Datum::Hash(_)) => data,
+        Some(_) => return None,
+    };
+    let wanted = !matches!(
+        data.get("process_results"),
+        Some(Datum::Bool(false) | Datum::Nil)
+    );
+    let prepared = match ddl.check(action, data) {
+        Err(wrong) => Prepared::Wrong(ddl.action(action), wrong),
+        Ok(action) if agent == "rpcutil" => Prepared::Rpcutil(action, data.clone()),
+        Ok(action) => halite::prepare(action, data),
+    };
+    Some((prepared, wanted))
+}
+
+fn discovery(body: &Datum) -> Prepared {
+    match body.as_str() {
+        Some("ping") => Prepared::Pong,
+        Some(other) => Prepared::Unknown(other.chars().take(SHOWN).collect()),
+        None => Prepared::Unknown("something that is no text".to_owned()),
+    }
+}
+
+/// What a node answers.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Body {
+    /// Text, of `discovery`.
+    Text(String),
+    /// Of SimpleRPC.
+    Rpc {
+        code: u8,
+        message: String,
+        data: Vec<(String, Datum)>,
+    },
+}
+
+impl Body {
+    /// A failure. All outputs of the action are there, as nothing (reference, section 11).
+    pub fn failed(action: Option<&Action>, wrong: Wrong) -> Body {
+        Body::Rpc {
+            code: wrong.0,
+            message: wrong.1,
+            data: filled(action, Vec::new()),
+        }
+    }
+
+    /// A success: outputs that are not given are nothing.
+    pub fn done(action: &Action, data: Vec<(String, Datum)>) -> Body {
+        Body::Rpc {
+            code: 0,
+            message: "OK".to_owned(),
+            data: filled(Some(action), data),
+        }
+    }
+
+    /// As it goes into a reply. Keys are symbols; forms without symbols write text.
+    pub fn into_datum(self) -> Datum {
+        match self {
+            Body::Text(text) => Datum::Str(text),
+            Body::Rpc {
+                code,
+                message,
+                data,
+            } => {
+                let data = data.into_iter();
+                let data = data.map(|(name, value)| (Datum::symbol(name), value));
+                Datum::Hash(vec![
+                    (Datum::symbol("statuscode"), Datum::Int(code.into())),
+                    (Datum::symbol("statusmsg"), Datum::Str(message)),
+                    (Datum::symbol("data"), Datum::Hash(data.collect())),
+                ])
+            }
+        }
+    }
+}
+
+/// The outputs of an action in their order, then what else there is.
+fn filled(action: Option<&Action>, mut data: Vec<(String, Datum)>) -> Vec<(String, Datum)> {
+    let mut out = Vec::new();
+    for output in action.map_or(&[][..], |action| action.outputs) {
+        let given = data.iter().position(|(name, _)| name == output.name);
+        let value = given.map_or(Datum::Nil, |at| data.remove(at).1);
+        out.push((output.name.to_owned(), value));
+    }
+    out.append(&mut data);
+    out
+}
+
+/// What answers are made of.
+pub(super) struct Known<'a> {
+    pub node: &'a Node,
+    pub tally: Tally,
+    pub settings: &'a Settings,
+    pub form: Form,
+    pub now: Clock,
+}
+
+/// The answer of a node. `None` for functions: what they answer comes from the minion.
+pub(super) fn answer(prepared: &Prepared, known: &Known) -> Option<Body> {
+    Some(match prepared {
+        Prepared::Pong => Body::Text("pong".to_owned()),
+        Prepared::Unknown(text) => Body::Text(format!("Unknown Request: {text}")),
+        Prepared::Wrong(action, wrong) => Body::failed(*action, wrong.clone()),
+        Prepared::Rpcutil(action, inputs) => rpcutil::answer(action, inputs, known),
+        Prepared::Info(action) => halite::info(action, known),
+        Prepared::Run(..) => return None,
+    })
+}
+
+/// A fact as it is told. Programs in Ruby have nothing but text in facts, so that forms of their time get text;
+/// JSON keeps its types (reference, sections 9 and 20).
+pub(super) fn fact(value: &Value, form: Form) -> Datum {
+    match form {
+        Form::Choria2 { .. } => Datum::from(value),
+        Form::Psk | Form::Ssl(_) | Form::Aes(_) | Form::Choria1 { .. } => flat(value),
+    }
+}
+
+fn flat(value: &Value) -> Datum {
+    match value {
+        Value::Array(items) => Datum::Array(items.iter().map(flat).collect()),
+        Value::Map(map) => {
+            let pairs = map.iter().map(|(key, value)| (text(key), flat(value)));
+            Datum::Hash(pairs.collect())
+        }
+        other => text(other),
+    }
+}
+
+fn text(value: &Value) -> Datum {
+    Datum::Str(match value {
+        Value::Nil => String::new(),
+        Value::Bool(flag) => flag.to_string(),
+        other => halite_target::python_str(other).into_owned(),
+    })
+}
+
+/// A value as JSON, whatever it is: keys become text as Python has them, octets lose what is no text.
+pub(super) fn json(value: &Value) -> serde_json::Value {
+    match value {
+        Value::Nil => serde_json::Value::Null,
+        Value::Bool(flag) => (*flag).into(),
+        Value::Int(number) => (*number).into(),
+        Value::UInt(number) => (*number).into(),
+        Value::Float(number) => (*number).into(),
+        Value::Str(text) => text.as_str().into(),
+        Value::Bytes(octets) => String::from_utf8_lossy(octets).into_owned().into(),
+        Value::Array(items) => items.iter().map(json).collect(),
+        Value::Map(map) => {
+            let pairs = map.iter().map(|(key, value)| {
+                let key = halite_target::python_str(key).into_owned();
+                (key, json(value))
+            });
+            serde_json::Value::Object(pairs.collect())
+        }
+    }
+}
+
+/// A fact by name, or by a path of names and positions parted by dots.
+pub(super) fn look_up<'a>(facts: &'a halite_wire::Map, path: &str) -> Option<&'a Value> {
+    if let Some(found) = facts.get(path) {
+        return Some(found);
+    }
+    let mut steps = path.split('.');
+    let mut at = facts.get(steps.next()?)?;
+    for step in steps {
+        at = match at {
+            Value::Map(map) => map.get(step)?,
+            Value::Array(items) => items.get(step.parse::<usize>().ok()?)?,
+            _ => return None,
+        };
+    }
+    Some(at)
+}
+
+#[cfg(test)]
+mod tests;

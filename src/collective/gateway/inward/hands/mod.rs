@@ -1,0 +1,135 @@
+//! What the inward half asks disks, the bus and the master for. Three threads: one hears the bus, one publishes jobs and
+//! looks into the job cache, one finds out which minions are nodes.
+
+mod bus;
+mod clerk;
+mod survey;
+
+use super::{News, Task};
+use crossbeam_channel::{Receiver, Sender, TrySendError, bounded};
+use halite_config::{CollectiveGateway, MasterConfig};
+use halite_sys::signals::StopFlag;
+use halite_wire::ids::Jid;
+use std::collections::HashSet;
+use std::sync::{Arc, RwLock};
+use std::thread::{Scope, ScopedJoinHandle};
+use std::time::Duration;
+
+/// Tasks that may wait.
+const TASKS: usize = 4_096;
+/// News that may wait for the loop; then the bus waits, and drops for this listener.
+const NEWS: usize = 65_536;
+/// Longest wait, so that the end of the role is heeded.
+const NAP: Duration = Duration::from_millis(250);
+
+/// Jobs of the collective, so that other returns on the bus are not even decoded.
+#[derive(Clone, Debug, Default)]
+struct Own(Arc<RwLock<HashSet<Jid>>>);
+
+impl Own {
+    fn has(&self, jid: &Jid) -> bool {
+        match self.0.read() {
+            Ok(jids) => jids.contains(jid),
+            Err(poisoned) => poisoned.into_inner().contains(jid),
+        }
+    }
+
+    fn change(&self, change: impl FnOnce(&mut HashSet<Jid>)) {
+        match self.0.write() {
+            Ok(mut jids) => change(&mut jids),
+            Err(poisoned) => change(&mut poisoned.into_inner()),
+        }
+    }
+}
+
+/// The threads, as the loop sees them.
+pub(in crate::gateway) struct Hands<'scope> {
+    tasks: Sender<Task>,
+    own: Own,
+    threads: Vec<ScopedJoinHandle<'scope, ()>>,
+}
+
+impl<'scope> Hands<'scope> {
+    /// Starts the threads, which end with the role. What they tell comes out of the receiver.
+    pub fn start<'env: 'scope>(
+        scope: &'scope Scope<'scope, 'env>,
+        config: &'env MasterConfig,
+        settings: &'env CollectiveGateway,
+        stop: &'env StopFlag,
+    ) -> (Hands<'scope>, Receiver<News>) {
+        let (tasks, queue) = bounded(TASKS);
+        let (news, told) = bounded(NEWS);
+        let (bell, rung) = bounded(1);
+        let own = Own::default();
+        let threads = vec![
+            scope.spawn({
+                let (news, own) = (news.clone(), own.clone());
+                move || bus::hear(config, stop, &own, &news, &bell)
+            }),
+            scope.spawn({
+                let news = news.clone();
+                move || clerk::run(config, stop, &queue, &news)
+            }),
+            scope.spawn(move || survey::run(config, settings, stop, &rung, &news)),
+        ];
+        let hands = Hands {
+            tasks,
+            own,
+            threads,
+        };
+        (hands, told)
+    }
+
+    /// Takes a task on. What comes back at once is news as well: there was no room.
+    pub fn take(&self, task: Task) -> Option<News> {
+        match &task {
+            Task::Publish(order) => {
+                let jid = order.jid.clone();
+                self.own.change(|jids| {
+                    jids.insert(jid);
+                });
+            }
+            Task::Forget(jid) => {
+                self.own.change(|jids| {
+                    jids.remove(jid);
+                });
+                return None;
+            }
+            Task::Look(_) | Task::Refusal { .. } => {}
+        }
+        match self.tasks.try_send(task) {
+            Ok(()) => None,
+            Err(TrySendError::Full(task) | TrySendError::Disconnected(task)) => match task {
+                Task::Publish(order) => {
+                    let why = "too many jobs wait to be published".to_owned();
+                    Some(News::Unpublished(order.jid, why))
+                }
+                Task::Look(jid) => Some(News::Looked(jid, Vec::new())),
+                Task::Refusal { .. } | Task::Forget(_) => {
+                    log::error!("a refusal has no room in the queue to the audit log");
+                    None
+                }
+            },
+        }
+    }
+
+    /// Whether all threads are there.
+    pub fn alive(&self) -> bool {
+        self.threads.iter().all(|thread| !thread.is_finished())
+    }
+}
+
+/// Tells the loop something; `false` when it has ended, or shall.
+fn tell(news: &Sender<News>, stop: &StopFlag, mut item: News) -> bool {
+    while !stop.is_set() {
+        match news.send_timeout(item, NAP) {
+            Ok(()) => return true,
+            Err(crossbeam_channel::SendTimeoutError::Timeout(back)) => item = back,
+            Err(crossbeam_channel::SendTimeoutError::Disconnected(_)) => return false,
+        }
+    }
+    false
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,325 @@
+//! Finds out which minions are nodes: accepted, connected, meant by `inward_targets`, and not of another gateway.
+//!
+//! A survey is made when the bus tells of a change, and every now and then since minions also leave without a word.
+//! Grains are decoded again only when their file has changed.
+
+use super::{NAP, tell};
+use crate::gateway::inward::{News, Node};
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
+use halite_config::{CollectiveGateway, MasterConfig};
+use halite_store::gateways::GatewayStore;
+use halite_store::keys::{KeyState, KeyStore};
+use halite_store::minions::{MinionCache, Stamp};
+use halite_store::{open, presence};
+use halite_sys::signals::StopFlag;
+use halite_target::{Inventory, Target, TargetError};
+use halite_wire::ids::MinionId;
+use halite_wire::{Map, Value};
+use std::cell::RefCell;
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::io;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Longest time between two surveys.
+const EVERY: Duration = Duration::from_secs(15);
+/// Shortest time between two surveys: when a thousand minions start at once, there is one survey.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// Surveys until the role is told to stop.
+pub(super) fn run(
+    config: &MasterConfig,
+    settings: &CollectiveGateway,
+    stop: &StopFlag,
+    bell: &Receiver<()>,
+    news: &Sender<News>,
+) {
+    let mut surveyor = Surveyor::new(config, &settings.inward_targets);
+    let mut last: Option<Instant> = None;
+    let mut rung = true;
+    while !stop.is_set() {
+        let since = last.map_or(EVERY, |at| at.elapsed());
+        if since >= EVERY || (rung && since >= PAUSE) {
+            // What rang until here is in this survey.
+            let _ = bell.try_recv();
+            rung = false;
+            match surveyor.survey() {
+                Ok(nodes) => {
+                    if !tell(news, stop, News::Nodes(nodes)) {
+                        return;
+                    }
+                }
+                Err(e) => {
+                    log::error!("which minions are nodes of the collective is not known: {e}")
+                }
+            }
+            last = Some(Instant::now());
+        }
+        match bell.recv_timeout(NAP) {
+            Ok(()) => rung = true,
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => return,
+        }
+    }
+}
+
+/// What has been seen of the fleet.
+pub(super) struct Surveyor<'a> {
+    config: &'a MasterConfig,
+    targets: String,
+    keys: KeyStore,
+    cache: MinionCache,
+    /// Grains with the stamp of their files.
+    grains: HashMap<MinionId, (Stamp, Arc<Map>)>,
+    /// Ids of which it was said that they are no names of nodes.
+    warned: HashSet<MinionId>,
+    complained: bool,
+}
+
+impl<'a> Surveyor<'a> {
+    /// Nothing has been seen yet.
+    pub fn new(config: &'a MasterConfig, targets: &str) -> Surveyor<'a> {
+        Surveyor {
+            config,
+            targets: targets.to_owned(),
+            keys: open::key_store(config),
+            cache: open::minion_cache(config),
+            grains: HashMap::new(),
+            warned: HashSet::new(),
+            complained: false,
+        }
+    }
+
+    /// All nodes there are now.
+    ///
+    /// # Errors
+    /// Keys or records of gateways cannot be listed.
+    pub fn survey(&mut self) -> io::Result<Vec<Node>> {
+        self.survey_with(&|ids, grains| presence::connected_among(self.config, ids, grains))
+    }
+
+    fn survey_with(&mut self, connected: Connected) -> io::Result<Vec<Node>> {
+        let accepted = self.keys.list(KeyState::Accepted)?;
+        let foreign = foreign(self.config)?;
+        let mut ids: Vec<MinionId> = accepted.iter().cloned().collect();
+        ids.retain(|id| !foreign.contains(id));
+        self.refresh(&ids);
+        let held = &self.grains;
+        let grains = |id: &MinionId| held.get(id).map(|(_, grains)| grains.clone());
+        let present = connected(&ids, &grains);
+        ids.retain(|id| present.contains(id));
+        let fleet = Fleet {
+            ids: &ids,
+            held: &self.grains,
+            cache: &self.cache,
+            pillars: RefCell::default(),
+        };
+        let meant = meant(&self.targets, &fleet, &self.config.nodegroups);
+        let meant = meant.unwrap_or_else(|why| {
+            if !self.complained {
+                self.complained = true;
+                log::error!("gateways:collective:inward_targets means nobody: {why}");
+            }
+            Vec::new()
+        });
+        let mut groups = groups(&self.config.nodegroups, &fleet);
+        let mut nodes = Vec::with_capacity(meant.len());
+        let mut unfit = Vec::new();
+        for id in meant {
+            let Some((_, grains)) = self.grains.get(&id) else {
+                continue;
+            };
+            let own = groups.remove(&id).unwrap_or_default();
+            match Node::new(&id, grains.clone(), &own) {
+                Some(node) => nodes.push(node),
+                None => unfit.push(id),
+            }
+        }
+        for id in unfit {
+            if self.warned.insert(id.clone()) {
+                log::warn!(
+                    "the minion {id} is no node of the collective: names there are letters, digits, '_', '-' and single dots"
+                );
+            }
+        }
+        Ok(nodes)
+    }
+
+    /// Reads the grains of those whose file has changed.
+    fn refresh(&mut self, ids: &[MinionId]) {
+        let known: HashSet<&MinionId> = ids.iter().collect();
+        self.grains.retain(|id, _| known.contains(id));
+        for id in ids {
+            let Some(stamp) = self.cache.stamp(id) else {
+                self.grains.remove(id);
+                continue;
+            };
+            if self.grains.get(id).is_some_and(|(seen, _)| *seen == stamp) {
+                continue;
+            }
+            if let Some(data) = self.cache.peek(id) {
+                self.grains.insert(id.clone(), (stamp, data.grains));
+            }
+        }
+    }
+}
+
+/// Those that a compound target means.
+fn meant(targets: &str, fleet: &Fleet, groups: &Map) -> Result<Vec<MinionId>, TargetError> {
+    let target = Target::parse(&Value::from(targets), "compound", None)?;
+    let expected = target.expected(fleet, groups);
+    expected.error.map_or(Ok(expected.minions), Err)
+}
+
+/// Tells who of these is connected.
+type Connected<'a> =
+    &'a dyn Fn(&[MinionId], &dyn Fn(&MinionId) -> Option<Arc<Map>>) -> BTreeSet<MinionId>;
+
+/// Agents of gateways: they are not offered to the collective. Servers of the very collective are among
+/// them, and each would be there twice.
+fn foreign(config: &MasterConfig) -> io::Result<HashSet<MinionId>> {
+    let mut all = HashSet::new();
+    for gateway in GatewayStore::all(&config.cachedir) {
+        all.extend(gateway.ids()?);
+    }
+    Ok(all)
+}
+
+/// The nodegroups that hold each minion.
+fn groups(nodegroups: &Map, fleet: &Fleet) -> HashMap<MinionId, Vec<String>> {
+    let mut all: HashMap<MinionId, Vec<String>> = HashMap::new();
+    for (name, _) in nodegroups.iter() {
+        let Some(name) = name.as_str() else { continue };
+        let target = Target::parse(&Value::from(name), "nodegroup", None);
+        let Ok(expected) = target.map(|target| target.expected(fleet, nodegroups)) else {
+            continue;
+        };
+        for id in expected.minions {
+            all.entry(id).or_default().push(name.to_owned());
+        }
+    }
+    all
+}
+
+/// The fleet as targets see it. Pillars are read only where a target asks for one.
+struct Fleet<'a> {
+    ids: &'a [MinionId],
+    held: &'a HashMap<MinionId, (Stamp, Arc<Map>)>,
+    cache: &'a MinionCache,
+    pillars: RefCell<HashMap<MinionId, Option<Arc<Map>>>>,
+}
+
+impl Inventory for Fleet<'_> {
+    fn ids(&self) -> &[MinionId] {
+        self.ids
+    }
+
+    fn contains(&self, id: &str) -> bool {
+        let found = self.ids.binary_search_by(|own| own.as_str().cmp(id));
+        found.is_ok()
+    }
+
+    fn grains(&self, id: &MinionId) -> Option<Arc<Map>> {
+        self.held.get(id).map(|(_, grains)| grains.clone())
+    }
+
+    fn pillar(&self, id: &MinionId) -> Option<Arc<Map>> {
+        let mut pillars = self.pillars.borrow_mut();
+        let read = || self.cache.peek(id).map(|data| data.pillar);
+        pillars.entry(id.clone()).or_insert_with(read).clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use halite_config::load_master;
+    use halite_crypto::PrivateKey;
+    use std::path::Path;
+
+    fn config(dir: &Path) -> MasterConfig {
+        let text = format!(
+            "root_dir: {0}\npki_dir: {0}/pki\ncachedir: {0}/cache\nsock_dir: {0}/run\nnodegroups:\n  web: 'w*'\n  debian: 'G@os:Debian'\n",
+            dir.display()
+        );
+        std::fs::write(dir.join("master"), text).unwrap();
+        load_master(dir).unwrap()
+    }
+
+    fn ids(nodes: &[Node]) -> Vec<&str> {
+        nodes.iter().map(|node| node.identity.as_str()).collect()
+    }
+
+    #[test]
+    fn nodes_are_accepted_connected_meant_and_nobody_elses() {
+        let dir = tempfile::tempdir().unwrap();
+        let config = config(dir.path());
+        let keys = open::key_store(&config);
+        keys.create_dirs().unwrap();
+        let cache = open::minion_cache(&config);
+        let key = PrivateKey::generate(1024).unwrap().public().to_pem();
+        for id in ["w1", "w2", "db1", "gone", "foreign", "w 3", "nograins"] {
+            let id: MinionId = id.parse().unwrap();
+            keys.put(KeyState::Accepted, &id, &key).unwrap();
+            let os = if id.as_str() == "w2" {
+                "Arch"
+            } else {
+                "Debian"
+            };
+            let grains = halite_wire::map! {"os" => os};
+            if id.as_str() != "nograins" {
+                cache
+                    .store(&id, &grains, &halite_wire::map! {"role" => "x"})
+                    .unwrap();
+            }
+        }
+        let pending: MinionId = "w9".parse().unwrap();
+        keys.put(KeyState::Pending, &pending, &key).unwrap();
+        let gateway = GatewayStore::new(&config.cachedir, "collective");
+        gateway.create_dirs().unwrap();
+        gateway.put(&"foreign".parse().unwrap(), "x").unwrap();
+
+        let connected: Connected = &|ids, grains| {
+            let there = ids.iter().filter(|id| id.as_str() != "gone");
+            there.filter(|id| grains(id).is_some()).cloned().collect()
+        };
+        let mut surveyor = Surveyor::new(&config, "*");
+        let nodes = surveyor.survey_with(connected).unwrap();
+        assert_eq!(ids(&nodes), ["db1", "w1", "w2"]);
+        assert_eq!(nodes[1].classes, ["debian", "web"]);
+        assert_eq!(nodes[2].classes, ["web"]);
+        assert_eq!(surveyor.warned.len(), 1);
+
+        for (targets, expected) in [
+            ("w* and G@os:Debian", &["w1"][..]),
+            ("not N@web", &["db1"]),
+            ("I@role:x and w2", &["w2"]),
+            ("N@nothing", &[]),
+        ] {
+            let mut surveyor = Surveyor::new(&config, targets);
+            let nodes = surveyor.survey_with(connected).unwrap();
+            assert_eq!(ids(&nodes), expected, "{targets}");
+        }
+
+        // Grains that have not changed are shared, others are read.
+        cache
+            .store(
+                &"w2".parse().unwrap(),
+                &halite_wire::map! {"os" => "Debian"},
+                &Map::new(),
+            )
+            .unwrap();
+        let again = surveyor.survey_with(connected).unwrap();
+        assert!(Arc::ptr_eq(&nodes[1].grains, &again[1].grains));
+        assert_eq!(again[2].classes, ["debian", "web"]);
+        keys.delete(KeyState::Accepted, &"w1".parse().unwrap())
+            .unwrap();
+        let fewer = surveyor.survey_with(connected).unwrap();
+        assert_eq!(ids(&fewer), ["db1", "w2"]);
+        assert!(
+            !surveyor
+                .grains
+                .contains_key(&"w1".parse::<MinionId>().unwrap())
+        );
+    }
+}

@@ -1,0 +1,254 @@
+//! What a function of a job asks of a node.
+
+use crate::ruby::Datum;
+use crate::wire::AgentName;
+use halite_gateway::answer::{Args, Outcome};
+use halite_wire::{Map, Value};
+
+/// Functions that are the gateway's own, sorted; all others are `AGENT.ACTION`.
+pub(super) const FUNCTIONS: &[&str] = &[
+    "collective.rpc",
+    "grains.get",
+    "grains.item",
+    "grains.items",
+    "grains.ls",
+    "saltutil.find_job",
+    "saltutil.refresh_grains",
+    "saltutil.running",
+    "saltutil.sync_grains",
+    "sys.list_functions",
+    "test.ping",
+];
+
+/// What a function asks for.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Call {
+    /// Something of the node itself.
+    Ask(What),
+    /// Whether the job of this jid runs.
+    FindJob(String),
+    /// Which jobs run.
+    Running,
+    /// Which functions there are.
+    Functions,
+}
+
+/// What a node is asked.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum What {
+    /// Whether it is there: the agent `discovery`.
+    Ping,
+    /// Its inventory, of which grains are told.
+    Grains,
+    /// Its inventory, which is kept.
+    Refresh,
+    /// An action of an agent.
+    Action {
+        /// The agent.
+        agent: AgentName,
+        /// Its action.
+        action: String,
+        /// Inputs, under symbols.
+        inputs: Vec<(Datum, Datum)>,
+    },
+}
+
+impl Call {
+    /// Reads the function of a job.
+    ///
+    /// # Errors
+    /// What is answered where nothing is asked.
+    pub fn of(load: &Map) -> Result<Call, Outcome> {
+        let Some(Value::Str(fun)) = load.get("fun") else {
+            return Err(Outcome::bad(
+                "several functions in one job are not for nodes of a collective; send one job each",
+                1,
+            ));
+        };
+        let args = Args::of(load);
+        Ok(match fun.as_str() {
+            "test.ping" => Call::Ask(What::Ping),
+            "grains.get" if args.words.is_empty() => {
+                return Err(Outcome::bad("grains.get takes the name of a grain", 1));
+            }
+            "grains.get" | "grains.item" | "grains.items" | "grains.ls" => Call::Ask(What::Grains),
+            "saltutil.refresh_grains" | "saltutil.sync_grains" => Call::Ask(What::Refresh),
+            "saltutil.find_job" => Call::FindJob(args.words.into_iter().next().unwrap_or_default()),
+            "saltutil.running" => Call::Running,
+            "sys.list_functions" => Call::Functions,
+            "collective.rpc" => Call::Ask(rpc(args)?),
+            other => Call::Ask(action(other, args)?),
+        })
+    }
+}
+
+/// `collective.rpc AGENT ACTION name=value ...`.
+fn rpc(args: Args) -> Result<What, Outcome> {
+    match args.words.as_slice() {
+        [agent, action] => {
+            named(agent, action, &args.named).ok_or_else(|| missing(&format!("{agent}.{action}")))
+        }
+        _ => Err(Outcome::bad(
+            "collective.rpc takes the name of an agent and of an action, then inputs as name=value",
+            1,
+        )),
+    }
+}
+
+/// `AGENT.ACTION name=value ...`.
+fn action(fun: &str, args: Args) -> Result<What, Outcome> {
+    let (agent, action) = fun.split_once('.').ok_or_else(|| missing(fun))?;
+    let what = named(agent, action, &args.named).ok_or_else(|| missing(fun))?;
+    match args.words.first() {
+        None => Ok(what),
+        Some(word) => Err(Outcome::bad(
+            format!(
+                "inputs of an action have names: write name={word} instead of {word}, \
+                 with the name that the agent {agent} documents for {action}"
+            ),
+            1,
+        )),
+    }
+}
+
+fn named(agent: &str, action: &str, inputs: &Map) -> Option<What> {
+    let plain = |c: u8| c.is_ascii_alphanumeric() || c == b'_' || c == b'-';
+    if action.is_empty() || !action.bytes().all(plain) {
+        return None;
+    }
+    let inputs = inputs.iter().filter_map(|(name, value)| {
+        let name = Datum::symbol(name.as_str()?);
+        Some((name, Datum::from(value)))
+    });
+    Some(What::Action {
+        agent: agent.parse().ok()?,
+        action: action.to_owned(),
+        inputs: inputs.collect(),
+    })
+}
+
+/// As minions answer to what they do not know.
+pub(super) fn missing(fun: &str) -> Outcome {
+    Outcome::bad(format!("'{fun}' is not available."), 1)
+}
+
+impl What {
+    /// The agent that is asked.
+    pub fn agent(&self) -> &str {
+        match self {
+            What::Ping => "discovery",
+            What::Grains | What::Refresh => "rpcutil",
+            What::Action { agent, .. } => agent.as_str(),
+        }
+    }
+
+    /// The body of the request, for `caller`.
+    pub fn body(&self, caller: &str) -> Datum {
+        let (action, inputs) = match self {
+            What::Ping => return "ping".into(),
+            What::Grains | What::Refresh => ("inventory", Vec::new()),
+            What::Action { action, inputs, .. } => (action.as_str(), inputs.clone()),
+        };
+        // Without it no server answers, whoever asks for that.
+        let process = "process_results";
+        let kept = inputs
+            .into_iter()
+            .filter(|(name, _)| name.as_str() != Some(process));
+        let mut data: Vec<_> = kept.collect();
+        data.push((Datum::symbol(process), Datum::Bool(true)));
+        Datum::Hash(vec![
+            (Datum::symbol("agent"), self.agent().into()),
+            (Datum::symbol("action"), action.into()),
+            (Datum::symbol("caller"), caller.into()),
+            (Datum::symbol("data"), Datum::Hash(data)),
+        ])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn load(fun: &str, words: &[&str], named: Map) -> Map {
+        let mut arg: Vec<Value> = words.iter().map(|w| Value::from(*w)).collect();
+        if !named.is_empty() {
+            let mut named = named;
+            named.set("__kwarg__", true);
+            arg.push(named.into());
+        }
+        halite_wire::map! {"fun" => fun, "arg" => arg}
+    }
+
+    #[test]
+    fn functions_are_agents_and_actions() {
+        let inputs = halite_wire::map! {"name" => "bash", "count" => 3, "force" => true};
+        let Ok(Call::Ask(what)) = Call::of(&load("package.status", &[], inputs.clone())) else {
+            panic!("no action");
+        };
+        assert_eq!(what.agent(), "package");
+        let body = what.body("choria=halite.mcollective");
+        assert_eq!(body.get("agent"), Some(&"package".into()));
+        assert_eq!(body.get("action"), Some(&"status".into()));
+        assert_eq!(
+            body.get("caller"),
+            Some(&"choria=halite.mcollective".into())
+        );
+        let data = body.get("data").unwrap();
+        assert_eq!(data.get("name"), Some(&"bash".into()));
+        assert_eq!(data.get("count"), Some(&Datum::Int(3)));
+        assert_eq!(data.get("force"), Some(&Datum::Bool(true)));
+        assert_eq!(data.get("process_results"), Some(&Datum::Bool(true)));
+        let plain = Call::of(&load("collective.rpc", &["package", "status"], inputs)).unwrap();
+        assert_eq!(plain, Call::Ask(what));
+        // An agent of that name is asked for what is not the gateway's own.
+        for (fun, own) in [("test.ping", true), ("test.echo", false)] {
+            let ping = Call::of(&load(fun, &[], Map::new())) == Ok(Call::Ask(What::Ping));
+            assert_eq!(ping, own, "{fun}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_asked_is_said() {
+        let said = |load: &Map| match Call::of(load).unwrap_err() {
+            Outcome {
+                value: Value::Str(text),
+                retcode: 1,
+            } => text,
+            _ => panic!("no text"),
+        };
+        let text = said(&load("package.status", &["bash"], Map::new()));
+        assert!(text.contains("name=bash instead of bash"), "{text}");
+        for fun in [
+            "ping",
+            "a b.c",
+            "package.",
+            ".status",
+            "package.a.b",
+            "package.a*",
+        ] {
+            assert_eq!(
+                said(&load(fun, &[], Map::new())),
+                format!("'{fun}' is not available.")
+            );
+        }
+        assert!(said(&load("collective.rpc", &["a"], Map::new())).contains("name=value"));
+        let several = halite_wire::map! {"fun" => vec!["test.ping".to_owned()]};
+        assert!(said(&several).contains("one job each"));
+    }
+
+    #[test]
+    fn nobody_asks_for_silence() {
+        let inputs = halite_wire::map! {"process_results" => false};
+        let Ok(Call::Ask(what)) = Call::of(&load("package.status", &[], inputs)) else {
+            panic!("no action");
+        };
+        let body = what.body("uid=0");
+        let Some(Datum::Hash(data)) = body.get("data") else {
+            panic!("no data");
+        };
+        assert_eq!(
+            data,
+            &[(Datum::symbol("process_results"), Datum::Bool(true))]
+        );
+    }
+}

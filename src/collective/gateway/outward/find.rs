@@ -1,0 +1,215 @@
+//! Finding nodes: discovery, registrations, inventories.
+
+use super::super::act::{Act, Clock};
+use super::call::What;
+use super::flights::{Flight, Kind};
+use super::grains::Inventory;
+use super::outcome::parts;
+use super::{Outward, send};
+use crate::wire::{Filter, Identity, Reply, Request};
+use halite_gateway::clerk::Task;
+use halite_gateway::ledger::{Entered, Standing};
+use halite_wire::Value;
+use halite_wire::ids::MinionId;
+use std::collections::{BTreeMap, HashSet};
+use std::time::Duration;
+
+/// The agent that takes registrations.
+pub(in crate::gateway) const REGISTRATION: &str = "registration";
+/// Nodes that may owe an inventory at one time.
+const BATCH: usize = 50;
+/// How long they may owe it.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// How often is looked whose inventory is due.
+const LOOK: Duration = Duration::from_millis(250);
+
+impl Outward {
+    /// Begins a round of discovery when it is time, and ends one.
+    pub(super) fn discover(&mut self, now: Clock) -> Vec<Act> {
+        if let Some(begun) = self.round
+            && now.is_past(begun, self.rules.discovery_timeout)
+        {
+            self.round = None;
+            for id in self.nodes.judge_round(begun) {
+                log::info!("the node {id} of the collective does not answer any more");
+            }
+        }
+        if self.next_round.is_none_or(|next| now.at < next) {
+            return Vec::new();
+        }
+        // A round that is not over yet would be judged by the beginning of this one.
+        self.round.get_or_insert(now.at);
+        self.next_round = Some(now.at + self.rules.discovery_interval);
+        let patience = self
+            .rules
+            .discovery_timeout
+            .max(self.rules.discovery_interval);
+        let mut acts = Vec::new();
+        for place in 0..self.rules.collectives.len() {
+            let what = What::Ping;
+            let body = what.body(self.rules.caller.as_str());
+            let flight = |place| Flight {
+                kind: Kind::Discovery(place),
+                sent: (place, true),
+                nodes: HashSet::new(),
+                due: now.at + patience,
+                patience,
+            };
+            let request = (what.agent(), Filter::default(), body);
+            acts.extend(self.ask(place, None, request, flight, now));
+        }
+        acts
+    }
+
+    /// A node has answered to a discovery.
+    pub(super) fn discovered(&mut self, reply: &Reply, place: usize, now: Clock) -> Vec<Act> {
+        // Go sends the bare word, Ruby a JSON string of it.
+        if reply.body.as_str().map(|text| text.trim_matches('"')) != Some("pong") {
+            self.stats.malformed += 1;
+            return Vec::new();
+        }
+        let identity = &reply.sender;
+        let Ok(id) = identity.as_str().parse::<MinionId>() else {
+            self.stats.bad_ids += 1;
+            log::debug!("the node {identity} cannot be a minion: its identity is no minion id");
+            return Vec::new();
+        };
+        let standing = self.admitted(&id);
+        if matches!(standing, Standing::Unknown | Standing::Foreign) {
+            self.nodes.forget(id.as_str());
+            return Vec::new();
+        }
+        if !self.nodes.learn(&id, identity.clone(), place) {
+            self.stats.full += 1;
+            return Vec::new();
+        }
+        self.nodes.answers_in(id.as_str(), place);
+        let judged = self.nodes.judge(id.as_str(), standing, now);
+        match self.nodes.heard(id.as_str(), now) || judged {
+            true => came(&id),
+            false => Vec::new(),
+        }
+    }
+
+    /// What the key store says of a node that lives; who is new registers.
+    fn admitted(&mut self, id: &MinionId) -> Standing {
+        match self.registry.standing(id) {
+            Standing::Foreign => {
+                self.stats.foreign += 1;
+                if self.stats.foreign.is_power_of_two() {
+                    log::warn!(
+                        "the id of the node {id} belongs to a minion that did not come in through the collective; \
+                         the node is not listened to; {} such answers so far",
+                        self.stats.foreign
+                    );
+                }
+                Standing::Foreign
+            }
+            Standing::Unknown => match self.registry.enter(id) {
+                Entered::Accepted => Standing::Accepted,
+                Entered::Waiting => Standing::Waiting,
+                Entered::Rejected => Standing::Rejected,
+                Entered::Full => {
+                    self.stats.full += 1;
+                    Standing::Unknown
+                }
+            },
+            known => known,
+        }
+    }
+
+    /// A node tells that it is there. Nobody registers by that: anybody may broadcast.
+    pub fn registration(&mut self, request: &Request, now: Clock) -> Vec<Act> {
+        let id = request.sender.as_str();
+        match self.nodes.get(id).map(|node| node.id.clone()) {
+            Some(id) if self.nodes.heard(id.as_str(), now) => came(&id),
+            _ => Vec::new(),
+        }
+    }
+
+    /// Asks for inventories that are due.
+    pub(super) fn inventories(&mut self, now: Clock) -> Vec<Act> {
+        if self.looked.is_some_and(|at| !now.is_past(at, LOOK)) {
+            return Vec::new();
+        }
+        self.looked = Some(now.at);
+        let room = BATCH.saturating_sub(self.flights.inventories());
+        let mut groups: BTreeMap<usize, Vec<Identity>> = BTreeMap::new();
+        for id in self.nodes.take_due(room, now) {
+            if let Some(node) = self.nodes.get(id.as_str()) {
+                let group = groups.entry(node.collective).or_default();
+                group.push(node.identity.clone());
+            }
+        }
+        let mut acts = Vec::new();
+        for (place, nodes) in groups {
+            let what = What::Refresh;
+            let body = what.body(self.rules.caller.as_str());
+            let names = nodes.iter().map(|node| node.as_str().to_owned());
+            let names: HashSet<String> = names.collect();
+            let flight = |place| Flight {
+                kind: Kind::Inventory,
+                sent: (place, false),
+                nodes: names,
+                due: now.at + PATIENCE,
+                patience: PATIENCE,
+            };
+            let request = (what.agent(), send::direct(what.agent()), body);
+            acts.extend(self.ask(place, Some(nodes), request, flight, now));
+        }
+        acts
+    }
+
+    /// A node has told its inventory.
+    pub(super) fn inventoried(&mut self, reply: &Reply, now: Clock) -> Vec<Act> {
+        let id = reply.sender.as_str();
+        self.nodes.heard(id, now);
+        match inventory(reply) {
+            Ok(inventory) => self.keep(id, inventory, now),
+            Err(why) => {
+                log::warn!("the node {id} does not tell its inventory: {why}");
+                self.nodes.silent(id, now);
+                Vec::new()
+            }
+        }
+    }
+
+    /// Keeps what a node has told.
+    pub(super) fn keep(&mut self, id: &str, inventory: Inventory, now: Clock) -> Vec<Act> {
+        let Some(minion) = self.nodes.get(id).map(|node| node.id.clone()) else {
+            return Vec::new();
+        };
+        let next = now.at + self.rules.inventory_interval;
+        self.nodes
+            .told(id, inventory.agents, inventory.address, next);
+        vec![Act::Write(Task::Grains(minion, inventory.grains))]
+    }
+}
+
+/// The inventory that a reply holds, or why it holds none.
+pub(super) fn inventory(reply: &Reply) -> Result<Inventory, String> {
+    let Some((code, text, data)) = parts(&reply.body) else {
+        return Err("its reply is none of SimpleRPC".to_owned());
+    };
+    if code != 0 {
+        return Err(format!(
+            "{text} (status code {code}); let this master's caller id use the agent rpcutil there"
+        ));
+    }
+    Inventory::of(reply.sender.as_str(), &data).ok_or_else(|| "it is empty".to_owned())
+}
+
+/// The events with which every minion says that it is there.
+pub(super) fn came(id: &MinionId) -> Vec<Act> {
+    log::info!("the node {id} of the collective is here");
+    let event = |tag: String| {
+        let data = halite_wire::map! {
+            "id" => id.as_str(), "cmd" => "_minion_event", "pretag" => Value::Nil,
+            "data" => format!("Minion {id} started"), "tag" => tag.as_str(),
+        };
+        Act::Write(Task::Fire(tag, data))
+    };
+    ["minion_start".to_owned(), format!("salt/minion/{id}/start")]
+        .map(event)
+        .into()
+}

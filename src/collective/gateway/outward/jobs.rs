@@ -1,0 +1,310 @@
+//! Jobs of the master on nodes: who is asked, what comes back, what does not.
+
+use super::super::act::{Act, Clock};
+use super::call::{Call, FUNCTIONS, What, missing};
+use super::find::inventory;
+use super::flights::{Flight, Kind, Work, described};
+use super::nodes::Node;
+use super::outcome::{TIMED_OUT, outcome};
+use super::{Outward, send};
+use crate::wire::{Identity, Reply};
+use halite_gateway::answer::{self, Outcome};
+use halite_gateway::clerk::Task;
+use halite_gateway::ledger::Standing;
+use halite_gateway::news::Order;
+use halite_wire::Value;
+use halite_wire::ids::MinionId;
+use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
+
+/// Nodes of a list that get a request each, however few `direct_threshold` allows.
+const LISTED: usize = 200;
+/// Requests of jobs that may be on their way; further jobs are refused.
+const REQUESTS: usize = 10_000;
+
+impl Outward {
+    /// A job is begun on those of its nodes that are here; the others count as not connected. A ping goes to the others
+    /// too: it may be that they are here again.
+    pub fn order(&mut self, order: &Order, now: Clock) -> Vec<Act> {
+        let call = Call::of(&order.load);
+        let ping = matches!(call, Ok(Call::Ask(What::Ping)));
+        let cut = self.cut.clone();
+        let ours = |node: &&Node| {
+            let there = node.here || ping || cut.is_some();
+            there && node.standing == Standing::Accepted
+        };
+        let ids = order.ids.iter();
+        let nodes = ids.filter_map(|id| self.nodes.get(id)).filter(ours);
+        let nodes: Vec<(MinionId, Identity, usize)> = nodes
+            .map(|node| (node.id.clone(), node.identity.clone(), node.collective))
+            .collect();
+        if nodes.is_empty() {
+            return Vec::new();
+        }
+        let what = match call {
+            Ok(Call::Ask(what)) => what,
+            Ok(call) => return self.told(order, &call, &nodes),
+            Err(outcome) => {
+                let answer = |(id, ..): &(MinionId, _, _)| returned(order, id, outcome.clone());
+                return nodes.iter().map(answer).collect();
+            }
+        };
+        let refusal = match cut {
+            Some(_) if ping => return Vec::new(),
+            Some(why) => Some(format!(
+                "the collective cannot be reached ({why}); nothing was sent"
+            )),
+            None if self.flights.jobs() >= REQUESTS => {
+                Some(format!("{REQUESTS} requests are on their way already"))
+            }
+            None => None,
+        };
+        if let Some(text) = refusal {
+            let answer =
+                |(id, ..): &(MinionId, _, _)| returned(order, id, Outcome::bad(text.as_str(), 1));
+            return nodes.iter().map(answer).collect();
+        }
+        self.begin(order, &what, nodes, now)
+    }
+
+    /// What is answered for nodes without asking them.
+    fn told(&self, order: &Order, call: &Call, nodes: &[(MinionId, Identity, usize)]) -> Vec<Act> {
+        let running = match call {
+            Call::FindJob(jid) => self.flights.of_job(jid),
+            _ => Vec::new(),
+        };
+        let value = |id: &str| match call {
+            Call::FindJob(_) => {
+                let found = running.iter().find(|(_, nodes)| nodes.contains(id));
+                Value::from(found.map(|(work, _)| described(work)).unwrap_or_default())
+            }
+            Call::Running => {
+                let all: Vec<Value> = self
+                    .flights
+                    .of_node(id)
+                    .map(|w| described(w).into())
+                    .collect();
+                all.into()
+            }
+            Call::Functions | Call::Ask(_) => self.functions(id).into(),
+        };
+        nodes
+            .iter()
+            .map(|(id, ..)| returned(order, id, Outcome::good(value(id.as_str()))))
+            .collect()
+    }
+
+    /// Functions of a node: the gateway's own, and its agents, of whose actions nothing is known.
+    fn functions(&self, id: &str) -> Vec<String> {
+        let agents = self.nodes.get(id).and_then(|node| node.agents.as_ref());
+        let agents = agents
+            .into_iter()
+            .flatten()
+            .map(|agent| format!("{agent}.*"));
+        let mut names: Vec<String> = FUNCTIONS.iter().map(|name| (*name).to_owned()).collect();
+        names.extend(agents);
+        names.sort();
+        names
+    }
+
+    fn begin(
+        &mut self,
+        order: &Order,
+        what: &What,
+        nodes: Vec<(MinionId, Identity, usize)>,
+        now: Clock,
+    ) -> Vec<Act> {
+        let mut acts = Vec::new();
+        // A job that is published again under its jid is the same job.
+        let mut running: HashSet<String> = HashSet::new();
+        for (_, nodes) in self.flights.of_job(order.jid.as_str()) {
+            running.extend(nodes.iter().cloned());
+        }
+        let mut groups: BTreeMap<usize, Vec<Identity>> = BTreeMap::new();
+        for (id, identity, place) in nodes {
+            if running.contains(id.as_str()) {
+                continue;
+            }
+            let agents = self
+                .nodes
+                .get(id.as_str())
+                .and_then(|node| node.agents.as_ref());
+            if let What::Action { agent, .. } = what
+                && agents.is_some_and(|agents| !agents.iter().any(|a| a == agent.as_str()))
+            {
+                let Outcome { value, retcode } = missing(&function(order, what));
+                let text = format!(
+                    "{} This node has no agent {agent:?}; once it is installed there, saltutil.refresh_grains",
+                    answer::text(&value),
+                    agent = agent.as_str(),
+                );
+                acts.push(returned(order, &id, Outcome::bad(text, retcode)));
+                continue;
+            }
+            groups.entry(place).or_default().push(identity);
+        }
+        let work = Work {
+            jid: order.jid.clone(),
+            load: order.load.clone(),
+            what: what.clone(),
+        };
+        for (place, nodes) in groups {
+            let list = order.load.str("tgt_type") == Some("list") && nodes.len() <= LISTED;
+            if list || nodes.len() <= self.rules.direct_threshold {
+                acts.extend(self.send(&work, place, nodes, false, now));
+                continue;
+            }
+            for part in send::parts(nodes) {
+                acts.extend(self.send(&work, place, part, true, now));
+            }
+        }
+        acts
+    }
+
+    /// Sends a job's request to these nodes.
+    fn send(
+        &mut self,
+        work: &Work,
+        place: usize,
+        nodes: Vec<Identity>,
+        broadcast: bool,
+        now: Clock,
+    ) -> Vec<Act> {
+        let agent = work.what.agent();
+        let body = work.what.body(self.rules.caller.as_str());
+        let patience = match work.what {
+            What::Ping => self.rules.discovery_timeout,
+            _ => self.rules.timeout,
+        };
+        let names = nodes.iter().map(|node| node.as_str().to_owned()).collect();
+        let flight = |place| Flight {
+            kind: Kind::Job(work.clone()),
+            sent: (place, broadcast),
+            nodes: names,
+            due: now.at + patience,
+            patience,
+        };
+        let (filter, nodes) = match broadcast {
+            true => (send::broadcast(agent, &nodes), None),
+            false => (send::direct(agent), Some(nodes)),
+        };
+        self.ask(place, nodes, (agent, filter, body), flight, now)
+    }
+
+    /// A broadcast was larger than the broker takes: one for each half.
+    pub(super) fn halve(&mut self, flight: Flight, now: Clock) -> Vec<Act> {
+        let Kind::Job(work) = flight.kind else {
+            return Vec::new();
+        };
+        let names = flight.nodes.iter();
+        let nodes: Vec<Identity> = names.filter_map(|name| name.parse().ok()).collect();
+        let (first, second) = nodes.split_at(nodes.len() / 2);
+        let mut acts = self.send(&work, flight.sent.0, first.to_vec(), true, now);
+        acts.extend(self.send(&work, flight.sent.0, second.to_vec(), true, now));
+        acts
+    }
+
+    /// A request did not go out: why.
+    pub(super) fn unsent(&mut self, flight: Flight, why: &str, now: Clock) -> Vec<Act> {
+        match flight.kind {
+            Kind::Discovery(_) => {
+                log::warn!("nodes cannot be looked for: {why}");
+                // Nobody was asked.
+                self.round = None;
+                Vec::new()
+            }
+            Kind::Inventory => {
+                log::warn!("inventories cannot be asked for: {why}");
+                for id in &flight.nodes {
+                    self.nodes.silent(id, now);
+                }
+                Vec::new()
+            }
+            Kind::Job(work) if work.what == What::Ping => Vec::new(),
+            Kind::Job(work) => self.all(&flight.nodes, &work, &Outcome::bad(why, 1)),
+        }
+    }
+
+    /// The time of a request is over.
+    pub(super) fn late(&mut self, flight: Flight, now: Clock) -> Vec<Act> {
+        match flight.kind {
+            Kind::Discovery(_) => Vec::new(),
+            Kind::Inventory => {
+                for id in &flight.nodes {
+                    log::info!("the node {id} has not told its inventory; it is asked again later");
+                    self.nodes.silent(id, now);
+                }
+                Vec::new()
+            }
+            Kind::Job(work) if work.what == What::Ping => {
+                for id in &flight.nodes {
+                    self.nodes.leave(id);
+                }
+                Vec::new()
+            }
+            Kind::Job(work) => {
+                self.stats.timeouts += flight.nodes.len() as u64;
+                let text = format!("no answer within {} s", flight.patience.as_secs());
+                self.all(&flight.nodes, &work, &Outcome::bad(text, TIMED_OUT))
+            }
+        }
+    }
+
+    /// A node has answered to a job.
+    pub(super) fn done(&mut self, reply: &Reply, work: &Work, now: Clock) -> Vec<Act> {
+        let id = reply.sender.as_str();
+        let mut acts = Vec::new();
+        let outcome = match &work.what {
+            What::Ping => Outcome::good(true),
+            What::Action { .. } => outcome(&reply.body),
+            What::Grains | What::Refresh => match inventory(reply) {
+                Ok(inventory) => {
+                    let value = match work.what {
+                        What::Refresh => Value::Bool(true),
+                        _ => answer::told(&work.load, inventory.grains.clone()),
+                    };
+                    acts.extend(self.keep(id, inventory, now));
+                    Outcome::good(value)
+                }
+                Err(why) => Outcome::bad(format!("no inventory: {why}"), 1),
+            },
+        };
+        let Some(minion) = self.nodes.get(id).map(|node| node.id.clone()) else {
+            return acts;
+        };
+        if self.nodes.heard(id, now) {
+            acts.extend(super::find::came(&minion));
+        }
+        acts.push(hand_in(work, &minion, outcome));
+        acts
+    }
+
+    fn all(&self, nodes: &HashSet<String>, work: &Work, outcome: &Outcome) -> Vec<Act> {
+        let known = nodes.iter().filter_map(|id| self.nodes.get(id));
+        known
+            .map(|node| hand_in(work, &node.id, outcome.clone()))
+            .collect()
+    }
+}
+
+/// `AGENT.ACTION`, however it was asked for.
+fn function(order: &Order, what: &What) -> String {
+    match what {
+        What::Action { agent, action, .. } => format!("{agent}.{action}"),
+        _ => order.load.str("fun").unwrap_or_default().to_owned(),
+    }
+}
+
+fn returned(order: &Order, id: &MinionId, outcome: Outcome) -> Act {
+    let load = answer::load(id.as_str(), &order.jid, &order.load, outcome);
+    Act::Write(Task::Return(id.clone(), order.jid.clone(), load))
+}
+
+fn hand_in(work: &Work, id: &MinionId, outcome: Outcome) -> Act {
+    let order = Order {
+        jid: work.jid.clone(),
+        ids: Vec::new(),
+        load: Arc::clone(&work.load),
+    };
+    returned(&order, id, outcome)
+}

@@ -1,0 +1,278 @@
+//! The nodes that are known: who they are, whether they live, what they told.
+
+use super::super::act::Clock;
+use crate::wire::Identity;
+use halite_gateway::ledger::Standing;
+use halite_wire::ids::MinionId;
+use std::collections::{BTreeMap, HashMap};
+use std::net::{IpAddr, Ipv4Addr};
+use std::time::{Duration, Instant};
+
+/// Nodes that are remembered; further ones are refused.
+pub(super) const MOST: usize = 100_000;
+/// Rounds of discovery without an answer after which a node counts as gone.
+const MISSES: u8 = 2;
+/// Time between two attempts to get an inventory that did not come.
+const AGAIN: Duration = Duration::from_secs(60);
+
+/// One node.
+#[derive(Debug)]
+pub(super) struct Node {
+    /// Its id.
+    pub id: MinionId,
+    /// The same, as the collective knows it.
+    pub identity: Identity,
+    /// Place of its collective among those of the settings.
+    pub collective: usize,
+    /// What the operator says.
+    pub standing: Standing,
+    /// Whether it is connected, as far as can be known.
+    pub here: bool,
+    /// Agents, once it has told.
+    pub agents: Option<Vec<String>>,
+    /// When it was last heard.
+    seen: Option<Instant>,
+    misses: u8,
+    address: Option<IpAddr>,
+    /// When its inventory is due.
+    due: Option<Instant>,
+    asked: bool,
+}
+
+/// All nodes, by their ids.
+#[derive(Debug, Default)]
+pub(super) struct Nodes {
+    all: HashMap<String, Node>,
+    here: usize,
+    /// Whether the list of connected nodes has changed.
+    pub changed: bool,
+}
+
+impl Nodes {
+    /// The node of that id.
+    pub fn get(&self, id: &str) -> Option<&Node> {
+        self.all.get(id)
+    }
+
+    /// How many are known, and how many of them are connected.
+    pub fn counts(&self) -> (usize, usize) {
+        (self.all.len(), self.here)
+    }
+
+    /// Remembers a node; `false` if there is no room.
+    pub fn learn(&mut self, id: &MinionId, identity: Identity, collective: usize) -> bool {
+        if self.all.contains_key(id.as_str()) {
+            return true;
+        }
+        if self.all.len() >= MOST {
+            return false;
+        }
+        let node = Node {
+            id: id.clone(),
+            identity,
+            collective,
+            standing: Standing::Unknown,
+            here: false,
+            agents: None,
+            seen: None,
+            misses: 0,
+            address: None,
+            due: None,
+            asked: false,
+        };
+        self.all.insert(id.as_str().to_owned(), node);
+        true
+    }
+
+    /// Forgets a node.
+    pub fn forget(&mut self, id: &str) {
+        if let Some(node) = self.all.remove(id)
+            && node.here
+        {
+            self.here -= 1;
+            self.changed = true;
+        }
+    }
+
+    /// A node was heard; `true` if it has come just now.
+    pub fn heard(&mut self, id: &str, now: Clock) -> bool {
+        let Some(node) = self.all.get_mut(id) else {
+            return false;
+        };
+        node.seen = Some(now.at);
+        node.misses = 0;
+        self.settle(id, now)
+    }
+
+    /// The operator has decided about a node; `true` if it has come by that.
+    pub fn judge(&mut self, id: &str, standing: Standing, now: Clock) -> bool {
+        let Some(node) = self.all.get_mut(id) else {
+            return false;
+        };
+        node.standing = standing;
+        if standing != Standing::Accepted {
+            self.leave(id);
+        }
+        self.settle(id, now)
+    }
+
+    /// A node that lives and is accepted is here.
+    fn settle(&mut self, id: &str, now: Clock) -> bool {
+        let Some(node) = self.all.get_mut(id) else {
+            return false;
+        };
+        let lives = node.seen.is_some() && node.misses == 0;
+        if node.here || !lives || node.standing != Standing::Accepted {
+            return false;
+        }
+        node.here = true;
+        node.due.get_or_insert(now.at);
+        self.here += 1;
+        self.changed = true;
+        true
+    }
+
+    /// A node answers in a collective: the earliest of the settings is the one in which it is asked.
+    pub fn answers_in(&mut self, id: &str, collective: usize) {
+        if let Some(node) = self.all.get_mut(id)
+            && (!node.here || collective < node.collective)
+        {
+            node.collective = collective;
+        }
+    }
+
+    /// A node did not answer, and is not here until it is heard again.
+    pub fn leave(&mut self, id: &str) {
+        if let Some(node) = self.all.get_mut(id) {
+            node.misses = node.misses.max(1);
+            if node.here {
+                node.here = false;
+                self.here -= 1;
+                self.changed = true;
+            }
+        }
+    }
+
+    /// A round of discovery that began then is over: who did not answer often enough is gone.
+    pub fn judge_round(&mut self, begun: Instant) -> Vec<MinionId> {
+        let mut gone = Vec::new();
+        for node in self.all.values_mut() {
+            if node.seen.is_some_and(|seen| seen >= begun) {
+                continue;
+            }
+            node.misses = node.misses.saturating_add(1);
+            if node.here && node.misses >= MISSES {
+                gone.push(node.id.clone());
+            }
+        }
+        for id in &gone {
+            self.leave(id.as_str());
+        }
+        gone
+    }
+
+    /// Whose inventory is due, at most so many; they count as asked.
+    pub fn take_due(&mut self, most: usize, now: Clock) -> Vec<MinionId> {
+        let due = |node: &&mut Node| {
+            node.here && !node.asked && node.due.is_some_and(|due| due <= now.at)
+        };
+        let due = self.all.values_mut().filter(due).take(most);
+        due.map(|node| {
+            node.asked = true;
+            node.id.clone()
+        })
+        .collect()
+    }
+
+    /// A node has told its inventory; the next is due then.
+    pub fn told(&mut self, id: &str, agents: Vec<String>, address: Option<IpAddr>, next: Instant) {
+        if let Some(node) = self.all.get_mut(id) {
+            node.asked = false;
+            node.due = Some(next);
+            node.agents = Some(agents);
+            self.changed |= node.address != address;
+            node.address = address;
+        }
+    }
+
+    /// A node did not tell its inventory; it is asked again later.
+    pub fn silent(&mut self, id: &str, now: Clock) {
+        if let Some(node) = self.all.get_mut(id) {
+            node.asked = false;
+            node.due = Some(now.at + AGAIN);
+        }
+    }
+
+    /// Who is connected. Only the facts of a node tell its address; without one it is `0.0.0.0`.
+    pub fn connected(&self) -> BTreeMap<MinionId, IpAddr> {
+        let here = self.all.values().filter(|node| node.here);
+        let unknown = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
+        here.map(|node| (node.id.clone(), node.address.unwrap_or(unknown)))
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn nodes(ids: &[&str]) -> Nodes {
+        let mut nodes = Nodes::default();
+        for id in ids {
+            assert!(nodes.learn(&id.parse().unwrap(), id.parse().unwrap(), 0));
+        }
+        nodes
+    }
+
+    #[test]
+    fn who_lives_and_is_accepted_is_here() {
+        let (mut nodes, now) = (nodes(&["a", "b"]), Clock::now());
+        assert!(!nodes.heard("a", now));
+        assert!(nodes.judge("a", Standing::Accepted, now));
+        assert!(!nodes.judge("a", Standing::Accepted, now));
+        assert!(!nodes.judge("b", Standing::Accepted, now));
+        assert!(nodes.heard("b", now));
+        assert_eq!(nodes.counts(), (2, 2));
+        assert!(!nodes.judge("b", Standing::Rejected, now));
+        nodes.forget("a");
+        assert_eq!(nodes.counts(), (1, 0));
+    }
+
+    #[test]
+    fn one_silence_is_forgiven() {
+        let (mut nodes, now) = (nodes(&["a"]), Clock::now());
+        nodes.judge("a", Standing::Accepted, now);
+        nodes.heard("a", now);
+        let round = now.after(Duration::from_secs(60)).at;
+        assert!(nodes.judge_round(round).is_empty());
+        nodes.heard("a", now);
+        assert!(nodes.judge_round(round).is_empty());
+        assert_eq!(nodes.judge_round(round).len(), 1);
+        assert_eq!(nodes.counts(), (1, 0));
+        assert!(nodes.heard("a", now));
+    }
+
+    #[test]
+    fn inventories_are_asked_for_once() {
+        let (mut nodes, now) = (nodes(&["a", "b", "c"]), Clock::now());
+        for id in ["a", "b"] {
+            nodes.judge(id, Standing::Accepted, now);
+            nodes.heard(id, now);
+        }
+        let first = nodes.take_due(1, now);
+        let second = nodes.take_due(9, now);
+        assert_eq!((first.len(), second.len()), (1, 1));
+        assert_ne!(first, second);
+        let later = now.after(Duration::from_secs(3600));
+        nodes.told("a", Vec::new(), Some("10.0.0.1".parse().unwrap()), later.at);
+        nodes.silent("b", now);
+        assert!(nodes.take_due(9, now).is_empty());
+        assert_eq!(nodes.take_due(9, now.after(AGAIN)), ["b"]);
+        assert_eq!(nodes.take_due(9, later), ["a"]);
+        let addresses: Vec<_> = nodes.connected().into_values().collect();
+        assert_eq!(
+            addresses,
+            ["10.0.0.1", "0.0.0.0"].map(|a| a.parse::<IpAddr>().unwrap())
+        );
+    }
+}

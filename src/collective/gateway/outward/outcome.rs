@@ -1,0 +1,112 @@
+//! Replies of SimpleRPC as what a job returns.
+
+use crate::ruby::Datum;
+use halite_gateway::answer::Outcome;
+use halite_wire::{Map, Value};
+
+/// `retcode` of a job to which no answer came, as of timeout(1).
+pub(super) const TIMED_OUT: i64 = 124;
+
+/// What a status code means (reference, section 11).
+fn meaning(code: i64) -> &'static str {
+    match code {
+        1 => "the action failed, or is not allowed",
+        2 => "the agent has no such action",
+        3 => "an input is missing",
+        4 => "an input is not valid",
+        5 => "the agent failed in a way that it did not expect",
+        _ => "this status code has no meaning in SimpleRPC",
+    }
+}
+
+/// Takes a reply of SimpleRPC apart: status code, its text, data.
+pub(super) fn parts(body: &Datum) -> Option<(i64, String, Value)> {
+    let code = body.get("statuscode")?.as_int()?;
+    let text = body.get("statusmsg").and_then(Datum::as_str);
+    let data = body.get("data").map(Datum::to_value).unwrap_or_default();
+    Some((code, text.unwrap_or_default().to_owned(), data))
+}
+
+/// Whether data says nothing. Servers in Go send the text `{}` where there is none.
+fn empty(data: &Value) -> bool {
+    match data {
+        Value::Nil => true,
+        Value::Str(text) => text.is_empty() || text == "{}",
+        Value::Map(map) => map.is_empty(),
+        Value::Array(items) => items.is_empty(),
+        _ => false,
+    }
+}
+
+/// What the reply to an action comes to.
+pub(super) fn outcome(body: &Datum) -> Outcome {
+    let Some((code, text, data)) = parts(body) else {
+        return Outcome::bad("the node's reply is none of SimpleRPC", 1);
+    };
+    if code == 0 {
+        return Outcome::good(match empty(&data) {
+            true => Value::Str(text),
+            false => data,
+        });
+    }
+    let mut out: Map = halite_wire::map! {
+        "error" => format!("{}: {text}", meaning(code)), "statuscode" => code, "statusmsg" => text,
+    };
+    if !empty(&data) {
+        out.set("data", data);
+    }
+    Outcome {
+        value: out.into(),
+        retcode: code,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn body(code: i64, text: &str, data: Datum) -> Datum {
+        Datum::Hash(vec![
+            (Datum::symbol("statuscode"), Datum::Int(code.into())),
+            (Datum::symbol("statusmsg"), text.into()),
+            ("data".into(), data),
+        ])
+    }
+
+    #[test]
+    fn data_is_what_an_action_returns() {
+        let data = Datum::Hash(vec![(Datum::symbol("status"), "5.2".into())]);
+        let good = outcome(&body(0, "OK", data));
+        assert_eq!(good.value, halite_wire::map! {"status" => "5.2"}.into());
+        assert_eq!(good.retcode, 0);
+        for none in [Datum::Nil, "{}".into(), Datum::Hash(Vec::new())] {
+            assert_eq!(outcome(&body(0, "OK", none)).value, "OK".into());
+        }
+    }
+
+    #[test]
+    fn every_code_is_told_in_words() {
+        for (code, words) in [
+            (1, "not allowed"),
+            (2, "no such action"),
+            (3, "is missing"),
+            (4, "not valid"),
+            (5, "did not expect"),
+            (77, "no meaning"),
+        ] {
+            let data = Datum::Hash(vec![(Datum::symbol("x"), Datum::Int(1))]);
+            let Outcome {
+                value: Value::Map(map),
+                retcode,
+            } = outcome(&body(code, "why", data))
+            else {
+                panic!("no map");
+            };
+            assert_eq!((retcode, map.int("statuscode")), (code, Some(code)));
+            let error = map.str("error").unwrap();
+            assert!(error.contains(words) && error.ends_with(": why"), "{error}");
+            assert_eq!(map.get("data"), Some(&halite_wire::map! {"x" => 1}.into()));
+        }
+        assert_eq!(outcome(&"pong".into()).retcode, 1);
+    }
+}

@@ -1,0 +1,87 @@
+//! To whom a request goes: to each node by itself, or to all at once with a filter that names those that are meant.
+
+use crate::wire::{Filter, Identity};
+
+/// Octets of the longest regular expression over identities. Together with what security plugins and packets make of it,
+/// this stays far below what brokers carry (1 MiB of NATS).
+const LONGEST: usize = 48 << 10;
+
+/// The filter of a request to single nodes: who hears it is meant, if it has the agent (reference, section 10).
+pub(super) fn direct(agent: &str) -> Filter {
+    Filter {
+        agents: vec![agent.to_owned()],
+        ..Filter::default()
+    }
+}
+
+/// The filter of a broadcast to exactly these nodes. One entry names them all: of several entries Ruby's servers let
+/// exactly one match, and slashes within an expression they remove (reference, section 9).
+pub(super) fn broadcast(agent: &str, nodes: &[Identity]) -> Filter {
+    let names: Vec<String> = nodes.iter().map(escaped).collect();
+    Filter {
+        identities: vec![format!("/^({})$/", names.join("|"))],
+        ..direct(agent)
+    }
+}
+
+/// An identity as a regular expression. Only dots mean something there.
+fn escaped(node: &Identity) -> String {
+    node.as_str().replace('.', r"\.")
+}
+
+/// Parts of `nodes` whose filters are not too long.
+pub(super) fn parts(nodes: Vec<Identity>) -> Vec<Vec<Identity>> {
+    let mut out: Vec<Vec<Identity>> = Vec::new();
+    let mut size = LONGEST;
+    for node in nodes {
+        let more = escaped(&node).len() + 1;
+        match out.last_mut() {
+            Some(part) if size + more <= LONGEST => {
+                size += more;
+                part.push(node);
+            }
+            _ => {
+                size = more;
+                out.push(vec![node]);
+            }
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn nodes(names: impl IntoIterator<Item = String>) -> Vec<Identity> {
+        names.into_iter().map(|n| n.parse().unwrap()).collect()
+    }
+
+    #[test]
+    fn one_entry_names_all() {
+        let filter = broadcast("package", &nodes(["a.b".to_owned(), "c-1".to_owned()]));
+        assert_eq!(filter.identities, [r"/^(a\.b|c-1)$/"]);
+        assert_eq!(filter.agents, ["package"]);
+        let inner = filter.identities[0].trim_matches('/');
+        let regex = halite_target::PyRegex::new(inner).unwrap();
+        for (name, expected) in [
+            ("a.b", true),
+            ("axb", false),
+            ("c-1", true),
+            ("c-12", false),
+        ] {
+            assert_eq!(regex.matches(name), expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn long_filters_are_split() {
+        let all = nodes((0..5000).map(|n| format!("node{n}.some.example.org")));
+        let parts = parts(all.clone());
+        assert!(parts.len() > 1);
+        for part in &parts {
+            assert!(broadcast("a", part).identities[0].len() <= LONGEST + 8);
+        }
+        assert_eq!(parts.concat(), all);
+    }
+}

@@ -1,0 +1,267 @@
+//! The security plugin that the settings ask for, with its keys from their files; and how many messages it refused.
+
+use crate::security::{
+    Aes, Authority, Chain, Choria, ChoriaSettings, Clock, Names, PlainSettings, Psk, Security, Ssl,
+};
+use crate::wire::{CallerId, Collective, Form, Refused};
+use halite_config::{CollectiveGateway, Plugin};
+use halite_crypto::{HashType, PrivateKey, PublicKey, finger};
+use halite_gateway::key_files::{BadKeys, File};
+use std::path::Path;
+use std::sync::Arc;
+
+/// Octets below which a shared secret is worth a warning.
+const SHORT_SECRET: usize = 16;
+
+/// Bits of an RSA key below which it is worth one as well.
+const WEAK: usize = 2048;
+
+/// A security plugin with what the gateway has to know about it.
+pub struct Secure {
+    /// The plugin.
+    pub security: Box<dyn Security>,
+    /// In what the network is trusted, in words: the CA's key with Choria, the servers' one with SSL and AES.
+    pub trusts: String,
+}
+
+impl Secure {
+    fn new(security: impl Security + 'static, whose: &str, key: Option<&PublicKey>) -> Secure {
+        let print = key.map(|key| finger(&key.to_pem(), HashType::Sha256));
+        Secure {
+            security: Box::new(security),
+            trusts: match print {
+                Some(print) => format!("{whose}, {print}"),
+                None => whose.to_owned(),
+            },
+        }
+    }
+}
+
+/// Reads the files that the settings name and makes the plugin of them.
+///
+/// # Errors
+/// A file cannot be read, may be read or written by others than it should, or does not hold what it should.
+pub fn build(config: &CollectiveGateway) -> Result<Secure, BadKeys> {
+    match config.plugin {
+        Plugin::Psk => psk(config),
+        Plugin::Ssl | Plugin::Aes => plain(config),
+        Plugin::Choria => choria(config, Form::CHORIA),
+        Plugin::ChoriaYaml => choria(config, Form::CHORIA_YAML),
+    }
+}
+
+/// The clock that certificates are held against.
+fn clock() -> Clock {
+    Arc::new(now)
+}
+
+/// Seconds since 1970.
+fn now() -> i64 {
+    super::act::Clock::now().unix
+}
+
+fn psk(config: &CollectiveGateway) -> Result<Secure, BadKeys> {
+    let file = file("psk_file", &config.psk_file);
+    let text = file.secret()?;
+    let secret = text.trim();
+    if secret.is_empty() {
+        return Err(file.bad("it is empty; put the value of the servers' `plugin.psk` into it"));
+    }
+    if secret.len() < SHORT_SECRET {
+        let path = config.psk_file.display();
+        log::warn!(
+            "{path}: a shared secret of {} octets can be guessed",
+            secret.len()
+        );
+    }
+    let home = home(config)?;
+    let caller = config.caller.parse::<CallerId>();
+    let caller = caller.map_err(|bad| {
+        BadKeys::new(
+            super::NAME,
+            "caller",
+            format!("{bad}; it looks like user=halite"),
+        )
+    })?;
+    let psk = Psk::new(secret.as_bytes(), caller, home);
+    Ok(Secure::new(psk, "whoever knows the shared secret", None))
+}
+
+fn plain(config: &CollectiveGateway) -> Result<Secure, BadKeys> {
+    let aes = config.plugin == Plugin::Aes;
+    let client = file("client_private", &config.client_private).private_key()?;
+    let public = file("client_public", &config.client_public);
+    let (client_public, name) = public.public_key(aes)?;
+    if client.public() != client_public {
+        return Err(public.bad("it is not the public half of client_private"));
+    }
+    let caller = format!("cert={name}").parse::<CallerId>();
+    let caller = caller.map_err(|_| {
+        let why = "its name is that of the caller and may have letters, digits, '_', '-' and '.' only; rename it, also at the servers";
+        public.bad(why)
+    })?;
+    let servers = file("server_public", &config.server_public);
+    let (server_public, _) = servers.public_key(aes)?;
+    let server_private = match config.server_private.as_os_str().is_empty() {
+        true => None,
+        false => Some(file("server_private", &config.server_private).private_key()?),
+    };
+    if server_private
+        .as_ref()
+        .is_some_and(|key| key.public() != server_public)
+    {
+        return Err(servers.bad("it is not the public half of server_private"));
+    }
+    let directory = config.client_certs.clone();
+    let keys = PlainSettings {
+        client,
+        caller,
+        server_public: server_public.clone(),
+        server_private,
+        callers: Box::new(move |name| caller_key(&directory, name)),
+        enforce_ttl: config.enforce_ttl,
+        serializer: config.serializer,
+        home: home(config)?,
+    };
+    let whose = "the key that all servers share";
+    if !aes {
+        return Ok(Secure::new(Ssl::new(keys), whose, Some(&server_public)));
+    }
+    let authority = match config.ca.as_os_str().is_empty() {
+        true => None,
+        false => Some((
+            file("ca", &config.ca).authority()?,
+            names("callers", &config.callers)?,
+        )),
+    };
+    let aes = Aes::new(keys, authority, clock());
+    Ok(Secure::new(aes, whose, Some(&server_public)))
+}
+
+fn choria(config: &CollectiveGateway, form: Form) -> Result<Secure, BadKeys> {
+    let ca = file("ca", &config.ca);
+    let authority = ca.authority()?;
+    let network = authority.key().map_err(|why| ca.bad(&why))?;
+    let own = file("certificate", &config.certificate);
+    let certificate = own.public()?;
+    let chain = Chain::from_pem(&certificate).map_err(|why| own.bad(&why.to_string()))?;
+    let private = file("key", &config.key);
+    let key = private.private_key()?;
+    if chain.key().map_err(|why| own.bad(&why))? != key.public() {
+        return Err(private.bad("it is not the key of `certificate`"));
+    }
+    let callers = names("callers", &config.callers)?;
+    let privileged = names("privileged", &config.privileged)?;
+    // A bad one of our own is for others to refuse; clocks and lists differ between machines.
+    match chain.verify(&authority, now()) {
+        Err(why) => log::warn!("{}: {why}", config.certificate.display()),
+        Ok(own) if !own.names.iter().any(|name| callers.has(name)) => log::warn!(
+            "{}: none of its names ({}) is in `callers`; servers that have the same list will not listen",
+            config.certificate.display(),
+            own.names.join(", "),
+        ),
+        Ok(_) => {}
+    }
+    let settings = ChoriaSettings {
+        form,
+        authority,
+        certificate: certificate.to_string(),
+        key,
+        callers,
+        privileged,
+        clock: clock(),
+    };
+    let choria = Choria::new(settings).map_err(|why| own.bad(&why))?;
+    Ok(Secure::new(choria, "the CA's key", Some(&network)))
+}
+
+/// The main collective.
+fn home(config: &CollectiveGateway) -> Result<Collective, BadKeys> {
+    let main = config.collectives.first().map(String::as_str);
+    main.unwrap_or_default()
+        .parse::<Collective>()
+        .map_err(|bad| BadKeys::new(super::NAME, "collectives", bad.to_string()))
+}
+
+fn names(setting: &'static str, list: &[String]) -> Result<Names, BadKeys> {
+    Names::new(list).map_err(|why| {
+        BadKeys::new(
+            super::NAME,
+            setting,
+            format!("{why}; write names, or /regular expressions/ between slashes"),
+        )
+    })
+}
+
+/// The public key or certificate of a caller by name, as it stands in `client_certs` now.
+fn caller_key(directory: &Path, name: &str) -> Option<String> {
+    let path = directory.join(format!("{name}.pem"));
+    match file("client_certs", &path).public() {
+        Ok(text) => Some(text.to_string()),
+        Err(_) if !path.exists() => None,
+        Err(bad) => {
+            log::warn!("{bad}");
+            None
+        }
+    }
+}
+
+/// A file that a setting names.
+fn file<'a>(setting: &'static str, path: &'a Path) -> File<'a> {
+    File::new(super::NAME, setting, path)
+}
+
+impl File<'_> {
+    fn private_key(&self) -> Result<PrivateKey, BadKeys> {
+        let text = self.secret()?;
+        let key = PrivateKey::from_pem(&text).map_err(|why| self.bad(&why.to_string()))?;
+        let (path, bits) = (self.path.display(), key.public().bits());
+        if bits < WEAK {
+            log::warn!("{path}: an RSA key of {bits} bits is weak; make one of {WEAK} or more");
+        }
+        Ok(key)
+    }
+
+    fn authority(&self) -> Result<Authority, BadKeys> {
+        let text = self.public()?;
+        Authority::from_pem(&text).map_err(|why| self.bad(&why))
+    }
+
+    /// A public key, or the one of a certificate; with the name that it gives its owner: the file's, or with `common`
+    /// the common name of a certificate.
+    fn public_key(&self, common: bool) -> Result<(PublicKey, String), BadKeys> {
+        let text = self.public()?;
+        let name = self.path.file_name().unwrap_or_default().to_string_lossy();
+        let name = name.strip_suffix(".pem").unwrap_or(&name).to_owned();
+        if !text.contains("BEGIN CERTIFICATE") {
+            let key = PublicKey::from_pem(&text);
+            return Ok((key.map_err(|why| self.bad(&why.to_string()))?, name));
+        }
+        let chain = Chain::from_pem(&text).map_err(|why| self.bad(&why.to_string()))?;
+        let key = chain.key().map_err(|why| self.bad(&why))?;
+        let name = chain.common_name().filter(|_| common).unwrap_or(name);
+        Ok((key, name))
+    }
+}
+
+/// How many messages were refused, by reason.
+#[derive(Debug, Default)]
+pub struct RefusedCounters([u64; Refused::REASONS.len()]);
+
+impl RefusedCounters {
+    /// Counts one.
+    pub fn count(&mut self, refused: &Refused) {
+        if let Some(counter) = self.0.get_mut(refused.index()) {
+            *counter += 1;
+        }
+    }
+
+    /// Reasons that occurred, with their numbers, in the order of [`Refused::REASONS`].
+    pub fn seen(&self) -> Vec<(&'static str, u64)> {
+        let all = Refused::REASONS.into_iter().zip(self.0);
+        all.filter(|(_, number)| *number > 0).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,253 @@
+//! From YAML to a [`Datum`].
+
+use super::scalar::{Plain, scan};
+use crate::ruby::error::{Budget, DatumError, deeper};
+use crate::ruby::{Datum, pairs};
+use halite_wire::base64;
+use halite_wire::yaml::check_characters;
+use saphyr_parser::{Event, Parser, ScalarStyle, ScanError, Tag};
+
+/// Reads the one document of a text, as `YAML.load` does; an empty text is `nil`.
+///
+/// Of keys that come twice the last counts. `<<` merges a hash that stands behind it.
+///
+/// # Errors
+/// Bad syntax, a second document, anchors, aliases, tags that name anything but data, and whatever is beyond the limits.
+pub fn read(data: &[u8]) -> Result<Datum, DatumError> {
+    let mut reader = Reader {
+        budget: Budget::new(data.len())?,
+        open: Vec::new(),
+        root: None,
+    };
+    let text = std::str::from_utf8(data).map_err(|_| malformed("it is no UTF-8"))?;
+    check_characters(text).map_err(|e| malformed(&e.to_string()))?;
+    let mut documents = 0;
+    let mut parser = Parser::new_from_str(text);
+    while let Some(step) = parser.next_event() {
+        let (event, _) = step.map_err(|e| scan_error(&e))?;
+        match event {
+            Event::DocumentStart(_) => {
+                documents += 1;
+                if documents > 1 {
+                    return Err(malformed("a second document follows"));
+                }
+            }
+            Event::Alias(_) => return Err(dangerous("an alias of YAML")),
+            Event::Scalar(text, style, anchor, tag) => {
+                no_anchor(anchor)?;
+                reader.budget.take(1, text.len())?;
+                let item = scalar(&text, style, tag.as_deref())?;
+                reader.add(item);
+            }
+            Event::SequenceStart(anchor, tag) => {
+                no_anchor(anchor)?;
+                no_tag(tag.as_deref(), "seq")?;
+                reader.begin(Open::Array(Vec::new()))?;
+            }
+            Event::MappingStart(anchor, tag) => {
+                no_anchor(anchor)?;
+                no_tag(tag.as_deref(), "map")?;
+                reader.begin(Open::Hash(Vec::new(), None))?;
+            }
+            Event::SequenceEnd | Event::MappingEnd => reader.end(),
+            Event::Nothing | Event::StreamStart | Event::StreamEnd | Event::DocumentEnd => {}
+        }
+    }
+    Ok(reader.root.unwrap_or_default())
+}
+
+fn malformed(what: &str) -> DatumError {
+    DatumError::Malformed(format!("as YAML, {what}"))
+}
+
+/// The scanner has a limit of its own for brackets.
+fn scan_error(e: &ScanError) -> DatumError {
+    match e.info().starts_with("recursion limit") {
+        true => DatumError::TooLarge("64 arrays and hashes within one another"),
+        false => malformed(&e.to_string()),
+    }
+}
+
+fn dangerous(what: &str) -> DatumError {
+    DatumError::Dangerous(what.to_owned())
+}
+
+fn no_anchor(anchor: usize) -> Result<(), DatumError> {
+    match anchor {
+        0 => Ok(()),
+        _ => Err(dangerous("an anchor of YAML")),
+    }
+}
+
+/// The name of a tag; none of the lone `!`, which stands before what could not be written plain.
+fn tag_name(tag: Option<&Tag>) -> Option<String> {
+    let tag = tag.map(|tag| format!("{}{}", tag.handle, tag.suffix));
+    tag.filter(|name| name != "!")
+}
+
+fn no_tag(tag: Option<&Tag>, allowed: &str) -> Result<(), DatumError> {
+    match tag_name(tag) {
+        Some(name) if name.strip_prefix("tag:yaml.org,2002:") != Some(allowed) => {
+            Err(foreign(&name))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn foreign(name: &str) -> DatumError {
+    let name: String = name.chars().take(80).collect();
+    dangerous(&format!("the tag {name:?} of YAML"))
+}
+
+/// What is read: a value, and whether it may be the `<<` that merges.
+struct Item {
+    datum: Datum,
+    merges: bool,
+}
+
+impl From<Datum> for Item {
+    fn from(datum: Datum) -> Item {
+        let merges = datum == Datum::Str("<<".to_owned());
+        Item { datum, merges }
+    }
+}
+
+fn scalar(text: &str, style: ScalarStyle, tag: Option<&Tag>) -> Result<Item, DatumError> {
+    let plain = || {
+        Ok(match scan(text)? {
+            Plain::Value(datum) => datum,
+            Plain::Ambiguous => text.into(),
+        })
+    };
+    let Some(name) = tag_name(tag) else {
+        // The lone `!` has text read as if it stood there without quotes.
+        let quoted = style != ScalarStyle::Plain && tag.is_none();
+        return match quoted {
+            true => Ok(Datum::from(text).into()),
+            false => plain().map(Item::from),
+        };
+    };
+    let datum = match name.strip_prefix("tag:yaml.org,2002:").unwrap_or(&name) {
+        "str" | "!str" => {
+            let (datum, merges) = (text.into(), false);
+            return Ok(Item { datum, merges });
+        }
+        "int" | "bool" | "null" => plain()?,
+        "float" | "!float" => match plain()? {
+            Datum::Int(number) => Datum::Float(number as f64),
+            number @ Datum::Float(_) => number,
+            _ => return Err(malformed("what is tagged as a float is none")),
+        },
+        "binary" | "!binary" => {
+            let noise = || malformed("what is tagged as binary is no base64");
+            Datum::Bytes(base64::decode_lines(text).ok_or_else(noise)?)
+        }
+        "!ruby/symbol" | "!ruby/sym" => Datum::symbol(text),
+        "!ruby/regexp" => regexp(text)?,
+        _ => return Err(foreign(&name)),
+    };
+    Ok(datum.into())
+}
+
+/// `/source/options`
+fn regexp(text: &str) -> Result<Datum, DatumError> {
+    let bad = || malformed("what is tagged as a regular expression is none");
+    let body = text.strip_prefix('/').ok_or_else(bad)?;
+    let (source, letters) = body.rsplit_once('/').ok_or_else(bad)?;
+    let mut options = 0;
+    for letter in letters.chars() {
+        options |= match letter {
+            'i' => 1,
+            'x' => 2,
+            'm' => 4,
+            'n' => 0,
+            _ => return Err(bad()),
+        };
+    }
+    Ok(Datum::Regexp {
+        source: unescaped(source),
+        options,
+    })
+}
+
+/// The source as it was before Ruby showed it between slashes.
+fn unescaped(source: &str) -> String {
+    let mut out = String::with_capacity(source.len());
+    let mut chars = source.chars();
+    while let Some(c) = chars.next() {
+        match (c, chars.clone().next()) {
+            ('\\', Some('/')) => {}
+            ('\\', Some(next)) => {
+                out.extend([c, next]);
+                chars.next();
+            }
+            _ => out.push(c),
+        }
+    }
+    out
+}
+
+/// A container that has not ended.
+enum Open {
+    Array(Vec<Datum>),
+    /// Pairs, and the key whose value comes next.
+    Hash(Vec<(Item, Datum)>, Option<Item>),
+}
+
+struct Reader {
+    budget: Budget,
+    open: Vec<Open>,
+    root: Option<Datum>,
+}
+
+impl Reader {
+    fn begin(&mut self, container: Open) -> Result<(), DatumError> {
+        self.budget.take(1, 0)?;
+        deeper(self.open.len())?;
+        self.open.push(container);
+        Ok(())
+    }
+
+    fn add(&mut self, item: Item) {
+        match self.open.last_mut() {
+            None => self.root = Some(item.datum),
+            Some(Open::Array(items)) => items.push(item.datum),
+            Some(Open::Hash(pairs, key)) => match key.take() {
+                Some(key) => pairs.push((key, item.datum)),
+                None => *key = Some(item),
+            },
+        }
+    }
+
+    fn end(&mut self) {
+        let datum = match self.open.pop() {
+            None => return,
+            Some(Open::Array(items)) => Datum::Array(items),
+            Some(Open::Hash(pairs, _)) => Datum::Hash(merged(pairs)),
+        };
+        let merges = false;
+        self.add(Item { datum, merges });
+    }
+}
+
+/// The pairs of a hash: what stands behind `<<` is taken in, and of a key that comes twice the last value counts.
+fn merged(read: Vec<(Item, Datum)>) -> Vec<(Datum, Datum)> {
+    let mut out = Vec::with_capacity(read.len());
+    for (key, value) in read {
+        match value {
+            Datum::Hash(inner) if key.merges => out.extend(inner),
+            Datum::Array(items)
+                if key.merges && items.iter().all(|i| matches!(i, Datum::Hash(_))) =>
+            {
+                // The first of them has the last word.
+                for item in items.into_iter().rev() {
+                    if let Datum::Hash(inner) = item {
+                        out.extend(inner);
+                    }
+                }
+            }
+            value => out.push((key.datum, value)),
+        }
+    }
+    pairs::unique(out.into_iter())
+}

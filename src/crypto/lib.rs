@@ -1,0 +1,60 @@
+//! Keys, signatures and envelopes: everything secret that Salt's protocol does.
+//!
+//! No IO except for random numbers. [`PrivateKey`] and [`PublicKey`] are RSA keys
+//! of the back end the build chose: the system's OpenSSL with the feature
+//! `openssl`, else the portable `rsa` crate. Both back ends give the same bytes.
+
+mod algorithm;
+mod cbc;
+mod crypticle;
+mod error;
+mod hash;
+mod key;
+mod key_string;
+mod padding;
+mod password;
+mod pem;
+mod rng;
+#[cfg(feature = "openssl")]
+pub mod rsa_openssl;
+pub mod rsa_portable;
+
+pub use algorithm::{Encryption, Signing, UnsupportedAlgorithm};
+pub use crypticle::{Crypticle, CrypticleError};
+pub use error::CryptoError;
+pub use hash::{HashType, Hasher, UnsupportedHash, finger, hex_by_name, hmac_hex, in_pairs};
+pub use key::{Backend, MAX_BITS, MIN_BITS, PrivateOps, PublicOps, RsaPrivate, RsaPublic};
+pub use key_string::KeyString;
+pub use password::Alphabet;
+pub use pem::clean_key;
+pub use rng::{fill_random, nonce, random_hex, random_uuid};
+
+/// The RSA private key the program uses.
+#[cfg(feature = "openssl")]
+pub type PrivateKey = RsaPrivate<rsa_openssl::OpenSsl>;
+/// The RSA public key the program uses.
+#[cfg(feature = "openssl")]
+pub type PublicKey = RsaPublic<rsa_openssl::OpenSsl>;
+/// The RSA private key the program uses.
+#[cfg(not(feature = "openssl"))]
+pub type PrivateKey = RsaPrivate<rsa_portable::Portable>;
+/// The RSA public key the program uses.
+#[cfg(not(feature = "openssl"))]
+pub type PublicKey = RsaPublic<rsa_portable::Portable>;
+
+/// The library that does RSA, with its version.
+pub fn rsa_library() -> &'static str {
+    #[cfg(feature = "openssl")]
+    return openssl::version::version();
+    #[cfg(not(feature = "openssl"))]
+    return "portable";
+}
+
+/// Compares secrets without telling by time where they differ. Lengths are not secret.
+pub fn constant_time_eq(a: &[u8], b: &[u8]) -> bool {
+    use subtle::ConstantTimeEq;
+    a.ct_eq(b).into()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,22 @@
+//! `local`: the return on standard output (`salt/returners/local.py`). A job's process has none
+//! that anybody sees, as a daemon of stock has none.
+
+use super::{Store, StoreError};
+use halite_store::jobs::News;
+use halite_wire::{Value, pytext};
+use std::io::Write;
+
+/// Standard output.
+pub struct Local;
+
+impl Store for Local {
+    fn jobs(&mut self, news: &[News]) -> Result<(), StoreError> {
+        let returns = news.iter().flat_map(|job| &job.returns);
+        let text: String = returns
+            .map(|ret| pytext::repr(&Value::Map(ret.load.clone())) + "\n")
+            .collect();
+        let mut out = std::io::stdout().lock();
+        let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+        written.map_err(|e| StoreError::Away(e.to_string()))
+    }
+}

@@ -1,0 +1,42 @@
+//! Role processes that listen to the event bus and act as clients of their own master.
+//!
+//! The supervisor starts them like all roles, each only where the configuration asks for it
+//! ([`halite_master::roles::RoleInfo::wanted`]).
+
+pub mod metrics;
+mod reactor;
+pub mod returner;
+mod scheduler;
+
+use halite_config::MasterConfig;
+use halite_master::roles::{RoleError, Roles};
+use halite_sys::shared::SharedSecret;
+use halite_sys::signals::StopFlag;
+
+/// What an engine's role runs.
+type Run = fn(&MasterConfig, &Roles, &StopFlag) -> Result<(), RoleError>;
+
+/// The engines by role name.
+const ENGINES: &[(&str, Run)] = &[
+    ("metrics", metrics::run),
+    ("reactor", reactor::run),
+    ("returner", returner::run),
+    ("scheduler", scheduler::run),
+];
+
+/// What is wrong with entries of the options `schedule` and `reactor`. The master serves all the
+/// same, without them.
+pub fn faults(config: &MasterConfig) -> Vec<String> {
+    let mut out = scheduler::faults(config);
+    out.extend(reactor::faults(config));
+    out
+}
+
+/// Runs an engine's role; `None` if `role` is none.
+pub fn run_role(role: &str, config: &MasterConfig) -> Option<Result<(), RoleError>> {
+    let (_, run) = ENGINES.iter().find(|(name, _)| *name == role)?;
+    // The key of publications is no business of an engine, nor of what it starts.
+    drop(SharedSecret::inherited());
+    let stop = StopFlag::install().map_err(RoleError::from);
+    Some(stop.and_then(|stop| run(config, &Roles::inherited(), &stop)))
+}

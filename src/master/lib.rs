@@ -1,0 +1,80 @@
+//! The master: supervisor and role processes.
+//!
+//! `halite-master` reads its configuration and becomes the supervisor ([`supervise`]), from which
+//! every other role is split off ([`roles::TOPOLOGY`]).
+
+pub mod access;
+pub(crate) mod admission;
+mod announce;
+mod auth_limit;
+mod capacity;
+pub mod check;
+pub mod dispatch;
+mod eventpublisher;
+pub mod events;
+mod fileserver_update;
+pub mod functions;
+pub mod latency;
+mod maintenance;
+mod publisher;
+mod reqserver;
+pub(crate) mod returns;
+pub mod roles;
+mod rotation;
+pub mod score;
+mod supervisor;
+mod worker;
+
+pub(crate) use reqserver::EXIT_BIND;
+pub use supervisor::{CONFIG_DIR, LOG_LEVEL, give_logs, supervise};
+
+use halite_config::MasterConfig;
+use halite_crypto::{PrivateKey, clean_key};
+use halite_sys::daemon::write_atomic;
+use halite_sys::signals::StopFlag;
+use roles::{RoleError, Roles};
+use std::path::Path;
+use std::sync::Arc;
+
+/// The master's key pair, which the supervisor has made (`master.pem`; in a 3008 directory a link).
+pub(crate) fn master_key(config: &MasterConfig) -> Result<PrivateKey, RoleError> {
+    read_key(&config.pki_dir.join("master.pem"))
+}
+
+fn read_key(path: &Path) -> Result<PrivateKey, RoleError> {
+    let text = std::fs::read_to_string(path)
+        .map_err(|e| RoleError::new(1, format!("{}: {e}", path.display())))?;
+    PrivateKey::from_pem(&text).map_err(|e| RoleError::new(1, format!("{}: {e}", path.display())))
+}
+
+/// Reads a private key, or makes the pair with `bits` bits if there is none.
+pub(crate) fn load_or_create_key(path: &Path, bits: usize) -> Result<PrivateKey, RoleError> {
+    if path.exists() {
+        return read_key(path);
+    }
+    let key = PrivateKey::generate(bits).map_err(|e| RoleError::new(1, e.to_string()))?;
+    write_atomic(path, key.to_pem().as_bytes(), 0o400)?;
+    let public = clean_key(&key.public().to_pem());
+    write_atomic(&path.with_extension("pub"), public.as_bytes(), 0o644)?;
+    Ok(key)
+}
+
+/// Runs one role other than the supervisor, by the name in its environment.
+pub fn run_role(
+    role: &str,
+    config: &Arc<MasterConfig>,
+    lent: functions::Lent,
+) -> Result<(), RoleError> {
+    let stop = StopFlag::install()?;
+    let inherited = Roles::inherited();
+    match role {
+        "event" => eventpublisher::run(config, &inherited, &stop),
+        "publish" => publisher::run(config, &inherited, &stop),
+        "maintenance" => maintenance::run(config, &inherited, &stop),
+        "request" => reqserver::run(config, &inherited, &stop),
+        worker if worker.starts_with("MWorker-") => {
+            worker::run(config.clone(), worker, lent, &inherited, &stop)
+        }
+        other => Err(RoleError::new(64, format!("there is no role {other:?}"))),
+    }
+}

@@ -1,0 +1,73 @@
+//! The configuration of one beacon: a list of maps, or by old habit one map.
+
+use halite_wire::{Map, Value};
+use std::time::Duration;
+
+/// What is for whoever runs the beacons, not for the beacon.
+const OUTER: &[&str] = &[
+    "_beacon_name",
+    "beacon_module",
+    "disable_during_state_run",
+    "enabled",
+    "interval",
+    "run_once",
+];
+
+/// A configuration in the forms that are needed.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Settings {
+    /// As it is written.
+    pub config: Value,
+    /// All entries of the list in one map (`list_to_dict`).
+    pub all: Map,
+    /// The entries that are the beacon's own.
+    pub list: Vec<Map>,
+    /// `interval`, if there is one.
+    pub interval: Option<Duration>,
+    /// `beacon_module`: which beacon it is, if not the one of its name.
+    pub module: Option<String>,
+    /// `disable_during_state_run`.
+    pub not_with_states: bool,
+    /// `run_once`.
+    pub run_once: bool,
+}
+
+impl Settings {
+    /// Reads a configuration; what is neither list nor map has nothing in it.
+    pub fn of(config: &Value) -> Settings {
+        let entries: Vec<Map> = match config {
+            Value::Array(list) => list.iter().filter_map(Value::as_map).cloned().collect(),
+            Value::Map(map) => vec![map.clone()],
+            _ => Vec::new(),
+        };
+        let mut all = Map::new();
+        for (key, value) in entries.iter().flat_map(Map::iter) {
+            match all.0.iter_mut().find(|(known, _)| known == key) {
+                Some((_, slot)) => *slot = value.clone(),
+                None => all.0.push((key.clone(), value.clone())),
+            }
+        }
+        let flag = |key: &str| all.get(key).is_some_and(Value::truthy);
+        let interval = all.get("interval").and_then(|i| super::number(i).ok());
+        let outer = |key: &Value| key.as_str().is_some_and(|key| OUTER.contains(&key));
+        let own = |mut map: Map| {
+            map.0.retain(|(key, _)| !outer(key));
+            map
+        };
+        Settings {
+            config: config.clone(),
+            list: entries
+                .into_iter()
+                .map(own)
+                .filter(|map| !map.is_empty())
+                .collect(),
+            interval: interval
+                .filter(|seconds| *seconds > 0.0)
+                .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()),
+            module: all.str("beacon_module").map(str::to_owned),
+            not_with_states: flag("disable_during_state_run"),
+            run_once: flag("run_once"),
+            all,
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! Beacon `log`: lines of a log file that fit (`salt/beacons/log_beacon.py`).
+
+use crate::execution::python;
+use halite_target::PyRegex;
+use halite_wire::{Map, Value};
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
+
+/// Most that is read at once; what is beyond is for the next look.
+const MOST: u64 = 16 << 20;
+
+pub(super) fn validate(config: &Map) -> Result<(), String> {
+    match config.contains("file") {
+        true => Ok(()),
+        false => Err("Configuration for log beacon must contain file option.".to_owned()),
+    }
+}
+
+pub(super) fn look(at: &mut Option<u64>, config: &Map) -> Result<Vec<Map>, String> {
+    let path = config.get("file").map(python::str).unwrap_or_default();
+    let failed = |e: std::io::Error| python::os_error(&e, &path).message().to_owned();
+    let mut file = File::open(&path).map_err(failed)?;
+    let size = file.seek(SeekFrom::End(0)).map_err(failed)?;
+    // A file that was empty is begun again, as in stock.
+    let Some(from) = at.filter(|from| *from > 0) else {
+        *at = Some(size);
+        return Ok(Vec::new());
+    };
+    file.seek(SeekFrom::Start(from)).map_err(failed)?;
+    let mut octets = Vec::new();
+    file.take(MOST).read_to_end(&mut octets).map_err(failed)?;
+    *at = Some(match from > size {
+        true => size,
+        false => from + octets.len() as u64,
+    });
+    Ok(judge(config, &String::from_utf8_lossy(&octets)))
+}
+
+fn judge(config: &Map, text: &str) -> Vec<Map> {
+    let mut events = Vec::new();
+    let mut patterns = Vec::new();
+    let tags = config.get("tags").and_then(Value::as_map);
+    for (tag, wanted) in tags.into_iter().flat_map(Map::iter) {
+        let tag = python::str(tag);
+        let regex = wanted.as_map().and_then(|map| map.get("regex"));
+        let Some(regex) = regex.filter(|regex| regex.truthy()) else {
+            continue;
+        };
+        match PyRegex::new(&python::str(regex)) {
+            Ok(regex) => patterns.push((tag, regex)),
+            Err(_) => events.push(told(&tag, "no", "", "bad regex")),
+        }
+    }
+    for line in text.lines() {
+        for (tag, regex) in &patterns {
+            if regex.matches(line) {
+                events.push(told(tag, "yes", line, ""));
+            }
+        }
+    }
+    events
+}
+
+fn told(tag: &str, matched: &str, raw: &str, error: &str) -> Map {
+    halite_wire::map! {"tag" => tag, "match" => matched, "raw" => raw, "error" => error}
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("log");
+        std::fs::write(&path, "good-bye before\n").unwrap();
+        let tags = halite_wire::map! {
+            "a/b" => halite_wire::map! {"regex" => ".*good-bye.*"}, "bad" => halite_wire::map! {"regex" => "("},
+        };
+        let config = halite_wire::map! {"file" => path.to_str().unwrap(), "tags" => tags};
+        let mut at = None;
+        assert!(look(&mut at, &config).unwrap().is_empty());
+        std::fs::write(&path, "good-bye before\nhello\na good-bye\n").unwrap();
+        let found = look(&mut at, &config).unwrap();
+        let want = [
+            told("bad", "no", "", "bad regex"),
+            told("a/b", "yes", "a good-bye", ""),
+        ];
+        assert_eq!(found, want);
+        assert_eq!(look(&mut at, &config).unwrap().len(), 1);
+        assert!(look(&mut at, &halite_wire::map! {"file" => "/nosuch"}).is_err());
+    }
+}

@@ -1,0 +1,550 @@
+//! Beacons: what the minion looks at now and then and tells by events
+//! (`salt/beacons/__init__.py Beacon`, `salt/minion.py process_beacons`).
+//!
+//! [`Beacons`] belongs to the daemon and decides which of them are to look, and what becomes of requests to
+//! change them; it does no IO. A [`Watcher`] looks: it holds what beacons remember from one look to the next, and
+//! goes to a thread of its own for a look, because some of them wait for programs.
+
+mod config;
+mod inotify;
+mod load;
+mod log_file;
+mod network_info;
+mod ps;
+mod service;
+mod status;
+mod usage;
+
+#[cfg(test)]
+mod tests;
+
+pub use config::Settings;
+
+use crate::execution::{self, Context, proc, python};
+use halite_wire::{Map, Value};
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+/// Every beacon there is.
+pub const KINDS: &[&str] = &[
+    "diskusage",
+    "inotify",
+    "load",
+    "log",
+    "memusage",
+    "network_info",
+    "ps",
+    "service",
+    "status",
+];
+
+/// Whether the configuration of a beacon is good; the reason if it is not.
+///
+/// # Errors
+/// The sentence that stock's `validate` says.
+pub fn validate(kind: &str, config: &Value) -> Result<(), String> {
+    if config.as_array().is_none() {
+        return Err(format!("Configuration for {kind} beacon must be a list."));
+    }
+    let settings = Settings::of(config);
+    match kind {
+        "inotify" => inotify::validate(&settings.all),
+        "load" => load::validate(&settings.all),
+        "log" => log_file::validate(&settings.all),
+        "memusage" => usage::validate_memory(&settings.all),
+        "network_info" => network_info::validate(&settings.all),
+        "ps" => ps::validate(&settings.all),
+        "service" => service::validate(&settings.all),
+        _ => Ok(()),
+    }
+}
+
+/// A beacon that is to look now.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Look {
+    /// Its name.
+    pub name: String,
+    /// What it is configured to.
+    pub settings: Settings,
+}
+
+/// What became of a request (`manage_beacons`): the event that tells it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Told {
+    /// The tag.
+    pub tag: &'static str,
+    /// The data.
+    pub data: Map,
+}
+
+/// The beacons of a minion.
+#[derive(Debug)]
+pub struct Beacons {
+    own: Map,
+    pillar: Map,
+    /// How often beacons without an interval look.
+    every: Duration,
+    active: bool,
+    /// When each looks next.
+    next: BTreeMap<String, Instant>,
+    /// A look is under way.
+    looking: bool,
+    /// What the watcher has to forget when it is back.
+    dropped: Vec<String>,
+}
+
+impl Beacons {
+    /// As configured: `beacons` and `loop_interval`. They do not look before [`Beacons::start`].
+    pub fn new(own: &Map, loop_interval: u64) -> Beacons {
+        let mut beacons = Beacons {
+            own: own.clone(),
+            pillar: Map::new(),
+            every: Duration::from_secs(loop_interval.max(1)),
+            active: false,
+            next: BTreeMap::new(),
+            looking: false,
+            dropped: Vec::new(),
+        };
+        beacons.strip();
+        beacons
+    }
+
+    /// From now on they look; with `at_once` those without an interval for the first time now.
+    pub fn start(&mut self, now: Instant, at_once: bool) {
+        if std::mem::replace(&mut self.active, true) {
+            return;
+        }
+        self.plan(now);
+        if at_once {
+            for (name, config) in self.in_force() {
+                if Settings::of(&config).interval.is_none() {
+                    self.next.insert(name, now);
+                }
+            }
+        }
+    }
+
+    /// Takes the beacons of a new pillar; what beacons remember is forgotten, as in stock.
+    pub fn set_pillar(&mut self, pillar: &Map, now: Instant) {
+        let beacons = pillar.get("beacons").and_then(Value::as_map);
+        let beacons = beacons.cloned().unwrap_or_default();
+        if beacons == self.pillar {
+            return;
+        }
+        self.refresh();
+        self.pillar = beacons;
+        self.plan(now);
+    }
+
+    /// The event `beacons_refresh`: what beacons remember is forgotten.
+    pub fn refresh(&mut self) {
+        let all = self.in_force();
+        self.dropped.extend(all.into_iter().map(|(name, _)| name));
+    }
+
+    /// Those of the pillar if it has any, else those of the configuration (`config.merge`); none while they are
+    /// disabled altogether.
+    fn in_force(&self) -> Vec<(String, Value)> {
+        let all = match self.pillar.is_empty() {
+            true => &self.own,
+            false => &self.pillar,
+        };
+        if all.get("enabled").is_some_and(|enabled| !enabled.truthy()) {
+            return Vec::new();
+        }
+        let fits = |config: &Value| {
+            Settings::of(config)
+                .all
+                .get("enabled")
+                .is_none_or(Value::truthy)
+        };
+        all.iter()
+            .filter(|(name, config)| !name.is_str("enabled") && fits(config))
+            .map(|(name, config)| (python::str(name), config.clone()))
+            .collect()
+    }
+
+    /// Keeps the times of those that stay, gives new ones theirs.
+    fn plan(&mut self, now: Instant) {
+        let before = std::mem::take(&mut self.next);
+        for (name, config) in self.in_force() {
+            let wait = self.wait(&Settings::of(&config));
+            let next = before.get(&name).copied().unwrap_or(now + wait);
+            self.next.insert(name, next.min(now + wait));
+        }
+    }
+
+    fn wait(&self, settings: &Settings) -> Duration {
+        settings
+            .interval
+            .map_or(self.every, |wait| wait.max(self.every))
+    }
+
+    /// How long until one looks; `None` without a beacon, and while a look is under way.
+    pub fn next_due(&self, now: Instant) -> Option<Duration> {
+        if !self.active || self.looking {
+            return None;
+        }
+        let next = self.next.values().min()?;
+        Some(next.saturating_duration_since(now))
+    }
+
+    /// Those that look now. [`Beacons::seen`] has to follow if there is any.
+    pub fn due(&mut self, now: Instant) -> Vec<Look> {
+        if self.next_due(now) != Some(Duration::ZERO) {
+            return Vec::new();
+        }
+        let mut looks = Vec::new();
+        for (name, config) in self.in_force() {
+            let settings = Settings::of(&config);
+            let wait = self.wait(&settings);
+            match self.next.get_mut(&name) {
+                Some(next) if *next <= now => *next = now + wait,
+                _ => continue,
+            }
+            if settings.run_once {
+                self.set_enabled(&name, false);
+            }
+            looks.push(Look { name, settings });
+        }
+        self.looking = !looks.is_empty();
+        looks
+    }
+
+    /// The look is over.
+    pub fn seen(&mut self) {
+        self.looking = false;
+    }
+
+    /// What the watcher has to forget before it looks again.
+    pub fn dropped(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.dropped)
+    }
+
+    /// The event `manage_beacons`; `None` for what is no request.
+    pub fn manage(&mut self, request: &Map, now: Instant) -> Option<Told> {
+        let name = request.get("name").map(python::str).unwrap_or_default();
+        let data = request.get("beacon_data").cloned().unwrap_or_default();
+        let told = match request.str("func")? {
+            "add" => self.put(&name, data, "/salt/minion/minion_beacon_add_complete", true),
+            "modify" => self.put(
+                &name,
+                data,
+                "/salt/minion/minion_beacon_modify_complete",
+                false,
+            ),
+            "delete" => self.delete(&name),
+            "enable" => self.all(true, "/salt/minion/minion_beacons_enabled_complete"),
+            "disable" => self.all(false, "/salt/minion/minion_beacons_disabled_complete"),
+            "enable_beacon" => self.one(&name, true),
+            "disable_beacon" => self.one(&name, false),
+            "list" => self.list(request),
+            "list_available" => Told {
+                tag: "/salt/minion/minion_beacons_list_available_complete",
+                data: halite_wire::map! {"complete" => true, "beacons" => KINDS.iter().map(|k| Value::from(*k)).collect::<Vec<_>>()},
+            },
+            "validate_beacon" => checked(&name, &data),
+            "reset" => self.reset(),
+            other => {
+                log::error!("Function \"{other}\" is unavailable in salt.utils.beacons");
+                return None;
+            }
+        };
+        self.strip();
+        self.plan(now);
+        Some(told)
+    }
+
+    /// Stock forgets `enabled: True` of single beacons at the next look; so do we, at once.
+    fn strip(&mut self) {
+        for (_, config) in &mut self.own.0 {
+            let on = |map: &Map| map.get("enabled").is_some_and(Value::truthy);
+            match config {
+                Value::Array(list) => list.retain(|item| !item.as_map().is_some_and(on)),
+                Value::Map(map) if on(map) => {
+                    map.remove("enabled");
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn told(&self, tag: &'static str, complete: bool, comment: String) -> Told {
+        Told {
+            tag,
+            data: halite_wire::map! {"complete" => complete, "comment" => comment, "beacons" => self.own.clone()},
+        }
+    }
+
+    fn put(&mut self, name: &str, data: Value, tag: &'static str, add: bool) -> Told {
+        if self.pillar.contains(name) {
+            let comment = match add {
+                true => {
+                    format!("Cannot update beacon item {name}, because it is configured in pillar.")
+                }
+                false => format!("Cannot modify beacon item {name}, it is configured in pillar."),
+            };
+            return self.told(tag, false, comment);
+        }
+        let comment = match add && !self.own.contains(name) {
+            true => format!("Added new beacon item: {name}"),
+            false => format!("Updating settings for beacon item: {name}"),
+        };
+        self.own.set(name, data);
+        self.told(tag, true, comment)
+    }
+
+    fn delete(&mut self, name: &str) -> Told {
+        let tag = "/salt/minion/minion_beacon_delete_complete";
+        if self.pillar.contains(name) {
+            let comment = format!("Cannot delete beacon item {name}, it is configured in pillar.");
+            return self.told(tag, false, comment);
+        }
+        let comment = match self.own.remove(name) {
+            Some(_) => format!("Deleting beacon item: {name}"),
+            None => format!("Beacon item {name} not found."),
+        };
+        self.dropped.push(name.to_owned());
+        self.told(tag, true, comment)
+    }
+
+    fn all(&mut self, enabled: bool, tag: &'static str) -> Told {
+        self.own.set("enabled", enabled);
+        Told {
+            tag,
+            data: halite_wire::map! {"complete" => true, "beacons" => self.own.clone()},
+        }
+    }
+
+    fn one(&mut self, name: &str, enabled: bool) -> Told {
+        let (tag, word, doing) = match enabled {
+            true => (
+                "/salt/minion/minion_beacon_enabled_complete",
+                "enable",
+                "Enabling",
+            ),
+            false => (
+                "/salt/minion/minion_beacon_disabled_complete",
+                "disable",
+                "Disabling",
+            ),
+        };
+        if self.pillar.contains(name) {
+            let comment = format!("Cannot {word} beacon item {name}, it is configured in pillar.");
+            return self.told(tag, false, comment);
+        }
+        self.set_enabled(name, enabled);
+        self.told(tag, true, format!("{doing} beacon item {name}"))
+    }
+
+    fn set_enabled(&mut self, name: &str, enabled: bool) {
+        match self.own.get_mut(name) {
+            Some(Value::Map(map)) => map.set("enabled", enabled),
+            Some(Value::Array(list)) => {
+                let known = list.iter_mut().find_map(|item| match item {
+                    Value::Map(map) if map.contains("enabled") => Some(map),
+                    _ => None,
+                });
+                match known {
+                    Some(map) => map.set("enabled", enabled),
+                    None => list.push(halite_wire::map! {"enabled" => enabled}.into()),
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn list(&self, request: &Map) -> Told {
+        let wanted = |key: &str| request.get(key).is_some_and(Value::truthy);
+        let mut all = Map::new();
+        if wanted("include_pillar") {
+            all = self.pillar.clone();
+        }
+        if wanted("include_opts") {
+            for (name, config) in self.own.iter() {
+                all.set(python::str(name), config.clone());
+            }
+        }
+        Told {
+            tag: "/salt/minion/minion_beacons_list_complete",
+            data: halite_wire::map! {"complete" => true, "beacons" => all},
+        }
+    }
+
+    fn reset(&mut self) -> Told {
+        self.dropped
+            .extend(self.own.iter().map(|(name, _)| python::str(name)));
+        self.own = Map::new();
+        let tag = "/salt/minion/minion_beacon_reset_complete";
+        self.told(tag, true, "Beacons have been reset".to_owned())
+    }
+}
+
+/// `validate_beacon`.
+fn checked(name: &str, data: &Value) -> Told {
+    let module = data
+        .as_array()
+        .into_iter()
+        .flatten()
+        .find_map(|item| item.as_map()?.str("beacon_module"));
+    let kind = module.unwrap_or(name);
+    let (valid, comment) = match KINDS.contains(&kind) {
+        false => (
+            true,
+            format!("Beacon {kind} does not have a validate function, skipping validation."),
+        ),
+        true => match validate(kind, data) {
+            Ok(()) => (true, "Valid beacon configuration".to_owned()),
+            Err(why) => (false, why),
+        },
+    };
+    Told {
+        tag: "/salt/minion/minion_beacon_validation_complete",
+        data: halite_wire::map! {"complete" => true, "vcomment" => comment, "valid" => valid},
+    }
+}
+
+/// Looks, and remembers.
+#[derive(Default)]
+pub struct Watcher {
+    memory: BTreeMap<String, Memory>,
+    /// Complaints that are in the log already.
+    said: Vec<String>,
+}
+
+/// What one beacon remembers.
+#[derive(Default)]
+struct Memory {
+    load: Option<[f64; 3]>,
+    services: BTreeMap<String, service::Last>,
+    log_at: Option<u64>,
+    inotify: Option<inotify::Watches>,
+}
+
+impl Watcher {
+    /// Forgets what a beacon remembers.
+    pub fn forget(&mut self, name: &str) {
+        self.memory.remove(name);
+    }
+
+    /// Lets beacons look; the events, as a `__beacons_return` has them.
+    pub fn look(&mut self, ctx: &Context, looks: &[Look]) -> Vec<Value> {
+        let mut events = Vec::new();
+        for look in looks {
+            events.extend(self.one(ctx, look).into_iter().map(Value::Map));
+        }
+        events
+    }
+
+    fn one(&mut self, ctx: &Context, look: &Look) -> Vec<Map> {
+        let Look { name, settings } = look;
+        let kind = settings.module.as_deref().unwrap_or(name);
+        if !KINDS.contains(&kind) {
+            self.say(format!(
+                "Unable to process beacon {name}: there is no beacon {kind}"
+            ));
+            return Vec::new();
+        }
+        if let Err(why) = validate(kind, &settings.config) {
+            self.say(format!(
+                "Beacon {name} configuration invalid, not running.\n{why}"
+            ));
+            return Vec::new();
+        }
+        if settings.not_with_states && state_runs(ctx) {
+            if let Some(memory) = self.memory.get_mut(name) {
+                memory.inotify = None;
+            }
+            log::info!("Skipping beacon {name}. State run in progress.");
+            return Vec::new();
+        }
+        let memory = self.memory.entry(name.clone()).or_default();
+        let all = &settings.all;
+        let found = match kind {
+            "diskusage" => usage::disk(ctx, &settings.list),
+            "inotify" => inotify::look(&mut memory.inotify, all),
+            "load" => load::look(&mut memory.load, all),
+            "log" => log_file::look(&mut memory.log_at, all),
+            "memusage" => usage::memory(ctx, all),
+            "network_info" => network_info::look(ctx, all),
+            "ps" => ps::look(all),
+            "service" => service::look(ctx, &mut memory.services, all, unix_now()),
+            _ => status::look(ctx, &settings.list),
+        };
+        let tag = format!("salt/beacon/{}/{name}/", ctx.id);
+        match found {
+            Ok(found) => found
+                .into_iter()
+                .map(|data| event(ctx, &tag, kind, data))
+                .collect(),
+            Err(why) => {
+                log::error!("Unable to start {name} beacon, {why}");
+                vec![halite_wire::map! {
+                    "tag" => tag, "error" => why, "data" => Map::new(), "beacon_name" => kind,
+                }]
+            }
+        }
+    }
+
+    fn say(&mut self, what: String) {
+        if !self.said.contains(&what) {
+            log::error!("{what}");
+            self.said.push(what);
+        }
+    }
+}
+
+fn event(ctx: &Context, tag: &str, kind: &str, mut data: Map) -> Map {
+    let end = data
+        .remove("tag")
+        .map(|end| python::str(&end))
+        .unwrap_or_default();
+    if !data.contains("id") {
+        data.set("id", ctx.id.as_str());
+    }
+    halite_wire::map! {"tag" => format!("{tag}{end}"), "data" => data, "beacon_name" => kind}
+}
+
+fn state_runs(ctx: &Context) -> bool {
+    let running = proc::running(&ctx.cachedir);
+    running
+        .iter()
+        .any(|job| job.str("fun").is_some_and(|fun| fun.starts_with("state")))
+}
+
+fn unix_now() -> f64 {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    now.map_or(0.0, |since| since.as_secs_f64())
+}
+
+/// What an execution function says, for beacons that are about it.
+fn ask(ctx: &Context, fun: &str, args: &[Value]) -> Result<Value, String> {
+    let outcome = modules::call(ctx, fun, args);
+    match outcome.fault {
+        Some(fault) => Err(fault.message().to_owned()),
+        None => Ok(outcome.ret),
+    }
+}
+
+/// A threshold: a number, or a text of one that may have a `%`.
+fn number(value: &Value) -> Result<f64, String> {
+    match value {
+        Value::Str(text) => {
+            let plain = text.replace('%', "");
+            plain.trim().parse().map_err(|_| {
+                format!(
+                    "could not convert string to float: {}",
+                    python::repr(&plain.as_str().into())
+                )
+            })
+        }
+        Value::Int(number) => Ok(*number as f64),
+        Value::UInt(number) => Ok(*number as f64),
+        Value::Float(number) => Ok(*number),
+        Value::Bool(flag) => Ok(f64::from(u8::from(*flag))),
+        other => Err(format!(
+            "float() argument must be a string or a real number, not '{}'",
+            python::short_class(other)
+        )),
+    }
+}

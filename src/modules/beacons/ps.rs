@@ -1,0 +1,54 @@
+//! Beacon `ps`: processes run, or do not (`salt/beacons/ps.py`).
+
+use crate::execution::{process_names, python};
+use halite_wire::{Map, Value};
+
+pub(super) fn validate(config: &Map) -> Result<(), String> {
+    match config.get("processes") {
+        None => Err("Configuration for ps beacon requires processes.".to_owned()),
+        Some(Value::Map(_)) => Ok(()),
+        Some(_) => Err("Processes for ps beacon must be a dictionary.".to_owned()),
+    }
+}
+
+pub(super) fn look(config: &Map) -> Result<Vec<Map>, String> {
+    Ok(judge(config, &process_names()))
+}
+
+fn judge(config: &Map, running: &[String]) -> Vec<Map> {
+    let wanted = config.get("processes").and_then(Value::as_map);
+    let mut events = Vec::new();
+    for (name, state) in wanted.into_iter().flat_map(Map::iter) {
+        let name = python::str(name);
+        let there = running.contains(&name);
+        let told: Value = match (state.as_str(), there) {
+            (Some("running"), true) => "Running".into(),
+            (Some("stopped"), false) => "Stopped".into(),
+            (Some("running" | "stopped"), _) | (_, true) => continue,
+            (_, false) => false.into(),
+        };
+        let mut event = Map::new();
+        event.set(&name, told);
+        events.push(event);
+    }
+    events
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn processes() {
+        let config = halite_wire::map! {
+            "processes" => halite_wire::map! {"a" => "running", "b" => "stopped", "c" => "running", "d" => Value::Nil},
+        };
+        let told = judge(&config, &["a".to_owned()]);
+        let want = [
+            halite_wire::map! {"a" => "Running"},
+            halite_wire::map! {"b" => "Stopped"},
+            halite_wire::map! {"d" => false},
+        ];
+        assert_eq!(told, want);
+    }
+}

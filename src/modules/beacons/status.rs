@@ -1,0 +1,101 @@
+//! Beacon `status`: what functions of `status` say (`salt/beacons/status.py`).
+
+use super::ask;
+use crate::execution::{Context, python};
+use halite_wire::{Map, Value};
+
+/// What is told if the configuration names nothing.
+const USUAL: [&str; 5] = ["loadavg", "cpustats", "meminfo", "vmstats", "time"];
+
+pub(super) fn look(ctx: &Context, list: &[Map]) -> Result<Vec<Map>, String> {
+    let usual = vec![
+        USUAL
+            .into_iter()
+            .map(|name| (name, vec![Value::from("all")]))
+            .collect::<Map>(),
+    ];
+    let list = if list.is_empty() { &usual } else { list };
+    let mut told = Map::new();
+    for (function, items) in list.iter().flat_map(Map::iter) {
+        let function = python::str(function);
+        let full = format!("status.{function}");
+        if crate::execution::find_for(ctx, &full).is_none() {
+            return Err(format!("'{full}'"));
+        }
+        let items: Vec<Value> = match items {
+            Value::Array(items) => items.clone(),
+            one => vec![one.clone()],
+        };
+        let picked = match ask(ctx, &full, &[]) {
+            Ok(data) => picked(data, &items)?,
+            Err(why) => {
+                log::debug!(
+                    "Status beacon attempted to process function {function} but encountered error: {why}"
+                );
+                Map::new().into()
+            }
+        };
+        told.set(&function, picked);
+    }
+    let now = jiff::Timestamp::now().to_zoned(jiff::tz::TimeZone::UTC);
+    let now = now.strftime("%Y-%m-%dT%H:%M:%S%.6f").to_string();
+    Ok(vec![halite_wire::map! {"tag" => now, "data" => told}])
+}
+
+fn picked(data: Value, items: &[Value]) -> Result<Value, String> {
+    let mut told = Value::Map(Map::new());
+    for item in items {
+        if item.is_str("all") {
+            told = data.clone();
+            continue;
+        }
+        let found = match &data {
+            Value::Map(map) => match map.iter().find(|(key, _)| key == item) {
+                Some((_, value)) => value.clone(),
+                None => {
+                    let missing = python::repr(item);
+                    return Ok(
+                        format!("Status beacon is incorrectly configured: {missing}").into(),
+                    );
+                }
+            },
+            Value::Array(list) => {
+                let at = python::int(item).map_err(|fault| fault.message().to_owned())?;
+                let at = usize::try_from(at).ok().and_then(|at| list.get(at));
+                at.cloned()
+                    .ok_or_else(|| "list index out of range".to_owned())?
+            }
+            Value::Str(text) => {
+                let at = python::int(item).map_err(|fault| fault.message().to_owned())?;
+                let at = usize::try_from(at).ok().and_then(|at| text.chars().nth(at));
+                let letter = at.ok_or_else(|| "string index out of range".to_owned())?;
+                letter.to_string().into()
+            }
+            other => {
+                let class = python::short_class(other);
+                return Err(format!("'{class}' object is not subscriptable"));
+            }
+        };
+        if let Value::Map(map) = &mut told {
+            map.0.push((item.clone(), found));
+        }
+    }
+    Ok(told)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts() {
+        let data: Value = halite_wire::map! {"1-min" => 0.5, "5-min" => 1.5}.into();
+        let part = picked(data.clone(), &["1-min".into()]).unwrap();
+        assert_eq!(part, halite_wire::map! {"1-min" => 0.5}.into());
+        assert_eq!(picked(data.clone(), &["all".into()]).unwrap(), data);
+        let wrong = picked(data, &["x".into()]).unwrap();
+        assert_eq!(wrong, "Status beacon is incorrectly configured: 'x'".into());
+        let letter = picked("Sat".into(), &[0.into()]).unwrap();
+        assert_eq!(python::repr(&letter), "{0: 'S'}");
+    }
+}

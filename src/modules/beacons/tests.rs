@@ -1,0 +1,143 @@
+use super::*;
+use halite_wire::yaml;
+
+fn map(text: &str) -> Map {
+    yaml::parse(text).unwrap().into_map().unwrap()
+}
+
+fn beacons(text: &str) -> Beacons {
+    Beacons::new(&map(text), 1)
+}
+
+fn names(looks: &[Look]) -> Vec<&str> {
+    looks.iter().map(|look| look.name.as_str()).collect()
+}
+
+const SECOND: Duration = Duration::from_secs(1);
+
+#[test]
+fn they_look_when_they_are_due() {
+    let mut b =
+        beacons("{load: [{interval: 5}], ps: [{processes: {}}], memusage: [{enabled: false}]}");
+    let t = Instant::now();
+    assert_eq!(b.next_due(t), None, "not started");
+    b.start(t, false);
+    assert_eq!(b.next_due(t), Some(SECOND));
+    assert!(b.due(t).is_empty());
+    assert_eq!(names(&b.due(t + SECOND)), ["ps"]);
+    assert_eq!(b.next_due(t + SECOND), None, "a look is under way");
+    b.seen();
+    assert_eq!(b.next_due(t + SECOND), Some(SECOND));
+    assert_eq!(names(&b.due(t + 5 * SECOND)), ["load", "ps"]);
+    b.seen();
+    assert_eq!(names(&b.due(t + 6 * SECOND)), ["ps"]);
+}
+
+#[test]
+fn without_beacons_nothing_wakes() {
+    let mut b = beacons("{}");
+    b.start(Instant::now(), true);
+    assert_eq!(b.next_due(Instant::now()), None);
+    let mut b = beacons("{enabled: false, ps: [{processes: {}}]}");
+    b.start(Instant::now(), true);
+    assert_eq!(b.next_due(Instant::now()), None);
+}
+
+#[test]
+fn the_pillar_stands_before_the_configuration() {
+    let mut b = beacons("ps: [{processes: {}}]");
+    let t = Instant::now();
+    b.start(t, true);
+    b.set_pillar(&map("beacons: {load: []}"), t);
+    assert_eq!(names(&b.due(t + SECOND)), ["load"]);
+    assert_eq!(b.dropped(), ["ps"]);
+    b.seen();
+    b.set_pillar(&Map::new(), t);
+    assert_eq!(names(&b.due(t + 2 * SECOND)), ["ps"]);
+}
+
+#[test]
+fn requests() {
+    let mut b = beacons("ps: [{processes: {}}]");
+    let t = Instant::now();
+    b.set_pillar(&map("beacons: {load: []}"), t);
+    let mut ask = |text: &str| b.manage(&map(text), t).map(|told| told.data);
+    let comment = |told: Option<Map>| told.and_then(|d| d.str("comment").map(str::to_owned));
+    let add = "{func: add, name: log, beacon_data: [{file: /x}]}";
+    assert_eq!(comment(ask(add)).unwrap(), "Added new beacon item: log");
+    assert_eq!(
+        comment(ask("{func: add, name: load, beacon_data: []}")).unwrap(),
+        "Cannot update beacon item load, because it is configured in pillar."
+    );
+    assert_eq!(
+        comment(ask("{func: delete, name: log}")).unwrap(),
+        "Deleting beacon item: log"
+    );
+    assert_eq!(
+        comment(ask("{func: delete, name: log}")).unwrap(),
+        "Beacon item log not found."
+    );
+    let told = ask("{func: disable_beacon, name: ps}").unwrap();
+    let ps = yaml::parse("[{processes: {}}, {enabled: false}]").unwrap();
+    assert_eq!(
+        told.get("beacons").unwrap(),
+        &Value::from(halite_wire::map! {"ps" => ps})
+    );
+    ask("{func: enable_beacon, name: ps}");
+    let list = ask("{func: list, include_pillar: true, include_opts: true}").unwrap();
+    assert_eq!(
+        list.get("beacons").unwrap(),
+        &Value::from(map("{load: [], ps: [{processes: {}}]}"))
+    );
+    let check = ask("{func: validate_beacon, name: x, beacon_data: [{beacon_module: memusage}]}");
+    assert_eq!(
+        check.unwrap().str("vcomment"),
+        Some("Configuration for memusage beacon requires percent.")
+    );
+    assert!(ask("{func: nosuch}").is_none());
+    assert_eq!(
+        comment(ask("{func: reset}")).unwrap(),
+        "Beacons have been reset"
+    );
+}
+
+#[test]
+fn what_a_look_tells() {
+    let ctx = Context {
+        id: "m1".into(),
+        ..Context::default()
+    };
+    let look = |name: &str, text: &str| Look {
+        name: name.to_owned(),
+        settings: Settings::of(&yaml::parse(text).unwrap()),
+    };
+    let mut watcher = Watcher::default();
+    let mut tell = |name: &str, text: &str| watcher.look(&ctx, &[look(name, text)]);
+    let told = tell(
+        "procs",
+        "[{processes: {no-such-process: stopped}}, {beacon_module: ps}]",
+    );
+    let event = halite_wire::map! {
+        "tag" => "salt/beacon/m1/procs/",
+        "data" => halite_wire::map! {"no-such-process" => "Stopped", "id" => "m1"},
+        "beacon_name" => "ps",
+    };
+    assert_eq!(told, [Value::Map(event)]);
+    assert_eq!(tell("memusage", "[{percent: '0%'}]").len(), 1);
+    assert_eq!(tell("memusage", "[{percent: 101}]").len(), 0);
+    assert_eq!(tell("memusage", "[]").len(), 0);
+    assert_eq!(tell("diskusage", "[{/: 0%}]").len(), 1);
+    assert_eq!(tell("nosuch", "[]").len(), 0);
+    let failed = tell("log", "[{file: /no/such}]");
+    let failed = failed[0].as_map().unwrap();
+    assert!(failed.str("error").unwrap().contains("/no/such"));
+    let status = tell("status", "[{interval: 5}, {loadavg: [1-min]}]");
+    let status = status[0]
+        .as_map()
+        .unwrap()
+        .get("data")
+        .and_then(Value::as_map)
+        .unwrap();
+    let data = status.get("data").and_then(Value::as_map).unwrap();
+    assert_eq!(data.len(), 1);
+}

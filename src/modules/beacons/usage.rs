@@ -1,0 +1,58 @@
+//! Beacons `diskusage` and `memusage` (`salt/beacons/diskusage.py`, `memusage.py`).
+
+use super::{ask, number};
+use crate::execution::{Context, python};
+use halite_target::PyRegex;
+use halite_wire::{Map, Value};
+
+pub(super) fn disk(ctx: &Context, list: &[Map]) -> Result<Vec<Map>, String> {
+    let all = halite_wire::map! {"all" => true, "__kwarg__" => true};
+    let partitions = ask(ctx, "ps.disk_partitions", &[all.into()])?;
+    let partitions = partitions.as_array().unwrap_or_default();
+    let mut events = Vec::new();
+    for entry in list {
+        // Only the first key of an entry counts.
+        let Some((mount, limit)) = entry.iter().next() else {
+            continue;
+        };
+        let mount = python::str(mount);
+        let whole = match mount.ends_with('$') {
+            true => mount.clone(),
+            false => format!("{mount}$"),
+        };
+        let regex = PyRegex::new(&whole)?;
+        let places = partitions
+            .iter()
+            .filter_map(|p| p.as_map()?.str("mountpoint"));
+        for place in places.filter(|place| regex.matches(place)) {
+            let Ok(usage) = ask(ctx, "ps.disk_usage", &[place.into()]) else {
+                log::warn!("{place} is not a valid mount point.");
+                continue;
+            };
+            let used = usage.as_map().and_then(|map| map.get("percent"));
+            let used = used.map_or(Ok(0.0), number)?;
+            if used >= number(limit)? {
+                events.push(halite_wire::map! {"diskusage" => used, "mount" => place});
+            }
+        }
+    }
+    Ok(events)
+}
+
+pub(super) fn validate_memory(config: &Map) -> Result<(), String> {
+    match config.contains("percent") {
+        true => Ok(()),
+        false => Err("Configuration for memusage beacon requires percent.".to_owned()),
+    }
+}
+
+pub(super) fn memory(ctx: &Context, config: &Map) -> Result<Vec<Map>, String> {
+    let memory = ask(ctx, "ps.virtual_memory", &[])?;
+    let used = memory.as_map().and_then(|map| map.get("percent"));
+    let used = used.map_or(Ok(0.0), number)?;
+    let limit = number(config.get("percent").unwrap_or(&Value::Nil))?;
+    Ok(match used >= limit {
+        true => vec![halite_wire::map! {"memusage" => used}],
+        false => Vec::new(),
+    })
+}

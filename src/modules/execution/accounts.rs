@@ -1,0 +1,191 @@
+//! Accounts and groups for `user`, `group` and `shadow`: from the name service, or from the files
+//! of another root.
+
+use super::{Fault, step};
+use halite_sys::accounts::{self, Account, Group};
+use nix::unistd::{Gid, User, getgrouplist};
+use std::ffi::CString;
+
+type Found<T> = Result<T, Fault>;
+
+/// A file below another root, as `os.path.join(root, name)`.
+pub fn below(root: Option<&str>, name: &str) -> String {
+    match root {
+        None | Some("" | "/") => format!("/{name}"),
+        Some(root) => format!("{}/{name}", root.trim_end_matches('/')),
+    }
+}
+
+fn number(text: &str) -> Found<u32> {
+    text.parse().map_err(|_| {
+        Fault::raised(
+            "ValueError",
+            format!("invalid literal for int() with base 10: '{text}'"),
+        )
+    })
+}
+
+fn account(line: &str) -> Found<Account> {
+    let parts: Vec<&str> = line.trim().split(':').collect();
+    let [name, passwd, uid, gid, gecos, home, shell] = parts.as_slice() else {
+        let text = match parts.len() {
+            0..=3 => return Err(Fault::raised("IndexError", "list index out of range")),
+            n => format!("pwd.struct_passwd() takes a 7-sequence ({n}-sequence given)"),
+        };
+        return Err(Fault::Type(text));
+    };
+    Ok(Account {
+        name: (*name).to_owned(),
+        passwd: (*passwd).to_owned(),
+        uid: number(uid)?,
+        gid: number(gid)?,
+        gecos: (*gecos).to_owned(),
+        home: (*home).to_owned(),
+        shell: (*shell).to_owned(),
+    })
+}
+
+/// All accounts; of the files below `root` if there is one.
+///
+/// # Errors
+/// The file cannot be read.
+pub fn accounts(root: Option<&str>) -> Found<Vec<Account>> {
+    match root {
+        None => Ok(accounts::accounts()),
+        Some(_) => step::read(&below(root, "etc/passwd"))?
+            .lines()
+            .map(account)
+            .collect(),
+    }
+}
+
+/// One account by its name.
+///
+/// # Errors
+/// The file cannot be read.
+pub fn by_name(name: &str, root: Option<&str>) -> Found<Option<Account>> {
+    if root.is_some() {
+        let text = step::read(&below(root, "etc/passwd"))?;
+        let line = text
+            .lines()
+            .find(|l| l.trim().split(':').next() == Some(name));
+        return line.map(account).transpose();
+    }
+    let text = |c: CString| c.to_string_lossy().into_owned();
+    let path = |p: std::path::PathBuf| p.to_string_lossy().into_owned();
+    Ok(User::from_name(name).ok().flatten().map(|user| Account {
+        name: user.name,
+        passwd: text(user.passwd),
+        uid: user.uid.as_raw(),
+        gid: user.gid.as_raw(),
+        gecos: text(user.gecos),
+        home: path(user.dir),
+        shell: path(user.shell),
+    }))
+}
+
+/// The groups of a file such as `/etc/group`; short lines are passed over.
+fn group_file(root: Option<&str>) -> Found<Vec<Group>> {
+    let text = step::read(&below(root, "etc/group"))?;
+    let mut all = Vec::new();
+    for line in text.lines() {
+        let parts: Vec<&str> = line.trim().split(':').collect();
+        let [name, passwd, gid, members, ..] = parts.as_slice() else {
+            continue;
+        };
+        all.push(Group {
+            name: (*name).to_owned(),
+            passwd: (*passwd).to_owned(),
+            gid: number(gid)?,
+            members: match members.is_empty() {
+                true => Vec::new(),
+                false => members.split(',').map(str::to_owned).collect(),
+            },
+        });
+    }
+    Ok(all)
+}
+
+/// All groups; of the files below `root` if there is one.
+///
+/// # Errors
+/// The file cannot be read.
+pub fn groups(root: Option<&str>) -> Found<Vec<Group>> {
+    match root {
+        None => Ok(accounts::groups()),
+        Some(_) => group_file(root),
+    }
+}
+
+/// One group by its name.
+///
+/// # Errors
+/// The file cannot be read.
+pub fn group(name: &str, root: Option<&str>) -> Found<Option<Group>> {
+    if root.is_some() {
+        return Ok(group_file(root)?.into_iter().find(|g| g.name == name));
+    }
+    // The member list of one group is asked for as that of all: the entry may come from elsewhere.
+    let found = nix::unistd::Group::from_name(name).ok().flatten();
+    Ok(found.map(|g| Group {
+        name: g.name,
+        passwd: g.passwd.to_string_lossy().into_owned(),
+        gid: g.gid.as_raw(),
+        members: g.mem,
+    }))
+}
+
+/// The names of the groups a user is in, his primary group included, sorted
+/// (`salt/utils/user.py get_group_list`).
+pub fn groups_of(name: &str) -> Vec<String> {
+    let mut names = listed(name).unwrap_or_else(|| walked(name));
+    names.sort();
+    names.dedup();
+    names
+}
+
+fn listed(name: &str) -> Option<Vec<String>> {
+    let user = User::from_name(name).ok()??;
+    let ids = getgrouplist(&CString::new(name).ok()?, user.gid).ok()?;
+    let local = group_file(None).ok()?;
+    // Groups above the highest local one come from a directory service and are asked for singly.
+    let most = local.iter().map(|g| g.gid).filter(|g| *g < 65_000).max()?;
+    let mut names: Vec<String> = local
+        .iter()
+        .filter(|g| g.gid <= most && ids.contains(&Gid::from_raw(g.gid)))
+        .map(|g| g.name.clone())
+        .collect();
+    for id in ids.into_iter().filter(|id| id.as_raw() > most) {
+        names.push(nix::unistd::Group::from_gid(id).ok()??.name);
+    }
+    Some(names)
+}
+
+fn walked(name: &str) -> Vec<String> {
+    let mut names: Vec<String> = accounts::groups()
+        .into_iter()
+        .filter(|g| g.members.iter().any(|m| m == name))
+        .map(|g| g.name)
+        .collect();
+    let primary = User::from_name(name)
+        .ok()
+        .flatten()
+        .and_then(|u| nix::unistd::Group::from_gid(u.gid).ok().flatten());
+    names.extend(primary.map(|g| g.name));
+    names
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_read() {
+        let got = account("a:x:1:2:A B,1:/home/a:/bin/sh\n").unwrap();
+        assert_eq!((got.uid, got.gid, got.gecos.as_str()), (1, 2, "A B,1"));
+        assert!(matches!(account("a:x"), Err(Fault::Raised(..))));
+        assert!(matches!(account("a:x:1:2:g"), Err(Fault::Type(_))));
+        assert_eq!(below(Some("/r/"), "etc/x"), "/r/etc/x");
+        assert_eq!(below(None, "etc/x"), "/etc/x");
+    }
+}

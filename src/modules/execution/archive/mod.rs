@@ -1,0 +1,361 @@
+//! `archive`: archives packed, unpacked and listed.
+//!
+//! ZIP files are read and written here, all others by their programs. Left out: names that are
+//! templates. Beyond stock: an unpacked ZIP file never writes through a symbolic link that it
+//! brought along.
+
+mod list;
+mod zip;
+
+use super::declare::{Arg, Function, Module, Result, args};
+use super::{Call, Fault, cmd, python};
+use crate::files::FileClient;
+use halite_config::glob;
+use halite_wire::map;
+use halite_wire::{Map, Value, shlex};
+use std::path::Path;
+
+const ZIP: &[Arg] = args![zip_file, sources, template = None, cwd = None, runas = None];
+const PACKED: &[Arg] = args![gzipfile, template = None, runas = None, options = None];
+
+pub(super) const MODULE: Module = Module {
+    name: "archive",
+    functions: &[
+        Function::new(
+            "list",
+            list::list,
+            "The names in an archive, or with verbose=True apart by their kind.",
+        )
+        .inner("list_")
+        .args(args![
+            name,
+            archive_format = None,
+            options = None,
+            strip_components = None,
+            clean = False,
+            verbose = False,
+            saltenv = "base",
+            source_hash = None,
+            use_etag = False
+        ]),
+        Function::new(
+            "tar",
+            tar,
+            "Runs tar with options, an archive, and what to pack or where to unpack.",
+        )
+        .args(args![
+            options,
+            tarfile,
+            sources = None,
+            dest = None,
+            cwd = None,
+            template = None,
+            runas = None
+        ]),
+        Function::new(
+            "gzip",
+            |c| single(c, "gzip", "sourcefile"),
+            "Compresses a file with gzip.",
+        )
+        .args(args![
+            sourcefile,
+            template = None,
+            runas = None,
+            options = None
+        ]),
+        Function::new(
+            "gunzip",
+            |c| single(c, "gunzip", "gzipfile"),
+            "Unpacks a file with gunzip.",
+        )
+        .args(PACKED),
+        Function::new(
+            "cmd_zip",
+            cmd_zip,
+            "Packs files and directories with the program zip.",
+        )
+        .args(ZIP),
+        Function::new(
+            "zip",
+            zip::zip,
+            "Packs files and directories into a ZIP file, and gives back what is in it.",
+        )
+        .inner("zip_")
+        .args(args![
+            zip_file,
+            sources,
+            template = None,
+            cwd = None,
+            runas = None,
+            zip64 = False
+        ]),
+        Function::new(
+            "cmd_unzip",
+            cmd_unzip,
+            "Unpacks a ZIP file with the program unzip.",
+        )
+        .args(args![
+            zip_file,
+            dest,
+            excludes = None,
+            options = None,
+            template = None,
+            runas = None,
+            trim_output = False,
+            password = None
+        ]),
+        Function::new(
+            "unzip",
+            zip::unzip,
+            "Unpacks a ZIP file into a directory, and gives back what was in it.",
+        )
+        .args(args![
+            zip_file,
+            dest,
+            excludes = None,
+            options = None,
+            template = None,
+            runas = None,
+            trim_output = False,
+            password = None,
+            extract_perms = True
+        ]),
+        Function::new(
+            "is_encrypted",
+            zip::is_encrypted,
+            "Whether a ZIP file cannot be read without a password.",
+        )
+        .args(args![
+            name,
+            clean = False,
+            saltenv = "base",
+            source_hash = None,
+            use_etag = False
+        ]),
+        Function::new("rar", rar, "Packs files with the program rar.").args(args![
+            rarfile,
+            sources,
+            template = None,
+            cwd = None,
+            runas = None
+        ]),
+        Function::new(
+            "unrar",
+            unrar,
+            "Unpacks a file with the program unrar or rar.",
+        )
+        .args(args![
+            rarfile,
+            dest,
+            excludes = None,
+            template = None,
+            runas = None,
+            trim_output = False
+        ]),
+    ],
+};
+
+type Outcome<T> = std::result::Result<T, Fault>;
+
+fn needs(program: &str) -> Outcome<()> {
+    match cmd::which(program) {
+        Some(_) => Ok(()),
+        None => Err(Fault::CommandNotFound(format!(
+            "The '{program}' binary was not found in $PATH."
+        ))),
+    }
+}
+
+/// Names that are templates are not rendered on this minion.
+fn no_template(call: &Call<'_>) -> Outcome<()> {
+    match call.flag("template") {
+        true => Err(Fault::Command(
+            "This minion has no 'template' for archives: render the names before sending them"
+                .into(),
+        )),
+        false => Ok(()),
+    }
+}
+
+/// A list, a number, or text separated by commas; `None` without any.
+fn list_of(value: &Value) -> Option<Vec<String>> {
+    match value {
+        Value::Nil => None,
+        Value::Array(items) => Some(items.iter().map(python::str).collect()),
+        other => Some(
+            python::str(other)
+                .split(',')
+                .map(|s| s.trim().to_owned())
+                .collect(),
+        ),
+    }
+}
+
+/// The argument `sources`, patterns replaced by the paths that they fit.
+fn sources(call: &Call<'_>) -> Vec<String> {
+    let named = list_of(call.arg("sources")).unwrap_or_default();
+    let expand = |name: String| match glob::has_magic(&name) {
+        true => glob::expand_dir(&name),
+        false => vec![name],
+    };
+    named.into_iter().flat_map(expand).collect()
+}
+
+/// Runs a program for the lines that it prints; the job gets its return code.
+fn lines(call: &mut Call<'_>, words: Vec<String>) -> Outcome<Vec<String>> {
+    no_template(call)?;
+    let options = map! {
+        "cwd" => call.arg("cwd").clone(), "runas" => call.arg("runas").clone(), "python_shell" => false,
+    };
+    let printed = call.salt("cmd.run", vec![words.into()], options)?;
+    Ok(python::str(&printed).lines().map(str::to_owned).collect())
+}
+
+fn text(call: &Call<'_>, name: &str) -> String {
+    python::str(call.arg(name))
+}
+
+fn tar(call: &mut Call<'_>) -> Result {
+    needs("tar")?;
+    if !call.flag("options") {
+        return Err(Fault::Invocation("Tar options can not be empty".into()));
+    }
+    let mut words = vec!["tar".to_owned()];
+    words.extend(text(call, "options").split_whitespace().map(str::to_owned));
+    words.push(text(call, "tarfile"));
+    if call.flag("dest") {
+        words.extend(["-C".to_owned(), text(call, "dest")]);
+    }
+    words.extend(sources(call));
+    Ok(lines(call, words)?.into())
+}
+
+fn single(call: &mut Call<'_>, program: &str, file: &str) -> Result {
+    needs(program)?;
+    let mut words = vec![program.to_owned()];
+    if call.flag("options") {
+        words.push(text(call, "options"));
+    }
+    words.push(text(call, file));
+    Ok(lines(call, words)?.into())
+}
+
+fn cmd_zip(call: &mut Call<'_>) -> Result {
+    needs("zip")?;
+    let mut words = vec!["zip".to_owned(), "-r".to_owned(), text(call, "zip_file")];
+    words.extend(sources(call));
+    Ok(lines(call, words)?.into())
+}
+
+fn cmd_unzip(call: &mut Call<'_>) -> Result {
+    needs("unzip")?;
+    no_template(call)?;
+    let mut words = vec!["unzip".to_owned()];
+    let secret = call.flag("password");
+    if secret {
+        words.extend(["-P".to_owned(), text(call, "password")]);
+    }
+    if call.flag("options") {
+        let options = shlex::split(&text(call, "options"));
+        words.extend(options.map_err(|e| Fault::raised("ValueError", e))?);
+    }
+    words.extend([text(call, "zip_file"), "-d".to_owned(), text(call, "dest")]);
+    if let Some(excludes) = list_of(call.arg("excludes")) {
+        words.push("-x".to_owned());
+        words.extend(excludes);
+    }
+    let options = map! {
+        "runas" => call.arg("runas").clone(), "python_shell" => false, "redirect_stderr" => true,
+        "output_loglevel" => if secret { "quiet" } else { "debug" },
+    };
+    let ran = call.salt("cmd.run_all", vec![words.into()], options)?;
+    let ran = ran.into_map().unwrap_or_default();
+    let printed = ran.str("stdout").unwrap_or_default();
+    if ran.int("retcode") != Some(0) {
+        return Err(Fault::Command(printed.to_owned()));
+    }
+    trimmed(call, printed.lines().map(str::to_owned).collect())
+}
+
+fn rar(call: &mut Call<'_>) -> Result {
+    needs("rar")?;
+    let mut words: Vec<String> = ["rar", "a", "-idp"].map(str::to_owned).into();
+    words.push(text(call, "rarfile"));
+    words.extend(sources(call));
+    Ok(lines(call, words)?.into())
+}
+
+fn unrar(call: &mut Call<'_>) -> Result {
+    let Some(program) = ["unrar", "rar"].iter().find_map(|p| cmd::which(p)) else {
+        return Err(Fault::CommandNotFound(
+            "None of provided binaries([\"'unrar'\", \"'rar'\"]) were found in $PATH.".into(),
+        ));
+    };
+    let mut words = vec![
+        program,
+        "x".to_owned(),
+        "-idp".to_owned(),
+        text(call, "rarfile"),
+    ];
+    for exclude in list_of(call.arg("excludes")).unwrap_or_default() {
+        words.extend(["-x".to_owned(), exclude]);
+    }
+    words.push(text(call, "dest"));
+    let files = lines(call, words)?;
+    trimmed(call, files)
+}
+
+/// As many names as the argument `trim_output` allows, 100 for `True`.
+fn trimmed(call: &Call<'_>, mut files: Vec<String>) -> Result {
+    let count = match call.arg("trim_output") {
+        Value::Bool(false) => return Ok(files.into()),
+        Value::Bool(true) => 100,
+        other => usize::try_from(python::int(other)?).unwrap_or(0),
+    };
+    if files.len() > count {
+        files.truncate(count);
+        files.push(format!("List trimmed after {count} files."));
+    }
+    Ok(files.into())
+}
+
+/// The file of this host that an address leads to.
+fn cached(call: &Call<'_>) -> Outcome<String> {
+    let name = text(call, "name");
+    if name.starts_with('/') {
+        return Ok(name);
+    }
+    let found = FileClient::new(call.ctx)?.cache_file(&name, &text(call, "saltenv"))?;
+    found
+        .map(|path| path.to_string_lossy().into_owned())
+        .ok_or_else(|| Fault::Command(format!("Failed to cache {name}")))
+}
+
+/// Removes the file when `clean` asks for it; one that is gone is fine.
+fn clean(call: &Call<'_>, cached: &str) {
+    if !call.flag("clean") {
+        return;
+    }
+    if let Err(e) = std::fs::remove_file(Path::new(cached))
+        && e.kind() != std::io::ErrorKind::NotFound
+    {
+        log::warn!("Failed to clean cached archive {cached}: {e}");
+    }
+}
+
+/// A message with the place of the archive, as stock's exceptions have it.
+fn about(text: &str, cached: &str) -> Fault {
+    let stop = if text.ends_with(['.', '?', '!']) {
+        ""
+    } else {
+        "."
+    };
+    Fault::Command(format!(
+        "{text}{stop} Additional info follows:\n\narchive location:\n    {cached}"
+    ))
+}
+
+/// A map of names.
+fn names(pairs: [(&str, Vec<String>); 6]) -> Map {
+    pairs.into_iter().collect()
+}

@@ -1,0 +1,170 @@
+//! From wire arguments to the arguments of a declared function.
+//!
+//! The order of checks and the texts are those of stock Salt: unknown keywords are a
+//! `SaltInvocationError` (`salt/minion.py load_args_and_kwargs`), everything else is
+//! the `TypeError` that the Python call itself raises.
+
+use super::declare::Function;
+use super::{Fault, python};
+use halite_wire::yaml::{parse_kwarg, yamlify_arg};
+use halite_wire::{Map, Value};
+
+/// Arguments in place: one value per declared name, then the open-ended ones.
+#[derive(Clone, Debug, Default)]
+pub struct Bound {
+    /// In the order of [`Function::args`].
+    pub named: Vec<Value>,
+    /// `*args`.
+    pub varargs: Vec<Value>,
+    /// `**kwargs`.
+    pub kwargs: Map,
+}
+
+/// Separates positional arguments from keywords, and adds `__pub_<key>` from the job. Arguments of a job of
+/// the schedule are what they are: no text in them is a keyword.
+///
+/// # Errors
+/// [`Fault::Invocation`] naming every keyword that the function does not take.
+pub fn load(
+    function: &Function,
+    args: &[Value],
+    job: Option<&Map>,
+) -> Result<(Vec<Value>, Map), Fault> {
+    let scheduled = job.is_some_and(|job| job.contains("schedule"));
+    let mut positional = Vec::new();
+    let mut kwargs = Map::new();
+    let mut invalid = Vec::new();
+    let mut keyword = |key: &Value, value: Value| {
+        let name = python::str(key);
+        if function.takes(&name) {
+            kwargs.set(name, value);
+        } else {
+            invalid.push(format!("{name}={}", python::str(&value)));
+        }
+    };
+    for arg in args {
+        if let Some(map) = keyword_map(arg) {
+            map.iter()
+                .filter(|(k, _)| !k.is_str("__kwarg__"))
+                .for_each(|(k, v)| keyword(k, v.clone()));
+            continue;
+        }
+        match arg.as_str().filter(|_| !scheduled).and_then(parse_kwarg) {
+            Some((name, value)) => keyword(&name.into(), yamlify_arg(value)),
+            None => positional.push(arg.clone()),
+        }
+    }
+    if !invalid.is_empty() {
+        return Err(Fault::Invocation(format!(
+            "The following keyword arguments are not valid: {}",
+            invalid.join(", ")
+        )));
+    }
+    if let Some(job) = job.filter(|_| function.keywords) {
+        for (key, value) in job.iter() {
+            kwargs.set(format!("__pub_{}", python::str(key)), value.clone());
+        }
+    }
+    Ok((positional, kwargs))
+}
+
+/// The map of an argument that carries keywords (reference `salt-protocol.md` 5.3).
+fn keyword_map(arg: &Value) -> Option<&Map> {
+    arg.as_map()
+        .filter(|m| m.get("__kwarg__").and_then(Value::as_bool) == Some(true))
+}
+
+/// Puts values in place as a Python call would.
+///
+/// # Errors
+/// [`Fault::Type`] with CPython's text.
+pub fn bind(function: &Function, positional: Vec<Value>, kwargs: Map) -> Result<Bound, Fault> {
+    let given = positional.len();
+    let count = function.args.len();
+    let mut slots: Vec<Option<Value>> = vec![None; count];
+    let mut varargs = Vec::new();
+    for (i, value) in positional.into_iter().enumerate() {
+        match slots.get_mut(i) {
+            Some(slot) if !function.keyword_only => *slot = Some(value),
+            _ => varargs.push(value),
+        }
+    }
+    let mut open = Map::new();
+    for (key, value) in kwargs.0 {
+        let name = python::str(&key);
+        match function.args.iter().position(|a| a.name == name) {
+            Some(at) if slots[at].is_some() => {
+                return Err(type_error(
+                    function,
+                    &format!("got multiple values for argument '{name}'"),
+                ));
+            }
+            Some(at) => slots[at] = Some(value),
+            None if function.keywords => open.0.push((key, value)),
+            None => {
+                return Err(type_error(
+                    function,
+                    &format!("got an unexpected keyword argument '{name}'"),
+                ));
+            }
+        }
+    }
+    if given > count && !function.varargs {
+        return Err(too_many(function, given));
+    }
+    check_missing(function, &slots)?;
+    let named = slots
+        .into_iter()
+        .zip(function.args)
+        .map(|(slot, arg)| slot.or(arg.default.map(|d| d.value())).unwrap_or_default())
+        .collect();
+    Ok(Bound {
+        named,
+        varargs,
+        kwargs: open,
+    })
+}
+
+fn type_error(function: &Function, text: &str) -> Fault {
+    Fault::Type(format!("{}() {text}", function.inner))
+}
+
+fn too_many(function: &Function, given: usize) -> Fault {
+    let most = function.args.len();
+    let least = function.args.iter().filter(|a| a.default.is_none()).count();
+    let takes = if least == most {
+        format!("{most} positional argument{}", plural(most))
+    } else {
+        format!("from {least} to {most} positional arguments")
+    };
+    let verb = if given == 1 { "was" } else { "were" };
+    type_error(function, &format!("takes {takes} but {given} {verb} given"))
+}
+
+fn check_missing(function: &Function, slots: &[Option<Value>]) -> Result<(), Fault> {
+    let missing: Vec<String> = function
+        .args
+        .iter()
+        .zip(slots)
+        .filter(|(arg, slot)| slot.is_none() && arg.default.is_none())
+        .map(|(arg, _)| format!("'{}'", arg.name))
+        .collect();
+    let names = match missing.as_slice() {
+        [] => return Ok(()),
+        [one] => one.clone(),
+        [one, two] => format!("{one} and {two}"),
+        [most @ .., last] => format!("{}, and {last}", most.join(", ")),
+    };
+    let count = missing.len();
+    Err(type_error(
+        function,
+        &format!(
+            "missing {count} required positional argument{}: {names}",
+            plural(count)
+        ),
+    ))
+}
+
+fn plural(count: usize) -> &'static str {
+    if count == 1 { "" } else { "s" }
+}

@@ -1,0 +1,268 @@
+//! Copies of files that functions have changed, below `cachedir/file_backup`.
+
+use super::super::declare::Result;
+use super::super::{Call, python};
+use super::os::{self, Done};
+use super::paths::{self, expanduser};
+use halite_wire::map;
+use halite_wire::{Map, Value};
+use jiff::civil::DateTime;
+use jiff::fmt::strtime::BrokenDownTime;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::os::unix::fs::{MetadataExt, chown};
+use std::time::SystemTime;
+
+/// A copy of a file.
+struct Backup {
+    size: u64,
+    location: String,
+}
+
+fn root(call: &Call<'_>) -> String {
+    call.ctx
+        .cachedir
+        .join("file_backup")
+        .to_string_lossy()
+        .into_owned()
+}
+
+/// The time that stands behind a name; `None` if it is no name of a copy.
+fn moment(name: &str, base: &str) -> Option<DateTime> {
+    let stamp = name.strip_prefix(base)?.strip_prefix('_')?;
+    let mut words: Vec<&str> = stamp.split('_').collect();
+    let [_, _, _, _, micros, _] = words[..] else {
+        return None;
+    };
+    let micros: i32 = micros.parse().ok().filter(|_| micros.len() <= 6)?;
+    words.remove(4);
+    let parsed = BrokenDownTime::parse("%a_%b_%d_%H:%M:%S_%Y", words.join("_")).ok()?;
+    let moment = parsed.to_datetime().ok()?;
+    moment.with().subsec_nanosecond(micros * 1000).build().ok()
+}
+
+/// Copies of one file in a directory, by their times.
+fn copies(dir: &str, base: &str) -> Done<BTreeMap<DateTime, Backup>> {
+    let mut found = BTreeMap::new();
+    for name in os::names_in(dir)? {
+        let location = paths::join(dir, &name);
+        let Some(moment) = moment(&name, base).filter(|_| paths::is_file(&location)) else {
+            continue;
+        };
+        let size = fs::metadata(&location).map_or(0, |m| m.size());
+        found.insert(moment, Backup { size, location });
+    }
+    Ok(found)
+}
+
+/// The latest ones, numbered.
+fn numbered(found: BTreeMap<DateTime, Backup>, limit: Option<i64>) -> Map {
+    let count = match limit {
+        None => found.len(),
+        Some(n) => match usize::try_from(n) {
+            Ok(n) => n,
+            Err(_) => found
+                .len()
+                .saturating_sub(usize::try_from(n.unsigned_abs()).unwrap_or(usize::MAX)),
+        },
+    };
+    let latest = found.into_iter().rev().take(count);
+    let pairs = latest.enumerate().map(|(i, (moment, backup))| {
+        let shown = moment.strftime("%a %b %d %Y %H:%M:%S.%6f").to_string();
+        let entry = map! {
+            "Backup Time" => shown,
+            "Size" => i64::try_from(backup.size).unwrap_or(i64::MAX),
+            "Location" => backup.location,
+        };
+        (Value::from(i), Value::from(entry))
+    });
+    Map(pairs.collect())
+}
+
+/// What is no number counts as not given.
+fn limit(call: &Call<'_>) -> Option<i64> {
+    python::int(call.arg("limit")).ok()
+}
+
+/// The copies of a file, numbered from the latest (`file.list_backups`).
+///
+/// # Errors
+/// Their directory cannot be read.
+pub fn list_backups(call: &Call<'_>, path: &str, limit: Option<i64>) -> Done<Map> {
+    let path = expanduser(path);
+    let (parent, base) = paths::split(&path);
+    let dir = paths::join(&root(call), parent.get(1..).unwrap_or_default());
+    match paths::is_dir(&dir) {
+        true => Ok(numbered(copies(&dir, base)?, limit)),
+        false => Ok(Map::new()),
+    }
+}
+
+fn path(call: &Call<'_>) -> String {
+    expanduser(&call.text("path").unwrap_or_default())
+}
+
+pub fn list_backups_function(call: &mut Call<'_>) -> Result {
+    Ok(list_backups(call, &path(call), limit(call))?.into())
+}
+
+pub fn list_backups_dir_function(call: &mut Call<'_>) -> Result {
+    let path = path(call);
+    let parent = paths::dirname(&path);
+    let dir = paths::join(&root(call), parent.get(1..).unwrap_or_default());
+    if !paths::is_dir(&dir) {
+        return Ok(Map::new().into());
+    }
+    let names = os::names_in(&dir)?;
+    let bases: BTreeSet<&str> = names.iter().filter_map(|n| n.split('_').next()).collect();
+    let mut out = Map::new();
+    for base in bases {
+        out.set(base, numbered(copies(&dir, base)?, limit(call)));
+    }
+    Ok(out.into())
+}
+
+/// The copy that an argument means, or the answer that says why there is none.
+fn chosen(call: &Call<'_>) -> Done<std::result::Result<Map, Map>> {
+    let id = call.arg("backup_id");
+    let shown = python::str(id);
+    let refuse = |comment: String| Ok(Err(map! {"result" => false, "comment" => comment}));
+    let number = match python::int(id) {
+        Ok(n) if n.to_string().len() == shown.len() => n,
+        Ok(_) | Err(super::Fault::Raised(..)) => {
+            return refuse(format!("Invalid backup_id '{shown}'"));
+        }
+        Err(e) => return Err(e),
+    };
+    let path = path(call);
+    let found = list_backups(call, &path, None)?;
+    let entry = found.iter().find(|(k, _)| k.as_int() == Some(number));
+    match entry.and_then(|(_, v)| v.as_map()) {
+        Some(entry) => Ok(Ok(entry.clone())),
+        None => refuse(format!("backup_id '{shown}' does not exist for {path}")),
+    }
+}
+
+pub fn restore_backup(call: &mut Call<'_>) -> Result {
+    let entry = match chosen(call)? {
+        Ok(entry) => entry,
+        Err(answer) => return Ok(answer.into()),
+    };
+    let (path, from) = (path(call), entry.str("Location").unwrap_or_default());
+    backup_minion(&path, &root(call))?;
+    if let Err(e) = os::copyfile(from, &path) {
+        let comment = format!("Unable to restore {from} to {path}: {e}");
+        return Ok(map! {"result" => false, "comment" => comment}.into());
+    }
+    let comment = format!("Successfully restored {from} to {path}");
+    Ok(map! {"result" => true, "comment" => comment}.into())
+}
+
+pub fn delete_backup(call: &mut Call<'_>) -> Result {
+    let entry = match chosen(call)? {
+        Ok(entry) => entry,
+        Err(answer) => return Ok(answer.into()),
+    };
+    let location = entry.str("Location").unwrap_or_default();
+    let (result, comment) = match fs::remove_file(location) {
+        Ok(()) => (true, format!("Successfully removed {location}")),
+        Err(e) => (
+            false,
+            format!("Unable to remove {location}: {}", os::text(&e, location)),
+        ),
+    };
+    Ok(map! {"result" => result, "comment" => comment}.into())
+}
+
+/// Keeps a copy of a file under a name with the time (`salt/utils/files.py backup_minion`).
+///
+/// # Errors
+/// Those of the system.
+pub fn backup_minion(path: &str, root: &str) -> Done {
+    let (parent, base) = paths::split(path);
+    let meta = fs::metadata(path).map_err(|e| os::fault(&e, path))?;
+    let micros = SystemTime::now()
+        .duration_since(SystemTime::UNIX_EPOCH)
+        .unwrap_or_default()
+        .subsec_micros();
+    let stamp = jiff::Zoned::now();
+    let name = format!(
+        "{base}_{}{micros:06}_{}",
+        stamp.strftime("%a_%b_%d_%H:%M:%S_"),
+        stamp.strftime("%Y")
+    );
+    let dir = paths::join(root, parent.get(1..).unwrap_or_default());
+    fs::create_dir_all(&dir).map_err(|e| os::fault(&e, &dir))?;
+    let target = paths::join(&dir, &name);
+    os::copyfile(path, &target)?;
+    chown(&target, Some(meta.uid()), Some(meta.gid())).map_err(|e| os::fault(&e, &target))?;
+    os::chmod(&target, meta.mode())
+}
+
+/// Puts a file in the place of another, which keeps its owner and mode; the old one is kept if `mode` says
+/// so (`salt/utils/files.py copyfile`).
+///
+/// # Errors
+/// Those of the system.
+pub fn replace_file(call: &Call<'_>, source: &str, dest: &str, mode: &str) -> Done {
+    let missing = |path: &str| {
+        Err(super::Fault::raised(
+            "OSError",
+            format!("[Errno 2] No such file or directory: {path}"),
+        ))
+    };
+    if !paths::is_file(source) {
+        return missing(source);
+    }
+    let dir = paths::dirname(dest);
+    if !paths::is_dir(dir) {
+        return missing(dest);
+    }
+    let bad = |e: &std::io::Error| os::fault(e, dest);
+    let (_, temporary) =
+        os::mkstemp(std::path::Path::new(dir), paths::basename(dest)).map_err(|e| bad(&e))?;
+    let temporary = temporary.to_string_lossy().into_owned();
+    let done = (|| {
+        os::copyfile(source, &temporary)?;
+        if matches!(mode, "minion" | "both") && paths::exists(dest) {
+            backup_minion(dest, &root(call))?;
+        }
+        let old = fs::metadata(dest).ok();
+        os::move_to(&temporary, dest)?;
+        if let Some(old) = old {
+            chown(dest, Some(old.uid()), Some(old.gid())).map_err(|e| bad(&e))?;
+            os::chmod(dest, old.mode())?;
+        }
+        Ok(())
+    })();
+    if done.is_err() {
+        let _ = fs::remove_file(&temporary);
+    }
+    done
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_copies() {
+        let found = moment("a_b.conf_Sat_Nov_21_18:20:05_012345_2026", "a_b.conf").unwrap();
+        let shown = found.strftime("%a %b %d %Y %H:%M:%S.%6f").to_string();
+        assert_eq!(shown, "Sat Nov 21 2026 18:20:05.012345");
+        assert!(moment("a.conf_Sat_Nov", "a.conf").is_none());
+        assert!(moment("b_Sat_Nov_21_18:20:05_012345_2026", "a").is_none());
+    }
+
+    #[test]
+    fn a_copy_is_kept_and_found() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| dir.path().join(name).to_string_lossy().into_owned();
+        fs::write(at("f"), "one").unwrap();
+        backup_minion(&at("f"), &at("bk")).unwrap();
+        let place = paths::join(&at("bk"), &paths::dirname(&at("f"))[1..]);
+        let found = numbered(copies(&place, "f").unwrap(), None);
+        assert_eq!(found.len(), 1);
+        assert_eq!(found.0[0].1.as_map().unwrap().int("Size"), Some(3));
+    }
+}

@@ -1,0 +1,504 @@
+//! A file brought to the content, owner and mode that it is to have (`file.manage_file`).
+
+use super::super::declare::Result;
+use super::super::{Call, Fault, python};
+use super::backup::replace_file;
+use super::codec::Codec;
+use super::contents::touch;
+use super::diff::{self, Ignore};
+use super::meta;
+use super::os::{self, Done, Temporary};
+use super::paths::{self, expanduser};
+use super::perms::{Perms, check_perms, has_changes, is_test};
+use super::source::{self, Signature};
+use super::sums::{self, Sum};
+use super::tree::{self, New};
+use halite_wire::map;
+use halite_wire::{Map, Value};
+use std::os::unix::fs::OpenOptionsExt;
+
+/// What `file.manage_file` needs to know.
+#[derive(Clone, Debug, Default)]
+pub struct Manage {
+    /// The file.
+    pub name: String,
+    /// A local file with the content; empty if it is not here yet.
+    pub sfn: String,
+    /// Where the content comes from.
+    pub source: Value,
+    /// The hash of the content.
+    pub source_sum: Option<Sum>,
+    /// Owner, group, mode, attributes, context.
+    pub perms: Perms,
+    /// The environment.
+    pub saltenv: String,
+    /// How the old file is kept: `minion`, `both`, or nothing for what the configuration says.
+    pub backup: Value,
+    /// Directories above are made.
+    pub makedirs: bool,
+    /// Differences are shown.
+    pub show_changes: bool,
+    /// The content itself.
+    pub contents: Value,
+    /// The mode of directories that are made.
+    pub dir_mode: Value,
+    /// No hash is needed.
+    pub skip_verify: bool,
+    /// The mode of the source counts.
+    pub keep_mode: bool,
+    /// How the content is written.
+    pub encoding: Value,
+    /// What becomes of characters that the encoding does not have.
+    pub encoding_errors: String,
+    /// For sources of the web.
+    pub verify_ssl: Value,
+    /// The web server says whether a file is new.
+    pub use_etag: bool,
+    /// Who must have signed the content.
+    pub signature: Signature,
+    /// What does not count as a change.
+    pub ignore: Ignore,
+    /// A new file is shown as a diff as well.
+    pub new_file_diff: bool,
+}
+
+/// A run of `manage_file`: the request, what is known by now, and the state return so far.
+struct Run<'a> {
+    m: &'a Manage,
+    name: String,
+    sfn: String,
+    sum: Option<Sum>,
+    perms: Perms,
+    ret: Map,
+    counts: bool,
+}
+
+/// An end before the end: the state return is finished.
+enum Stop {
+    Done,
+    Fault(Fault),
+}
+
+impl From<Fault> for Stop {
+    fn from(fault: Fault) -> Stop {
+        Stop::Fault(fault)
+    }
+}
+
+type Step<T = ()> = std::result::Result<T, Stop>;
+
+/// Brings a file to what it is to be; `ret` is a state return that goes on, or nothing.
+///
+/// # Errors
+/// What goes wrong apart from the file itself, which the return tells about.
+pub fn manage_file(call: &mut Call<'_>, m: &Manage, ret: Option<Map>) -> Done<Map> {
+    let name = expanduser(&m.name);
+    let ret = ret.filter(|r| !r.is_empty()).unwrap_or_else(
+        || map! {"name" => name.as_str(), "changes" => Map::new(), "comment" => "", "result" => true},
+    );
+    let mut run = Run {
+        sfn: m.sfn.clone(),
+        sum: m.source_sum.clone(),
+        perms: m.perms.clone(),
+        m,
+        name,
+        ret,
+        counts: false,
+    };
+    if let Some(sum) = &mut run.sum {
+        sum.hsum = sum.hsum.to_lowercase();
+    }
+    let done = (|| {
+        run.prepare(call)?;
+        match paths::is_file(&run.name) || paths::is_link(&run.name) {
+            true => run.existing(call),
+            false => run.new_file(call),
+        }
+    })();
+    match done {
+        Ok(()) | Err(Stop::Done) => Ok(run.ret),
+        Err(Stop::Fault(fault)) => Err(fault),
+    }
+}
+
+impl Run<'_> {
+    fn source(&self) -> Option<String> {
+        self.m.source.truthy().then(|| python::str(&self.m.source))
+    }
+
+    /// `_error`.
+    fn stop<T>(&mut self, comment: impl Into<String>) -> Step<T> {
+        self.ret.set("result", false);
+        self.ret.set("comment", comment.into());
+        Err(Stop::Done)
+    }
+
+    fn change(&mut self, key: &str, text: impl Into<String>) {
+        if let Some(Value::Map(changes)) = self.ret.get_mut("changes") {
+            changes.set(key, text.into());
+        }
+    }
+
+    fn fetch(&mut self, call: &mut Call<'_>, with: Map) -> Step {
+        if !self.sfn.is_empty() {
+            return Ok(());
+        }
+        let url = python::str(&self.m.source);
+        match source::cache_file(call, &url, &self.m.saltenv, with)? {
+            Some(found) => {
+                self.sfn = found;
+                Ok(())
+            }
+            None => self.stop(format!("Source file '{url}' not found")),
+        }
+    }
+
+    fn hash_type(&self, call: &Call<'_>) -> String {
+        let own = self.sum.as_ref().map(|s| s.hash_type.clone());
+        own.unwrap_or_else(|| {
+            call.ctx
+                .opts
+                .str("hash_type")
+                .unwrap_or("sha256")
+                .to_owned()
+        })
+    }
+
+    fn prepare(&mut self, call: &mut Call<'_>) -> Step {
+        let Some(url) = self.source() else {
+            return Ok(());
+        };
+        if self.sfn.is_empty() {
+            self.fetch(call, map! {"verify_ssl" => self.m.verify_ssl.clone()})?;
+            let kind = self.hash_type(call);
+            self.sum = Some(Sum::new(sums::get_hash(&self.sfn, &kind)?, kind));
+        }
+        let scheme = source::urlparse(&url).scheme;
+        if self.m.keep_mode && matches!(scheme.as_str(), "salt" | "file" | "") {
+            match source::stat_file(call, &url, &self.m.saltenv) {
+                Ok(mode) => self.perms.mode = mode,
+                Err(e) => log::warn!("Unable to stat {}: {e}", self.sfn),
+            }
+        }
+        Ok(())
+    }
+
+    /// The content must be the one that was promised; `of` is named in the comment.
+    fn verify(&mut self, call: &mut Call<'_>, of: &str, hint: &str) -> Step {
+        let scheme = self.source().map(|url| source::urlparse(&url).scheme);
+        let remote = scheme.is_some_and(|s| s != "salt");
+        if remote && !self.m.skip_verify && !self.m.use_etag {
+            let Some(sum) = self.sum.clone() else {
+                return Err(Fault::raised("KeyError", "'hash_type'").into());
+            };
+            let there = sums::get_hash(&self.sfn, &sum.hash_type)?;
+            if there != sum.hsum {
+                return self.stop(format!(
+                    "Specified {} checksum for {of} ({}) does not match actual checksum ({there}){hint}",
+                    sum.hash_type, sum.hsum
+                ));
+            }
+        }
+        if !self.m.signature.given() {
+            return Ok(());
+        }
+        let m = self.m;
+        let checked =
+            source::check_signature(call, &self.sfn, &m.signature, &m.saltenv, &m.verify_ssl);
+        match checked {
+            Err(Fault::Command(why)) => {
+                self.stop(format!("Failed checking new file's signature: {why}"))
+            }
+            other => Ok(other?),
+        }
+    }
+
+    fn backup_mode(&self, call: &mut Call<'_>) -> Done<String> {
+        if self.m.backup.truthy() {
+            return Ok(python::str(&self.m.backup));
+        }
+        let mode = call.salt("config.option", vec!["backup_mode".into()], Map::new())?;
+        Ok(python::str(&mode))
+    }
+
+    /// Puts a file in the place of another.
+    fn commit(&mut self, call: &mut Call<'_>, from: &str, to: &str) -> Step {
+        let mode = self.backup_mode(call)?;
+        match replace_file(call, from, to, &mode) {
+            Err(e) if os::is_os_error(&e) => {
+                source::clean_tmp(call, from);
+                self.stop(format!("Failed to commit change: {e}"))
+            }
+            other => Ok(other?),
+        }
+    }
+
+    fn how(&self, template: bool) -> diff::How {
+        diff::How {
+            template,
+            show_changes: !template || self.m.show_changes,
+            ignore: self.m.ignore.clone(),
+            ..diff::How::default()
+        }
+    }
+
+    /// What the file is to hold, if that was given.
+    fn encoded(&self) -> Done<Option<Temporary>> {
+        if self.m.contents.is_nil() {
+            return Ok(None);
+        }
+        let data = match (&self.m.contents, self.m.encoding.truthy()) {
+            (Value::Str(text), true) => Codec::by_name(&python::str(&self.m.encoding))?
+                .encode(text, &self.m.encoding_errors)?,
+            (other, _) => meta::octets(other)?,
+        };
+        Temporary::with(&data).map(Some)
+    }
+
+    fn existing(&mut self, call: &mut Call<'_>) -> Step {
+        let follow = self.perms.follow_symlinks;
+        let is_link = paths::is_link(&self.name);
+        let real = match is_link && follow {
+            true => paths::realpath(&self.name),
+            false => self.name.clone(),
+        };
+        if let Some(url) = self.source() {
+            let kind = self.hash_type(call);
+            let own = match !follow && paths::is_link(&real) {
+                true => None,
+                false => Some(sums::get_hash(&real, &kind)?),
+            };
+            let wanted = self.sum.as_ref().map(|s| s.hsum.clone());
+            if own.is_none() || own != wanted {
+                self.replace_by_source(call, &url, &real)?;
+            }
+        }
+        if let Some(content) = self.encoded()? {
+            self.replace_by_contents(call, &content.path(), &real)?;
+        }
+        // The content may have replaced the link already.
+        if paths::is_link(&self.name) && !follow {
+            self.fetch(call, map! {"verify_ssl" => self.m.verify_ssl.clone()})?;
+            self.verify(call, &self.name.clone(), "")?;
+            let (sfn, name) = (self.sfn.clone(), self.name.clone());
+            self.commit(call, &sfn, &name)?;
+            self.change("diff", "Replace symbolic link with regular file");
+        }
+        let ret = std::mem::take(&mut self.ret);
+        (self.ret, _) = check_perms(call, &self.name, Some(ret), &self.perms)?;
+        if has_changes(&self.ret) {
+            self.ret
+                .set("comment", format!("File {} updated", self.name));
+            if self.m.ignore.any() && !self.counts {
+                self.ret.set("skip_req", true);
+            }
+        } else if self.ret.get("result").is_some_and(Value::truthy) {
+            let text = format!("File {} is in the correct state", self.name);
+            self.ret.set("comment", text);
+        }
+        source::clean_tmp(call, &self.sfn);
+        Ok(())
+    }
+
+    fn replace_by_source(&mut self, call: &mut Call<'_>, url: &str, real: &str) -> Step {
+        let with = map! {"verify_ssl" => self.m.verify_ssl.clone(), "use_etag" => self.m.use_etag};
+        self.fetch(call, with)?;
+        let hint = ". If the 'source_hash' value refers to a remote file with multiple possible matches, then \
+                    it may be necessary to set 'source_hash_name'.";
+        self.verify(call, url, hint)?;
+        if diff::obfuscates(call)? {
+            self.change("diff", diff::OBFUSCATED);
+        } else if !self.m.show_changes {
+            self.change("diff", "<show_changes=False>");
+        } else {
+            match diff::get_diff(call, [real, &self.sfn], &self.how(false)) {
+                Ok(diff) => {
+                    self.counts = diff.counts.unwrap_or(self.counts);
+                    if !diff.text.is_empty() {
+                        self.change("diff", diff.text);
+                    }
+                }
+                Err(e) => {
+                    let why = source::only_command(e)?;
+                    self.change("diff", why);
+                }
+            }
+        }
+        let sfn = self.sfn.clone();
+        self.commit(call, &sfn, real)
+    }
+
+    fn replace_by_contents(&mut self, call: &mut Call<'_>, content: &str, real: &str) -> Step {
+        let differences = match diff::get_diff(call, [real, content], &self.how(true)) {
+            Ok(diff) => {
+                self.counts = diff.counts.unwrap_or(self.counts);
+                diff.text
+            }
+            Err(e) => {
+                let why = source::only_command(e)?;
+                let warning = format!("Failed to detect changes to file: {why}");
+                match self.ret.get_mut("warnings") {
+                    Some(Value::Array(list)) => list.push(warning.into()),
+                    _ => self.ret.set("warnings", vec![Value::from(warning)]),
+                }
+                String::new()
+            }
+        };
+        if differences.is_empty() {
+            return Ok(());
+        }
+        self.change("diff", differences);
+        self.commit(call, content, real)
+    }
+
+    /// The directory of a new file must be there, or be made.
+    fn directory(&mut self, call: &mut Call<'_>) -> Step {
+        if paths::is_dir(paths::dirname(&self.name)) {
+            return Ok(());
+        }
+        if !self.m.makedirs {
+            source::clean_tmp(call, &self.sfn);
+            if let Some(Value::Map(changes)) = self.ret.get_mut("changes") {
+                changes.remove("diff");
+            }
+            return self.stop("Parent directory not present");
+        }
+        let mut mode = self.m.dir_mode.clone();
+        if mode.is_nil() && !self.perms.mode.is_nil() {
+            // Who may read a file may enter its directory.
+            let text = python::str(&self.perms.mode);
+            let last = text.chars().count().saturating_sub(3);
+            let digit = |c: char| match c.to_digit(10) {
+                Some(n) if n != 0 => (n | 1).to_string(),
+                _ => c.to_string(),
+            };
+            mode = text
+                .chars()
+                .skip(last)
+                .map(digit)
+                .collect::<String>()
+                .into();
+        }
+        let new = New {
+            user: self.perms.user.clone(),
+            group: self.perms.group.clone(),
+            mode,
+        };
+        tree::makedirs(call, &self.name, &new)?;
+        Ok(())
+    }
+
+    /// Makes an empty file, which only its owner can read if a mode will be set.
+    fn make(&mut self) -> Done<bool> {
+        if self.perms.mode.truthy() && !paths::exists(&self.name) {
+            std::fs::OpenOptions::new()
+                .append(true)
+                .create(true)
+                .mode(0o600)
+                .open(&self.name)
+                .map_err(|e| Fault::Command(os::strerror(&e)))?;
+        }
+        touch(&self.name, &Value::Nil, &Value::Nil)
+    }
+
+    fn diff_from_nothing(&mut self, call: &mut Call<'_>, file: &str) -> Done {
+        let empty = Temporary::with(b"")?;
+        let diff = diff::get_diff(call, [&empty.path(), file], &diff::How::default())?;
+        self.change("diff", diff.text);
+        Ok(())
+    }
+
+    fn new_file(&mut self, call: &mut Call<'_>) -> Step {
+        if self.source().is_some() {
+            self.fetch(call, map! {"verify_ssl" => self.m.verify_ssl.clone()})?;
+            self.verify(call, &self.name.clone(), "")?;
+            self.change("diff", "New file");
+            if self.m.new_file_diff {
+                let sfn = self.sfn.clone();
+                self.diff_from_nothing(call, &sfn)?;
+            }
+            self.directory(call)?;
+        } else {
+            self.directory(call)?;
+            if !is_test(call) {
+                self.make()?;
+                match self.m.contents.is_nil() {
+                    true => {
+                        self.change("new", format!("file {} created", self.name));
+                        self.ret.set("comment", "Empty file");
+                    }
+                    false => self.change("diff", "New file"),
+                }
+            }
+        }
+        let (name, sfn) = (self.name.clone(), self.sfn.clone());
+        let mode = self.backup_mode(call)?;
+        if let Some(content) = self.encoded()? {
+            let is_new = |ret: &Map| {
+                let changes = ret.get("changes").and_then(Value::as_map);
+                changes.and_then(|c| c.str("diff")) == Some("New file")
+            };
+            if self.m.new_file_diff && is_new(&self.ret) {
+                self.diff_from_nothing(call, &content.path())?;
+            }
+            replace_file(call, &content.path(), &name, &mode)?;
+        } else if !sfn.is_empty() {
+            replace_file(call, &sfn, &name, &mode)?;
+            source::clean_tmp(call, &sfn);
+        }
+        if self.perms.mode.is_nil() {
+            let mode = (0o777 ^ os::umask()) & 0o666;
+            self.perms.mode = format!("0o{mode:o}").into();
+        }
+        let ret = std::mem::take(&mut self.ret);
+        let perms = Perms {
+            follow_symlinks: false,
+            ..self.perms.clone()
+        };
+        (self.ret, _) = check_perms(call, &name, Some(ret), &perms)?;
+        let changed = has_changes(&self.ret);
+        if !self.ret.get("comment").is_some_and(Value::truthy) {
+            self.ret.set("comment", format!("File {name} updated"));
+        }
+        if is_test(call) {
+            self.ret.set("comment", format!("File {name} not updated"));
+        } else if !changed && self.ret.get("result").is_some_and(Value::truthy) {
+            let text = format!("File {name} is in the correct state");
+            self.ret.set("comment", text);
+        }
+        source::clean_tmp(call, &sfn);
+        if self.m.ignore.any() && changed && !self.counts {
+            self.ret.set("skip_req", true);
+        }
+        Ok(())
+    }
+}
+
+pub fn manage_file_function(call: &mut Call<'_>) -> Result {
+    let text = |name: &str| call.text(name).unwrap_or_default();
+    let arg = |name: &str| call.arg(name).clone();
+    let request = Manage {
+        name: text("name"),
+        sfn: text("sfn"),
+        source: arg("source"),
+        source_sum: Sum::from_value(call.arg("source_sum")),
+        perms: meta::perms_of(call),
+        saltenv: text("saltenv"),
+        backup: arg("backup"),
+        makedirs: call.flag("makedirs"),
+        show_changes: call.flag("show_changes"),
+        contents: arg("contents"),
+        dir_mode: arg("dir_mode"),
+        skip_verify: call.flag("skip_verify"),
+        keep_mode: call.flag("keep_mode"),
+        encoding: arg("encoding"),
+        encoding_errors: text("encoding_errors"),
+        verify_ssl: arg("verify_ssl"),
+        use_etag: call.flag("use_etag"),
+        signature: Signature::of(call, "signature"),
+        ignore: Ignore::of(call),
+        new_file_diff: call.flag("new_file_diff"),
+    };
+    let ret = call.arg("ret").as_map().cloned();
+    Ok(manage_file(call, &request, ret)?.into())
+}

@@ -1,0 +1,342 @@
+//! Where the content of a managed file comes from (`file.get_managed`), and templates.
+
+use super::super::declare::Result;
+use super::super::{Call, Fault, python};
+use super::diff::Ignore;
+use super::os::{self, Done, Temporary};
+use super::paths;
+use super::source::{self, REMOTE_PROTOS, Signature, VALID_PROTOS, urlparse};
+use super::sums::{self, Sum};
+use crate::render;
+use halite_wire::map;
+use halite_wire::{Map, Value};
+
+/// What `file.get_managed` needs to know.
+#[derive(Clone, Debug, Default)]
+pub struct Get {
+    /// The file that is managed.
+    pub name: String,
+    /// How the content is rendered; nothing takes it as it is.
+    pub template: Value,
+    /// Where the content comes from.
+    pub source: Value,
+    /// Its hash, or where hashes are.
+    pub source_hash: Value,
+    /// The name that stands beside the hash.
+    pub source_hash_name: Value,
+    /// For templates: the owner.
+    pub user: Value,
+    /// For templates: the group.
+    pub group: Value,
+    /// For templates: the mode.
+    pub mode: Value,
+    /// For templates: the attributes.
+    pub attrs: Value,
+    /// The environment.
+    pub saltenv: String,
+    /// Variables of the template.
+    pub context: Value,
+    /// Variables of the template that the others win over.
+    pub defaults: Value,
+    /// No hash is needed.
+    pub skip_verify: bool,
+    /// For sources of the web.
+    pub verify_ssl: Value,
+    /// The web server says whether a file is new.
+    pub use_etag: bool,
+    /// Who signed the file of hashes.
+    pub signature: Signature,
+    /// What does not count as a change.
+    pub ignore: Ignore,
+    /// Further variables of the template.
+    pub kwargs: Map,
+}
+
+impl Get {
+    /// From the arguments of a call.
+    pub fn of(call: &Call<'_>) -> Get {
+        let arg = |name: &str| call.arg(name).clone();
+        let text = |name: &str| call.text(name).unwrap_or_default();
+        // `check_managed` passes these on by keyword only.
+        let more = |name: &str| match call.bound.kwargs.get(name) {
+            Some(value) => value.clone(),
+            None => arg(name),
+        };
+        let mut signature = Signature::of(call, "source_hash_sig");
+        signature.signature = more("source_hash_sig");
+        signature.signed_by_any = more("signed_by_any");
+        signature.signed_by_all = more("signed_by_all");
+        signature.keyring = more("keyring");
+        signature.gnupghome = more("gnupghome");
+        signature.backend = match more("sig_backend") {
+            Value::Nil => "gpg".to_owned(),
+            other => python::str(&other),
+        };
+        Get {
+            name: text("name"),
+            template: arg("template"),
+            source: arg("source"),
+            source_hash: arg("source_hash"),
+            source_hash_name: arg("source_hash_name"),
+            user: arg("user"),
+            group: arg("group"),
+            mode: arg("mode"),
+            attrs: arg("attrs"),
+            saltenv: text("saltenv"),
+            context: arg("context"),
+            defaults: arg("defaults"),
+            skip_verify: call.flag("skip_verify"),
+            verify_ssl: match more("verify_ssl") {
+                Value::Nil => true.into(),
+                other => other,
+            },
+            use_etag: more("use_etag").truthy(),
+            signature,
+            ignore: Ignore::of(call),
+            kwargs: call.bound.kwargs.clone(),
+        }
+    }
+}
+
+/// A content: where it lies here, its hash, and what went wrong.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Managed {
+    /// A local file; empty if it is not fetched yet.
+    pub sfn: String,
+    /// The hash of the content.
+    pub sum: Option<Sum>,
+    /// What went wrong; empty if nothing did.
+    pub comment: String,
+}
+
+fn failed(sfn: &str, comment: String) -> Done<Managed> {
+    Ok(Managed {
+        sfn: sfn.to_owned(),
+        sum: None,
+        comment,
+    })
+}
+
+/// Finds the content of a managed file, and renders it.
+///
+/// # Errors
+/// A template fails; the source is the file itself.
+pub fn get_managed(call: &mut Call<'_>, g: &Get) -> Done<Managed> {
+    let mut out = Managed::default();
+    if !g.source.truthy() {
+        return Ok(out);
+    }
+    let url = python::str(&g.source);
+    let parsed = urlparse(&url);
+    let scheme = match VALID_PROTOS.contains(&parsed.scheme.as_str()) {
+        true => parsed.scheme.as_str(),
+        false => "",
+    };
+    if matches!(scheme, "" | "file") {
+        out.sfn = match scheme {
+            "" => url.clone(),
+            _ => parsed.place(),
+        };
+        if !paths::exists(&out.sfn) {
+            return failed("", format!("Local file source {} does not exist", out.sfn));
+        }
+    }
+    match find_sum(call, g, &url, scheme, &out.sfn)? {
+        Ok(sum) => out.sum = sum,
+        Err(comment) => return failed("", comment),
+    }
+    if !(g.template.truthy() || REMOTE_PROTOS.contains(&scheme)) {
+        return Ok(out);
+    }
+    if let Err(comment) = fetch(call, g, &url, &mut out)? {
+        return failed("", comment);
+    }
+    if out.sfn.is_empty() || !paths::exists(&out.sfn) {
+        let shown = source::redacted(&url);
+        return failed(&out.sfn, format!("Source file '{shown}' not found"));
+    }
+    if out.sfn == g.name {
+        return os::invocation("Source file cannot be the same as destination");
+    }
+    if g.template.truthy() {
+        return rendered(call, g, out);
+    }
+    Ok(out)
+}
+
+/// The hash that the content has or must have.
+fn find_sum(
+    call: &mut Call<'_>,
+    g: &Get,
+    url: &str,
+    scheme: &str,
+    here: &str,
+) -> Done<std::result::Result<Option<Sum>, String>> {
+    if scheme == "salt" {
+        return Ok(match source::hash_file(call, url, &g.saltenv)? {
+            Some(sum) => Ok(Some(sum)),
+            None => Err(format!(
+                "Source file {url} not found in saltenv '{}'",
+                g.saltenv
+            )),
+        });
+    }
+    if !g.source_hash.truthy() && matches!(scheme, "" | "file") {
+        return Ok(Ok(Some(Sum::new(
+            sums::get_hash(here, "sha256")?,
+            "sha256",
+        ))));
+    }
+    if g.skip_verify {
+        return Ok(Ok(None));
+    }
+    if g.source_hash.truthy() {
+        let want = sums::SourceHash {
+            file_name: g.name.clone(),
+            source: url.to_owned(),
+            hash: g.source_hash.clone(),
+            hash_name: g.source_hash_name.clone(),
+            saltenv: g.saltenv.clone(),
+            verify_ssl: g.verify_ssl.clone(),
+            signature: g.signature.clone(),
+        };
+        return match sums::get_source_sum(call, &want) {
+            Ok(sum) => Ok(Ok(Some(sum))),
+            Err(Fault::Command(text)) => Ok(Err(format!("Unable to manage file: {text}"))),
+            Err(e) => Err(e),
+        };
+    }
+    Ok(match g.use_etag {
+        true => Ok(None),
+        false => Err(format!(
+            "Unable to verify upstream hash of source file {}, please set source_hash or set skip_verify to \
+             True",
+            source::redacted(url)
+        )),
+    })
+}
+
+/// Brings the content here, unless a copy is good enough.
+fn fetch(
+    call: &mut Call<'_>,
+    g: &Get,
+    url: &str,
+    out: &mut Managed,
+) -> Done<std::result::Result<(), String>> {
+    let mut again = false;
+    let cached = source::is_cached(call, url, &g.saltenv)?;
+    if let Some(cached) = cached.filter(|_| g.source_hash.truthy() || g.skip_verify || g.use_etag) {
+        let kind = out.sum.as_ref().map_or("sha256", |s| &s.hash_type);
+        let there = sums::get_hash(&cached, kind)?;
+        if g.skip_verify {
+            out.sum = Some(Sum::new(there, kind));
+            out.sfn = cached;
+        } else if g.use_etag || out.sum.as_ref().is_none_or(|s| s.hsum != there) {
+            again = true;
+        } else {
+            out.sfn = cached;
+        }
+    }
+    if out.sfn.is_empty() || again {
+        let with = map! {
+            "source_hash" => out.sum.as_ref().map(|s| s.hsum.clone()),
+            "verify_ssl" => g.verify_ssl.clone(), "use_etag" => g.use_etag,
+        };
+        match source::cache_file(call, url, &g.saltenv, with) {
+            Ok(found) => out.sfn = found.unwrap_or_default(),
+            Err(e) => {
+                let shown = source::redacted(url);
+                return Ok(Err(format!("Failed to cache {shown}: {e}")));
+            }
+        }
+    }
+    Ok(Ok(()))
+}
+
+/// `defaults` with `context` over them.
+fn variables(context: &Value, defaults: &Value) -> Map {
+    let mut all = defaults.as_map().cloned().unwrap_or_default();
+    for (key, value) in context.as_map().into_iter().flat_map(Map::iter) {
+        all.set(python::str(key), value.clone());
+    }
+    all
+}
+
+fn rendered(call: &mut Call<'_>, g: &Get, mut out: Managed) -> Done<Managed> {
+    let template = python::str(&g.template);
+    if !render::is_template(&template) {
+        return failed(
+            &out.sfn,
+            format!("Specified template format {template} is not supported"),
+        );
+    }
+    let data = os::read(&out.sfn)?;
+    let Ok(text) = String::from_utf8(data) else {
+        if os::is_binary_file(&out.sfn) {
+            // Stock takes what is no text as it is.
+            out.sum = Some(Sum::new(sums::get_hash(&out.sfn, "sha256")?, "sha256"));
+            return Ok(out);
+        }
+        return os::read_text(&out.sfn).map(|_| out);
+    };
+    let mut given = map! {
+        "name" => g.name.as_str(), "source" => g.source.clone(), "user" => g.user.clone(),
+        "group" => g.group.clone(), "mode" => g.mode.clone(), "attrs" => g.attrs.clone(),
+    };
+    for (key, value) in g.kwargs.iter() {
+        given.set(python::str(key), value.clone());
+    }
+    for (key, value) in variables(&g.context, &g.defaults).iter() {
+        given.set(python::str(key), value.clone());
+    }
+    let request = render::Template {
+        format: &template,
+        text: &text,
+        saltenv: &g.saltenv,
+        variables: &given,
+    };
+    match render::template(call.ctx, &request)? {
+        Ok(text) => {
+            source::clean_tmp(call, &out.sfn);
+            out.sfn = Temporary::with(text.as_bytes())?.keep();
+            out.sum = Some(Sum::new(sums::get_hash(&out.sfn, "sha256")?, "sha256"));
+            Ok(out)
+        }
+        Err(text) => {
+            source::clean_tmp(call, &out.sfn);
+            failed(&out.sfn, text)
+        }
+    }
+}
+
+pub fn get_managed_function(call: &mut Call<'_>) -> Result {
+    let request = Get::of(call);
+    let found = get_managed(call, &request)?;
+    let sum = found.sum.map_or_else(Map::new, |s| s.map());
+    Ok(Value::Array(vec![
+        found.sfn.into(),
+        sum.into(),
+        found.comment.into(),
+    ]))
+}
+
+pub fn apply_template_on_contents(call: &mut Call<'_>) -> Result {
+    let template = call.text("template").unwrap_or_default();
+    if !render::is_template(&template) {
+        return Ok(map! {
+            "result" => false,
+            "comment" => format!("Specified template format {template} is not supported"),
+        }
+        .into());
+    }
+    let contents = python::str(call.arg("contents"));
+    let saltenv = call.text("saltenv").unwrap_or_default();
+    let request = render::Template {
+        format: &template,
+        text: &contents,
+        saltenv: &saltenv,
+        variables: &variables(call.arg("context"), call.arg("defaults")),
+    };
+    let (Ok(text) | Err(text)) = render::template(call.ctx, &request)?;
+    Ok(text.into())
+}

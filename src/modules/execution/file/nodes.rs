@@ -1,0 +1,111 @@
+//! Device nodes and pipes.
+
+use super::super::declare::Result;
+use super::super::{Call, python};
+use super::os;
+use super::paths::expanduser;
+use super::perms::{check_perms, is_test};
+use super::tree::{self, New};
+use halite_wire::map;
+use halite_wire::{Map, Value};
+use nix::errno::Errno;
+use nix::sys::stat::{Mode, SFlag, makedev, mknod as make_node};
+use nix::unistd::mkfifo;
+
+/// A kind of node.
+#[derive(Clone, Copy, PartialEq)]
+enum Kind {
+    Character,
+    Block,
+    Pipe,
+}
+
+fn make(call: &mut Call<'_>, kind: Kind) -> Result {
+    let name = expanduser(&call.text("name").unwrap_or_default());
+    let new = New::of(call);
+    let mut ret =
+        map! {"name" => name.as_str(), "changes" => Map::new(), "comment" => "", "result" => false};
+    let made = match kind {
+        Kind::Character => format!("Character device {name} created."),
+        Kind::Block => format!("Block device {name} created."),
+        Kind::Pipe => format!("Fifo pipe {name} created."),
+    };
+    if is_test(call) {
+        ret.set("changes", map! {"new" => made});
+        ret.set("result", Value::Nil);
+    } else {
+        let text = python::str(&new.mode);
+        let digits = text.trim_start_matches(['0', 'O', 'o']);
+        let Some(bits) = os::octal(digits) else {
+            return Err(super::Fault::raised(
+                "ValueError",
+                format!(
+                    "invalid literal for int() with base 8: {}",
+                    python::repr(&digits.into())
+                ),
+            ));
+        };
+        let mode = Mode::from_bits_truncate(bits);
+        let number = |name: &str| {
+            python::int(call.arg(name)).map(|n| u64::try_from(n).unwrap_or(u64::from(u32::MAX)))
+        };
+        let done = match kind {
+            Kind::Pipe => mkfifo(name.as_str(), mode),
+            Kind::Character | Kind::Block => {
+                let flag = match kind {
+                    Kind::Character => SFlag::S_IFCHR,
+                    _ => SFlag::S_IFBLK,
+                };
+                let device = makedev(number("major")?, number("minor")?);
+                make_node(name.as_str(), flag, mode, device)
+            }
+        };
+        match done {
+            Ok(()) => {
+                ret.set("changes", map! {"new" => made});
+                ret.set("result", true);
+            }
+            Err(Errno::EEXIST) => ret.set(
+                "comment",
+                format!("File {name} exists and cannot be overwritten"),
+            ),
+            Err(e) => return Err(os::bare_fault(&std::io::Error::from_raw_os_error(e as i32))),
+        }
+    }
+    check_perms(call, &name, None, &new.perms()?)?;
+    Ok(ret.into())
+}
+
+pub fn mknod_chrdev(call: &mut Call<'_>) -> Result {
+    make(call, Kind::Character)
+}
+
+pub fn mknod_blkdev(call: &mut Call<'_>) -> Result {
+    make(call, Kind::Block)
+}
+
+pub fn mknod_fifo(call: &mut Call<'_>) -> Result {
+    make(call, Kind::Pipe)
+}
+
+pub fn mknod(call: &mut Call<'_>) -> Result {
+    let name = call.text("name").unwrap_or_default();
+    let new = New {
+        mode: Value::Nil,
+        ..New::of(call)
+    };
+    tree::makedirs(call, &name, &new)?;
+    let kind = match call.arg("ntype").as_str() {
+        Some("c") => Kind::Character,
+        Some("b") => Kind::Block,
+        Some("p") => Kind::Pipe,
+        _ => {
+            return os::invocation(format!(
+                "Node type unavailable: '{}'. Available node types are character ('c'), block ('b'), and pipe \
+                 ('p').",
+                python::str(call.arg("ntype"))
+            ));
+        }
+    };
+    make(call, kind)
+}

@@ -1,0 +1,528 @@
+//! What Python's `os`, `shutil` and `tempfile` do to files, with the texts of their errors.
+
+use super::super::{Fault, python};
+use super::paths;
+use halite_wire::Value;
+use nix::errno::Errno;
+use nix::sys::stat::Mode;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, chown};
+use std::path::{Path, PathBuf};
+
+/// The prefix of temporary files (`salt/utils/files.py TEMPFILE_PREFIX`).
+pub const TEMPFILE_PREFIX: &str = "__salt.tmp.";
+/// Most octets of a file that is edited as text; stock would read whatever there is.
+const MOST: u64 = 1 << 30;
+
+/// What functions of this module that Python code calls give.
+pub type Done<T = ()> = Result<T, Fault>;
+
+/// `exc.strerror`.
+pub fn strerror(e: &io::Error) -> String {
+    match e.raw_os_error() {
+        Some(number) => Errno::from_raw(number).desc().to_owned(),
+        None => e.to_string(),
+    }
+}
+
+/// `str(exc)` of an `OSError` about a path.
+pub fn text(e: &io::Error, path: &str) -> String {
+    match e.raw_os_error() {
+        Some(number) => format!(
+            "[Errno {number}] {}: {}",
+            strerror(e),
+            python::repr(&path.into())
+        ),
+        None => e.to_string(),
+    }
+}
+
+/// The Python exception for an error about a path.
+pub fn fault(e: &io::Error, path: &str) -> Fault {
+    Fault::raised(class(e), text(e, path))
+}
+
+/// An error of a system call that Python words without a path.
+pub fn bare_fault(e: &io::Error) -> Fault {
+    let number = e.raw_os_error().unwrap_or_default();
+    Fault::raised(class(e), format!("[Errno {number}] {}", strerror(e)))
+}
+
+fn class(e: &io::Error) -> &'static str {
+    match e.raw_os_error().map(Errno::from_raw) {
+        Some(Errno::ENOENT) => "FileNotFoundError",
+        Some(Errno::EACCES | Errno::EPERM) => "PermissionError",
+        Some(Errno::EEXIST) => "FileExistsError",
+        Some(Errno::ENOTDIR) => "NotADirectoryError",
+        Some(Errno::EISDIR) => "IsADirectoryError",
+        _ => "OSError",
+    }
+}
+
+/// Whether Python's `except OSError` would take it.
+pub fn is_os_error(fault: &Fault) -> bool {
+    let known = [
+        "FileNotFoundError",
+        "PermissionError",
+        "FileExistsError",
+        "NotADirectoryError",
+        "IsADirectoryError",
+        "OSError",
+        "shutil.Error",
+        "shutil.SameFileError",
+    ];
+    matches!(fault, Fault::Raised(class, _) if known.contains(&class.as_str()))
+}
+
+/// `CommandExecutionError`.
+pub fn command<T>(text: impl Into<String>) -> Done<T> {
+    Err(Fault::Command(text.into()))
+}
+
+/// `SaltInvocationError`.
+pub fn invocation<T>(text: impl Into<String>) -> Done<T> {
+    Err(Fault::Invocation(text.into()))
+}
+
+/// All octets of a file.
+///
+/// # Errors
+/// As `open(path, 'rb')`; a file that is too large to edit.
+pub fn read(path: &str) -> Done<Vec<u8>> {
+    let mut file = File::open(path).map_err(|e| fault(&e, path))?;
+    let meta = file.metadata().map_err(|e| fault(&e, path))?;
+    if meta.is_dir() {
+        return Err(fault(
+            &io::Error::from_raw_os_error(Errno::EISDIR as i32),
+            path,
+        ));
+    }
+    let mut data = Vec::new();
+    let mut part = Read::by_ref(&mut file).take(MOST + 1);
+    part.read_to_end(&mut data).map_err(|e| fault(&e, path))?;
+    if data.len() as u64 > MOST {
+        return command(format!("{path} is larger than {MOST} octets"));
+    }
+    Ok(data)
+}
+
+/// A file as text.
+///
+/// # Errors
+/// As [`read`]; octets that are no UTF-8.
+pub fn read_text(path: &str) -> Done<String> {
+    decoded(read(path)?)
+}
+
+/// Octets as text.
+///
+/// # Errors
+/// They are no UTF-8.
+pub fn decoded(octets: Vec<u8>) -> Done<String> {
+    String::from_utf8(octets).map_err(|e| {
+        let text = halite_wire::pylines::utf8_error(e.as_bytes()).unwrap_or_default();
+        Fault::raised("UnicodeDecodeError", text)
+    })
+}
+
+/// Opens a file for writing from its start, made if need be.
+///
+/// # Errors
+/// As `open(path, 'w')`.
+pub fn create(path: &str) -> Done<File> {
+    File::create(path).map_err(|e| fault(&e, path))
+}
+
+/// Replaces what is in a file, as `open(path, 'w')` and `write` do: the file stays the same one.
+///
+/// # Errors
+/// As `open(path, 'w')`.
+pub fn overwrite(path: &str, data: &[u8]) -> Done {
+    create(path)?.write_all(data).map_err(|e| fault(&e, path))
+}
+
+/// Replaces a file by a new one with the owner and mode of the old one
+/// (`salt/utils/atomicfile.py atomic_open`).
+///
+/// # Errors
+/// As `open` and `rename`.
+pub fn write_atomic(path: &str, data: &[u8]) -> Done {
+    let dir = match paths::dirname(path) {
+        "" => ".",
+        dir => dir,
+    };
+    let (mut file, temporary) =
+        mkstemp(Path::new(dir), ".___atomic_write").map_err(|e| fault(&e, path))?;
+    let outcome = (|| {
+        file.write_all(data)?;
+        file.sync_all()?;
+        match fs::metadata(path).ok().filter(fs::Metadata::is_file) {
+            Some(old) => {
+                file.set_permissions(fs::Permissions::from_mode(old.mode() & 0o7777))?;
+                chown(&temporary, Some(old.uid()), Some(old.gid()))?;
+            }
+            None => file.set_permissions(fs::Permissions::from_mode(0o666 & !umask()))?,
+        }
+        fs::rename(&temporary, path)
+    })();
+    outcome.map_err(|e| {
+        let _ = fs::remove_file(&temporary);
+        fault(&e, path)
+    })
+}
+
+/// `tempfile.gettempdir()`.
+pub fn temp_dir() -> PathBuf {
+    let named = ["TMPDIR", "TEMP", "TMP"]
+        .iter()
+        .filter_map(std::env::var_os)
+        .map(PathBuf::from)
+        .find(|dir| dir.is_dir());
+    named.unwrap_or_else(|| PathBuf::from("/tmp"))
+}
+
+/// `tempfile.mkstemp`: a new file that only its owner may read and write.
+///
+/// # Errors
+/// It cannot be made.
+pub fn mkstemp(dir: &Path, prefix: &str) -> io::Result<(File, PathBuf)> {
+    for _ in 0..100 {
+        let path = dir.join(format!("{prefix}{}", random_name()));
+        let made = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(&path);
+        match made {
+            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {}
+            made => return made.map(|file| (file, path)),
+        }
+    }
+    Err(io::Error::from_raw_os_error(Errno::EEXIST as i32))
+}
+
+/// Eight characters as Python's temporary names have them.
+pub fn random_name() -> String {
+    const LETTERS: &[u8] = b"abcdefghijklmnopqrstuvwxyz0123456789_";
+    let mut rng = rand::thread_rng();
+    (0..8)
+        .map(|_| char::from(LETTERS[rand::Rng::gen_range(&mut rng, 0..LETTERS.len())]))
+        .collect()
+}
+
+/// A temporary file that goes when it is dropped (`salt.utils.files.mkstemp`, `__clean_tmp`).
+pub struct Temporary(PathBuf);
+
+impl Temporary {
+    /// A new one with this in it.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn with(data: &[u8]) -> Done<Temporary> {
+        let dir = temp_dir();
+        let shown = dir.to_string_lossy().into_owned();
+        let (mut file, path) = mkstemp(&dir, TEMPFILE_PREFIX).map_err(|e| fault(&e, &shown))?;
+        let made = Temporary(path);
+        file.write_all(data).map_err(|e| fault(&e, &shown))?;
+        Ok(made)
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> String {
+        self.0.to_string_lossy().into_owned()
+    }
+
+    /// Leaves the file where it is.
+    pub fn keep(self) -> String {
+        let path = self.path();
+        std::mem::forget(self);
+        path
+    }
+}
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
+/// `salt.utils.files.get_umask()`, without setting it: the kernel tells it.
+pub fn umask() -> u32 {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|l| l.strip_prefix("Umask:"));
+    line.and_then(|text| u32::from_str_radix(text.trim(), 8).ok())
+        .unwrap_or(0o022)
+}
+
+/// `shutil.copyfile`.
+///
+/// # Errors
+/// As in Python.
+pub fn copyfile(from: &str, to: &str) -> Done {
+    let same = |a: fs::Metadata, b: fs::Metadata| (a.dev(), a.ino()) == (b.dev(), b.ino());
+    if let (Ok(a), Ok(b)) = (fs::metadata(from), fs::metadata(to))
+        && same(a, b)
+    {
+        let shown = |p: &str| python::repr(&p.into());
+        return Err(Fault::raised(
+            "shutil.SameFileError",
+            format!("{} and {} are the same file", shown(from), shown(to)),
+        ));
+    }
+    let mut source = File::open(from).map_err(|e| fault(&e, from))?;
+    if source.metadata().is_ok_and(|m| m.is_dir()) {
+        return Err(fault(
+            &io::Error::from_raw_os_error(Errno::EISDIR as i32),
+            from,
+        ));
+    }
+    let mut target = create(to)?;
+    io::copy(&mut source, &mut target)
+        .map(|_| ())
+        .map_err(|e| fault(&e, to))
+}
+
+/// `shutil.copystat`: mode and times.
+fn copystat(from: &str, to: &str) -> Done {
+    let meta = fs::metadata(from).map_err(|e| fault(&e, from))?;
+    let times = fs::FileTimes::new()
+        .set_accessed(meta.accessed().map_err(|e| fault(&e, from))?)
+        .set_modified(meta.modified().map_err(|e| fault(&e, from))?);
+    let target = File::open(to).map_err(|e| fault(&e, to))?;
+    target
+        .set_times(times)
+        .and_then(|()| target.set_permissions(fs::Permissions::from_mode(meta.mode() & 0o7777)))
+        .map_err(|e| fault(&e, to))
+}
+
+/// `shutil.copy2`.
+///
+/// # Errors
+/// As in Python.
+pub fn copy2(from: &str, to: &str) -> Done {
+    let to = match paths::is_dir(to) {
+        true => paths::join(to, paths::basename(from)),
+        false => to.to_owned(),
+    };
+    copyfile(from, &to)?;
+    copystat(from, &to)
+}
+
+/// `shutil.copytree`: the target must not be there yet; links are followed.
+///
+/// # Errors
+/// As in Python, but for the collected list of single errors: the first one counts.
+pub fn copytree(from: &str, to: &str) -> Done {
+    copy_tree(from, to, false)
+}
+
+fn copy_tree(from: &str, to: &str, keep_links: bool) -> Done {
+    let entries = names_in(from)?;
+    fs::create_dir_all(paths::dirname(to)).map_err(|e| fault(&e, to))?;
+    fs::create_dir(to).map_err(|e| fault(&e, to))?;
+    for name in entries {
+        let (inner, target) = (paths::join(from, &name), paths::join(to, &name));
+        if keep_links && paths::is_link(&inner) {
+            let link = paths::readlink(&inner).map_err(|e| fault(&e, &inner))?;
+            std::os::unix::fs::symlink(link, &target).map_err(|e| fault(&e, &target))?;
+        } else if paths::is_dir(&inner) {
+            copy_tree(&inner, &target, keep_links)?;
+        } else {
+            copy2(&inner, &target)?;
+        }
+    }
+    copystat(from, to)
+}
+
+/// `os.listdir`, sorted: Python's order is the file system's, which nobody can rely on.
+///
+/// # Errors
+/// As in Python.
+pub fn names_in(dir: &str) -> Done<Vec<String>> {
+    let entries = fs::read_dir(dir).map_err(|e| fault(&e, dir))?;
+    let mut names: Vec<String> = entries
+        .flatten()
+        .map(|e| e.file_name().to_string_lossy().into_owned())
+        .collect();
+    names.sort();
+    Ok(names)
+}
+
+/// `shutil.rmtree`.
+///
+/// # Errors
+/// As in Python.
+pub fn rmtree(path: &str) -> Done {
+    fs::remove_dir_all(path).map_err(|e| fault(&e, path))
+}
+
+/// `shutil.move`.
+///
+/// # Errors
+/// As in Python.
+pub fn move_to(from: &str, to: &str) -> Done {
+    let shown = |p: &str| python::repr(&p.into());
+    let mut target = to.to_owned();
+    if paths::is_dir(to) {
+        let same = match (fs::metadata(from), fs::metadata(to)) {
+            (Ok(a), Ok(b)) => (a.dev(), a.ino()) == (b.dev(), b.ino()),
+            _ => false,
+        };
+        if !same || paths::is_link(from) {
+            target = paths::join(to, paths::basename(from.trim_end_matches('/')));
+            if paths::exists(&target) {
+                return Err(Fault::raised(
+                    "shutil.Error",
+                    format!("Destination path '{target}' already exists"),
+                ));
+            }
+        }
+    }
+    let Err(e) = fs::rename(from, &target) else {
+        return Ok(());
+    };
+    if paths::is_link(from) {
+        let link = paths::readlink(from).map_err(|e| fault(&e, from))?;
+        std::os::unix::fs::symlink(link, &target).map_err(|e| fault(&e, &target))?;
+        return fs::remove_file(from).map_err(|e| fault(&e, from));
+    }
+    if !paths::is_dir(from) {
+        copy2(from, &target)?;
+        return fs::remove_file(from).map_err(|e| fault(&e, from));
+    }
+    if Path::new(&target).starts_with(from) {
+        return Err(Fault::raised(
+            "shutil.Error",
+            format!("Cannot move a directory '{from}' into itself '{to}'."),
+        ));
+    }
+    if e.raw_os_error() != Some(Errno::EXDEV as i32) && paths::exists(&target) {
+        return Err(Fault::raised(
+            "FileExistsError",
+            format!("[Errno 17] File exists: {}", shown(&target)),
+        ));
+    }
+    copy_tree(from, &target, true)?;
+    rmtree(from)
+}
+
+/// `int(text, 8)` of a mode; signs and underscores are not worth anything here.
+pub fn octal(text: &str) -> Option<u32> {
+    let digits = text.trim();
+    let digits = digits
+        .strip_prefix("0o")
+        .or(digits.strip_prefix("0O"))
+        .unwrap_or(digits);
+    let all = digits.bytes().all(|b| (b'0'..=b'7').contains(&b)) && !digits.is_empty();
+    u32::from_str_radix(digits, 8).ok().filter(|_| all)
+}
+
+/// `os.chmod`.
+///
+/// # Errors
+/// As in Python.
+pub fn chmod(path: &str, mode: u32) -> Done {
+    let bits = Mode::from_bits_truncate(mode & 0o7777);
+    fs::set_permissions(path, fs::Permissions::from_mode(bits.bits())).map_err(|e| fault(&e, path))
+}
+
+/// Four digits at least, without Python's `0o` (`salt/utils/files.py normalize_mode`).
+pub fn normalize_mode(mode: &Value) -> Option<String> {
+    if mode.is_nil() {
+        return None;
+    }
+    let text = python::str(mode).replace("0o", "0");
+    let text = text
+        .trim_matches('"')
+        .trim_matches('\'')
+        .trim_start_matches('0');
+    Some(format!("{text:0>4}"))
+}
+
+/// Whether octets look like no text (`salt/utils/stringutils.py is_binary`).
+pub fn is_binary(data: &[u8]) -> bool {
+    if data.is_empty() {
+        return false;
+    }
+    if data.contains(&0) {
+        return true;
+    }
+    let wide = match std::str::from_utf8(data) {
+        Ok(_) => true,
+        Err(e) => e.error_len().is_none(),
+    };
+    let is_text = |b: &u8| match b {
+        32..=126 | b'\n' | b'\r' | b'\t' | 0x0c | 0x08 => true,
+        128..=254 => wide,
+        _ => false,
+    };
+    let other = data.iter().filter(|b| !is_text(b)).count();
+    other as f64 / data.len() as f64 > 0.30
+}
+
+/// The first octets of a file.
+fn head(path: &str, count: u64) -> Option<Vec<u8>> {
+    let mut data = Vec::new();
+    let file = File::open(path).ok()?;
+    file.take(count).read_to_end(&mut data).ok()?;
+    Some(data)
+}
+
+/// `salt/utils/files.py is_text`.
+pub fn is_text(path: &str) -> bool {
+    head(path, 512).is_some_and(|data| !is_binary(&data))
+}
+
+/// `salt/utils/files.py is_binary`.
+pub fn is_binary_file(path: &str) -> bool {
+    paths::is_file(path) && head(path, 2048).is_some_and(|data| is_binary(&data))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn modes() {
+        let shown = |v: Value| normalize_mode(&v).unwrap();
+        assert_eq!(shown(644.into()), "0644");
+        assert_eq!(shown("0o755".into()), "0755");
+        assert_eq!(shown("'0644'".into()), "0644");
+        assert_eq!(shown("4755".into()), "4755");
+        assert_eq!(shown(0.into()), "0000");
+        assert_eq!(normalize_mode(&Value::Nil), None);
+        assert_eq!(
+            [octal("755"), octal("9"), octal("")],
+            [Some(0o755), None, None]
+        );
+    }
+
+    #[test]
+    fn text_or_not() {
+        assert!(!is_binary(b"abc\n"));
+        assert!(is_binary(b"a\0b"));
+        assert!(is_binary(b"\x01\x02\x03a"));
+        assert!(!is_binary("h\u{e9}h\u{e9}".as_bytes()));
+        assert!(is_binary(b"\xff\xfe\xfd"));
+    }
+
+    #[test]
+    fn files_are_moved_and_replaced() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| dir.path().join(name).to_string_lossy().into_owned();
+        fs::write(at("a"), "one").unwrap();
+        chmod(&at("a"), 0o640).unwrap();
+        write_atomic(&at("a"), b"two").unwrap();
+        assert_eq!(fs::read_to_string(at("a")).unwrap(), "two");
+        assert_eq!(fs::metadata(at("a")).unwrap().mode() & 0o7777, 0o640);
+        fs::create_dir(at("d")).unwrap();
+        move_to(&at("a"), &at("d")).unwrap();
+        assert!(paths::is_file(&at("d/a")) && !paths::exists(&at("a")));
+        copytree(&at("d"), &at("e")).unwrap();
+        assert!(paths::is_file(&at("e/a")));
+        let again = copytree(&at("d"), &at("e")).unwrap_err();
+        assert!(is_os_error(&again), "{again}");
+    }
+}

@@ -1,0 +1,284 @@
+//! Owner, group, mode, attributes and SELinux context of a file put right (`file.check_perms`).
+
+use super::super::declare::Result;
+use super::super::{Call, Fault, python};
+use super::os::{self, Done};
+use super::paths::{self, expanduser};
+use super::stat::Stats;
+use super::{attrs, owner, selinux};
+use halite_wire::map;
+use halite_wire::{Map, Value};
+
+/// What a file is to have; nothing stands for "as it is".
+#[derive(Clone, Debug, Default)]
+pub struct Perms {
+    /// Name or number of the owner.
+    pub user: Value,
+    /// Name or number of the group.
+    pub group: Value,
+    /// The mode, in octal digits.
+    pub mode: Value,
+    /// Letters of `chattr`.
+    pub attrs: Value,
+    /// Whether the target of a link is meant.
+    pub follow_symlinks: bool,
+    /// The SELinux context.
+    pub selinux: selinux::Wanted,
+}
+
+impl Perms {
+    /// Owner, group and mode of a file, to be given to another one.
+    ///
+    /// # Errors
+    /// There is no such file.
+    pub fn of(path: &str) -> Done<Perms> {
+        let stats = Stats::of(path, true)?;
+        Ok(Perms {
+            user: stats.user,
+            group: stats.group,
+            mode: stats.mode.into(),
+            ..Perms::default()
+        })
+    }
+}
+
+/// `__opts__["test"]`.
+pub fn is_test(call: &Call<'_>) -> bool {
+    call.ctx.opts.get("test").is_some_and(Value::truthy)
+}
+
+fn push(ret: &mut Map, text: impl Into<String>) {
+    match ret.get_mut("comment") {
+        Some(Value::Array(list)) => list.push(text.into().into()),
+        _ => ret.set("comment", vec![Value::from(text.into())]),
+    }
+}
+
+fn change(ret: &mut Map, key: &str, value: impl Into<Value>) {
+    if ret.get("changes").is_none_or(|c| c.as_map().is_none()) {
+        ret.set("changes", Map::new());
+    }
+    if let Some(Value::Map(changes)) = ret.get_mut("changes") {
+        changes.set(key, value);
+    }
+}
+
+/// Whether a state return says that something changed.
+pub fn has_changes(ret: &Map) -> bool {
+    ret.get("changes").is_some_and(Value::truthy)
+}
+
+/// Puts a file right. `ret` is a state return that goes on, or nothing; the second map tells what was
+/// there before.
+///
+/// # Errors
+/// There is no such file, a name makes no sense, a program is missing.
+pub fn check_perms(
+    call: &mut Call<'_>,
+    name: &str,
+    ret: Option<Map>,
+    want: &Perms,
+) -> Done<(Map, Map)> {
+    let name = expanduser(name);
+    let mode = os::normalize_mode(&want.mode);
+    let (mut ret, before) = match ret.filter(|r| !r.is_empty()) {
+        None => (
+            map! {"name" => name.as_str(), "changes" => Map::new(), "comment" => Value::Array(vec![]), "result" => true},
+            Value::from(""),
+        ),
+        Some(mut ret) => {
+            let Some(comment) = ret.get("comment").cloned() else {
+                return Err(Fault::raised("KeyError", "'comment'"));
+            };
+            ret.set("comment", Value::Array(Vec::new()));
+            (ret, comment)
+        }
+    };
+    let cur = Stats::of(&name, want.follow_symlinks)?;
+    let is_int = |v: &Value| matches!(v, Value::Int(_) | Value::Bool(_));
+    let mut perms = map! {
+        "luser" => if is_int(&want.user) { cur.uid.into() } else { cur.user.clone() },
+        "lgroup" => if is_int(&want.group) { cur.gid.into() } else { cur.group.clone() },
+        "lmode" => cur.mode.as_str(),
+    };
+    let whole = want.follow_symlinks || !paths::is_link(&name);
+    change_owner(call, &name, &mut ret, &mut perms, &cur, want)?;
+    if let Some(mode) = mode.as_deref()
+        && !is_test(call)
+        && whole
+        && mode != cur.mode
+    {
+        perms.set("cmode", mode);
+        owner::set_mode(&name, &mode.into())?;
+    }
+    let post = Stats::of(&name, want.follow_symlinks)?;
+    tell_changes(call, &mut ret, &perms, &post, want);
+    if let Some(mode) = mode.filter(|_| whole) {
+        if mode != post.mode {
+            match is_test(call) {
+                true => change(&mut ret, "mode", mode),
+                false => {
+                    ret.set("result", false);
+                    push(&mut ret, format!("Failed to change mode to {mode}"));
+                }
+            }
+        } else if perms.contains("cmode") {
+            change(&mut ret, "mode", mode);
+        }
+    }
+    if !want.attrs.is_nil() && !paths::is_dir(&name) && whole {
+        change_attrs(call, &name, &mut ret, &want.attrs)?;
+    }
+    if want.selinux.given() {
+        selinux::check(call, &name, &mut ret, &want.selinux)?;
+    }
+    finish(call, &mut ret, before);
+    Ok((ret, perms))
+}
+
+fn finish(call: &Call<'_>, ret: &mut Map, before: Value) {
+    if let Value::Str(before) = before {
+        let mut texts = match ret.get("comment") {
+            Some(Value::Array(list)) => list.iter().map(python::str).collect(),
+            // A dry run of the SELinux context leaves a text, which Python joins letter by letter.
+            Some(Value::Str(text)) => text.chars().map(String::from).collect(),
+            _ => Vec::new(),
+        };
+        if !before.is_empty() {
+            texts.insert(0, before);
+        }
+        ret.set("comment", texts.join("; "));
+    }
+    if is_test(call) && has_changes(ret) {
+        ret.set("result", Value::Nil);
+    }
+}
+
+fn change_owner(
+    call: &Call<'_>,
+    name: &str,
+    ret: &mut Map,
+    perms: &mut Map,
+    cur: &Stats,
+    want: &Perms,
+) -> Done {
+    if want.user.truthy() && !cur.is_user(&want.user) {
+        perms.set("cuser", want.user.clone());
+    }
+    if want.group.truthy() && !cur.is_group(&want.group) {
+        perms.set("cgroup", want.group.clone());
+    }
+    let needed = perms.contains("cuser") || perms.contains("cgroup");
+    if !needed || is_test(call) {
+        return Ok(());
+    }
+    let is_link = paths::is_link(name);
+    let or = |given: &Value, there: &Value| match given {
+        Value::Nil => there.clone(),
+        given => given.clone(),
+    };
+    let (user, group) = (or(&want.user, &cur.user), or(&want.group, &cur.group));
+    let done = match is_link && !want.follow_symlinks {
+        true => owner::lchown(name, &user, &group),
+        false => owner::chown(name, &user, &group),
+    };
+    match done {
+        Ok(Some(wrong)) => {
+            ret.set("result", false);
+            push(ret, wrong);
+        }
+        // Changing the owner takes the set-uid bits away.
+        Ok(None) if !is_link => {
+            owner::set_mode(name, &cur.mode.as_str().into())?;
+        }
+        Ok(None) => {}
+        Err(e) if os::is_os_error(&e) => ret.set("result", false),
+        Err(e) => return Err(e),
+    }
+    Ok(())
+}
+
+fn tell_changes(call: &Call<'_>, ret: &mut Map, perms: &Map, post: &Stats, want: &Perms) {
+    let both = [
+        ("user", &want.user, post.is_user(&want.user), "cuser"),
+        ("group", &want.group, post.is_group(&want.group), "cgroup"),
+    ];
+    for (what, wanted, there, changed) in both {
+        if !wanted.truthy() {
+            continue;
+        }
+        if there {
+            if perms.contains(changed) {
+                change(ret, what, wanted.clone());
+            }
+        } else if is_test(call) {
+            change(ret, what, wanted.clone());
+        } else {
+            ret.set("result", false);
+            push(
+                ret,
+                format!("Failed to change {what} to {}", python::str(wanted)),
+            );
+        }
+    }
+}
+
+fn change_attrs(call: &mut Call<'_>, name: &str, ret: &mut Map, wanted: &Value) -> Done {
+    let letters = python::str(wanted);
+    let Some(diff) = attrs::compare(call, name, &letters)?.filter(attrs::Diff::any) else {
+        return Ok(());
+    };
+    let now = |call: &mut Call<'_>| -> Done<String> {
+        attrs::of(call, name)?
+            .and_then(|mut found| found.remove(name))
+            .ok_or_else(|| Fault::raised("KeyError", python::repr(&name.into())))
+    };
+    let old = now(call)?;
+    let mut new = letters.clone();
+    if !is_test(call) {
+        for (sign, some) in [('+', &diff.added), ('-', &diff.removed)] {
+            if !some.is_empty() {
+                attrs::change(call, sign, some, &[name.to_owned()], &[])?;
+            }
+        }
+        let left = attrs::compare(call, name, &letters)?;
+        if left.is_some_and(|d| d.any()) {
+            ret.set("result", false);
+            push(ret, format!("Failed to change attributes to {letters}"));
+            new = now(call)?;
+        }
+    }
+    if old != new {
+        change(ret, "attrs", map! {"old" => old, "new" => new});
+    }
+    Ok(())
+}
+
+/// Notes the change of a SELinux context.
+pub(super) fn note(ret: &mut Map, old: &str, new: &str) {
+    change(
+        ret,
+        "selinux",
+        map! {"Old" => old.trim_end(), "New" => new.trim_end()},
+    );
+}
+
+/// One more sentence of the comment.
+pub(super) fn say(ret: &mut Map, text: impl Into<String>) {
+    push(ret, text);
+}
+
+pub fn check_perms_function(call: &mut Call<'_>) -> Result {
+    let want = Perms {
+        user: call.arg("user").clone(),
+        group: call.arg("group").clone(),
+        mode: call.arg("mode").clone(),
+        attrs: call.arg("attrs").clone(),
+        follow_symlinks: call.flag("follow_symlinks"),
+        selinux: selinux::Wanted::of(call),
+    };
+    let name = call.text("name").unwrap_or_default();
+    let ret = call.arg("ret").as_map().cloned();
+    let (ret, perms) = check_perms(call, &name, ret, &want)?;
+    Ok(Value::Array(vec![ret.into(), perms.into()]))
+}

@@ -1,0 +1,296 @@
+//! `file.replace` and `file.search`: a regular expression over a whole file.
+
+use super::super::declare::Result;
+use super::super::{Call, python};
+use super::codec::Codec;
+use super::os::{self, Done, Temporary};
+use super::paths::{self, expanduser};
+use super::perms::{Perms, check_perms};
+use super::{diff, pattern};
+use halite_target::{RegexTemplate, regex_escape};
+use halite_wire::{Value, pylines};
+
+/// The arguments of `file.replace`.
+#[derive(Clone, Debug, Default)]
+pub struct Replace {
+    /// The file.
+    pub path: String,
+    /// What is looked for.
+    pub pattern: String,
+    /// What it becomes.
+    pub repl: String,
+    /// How often at most; 0 is always.
+    pub count: usize,
+    /// Flags of Python's `re`, as a number.
+    pub flags: i64,
+    /// Adds the content at the end if there is no match.
+    pub append_if_not_found: bool,
+    /// Adds the content at the start if there is no match.
+    pub prepend_if_not_found: bool,
+    /// The content that is added; otherwise the replacement.
+    pub not_found_content: Option<String>,
+    /// What the name of the copy ends in; empty for none.
+    pub backup: String,
+    /// Nothing is written.
+    pub dry_run: bool,
+    /// Whether there is a match is all that counts.
+    pub search_only: bool,
+    /// The answer is a diff.
+    pub show_changes: bool,
+    /// No file is no error.
+    pub ignore_if_missing: bool,
+    /// The file stays the same one.
+    pub preserve_inode: bool,
+    /// Backslashes of the replacement are just backslashes.
+    pub backslash_literal: bool,
+    /// How the file is written; octets if not given.
+    pub encoding: Option<String>,
+}
+
+/// How the content of the file is seen while it is worked on.
+enum View {
+    /// Each octet a character.
+    Octets,
+    /// In an encoding.
+    Text(Codec),
+}
+
+impl View {
+    /// Text of an argument as it stands in the view.
+    fn given(&self, text: &str) -> String {
+        match self {
+            View::Octets => pylines::latin1(text.as_bytes()),
+            View::Text(_) => text.to_owned(),
+        }
+    }
+
+    fn read(&self, path: &str) -> Done<String> {
+        let data = os::read(path)?;
+        match self {
+            View::Octets => Ok(pylines::latin1(&data)),
+            View::Text(codec) => codec.decode(&data),
+        }
+    }
+
+    fn octets(&self, text: &str) -> Done<Vec<u8>> {
+        match self {
+            View::Octets => Ok(pylines::from_latin1(text)),
+            View::Text(codec) => codec.encode(text, "strict"),
+        }
+    }
+
+    fn lines<'a>(&self, text: &'a str) -> Vec<&'a str> {
+        match self {
+            View::Octets => pylines::of_file(text),
+            View::Text(_) => pylines::of_text(text),
+        }
+    }
+
+    /// A line as a diff shows it.
+    fn shown(&self, line: &str) -> String {
+        match self {
+            View::Octets => pylines::decode(&pylines::from_latin1(line)),
+            View::Text(_) => line.to_owned(),
+        }
+    }
+}
+
+/// Replaces; a diff, whether something changed, or whether there is a match.
+///
+/// # Errors
+/// The file or the pattern is no good.
+pub fn replace(call: &mut Call<'_>, r: &Replace) -> Result {
+    let given = expanduser(&r.path);
+    let link = paths::is_link(&given).then(|| paths::readlink(&given).unwrap_or_default());
+    let path = paths::realpath(&given);
+    if !paths::exists(&path) {
+        return match r.ignore_if_missing {
+            true => Ok(false.into()),
+            false => os::invocation(format!("File not found: {path}")),
+        };
+    }
+    if r.encoding.is_none() && !os::is_text(&path) {
+        return os::invocation(format!(
+            "Cannot perform string replacements on a binary file: {path}"
+        ));
+    }
+    if r.search_only && (r.append_if_not_found || r.prepend_if_not_found) {
+        return os::invocation("search_only cannot be used with append/prepend_if_not_found");
+    }
+    if r.append_if_not_found && r.prepend_if_not_found {
+        return os::invocation("Only one of append and prepend_if_not_found is permitted");
+    }
+    let before = Perms::of(&path)?;
+    let view = match &r.encoding {
+        None => View::Octets,
+        Some(name) => View::Text(Codec::by_name(name)?),
+    };
+    let regex = match view {
+        View::Octets => pattern::octets(&r.pattern, r.flags)?,
+        View::Text(_) => pattern::text(&r.pattern, r.flags)?,
+    };
+    let original = view.read(&path)?;
+    if r.search_only {
+        return Ok(regex.found_in(&original).into());
+    }
+    let repl = view.given(&r.repl);
+    let template = match r.backslash_literal {
+        true => repl.replace('\\', "\\\\"),
+        false => repl.clone(),
+    };
+    let template = RegexTemplate::new(&template, &regex).map_err(pattern::template_error)?;
+    let replaced = regex.replace(
+        &original,
+        &template,
+        r.count,
+        |_| Ok::<(), super::Fault>(()),
+    )?;
+    let mut found = replaced.count > 0;
+    let adds = r.append_if_not_found || r.prepend_if_not_found;
+    if adds {
+        let content = match &r.not_found_content {
+            Some(text) if !text.is_empty() => view.given(text),
+            _ => repl.clone(),
+        };
+        found |= stands_there(&view, &content, r.flags, &original)?;
+    }
+    let mut new = replaced.text;
+    if !found && adds {
+        let content = r.not_found_content.as_ref().map(|t| view.given(t));
+        let content = content.unwrap_or(repl);
+        if r.prepend_if_not_found {
+            new.insert_str(0, &format!("{content}\n"));
+        } else {
+            if !new.is_empty() && !new.ends_with('\n') {
+                new.push('\n');
+            }
+            new.push_str(&format!("{content}\n"));
+        }
+    }
+    let changed = new != original;
+    if changed && !r.dry_run {
+        let data = view.octets(&new)?;
+        let copy = copy(&path, r.preserve_inode)?;
+        match !found && adds && matches!(view, View::Octets) {
+            true => os::write_atomic(&path, &data)?,
+            false => os::overwrite(&path, &data)?,
+        }
+        if !r.backup.is_empty() {
+            keep(copy, &path, &r.backup, &given, link.as_deref())?;
+        }
+    }
+    if !r.dry_run {
+        check_perms(call, &path, None, &before)?;
+    }
+    let shown = |text: &str| -> Vec<String> {
+        let lines = view.lines(text).into_iter();
+        lines.map(|l| view.shown(l)).collect()
+    };
+    let differences = diff::unified(&shown(&original), &shown(&new));
+    Ok(match r.show_changes {
+        true => differences.into(),
+        false => (changed && !differences.is_empty()).into(),
+    })
+}
+
+/// Whether the content to be added is a line already.
+fn stands_there(view: &View, content: &str, flags: i64, text: &str) -> Done<bool> {
+    let line = format!("^{}($|(?=\r\n))", regex_escape(content));
+    let regex = match view {
+        // The content is Latin-1 already.
+        View::Octets => {
+            let line = String::from_utf8_lossy(&pylines::from_latin1(&line)).into_owned();
+            pattern::octets(&line, flags)?
+        }
+        View::Text(_) => pattern::text(&line, flags)?,
+    };
+    Ok(regex.found_in(text))
+}
+
+/// A copy of a file in the directory of temporary files, or the file itself moved there (`_mkstemp_copy`).
+///
+/// # Errors
+/// `CommandExecutionError`.
+pub fn copy(path: &str, preserve_inode: bool) -> Done<Temporary> {
+    let copy = Temporary::with(b"").map_err(|e| {
+        super::Fault::Command(format!("Unable to create temp file. Exception: {e}"))
+    })?;
+    let (done, verb) = match preserve_inode {
+        true => (os::copy2(path, &copy.path()), "copy"),
+        false => (os::move_to(path, &copy.path()), "move"),
+    };
+    match done {
+        Ok(()) => Ok(copy),
+        Err(e) => os::command(format!(
+            "Unable to {verb} file '{path}' to the temp file '{}'. Exception: {e}",
+            copy.path()
+        )),
+    }
+}
+
+/// Makes the copy the backup; beside a link stands a link to it.
+fn keep(copy: Temporary, path: &str, backup: &str, given: &str, link: Option<&str>) -> Done {
+    let name = format!("{path}{backup}");
+    if let Err(e) = os::move_to(&copy.path(), &name) {
+        return os::command(format!(
+            "Unable to move the temp file '{path}' to the backup file '{}'. Exception: {e}",
+            copy.path()
+        ));
+    }
+    let Some(target) = link else {
+        return Ok(());
+    };
+    let (own, target) = (format!("{given}{backup}"), format!("{target}{backup}"));
+    let make = || std::os::unix::fs::symlink(&target, &own);
+    make()
+        .or_else(|_| std::fs::remove_file(&own).and_then(|()| make()))
+        .map_err(|e| os::fault(&e, &own))
+}
+
+pub fn replace_function(call: &mut Call<'_>) -> Result {
+    let text = |name: &str| call.text(name).unwrap_or_default();
+    let request = Replace {
+        path: text("path"),
+        pattern: text("pattern"),
+        repl: python::str(call.arg("repl")),
+        count: usize::try_from(python::int(call.arg("count"))?).unwrap_or(0),
+        flags: pattern::flags(call.arg("flags"))?,
+        append_if_not_found: call.flag("append_if_not_found"),
+        prepend_if_not_found: call.flag("prepend_if_not_found"),
+        not_found_content: call.text("not_found_content"),
+        backup: suffix(call.arg("backup")),
+        dry_run: call.flag("dry_run"),
+        search_only: call.flag("search_only"),
+        show_changes: call.flag("show_changes"),
+        ignore_if_missing: call.flag("ignore_if_missing"),
+        preserve_inode: call.flag("preserve_inode"),
+        backslash_literal: call.flag("backslash_literal"),
+        encoding: call.text("encoding"),
+    };
+    replace(call, &request)
+}
+
+/// The end of a backup's name; false means none.
+pub fn suffix(value: &Value) -> String {
+    match value.truthy() {
+        true => python::str(value),
+        false => String::new(),
+    }
+}
+
+pub fn search_function(call: &mut Call<'_>) -> Result {
+    let mut flags = pattern::flags(call.arg("flags"))?;
+    if call.flag("multiline") {
+        flags |= pattern::MULTILINE;
+    }
+    let request = Replace {
+        path: call.text("path").unwrap_or_default(),
+        pattern: call.text("pattern").unwrap_or_default(),
+        flags,
+        dry_run: true,
+        search_only: true,
+        ignore_if_missing: call.flag("ignore_if_missing"),
+        ..Replace::default()
+    };
+    replace(call, &request)
+}

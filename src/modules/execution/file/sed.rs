@@ -1,0 +1,203 @@
+//! `sed`, `grep` and `patch`, and the `sed` of Python's own regular expressions.
+
+use super::super::declare::Result;
+use super::super::{Call, Fault, python, shell};
+use super::os;
+use super::paths::{self, expanduser};
+use super::pattern;
+use halite_target::RegexTemplate;
+use halite_wire::{Value, shlex};
+
+/// Escapes what is special between the slashes of `sed` (`_sed_esc`).
+fn escaped(text: &str, all: bool) -> String {
+    let mut out = text.replace('\'', "'\"'\"'").replace('/', "\\/");
+    if all {
+        for c in "^.[$()|*+?{".chars() {
+            out = out.replace(c, &format!("\\{c}"));
+        }
+    }
+    out
+}
+
+fn text(call: &Call<'_>, name: &str) -> String {
+    match call.arg(name) {
+        Value::Nil => "None".to_owned(),
+        other => python::str(other),
+    }
+}
+
+fn words(line: &str) -> std::result::Result<Vec<String>, Fault> {
+    shlex::split(line).map_err(|e| Fault::raised("ValueError", e))
+}
+
+fn limited(limit: &str, command: String) -> String {
+    match limit.is_empty() {
+        true => command,
+        false => format!("/{limit}/ {command}"),
+    }
+}
+
+pub fn sed(call: &mut Call<'_>) -> Result {
+    let path = expanduser(&text(call, "path"));
+    if !paths::exists(&path) {
+        return Ok(false.into());
+    }
+    let all = call.arg("escape_all") == &Value::Bool(true);
+    let [before, after, limit] =
+        ["before", "after", "limit"].map(|name| escaped(&text(call, name), all));
+    let backup = super::replace::suffix(call.arg("backup"));
+    let mut argv = vec!["sed".to_owned(), format!("-i{backup}")];
+    argv.extend(words(&text(call, "options"))?);
+    let negate = if call.flag("negate_match") { "!" } else { "" };
+    let flags = text(call, "flags");
+    argv.push(limited(
+        &limit,
+        format!("{negate}s/{before}/{after}/{flags}"),
+    ));
+    argv.push(path);
+    shell::whole(call, &argv)
+}
+
+pub fn sed_contains(call: &mut Call<'_>) -> Result {
+    let path = expanduser(&text(call, "path"));
+    if !paths::exists(&path) {
+        return Ok(false.into());
+    }
+    let [wanted, limit] = ["text", "limit"].map(|name| escaped(&text(call, name), false));
+    let flags = text(call, "flags");
+    let script = limited(&limit, format!("s/{wanted}/$/p{flags}"));
+    let shown = shell::run(call, &["sed", "-n", "-r", "-e", &script, &path])?;
+    Ok((!shown.is_empty()).into())
+}
+
+/// Stock takes the first line letter by letter with `multi`, and fails with a limit.
+pub fn psed(call: &mut Call<'_>) -> Result {
+    let path = expanduser(&text(call, "path"));
+    let all = call.arg("escape_all") == &Value::Bool(true);
+    let [before, limit] = ["before", "limit"].map(|name| escaped(&text(call, name), all));
+    let (after, mut letters) = (text(call, "after"), text(call, "flags"));
+    let backup = format!("{path}{}", text(call, "backup"));
+    os::copy2(&path, &backup)?;
+    os::overwrite(&path, b"")?;
+    let content = os::read_text(&backup)?;
+    let pieces: Vec<String> = match call.flag("multi") {
+        true => {
+            let first = halite_wire::pylines::of_file(&content);
+            let first = first.first().copied().unwrap_or_default();
+            first.chars().map(String::from).collect()
+        }
+        false => vec![content],
+    };
+    if !limit.is_empty() && !pieces.is_empty() {
+        pattern::text(&limit, 0)?;
+        return Err(Fault::Type(
+            "must be str or None, not re.Pattern".to_owned(),
+        ));
+    }
+    let count = usize::from(!letters.contains('g'));
+    letters = letters.replace('g', "");
+    let mut bits = 0;
+    for letter in letters.chars().filter(|_| !pieces.is_empty()) {
+        if !"ILMSUX".contains(letter) {
+            return Err(Fault::raised("KeyError", format!("'{letter}'")));
+        }
+        bits |= pattern::flags(&letter.to_string().into())?;
+    }
+    let mut new = String::new();
+    let regex = pattern::text(&before, bits)?;
+    let template = RegexTemplate::new(&after, &regex).map_err(pattern::template_error)?;
+    for piece in &pieces {
+        let done = regex.replace(piece, &template, count, |_| Ok::<(), Fault>(()))?;
+        new.push_str(&done.text);
+    }
+    os::overwrite(&path, new.as_bytes())?;
+    Ok(Value::Nil)
+}
+
+pub fn grep(call: &mut Call<'_>) -> Result {
+    let path = expanduser(&text(call, "path"));
+    let mut argv = vec!["grep".to_owned()];
+    for option in &call.bound.varargs {
+        let option = python::str(option);
+        let split = words(&option)?;
+        if split.len() > 1 {
+            return os::invocation(format!(
+                "Passing multiple command line arguments in a single string is not supported, please pass the \
+                 following arguments separately: {option}"
+            ));
+        }
+        argv.extend(split);
+    }
+    argv.push(text(call, "pattern"));
+    let found = paths::glob(&path);
+    match found.is_empty() {
+        true => argv.push(path),
+        false => argv.extend(found),
+    }
+    shell::whole(call, &argv)
+}
+
+/// The arguments of `file.patch`.
+#[derive(Clone, Debug, Default)]
+pub struct Patch {
+    /// A file or directory.
+    pub original: String,
+    /// The file with the differences.
+    pub patch: String,
+    /// Further options of `patch`.
+    pub options: String,
+    /// Nothing is changed.
+    pub dry_run: bool,
+}
+
+/// Runs `patch`; what `cmd.run_all` tells about it.
+///
+/// # Errors
+/// There is no such program.
+pub fn patch(call: &mut Call<'_>, request: &Patch) -> Result {
+    let Some(program) = super::super::cmd::which("patch") else {
+        return os::command(
+            "patch executable not found. Is the distribution's patch package installed?",
+        );
+    };
+    let mut argv = vec![program];
+    argv.extend(words(&request.options)?);
+    let mut has = |tests: &[&str], default: &str| {
+        let there = argv.iter().any(|w| {
+            tests
+                .iter()
+                .any(|t| w == t || t.ends_with('*') && w.starts_with(&t[..t.len() - 1]))
+        });
+        if !there {
+            argv.push(default.to_owned());
+        }
+    };
+    if request.dry_run {
+        has(&[], "--dry-run");
+    }
+    has(&["-N", "--forward"], "--forward");
+    has(&["-r", "-r *", "--reject-file*"], "--reject-file=-");
+    argv.extend(["-i".to_owned(), request.patch.clone()]);
+    if !paths::is_dir(&request.original) {
+        argv.push(request.original.clone());
+        return shell::whole(call, &argv);
+    }
+    argv.extend(["-d".to_owned(), request.original.clone()]);
+    if !argv
+        .iter()
+        .any(|w| w.starts_with("-p") || w.starts_with("--strip="))
+    {
+        argv.push("--strip=0".to_owned());
+    }
+    shell::whole(call, &argv)
+}
+
+pub fn patch_function(call: &mut Call<'_>) -> Result {
+    let request = Patch {
+        original: text(call, "originalfile"),
+        patch: text(call, "patchfile"),
+        options: call.text("options").unwrap_or_default(),
+        dry_run: call.flag("dry_run"),
+    };
+    patch(call, &request)
+}

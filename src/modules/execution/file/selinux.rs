@@ -1,0 +1,179 @@
+//! SELinux contexts of files.
+
+use super::super::declare::Result;
+use super::super::{Call, Fault, python, shell};
+use super::os::{self, Done};
+use super::perms;
+use halite_wire::map;
+use halite_wire::{Map, Value};
+
+/// Words of a context, in the order in which it is written.
+const WORDS: [&str; 4] = ["seuser", "serole", "setype", "serange"];
+
+/// The context that a file is to have; an empty word stands for "as it is".
+#[derive(Clone, Debug, Default)]
+pub struct Wanted {
+    /// User, role, type and range.
+    pub words: [String; 4],
+}
+
+impl Wanted {
+    /// From the arguments `seuser`, `serole`, `setype`, `serange`.
+    pub fn of(call: &Call<'_>) -> Wanted {
+        Wanted {
+            words: WORDS.map(|name| word(call, name)),
+        }
+    }
+
+    /// Whether any is given.
+    pub fn given(&self) -> bool {
+        self.words.iter().any(|w| !w.is_empty())
+    }
+}
+
+fn word(call: &Call<'_>, name: &str) -> String {
+    match call.flag(name) {
+        true => python::str(call.arg(name)),
+        false => String::new(),
+    }
+}
+
+/// The context as text (`file.get_selinux_context`).
+///
+/// # Errors
+/// `stat` cannot be run.
+pub fn context(call: &mut Call<'_>, path: &str) -> Done<String> {
+    let ran = shell::all(call, &["stat", "-c", "%C", path])?;
+    Ok(match ran.retcode {
+        0 => ran.stdout,
+        _ => format!("No selinux context information is available for {path}"),
+    })
+}
+
+/// The four words of a context; `None` if it has another number of them.
+pub fn words_of(text: &str) -> Option<[String; 4]> {
+    let words: Vec<String> = text.split(':').map(str::to_owned).collect();
+    words.try_into().ok()
+}
+
+/// Sets a context; what is there then, or nothing if it failed (`file.set_selinux_context`).
+///
+/// # Errors
+/// `chcon` or the `selinux` module is missing.
+pub fn set(
+    call: &mut Call<'_>,
+    path: &str,
+    words: &[String; 4],
+    persist: bool,
+) -> Done<Option<String>> {
+    if words.iter().all(String::is_empty) {
+        return Ok(None);
+    }
+    if persist {
+        let some = |w: &String| match w.is_empty() {
+            true => Value::Nil,
+            false => w.as_str().into(),
+        };
+        let how = map! {
+            "sel_type" => some(&words[2]), "sel_user" => some(&words[0]), "sel_level" => some(&words[3]),
+        };
+        let ret = call.salt("selinux.fcontext_add_policy", vec![path.into()], how)?;
+        let code = ret.as_map().and_then(|m| m.int("retcode"));
+        if code != Some(0) {
+            return os::command(format!("Problem setting fcontext: {}", python::str(&ret)));
+        }
+    }
+    let mut argv = vec!["chcon".to_owned()];
+    for (flag, word) in ["-u", "-r", "-t", "-l"].iter().zip(words) {
+        if !word.is_empty() {
+            argv.extend([(*flag).to_owned(), word.clone()]);
+        }
+    }
+    argv.push(path.to_owned());
+    match shell::succeeds(call, &argv)? {
+        true => context(call, path).map(Some),
+        false => Ok(None),
+    }
+}
+
+/// The part of `file.check_perms` about the context.
+///
+/// # Errors
+/// As [`set`].
+pub fn check(call: &mut Call<'_>, name: &str, ret: &mut Map, wanted: &Wanted) -> Done {
+    let Some(current) = words_of(&context(call, name)?) else {
+        ret.set("result", false);
+        perms::say(ret, "Failed to get selinux attributes");
+        return Ok(());
+    };
+    let titles = ["User", "Role", "Type", "Range"];
+    let mut requested: [String; 4] = Default::default();
+    let (mut old, mut new) = (String::new(), String::new());
+    for i in 0..4 {
+        if wanted.words[i].is_empty() || wanted.words[i] == current[i] {
+            continue;
+        }
+        requested[i] = wanted.words[i].clone();
+        new.push_str(&format!("{}: {} ", titles[i], requested[i]));
+        old.push_str(&format!("{}: {} ", titles[i], current[i]));
+    }
+    if new.is_empty() {
+        return Ok(());
+    }
+    if perms::is_test(call) {
+        ret.set(
+            "comment",
+            format!("File {name} selinux context to be updated"),
+        );
+        ret.set("result", Value::Nil);
+        perms::note(ret, &old, &new);
+        return Ok(());
+    }
+    if requested[2].is_empty() {
+        requested[2] = current[2].clone();
+    }
+    let Some(text) = set(call, name, &requested, true)? else {
+        return Err(Fault::raised(
+            "AttributeError",
+            "'bool' object has no attribute 'split'",
+        ));
+    };
+    let Some(now) = words_of(&text) else {
+        ret.set("result", false);
+        perms::say(ret, "Failed to set selinux attributes");
+        return Ok(());
+    };
+    perms::say(ret, format!("The file {name} is set to be changed"));
+    for i in 0..4 {
+        if !requested[i].is_empty() && now[i] != requested[i] {
+            perms::say(ret, format!("Unable to update {} context", WORDS[i]));
+            ret.set("result", false);
+        }
+    }
+    perms::note(ret, &old, &new);
+    Ok(())
+}
+
+fn path(call: &Call<'_>) -> String {
+    call.text("path").unwrap_or_default()
+}
+
+pub fn get_function(call: &mut Call<'_>) -> Result {
+    let path = path(call);
+    Ok(context(call, &path)?.into())
+}
+
+pub fn set_function(call: &mut Call<'_>) -> Result {
+    let words = ["user", "role", "type", "range"].map(|name| word(call, name));
+    let (path, persist) = (path(call), call.flag("persist"));
+    Ok(match set(call, &path, &words, persist)? {
+        Some(text) => text.into(),
+        None => false.into(),
+    })
+}
+
+pub fn restorecon_function(call: &mut Call<'_>) -> Result {
+    let flags = if call.flag("recursive") { "-FR" } else { "-F" };
+    let path = path(call);
+    Ok(shell::succeeds(call, &["restorecon", flags, &path])?.into())
+}

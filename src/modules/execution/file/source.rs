@@ -1,0 +1,381 @@
+//! Where the content of files comes from: addresses, the file server, signatures.
+
+use super::super::declare::Result;
+use super::super::{Call, Fault, find_for, python};
+use super::os::{self, Done};
+use super::paths;
+use super::sums::Sum;
+use crate::files::{FileClient, url};
+use halite_wire::map;
+use halite_wire::{Map, Value};
+
+/// Schemes of addresses on other hosts (`salt/utils/files.py REMOTE_PROTOS`).
+pub const REMOTE_PROTOS: [&str; 5] = ["http", "https", "ftp", "swift", "s3"];
+/// All schemes of sources.
+pub const VALID_PROTOS: [&str; 7] = ["salt", "file", "http", "https", "ftp", "swift", "s3"];
+
+/// The parts of an address that matter here.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Url {
+    /// In lower case; empty if there is none.
+    pub scheme: String,
+    /// Host, port and user.
+    pub netloc: String,
+    /// Up to a `?` or `#`.
+    pub path: String,
+}
+
+impl Url {
+    /// Host and path joined as a path, without slashes at its end.
+    pub fn place(&self) -> String {
+        let joined = paths::join(&self.netloc, &self.path);
+        joined.trim_end_matches('/').to_owned()
+    }
+}
+
+/// `urllib.parse.urlparse`.
+pub fn urlparse(url: &str) -> Url {
+    let is_scheme = |s: &&str| {
+        s.starts_with(|c: char| c.is_ascii_alphabetic())
+            && s.chars()
+                .all(|c| c.is_ascii_alphanumeric() || "+-.".contains(c))
+    };
+    let scheme = url.split_once(':').map(|(s, _)| s).filter(is_scheme);
+    let rest = scheme.map_or(url, |s| &url[s.len() + 1..]);
+    let (netloc, rest) = match rest.strip_prefix("//") {
+        Some(rest) => rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len())),
+        None => ("", rest),
+    };
+    let path = rest.split(['?', '#']).next().unwrap_or_default();
+    Url {
+        scheme: scheme.unwrap_or_default().to_lowercase(),
+        netloc: netloc.to_owned(),
+        path: path.to_owned(),
+    }
+}
+
+/// An address without user and password (`salt/utils/url.py redact_http_basic_auth`).
+pub fn redacted(text: &str) -> String {
+    let lower = text.to_ascii_lowercase();
+    let start = lower.find("https://").map(|at| at + 8);
+    let start = start.or_else(|| lower.find("http://").map(|at| at + 7));
+    match (start, text.rfind('@')) {
+        (Some(start), Some(end)) if end >= start => {
+            format!("{}<redacted>{}", &text[..start], &text[end..])
+        }
+        _ => text.to_owned(),
+    }
+}
+
+/// The environment of an address, which wins over the one that is asked for.
+fn env_of<'a>(url: &'a str, saltenv: &'a str) -> &'a str {
+    split_env(url).unwrap_or(saltenv)
+}
+
+fn split_env(url: &str) -> Option<&str> {
+    url::parse(url).1
+}
+
+/// The local copy of a source; a path of this host is itself. `None` if the file server has none.
+/// `kwargs` are those of `cp.cache_file`.
+///
+/// # Errors
+/// The path is relative, the source cannot be reached.
+pub fn cache_file(
+    call: &mut Call<'_>,
+    url: &str,
+    saltenv: &str,
+    kwargs: Map,
+) -> Done<Option<String>> {
+    let parsed = urlparse(url);
+    match parsed.scheme.as_str() {
+        "" | "file" => {
+            let place = parsed.place();
+            match paths::is_abs(&place) {
+                true => Ok(Some(place)),
+                false => os::command(format!("Path '{place}' is not absolute")),
+            }
+        }
+        "salt" => {
+            let client = FileClient::new(call.ctx)?;
+            let found = client.cache_file(url, env_of(url, saltenv))?;
+            Ok(found.map(|path| path.to_string_lossy().into_owned()))
+        }
+        _ => {
+            let found = call.salt("cp.cache_file", vec![url.into(), saltenv.into()], kwargs)?;
+            Ok(Some(found).filter(Value::truthy).map(|v| python::str(&v)))
+        }
+    }
+}
+
+/// The copy of a source that is there already (`cp.is_cached`).
+///
+/// # Errors
+/// The options of the file client make no sense.
+pub fn is_cached(call: &mut Call<'_>, url: &str, saltenv: &str) -> Done<Option<String>> {
+    let client = FileClient::new(call.ctx)?;
+    let found = client.is_cached(url, env_of(url, saltenv));
+    Ok(found.filter(|path| !path.is_empty()))
+}
+
+/// The hash that the file server knows (`cp.hash_file`).
+///
+/// # Errors
+/// The file server cannot be asked.
+pub fn hash_file(call: &mut Call<'_>, url: &str, saltenv: &str) -> Done<Option<Sum>> {
+    let client = FileClient::new(call.ctx)?;
+    let found = client.hash(url, env_of(url, saltenv))?;
+    Ok(found.map(|hash| Sum::new(hash.hsum, hash.hash_type)))
+}
+
+/// The mode that a source has, in octal digits (`cp.stat_file`).
+///
+/// # Errors
+/// The file server cannot be asked.
+pub fn stat_file(call: &mut Call<'_>, url: &str, saltenv: &str) -> Result {
+    let client = FileClient::new(call.ctx)?;
+    let (_, stat) = client.hash_and_stat(url, env_of(url, saltenv))?;
+    let mode = stat
+        .as_array()
+        .and_then(|numbers| numbers.first()?.as_int());
+    Ok(mode.map_or(Value::Nil, |mode| format!("{:04o}", mode & 0o7777).into()))
+}
+
+/// Who must have signed something.
+#[derive(Clone, Debug, Default)]
+pub struct Signature {
+    /// The signatures, or true if they are part of the file.
+    pub signature: Value,
+    /// One of these keys.
+    pub signed_by_any: Value,
+    /// All of these keys.
+    pub signed_by_all: Value,
+    /// The keyring.
+    pub keyring: Value,
+    /// The directory of GnuPG.
+    pub gnupghome: Value,
+    /// The module that verifies.
+    pub backend: String,
+}
+
+impl Signature {
+    /// From the arguments of a call; the signature itself has this name there.
+    pub fn of(call: &Call<'_>, name: &str) -> Signature {
+        Signature {
+            signature: call.arg(name).clone(),
+            signed_by_any: call.arg("signed_by_any").clone(),
+            signed_by_all: call.arg("signed_by_all").clone(),
+            keyring: call.arg("keyring").clone(),
+            gnupghome: call.arg("gnupghome").clone(),
+            backend: call.text("sig_backend").unwrap_or_default(),
+        }
+    }
+
+    /// Whether there is to be one.
+    pub fn given(&self) -> bool {
+        self.signature.truthy()
+    }
+
+    /// The same signers, but another signature.
+    pub fn with(&self, signature: &Value) -> Signature {
+        Signature {
+            signature: signature.clone(),
+            ..self.clone()
+        }
+    }
+}
+
+/// Verifies a file; one that fails is removed (`_check_sig`).
+///
+/// # Errors
+/// `CommandExecutionError`: it is not signed as it should be.
+pub fn check_signature(
+    call: &mut Call<'_>,
+    file: &str,
+    how: &Signature,
+    saltenv: &str,
+    verify_ssl: &Value,
+) -> Done {
+    let backend = &how.backend;
+    let function = format!("{backend}.verify");
+    if find_for(call.ctx, &function).is_none() {
+        return os::command(format!(
+            "Signature verification requires the {backend} module, which could not be found. Make sure you \
+             have the necessary tools and libraries intalled"
+        ));
+    }
+    let mut cached = Vec::new();
+    let mut last = Value::Nil;
+    let wanted = match &how.signature {
+        Value::Bool(true) | Value::Nil => Vec::new(),
+        Value::Array(list) => list.clone(),
+        one => vec![one.clone()],
+    };
+    let mut signatures = Vec::new();
+    for sig in &wanted {
+        let text = python::str(sig);
+        let with = map! {"verify_ssl" => verify_ssl.clone()};
+        match cache_file(call, &text, saltenv, with)? {
+            Some(path) => {
+                cached.push(path.clone());
+                signatures.push(path.into());
+            }
+            None if backend == "gpg" => {
+                return os::command(format!("Detached signature file {text} not found"));
+            }
+            None => signatures.push(sig.clone()),
+        }
+    }
+    if !wanted.is_empty() {
+        last = match (&how.signature, signatures.first()) {
+            (Value::Str(_), Some(first)) => first.clone(),
+            _ => Value::Array(signatures),
+        };
+    }
+    let args = map! {
+        "filename" => file, "signature" => last, "keyring" => how.keyring.clone(),
+        "gnupghome" => how.gnupghome.clone(), "signed_by_any" => how.signed_by_any.clone(),
+        "signed_by_all" => how.signed_by_all.clone(),
+    };
+    let res = call.salt(&function, Vec::new(), args)?;
+    let res = res.into_map().unwrap_or_default();
+    if res.get("res") == Some(&Value::Bool(true)) {
+        return Ok(());
+    }
+    for path in cached.iter().map(String::as_str).chain([file]) {
+        let _ = std::fs::remove_file(path);
+    }
+    os::command(format!(
+        "The file's signature could not be verified: {}",
+        res.get("message").map(python::str).unwrap_or_default()
+    ))
+}
+
+/// What the file server has, asked once.
+#[derive(Default)]
+struct Listing(Vec<(String, Vec<String>)>);
+
+impl Listing {
+    fn has(&mut self, call: &mut Call<'_>, path: &str, saltenv: &str) -> Done<bool> {
+        if !self.0.iter().any(|(env, _)| env == saltenv) {
+            let client = FileClient::new(call.ctx)?;
+            let mut all = client.list(saltenv, "")?;
+            all.extend(client.dirs(saltenv, "")?);
+            self.0.push((saltenv.to_owned(), all));
+        }
+        let found = self.0.iter().find(|(env, _)| env == saltenv);
+        Ok(found.is_some_and(|(_, all)| all.iter().any(|p| p == path)))
+    }
+}
+
+/// The first source that is there, with its hash (`file.source_list`).
+///
+/// # Errors
+/// There is none.
+pub fn source_list(
+    call: &mut Call<'_>,
+    source: &Value,
+    source_hash: &Value,
+    saltenv: &str,
+) -> Done<(Value, Value)> {
+    let Value::Array(list) = source else {
+        return Ok((source.clone(), source_hash.clone()));
+    };
+    let mut listing = Listing::default();
+    for single in list {
+        let (src, hash, is_map) = match single {
+            Value::Map(map) if map.len() == 1 => {
+                let (src, hash) = &map.0[0];
+                let hash = if hash.truthy() { hash } else { source_hash };
+                (python::str(src), hash, true)
+            }
+            Value::Str(src) => (src.clone(), source_hash, false),
+            _ => continue,
+        };
+        if is_there(call, &mut listing, &src, saltenv, is_map)? {
+            return Ok((src.into(), hash.clone()));
+        }
+    }
+    os::command("none of the specified sources were found")
+}
+
+fn is_there(
+    call: &mut Call<'_>,
+    listing: &mut Listing,
+    src: &str,
+    saltenv: &str,
+    is_map: bool,
+) -> Done<bool> {
+    let url = urlparse(src);
+    match url.scheme.as_str() {
+        "file" => Ok(
+            [&url.netloc, &url.path, &paths::join(&url.netloc, &url.path)]
+                .iter()
+                .any(|p| !p.is_empty() && paths::exists(p)),
+        ),
+        web if web.starts_with("http") || web == "ftp" => {
+            let how = map! {"method" => "HEAD", "decode_body" => false};
+            let answer = call.salt("http.query", vec![src.into()], how)?;
+            Ok(answer.as_map().is_some_and(|m| !m.contains("error")))
+        }
+        _ if src.starts_with('/') => Ok(paths::exists(src)),
+        _ => {
+            let (path, env) = url::parse(src);
+            // In a map the environment of the address does not count.
+            let env = env.filter(|_| !is_map);
+            listing.has(call, path, env.unwrap_or(saltenv))
+        }
+    }
+}
+
+pub fn source_list_function(call: &mut Call<'_>) -> Result {
+    let (source, hash) = (call.arg("source").clone(), call.arg("source_hash").clone());
+    let saltenv = call.text("saltenv").unwrap_or_default();
+    let (source, hash) = source_list(call, &source, &hash, &saltenv)?;
+    Ok(Value::Array(vec![source, hash]))
+}
+
+/// Removes a temporary file of this module; others stay (`__clean_tmp`).
+pub fn clean_tmp(call: &Call<'_>, path: &str) {
+    let prefix = os::temp_dir().join(os::TEMPFILE_PREFIX);
+    if !path.starts_with(&*prefix.to_string_lossy()) {
+        return;
+    }
+    let roots = call.ctx.opts.get("file_roots").and_then(Value::as_map);
+    let in_roots = roots.is_some_and(|roots| {
+        let dirs = roots.iter().flat_map(|(_, dirs)| dirs.str_list());
+        dirs.into_iter().any(|dir| path.starts_with(&dir))
+    });
+    if !in_roots {
+        let _ = std::fs::remove_file(path);
+    }
+}
+
+/// `CommandExecutionError`, or what else went wrong.
+pub fn only_command(fault: Fault) -> Done<String> {
+    match fault {
+        Fault::Command(text) => Ok(text),
+        other => Err(other),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses() {
+        let parts = |url: &str| {
+            let u = urlparse(url);
+            [u.scheme, u.netloc, u.path]
+        };
+        assert_eq!(parts("salt://a/b?saltenv=x"), ["salt", "a", "/b"]);
+        assert_eq!(parts("/a/b#c"), ["", "", "/a/b"]);
+        assert_eq!(parts("HTTPS://u:p@h:1/p?q"), ["https", "u:p@h:1", "/p"]);
+        assert_eq!(parts("file:///a"), ["file", "", "/a"]);
+        assert_eq!(parts("md5=1:2"), ["", "", "md5=1:2"]);
+        assert_eq!(redacted("http://u:p@h/"), "http://<redacted>@h/");
+        assert_eq!(redacted("/a@b"), "/a@b");
+        assert_eq!(urlparse("file:///a/").place(), "/a");
+    }
+}

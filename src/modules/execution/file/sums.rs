@@ -1,0 +1,391 @@
+//! Hashes of files, and files of hashes.
+
+use super::super::declare::Result;
+use super::super::{Call, Fault, python};
+use super::os::{self, Done};
+use super::paths::{self, expanduser};
+use super::source::{self, VALID_PROTOS, urlparse};
+use halite_crypto::HashType;
+use halite_wire::map;
+use halite_wire::{Map, Value, pylines, pytext};
+use std::fs::File;
+use std::io;
+
+/// Hashes and how many digits they have, from the longest (`salt/utils/files.py HASHES`).
+const HASHES: [(&str, usize); 6] = [
+    ("sha512", 128),
+    ("sha384", 96),
+    ("sha256", 64),
+    ("sha224", 56),
+    ("sha1", 40),
+    ("md5", 32),
+];
+
+/// A hash and its kind.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Sum {
+    /// The digits; empty if nothing is known.
+    pub hsum: String,
+    /// The kind.
+    pub hash_type: String,
+}
+
+impl Sum {
+    /// A hash of a kind.
+    pub fn new(hsum: impl Into<String>, hash_type: impl Into<String>) -> Sum {
+        Sum {
+            hsum: hsum.into(),
+            hash_type: hash_type.into(),
+        }
+    }
+
+    /// What functions hand to each other; an empty map has no hash.
+    pub fn from_value(value: &Value) -> Option<Sum> {
+        let map = value.as_map()?;
+        let hsum = map.get("hsum").map(python::str)?;
+        let kind = map.get("hash_type").map(python::str);
+        Some(Sum::new(hsum, kind.unwrap_or_default()))
+    }
+
+    /// As functions return it.
+    pub fn map(&self) -> Map {
+        map! {"hsum" => self.hsum.as_str(), "hash_type" => self.hash_type.as_str()}
+    }
+}
+
+fn kind_of_length(length: usize) -> Option<&'static str> {
+    HASHES.iter().find(|(_, n)| *n == length).map(|(k, _)| *k)
+}
+
+fn length_of_kind(kind: &str) -> Option<usize> {
+    HASHES.iter().find(|(k, _)| *k == kind).map(|(_, n)| *n)
+}
+
+/// `md5 (32), sha1 (40), ...`.
+fn kinds_and_lengths() -> String {
+    let shown = HASHES.iter().rev().map(|(k, n)| format!("{k} ({n})"));
+    shown.collect::<Vec<_>>().join(", ")
+}
+
+/// The hash of a file (`salt/utils/hashutils.py get_hash`).
+///
+/// # Errors
+/// The hash is not known, the file cannot be read.
+pub fn get_hash(path: &str, form: &str) -> Done<String> {
+    let Ok(kind) = form.parse::<HashType>() else {
+        return Err(Fault::raised(
+            "ValueError",
+            format!("Invalid hash type: {form}"),
+        ));
+    };
+    let bad = |e: io::Error| os::fault(&e, path);
+    let file = File::open(path).map_err(bad)?;
+    kind.hex_of(file)
+        .map_err(|e| match e.kind() == io::ErrorKind::IsADirectory {
+            true => bad(e),
+            false => os::bare_fault(&e),
+        })
+}
+
+fn path(call: &Call<'_>) -> String {
+    expanduser(&call.text("path").unwrap_or_default())
+}
+
+pub fn get_sum_function(call: &mut Call<'_>) -> Result {
+    let path = path(call);
+    match paths::is_file(&path) {
+        true => Ok(get_hash(&path, &python::str(call.arg("form")))?.into()),
+        false => Ok("File not found".into()),
+    }
+}
+
+pub fn get_hash_function(call: &mut Call<'_>) -> Result {
+    Ok(get_hash(&path(call), &python::str(call.arg("form")))?.into())
+}
+
+pub fn check_hash_function(call: &mut Call<'_>) -> Result {
+    let Value::Str(wanted) = call.arg("file_hash") else {
+        return os::invocation("hash must be a string");
+    };
+    let (kind, digits) = match wanted.split_once(':').or_else(|| wanted.split_once('=')) {
+        Some(parts) => parts,
+        None => match kind_of_length(wanted.chars().count()) {
+            Some(kind) => (kind, wanted.as_str()),
+            None => {
+                return os::invocation(format!(
+                    "Hash {wanted} (length: {}) could not be matched to a supported hash type. \
+                     The supported hash types and lengths are: {}",
+                    wanted.chars().count(),
+                    kinds_and_lengths()
+                ));
+            }
+        },
+    };
+    Ok((get_hash(&path(call), kind)? == digits).into())
+}
+
+/// What `file.get_source_sum` needs to know.
+#[derive(Clone, Debug, Default)]
+pub struct SourceHash {
+    /// The file that is managed.
+    pub file_name: String,
+    /// Where its content comes from.
+    pub source: String,
+    /// `source_hash`.
+    pub hash: Value,
+    /// `source_hash_name`.
+    pub hash_name: Value,
+    /// The environment.
+    pub saltenv: String,
+    /// `verify_ssl`.
+    pub verify_ssl: Value,
+    /// Who must have signed the file of hashes.
+    pub signature: source::Signature,
+}
+
+fn invalid_format(hash: &Value) -> Fault {
+    Fault::Command(format!(
+        "Source hash {} format is invalid. The supported formats are: 1) a hash, 2) an expression in the \
+         format <hash_type>=<hash>, or 3) either a path to a local file containing hashes, or a URI of a \
+         remote hash file. Supported protocols for remote hash files are: {}. The hash may also not be of a \
+         valid length, the following are supported hash types and lengths: {}.",
+        source::redacted(&python::str(hash)),
+        VALID_PROTOS.join(", "),
+        kinds_and_lengths()
+    ))
+}
+
+/// The hash that a `source_hash` names (`file.get_source_sum`).
+///
+/// # Errors
+/// It is none, or its file is not there.
+pub fn get_source_sum(call: &mut Call<'_>, want: &SourceHash) -> Done<Sum> {
+    let Value::Str(text) = &want.hash else {
+        return Err(Fault::Type(format!(
+            "expected str, bytes or os.PathLike object, not {}",
+            python::short_class(&want.hash)
+        )));
+    };
+    let mut sum = match hash_file(call, want, text)? {
+        Some(file) => extract_hash(&Extract {
+            file,
+            hash_type: String::new(),
+            file_name: want.file_name.clone(),
+            source: want.source.clone(),
+            hash_name: want.hash_name.clone(),
+        })?
+        .ok_or_else(|| invalid_format(&want.hash))?,
+        None => parse_sum(text)?,
+    };
+    sum.hsum = sum.hsum.to_lowercase();
+    Ok(sum)
+}
+
+/// The local copy of the file of hashes, if the text names one.
+fn hash_file(call: &mut Call<'_>, want: &SourceHash, text: &str) -> Done<Option<String>> {
+    if paths::is_abs(text) {
+        return Ok(Some(text.to_owned()));
+    }
+    let scheme = urlparse(text).scheme;
+    if !VALID_PROTOS.contains(&scheme.as_str()) {
+        return match scheme.is_empty() {
+            true => Ok(None),
+            false => Err(invalid_format(&want.hash)),
+        };
+    }
+    let verify = map! {"verify_ssl" => want.verify_ssl.clone()};
+    let Some(file) = source::cache_file(call, text, &want.saltenv, verify)? else {
+        return os::command(format!(
+            "Source hash file {} not found",
+            source::redacted(text)
+        ));
+    };
+    if want.signature.given() {
+        source::check_signature(
+            call,
+            &file,
+            &want.signature,
+            &want.saltenv,
+            &want.verify_ssl,
+        )?;
+    }
+    Ok(Some(file))
+}
+
+/// `<kind>=<digits>`, or digits alone.
+fn parse_sum(text: &str) -> Done<Sum> {
+    let bad = || invalid_format(&text.into());
+    let sum = match text.split_once('=') {
+        Some((kind, digits)) => Sum::new(digits.trim(), kind.trim()),
+        None => {
+            let digits = text.strip_suffix('\n').unwrap_or(text);
+            let hex = !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_hexdigit());
+            let kind = kind_of_length(text.len()).filter(|_| hex).ok_or_else(bad)?;
+            Sum::new(text, kind)
+        }
+    };
+    let Some(wanted) = length_of_kind(&sum.hash_type) else {
+        let known: Vec<&str> = HASHES.iter().map(|(k, _)| *k).collect();
+        return os::command(format!(
+            "Invalid hash type '{}'. Supported hash types are: {}. Either remove the hash type and simply \
+             use '{}' as the source_hash, or change the hash type to a supported type.",
+            sum.hash_type,
+            known.join(", "),
+            sum.hsum
+        ));
+    };
+    let length = sum.hsum.chars().count();
+    let fitting = kind_of_length(length).ok_or_else(bad)?;
+    if length != wanted {
+        return os::command(format!(
+            "Invalid length ({length}) for hash type '{}'. Either remove the hash type and simply use '{}' \
+             as the source_hash, or change the hash type to '{fitting}'",
+            sum.hash_type, sum.hsum
+        ));
+    }
+    Ok(sum)
+}
+
+pub fn get_source_sum_function(call: &mut Call<'_>) -> Result {
+    let text = |name: &str| call.text(name).unwrap_or_default();
+    let want = SourceHash {
+        file_name: text("file_name"),
+        source: text("source"),
+        hash: call.arg("source_hash").clone(),
+        hash_name: call.arg("source_hash_name").clone(),
+        saltenv: text("saltenv"),
+        verify_ssl: call.arg("verify_ssl").clone(),
+        signature: source::Signature::of(call, "source_hash_sig"),
+    };
+    Ok(get_source_sum(call, &want)?.map().into())
+}
+
+/// What is looked for in a file of hashes.
+#[derive(Clone, Debug, Default)]
+pub struct Extract {
+    /// The file.
+    pub file: String,
+    /// The kind of hash; any, if it is none that is known.
+    pub hash_type: String,
+    /// The file that is managed; empty if it does not matter.
+    pub file_name: String,
+    /// Where its content comes from; empty if it does not matter.
+    pub source: String,
+    /// The name that stands beside the hash.
+    pub hash_name: Value,
+}
+
+/// The hash that belongs to a file, else the first one (`file.extract_hash`).
+///
+/// # Errors
+/// The file cannot be read.
+pub fn extract_hash(want: &Extract) -> Done<Option<Sum>> {
+    let length = length_of_kind(&want.hash_type);
+    let hash_name = match want.hash_name.truthy() {
+        true => python::str(&want.hash_name),
+        false => String::new(),
+    };
+    let parsed = urlparse(&want.source);
+    let from = match parsed.path.as_str() {
+        "" => parsed.netloc,
+        path => path.to_owned(),
+    };
+    type Separator<'a> = &'a dyn Fn(char) -> bool;
+    let separators = |c: char| pytext::is_space(c) || matches!(c, '\\' | '/' | '*');
+    let text = os::read_text(&want.file)?;
+    let mut first = None;
+    let mut found: [Option<Sum>; 3] = Default::default();
+    for line in pylines::of_file(&text) {
+        let line = line.trim_matches(pytext::is_space);
+        let Some(sum) = hash_in(line, length) else {
+            continue;
+        };
+        first.get_or_insert_with(|| sum.clone());
+        let base = paths::basename(&want.file_name);
+        let tests: [(&str, &str, Separator); 3] = [
+            (&hash_name, &hash_name, &pytext::is_space),
+            (&want.file_name, base, &separators),
+            (&want.source, paths::basename(&from), &separators),
+        ];
+        for ((full, end, is_separator), slot) in tests.into_iter().zip(&mut found) {
+            if !full.is_empty() && names(line, full, end, is_separator) {
+                slot.get_or_insert_with(|| sum.clone());
+            }
+        }
+    }
+    Ok(found.into_iter().flatten().next().or(first))
+}
+
+/// Whether a line is about a name: the name ends it, or begins it.
+fn names(line: &str, full: &str, end: &str, is_separator: &dyn Fn(char) -> bool) -> bool {
+    match line.strip_suffix(end) {
+        Some(before) => before.chars().next_back().is_some_and(is_separator),
+        None => line
+            .strip_prefix(full)
+            .and_then(|behind| behind.chars().next())
+            .is_some_and(pytext::is_space),
+    }
+}
+
+/// The first hash in a line, not within a longer word. One of an odd length is none.
+fn hash_in(line: &str, length: Option<usize>) -> Option<Sum> {
+    let fits = |word: &&str| {
+        let right = match length {
+            Some(length) => word.len() == length,
+            None => (32..=128).contains(&word.len()),
+        };
+        right && word.bytes().all(|b| b.is_ascii_hexdigit())
+    };
+    let mut words = line.split(|c: char| !c.is_ascii_alphanumeric());
+    let word = words.find(fits)?;
+    Some(Sum::new(word, kind_of_length(word.len())?))
+}
+
+pub fn extract_hash_function(call: &mut Call<'_>) -> Result {
+    let text = |name: &str| match call.flag(name) {
+        true => python::str(call.arg(name)),
+        false => String::new(),
+    };
+    let found = extract_hash(&Extract {
+        file: text("hash_fn"),
+        hash_type: text("hash_type"),
+        file_name: text("file_name"),
+        source: text("source"),
+        hash_name: call.arg("source_hash_name").clone(),
+    })?;
+    Ok(found.map_or(Value::Nil, |sum| sum.map().into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_of_a_file_of_hashes() {
+        let (a, b) = ("a".repeat(32), "b".repeat(64));
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("sums").to_string_lossy().into_owned();
+        std::fs::write(&file, format!("junk\n{a}  one.txt\n{b} *dir/two.txt\n")).unwrap();
+        let find = |hash_type: &str, file_name: &str, source: &str| {
+            let want = Extract {
+                file: file.clone(),
+                hash_type: hash_type.into(),
+                file_name: file_name.into(),
+                source: source.into(),
+                hash_name: Value::Nil,
+            };
+            extract_hash(&want).unwrap().map(|s| s.hash_type)
+        };
+        assert_eq!(find("", "", ""), Some("md5".into()));
+        assert_eq!(find("", "/x/two.txt", ""), Some("sha256".into()));
+        assert_eq!(
+            find("", "", "https://h/p/two.txt?q=1"),
+            Some("sha256".into())
+        );
+        assert_eq!(find("sha256", "", ""), Some("sha256".into()));
+        assert_eq!(find("sha512", "", ""), None);
+        assert_eq!(parse_sum(&format!("md5={a}")).unwrap(), Sum::new(a, "md5"));
+        assert!(parse_sum("md5=abc").is_err());
+        assert!(parse_sum(&b[..10]).is_err());
+    }
+}

@@ -1,0 +1,174 @@
+//! The functions together, without stock beside them; `tests/modules/calls/file.yaml` compares them.
+
+use super::super::{Context, call, inside, invoke};
+use super::*;
+use halite_wire::map;
+use halite_wire::{Map, Value};
+use std::sync::Arc;
+
+struct Place {
+    dir: tempfile::TempDir,
+    ctx: Context,
+}
+
+impl Place {
+    fn new() -> Place {
+        let dir = tempfile::tempdir().unwrap();
+        let ctx = Context {
+            id: "m".into(),
+            grains: Arc::new(map! {"os" => "Debian"}),
+            cachedir: dir.path().join("cache"),
+            ..Context::default()
+        };
+        Place { dir, ctx }
+    }
+
+    fn at(&self, name: &str) -> String {
+        self.dir.path().join(name).to_string_lossy().into_owned()
+    }
+
+    fn write(&self, name: &str, text: &str) -> String {
+        std::fs::write(self.at(name), text).unwrap();
+        self.at(name)
+    }
+
+    fn read(&self, name: &str) -> String {
+        std::fs::read_to_string(self.at(name)).unwrap()
+    }
+
+    fn ask(&self, fun: &str, args: &[&str], kwargs: Map) -> Value {
+        let args = args.iter().map(|a| Value::from(*a)).collect();
+        match invoke(&self.ctx, fun, args, kwargs) {
+            Ok(value) => value,
+            Err(e) => format!("{e:?}").into(),
+        }
+    }
+}
+
+#[test]
+fn editing() {
+    let place = Place::new();
+    let a = place.write("a", "one\ntwo\n");
+    let diff = place.ask("file.replace", &[&a, "t(w)o", "<\\1>"], Map::new());
+    assert_eq!(
+        diff,
+        "--- \n+++ \n@@ -1,2 +1,2 @@\n one\n-two\n+<w>\n".into()
+    );
+    assert_eq!(
+        (place.read("a"), place.read("a.bak")),
+        ("one\n<w>\n".into(), "one\ntwo\n".into())
+    );
+    let changed = place.ask(
+        "file.line",
+        &[&a, "three"],
+        map! {"mode" => "ensure", "after" => "one", "show_changes" => false},
+    );
+    assert_eq!(
+        (changed, place.read("a")),
+        (true.into(), "one\nthree\n<w>\n".into())
+    );
+    place.ask(
+        "file.blockreplace",
+        &[&a, "# A", "# B", "block\n"],
+        map! {"append_if_not_found" => true},
+    );
+    place.ask("file.comment", &[&a, "^three"], Map::new());
+    assert_eq!(place.read("a"), "one\n#three\n<w>\n# A\nblock\n# B\n");
+    assert_eq!(
+        place.ask("file.search", &[&a, "^#th"], Map::new()),
+        true.into()
+    );
+}
+
+#[test]
+fn octets_that_are_no_text_stay_as_they_are() {
+    let place = Place::new();
+    let path = place.at("a");
+    std::fs::write(&path, b"caf\xe9 one\ncaf\xc3\xa9 two\n").unwrap();
+    place.ask(
+        "file.replace",
+        &[&path, "caf.? ", "tea "],
+        map! {"backup" => false},
+    );
+    assert_eq!(std::fs::read(&path).unwrap(), b"tea one\ncaf\xc3\xa9 two\n");
+    place.ask(
+        "file.replace",
+        &[&path, "caf\u{e9}", "th\u{e9}"],
+        map! {"backup" => false},
+    );
+    assert_eq!(std::fs::read(&path).unwrap(), b"tea one\nth\xc3\xa9 two\n");
+}
+
+#[test]
+fn a_template_becomes_a_file() {
+    let place = Place::new();
+    let source = place.write("t", "{{ who }} on {{ grains.os }}\n");
+    let get = GetManaged {
+        name: place.at("f"),
+        template: "jinja".into(),
+        source: source.as_str().into(),
+        saltenv: "base".into(),
+        context: map! {"who" => "Ann"}.into(),
+        ..GetManaged::default()
+    };
+    let mut seen = None;
+    inside(&place.ctx, |call| {
+        let found = get_managed(call, &get).unwrap();
+        assert_eq!(found.comment, "");
+        let request = Manage {
+            name: get.name.clone(),
+            sfn: found.sfn.clone(),
+            source: get.source.clone(),
+            source_sum: found.sum,
+            saltenv: "base".into(),
+            show_changes: true,
+            skip_verify: true,
+            ..Manage::default()
+        };
+        seen = Some(manage_file(call, &request, None).unwrap());
+        assert!(!paths::exists(&found.sfn));
+    });
+    let ret = seen.unwrap();
+    let changes = ret.get("changes").and_then(Value::as_map).unwrap();
+    assert_eq!(changes.str("diff"), Some("New file"));
+    assert_eq!(ret.get("result"), Some(&true.into()));
+    assert_eq!(place.read("f"), "Ann on Debian\n");
+    let checked = CheckManaged {
+        get,
+        ..CheckManaged::default()
+    };
+    inside(&place.ctx, |call| {
+        let changes = check_managed_changes(call, &checked).unwrap().unwrap();
+        assert_eq!(changes, Changes::default());
+    });
+}
+
+#[test]
+fn errors_are_those_of_stock() {
+    let place = Place::new();
+    let none = place.at("none");
+    let said = |fun: &str, args: &[&str]| {
+        let args: Vec<Value> = args.iter().map(|a| Value::from(*a)).collect();
+        let outcome = call(&place.ctx, fun, &args);
+        let text = outcome.ret.as_str().unwrap_or_default().to_owned();
+        text.replace(&none, "NONE")
+            .trim_end()
+            .lines()
+            .last()
+            .unwrap_or_default()
+            .to_owned()
+    };
+    assert_eq!(
+        said("file.read", &[&none]),
+        "FileNotFoundError: [Errno 2] No such file or directory: 'NONE'"
+    );
+    assert_eq!(said("file.stats", &[&none]), "ERROR: Path not found: NONE");
+    assert_eq!(
+        said("file.replace", &[&none, "a", "b"]),
+        "ERROR executing 'file.replace': File not found: NONE"
+    );
+    assert_eq!(
+        said("file.get_hash", &["/dev/null", "crc"]),
+        "ValueError: Invalid hash type: crc"
+    );
+}

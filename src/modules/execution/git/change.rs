@@ -1,0 +1,187 @@
+//! What changes a repository or its checkout.
+
+use super::super::declare::Result;
+use super::super::{Call, Fault, python};
+use super::run::{Git, cwd, expand, keyword, only, opts};
+use halite_wire::{Value, shlex};
+
+fn text(call: &Call<'_>, name: &str) -> String {
+    python::str(call.arg(name))
+}
+
+pub fn add(call: &mut Call<'_>) -> Result {
+    let opts = opts(call)?
+        .into_iter()
+        .filter(|o| o != "-v" && o != "--verbose");
+    Git::new(call, &["add", "--verbose"])?
+        .args(opts)
+        .arg("--")
+        .arg(text(call, "filename"))
+        .value(call)
+}
+
+pub fn archive(call: &mut Call<'_>) -> Result {
+    let cwd = cwd(call).unwrap_or_default();
+    let output = expand(call, &text(call, "output"));
+    only(call, &["format"])?;
+    let mut git = Git::new(call, &["archive"])?;
+    if !call.arg("prefix").is_str("") {
+        let prefix = match call.arg("prefix") {
+            prefix if prefix.truthy() => python::str(prefix),
+            _ => format!("{}/", cwd.rsplit('/').next().unwrap_or_default()),
+        };
+        git = git.arg("--prefix").arg(prefix);
+    }
+    let format = keyword(call, "format");
+    if format.truthy() {
+        git = git.arg("--format").arg(python::str(format));
+    }
+    git.arg("--output")
+        .arg(output)
+        .arg(text(call, "rev"))
+        .done(call)
+}
+
+pub fn branch(call: &mut Call<'_>) -> Result {
+    Git::new(call, &["branch"])?
+        .args(opts(call)?)
+        .args(call.text("name"))
+        .done(call)
+}
+
+pub fn checkout(call: &mut Call<'_>) -> Result {
+    let opts = opts(call)?;
+    let rev = call.text("rev");
+    if rev.is_none() && !opts.iter().any(|o| o == "-b" || o == "-B") {
+        return Err(Fault::Invocation(
+            "'rev' argument is required unless -b or -B in opts".into(),
+        ));
+    }
+    Git::new(call, &["checkout"])?
+        .flag(call.flag("force"), "--force")
+        .args(opts)
+        .args(rev)
+        .merged()
+        .value(call)
+}
+
+pub fn commit(call: &mut Call<'_>) -> Result {
+    let mut git = Git::new(call, &["commit", "-m"])?
+        .arg(text(call, "message"))
+        .args(opts(call)?);
+    if call.flag("filename") {
+        git = git.arg("--").arg(text(call, "filename"));
+    }
+    git.value(call)
+}
+
+pub fn discard_local_changes(call: &mut Call<'_>) -> Result {
+    Git::plain(call, &["checkout", "--"])
+        .arg(text(call, "path"))
+        .merged()
+        .value(call)
+}
+
+pub fn init(call: &mut Call<'_>) -> Result {
+    let named = |option: &str, name: &str| call.text(name).map(|v| format!("--{option}={v}"));
+    let shared = match call.arg("shared") {
+        Value::Nil => None,
+        Value::Int(mode) => Some(format!("0{mode}")),
+        Value::Str(text) => Some(text.clone()),
+        other => Some(python::str(other).to_lowercase()),
+    };
+    Git::new(call, &["init"])?
+        .flag(call.flag("bare"), "--bare")
+        .args(named("template", "template"))
+        .args(named("separate-git-dir", "separate_git_dir"))
+        .args(shared.map(|s| format!("--shared={s}")))
+        .args(opts(call)?)
+        .args(cwd(call))
+        .at(Value::Nil)
+        .value(call)
+}
+
+pub fn merge(call: &mut Call<'_>) -> Result {
+    only(call, &[])?;
+    let rev = call.text("rev").filter(|rev| !rev.is_empty());
+    Git::new(call, &["merge"])?
+        .args(opts(call)?)
+        .args(rev)
+        .value(call)
+}
+
+pub fn rebase(call: &mut Call<'_>) -> Result {
+    let opts = opts(call)?;
+    if opts.iter().any(|o| o == "-i" || o == "--interactive") {
+        return Err(Fault::Invocation(
+            "Interactive rebases are not supported".into(),
+        ));
+    }
+    let rev = shlex::split(&text(call, "rev")).map_err(|e| Fault::raised("ValueError", e))?;
+    Git::new(call, &["rebase"])?
+        .args(opts)
+        .args(rev)
+        .value(call)
+}
+
+pub fn reset(call: &mut Call<'_>) -> Result {
+    Git::new(call, &["reset"])?.args(opts(call)?).value(call)
+}
+
+pub fn rm(call: &mut Call<'_>) -> Result {
+    Git::new(call, &["rm"])?
+        .args(opts(call)?)
+        .arg("--")
+        .arg(text(call, "filename"))
+        .value(call)
+}
+
+pub fn stash(call: &mut Call<'_>) -> Result {
+    Git::new(call, &["stash"])?
+        .arg(text(call, "action"))
+        .args(opts(call)?)
+        .value(call)
+}
+
+/// Stock takes a value of text apart into letters, which git refuses; here it is one word.
+pub fn symbolic_ref(call: &mut Call<'_>) -> Result {
+    let opts = opts(call)?;
+    let value = call.arg("value");
+    if !value.is_nil() && opts.iter().any(|o| o == "-d" || o == "--delete") {
+        return Err(Fault::Invocation(
+            "Value cannot be set for symbolic ref if -d/--delete is included in opts".into(),
+        ));
+    }
+    let value = match value {
+        Value::Array(words) => words.iter().map(python::str).collect(),
+        value if value.truthy() => vec![python::str(value)],
+        _ => Vec::new(),
+    };
+    Git::new(call, &["symbolic-ref"])?
+        .args(opts)
+        .arg(text(call, "ref"))
+        .args(value)
+        .value(call)
+}
+
+pub fn tag(call: &mut Call<'_>) -> Result {
+    let opts: Vec<String> = opts(call)?
+        .into_iter()
+        .filter(|o| o != "-a" && o != "--annotate")
+        .collect();
+    if opts.iter().any(|o| o == "-m" || o.contains("--message")) {
+        return Err(Fault::Invocation(
+            "Tag messages must be passed in the \"message\" argument".into(),
+        ));
+    }
+    let mut git = Git::new(call, &["tag"])?;
+    if let Some(message) = call.text("message") {
+        git = git.arg("-a").arg("-m").arg(message);
+    }
+    let removes = opts.iter().any(|o| o == "-d" || o == "--delete");
+    git = git.args(opts).arg(text(call, "name"));
+    if !removes {
+        git = git.arg(text(call, "ref"));
+    }
+    git.merged().value(call)
+}

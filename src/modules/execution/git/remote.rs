@@ -1,0 +1,427 @@
+//! What has to do with other repositories.
+
+use super::super::declare::Result;
+use super::super::{Call, Fault, python};
+use super::run::{Done, Git, Outcome, cwd, first_word, keyword, list, only, opts, redacted};
+use crate::files::{FileClient, Get};
+use halite_wire::map;
+use halite_wire::{Map, Value};
+use regex::Regex;
+use std::path::Path;
+
+/// The words of the ssh command that stock's wrapper uses. A shell reads them, and takes the
+/// identity from the environment.
+const SSH: &str = "ssh -oStrictHostKeyChecking=no -oPasswordAuthentication=no \
+                   -oKbdInteractiveAuthentication=no -oChallengeResponseAuthentication=no \
+                   -i \"$GIT_IDENTITY\"";
+
+/// Runs git with one private key after the other until one will do (`_git_run`).
+///
+/// # Errors
+/// None does; the text says why, and which files are missing.
+pub fn with_identity(git: Git, call: &mut Call<'_>, identity: &Value) -> Outcome<Done> {
+    let files: Vec<String> = match identity {
+        Value::Array(items) => items.iter().map(python::str).collect(),
+        one => vec![python::str(one)],
+    };
+    let (mut errors, mut missing) = (Vec::new(), Vec::new());
+    let mut last = None;
+    for name in files {
+        let Some(key) = Key::find(call, &name)? else {
+            if !name.contains("salt://") {
+                missing.push(name);
+            }
+            continue;
+        };
+        if key.is_encrypted()? && !by_hand(call) {
+            errors.push(format!(
+                "Identity file {} is passphrase-protected and cannot be used in a non-interactive \
+                 command. Using salt-call from the minion will allow a passphrase-protected key to \
+                 be used.",
+                key.path
+            ));
+            continue;
+        }
+        let env = map! {"GIT_IDENTITY" => key.path.as_str(), "GIT_SSH_COMMAND" => SSH};
+        let done = git.once(call, env)?;
+        if done.code == 0 {
+            return Ok(done);
+        }
+        let said = git.said(&done);
+        if !said.is_empty() {
+            errors.push(said);
+        }
+        last = Some(done);
+    }
+    if let Some(done) = last.filter(|_| git.can_fail()) {
+        return Ok(done);
+    }
+    let mut text = format!(
+        "Unable to authenticate using identity file:\n\n{}",
+        errors.join("\n")
+    );
+    if !missing.is_empty() {
+        if !errors.is_empty() {
+            text.push_str("\n\n");
+        }
+        text.push_str(&format!(
+            "The following identity file(s) were not found: {}",
+            missing.join(", ")
+        ));
+    }
+    Err(Fault::Command(text))
+}
+
+/// Whether somebody sits at the terminal and can type a passphrase.
+fn by_hand(call: &Call<'_>) -> bool {
+    call.ctx
+        .opts
+        .str("__cli")
+        .is_some_and(|cli| cli.contains("-call"))
+}
+
+/// A file with a private key; a copy made for one command goes with it.
+struct Key {
+    path: String,
+    is_copy: bool,
+}
+
+impl Drop for Key {
+    fn drop(&mut self) {
+        if self.is_copy {
+            // The next clean-up of the directory takes what is left here.
+            let _ = std::fs::remove_file(&self.path);
+        }
+    }
+}
+
+impl Key {
+    /// A file of this host or, copied, of the file server; `None` when there is none.
+    fn find(call: &mut Call<'_>, name: &str) -> Outcome<Option<Key>> {
+        if !name.contains("salt://") {
+            let is_copy = false;
+            let path = name.to_owned();
+            let there = Path::new(&python::expand_user(name)).is_file();
+            return Ok(there.then_some(Key { path, is_copy }));
+        }
+        let path = python::str(&call.salt("temp.file", Vec::new(), Map::new())?);
+        let key = Key {
+            path: path.clone(),
+            is_copy: true,
+        };
+        let saltenv = call.text("saltenv").unwrap_or_else(|| "base".to_owned());
+        let client = FileClient::new(call.ctx)?;
+        let got = client.get_file(&Get {
+            dest: &path,
+            ..Get::new(name, &saltenv)
+        })?;
+        if got.is_none() {
+            return Ok(None);
+        }
+        let user = call.arg("user").clone();
+        if user.truthy() {
+            let args = vec![key.path.as_str().into(), user, Value::Nil];
+            call.salt("file.chown", args, Map::new())?;
+        }
+        Ok(Some(key))
+    }
+
+    /// `salt/utils/ssh.py key_is_encrypted`.
+    fn is_encrypted(&self) -> Outcome<bool> {
+        let content = std::fs::read(&self.path).map_err(|e| python::os_error(&e, &self.path))?;
+        let text = String::from_utf8_lossy(&content);
+        match text.contains("BEGIN ") && text.contains("PRIVATE KEY") {
+            true => Ok(text.contains("ENCRYPTED")),
+            false => Err(Fault::Command(format!(
+                "{} is not a private key",
+                self.path
+            ))),
+        }
+    }
+}
+
+/// An address with user and password in it (`salt/utils/url.py add_http_basic_auth`).
+fn with_auth(url: &str, user: Option<String>, password: Option<String>) -> Outcome<String> {
+    if user.is_none() && password.is_none() {
+        return Ok(url.to_owned());
+    }
+    let rest = match url.split_once("://") {
+        Some((scheme, rest)) if scheme.eq_ignore_ascii_case("https") => rest,
+        _ => {
+            return Err(Fault::Invocation(
+                "Basic Auth only supported for HTTPS".into(),
+            ));
+        }
+    };
+    let Some(user) = user else {
+        return Err(Fault::Type("quote_from_bytes() expected bytes".into()));
+    };
+    let password = password.map(|p| format!(":{}", quoted(&p)));
+    Ok(format!(
+        "https://{}{}@{rest}",
+        quoted(&user),
+        password.unwrap_or_default()
+    ))
+}
+
+fn quoted(text: &str) -> String {
+    let plain = |b: u8| b.is_ascii_alphanumeric() || b"_.-~".contains(&b);
+    let letters = text.bytes().map(|b| match plain(b) {
+        true => char::from(b).to_string(),
+        false => format!("%{b:02X}"),
+    });
+    letters.collect()
+}
+
+fn address(call: &Call<'_>, name: &str) -> Outcome<String> {
+    let url = python::str(call.arg(name));
+    with_auth(&url, call.text("https_user"), call.text("https_pass"))
+}
+
+pub fn clone(call: &mut Call<'_>) -> Result {
+    let cwd = cwd(call).unwrap_or_default();
+    if !call.flag("url") {
+        return Err(Fault::Invocation("Missing 'url' argument".into()));
+    }
+    let url = address(call, "url")?;
+    let mut git = Git::new(call, &["clone"])?
+        .args(opts(call)?)
+        .arg("--")
+        .arg(url);
+    git = match call.text("name") {
+        Some(name) => {
+            std::fs::create_dir_all(&cwd).map_err(|e| python::os_error(&e, &cwd))?;
+            git.arg(name).at(cwd)
+        }
+        None => git.arg(cwd).at("/tmp"),
+    };
+    git.done(call)
+}
+
+pub fn fetch(call: &mut Call<'_>) -> Result {
+    let opts = opts(call)?
+        .into_iter()
+        .filter(|o| o != "-f" && o != "--force");
+    let remote = Some(call.arg("remote"))
+        .filter(|r| r.truthy())
+        .map(python::str);
+    let refspecs = match call.arg("refspecs") {
+        Value::Nil => Vec::new(),
+        refspecs => list(refspecs),
+    };
+    let output = Git::new(call, &["fetch"])?
+        .flag(call.flag("force"), "--force")
+        .args(opts)
+        .args(remote)
+        .args(refspecs)
+        .merged()
+        .text(call)?;
+    Ok(fetched(&output).into())
+}
+
+/// The lines of `git fetch` that tell of changes.
+fn fetched(output: &str) -> Map {
+    const LINE: &str =
+        r"^[\s*]*(?:([0-9a-f]+)\.\.([0-9a-f]+)|\[(?:new (tag|branch)|tag update)\])\s+(.+)->";
+    let Ok(line) = Regex::new(LINE) else {
+        return Map::new();
+    };
+    let mut found = Map::new();
+    for parts in output.split('\n').filter_map(|l| line.captures(l)) {
+        let part = |n: usize| parts.get(n).map(|m| m.as_str());
+        let name = part(4).unwrap_or_default().trim_end();
+        match (part(1), part(2), part(3)) {
+            (_, _, Some("tag")) => push(&mut found, "new tags", name),
+            (_, _, Some(_)) => push(&mut found, "new branches", name),
+            (Some(old), Some(new), _) => {
+                if !found.contains("updated branches") {
+                    found.set("updated branches", Map::new());
+                }
+                if let Some(Value::Map(updated)) = found.get_mut("updated branches") {
+                    updated.set(name, map! {"old" => old, "new" => new});
+                }
+            }
+            _ => push(&mut found, "updated tags", name),
+        }
+    }
+    found
+}
+
+fn push(found: &mut Map, key: &str, name: &str) {
+    match found.get_mut(key) {
+        Some(Value::Array(names)) => names.push(name.into()),
+        _ => found.set(key, vec![Value::from(name)]),
+    }
+}
+
+/// References by name with their commits.
+fn references(output: &str) -> Map {
+    let mut found = Map::new();
+    for (commit, name) in output.lines().filter_map(first_word) {
+        found.set(name, commit);
+    }
+    found
+}
+
+pub fn ls_remote(call: &mut Call<'_>) -> Result {
+    let remote = address(call, "remote")?;
+    let reference = Some(call.arg("ref"))
+        .filter(|r| r.truthy())
+        .map(python::str);
+    let output = Git::new(call, &["ls-remote"])?
+        .args(opts(call)?)
+        .arg(remote)
+        .args(reference)
+        .text(call)?;
+    Ok(references(&output).into())
+}
+
+pub fn remote_refs(call: &mut Call<'_>) -> Result {
+    only(call, &["filter"])?;
+    let filter = Some(keyword(call, "filter"))
+        .filter(|f| f.truthy())
+        .map(python::str);
+    let output = Git::plain(call, &["ls-remote"])
+        .flag(call.flag("heads"), "--heads")
+        .flag(call.flag("tags"), "--tags")
+        .arg(address(call, "url")?)
+        .args(filter)
+        .text(call)?;
+    Ok(references(&output).into())
+}
+
+pub fn pull(call: &mut Call<'_>) -> Result {
+    Git::new(call, &["pull"])?.args(opts(call)?).value(call)
+}
+
+pub fn push_ref(call: &mut Call<'_>) -> Result {
+    only(call, &[])?;
+    let mut git = Git::new(call, &["push"])?.args(opts(call)?);
+    for name in ["remote", "ref"] {
+        let Some(word) = call.text(name) else {
+            // Both may be left out in stock too, which then fails.
+            let at = git.len();
+            return Err(Fault::Type(format!(
+                "sequence item {at}: expected str instance, NoneType found"
+            )));
+        };
+        git = git.arg(word);
+    }
+    git.value(call)
+}
+
+pub fn submodule(call: &mut Call<'_>) -> Result {
+    only(call, &["init"])?;
+    if keyword(call, "init").truthy() {
+        return Err(Fault::Invocation(
+            "The 'init' argument is no longer supported. Either set 'command' to 'init', or include \
+             '--init' in the 'opts' argument and set 'command' to 'update'."
+                .into(),
+        ));
+    }
+    Git::new(call, &["submodule"])?
+        .arg(python::str(call.arg("command")))
+        .args(opts(call)?)
+        .value(call)
+}
+
+fn known(call: &mut Call<'_>, redact: bool) -> Outcome<Map> {
+    let output = Git::plain(call, &["remote", "--verbose"]).text(call)?;
+    let mut found = Map::new();
+    for (remote, info) in output.lines().filter_map(first_word) {
+        let Some((url, action)) = info.trim_end().rsplit_once(char::is_whitespace) else {
+            continue;
+        };
+        let action = action
+            .trim_start_matches('(')
+            .trim_end_matches(')')
+            .to_lowercase();
+        if action != "fetch" && action != "push" {
+            log::warn!("Unknown action '{action}' for remote '{remote}'");
+            continue;
+        }
+        let url = if redact {
+            redacted(url.trim_end())
+        } else {
+            url.trim_end().to_owned()
+        };
+        if !found.contains(remote) {
+            found.set(remote, Map::new());
+        }
+        if let Some(Value::Map(urls)) = found.get_mut(remote) {
+            urls.set(action, url);
+        }
+    }
+    Ok(found)
+}
+
+pub fn remotes(call: &mut Call<'_>) -> Result {
+    let redact = call.flag("redact_auth");
+    Ok(known(call, redact)?.into())
+}
+
+fn one(call: &mut Call<'_>, redact: bool) -> Result {
+    let remote = python::str(call.arg("remote"));
+    known(call, redact)?.remove(&remote).ok_or_else(|| {
+        Fault::Command(format!(
+            "Remote '{remote}' not present in git checkout located at {}",
+            cwd(call).unwrap_or_default()
+        ))
+    })
+}
+
+pub fn remote_get(call: &mut Call<'_>) -> Result {
+    let redact = call.flag("redact_auth");
+    one(call, redact)
+}
+
+pub fn remote_set(call: &mut Call<'_>) -> Result {
+    let remote = python::str(call.arg("remote"));
+    // Stock does not expand the directory for the commands that change something.
+    let cwd = call.arg("cwd").clone();
+    if known(call, true)?.contains(&remote) {
+        Git::plain(call, &["remote", "rm", &remote])
+            .at(cwd.clone())
+            .run(call)?;
+    }
+    let url = address(call, "url")?;
+    Git::plain(call, &["remote", "add", &remote, &url])
+        .at(cwd.clone())
+        .run(call)?;
+    if call.flag("push_url") {
+        let url = python::str(call.arg("push_url"));
+        let url = with_auth(
+            &url,
+            call.text("push_https_user"),
+            call.text("push_https_pass"),
+        )?;
+        let words = ["remote", "set-url", "--push", &remote, &url];
+        Git::plain(call, &words).at(cwd).run(call)?;
+    }
+    one(call, true)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use halite_wire::pytext::repr_map;
+
+    #[test]
+    fn addresses_with_secrets() {
+        let (user, password) = (Some("a@b".to_owned()), Some("p/ ä".to_owned()));
+        let url = with_auth("https://h/x", user.clone(), password).unwrap();
+        assert_eq!(url, "https://a%40b:p%2F%20%C3%A4@h/x");
+        assert!(with_auth("http://h/x", user, None).is_err());
+    }
+
+    #[test]
+    fn lines_of_fetch() {
+        let output = "From /x\n   1a..2b  main       -> origin/main\n * [new branch]      b -> origin/b\n \
+                      * [new tag]         v1 -> v1\n t [tag update]      v0 -> v0\n";
+        assert_eq!(
+            repr_map(&fetched(output)),
+            "{'updated branches': {'main': {'old': '1a', 'new': '2b'}}, 'new branches': ['b'], \
+             'new tags': ['v1']}"
+        );
+    }
+}

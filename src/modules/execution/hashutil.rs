@@ -1,0 +1,149 @@
+//! `hashutil`: digests, signatures and base64.
+
+use super::declare::{Function, Module, Result, args};
+use super::{Call, Fault, python};
+use halite_crypto::{HashType, constant_time_eq, hmac_hex};
+use halite_wire::{Value, base64};
+use std::borrow::Cow;
+use std::path::Path;
+
+pub(super) const MODULE: Module = Module {
+    name: "hashutil",
+    functions: &[
+        Function::new("digest", digest, "The digest of a text: md5, sha256 or sha512.")
+            .args(args![instr, checksum = "md5"]),
+        Function::new("digest_file", digest_file, "The digest of a file: md5, sha256 or sha512.")
+            .args(args![infile, checksum = "md5"]),
+        Function::new("base64_b64encode", |c| Ok(base64::encode(&octets(c, "instr")?).into()), "A text in base64, in one line.")
+            .args(args![instr]),
+        Function::new("base64_b64decode", decode, "What a base64 text stands for.").args(args![instr]),
+        Function::new("base64_encodestring", |c| Ok(base64::encode_lines(&octets(c, "instr")?).into()), "A text in base64, in lines of 76 characters.")
+            .args(args![instr]),
+        Function::new("base64_decodestring", decode, "What a base64 text in lines stands for.").args(args![instr]),
+        Function::new("base64_encodefile", encode_file, "The content of a file in base64, in lines of 76 characters.")
+            .args(args![fname]),
+        Function::new("base64_decodefile", decode_file, "Writes what a base64 text stands for into a file.")
+            .args(args![instr, outfile]),
+        Function::new("md5_digest", |c| hashed(c, HashType::Md5), "The MD5 digest of a text.").args(args![instr]),
+        Function::new("sha256_digest", |c| hashed(c, HashType::Sha256), "The SHA-256 digest of a text.").args(args![instr]),
+        Function::new("sha512_digest", |c| hashed(c, HashType::Sha512), "The SHA-512 digest of a text.").args(args![instr]),
+        Function::new("hmac_signature", hmac_signature, "Whether a text has this HMAC-SHA-256 in base64 under a shared secret.")
+            .args(args![string, shared_secret, challenge_hmac]),
+        Function::new("hmac_compute", hmac_compute, "The HMAC-SHA-256 of a text under a shared secret, in hexadecimal digits.")
+            .args(args![string, shared_secret]),
+        Function::new("github_signature", github_signature, "Whether a text has this signature, such as sha256=..., as GitHub sends it with a web hook.")
+            .args(args![string, shared_secret, challenge_hmac]),
+    ],
+};
+
+/// `salt/utils/stringutils.py to_bytes`.
+fn octets<'a>(call: &'a Call<'_>, name: &str) -> std::result::Result<Cow<'a, [u8]>, Fault> {
+    let value = call.arg(name);
+    value.as_bytes().map(Cow::Borrowed).ok_or_else(|| {
+        Fault::Type(format!(
+            "expected str, bytes, or bytearray not {}",
+            python::class(value)
+        ))
+    })
+}
+
+fn hashed(call: &mut Call<'_>, hash: HashType) -> Result {
+    Ok(hash.hex(&octets(call, "instr")?).into())
+}
+
+fn kind(call: &Call<'_>) -> std::result::Result<HashType, Fault> {
+    match call.arg("checksum").as_str() {
+        Some("md5") => Ok(HashType::Md5),
+        Some("sha256") => Ok(HashType::Sha256),
+        Some("sha512") => Ok(HashType::Sha512),
+        _ => Err(Fault::Command(format!(
+            "Hash func '{}' is not supported.",
+            python::str(call.arg("checksum"))
+        ))),
+    }
+}
+
+fn digest(call: &mut Call<'_>) -> Result {
+    let hash = kind(call)?;
+    hashed(call, hash)
+}
+
+fn digest_file(call: &mut Call<'_>) -> Result {
+    let name = python::str(call.arg("infile"));
+    if !Path::new(&python::expand_user(&name)).is_file() {
+        return Err(Fault::Command(format!("File path '{name}' not found.")));
+    }
+    let content = read(&name)?;
+    Ok(kind(call)?.hex(&content).into())
+}
+
+fn read(path: &str) -> std::result::Result<Vec<u8>, Fault> {
+    std::fs::read(path).map_err(|e| python::os_error(&e, path))
+}
+
+fn text_or_octets(octets: Vec<u8>) -> Value {
+    match String::from_utf8(octets) {
+        Ok(text) => text.into(),
+        Err(e) => e.into_bytes().into(),
+    }
+}
+
+fn bad_base64(text: String) -> Fault {
+    Fault::raised("binascii.Error", text)
+}
+
+fn decode(call: &mut Call<'_>) -> Result {
+    let octets = base64::decode(&octets(call, "instr")?).map_err(bad_base64)?;
+    Ok(text_or_octets(octets))
+}
+
+fn encode_file(call: &mut Call<'_>) -> Result {
+    let content = read(&python::str(call.arg("fname")))?;
+    Ok(base64::encode_lines(&content).into())
+}
+
+/// Each line by itself, as `base64.decode` does.
+fn decode_file(call: &mut Call<'_>) -> Result {
+    let Some(text) = call.arg("instr").as_str() else {
+        return Err(Fault::Type(format!(
+            "initial_value must be str or None, not {}",
+            python::short_class(call.arg("instr"))
+        )));
+    };
+    let mut content = Vec::new();
+    for line in text.split_inclusive('\n') {
+        content.extend(base64::decode(line.as_bytes()).map_err(bad_base64)?);
+    }
+    let path = python::str(call.arg("outfile"));
+    std::fs::write(&path, content).map_err(|e| python::os_error(&e, &path))?;
+    Ok(true.into())
+}
+
+fn hmac_signature(call: &mut Call<'_>) -> Result {
+    let mac = HashType::Sha256.hmac(&octets(call, "shared_secret")?, &octets(call, "string")?);
+    let valid = base64::encode(&mac);
+    Ok(constant_time_eq(valid.as_bytes(), &octets(call, "challenge_hmac")?).into())
+}
+
+fn hmac_compute(call: &mut Call<'_>) -> Result {
+    Ok(hmac_hex(&octets(call, "shared_secret")?, &octets(call, "string")?).into())
+}
+
+fn github_signature(call: &mut Call<'_>) -> Result {
+    let challenge = python::str(call.arg("challenge_hmac"));
+    let parts: Vec<&str> = challenge.split('=').collect();
+    let [name, wanted] = parts.as_slice() else {
+        let text = match parts.len() {
+            1 => "not enough values to unpack (expected 2, got 1)",
+            _ => "too many values to unpack (expected 2)",
+        };
+        return Err(Fault::raised("ValueError", text));
+    };
+    let hash: HashType = name.parse().map_err(|_| {
+        let text = format!("module 'hashlib' has no attribute '{name}'");
+        Fault::raised("AttributeError", text)
+    })?;
+    let mac = hash.hmac(&octets(call, "shared_secret")?, &octets(call, "string")?);
+    let digits: String = mac.iter().map(|b| format!("{b:02x}")).collect();
+    Ok(constant_time_eq(digits.as_bytes(), wanted.as_bytes()).into())
+}

@@ -1,0 +1,184 @@
+//! From the answer of a server to what `http.query` returns.
+
+use super::super::{Fault, python};
+use super::ask::Reply;
+use super::options::Options;
+use halite_wire::map;
+use halite_wire::msgpack::{self, Profile};
+use halite_wire::xml::{self, Element};
+use halite_wire::{Map, Value, yaml};
+use std::io::Read;
+
+type Outcome<T> = Result<T, Fault>;
+
+/// Adds the fields of an answer.
+///
+/// # Errors
+/// The body is not what it should be, or a file cannot be written.
+pub fn fill(ret: &mut Map, reply: &Reply, options: &Options) -> Outcome<()> {
+    let body = decoded(reply, options)?;
+    if !(200..300).contains(&reply.status) && options.unless_false("raise_error") {
+        ret.set("status", reply.status);
+        ret.set("error", format!("HTTP {}: {}", reply.status, reply.reason));
+        ret.set("body", body);
+        return Ok(());
+    }
+    ret.set("body", body.clone());
+    let text = uncompressed(reply, body)?;
+    if let Some(path) = options.text("text_out") {
+        write(&path, &text)?;
+    }
+    session(reply, options);
+    if options.get("status").as_bool() == Some(true) {
+        ret.set("status", reply.status);
+    }
+    if options.get("headers").as_bool() == Some(true) {
+        ret.set("headers", reply.headers.clone());
+    }
+    let mut show = options.get("text").as_bool() == Some(true);
+    if options.get("decode").as_bool() == Some(true) {
+        let kind = kind(reply, options);
+        if kind == "plain" {
+            show = true;
+        } else if let Err(error) = data(ret, &kind, &text)? {
+            ret.set("error", error);
+            return Ok(());
+        }
+        if let Some(path) = options.text("decode_out") {
+            write(&path, &text)?;
+        }
+    }
+    if show {
+        ret.set("text", text);
+    }
+    Ok(())
+}
+
+/// The body as text unless `decode_body` says otherwise (`_decode_result`).
+fn decoded(reply: &Reply, options: &Options) -> Outcome<Value> {
+    let kind = reply.header("Content-Type").unwrap_or("text/plain");
+    let charset = kind.split(';').skip(1).find_map(|part| {
+        let (name, value) = part.split_once('=')?;
+        let named = name.trim().eq_ignore_ascii_case("charset");
+        named.then(|| value.trim().trim_matches('"').to_ascii_lowercase())
+    });
+    let latin = matches!(
+        charset.as_deref(),
+        Some("iso-8859-1" | "latin-1" | "latin1")
+    );
+    let is_text = kind.starts_with("text/") && charset.is_some();
+    if is_text && latin {
+        let letters = reply.body.iter().map(|b| char::from(*b));
+        return Ok(letters.collect::<String>().into());
+    }
+    if !is_text && !options.unless_false("decode_body") {
+        return Ok(Value::Bytes(reply.body.clone()));
+    }
+    match std::str::from_utf8(&reply.body) {
+        Ok(text) => Ok(text.into()),
+        Err(e) => {
+            let at = e.valid_up_to();
+            let octet = reply.body.get(at).copied().unwrap_or_default();
+            Err(Fault::Command(format!(
+                "'utf-8' codec can't decode byte 0x{octet:02x} in position {at}: invalid start byte"
+            )))
+        }
+    }
+}
+
+fn uncompressed(reply: &Reply, body: Value) -> Outcome<Value> {
+    let Value::Bytes(octets) = &body else {
+        return Ok(body);
+    };
+    let mut out = Vec::new();
+    let read = match reply.header("Content-Encoding").unwrap_or("identity") {
+        "gzip" => flate2::read::GzDecoder::new(octets.as_slice()).read_to_end(&mut out),
+        "deflate" => flate2::read::DeflateDecoder::new(octets.as_slice()).read_to_end(&mut out),
+        _ => return Ok(body),
+    };
+    read.map_err(|e| Fault::Command(e.to_string()))?;
+    Ok(out.into())
+}
+
+fn write(path: &str, text: &Value) -> Outcome<()> {
+    let content = text.as_bytes().unwrap_or_default();
+    std::fs::write(path, content).map_err(|e| {
+        let text = python::os_error(&e, path);
+        Fault::Command(text.message().to_owned())
+    })
+}
+
+/// Keeps the cookie for the next request.
+fn session(reply: &Reply, options: &Options) {
+    let (Some(path), Some(cookie)) = (options.session_file(), reply.header("Set-Cookie")) else {
+        return;
+    };
+    let content = msgpack::encode_map(&map! {"Cookie" => cookie}, Profile::Local);
+    let written = halite_sys::daemon::write_atomic(path.as_ref(), &content, 0o600);
+    if let Err(e) = written {
+        log::error!("{path}: {e}");
+    }
+}
+
+fn kind(reply: &Reply, options: &Options) -> String {
+    let asked = options
+        .text("decode_type")
+        .unwrap_or_else(|| "auto".to_owned());
+    if asked != "auto" {
+        return asked;
+    }
+    let said = reply.header("Content-Type").unwrap_or("application/json");
+    let found = ["xml", "json", "yaml"]
+        .iter()
+        .find(|kind| said.contains(**kind));
+    (*found.unwrap_or(&"plain")).to_owned()
+}
+
+/// Adds `dict`; the inner error is one that `http.query` returns.
+fn data(ret: &mut Map, kind: &str, text: &Value) -> Outcome<Result<(), String>> {
+    let text = match text.as_bytes().map(std::str::from_utf8) {
+        Some(Ok(text)) => text,
+        _ => "",
+    };
+    let wrong = |text: String| Fault::Command(text);
+    let value: Value = match kind {
+        "json" => serde_json::from_str(text).map_err(|e| wrong(e.to_string()))?,
+        "yaml" => yaml::parse(text).map_err(|e| wrong(e.message))?,
+        "xml" => {
+            ret.set("dict", Value::Array(Vec::new()));
+            let root = xml::parse(text).map_err(wrong)?;
+            let items: Vec<Value> = root.children.iter().map(|c| plain(c).into()).collect();
+            items.into()
+        }
+        _ => {
+            let text = "Invalid decode_type specified. Valid decode types are: ('json', 'xml', 'yaml', 'plain')";
+            return Ok(Err(text.to_owned()));
+        }
+    };
+    ret.set("dict", value);
+    Ok(Ok(()))
+}
+
+/// `salt/utils/xmlutil.py _to_dict`.
+fn plain(element: &Element) -> Map {
+    if element.children.is_empty() {
+        return map! {element.name.as_str() => element.text.clone()};
+    }
+    let mut map = Map::new();
+    for child in &element.children {
+        let value: Value = match child.children.is_empty() {
+            true => child.text.clone().into(),
+            false => plain(child).into(),
+        };
+        let Some(own) = map.get_mut(&child.name) else {
+            map.set(child.name.as_str(), value);
+            continue;
+        };
+        // From the second of a name on, the whole element stands in a list.
+        match own {
+            Value::Array(list) => list.push(plain(child).into()),
+            first => *first = vec![std::mem::take(first), plain(child).into()].into(),
+        }
+    }
+    map
+}

@@ -1,0 +1,250 @@
+//! `kmod`: modules of the kernel.
+
+use super::declare::{Function, Lit, Module, Result, opt, req};
+use super::{Call, Fault, python, shell, which};
+use crate::execution::step;
+use halite_wire::map;
+use halite_wire::{Map, Value};
+use std::collections::BTreeSet;
+use std::path::Path;
+
+pub(super) const MODULE: Module = Module {
+    name: "kmod",
+    functions: &[
+        Function::new(
+            "available",
+            |_| Ok(available().into()),
+            "The modules that can be loaded or are built in.",
+        ),
+        Function::new(
+            "check_available",
+            |c| Ok(available().contains(&python::str(c.arg("mod"))).into()),
+            "Whether a module can be loaded or is built in.",
+        )
+        .args(&[req("mod")]),
+        Function::new(
+            "is_loaded",
+            |c| {
+                let wanted = python::str(c.arg("mod"));
+                Ok(loaded(c)?.contains(&wanted).into())
+            },
+            "Whether a module is loaded.",
+        )
+        .args(&[req("mod")]),
+        Function::new(
+            "load",
+            load,
+            "Loads a module, with persist at every start; the modules that are new.",
+        )
+        .args(&[req("mod"), opt("persist", Lit::Bool(false))]),
+        Function::new(
+            "lsmod",
+            |c| {
+                Ok(Value::Array(
+                    lsmod(c)?.into_iter().map(Value::Map).collect(),
+                ))
+            },
+            "The loaded modules with size and users.",
+        ),
+        Function::new(
+            "mod_list",
+            mod_list,
+            "The names of the loaded modules, or of those that are loaded at every start.",
+        )
+        .args(&[opt("only_persist", Lit::Bool(false))]),
+        Function::new(
+            "remove",
+            remove,
+            "Unloads a module, with persist for good; the modules that are gone.",
+        )
+        .args(&[
+            req("mod"),
+            opt("persist", Lit::Bool(false)),
+            opt("comment", Lit::Bool(true)),
+        ]),
+    ],
+};
+
+fn program(name: &str) -> std::result::Result<String, Fault> {
+    which(name).ok_or_else(|| Fault::Command(format!("Command '{name}' cannot be found")))
+}
+
+/// Names of modules below the directory of the running kernel, sorted.
+fn available() -> Vec<String> {
+    let release = nix::sys::utsname::uname().map(|u| u.release().to_string_lossy().into_owned());
+    let dir = Path::new("/lib/modules").join(release.unwrap_or_default());
+    let mut names = Vec::new();
+    let built_in = std::fs::read_to_string(dir.join("modules.builtin")).unwrap_or_default();
+    for line in built_in.lines() {
+        let base = line.rsplit('/').next().unwrap_or_default();
+        names.push(base.strip_suffix(".ko").unwrap_or(base).to_owned());
+    }
+    files(&dir, &mut names);
+    names.sort();
+    names
+}
+
+fn files(dir: &Path, names: &mut Vec<String>) {
+    for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
+        match entry.file_type() {
+            Ok(kind) if kind.is_dir() => files(&entry.path(), names),
+            _ => {
+                let name = entry.file_name().to_string_lossy().into_owned();
+                if let Some((name, _)) = name.split_once(".ko") {
+                    names.push(name.replace('-', "_"));
+                }
+            }
+        }
+    }
+}
+
+fn lsmod(call: &mut Call<'_>) -> std::result::Result<Vec<Map>, Fault> {
+    let text = shell::run(call, &[&program("lsmod")?])?;
+    let mut out = Vec::new();
+    for line in text.lines() {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let &[name, size, count, ..] = words.as_slice() else {
+            continue;
+        };
+        if name == "Module" {
+            continue;
+        }
+        let users = words
+            .get(3)
+            .map(|w| w.split(',').map(Value::from).collect());
+        let users: Vec<Value> = users.unwrap_or_default();
+        out.push(map! {"size" => size, "module" => name, "depcount" => count, "deps" => users});
+    }
+    Ok(out)
+}
+
+fn loaded(call: &mut Call<'_>) -> std::result::Result<BTreeSet<String>, Fault> {
+    let all = lsmod(call)?;
+    Ok(all
+        .iter()
+        .filter_map(|m| m.str("module").map(str::to_owned))
+        .collect())
+}
+
+/// The file of modules that are loaded at every start.
+fn config(call: &Call<'_>) -> &'static str {
+    match call.ctx.grains.contains("systemd") {
+        true => "/etc/modules-load.d/salt_managed.conf",
+        false => "/etc/modules",
+    }
+}
+
+fn persistent(call: &Call<'_>) -> BTreeSet<String> {
+    let text = step::read_file(config(call)).unwrap_or_default();
+    text.lines()
+        .map(str::trim)
+        .filter(|l| !l.starts_with('#'))
+        .filter_map(|l| l.split_whitespace().next().map(str::to_owned))
+        .collect()
+}
+
+fn list(names: impl IntoIterator<Item = String>) -> Value {
+    Value::Array(names.into_iter().map(Value::Str).collect())
+}
+
+fn mod_list(call: &mut Call<'_>) -> Result {
+    match call.flag("only_persist") {
+        true => Ok(list(persistent(call))),
+        false => Ok(list(loaded(call)?)),
+    }
+}
+
+/// What `re.escape` makes of the name of a module.
+fn escaped(name: &str) -> String {
+    let mut out = String::new();
+    for c in name.chars() {
+        if !c.is_ascii_alphanumeric() && c != '_' {
+            out.push('\\');
+        }
+        out.push(c);
+    }
+    out
+}
+
+fn load(call: &mut Call<'_>) -> Result {
+    let name = python::str(call.arg("mod"));
+    let before = loaded(call)?;
+    let mut argv = vec![program("modprobe")?];
+    argv.extend(name.split_whitespace().map(str::to_owned));
+    let argv: Vec<&str> = argv.iter().map(String::as_str).collect();
+    let done = shell::all(call, &argv)?;
+    if done.retcode != 0 {
+        return Ok(format!("Error loading module {name}: {}", done.stderr).into());
+    }
+    let after = loaded(call)?;
+    let mut new: BTreeSet<String> = after.difference(&before).cloned().collect();
+    if call.flag("persist") {
+        new.extend(keep(call, &name)?);
+    }
+    Ok(list(new))
+}
+
+/// Makes a module one that is loaded at every start.
+fn keep(call: &mut Call<'_>, line: &str) -> std::result::Result<Option<String>, Fault> {
+    let path = config(call);
+    if !Path::new(path).exists() {
+        call.salt("file.touch", vec![path.into()], Map::new())?;
+    }
+    let Some(name) = line.split_whitespace().next().map(str::to_owned) else {
+        return Ok(None);
+    };
+    if persistent(call).contains(&name) || !available().contains(&name) {
+        return Ok(None);
+    }
+    let pattern = format!("^#[\t ]*{}[\t ]*$", escaped(line));
+    let many = map! {"multiline" => true};
+    let found = call.salt("file.search", vec![path.into(), pattern.into()], many)?;
+    if found.truthy() {
+        let args = vec![path.into(), escaped(line).into()];
+        call.salt("file.uncomment", args, Map::new())?;
+    } else {
+        call.salt("file.append", vec![path.into(), line.into()], Map::new())?;
+    }
+    Ok(Some(name))
+}
+
+fn remove(call: &mut Call<'_>) -> Result {
+    let name = python::str(call.arg("mod"));
+    let before = loaded(call)?;
+    let mut argv = vec![program("rmmod")?];
+    argv.extend(name.split_whitespace().map(str::to_owned));
+    let argv: Vec<&str> = argv.iter().map(String::as_str).collect();
+    let done = shell::all(call, &argv)?;
+    if done.retcode != 0 {
+        return Ok(format!("Error removing module {name}: {}", done.stderr).into());
+    }
+    let after = loaded(call)?;
+    let mut gone: BTreeSet<String> = before.difference(&after).cloned().collect();
+    if call.flag("persist") {
+        gone.extend(drop_line(call, &name)?);
+    }
+    Ok(list(gone))
+}
+
+/// Takes a module out of those that are loaded at every start.
+fn drop_line(call: &mut Call<'_>, line: &str) -> std::result::Result<Option<String>, Fault> {
+    let path = config(call);
+    let Some(name) = line.split_whitespace().next().map(str::to_owned) else {
+        return Ok(None);
+    };
+    if !persistent(call).contains(&name) {
+        return Ok(None);
+    }
+    let pattern = format!("^[\t ]*{}[\t ]?", escaped(line));
+    if call.flag("comment") {
+        call.salt(
+            "file.comment",
+            vec![path.into(), pattern.into()],
+            Map::new(),
+        )?;
+    } else {
+        let args = vec![path.into(), pattern.into(), "".into()];
+        call.salt("file.sed", args, Map::new())?;
+    }
+    Ok(Some(name))
+}

@@ -1,0 +1,98 @@
+//! Functions that this minion lacks, run by a Salt in Python that is installed beside it
+//! (`legacy_salt`). Each call is a Python process of its own, so it takes most of a second.
+
+use super::{Context, Fault, python};
+use halite_sys::command::Helper;
+use halite_wire::{Map, Value};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+const PROGRAM: &str = include_str!("legacy.py");
+/// How long a function may run.
+const LIMIT: Duration = Duration::from_secs(24 * 3600);
+
+/// What came of it.
+pub struct Answer {
+    /// The value.
+    pub ret: Value,
+    /// Salt's `__context__["retcode"]`.
+    pub retcode: Value,
+    /// By what, for the return: `Salt 3008.3 in /opt/salt`.
+    pub by: String,
+}
+
+/// The Python of the installation, if there is one: `legacy_salt` names it, or a directory with
+/// `bin/python3`.
+fn interpreter(ctx: &Context) -> Option<PathBuf> {
+    let path = Path::new(ctx.opts.str("legacy_salt").filter(|p| !p.is_empty())?);
+    match path.is_dir() {
+        true => Some(path.join("bin/python3")),
+        false => Some(path.to_owned()),
+    }
+}
+
+/// Runs a function with its arguments. `None`: no such installation is configured, or it does
+/// not have the function either.
+pub fn call(
+    ctx: &Context,
+    fun: &str,
+    args: &[Value],
+    kwargs: &Map,
+) -> Option<Result<Answer, Fault>> {
+    let python = interpreter(ctx)?;
+    match run(ctx, &python, fun, args, kwargs) {
+        Ok(outcome) if outcome.contains("missing") => None,
+        Ok(outcome) => Some(answer(ctx, fun, outcome)),
+        Err(why) => Some(Err(Fault::Command(format!(
+            "legacy_salt: {}: {why}",
+            python.display()
+        )))),
+    }
+}
+
+fn run(
+    ctx: &Context,
+    python: &Path,
+    fun: &str,
+    args: &[Value],
+    kwargs: &Map,
+) -> Result<Map, String> {
+    let order = halite_wire::map! {
+        "fun" => fun, "args" => args.to_vec(), "kwargs" => kwargs.clone(), "id" => ctx.id.as_str(),
+        "grains" => Map::clone(&ctx.grains), "pillar" => Map::clone(&ctx.pillar), "opts" => ctx.opts.clone(),
+    };
+    let helper = Helper {
+        stdin: Some(serde_json::to_vec(&order).map_err(|e| e.to_string())?),
+        ..Helper::new([&*python.to_string_lossy(), "-c", PROGRAM])
+    };
+    let done = helper.run(LIMIT).map_err(|e| e.to_string())?;
+    serde_json::from_slice::<Value>(&done.stdout)
+        .ok()
+        .and_then(Value::into_map)
+        .ok_or_else(|| {
+            let said = String::from_utf8_lossy(&done.stderr);
+            let last = said.trim_end().lines().last().unwrap_or_default();
+            format!("ended with {} and no answer: {last}", done.code)
+        })
+}
+
+fn answer(ctx: &Context, fun: &str, outcome: Map) -> Result<Answer, Fault> {
+    let version = outcome.str("version").unwrap_or_default();
+    let place = ctx.opts.str("legacy_salt").unwrap_or_default();
+    if let Some(class) = outcome.str("class") {
+        let text = outcome.get("error").map(python::str).unwrap_or_default();
+        return Err(match class {
+            "CommandExecutionError" => Fault::Command(text),
+            "CommandNotFoundError" => Fault::CommandNotFound(text),
+            "SaltInvocationError" => Fault::Invocation(text),
+            "TypeError" => Fault::Type(text),
+            other => Fault::raised(other, text),
+        });
+    }
+    log::info!("{fun} was run by Salt {version} in {place}");
+    Ok(Answer {
+        ret: outcome.get("return").cloned().unwrap_or_default(),
+        retcode: outcome.get("retcode").cloned().unwrap_or(Value::Int(0)),
+        by: format!("Salt {version} in {place}"),
+    })
+}

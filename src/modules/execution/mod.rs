@@ -1,0 +1,521 @@
+//! Execution modules: the functions that jobs and `halite-call` run.
+//!
+//! One file per module, one table per file ([`declare::Function`]), one line here per
+//! table. [`call`] takes the wire form of the arguments and answers what a minion
+//! returns, with the texts of stock Salt (`salt/minion.py _thread_return`).
+
+mod accounts;
+mod aliases;
+mod alternatives;
+mod archive;
+mod beacons;
+pub mod bind;
+mod cmd;
+mod config;
+mod cp;
+mod cron;
+mod data;
+pub mod declare;
+mod defaults;
+mod disk;
+mod environ;
+mod event;
+mod extfs;
+pub mod file;
+mod git;
+mod grains;
+mod group;
+mod hashutil;
+mod hosts;
+mod http;
+mod key;
+mod kmod;
+mod legacy;
+mod locale;
+mod log;
+mod matching;
+mod mine;
+mod minion;
+mod mount;
+mod nested;
+mod network;
+pub mod own;
+mod partition;
+mod pillar;
+mod pkg;
+pub mod proc;
+mod program;
+mod ps;
+mod publish;
+pub mod python;
+mod random;
+mod ret;
+mod saltutil;
+mod schedule;
+mod scheduled;
+mod service;
+mod shadow;
+mod shell;
+mod slsutil;
+mod ssh;
+mod state;
+mod status;
+mod step;
+mod sys;
+mod sysctl;
+mod system;
+mod systemd;
+mod temp;
+mod test;
+mod timezone;
+mod user;
+mod xfs;
+
+pub(crate) use cmd::which;
+use halite_channel::link::{Link, LinkError};
+use halite_wire::{Map, Value};
+pub(crate) use mine::configured as mine_functions;
+pub(crate) use ps::host::NETWORK_COUNTERS;
+pub(crate) use ps::names as process_names;
+
+pub use scheduled::scheduled_note;
+
+use bind::Bound;
+use declare::{Function, Kinds, Module};
+use std::borrow::Cow;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// Every module. New modules get a line here and nowhere else.
+const MODULES: &[Module] = &[
+    archive::MODULE,
+    aliases::MODULE,
+    alternatives::MODULE,
+    beacons::MODULE,
+    cmd::MODULE,
+    config::MODULE,
+    cp::MODULE,
+    disk::MODULE,
+    environ::MODULE,
+    cron::MODULE,
+    data::MODULE,
+    defaults::MODULE,
+    event::MODULE,
+    file::MODULE,
+    extfs::MODULE,
+    git::MODULE,
+    grains::MODULE,
+    group::MODULE,
+    hosts::MODULE,
+    http::MODULE,
+    hashutil::MODULE,
+    key::MODULE,
+    kmod::MODULE,
+    locale::MODULE,
+    log::MODULE,
+    matching::MODULE,
+    mine::MODULE,
+    mount::MODULE,
+    minion::MODULE,
+    network::MODULE,
+    partition::MODULE,
+    pillar::MODULE,
+    ps::MODULE,
+    publish::MODULE,
+    random::MODULE,
+    ret::MODULE,
+    saltutil::MODULE,
+    service::MODULE,
+    shadow::MODULE,
+    slsutil::MODULE,
+    ssh::MODULE,
+    schedule::MODULE,
+    state::MODULE,
+    status::MODULE,
+    sys::MODULE,
+    sysctl::MODULE,
+    system::MODULE,
+    temp::MODULE,
+    test::MODULE,
+    timezone::MODULE,
+    user::MODULE,
+    xfs::MODULE,
+];
+
+/// Modules of one name of which a host has one, by its grains.
+const CHOSEN: &[Kinds] = &[pkg::MODULES];
+
+/// How deeply functions may call functions (`test.cross_test`).
+const MAX_CALLS: u32 = 32;
+
+/// What functions know about the minion they run on.
+#[derive(Clone, Debug, Default)]
+pub struct Context {
+    /// The minion id.
+    pub id: String,
+    /// Its grains.
+    pub grains: Arc<Map>,
+    /// Its pillar.
+    pub pillar: Arc<Map>,
+    /// The minion's configuration.
+    pub opts: Map,
+    /// `cachedir`; `proc/` is below it.
+    pub cachedir: PathBuf,
+    /// The publish load when a job runs, for `__pub_*`.
+    pub job: Option<Map>,
+    /// The way to the master.
+    pub master: Link,
+}
+
+/// What came of a call: the fields of a `_return` (reference `salt-protocol.md` 8.1).
+#[derive(Clone, Debug, PartialEq)]
+pub struct Outcome {
+    /// `return`.
+    pub ret: Value,
+    /// `retcode`.
+    pub retcode: i64,
+    /// `success`.
+    pub success: bool,
+    /// `out`, the outputter asked for.
+    pub out: Option<String>,
+    /// Why the call failed, for `halite-call`, which words errors differently.
+    pub fault: Option<Fault>,
+    /// By what else than this program it was run (`legacy_salt`).
+    pub by: Option<String>,
+}
+
+impl Outcome {
+    /// Whether the function gave a value, be it one that means a failure.
+    pub fn gave_value(&self) -> bool {
+        self.fault.is_none() && self.out.is_none()
+    }
+}
+
+/// Why a function gave no value, by the exception that stock Salt raises there.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Fault {
+    /// There is no such function.
+    Missing(String),
+    /// `CommandNotFoundError`: a program is not installed.
+    CommandNotFound(String),
+    /// `CommandExecutionError`.
+    Command(String),
+    /// `SaltInvocationError`.
+    Invocation(String),
+    /// `TypeError`: the arguments do not fit.
+    Type(String),
+    /// Any other exception, by its Python name.
+    Raised(String, String),
+}
+
+impl Fault {
+    /// An exception by its Python class name.
+    pub fn raised(class: &str, message: impl Into<String>) -> Fault {
+        Fault::Raised(class.to_owned(), message.into())
+    }
+
+    /// `str(exception)`.
+    pub fn message(&self) -> &str {
+        match self {
+            Fault::Missing(m)
+            | Fault::CommandNotFound(m)
+            | Fault::Command(m)
+            | Fault::Invocation(m)
+            | Fault::Type(m)
+            | Fault::Raised(_, m) => m,
+        }
+    }
+}
+
+impl From<LinkError> for Fault {
+    fn from(e: LinkError) -> Fault {
+        match e {
+            LinkError::Silence => Fault::raised("SaltReqTimeoutError", e.to_string()),
+            other => Fault::raised("SaltClientError", other.to_string()),
+        }
+    }
+}
+
+impl std::fmt::Display for Fault {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.message())
+    }
+}
+
+impl std::error::Error for Fault {}
+
+/// One running call: the context, the bound arguments, and the retcode to report.
+pub struct Call<'a> {
+    /// The minion.
+    pub ctx: &'a Context,
+    /// The bound arguments.
+    pub bound: Bound,
+    /// Salt's `__context__["retcode"]`.
+    pub retcode: Value,
+    function: &'static Function,
+    depth: u32,
+}
+
+impl Call<'_> {
+    /// A declared argument. An undeclared name is nil: a table and its code disagree only in a bug.
+    pub fn arg(&self, name: &str) -> &Value {
+        const NIL: &Value = &Value::Nil;
+        let at = self.function.args.iter().position(|a| a.name == name);
+        at.and_then(|i| self.bound.named.get(i)).unwrap_or(NIL)
+    }
+
+    /// A declared argument as text, or what Python's `str()` makes of it; nil is `None`.
+    pub fn text(&self, name: &str) -> Option<String> {
+        match self.arg(name) {
+            Value::Nil => None,
+            other => Some(python::str(other)),
+        }
+    }
+
+    /// Whether a declared argument is true as Python sees it.
+    pub fn flag(&self, name: &str) -> bool {
+        self.arg(name).truthy()
+    }
+
+    /// Runs another function as `__salt__[fun](*args, **kwargs)`.
+    ///
+    /// # Errors
+    /// Whatever that function raises; a `KeyError` when there is none.
+    pub fn salt(&mut self, fun: &str, args: Vec<Value>, kwargs: Map) -> declare::Result {
+        let Some(function) = find_for(self.ctx, fun) else {
+            return self.legacy(fun, &args, &kwargs);
+        };
+        if self.depth >= MAX_CALLS {
+            return Err(Fault::raised(
+                "RecursionError",
+                "maximum recursion depth exceeded",
+            ));
+        }
+        let bound = bind::bind(function, args, kwargs)?;
+        let mut inner = Call {
+            ctx: self.ctx,
+            bound,
+            retcode: Value::Int(0),
+            function,
+            depth: self.depth + 1,
+        };
+        let ret = (function.run)(&mut inner)?;
+        if inner.retcode.truthy() {
+            self.retcode = inner.retcode;
+        }
+        Ok(ret)
+    }
+
+    fn legacy(&mut self, fun: &str, args: &[Value], kwargs: &Map) -> declare::Result {
+        let answer = legacy::call(self.ctx, fun, args, kwargs)
+            .ok_or_else(|| Fault::raised("KeyError", format!("'{fun}'")))??;
+        if answer.retcode.truthy() {
+            self.retcode = answer.retcode;
+        }
+        Ok(answer.ret)
+    }
+}
+
+/// Kinds of modules that minions take from the file server (`_modules`, `_states`, ...), without the underscore.
+pub fn extension_kinds() -> &'static [&'static str] {
+    saltutil::KINDS
+}
+
+/// All functions with their full names, sorted; of those that hosts have in several kinds, the first.
+pub fn functions() -> Vec<(String, &'static Function)> {
+    let chosen = CHOSEN.iter().copied().flatten().map(|(module, _)| module);
+    named(MODULES.iter().chain(chosen))
+}
+
+/// As [`functions`], those that this host has, with those of the site's modules ([`own`]), which hide others of
+/// their name.
+pub fn functions_for(ctx: &Context) -> Vec<(String, &'static Function)> {
+    let mut all = own::functions(ctx);
+    for (name, function) in named(MODULES.iter().chain(chosen(&ctx.grains))) {
+        if !all.iter().any(|(known, _)| *known == name) {
+            all.push((name, function));
+        }
+    }
+    all.sort_by(|a, b| a.0.cmp(&b.0));
+    all
+}
+
+fn named(modules: impl Iterator<Item = &'static Module>) -> Vec<(String, &'static Function)> {
+    let one = |m: &'static Module| {
+        let functions = m.functions.iter();
+        functions.map(|f| (format!("{}.{}", m.name, f.name), f))
+    };
+    let mut all: Vec<_> = modules.flat_map(one).collect();
+    all.sort_by(|a, b| a.0.cmp(&b.0));
+    all.dedup_by(|a, b| a.0 == b.0);
+    all
+}
+
+/// The modules that only some hosts have, and this one has.
+fn chosen(grains: &Map) -> impl Iterator<Item = &'static Module> {
+    let fits = |kinds: &Kinds| kinds.iter().find(|(_, fits)| fits(grains)).map(|(m, _)| m);
+    CHOSEN.iter().filter_map(fits)
+}
+
+/// The function behind a full name, the site's own before those that are built in.
+pub fn find_for(ctx: &Context, fun: &str) -> Option<&'static Function> {
+    own::find(ctx, fun).or_else(|| find(&ctx.grains, fun))
+}
+
+/// The built-in function behind a full name on a host with these grains.
+fn find(grains: &Map, fun: &str) -> Option<&'static Function> {
+    let (module, name) = fun.split_once('.')?;
+    let module = MODULES
+        .iter()
+        .chain(chosen(grains))
+        .find(|m| m.name == module)?;
+    module.functions.iter().find(|f| f.name == name)
+}
+
+/// Runs code as if inside a call without arguments: what modules offer to the rest of the program (the pieces
+/// of `file`) takes a [`Call`].
+pub fn inside<T>(ctx: &Context, run: impl FnOnce(&mut Call<'_>) -> T) -> T {
+    const OUTSIDE: &Function = &Function::new("", |_| Ok(Value::Nil), "");
+    run(&mut Call {
+        ctx,
+        bound: Bound::default(),
+        retcode: Value::Int(0),
+        function: OUTSIDE,
+        depth: 0,
+    })
+}
+
+/// Runs a function as `__salt__[fun](*args, **kwargs)`, for code that is not inside a call.
+///
+/// # Errors
+/// Whatever that function raises; a `KeyError` when there is none.
+pub fn invoke(ctx: &Context, fun: &str, args: Vec<Value>, kwargs: Map) -> declare::Result {
+    inside(ctx, |call| call.salt(fun, args, kwargs))
+}
+
+/// Runs a function with arguments in wire form.
+pub fn call(ctx: &Context, fun: &str, args: &[Value]) -> Outcome {
+    let Some(function) = find_for(ctx, fun) else {
+        return elsewhere(ctx, fun, args);
+    };
+    let mut retcode = Value::Int(0);
+    match run(ctx, function, args, &mut retcode) {
+        Ok(ret) => finished(ret, retcode),
+        Err(fault) => failed(fun, function.doc, fault),
+    }
+}
+
+/// A function that is not here: an installed Salt may have it.
+fn elsewhere(ctx: &Context, fun: &str, args: &[Value]) -> Outcome {
+    // Any keyword is taken here; that Salt knows which ones there are.
+    const OPEN: Function = Function::new("", |_| Ok(Value::Nil), "")
+        .varargs()
+        .keywords();
+    let (positional, kwargs) = match bind::load(&OPEN, args, None) {
+        Ok(loaded) => loaded,
+        Err(fault) => return failed(fun, "", fault),
+    };
+    match legacy::call(ctx, fun, &positional, &kwargs) {
+        None => not_available(ctx, fun),
+        Some(Err(fault)) => failed(fun, "", fault),
+        Some(Ok(answer)) => Outcome {
+            by: Some(answer.by),
+            ..finished(answer.ret, answer.retcode)
+        },
+    }
+}
+
+fn run(
+    ctx: &Context,
+    function: &'static Function,
+    args: &[Value],
+    retcode: &mut Value,
+) -> declare::Result {
+    let job = ctx
+        .job
+        .as_ref()
+        .map(|load| match load.contains("schedule") {
+            true => Cow::Owned(scheduled_note(&ctx.id, load)),
+            false => Cow::Borrowed(load),
+        });
+    let (positional, kwargs) = bind::load(function, args, job.as_deref())?;
+    let bound = bind::bind(function, positional, kwargs)?;
+    let mut call = Call {
+        ctx,
+        bound,
+        retcode: Value::Int(0),
+        function,
+        depth: 0,
+    };
+    let ret = (function.run)(&mut call);
+    *retcode = call.retcode;
+    ret
+}
+
+fn finished(ret: Value, retcode: Value) -> Outcome {
+    // A retcode that is no number (`test.retcode abc`) is still a failure.
+    let mut code = retcode.as_int().unwrap_or(1);
+    if code == 0 && !looks_successful(&ret) {
+        code = 1;
+    }
+    Outcome {
+        ret,
+        retcode: code,
+        success: code == 0,
+        out: None,
+        fault: None,
+        by: None,
+    }
+}
+
+/// A map with a false `result` or `success` is a failure.
+fn looks_successful(ret: &Value) -> bool {
+    let Some(map) = ret.as_map() else {
+        return true;
+    };
+    ["result", "success"]
+        .iter()
+        .all(|key| map.get(key).is_none_or(Value::truthy))
+}
+
+/// Stock goes on with the frames of the Python stack; only head and last line mean anything here.
+const TRACEBACK: &str =
+    "The minion function caused an exception: Traceback (most recent call last):\n";
+
+fn failed(fun: &str, doc: &str, fault: Fault) -> Outcome {
+    let text = match &fault {
+        Fault::Missing(m) => m.clone(),
+        Fault::CommandNotFound(m) => format!("Command required for '{fun}' not found: {m}"),
+        Fault::Command(m) => format!("ERROR: {m}"),
+        Fault::Invocation(m) => format!("ERROR executing '{fun}': {m}"),
+        Fault::Type(m) => format!("Passed invalid arguments to {fun}: {m}\n{doc}"),
+        Fault::Raised(class, m) if m.is_empty() => format!("{TRACEBACK}{class}\n"),
+        Fault::Raised(class, m) => format!("{TRACEBACK}{class}: {m}\n"),
+    };
+    error(text.into(), fault)
+}
+
+fn not_available(ctx: &Context, fun: &str) -> Outcome {
+    let text = format!("'{fun}' is not available.");
+    let mut docs = sys::docs(ctx, &format!("{fun}*"));
+    let fault = Fault::Missing(text.clone());
+    if docs.is_empty() {
+        return error(text.into(), fault);
+    }
+    docs.set(fun, text);
+    error(docs.into(), fault)
+}
+
+fn error(ret: Value, fault: Fault) -> Outcome {
+    Outcome {
+        ret,
+        retcode: 1,
+        success: false,
+        out: Some("nested".to_owned()),
+        fault: Some(fault),
+        by: None,
+    }
+}
+
+#[cfg(test)]
+mod tests;

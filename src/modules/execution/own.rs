@@ -1,0 +1,367 @@
+//! Modules of the site: executables in any language, beside the functions that are built in.
+//!
+//! A file in `<extension_modules>/modules` or a directory of `module_dirs` that begins with `#!`, or
+//! is an ELF program, is a module by its name without extension. `FILE describe` prints what
+//! functions there are, `FILE call` runs one: JSON in, JSON out (docs/own-modules.md). Its
+//! functions hide those of the same name that are built in, as synced modules do in stock Salt.
+//!
+//! Each process describes a file once, and again when it has changed.
+
+use super::declare::{Arg, Function, Lit, Result};
+use super::{Call, Context, Fault};
+use halite_sys::command::Helper;
+use halite_wire::{Map, Value};
+use std::fs::{File, Metadata};
+use std::io::Read;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+/// How long a module may take to say what it has.
+const DESCRIBE: Duration = Duration::from_secs(10);
+/// How long a function may run.
+const CALL: Duration = Duration::from_secs(24 * 3600);
+/// Files looked at in one directory.
+const MAX_FILES: usize = 1000;
+
+/// One described file. It lives as long as the process, as the tables of functions do; only a
+/// changed file makes another one.
+struct Described {
+    path: PathBuf,
+    stamp: Stamp,
+    module: &'static str,
+    functions: &'static [Function],
+}
+
+/// Tells a changed file: device, inode, size, time of change with nanoseconds.
+type Stamp = (u64, u64, u64, i64, i64);
+
+fn stamp(meta: &Metadata) -> Stamp {
+    (
+        meta.dev(),
+        meta.ino(),
+        meta.size(),
+        meta.mtime(),
+        meta.mtime_nsec(),
+    )
+}
+
+static KNOWN: Mutex<Vec<&'static Described>> = Mutex::new(Vec::new());
+
+/// The directories with files of a kind (`modules`, `grains`): that of synced files, then those of
+/// the option.
+pub fn places(opts: &Map, kind: &str, option: &str) -> Vec<PathBuf> {
+    let synced = match opts.str("extension_modules") {
+        Some(dir) if !dir.is_empty() => PathBuf::from(dir),
+        _ => Path::new(opts.str("cachedir").unwrap_or_default()).join("extmods"),
+    };
+    let further = opts.get(option).map(Value::str_list).unwrap_or_default();
+    std::iter::once(synced.join(kind))
+        .chain(further.into_iter().map(PathBuf::from))
+        .collect()
+}
+
+/// The executables of a directory, by name; synced ones, which come without modes, are made so. What others than its owner may write is left out with a
+/// warning, and so is what belongs to neither root nor this account.
+pub fn executables(dir: &Path) -> Vec<PathBuf> {
+    with_metadata(dir)
+        .into_iter()
+        .map(|(path, _)| path)
+        .collect()
+}
+
+fn with_metadata(dir: &Path) -> Vec<(PathBuf, Metadata)> {
+    let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
+    let mut found: Vec<_> = entries
+        .take(MAX_FILES)
+        .filter_map(|entry| {
+            let path = entry.path();
+            let meta = std::fs::symlink_metadata(&path).ok()?;
+            (meta.is_file() && is_program(&path)).then_some((path, meta))
+        })
+        .filter(|(path, meta)| {
+            let own = [0, nix::unistd::geteuid().as_raw()].contains(&meta.uid());
+            let safe = own && meta.mode() & 0o022 == 0;
+            if !safe {
+                log::warn!("{}: not used, for others may write it", path.display());
+            }
+            safe
+        })
+        .collect();
+    found.sort_by(|a, b| a.0.cmp(&b.0));
+    found
+        .iter()
+        .for_each(|(path, meta)| make_executable(path, meta));
+    found
+}
+
+/// Whether a file begins as a script or a program does.
+pub fn is_program(path: &Path) -> bool {
+    let mut head = [0; 4];
+    let read = File::open(path).and_then(|mut file| file.read(&mut head));
+    matches!(read, Ok(2..)) && (head.starts_with(b"#!") || head == *b"\x7fELF")
+}
+
+fn make_executable(path: &Path, meta: &Metadata) {
+    if meta.mode() & 0o100 == 0 {
+        let mode = PermissionsExt::from_mode(meta.mode() & 0o7777 | 0o100);
+        if let Err(e) = std::fs::set_permissions(path, mode) {
+            log::warn!("{}: cannot be made executable: {e}", path.display());
+        }
+    }
+}
+
+/// The functions of the site's modules, with their full names.
+pub fn functions(ctx: &Context) -> Vec<(String, &'static Function)> {
+    let mut all = Vec::new();
+    for described in described(ctx) {
+        for function in described.functions {
+            let name = format!("{}.{}", described.module, function.name);
+            if !all.iter().any(|(known, _)| *known == name) {
+                all.push((name, function));
+            }
+        }
+    }
+    all
+}
+
+/// The function of the site behind a full name.
+pub fn find(ctx: &Context, fun: &str) -> Option<&'static Function> {
+    let found = functions(ctx).into_iter().find(|(name, _)| name == fun);
+    found.map(|(_, function)| function)
+}
+
+fn described(ctx: &Context) -> Vec<&'static Described> {
+    let places = places(&ctx.opts, "modules", "module_dirs");
+    let files = places.iter().flat_map(|dir| with_metadata(dir));
+    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    files
+        .map(|(path, meta)| {
+            let stamp = stamp(&meta);
+            if let Some(old) = known.iter().find(|d| d.path == path && d.stamp == stamp) {
+                return *old;
+            }
+            let new: &'static Described = Box::leak(Box::new(describe(path, stamp)));
+            known.retain(|d| d.path != new.path);
+            known.push(new);
+            new
+        })
+        .collect()
+}
+
+/// What a module says of itself; one that says nothing usable has no functions.
+fn describe(path: PathBuf, stamp: Stamp) -> Described {
+    let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+    let mut out = Described {
+        module: keep(&stem),
+        stamp,
+        functions: &[],
+        path,
+    };
+    let file = out.path.to_string_lossy().into_owned();
+    let told = Helper::new([file.as_str(), "describe"])
+        .run(DESCRIBE)
+        .map_err(|e| e.to_string())
+        .and_then(|done| match done.code {
+            0 => serde_json::from_slice::<Value>(&done.stdout)
+                .map_err(|e| format!("`describe` prints no JSON: {e}")),
+            code => Err(format!(
+                "`describe` ended with {code}: {}",
+                String::from_utf8_lossy(&done.stderr).trim_end()
+            )),
+        });
+    let functions = told.and_then(|value| {
+        let map = value.into_map().ok_or("`describe` prints no JSON object")?;
+        if let Some(name) = map.str("module") {
+            out.module = keep(name);
+        }
+        let functions = map.get("functions").and_then(Value::as_map);
+        let functions = functions.ok_or("`describe` prints no `functions`")?;
+        functions
+            .iter()
+            .map(|(k, v)| declared(k, v))
+            .collect::<std::result::Result<Vec<_>, String>>()
+    });
+    match functions {
+        Ok(functions) => out.functions = Vec::leak(functions),
+        Err(why) => log::error!("{file}: no module: {why}"),
+    }
+    out
+}
+
+fn keep(text: &str) -> &'static str {
+    String::leak(text.to_owned())
+}
+
+/// One function: `{"doc": ..., "args": ["required", ["optional", default]], "varargs": bool, "keywords": bool}`.
+fn declared(name: &Value, spec: &Value) -> std::result::Result<Function, String> {
+    let name = name.as_str().unwrap_or_default();
+    let fits = |text: &str| {
+        !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+    };
+    if !fits(name) {
+        return Err(format!("{name:?} is no name of a function"));
+    }
+    let empty = Map::new();
+    let spec = spec.as_map().unwrap_or(&empty);
+    let args = spec
+        .get("args")
+        .and_then(Value::as_array)
+        .unwrap_or_default();
+    let args = args.iter().map(|arg| {
+        let (name, default) = match arg {
+            Value::Array(pair) if pair.len() == 2 => (pair[0].as_str(), Some(literal(&pair[1])?)),
+            other => (other.as_str(), None),
+        };
+        let name = name.filter(|n| fits(n));
+        let name = name
+            .ok_or_else(|| format!("{name:?}: its arguments are names, or names with defaults"))?;
+        Ok(Arg {
+            name: keep(name),
+            default,
+        })
+    });
+    let args = args.collect::<std::result::Result<Vec<_>, String>>()?;
+    let flag = |key: &str| spec.get(key).is_some_and(Value::truthy);
+    let mut function = Function::new(keep(name), run, keep(spec.str("doc").unwrap_or_default()))
+        .args(Vec::leak(args));
+    function.varargs = flag("varargs");
+    function.keywords = flag("keywords");
+    Ok(function)
+}
+
+fn literal(value: &Value) -> std::result::Result<Lit, String> {
+    Ok(match value {
+        Value::Nil => Lit::Nil,
+        Value::Bool(b) => Lit::Bool(*b),
+        Value::Int(i) => Lit::Int(*i),
+        Value::Float(f) => Lit::Float(*f),
+        Value::Str(text) => Lit::Str(keep(text)),
+        Value::Array(list) if list.is_empty() => Lit::Empty,
+        _ => return Err("a default is nothing, true, false, a number, a text or []".to_owned()),
+    })
+}
+
+/// Runs a function of the site.
+fn run(call: &mut Call<'_>) -> Result {
+    let function: *const Function = call.function;
+    let known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    let file = known
+        .iter()
+        .find(|d| d.functions.iter().any(|f| std::ptr::eq(f, function)))
+        .map(|d| d.path.to_string_lossy().into_owned());
+    drop(known);
+    let file = file.ok_or_else(|| Fault::Command("the module has been taken away".to_owned()))?;
+    let args: Map = call
+        .function
+        .args
+        .iter()
+        .zip(&call.bound.named)
+        .map(|(arg, value)| (arg.name, value.clone()))
+        .collect();
+    let ctx = call.ctx;
+    let order = halite_wire::map! {
+        "function" => call.function.name, "args" => args, "varargs" => call.bound.varargs.clone(),
+        "keywords" => call.bound.kwargs.clone(), "id" => ctx.id.as_str(), "grains" => Map::clone(&ctx.grains),
+        "pillar" => Map::clone(&ctx.pillar), "opts" => ctx.opts.clone(),
+        "jid" => ctx.job.as_ref().and_then(|job| job.str("jid")),
+    };
+    let input = serde_json::to_vec(&order).map_err(|e| Fault::Command(format!("{file}: {e}")))?;
+    let helper = Helper {
+        stdin: Some(input),
+        ..Helper::new([file.as_str(), "call"])
+    };
+    let done = helper
+        .run(CALL)
+        .map_err(|e| Fault::Command(e.to_string()))?;
+    let said = String::from_utf8_lossy(&done.stderr).trim_end().to_owned();
+    let answer = match serde_json::from_slice(&done.stdout) {
+        Ok(Value::Map(answer)) => answer,
+        _ if done.code != 0 => {
+            return Err(Fault::Command(format!(
+                "{file} ended with {}: {said}",
+                done.code
+            )));
+        }
+        _ => {
+            return Err(Fault::Command(format!(
+                "{file}: `call` printed no JSON object"
+            )));
+        }
+    };
+    if !said.is_empty() {
+        log::info!("{file}: {said}");
+    }
+    if let Some(error) = answer.get("error").filter(|e| e.truthy()) {
+        return Err(Fault::Command(super::python::str(error)));
+    }
+    if let Some(code) = answer.get("retcode") {
+        call.retcode = code.clone();
+    }
+    Ok(answer.get("return").cloned().unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Context, call};
+    use super::*;
+
+    const MODULE: &str = r#"#!/bin/sh
+if [ "$1" = describe ]; then
+    echo '{"functions": {"hello": {"doc": "Greets.", "args": ["who", ["how", "hi"]]}, "ping": {}, "bad": {}}}'
+    exit
+fi
+order=$(cat)
+case $order in
+*'"function":"hello"'*) echo '{"return": {"said": "hi"}, "retcode": 3}' ;;
+*'"function":"ping"'*) echo '{"return": "own"}' ;;
+*) echo wrong >&2; exit 4 ;;
+esac
+"#;
+
+    fn context(dir: &Path) -> Context {
+        std::fs::create_dir_all(dir.join("modules")).unwrap();
+        std::fs::write(dir.join("modules/test.sh"), MODULE).unwrap();
+        std::fs::write(dir.join("modules/python.py"), "def f(): pass\n").unwrap();
+        let opts = halite_wire::map! {"extension_modules" => dir.to_str().unwrap()};
+        Context {
+            opts,
+            ..Context::default()
+        }
+    }
+
+    #[test]
+    fn executables_are_modules() {
+        let dir = tempfile::tempdir().unwrap();
+        let ctx = context(dir.path());
+        let names: Vec<String> = functions(&ctx).into_iter().map(|(name, _)| name).collect();
+        assert_eq!(names, ["test.hello", "test.ping", "test.bad"]);
+        let said = call(&ctx, "test.hello", &["you".into()]);
+        assert_eq!(
+            (said.ret, said.retcode),
+            (halite_wire::map! {"said" => "hi"}.into(), 3)
+        );
+        // It hides the function of its name, and no other one of that module.
+        assert_eq!(call(&ctx, "test.ping", &[]).ret, "own".into());
+        assert_eq!(call(&ctx, "test.echo", &["x".into()]).ret, "x".into());
+        let wrong = call(&ctx, "test.hello", &[]);
+        assert!(
+            format!("{:?}", wrong.ret).contains("missing 1 required positional argument: 'who'")
+        );
+        let failed = call(&ctx, "test.bad", &[]).ret;
+        assert!(
+            failed.as_str().unwrap().ends_with("ended with 4: wrong"),
+            "{failed:?}"
+        );
+    }
+
+    #[test]
+    fn what_others_may_write_is_left_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let ctx = context(dir.path());
+        let file = dir.path().join("modules/test.sh");
+        std::fs::set_permissions(&file, PermissionsExt::from_mode(0o666)).unwrap();
+        assert!(functions(&ctx).is_empty());
+    }
+}

@@ -1,0 +1,76 @@
+//! Debian's packages: `apt-get`, `apt-cache`, `dpkg`.
+
+mod dpkg;
+mod info;
+mod install;
+mod keys;
+mod list;
+mod modify;
+mod repos;
+mod selections;
+mod sources;
+mod table;
+
+use super::common::Did;
+use crate::execution::program::Ran;
+use crate::execution::{Call, step, systemd};
+use halite_sys::command::Helper;
+use std::time::Duration;
+
+pub use table::MODULE;
+
+/// What keeps dpkg and its companions from asking.
+const QUIET: [(&str, &str); 4] = [
+    ("APT_LISTBUGS_FRONTEND", "none"),
+    ("APT_LISTCHANGES_FRONTEND", "none"),
+    ("DEBIAN_FRONTEND", "noninteractive"),
+    ("UCF_FORCE_CONFFOLD", "1"),
+];
+
+/// How often a lock that somebody else has is waited for.
+const TRIES: u32 = 10;
+
+/// A program with its arguments that asks nothing.
+fn quiet<T: Into<String>>(argv: impl IntoIterator<Item = T>) -> Helper {
+    let mut helper = Helper::new(argv);
+    let pairs = QUIET
+        .iter()
+        .map(|(k, v)| ((*k).to_owned(), Some((*v).to_owned())));
+    helper.env = pairs.collect();
+    helper
+}
+
+/// Runs a program of apt; waits while somebody else has the lock.
+fn run(call: &mut Call<'_>, helper: Helper) -> Did<Ran> {
+    let mut ran = step::helper(call, helper.clone())?;
+    let mut count = 0;
+    while ran.stderr.contains("Could not get lock") && count < TRIES {
+        count += 1;
+        std::thread::sleep(Duration::from_secs(1 << count));
+        ran = step::helper(call, helper.clone())?;
+    }
+    Ok(ran)
+}
+
+/// As [`run`] for a program that only looks.
+fn look<T: Into<String>>(call: &mut Call<'_>, argv: impl IntoIterator<Item = T>) -> Did<Ran> {
+    run(call, quiet(argv))
+}
+
+/// As [`run`] for a program that changes packages: in a scope of its own where systemd runs, as
+/// a package may restart the minion.
+fn change(call: &mut Call<'_>, argv: Vec<String>) -> Did<Ran> {
+    let mut words = Vec::new();
+    if systemd::scope(call) {
+        words = [
+            "systemd-run",
+            "--scope",
+            "--description",
+            "\"salt.loaded.int.module.aptpkg\"",
+        ]
+        .map(str::to_owned)
+        .to_vec();
+    }
+    words.extend(argv);
+    run(call, quiet(words))
+}

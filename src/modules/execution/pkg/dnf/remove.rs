@@ -1,0 +1,93 @@
+//! Removing packages.
+
+use super::{run, split_arch, splits, without_epoch, words};
+use crate::execution::declare::Result;
+use crate::execution::pkg::common::{Did, Packages, Targets, Wished, empty, targets};
+use crate::execution::pkg::rpm::{changed, installed, osarch};
+use crate::execution::{Call, Fault};
+use halite_target::fnmatch;
+use halite_wire::{Map, Value};
+
+pub fn purge(call: &mut Call<'_>) -> Result {
+    call.bound.kwargs = Map::new();
+    remove(call)
+}
+
+pub fn remove(call: &mut Call<'_>) -> Result {
+    let splits = splits(call);
+    let list = asked(call)?;
+    let (old, own) = (installed(call)?, osarch(call));
+    let list = list.ok_or_else(|| Fault::Type("'NoneType' object is not iterable".to_owned()))?;
+    let mut argv = words(&["-y", "remove"]);
+    let count = argv.len();
+    for (name, version) in matching(list, &old) {
+        let Some(versions) = old.get(&name) else {
+            continue;
+        };
+        match version.filter(|v| !v.is_empty()) {
+            None => argv.push(name),
+            Some(version) if versions.contains(&version) => {
+                let (name, arch) = split_arch(&name, &own, splits);
+                argv.push(format!("{name}-{}{arch}", without_epoch(&version)));
+            }
+            Some(_) => {}
+        }
+    }
+    if argv.len() == count {
+        return empty();
+    }
+    let ran = run(call, argv, false)?;
+    let errors = match ran.ok() || ran.stderr.is_empty() {
+        true => Vec::new(),
+        false => vec![ran.stderr],
+    };
+    changed(call, &old, "Error occurred removing package(s)", errors)
+}
+
+/// What the call names; the keywords have no say in it.
+fn asked(call: &mut Call<'_>) -> Did<Option<Wished>> {
+    let (name, pkgs) = (call.arg("name").clone(), call.arg("pkgs").clone());
+    call.bound.kwargs = Map::new();
+    let own = osarch(call);
+    let normalize = |n: &str| super::normalized(&own, n);
+    Ok(
+        match targets(call, &name, &pkgs, &Value::Nil, &normalize)? {
+            Targets::Repository(list) => Some(list),
+            _ => None,
+        },
+    )
+}
+
+/// Globs replaced by the installed packages that fit; of several globs, as in stock, only the last
+/// counts (`salt/utils/pkg match_wildcard`).
+fn matching(list: Wished, old: &Packages) -> Wished {
+    let (globs, mut rest): (Vec<_>, Vec<_>) = list.into_iter().partition(|(n, _)| n.contains('*'));
+    if let Some((glob, version)) = globs.into_iter().next_back() {
+        for name in old.keys().filter(|n| fnmatch(n, &glob)) {
+            match rest.iter_mut().find(|(n, _)| n == name) {
+                Some(known) => known.1 = version.clone(),
+                None => rest.push((name.clone(), version.clone())),
+            }
+        }
+    }
+    rest
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn globs_are_of_what_is_installed() {
+        let old: Packages = ["ab", "ac", "b"]
+            .map(|n| (n.to_owned(), Vec::new()))
+            .into_iter()
+            .collect();
+        let ask = |names: &[&str]| -> Vec<String> {
+            let list = names.iter().map(|n| ((*n).to_owned(), None)).collect();
+            matching(list, &old).into_iter().map(|(n, _)| n).collect()
+        };
+        assert_eq!(ask(&["a*", "x"]), ["x", "ab", "ac"]);
+        assert_eq!(ask(&["a*", "b*"]), ["b"]);
+    }
+}

@@ -1,0 +1,364 @@
+//! Repositories: those in `/etc/zypp/repos.d`, and what `zypper` changes of them.
+
+use super::run::{How, words};
+use crate::execution::declare::Result;
+use crate::execution::pkg::common::{Did, keywords};
+use crate::execution::pkg::ini::Ini;
+use crate::execution::{Call, Fault, python};
+use halite_wire::{Map, Value};
+use std::path::Path;
+
+/// Where the files are, below the root.
+const REPOS: &str = "etc/zypp/repos.d";
+
+/// All configured repositories.
+fn configured(root: &Value) -> Did<Ini> {
+    let folder = match root.truthy() {
+        true => Path::new(&python::str(root)).join(REPOS),
+        false => Path::new("/").join(REPOS),
+    };
+    let mut ini = Ini::default();
+    let Ok(entries) = std::fs::read_dir(&folder) else {
+        log::warn!("Repositories not found in {}", folder.display());
+        return Ok(ini);
+    };
+    for entry in entries.flatten() {
+        let name = entry.file_name();
+        if !name.to_string_lossy().ends_with(".repo") {
+            continue;
+        }
+        // A file that cannot be read is passed over, as stock does.
+        let path = entry.path();
+        if let Ok(text) = std::fs::read_to_string(&path) {
+            ini.read(&path.to_string_lossy(), &text)?;
+        }
+    }
+    Ok(ini)
+}
+
+/// What is known of one repository; nothing when it is not there.
+fn info(ini: &Ini, alias: &str) -> Did<Map> {
+    let mut ret = Map::new();
+    let Some(items) = ini.items(alias)? else {
+        return Ok(ret);
+    };
+    for (key, value) in items
+        .into_iter()
+        .chain([("alias".to_owned(), alias.to_owned())])
+    {
+        match value.as_str() {
+            "0" | "1" => ret.set(key, value == "1"),
+            "NONE" => ret.set(key, Value::Nil),
+            _ => ret.set(key, value),
+        }
+    }
+    Ok(ret)
+}
+
+pub fn list_repos(call: &mut Call<'_>) -> Result {
+    let ini = configured(call.arg("root"))?;
+    let mut ret = Map::new();
+    for alias in ini.sections() {
+        let info = info(&ini, &alias)?;
+        ret.set(alias, info);
+    }
+    Ok(ret.into())
+}
+
+pub fn get_repo(call: &mut Call<'_>) -> Result {
+    let alias = python::str(call.arg("repo"));
+    Ok(info(&configured(call.arg("root"))?, &alias)?.into())
+}
+
+pub fn del_repo(call: &mut Call<'_>) -> Result {
+    let (repo, root) = (python::str(call.arg("repo")), call.arg("root").clone());
+    delete(call, &repo, &root)
+}
+
+fn delete(call: &mut Call<'_>, repo: &str, root: &Value) -> Result {
+    if configured(root)?.sections().iter().any(|s| s == repo) {
+        let args = words(&["rr", "--loose-auth", "--loose-query", repo]);
+        let answer = How::of(root).xml(call, &args)?;
+        let messages = answer.all("message");
+        if let (Some(message), false) = (messages.first(), answer.all("progress").is_empty()) {
+            let mut ret = Map::new();
+            ret.set(repo, true);
+            ret.set("message", message.text.clone().unwrap_or_default());
+            return Ok(ret.into());
+        }
+    }
+    Err(Fault::Command(format!("Repository '{repo}' not found.")))
+}
+
+pub fn mod_repo(call: &mut Call<'_>) -> Result {
+    let repo = python::str(call.arg("repo"));
+    let keywords = keywords(call);
+    modify(call, &repo, keywords)
+}
+
+fn modify(call: &mut Call<'_>, repo: &str, mut kwargs: Map) -> Result {
+    let root = kwargs
+        .get("root")
+        .filter(|r| r.truthy())
+        .cloned()
+        .unwrap_or_default();
+    let added = !configured(&root)?.sections().iter().any(|s| s == repo);
+    if added {
+        add(call, repo, &kwargs, &root)?;
+    }
+    let mut known = info(&configured(&root)?, repo)?;
+    if let Some(url) = kwargs.get("baseurl").filter(|_| !added) {
+        let old = known.get("baseurl");
+        let old = old.ok_or_else(|| Fault::raised("KeyError", "'baseurl'"))?;
+        if url != old {
+            if kwargs.contains("root") {
+                return Err(twice("mod_repo"));
+            }
+            for (key, value) in kwargs.iter() {
+                known.set(python::str(key), value.clone());
+            }
+            if !known.contains("cache") {
+                known.set("cache", false);
+            }
+            delete(call, repo, &root)?;
+            return modify(call, repo, known);
+        }
+    }
+    let options = options(&kwargs);
+    if !options.is_empty() {
+        let mut args = words(&["mr"]);
+        args.extend(options.iter().cloned());
+        args.push(repo.to_owned());
+        let how = How {
+            refresh: true,
+            ..How::of(&root)
+        };
+        how.xml(call, &args)?;
+    }
+    let refresh = kwargs.get("gpgautoimport") == Some(&Value::Bool(true));
+    if refresh {
+        if kwargs.contains("root") {
+            return Err(twice("refresh_db"));
+        }
+        kwargs.set("repos", repo);
+        let force = kwargs.remove("force").unwrap_or_default();
+        refresh_with(call, force, kwargs)?;
+    }
+    let mut ret = info(&configured(&root)?, repo)?;
+    if !refresh && !added && options.is_empty() {
+        let comment = "Specified arguments did not result in modification of repo";
+        ret.set("comment", comment);
+    }
+    Ok(ret.into())
+}
+
+/// Stock gives the root twice there.
+fn twice(function: &str) -> Fault {
+    Fault::Type(format!(
+        "salt.loaded.int.module.zypperpkg.{function}() got multiple values for keyword argument 'root'"
+    ))
+}
+
+/// What `zypper mr` is told.
+fn options(kwargs: &Map) -> Vec<String> {
+    let mut options = Vec::new();
+    for (key, on, off) in [
+        ("enabled", "--enable", "--disable"),
+        ("refresh", "--refresh", "--no-refresh"),
+        ("cache", "--keep-packages", "--no-keep-packages"),
+        ("gpgcheck", "--gpgcheck", "--no-gpgcheck"),
+    ] {
+        if let Some(value) = kwargs.get(key) {
+            options.push(if value.truthy() { on } else { off }.to_owned());
+        }
+    }
+    if let Some(priority) = kwargs.get("priority") {
+        options.push(format!("--priority={}", python::str(priority)));
+    }
+    if let Some(name) = kwargs.get("humanname") {
+        options.push(format!("--name='{}'", python::str(name)));
+    }
+    if let Some(name) = kwargs.get("name") {
+        options.extend(["--name".to_owned(), python::str(name)]);
+    }
+    options
+}
+
+fn add(call: &mut Call<'_>, repo: &str, kwargs: &Map, root: &Value) -> Did<()> {
+    let named = ["url", "mirrorlist", "baseurl"];
+    let url = named.iter().find_map(|n| kwargs.get(n));
+    let Some(url) = url.filter(|u| u.truthy()).map(python::str) else {
+        return Err(Fault::Command(format!(
+            "Repository '{repo}' not found, and neither 'baseurl' nor 'mirrorlist' was specified"
+        )));
+    };
+    let Some(new) = address(&url) else {
+        return Err(Fault::Command(format!(
+            "Repository '{repo}' not found and URL for baseurl/mirrorlist is malformed"
+        )));
+    };
+    let ini = configured(root)?;
+    for alias in ini.sections() {
+        let known = info(&ini, &alias)?;
+        if !new.has_path {
+            // Stock means to add a slash and fails.
+            let why = "'function' object has no attribute 'ParseResult'";
+            return Err(Fault::raised("AttributeError", why));
+        }
+        let old = known.get("baseurl");
+        let old = old.ok_or_else(|| Fault::raised("KeyError", "'baseurl'"))?;
+        if address(&python::str(old)).is_some_and(|old| old.text == new.text) {
+            return Err(Fault::Command(format!(
+                "Repository '{repo}' already exists as '{alias}'."
+            )));
+        }
+    }
+    How::of(root).xml(call, &words(&["ar", &url, repo]))?;
+    match configured(root)?.sections().iter().any(|s| s == repo) {
+        true => Ok(()),
+        false => Err(Fault::Command(format!(
+            "Failed add new repository '{repo}' for unspecified reason. Please check zypper logs."
+        ))),
+    }
+}
+
+/// An address as `urllib.parse` compares it.
+struct Address {
+    text: String,
+    has_path: bool,
+}
+
+/// `None` without a scheme.
+fn address(url: &str) -> Option<Address> {
+    let (scheme, rest) = url.split_once(':')?;
+    let fits = |c: char| c.is_ascii_alphanumeric() || "+-.".contains(c);
+    if !scheme.starts_with(|c: char| c.is_ascii_alphabetic()) || !scheme.chars().all(fits) {
+        return None;
+    }
+    // An empty host is as none.
+    let (host, path) = match rest.strip_prefix("//") {
+        None => ("", rest),
+        Some(rest) => rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len())),
+    };
+    let plain = path.split(['?', '#', ';']).next().unwrap_or_default();
+    Some(Address {
+        text: format!(
+            "{}://{host}|{}",
+            scheme.to_lowercase(),
+            path.trim_end_matches(['?', '#'])
+        ),
+        has_path: !plain.is_empty(),
+    })
+}
+
+pub fn refresh_db(call: &mut Call<'_>) -> Result {
+    let mut keywords = keywords(call);
+    for name in ["root", "gpgautoimport"] {
+        keywords.set(name, call.arg(name).clone());
+    }
+    let force = call.arg("force").clone();
+    refresh_with(call, force, keywords)
+}
+
+/// Fetches what repositories have; per repository whether it is new. The keywords are those of
+/// `pkg.refresh_db`, and any others.
+///
+/// # Errors
+/// zypper failed.
+pub fn refresh_with(call: &mut Call<'_>, force: Value, kwargs: Map) -> Result {
+    if kwargs.contains("force") {
+        return Err(Fault::Type(
+            "refresh_db() got multiple values for argument 'force'".to_owned(),
+        ));
+    }
+    // The mark asks states to refresh; that is done now.
+    let _ = std::fs::remove_file(call.ctx.cachedir.join("pkg_refresh"));
+    let force = match force {
+        Value::Nil => {
+            let pillar = call.ctx.pillar.get("zypper").and_then(Value::as_map);
+            let own = pillar.and_then(|p| p.get("refreshdb_force"));
+            own.is_none_or(Value::truthy)
+        }
+        other => other.truthy(),
+    };
+    let mut args = Vec::new();
+    if kwargs.get("gpgautoimport").is_some_and(Value::truthy) {
+        args.push("--gpg-auto-import-keys".to_owned());
+    }
+    args.push("refresh".to_owned());
+    if force {
+        args.push("--force".to_owned());
+    }
+    match kwargs.get("repos") {
+        None => {}
+        Some(Value::Array(list)) => args.extend(list.iter().map(python::str)),
+        Some(other) => args.push(python::str(other)),
+    }
+    let how = How {
+        refresh: true,
+        success: &[0, 6],
+        ..How::of(&root_in(&kwargs))
+    };
+    Ok(refreshed(&how.text(call, &args)?).into())
+}
+
+fn root_in(kwargs: &Map) -> Value {
+    kwargs.get("root").cloned().unwrap_or_default()
+}
+
+/// Per repository whether it was fetched.
+fn refreshed(text: &str) -> Map {
+    let mut ret = Map::new();
+    for line in text.lines().map(str::trim) {
+        let Some(name) = line.split('\'').nth(1).map(str::trim) else {
+            continue;
+        };
+        if line.starts_with("Repository") && line.contains("is up to date") {
+            ret.set(name, false);
+        } else if line.starts_with("Building") && line.contains("done") {
+            ret.set(name, true);
+        }
+    }
+    ret
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use halite_wire::map;
+
+    #[test]
+    fn outputs_are_read() {
+        let text = "Repository 'one' is up to date.\nRetrieving repository 'two' metadata [.done]\n\
+                    Forcing building of repository cache\nBuilding repository 'two' cache [....done]\n\
+                    All repositories have been refreshed.";
+        assert_eq!(refreshed(text), map! {"one" => false, "two" => true});
+    }
+
+    #[test]
+    fn addresses() {
+        let text = |url: &str| address(url).map(|a| a.text);
+        assert_eq!(text("HTTP://h/p"), text("http://h/p"));
+        assert_eq!(text("file:///p"), text("file:/p"));
+        assert_ne!(text("http://h/p"), text("http://h/p/"));
+        assert!(address("/p").is_none() && address("p").is_none() && address("1:p").is_none());
+        assert!(!address("http://h").unwrap().has_path);
+        assert!(address("http://h/").unwrap().has_path);
+    }
+
+    #[test]
+    fn changes() {
+        let kwargs = map! {"enabled" => false, "refresh" => true, "priority" => 5, "name" => "a b", "cache" => 0};
+        assert_eq!(
+            options(&kwargs),
+            [
+                "--disable",
+                "--refresh",
+                "--no-keep-packages",
+                "--priority=5",
+                "--name",
+                "a b"
+            ]
+        );
+    }
+}

@@ -1,0 +1,278 @@
+//! Running zypper: one at a time, its errors as stock words them (`zypperpkg.py _Zypper`).
+
+use crate::execution::pkg::common::Did;
+use crate::execution::pkg::lowpkg;
+use crate::execution::program::Ran;
+use crate::execution::{Call, Fault, python, step, systemd};
+use halite_sys::command::Helper;
+use halite_wire::map;
+use halite_wire::xml::{self, Element};
+use halite_wire::{Map, Value};
+use std::fs::OpenOptions;
+use std::time::Duration;
+
+/// Exit codes of runs that went well.
+pub const WELL: [i64; 5] = [0, 100, 101, 102, 103];
+/// Exit codes that are warnings: no repositories, another zypper, a failed refresh, a failed script.
+const WARNINGS: [i64; 4] = [6, LOCKED, 106, 107];
+/// Another zypper runs.
+const LOCKED: i64 = 7;
+/// The process id of that one; the same for every root.
+const LOCK: &str = "/var/run/zypp.pid";
+/// The lock that writers of rpm's database hold.
+const RPM_LOCK: &str = "/var/lib/rpm/.rpm.lock";
+/// How long is waited between two looks at a lock.
+const PAUSE: Duration = Duration::from_secs(5);
+
+/// How zypper is called.
+#[derive(Clone, Debug, Default)]
+pub struct How {
+    /// Another system below this directory.
+    pub root: Option<String>,
+    /// It may refresh repositories.
+    pub refresh: bool,
+    /// In a scope of systemd where there is one.
+    pub scope: bool,
+    /// Without its lock: nothing is changed.
+    pub readonly: bool,
+    /// Failures are no errors.
+    pub forgive: bool,
+    /// Exit codes that count as 0.
+    pub success: &'static [i64],
+}
+
+impl How {
+    /// In a root, when the value is one.
+    pub fn of(root: &Value) -> How {
+        How {
+            root: root.truthy().then(|| python::str(root)),
+            ..How::default()
+        }
+    }
+
+    /// As [`How::of`] for questions.
+    pub fn asking(root: &Value) -> How {
+        How {
+            readonly: true,
+            ..How::of(root)
+        }
+    }
+
+    /// What it prints.
+    ///
+    /// # Errors
+    /// It failed.
+    pub fn text(&self, call: &mut Call<'_>, args: &[String]) -> Did<String> {
+        Ok(self.ran(call, args)?.stdout)
+    }
+
+    /// What it prints as XML.
+    ///
+    /// # Errors
+    /// It failed, or printed something else.
+    pub fn xml(&self, call: &mut Call<'_>, args: &[String]) -> Did<Element> {
+        let ran = self.run(call, args, true)?;
+        xml::parse(&ran.stdout).map_err(|why| Fault::raised("xml.parsers.expat.ExpatError", why))
+    }
+
+    /// What it did.
+    ///
+    /// # Errors
+    /// It failed.
+    pub fn ran(&self, call: &mut Call<'_>, args: &[String]) -> Did<Ran> {
+        self.run(call, args, false)
+    }
+
+    fn argv(&self, args: &[String], xml: bool) -> Vec<String> {
+        let mut argv = words(&["zypper", "--non-interactive"]);
+        if xml {
+            argv.push("--xmlout".to_owned());
+        }
+        if !self.refresh && !args.iter().any(|a| a == "--no-refresh") {
+            argv.push("--no-refresh".to_owned());
+        }
+        if let Some(root) = &self.root {
+            argv.extend(["--root".to_owned(), root.clone()]);
+        }
+        argv.extend_from_slice(args);
+        argv
+    }
+
+    fn helper(&self, call: &mut Call<'_>, args: &[String], xml: bool) -> Helper {
+        let mut argv = Vec::new();
+        if self.scope && systemd::scope(call) {
+            argv.extend(words(&["systemd-run", "--scope"]));
+        }
+        argv.extend(self.argv(args, xml));
+        let mut helper = Helper::new(argv);
+        // Stock lets a call that may refresh take the lock, whatever else it is.
+        if self.readonly && !self.refresh {
+            let name = "ZYPP_READONLY_HACK".to_owned();
+            helper.env.push((name, Some("1".to_owned())));
+        }
+        helper
+    }
+
+    /// Runs it; waits as long as another one has the lock.
+    fn run(&self, call: &mut Call<'_>, args: &[String], xml: bool) -> Did<Ran> {
+        let helper = self.helper(call, args, xml);
+        let mut blocked = false;
+        let ran = loop {
+            let mut ran = step::helper(call, helper.clone())?;
+            if self.success.contains(&ran.retcode) {
+                ran.retcode = 0;
+                call.retcode = 0.into();
+            }
+            let news = match ran.retcode {
+                LOCKED => blocker(call),
+                0 => break ran,
+                _ if rpm_locked() => {
+                    map! {"info" => "RPM is temporarily locked.", "success" => true}
+                }
+                _ => break ran,
+            };
+            blocked = true;
+            tell(call, news, "zypper/blocked");
+            std::thread::sleep(PAUSE);
+        };
+        let error = match WELL.contains(&ran.retcode) || WARNINGS.contains(&ran.retcode) {
+            true => None,
+            false => Some(why(&ran, xml)),
+        };
+        if blocked {
+            let info = error.as_deref().unwrap_or("Zypper has been released");
+            let news = map! {"success" => error.is_none(), "info" => info};
+            tell(call, news, "zypper/released");
+        }
+        match error {
+            Some(why) if !self.forgive => {
+                Err(Fault::Command(format!("Zypper command failure: {why}")))
+            }
+            _ => Ok(ran),
+        }
+    }
+}
+
+/// Words as they go to a program.
+pub fn words(list: &[&str]) -> Vec<String> {
+    list.iter().map(|w| (*w).to_owned()).collect()
+}
+
+/// What went wrong.
+fn why(ran: &Ran, is_xml: bool) -> String {
+    let said = match is_xml {
+        false => format!("{}{}", ran.stderr.trim(), ran.stdout.trim()),
+        true => match xml::parse(&ran.stdout) {
+            Ok(document) => {
+                let messages = document.all("message").into_iter();
+                let errors = messages.filter(|m| m.attribute("type") == "error");
+                let texts: Vec<String> = errors.filter_map(|m| m.text.clone()).collect();
+                texts.join("\n")
+            }
+            Err(_) => ran.stderr.trim().to_owned(),
+        },
+    };
+    match said.is_empty() {
+        true => "Check Zypper's logs.".to_owned(),
+        false => said,
+    }
+}
+
+/// Who has zypper's lock.
+fn blocker(call: &mut Call<'_>) -> Map {
+    let Ok(text) = std::fs::read_to_string(LOCK) else {
+        let info = "Zypper is locked, but no Zypper lock has been found.";
+        return map! {"info" => info, "success" => false};
+    };
+    let asked = process(call, text.lines().next().unwrap_or_default().trim());
+    asked.unwrap_or_else(|fault| {
+        let info = format!("Unable to retrieve information about blocking process: {fault}");
+        map! {"info" => info, "success" => false}
+    })
+}
+
+fn process(call: &mut Call<'_>, pid: &str) -> Did<Map> {
+    let pid = python::int(&pid.into())?;
+    let names = ["pid", "name", "cmdline", "create_time"].map(Value::from);
+    let attrs = map! {"attrs" => names.to_vec()};
+    let found = call.salt("ps.proc_info", vec![pid.into()], attrs)?;
+    let mut data = found.into_map().unwrap_or_default();
+    let line = data.get("cmdline").map(Value::str_list).unwrap_or_default();
+    data.set("cmdline", line.join(" "));
+    let began = match data.get("create_time") {
+        Some(Value::Float(seconds)) => *seconds as i64,
+        _ => 0,
+    };
+    let info = format!("Blocking process created at {}.", lowpkg::utc(began));
+    data.set("info", info);
+    data.set("success", true);
+    Ok(data)
+}
+
+/// Tells the master; a minion without one runs all the same.
+fn tell(call: &mut Call<'_>, data: Map, tag: &str) {
+    let sent = call.salt(
+        "event.fire_master",
+        vec![data.into(), tag.into()],
+        Map::new(),
+    );
+    if let Err(fault) = sent {
+        log::debug!("event {tag} was not sent: {fault}");
+    }
+}
+
+/// Whether somebody writes in rpm's database.
+fn rpm_locked() -> bool {
+    let file = OpenOptions::new().read(true).write(true).open(RPM_LOCK);
+    file.is_ok_and(|file| halite_sys::process::is_locked(&file))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn argument_vectors() {
+        let how = How::of(&"/r".into());
+        assert_eq!(
+            how.argv(&words(&["lu"]), true),
+            words(&[
+                "zypper",
+                "--non-interactive",
+                "--xmlout",
+                "--no-refresh",
+                "--root",
+                "/r",
+                "lu"
+            ])
+        );
+        let how = How {
+            refresh: true,
+            ..How::default()
+        };
+        assert_eq!(
+            how.argv(&words(&["refresh"]), false),
+            words(&["zypper", "--non-interactive", "refresh"])
+        );
+        assert_eq!(
+            How::default().argv(&words(&["--no-refresh", "install"]), false),
+            words(&["zypper", "--non-interactive", "--no-refresh", "install"])
+        );
+    }
+
+    #[test]
+    fn reasons() {
+        let ran = |stdout: &str, stderr: &str| Ran {
+            stdout: stdout.to_owned(),
+            stderr: stderr.to_owned(),
+            ..Ran::default()
+        };
+        assert_eq!(why(&ran("Loading\n", "no\n"), false), "noLoading");
+        assert_eq!(why(&ran("", ""), false), "Check Zypper's logs.");
+        let xml = "<?xml version='1.0'?>\n<stream>\n<message type=\"info\">i</message>\n\
+                   <message type=\"error\">a &apos;b&apos;</message><message type=\"error\">c</message></stream>";
+        assert_eq!(why(&ran(xml, "x"), true), "a 'b'\nc");
+        assert_eq!(why(&ran("<stream>", "cut\n"), true), "cut");
+        assert_eq!(why(&ran("<stream/>", "s"), true), "Check Zypper's logs.");
+    }
+}

@@ -1,0 +1,86 @@
+//! Versions with wildcards: the newest in the repositories that fits (`zypperpkg.py Wildcard`).
+
+use super::run::{How, words};
+use crate::execution::pkg::common::Did;
+use crate::execution::pkg::loose;
+use crate::execution::{Call, Fault, python};
+use halite_target::fnmatch;
+use halite_wire::Value;
+
+/// Comparisons that zypper knows.
+const SIGNS: [&str; 5] = ["<", "<=", "=", ">=", ">"];
+
+/// The comparison in a wish and the version without it.
+fn split(wish: &str) -> Did<(String, String)> {
+    let exact: String = wish.chars().filter(|c| !"<>=+".contains(*c)).collect();
+    let sign = wish.replace(&exact, "");
+    // Python replaces nothing by nothing.
+    let sign = if exact.is_empty() {
+        wish.to_owned()
+    } else {
+        sign
+    };
+    match sign.is_empty() || SIGNS.contains(&sign.as_str()) {
+        true => Ok((sign, exact)),
+        false => Err(Fault::Command(format!(
+            "Zypper do not supports operator \"{sign}\"."
+        ))),
+    }
+}
+
+/// The version that a wish means, with its comparison; `None` when there is none.
+///
+/// # Errors
+/// There is no such package; the wish cannot be understood.
+pub fn version(
+    call: &mut Call<'_>,
+    name: &Value,
+    wish: &Value,
+    root: &Value,
+) -> Did<Option<String>> {
+    if !wish.truthy() {
+        return Ok(None);
+    }
+    let Value::Str(wish) = wish else {
+        return Err(Fault::Type(format!(
+            "expected string or bytes-like object, got '{}'",
+            python::short_class(wish)
+        )));
+    };
+    let (sign, wanted) = split(wish)?;
+    let Value::Str(name) = name else {
+        // The place in stock's words for zypper.
+        let place = if root.truthy() { 8 } else { 6 };
+        return Err(Fault::Type(format!(
+            "sequence item {place}: expected str instance, {} found",
+            python::short_class(name)
+        )));
+    };
+    let found = How::asking(root).xml(call, &words(&["se", "-xv", name]))?;
+    let solvables = found.all("solvable");
+    if solvables.is_empty() {
+        return Err(Fault::Command(format!(
+            "No packages found matching '{name}'"
+        )));
+    }
+    let versions = solvables.iter().map(|s| s.attribute("edition"));
+    let mut versions: Vec<&str> = versions
+        .filter(|v| !v.is_empty() && fnmatch(v, &wanted))
+        .collect();
+    versions.sort_unstable();
+    versions.sort_by(|a, b| loose::compare(a, b));
+    Ok(versions.last().map(|v| format!("{sign}{v}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn wishes() {
+        let pair = |a: &str, b: &str| Ok((a.to_owned(), b.to_owned()));
+        assert_eq!(split("1.*"), pair("", "1.*"));
+        assert_eq!(split(">=1.0"), pair(">=", "1.0"));
+        assert!(split("==1").is_err() && split("1+git").is_err() && split("<>").is_err());
+    }
+}

@@ -1,0 +1,237 @@
+//! The files of running jobs: `<cachedir>/proc/<jid>`, msgpack of the publish load with
+//! the `pid` in front (`salt/minion.py _thread_return`, `salt/utils/minion.py running`).
+//!
+//! A pid alone can be another program's by the time somebody wants to signal it, so the
+//! file also keeps when the process started, in the kernel's own ticks ([`START`]);
+//! readers here check it and do not show it.
+
+use halite_wire::ids::Jid;
+use halite_wire::msgpack::{self, Profile};
+use halite_wire::{Map, Value};
+use std::fs;
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+/// The key that holds the start time of the process.
+pub const START: &str = "__start";
+
+/// The key that holds the master that gave the job; nil if none did.
+pub const MASTER: &str = "__master";
+
+/// A job file beyond this is not one.
+const MAX_FILE: u64 = 64 << 20;
+
+/// Where job files lie.
+pub fn dir(cachedir: &Path) -> PathBuf {
+    cachedir.join("proc")
+}
+
+fn path(cachedir: &Path, jid: &str) -> io::Result<PathBuf> {
+    let jid: Jid = jid
+        .parse()
+        .map_err(|e| io::Error::new(io::ErrorKind::InvalidInput, format!("{e}")))?;
+    Ok(dir(cachedir).join(jid.as_str()))
+}
+
+/// Notes that process `pid` runs the job `jid`; done by the job's own process as it begins.
+/// The file appears complete or not at all, and only the minion's user can read it.
+///
+/// # Errors
+/// The jid is none, or the directory cannot be written.
+pub fn write(cachedir: &Path, jid: &str, load: &Map, pid: u32) -> io::Result<()> {
+    let target = path(cachedir, jid)?;
+    fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(dir(cachedir))?;
+    let mut map = halite_wire::map! {"pid" => pid};
+    map.0
+        .extend(load.0.iter().filter(|(k, _)| !k.is_str("pid")).cloned());
+    if let Some(start) = Process::read(pid) {
+        map.set(START, start.start);
+    }
+    let temporary = dir(cachedir).join(format!(".{jid}.{pid}"));
+    let mut file = fs::OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(0o600)
+        .open(&temporary)?;
+    file.write_all(&msgpack::encode_map(&map, Profile::Wire))?;
+    fs::rename(&temporary, &target)
+}
+
+/// Takes the file of a job away; one that is gone already is fine.
+///
+/// # Errors
+/// The jid is none, or the directory cannot be written.
+pub fn remove(cachedir: &Path, jid: &str) -> io::Result<()> {
+    match fs::remove_file(path(cachedir, jid)?) {
+        Err(e) if e.kind() != io::ErrorKind::NotFound => Err(e),
+        _ => Ok(()),
+    }
+}
+
+/// The loads of all running jobs, except one of this process itself. Files of processes
+/// that are gone are taken away; files that are not job files are left alone.
+pub fn running(cachedir: &Path) -> Vec<Map> {
+    let mut jids = jids(&dir(cachedir));
+    jids.sort();
+    jids.iter().filter_map(|jid| load(cachedir, jid)).collect()
+}
+
+/// Jids that files of a directory are named by.
+pub fn jids(dir: &Path) -> Vec<Jid> {
+    let entries = fs::read_dir(dir).into_iter().flatten().flatten();
+    entries
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+        .collect()
+}
+
+/// A regular file of at most so many octets.
+pub fn read_file(path: &Path, most: u64) -> Option<Vec<u8>> {
+    let meta = fs::symlink_metadata(path).ok()?;
+    if !meta.is_file() || meta.len() > most {
+        return None;
+    }
+    fs::read(path).ok()
+}
+
+/// One job's load, if its process runs and is not this one.
+fn load(cachedir: &Path, jid: &Jid) -> Option<Map> {
+    let path = dir(cachedir).join(jid.as_str());
+    let map = match msgpack::decode(&read_file(&path, MAX_FILE)?) {
+        Ok(Value::Map(map)) => map,
+        // A file that another minion has only just created is still empty.
+        _ => return None,
+    };
+    let pid = pid_of(&map);
+    if process_of(&map).is_none() {
+        log::debug!("Job {jid} has no process any more");
+        let _ = fs::remove_file(&path);
+        return None;
+    }
+    if pid == Some(std::process::id()) {
+        return None;
+    }
+    let mut map = map;
+    map.remove(START);
+    map.remove(MASTER);
+    Some(map)
+}
+
+/// The process that a job's file names, if it still runs the job.
+pub fn process_of(map: &Map) -> Option<Process> {
+    let process = pid_of(map).and_then(Process::read)?;
+    process.is_job(map.int(START)).then_some(process)
+}
+
+/// The pid of a job's load.
+pub fn pid_of(map: &Map) -> Option<u32> {
+    map.int("pid")
+        .and_then(|p| u32::try_from(p).ok())
+        .filter(|p| *p > 1)
+}
+
+/// What the kernel says about a process.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Process {
+    /// Its id.
+    pub pid: u32,
+    /// Its parent's.
+    pub parent: u32,
+    /// Its process group.
+    pub group: u32,
+    /// Start in clock ticks after boot.
+    pub start: i64,
+    zombie: bool,
+}
+
+impl Process {
+    /// Reads `/proc/<pid>/stat`.
+    pub fn read(pid: u32) -> Option<Process> {
+        Self::parse(pid, &fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
+    }
+
+    fn parse(pid: u32, stat: &str) -> Option<Process> {
+        // The name in parentheses may hold anything, blanks and parentheses included.
+        let (_, rest) = stat.rsplit_once(')')?;
+        let words: Vec<&str> = rest.split_whitespace().collect();
+        Some(Process {
+            pid,
+            zombie: matches!(*words.first()?, "Z" | "X"),
+            parent: words.get(1)?.parse().ok()?,
+            group: words.get(2)?.parse().ok()?,
+            start: words.get(19)?.parse().ok()?,
+        })
+    }
+
+    /// Whether it still runs: the same process and not another one with its pid.
+    pub fn still_runs(&self) -> bool {
+        Self::read(self.pid).is_some_and(|now| now.start == self.start && !now.zombie)
+    }
+
+    /// Whether this is the process that a job file with that start time means. A file
+    /// without one was written by another minion; then the name must fit, as in stock
+    /// (`salt/utils/minion.py _check_cmdline`).
+    fn is_job(&self, start: Option<i64>) -> bool {
+        if self.zombie {
+            return false;
+        }
+        match start {
+            Some(start) => start == self.start,
+            None => named_salt(self.pid),
+        }
+    }
+
+    /// All processes that descend from this one, nearest first.
+    pub fn descendants(&self) -> Vec<Process> {
+        let all = Self::all();
+        let mut found: Vec<Process> = Vec::new();
+        let mut parents = vec![self.pid];
+        while let Some(parent) = parents.pop() {
+            for child in all.iter().filter(|p| p.parent == parent) {
+                if child.pid != self.pid && !found.contains(child) {
+                    found.push(*child);
+                    parents.push(child.pid);
+                }
+            }
+        }
+        found
+    }
+
+    fn all() -> Vec<Process> {
+        let Ok(entries) = fs::read_dir("/proc") else {
+            return Vec::new();
+        };
+        entries
+            .filter_map(|e| Self::read(e.ok()?.file_name().to_str()?.parse().ok()?))
+            .collect()
+    }
+}
+
+fn named_salt(pid: u32) -> bool {
+    let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    let line = String::from_utf8_lossy(&line);
+    line.contains("salt") || line.contains("halite")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_with_parentheses() {
+        let stat = "7 (a) b) (c) S 3 5 5 0 -1 4194560 1 0 0 0 0 0 0 0 20 0 1 0 4242 1 1";
+        let want = Process {
+            pid: 7,
+            parent: 3,
+            group: 5,
+            start: 4242,
+            zombie: false,
+        };
+        assert_eq!(Process::parse(7, stat), Some(want));
+        assert_eq!(Process::parse(7, "7 (x"), None);
+    }
+}

@@ -1,0 +1,78 @@
+//! `ret`: what returners have kept (`salt/modules/ret.py`).
+
+use super::declare::{Function, Module, Result, args};
+use super::{Call, Fault};
+use crate::returners::{Wanted, find, open};
+use halite_config::Returner;
+use halite_databases::Question;
+
+pub(super) const MODULE: Module = Module {
+    name: "ret",
+    functions: &[
+        Function::new(
+            "get_jid",
+            get_jid,
+            "The returns of a job that a returner has kept, by minion.",
+        )
+        .args(args![returner, jid]),
+        Function::new(
+            "get_fun",
+            get_fun,
+            "The last return of a function that a returner has kept, by minion.",
+        )
+        .args(args![returner, fun]),
+        Function::new(
+            "get_jids",
+            get_jids,
+            "The jobs whose loads a returner has kept.",
+        )
+        .args(args![returner]),
+        Function::new(
+            "get_minions",
+            get_minions,
+            "The minions whose returns a returner has kept.",
+        )
+        .args(args![returner]),
+    ],
+};
+
+fn get_jid(call: &mut Call<'_>) -> Result {
+    let jid = call.text("jid").unwrap_or_default();
+    ask(call, "get_jid", Question::Jid(&jid))
+}
+
+fn get_fun(call: &mut Call<'_>) -> Result {
+    let fun = call.text("fun").unwrap_or_default();
+    ask(call, "get_fun", Question::Fun(&fun))
+}
+
+fn get_jids(call: &mut Call<'_>) -> Result {
+    ask(call, "get_jids", Question::Jids)
+}
+
+fn get_minions(call: &mut Call<'_>) -> Result {
+    ask(call, "get_minions", Question::Minions)
+}
+
+fn ask(call: &Call<'_>, function: &str, question: Question<'_>) -> Result {
+    let name = call.text("returner").unwrap_or_else(|| "None".to_owned());
+    let found = find(call.ctx, &name).filter(|returner| returner.keeps_jobs());
+    let Some(returner) = found else {
+        return Err(Fault::raised("KeyError", format!("'{name}.{function}'")));
+    };
+    let answer = open(call.ctx, returner, &Wanted::default()).read(question);
+    answer.map_err(|e| fault(returner, &e.to_string()))
+}
+
+/// The exceptions of Salt's modules and of the libraries below them.
+fn fault(returner: Returner, why: &str) -> Fault {
+    let name = returner.name();
+    match returner {
+        Returner::Pgjsonb | Returner::Postgres => Fault::raised(
+            "salt.exceptions.SaltMasterError",
+            format!("{name} returner could not connect to database: {why}"),
+        ),
+        Returner::Redis => Fault::raised("redis.exceptions.ConnectionError", why),
+        _ => Fault::raised("Exception", format!("{name}: {why}")),
+    }
+}

@@ -1,0 +1,124 @@
+//! Functions of the master, on a minion beside it: `halite-run` runs them, for a minion has none of the
+//! master's code.
+
+use super::super::declare::Result;
+use super::super::{Call, Fault, python};
+use halite_sys::command::Helper;
+use halite_wire::{Map, Value};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Longest wait: what orchestrates a fleet may take hours.
+const LIMIT: Duration = Duration::from_secs(24 * 3600);
+/// Stock's words (`salt/modules/saltutil.py wheel`).
+const ELSEWHERE: &str =
+    "This command can only be executed on a minion that is located on the master.";
+
+/// The configuration directory, if a master's configuration lies there too.
+fn place(call: &Call<'_>) -> std::result::Result<PathBuf, Fault> {
+    let file = Path::new(call.ctx.opts.str("conf_file").unwrap_or_default());
+    let dir = file.parent().filter(|dir| dir.join("master").is_file());
+    let dir = dir.ok_or_else(|| Fault::Command(ELSEWHERE.to_owned()))?;
+    Ok(dir.to_owned())
+}
+
+/// `halite-run` beside this program, or wherever commands are.
+fn program() -> String {
+    let beside = std::env::current_exe().ok().and_then(|own| {
+        let file = own.parent()?.join("halite-run");
+        file.is_file().then(|| file.to_string_lossy().into_owned())
+    });
+    beside.unwrap_or_else(|| "halite-run".to_owned())
+}
+
+/// Asks; gives what `full_return` means.
+fn ask(
+    call: &Call<'_>,
+    kind: &str,
+    fun: &str,
+    arg: Vec<Value>,
+    kwarg: Map,
+    user: &str,
+) -> std::result::Result<Map, Fault> {
+    let dir = place(call)?.to_string_lossy().into_owned();
+    let order = halite_wire::map! {"kind" => kind, "fun" => fun, "arg" => arg, "kwarg" => kwarg, "user" => user};
+    let command = |e: &dyn std::fmt::Display| Fault::Command(format!("halite-run: {e}"));
+    let program = program();
+    let helper = Helper {
+        stdin: Some(serde_json::to_vec(&Value::Map(order)).map_err(|e| command(&e))?),
+        ..Helper::new([program.as_str(), "-c", &dir, "--order"])
+    };
+    let done = helper.run(LIMIT).map_err(|e| command(&e))?;
+    let Ok(Value::Map(mut answer)) = serde_json::from_slice(&done.stdout) else {
+        let said = String::from_utf8_lossy(&done.stderr);
+        return Err(command(&said.trim_end()));
+    };
+    if answer.contains("missing") {
+        return Err(Fault::raised("KeyError", format!("'{fun}'")));
+    }
+    match answer.remove("data") {
+        Some(Value::Map(data)) => Ok(data),
+        _ => Err(command(&answer.str("error").unwrap_or_default())),
+    }
+}
+
+/// Keywords without those of the job.
+fn own(kwargs: &Map) -> Map {
+    let plain = |key: &Value| !key.as_str().is_some_and(|key| key.starts_with("__"));
+    kwargs
+        .iter()
+        .filter(|(key, _)| plain(key))
+        .cloned()
+        .collect()
+}
+
+fn list(value: &Value) -> Vec<Value> {
+    match value {
+        Value::Array(list) => list.clone(),
+        Value::Nil => Vec::new(),
+        one => vec![one.clone()],
+    }
+}
+
+pub(super) fn runner(call: &mut Call<'_>) -> Result {
+    let name = python::str(call.arg("name"));
+    let mut kwarg = call.arg("kwarg").as_map().cloned().unwrap_or_default();
+    kwarg.0.extend(own(&call.bound.kwargs).0);
+    let user = call
+        .bound
+        .kwargs
+        .str("__pub_user")
+        .unwrap_or("UNKNOWN")
+        .to_owned();
+    let arg = list(call.arg("arg"));
+    let mut data = ask(call, "runner", &name, arg, kwarg, &user)?;
+    match call.flag("full_return") {
+        true => Ok(data.into()),
+        false => Ok(data.remove("return").unwrap_or_default()),
+    }
+}
+
+pub(super) fn wheel(call: &mut Call<'_>) -> Result {
+    let name = python::str(call.arg("name"));
+    let (args, kwargs) = (call.bound.varargs.clone(), own(&call.bound.kwargs));
+    Ok(ask(call, "wheel", &name, args, kwargs, "UNKNOWN")?.into())
+}
+
+/// `cmd` and `cmd_iter`: what an iterator gives becomes one map in the return of a job.
+pub(super) fn cmd(call: &mut Call<'_>) -> Result {
+    let mut kwarg = own(&call.bound.kwargs);
+    for what in ["batch", "subset"] {
+        if kwarg.get(what).is_some_and(Value::truthy) {
+            return Err(Fault::Invocation(format!("{what} is not to be had here")));
+        }
+    }
+    if call.flag("ssh") {
+        return Err(Fault::Invocation("ssh is not to be had here".to_owned()));
+    }
+    for key in ["tgt", "fun", "timeout", "tgt_type", "ret", "kwarg"] {
+        kwarg.set(key, call.arg(key).clone());
+    }
+    kwarg.set("arg", list(call.arg("arg")));
+    let mut data = ask(call, "cmd", "", Vec::new(), kwarg, "")?;
+    Ok(data.remove("return").unwrap_or_default())
+}

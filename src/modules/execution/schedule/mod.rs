@@ -1,0 +1,263 @@
+//! `schedule`: the jobs that the minion gives itself (`salt/modules/schedule.py`). The schedule is the
+//! daemon's; functions ask it by events on the minion's bus and wait for the events that answer.
+
+mod change;
+mod item;
+mod show;
+mod steer;
+
+use super::declare::{Arg, Function, Lit, Module, opt, req};
+use super::{Call, python};
+use crate::local;
+use halite_sys::daemon::write_atomic;
+use halite_wire::{Map, Value, yaml};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// How long the daemon may take to answer.
+const WAIT: Duration = Duration::from_secs(30);
+
+const NAME: &[Arg] = &[req("name")];
+const TARGET: &[Arg] = &[req("name"), req("target")];
+
+pub(super) const MODULE: Module = Module {
+    name: "schedule",
+    functions: &[
+        Function::new(
+            "list",
+            show::list,
+            "The jobs of the schedule, as YAML unless return_yaml is false.",
+        )
+        .inner("list_")
+        .args(&[
+            opt("show_all", Lit::Bool(false)),
+            opt("show_disabled", Lit::Bool(true)),
+            opt("where", Lit::Nil),
+            opt("return_yaml", Lit::Bool(true)),
+            opt("offline", Lit::Bool(false)),
+        ]),
+        Function::new(
+            "is_enabled",
+            show::is_enabled,
+            "Whether the schedule is enabled, or one job of it as it is written.",
+        )
+        .args(&[opt("name", Lit::Nil)]),
+        Function::new(
+            "show_next_fire_time",
+            show::show_next_fire_time,
+            "When a job runs next.",
+        )
+        .args(NAME)
+        .keywords(),
+        Function::new(
+            "job_status",
+            show::job_status,
+            "A job as it is written, with its last and its next run.",
+        )
+        .args(&[req("name"), opt("time_fmt", Lit::Str("%Y-%m-%dT%H:%M:%S"))]),
+        Function::new(
+            "build_schedule_item",
+            item::build_schedule_item,
+            "What schedule.add would put into the schedule.",
+        )
+        .args(NAME)
+        .keywords(),
+        Function::new("add", change::add, "Adds a job to the schedule.")
+            .args(NAME)
+            .keywords(),
+        Function::new("modify", change::modify, "Changes a job of the schedule.")
+            .args(NAME)
+            .keywords(),
+        Function::new("delete", change::delete, "Takes a job out of the schedule.")
+            .args(NAME)
+            .keywords(),
+        Function::new(
+            "purge",
+            change::purge,
+            "Takes all jobs out of the schedule.",
+        )
+        .keywords(),
+        Function::new("enable_job", steer::enable_job, "Enables a job.")
+            .args(NAME)
+            .keywords(),
+        Function::new("disable_job", steer::disable_job, "Disables a job.")
+            .args(NAME)
+            .keywords(),
+        Function::new("enable", steer::enable, "Enables the schedule.").keywords(),
+        Function::new("disable", steer::disable, "Disables the schedule.").keywords(),
+        Function::new("run_job", steer::run_job, "Runs a job at once.")
+            .args(&[req("name"), opt("force", Lit::Bool(false))]),
+        Function::new("save", steer::save, "Writes the schedule down.").keywords(),
+        Function::new(
+            "reload",
+            steer::reload,
+            "Reads the schedule of the pillar and of schedule.conf anew.",
+        )
+        .inner("reload_"),
+        Function::new(
+            "postpone_job",
+            steer::postpone_job,
+            "Runs a job at another time than the one given.",
+        )
+        .args(&[req("name"), req("current_time"), req("new_time")])
+        .keywords(),
+        Function::new(
+            "skip_job",
+            steer::skip_job,
+            "Does not run a job at the time given.",
+        )
+        .args(&[req("name"), req("current_time")])
+        .keywords(),
+        Function::new(
+            "copy",
+            |c| change::send(c, false),
+            "Adds a job of this minion to the schedules of others.",
+        )
+        .args(TARGET)
+        .keywords(),
+        Function::new(
+            "move",
+            |c| change::send(c, true),
+            "Adds a job of this minion to the schedules of others, and takes it out here.",
+        )
+        .args(TARGET)
+        .keywords(),
+    ],
+};
+
+/// The usual answer.
+struct Said {
+    comment: Value,
+    result: bool,
+    changes: Option<Map>,
+    /// The order of the keys: `changes` before `result`.
+    changes_first: bool,
+}
+
+impl Said {
+    /// With an empty map of changes.
+    fn new(comment: impl Into<Value>, result: bool) -> Said {
+        Said {
+            comment: comment.into(),
+            result,
+            changes: Some(Map::new()),
+            changes_first: false,
+        }
+    }
+
+    /// As [`Said::new`], for functions of stock that put the changes before the result.
+    fn changing(comment: impl Into<Value>, result: bool) -> Said {
+        Said {
+            changes_first: true,
+            ..Said::new(comment, result)
+        }
+    }
+
+    /// Without one.
+    fn bare(comment: impl Into<Value>, result: bool) -> Said {
+        Said {
+            changes: None,
+            ..Said::new(comment, result)
+        }
+    }
+
+    fn with(mut self, name: &str, change: impl Into<Value>) -> Said {
+        self.changes.get_or_insert_default().set(name, change);
+        self
+    }
+}
+
+impl From<Said> for Value {
+    fn from(said: Said) -> Value {
+        let mut out = halite_wire::map! {"comment" => said.comment};
+        let changes = said.changes.map(Value::from);
+        let parts = match said.changes_first {
+            true => [("changes", changes), ("result", Some(said.result.into()))],
+            false => [("result", Some(said.result.into())), ("changes", changes)],
+        };
+        for (key, value) in parts {
+            if let Some(value) = value {
+                out.set(key, value);
+            }
+        }
+        out.into()
+    }
+}
+
+/// Asks the daemon; `None` if there is none or it does not answer.
+fn ask(call: &Call<'_>, data: &Map, answer: &str) -> Option<Map> {
+    let tag = format!("/salt/minion/minion_schedule_{answer}");
+    let answer = local::ask(call.ctx, "manage_schedule", data, &tag, WAIT);
+    answer
+        .ok()
+        .filter(|a| a.get("complete").is_some_and(Value::truthy))
+}
+
+/// The schedule after a change, as the daemon tells it.
+fn changed(call: &Call<'_>, data: &Map, answer: &str) -> Option<Map> {
+    ask(call, data, answer)?.remove("schedule")?.into_map()
+}
+
+/// The name of the job.
+fn name(call: &Call<'_>) -> String {
+    match call.arg("name") {
+        Value::Nil => String::new(),
+        other => python::str(other),
+    }
+}
+
+/// A keyword that is true.
+fn keyword(call: &Call<'_>, key: &str) -> bool {
+    call.bound.kwargs.get(key).is_some_and(Value::truthy)
+}
+
+/// `persist`, true unless it is given.
+fn persist(call: &Call<'_>) -> Value {
+    let given = call.bound.kwargs.get("persist").cloned();
+    given.unwrap_or(Value::Bool(true))
+}
+
+/// `_schedule.conf` beside the configuration.
+fn file(call: &Call<'_>) -> PathBuf {
+    let text = |key: &str| call.ctx.opts.str(key).unwrap_or_default();
+    let dir = Path::new(text("conf_file"))
+        .parent()
+        .unwrap_or(Path::new("/"));
+    let include = Path::new(text("default_include")).parent();
+    dir.join(include.unwrap_or(Path::new("minion.d")))
+        .join("_schedule.conf")
+}
+
+/// What is written there.
+fn saved(call: &Call<'_>) -> Map {
+    let text = std::fs::read_to_string(file(call)).unwrap_or_default();
+    let read = yaml::parse(&text).ok().and_then(Value::into_map);
+    let schedule = read.and_then(|mut map| map.remove("schedule"));
+    schedule.and_then(Value::into_map).unwrap_or_default()
+}
+
+/// Writes it there, for a minion that does not run.
+fn save(call: &Call<'_>, schedule: &Map) {
+    let path = file(call);
+    let text = yaml::emit(
+        &halite_wire::map! {"schedule" => schedule.clone()}.into(),
+        false,
+    );
+    let dir = path.parent().unwrap_or(Path::new("/"));
+    let written =
+        std::fs::create_dir_all(dir).and_then(|()| write_atomic(&path, text.as_bytes(), 0o600));
+    if let Err(e) = written {
+        log::error!(
+            "Failed to persist the updated schedule: {}: {e}",
+            path.display()
+        );
+    }
+}
+
+/// Fires without waiting; whether somebody hears it.
+fn fire(call: &Call<'_>, data: &Map) -> bool {
+    local::fire(call.ctx, "manage_schedule", data)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,404 @@
+//! `service`: the services of hosts with systemd, also of those where it is installed but does
+//! not run, as in containers and images.
+
+mod change;
+mod units;
+
+use super::cmd::which;
+use super::declare::{Arg, Function, Lit, Module, Result, opt, req};
+use super::program::Ran;
+use super::{Call, Fault, python, step, systemd};
+use halite_sys::command::Helper;
+
+const NIL: Lit = Lit::Nil;
+const NO: Lit = Lit::Bool(false);
+
+/// `start` and `reload`.
+const START: &[Arg] = &[
+    req("name"),
+    opt("no_block", NO),
+    opt("unmask", NO),
+    opt("unmask_runtime", NO),
+];
+const MASK: &[Arg] = &[req("name"), opt("runtime", NO), opt("root", NIL)];
+
+pub(super) const MODULE: Module = Module {
+    name: "service",
+    functions: &[
+        Function::new("start", |c| change::act(c, "start"), "Starts a service.").args(START),
+        Function::new(
+            "stop",
+            change::stop,
+            "Stops a service; whether that went well.",
+        )
+        .args(&[req("name"), opt("no_block", NIL)]),
+        Function::new(
+            "restart",
+            |c| change::act(c, "restart"),
+            "Restarts a service.",
+        )
+        .args(&[
+            req("name"),
+            opt("no_block", NIL),
+            opt("unmask", NO),
+            opt("unmask_runtime", NO),
+        ]),
+        Function::new(
+            "reload",
+            |c| change::act(c, "reload"),
+            "Lets a service read its configuration again.",
+        )
+        .inner("reload_")
+        .args(START),
+        Function::new(
+            "force_reload",
+            |c| change::act(c, "force-reload"),
+            "Reloads a service, or restarts it if it cannot reload.",
+        )
+        .args(&[
+            req("name"),
+            opt("no_block", Lit::Bool(true)),
+            opt("unmask", NO),
+            opt("unmask_runtime", NO),
+        ]),
+        Function::new(
+            "status",
+            units::status,
+            "Whether a service runs; of a glob, whether each that fits does.",
+        )
+        .args(&[req("name"), opt("sig", NIL)]),
+        Function::new(
+            "enable",
+            change::enable,
+            "Makes a service start with the host.",
+        )
+        .args(&[
+            req("name"),
+            opt("no_block", NO),
+            opt("unmask", NO),
+            opt("unmask_runtime", NO),
+            opt("root", NIL),
+        ])
+        .keywords(),
+        Function::new(
+            "disable",
+            change::disable,
+            "Keeps a service from starting with the host.",
+        )
+        .args(&[req("name"), opt("no_block", NO), opt("root", NIL)])
+        .keywords(),
+        Function::new(
+            "enabled",
+            |c| Ok(units::enabled(c)?.into()),
+            "Whether a service starts with the host.",
+        )
+        .args(&[req("name"), opt("root", NIL)])
+        .keywords(),
+        Function::new(
+            "disabled",
+            |c| Ok((!units::enabled(c)?).into()),
+            "Whether a service does not start with the host.",
+        )
+        .args(&[req("name"), opt("root", NIL)]),
+        Function::new(
+            "mask",
+            change::mask,
+            "Makes it impossible to start a service.",
+        )
+        .args(MASK),
+        Function::new(
+            "unmask",
+            change::unmask,
+            "Makes it possible again to start a service.",
+        )
+        .inner("unmask_")
+        .args(MASK),
+        Function::new("masked", masked_function, "Whether a service is masked.").args(MASK),
+        Function::new(
+            "available",
+            |c| Ok(available(c)?.into()),
+            "Whether there is a service.",
+        )
+        .args(&[req("name")]),
+        Function::new(
+            "missing",
+            |c| Ok((!available(c)?).into()),
+            "Whether there is no such service.",
+        )
+        .args(&[req("name")]),
+        Function::new(
+            "get_all",
+            |c| Ok(units::all(root(c).as_deref()).into()),
+            "All services.",
+        )
+        .args(&[opt("root", NIL)]),
+        Function::new("get_running", units::running, "The services that run."),
+        Function::new(
+            "get_enabled",
+            |c| units::with_state(c, "enabled"),
+            "The services that start with the host.",
+        )
+        .args(&[opt("root", NIL)]),
+        Function::new(
+            "get_disabled",
+            |c| units::with_state(c, "disabled"),
+            "The services that do not start with the host.",
+        )
+        .args(&[opt("root", NIL)]),
+        Function::new(
+            "get_static",
+            |c| units::with_state(c, "static"),
+            "The services that start only for others.",
+        )
+        .args(&[opt("root", NIL)]),
+        Function::new(
+            "show",
+            |c| Ok(units::show(c, &name(c))?.into()),
+            "The properties of a service.",
+        )
+        .args(&[req("name"), opt("root", NIL)]),
+        Function::new("execs", units::execs, "The programs of all services.")
+            .args(&[opt("root", NIL)]),
+        Function::new(
+            "systemctl_reload",
+            change::daemon_reload,
+            "Lets systemd read its units again.",
+        ),
+        Function::new(
+            "offline",
+            |_| Ok(offline()),
+            "Whether systemd is installed but does not run: then the path of systemctl.",
+        ),
+        Function::new(
+            "firstboot",
+            change::firstboot,
+            "Sets what systemd-firstboot asks for on a first start.",
+        )
+        .args(&[
+            opt("locale", NIL),
+            opt("locale_message", NIL),
+            opt("keymap", NIL),
+            opt("timezone", NIL),
+            opt("hostname", NIL),
+            opt("machine_id", NIL),
+            opt("root", NIL),
+        ]),
+    ],
+};
+
+fn name(call: &Call<'_>) -> String {
+    python::str(call.arg("name"))
+}
+
+fn root(call: &Call<'_>) -> Option<String> {
+    call.text("root").filter(|r| !r.is_empty())
+}
+
+fn offline() -> halite_wire::Value {
+    match systemd::booted() {
+        true => false.into(),
+        false => systemd::offline().into(),
+    }
+}
+
+/// A path below another root.
+fn below(path: &str, root: Option<&str>) -> String {
+    match root {
+        Some(root) => format!("{}{path}", root.trim_end_matches('/')),
+        None => path.to_owned(),
+    }
+}
+
+/// A name with the kind of unit at its end.
+fn unit(name: &str) -> String {
+    match units::KINDS.iter().any(|kind| name.ends_with(kind)) {
+        true => name.to_owned(),
+        false => format!("{name}.service"),
+    }
+}
+
+/// How `systemctl` is called.
+#[derive(Clone, Debug, Default)]
+struct Ctl<'a> {
+    action: &'a [&'a str],
+    name: Option<&'a str>,
+    scope: bool,
+    no_block: bool,
+    root: Option<&'a str>,
+    more: &'a [&'a str],
+}
+
+impl Ctl<'_> {
+    /// The argument vector; `scope` says whether systemd can make one.
+    fn argv(&self, program: &str, scope: bool) -> Vec<String> {
+        let mut argv: Vec<String> = Vec::new();
+        if self.scope && scope {
+            argv.extend([
+                which("systemd-run").unwrap_or_default(),
+                "--scope".to_owned(),
+            ]);
+        }
+        argv.push(program.to_owned());
+        if self.no_block {
+            argv.push("--no-block".to_owned());
+        }
+        if let Some(root) = self.root {
+            argv.extend(["--root".to_owned(), root.to_owned()]);
+        }
+        argv.extend(self.action.iter().map(|w| (*w).to_owned()));
+        argv.extend(self.name.map(unit));
+        if self.action.contains(&"status") {
+            argv.extend(["-n".to_owned(), "0".to_owned()]);
+        }
+        argv.extend(self.more.iter().map(|w| (*w).to_owned()));
+        argv
+    }
+
+    fn words(&self, call: &mut Call<'_>) -> std::result::Result<Vec<String>, Fault> {
+        let Some(program) = which("systemctl") else {
+            // Stock has another module for hosts without systemd.
+            let fun = call.function.name;
+            return Err(Fault::Missing(format!("'service.{fun}' is not available.")));
+        };
+        let scope = self.scope && systemd::scope(call);
+        if scope && which("systemd-run").is_none() {
+            return Err(Fault::Command(
+                "systemd-run is required for running systemctl with --scope, but it was not found on the system. Make \
+                 sure systemd-run is installed and in the system's PATH or disable it using the 'systemd.scope' config \
+                 option."
+                    .to_owned(),
+            ));
+        }
+        Ok(self.argv(&program, scope))
+    }
+
+    /// `cmd.run_all`.
+    fn run(&self, call: &mut Call<'_>) -> std::result::Result<Ran, Fault> {
+        let argv = self.words(call)?;
+        step::all(call, argv)
+    }
+
+    /// The same with both outputs in one; `anyway` leaves the job's return code alone.
+    fn printed(&self, call: &mut Call<'_>, anyway: bool) -> std::result::Result<Ran, Fault> {
+        let argv = self.words(call)?;
+        let ran = step::helper(
+            call,
+            Helper {
+                merge: true,
+                ..Helper::new(argv)
+            },
+        )?;
+        if anyway {
+            call.retcode = 0.into();
+        }
+        Ok(ran)
+    }
+}
+
+fn status_of(call: &mut Call<'_>, name: &str) -> std::result::Result<Ran, Fault> {
+    Ctl {
+        action: &["status"],
+        name: Some(name),
+        ..Ctl::default()
+    }
+    .printed(call, true)
+}
+
+/// Whether systemd knows a unit.
+fn known(call: &mut Call<'_>, name: &str) -> std::result::Result<bool, Fault> {
+    if !systemd::booted() {
+        return Err(Fault::Command(format!(
+            "Cannot run in offline mode. Failed to get information on unit '{name}'"
+        )));
+    }
+    let ran = status_of(call, name)?;
+    if systemd::version().is_some_and(|v| v >= 231) {
+        return Ok((0..4).contains(&ran.retcode));
+    }
+    let text = ran.stdout.to_lowercase();
+    if text.contains("could not be found") {
+        return Ok(false);
+    }
+    let loaded = text
+        .lines()
+        .find_map(|l| l.trim_start().strip_prefix("loaded:"));
+    match loaded.and_then(|l| l.split_whitespace().next()) {
+        Some(word) => Ok(word != "not-found"),
+        None => Err(Fault::Command(format!(
+            "Failed to get information on unit '{name}'"
+        ))),
+    }
+}
+
+/// Lets systemd read its units again if the one that is asked for is new or other.
+fn notice_changes(call: &mut Call<'_>, name: &str) -> std::result::Result<(), Fault> {
+    let path = format!("/etc/systemd/system/{}", unit(name));
+    let readable = nix::unistd::access(path.as_str(), nix::unistd::AccessFlags::R_OK).is_ok();
+    let fresh = readable && !known(call, name)?;
+    let hint = "'systemctl daemon-reload'";
+    if fresh || status_of(call, name)?.stdout.to_lowercase().contains(hint) {
+        change::daemon_reload(call)?;
+    }
+    Ok(())
+}
+
+fn available(call: &mut Call<'_>) -> std::result::Result<bool, Fault> {
+    let name = name(call);
+    notice_changes(call, &name)?;
+    known(call, &name)
+}
+
+fn masked_function(call: &mut Call<'_>) -> Result {
+    let (name, root, runtime) = (name(call), root(call), call.flag("runtime"));
+    Ok(masked(call, &name, runtime, root.as_deref())?.into())
+}
+
+fn masked(
+    call: &mut Call<'_>,
+    name: &str,
+    runtime: bool,
+    root: Option<&str>,
+) -> std::result::Result<bool, Fault> {
+    notice_changes(call, name)?;
+    let dir = below(if runtime { "/run" } else { "/etc" }, root);
+    let link = std::fs::read_link(format!("{dir}/systemd/system/{}", unit(name)));
+    Ok(link.is_ok_and(|to| to.as_os_str() == "/dev/null"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn argument_vectors() {
+        let ctl = Ctl {
+            action: &["status"],
+            name: Some("a.timer"),
+            ..Ctl::default()
+        };
+        assert_eq!(
+            ctl.argv("ctl", true),
+            ["ctl", "status", "a.timer", "-n", "0"]
+        );
+        let ctl = Ctl {
+            action: &["mask", "--runtime"],
+            name: Some("a"),
+            no_block: true,
+            root: Some("/r"),
+            more: &["-P"],
+            ..Ctl::default()
+        };
+        let wanted = [
+            "ctl",
+            "--no-block",
+            "--root",
+            "/r",
+            "mask",
+            "--runtime",
+            "a.service",
+            "-P",
+        ];
+        assert_eq!(ctl.argv("ctl", true), wanted);
+        assert_eq!(below("/etc", Some("/r/")), "/r/etc");
+    }
+}

@@ -1,0 +1,323 @@
+//! `slsutil`: helpers of templates and SLS files.
+
+mod render;
+mod serial;
+
+use super::declare::{Function, Module, Result, args};
+use super::{Call, Fault, python};
+use crate::files::FileClient;
+use halite_render::merge::{Merger, NotMaps, Strategy, update as merge_into};
+use halite_wire::textwrap::Wrapper;
+use halite_wire::{Map, Value};
+
+const TITLE: &str = "THIS FILE IS MANAGED BY SALT - DO NOT EDIT";
+const TEXT: &str = "The contents of this file are managed by Salt. Any changes to this file may be \
+                    overwritten automatically and without warning.";
+
+pub(super) const MODULE: Module = Module {
+    name: "slsutil",
+    functions: &[
+        Function::new("update", update, "One map merged into another.").args(args![
+            dest,
+            upd,
+            recursive_update = True,
+            merge_lists = False
+        ]),
+        Function::new(
+            "merge",
+            merge,
+            "Two maps merged by one of the strategies of pillars.",
+        )
+        .args(args![
+            obj_a,
+            obj_b,
+            strategy = "smart",
+            renderer = "yaml",
+            merge_lists = False
+        ]),
+        Function::new(
+            "merge_all",
+            merge_all,
+            "All maps of a list merged by one of the strategies of pillars.",
+        )
+        .args(args![
+            lst,
+            strategy = "smart",
+            renderer = "yaml",
+            merge_lists = False
+        ]),
+        Function::new(
+            "renderer",
+            render::renderer,
+            "A file or a text through a pipe of renderers.",
+        )
+        .args(args![
+            path = None,
+            string = None,
+            default_renderer = "jinja|yaml"
+        ])
+        .keywords(),
+        Function::new(
+            "serialize",
+            serial::serialize,
+            "Data as text: json, yaml, msgpack or configparser.",
+        )
+        .args(args![serializer, obj])
+        .keywords(),
+        Function::new(
+            "deserialize",
+            serial::deserialize,
+            "Data from text: json, yaml, msgpack or configparser.",
+        )
+        .args(args![serializer, stream_or_string])
+        .keywords(),
+        Function::new(
+            "banner",
+            banner,
+            "A comment in a frame, for the head of a managed file.",
+        )
+        .args(args![
+            width = { 72 },
+            commentchar = "#",
+            borderchar = "#",
+            blockstart = None,
+            blockend = None,
+            title = None,
+            text = None,
+            newline = False
+        ]),
+        Function::new(
+            "boolstr",
+            boolstr,
+            "One of two texts, by whether a value is true.",
+        )
+        .args(args![value, true = "true", false = "false"]),
+        Function::new(
+            "file_exists",
+            |c| exists(c, true, false),
+            "Whether the file server has a file.",
+        )
+        .args(args![path, saltenv = "base"]),
+        Function::new(
+            "dir_exists",
+            |c| exists(c, false, true),
+            "Whether the file server has a directory.",
+        )
+        .args(args![path, saltenv = "base"]),
+        Function::new(
+            "path_exists",
+            |c| exists(c, true, true),
+            "Whether the file server has a file or directory.",
+        )
+        .args(args![path, saltenv = "base"]),
+        Function::new(
+            "findup",
+            findup,
+            "The first of some file names in a directory of the file server or those above it.",
+        )
+        .args(args![startpath, filenames, saltenv = "base"]),
+    ],
+};
+
+fn not_maps() -> Fault {
+    Fault::Type(NotMaps.to_string())
+}
+
+fn update(call: &mut Call<'_>) -> Result {
+    let (Value::Map(dest), Value::Map(upd)) = (call.arg("dest"), call.arg("upd")) else {
+        return Err(not_maps());
+    };
+    let mut dest = dest.clone();
+    if call.flag("recursive_update") {
+        merge_into(&mut dest, upd, call.flag("merge_lists"));
+        return Ok(dest.into());
+    }
+    for (key, value) in upd.iter() {
+        match dest.0.iter_mut().find(|(k, _)| k == key) {
+            Some(slot) => slot.1 = value.clone(),
+            None => dest.0.push((key.clone(), value.clone())),
+        }
+    }
+    Ok(dest.into())
+}
+
+fn merger(call: &Call<'_>) -> Merger {
+    let word = |name: &str| python::str(call.arg(name));
+    Merger {
+        strategy: Strategy::of(&word("strategy"), &word("renderer")),
+        lists: call.flag("merge_lists"),
+    }
+}
+
+fn merge(call: &mut Call<'_>) -> Result {
+    let Value::Map(first) = call.arg("obj_a").clone() else {
+        return Err(not_maps());
+    };
+    let merged = merger(call).merge_value(first, call.arg("obj_b"));
+    Ok(merged.map_err(|_| not_maps())?.into())
+}
+
+fn merge_all(call: &mut Call<'_>) -> Result {
+    let merger = merger(call);
+    let mut merged = Map::new();
+    for item in call.arg("lst").as_array().unwrap_or_default() {
+        merged = merger.merge_value(merged, item).map_err(|_| not_maps())?;
+    }
+    Ok(merged.into())
+}
+
+/// `str.center`: where one blank is over, it stands behind a line of even width.
+fn centered(text: &str, width: usize) -> String {
+    let over = width.saturating_sub(text.chars().count());
+    let left = over / 2 + (over & width & 1);
+    format!("{}{text}{}", " ".repeat(left), " ".repeat(over - left))
+}
+
+fn banner(call: &mut Call<'_>) -> Result {
+    let count = |text: &str| text.chars().count() as i64;
+    let width = python::int(call.arg("width"))?.min(10_000);
+    let mark = python::str(call.arg("commentchar"));
+    let (left, right) = (mark.trim_end(), mark.trim());
+    let room = width - count(left) - count(right) - 2;
+    if room <= 0 {
+        return Err(Fault::Command("Width is too small to render banner".into()));
+    }
+    let times = |text: &str, n: i64| text.repeat(usize::try_from(n).unwrap_or(0));
+    let border: String = python::str(call.arg("borderchar"))
+        .chars()
+        .take(1)
+        .collect();
+    let border = times(&border, width - count(left) - count(right));
+    let border = format!("{mark}{border}{right}");
+    let spacer = format!("{mark}{}{mark}", times(" ", width - 2 * count(&mark)));
+    let room = usize::try_from(room).unwrap_or(1);
+    let wrapper = Wrapper {
+        width: room,
+        break_words: true,
+        break_hyphens: true,
+    };
+    let title = call.text("title").unwrap_or_else(|| TITLE.to_owned());
+    let text = call.text("text").unwrap_or_else(|| TEXT.to_owned());
+    // Where Python's TextWrapper puts one blank for each white space.
+    let wrap = |text: &str| wrapper.wrap(&text.replace(['\n', '\t', '\r', '\u{b}', '\u{c}'], " "));
+    let mut lines: Vec<String> = call.text("blockstart").into_iter().collect();
+    lines.extend([border.clone(), spacer.clone()]);
+    for line in wrap(&title) {
+        lines.push(format!("{left} {} {right}", centered(&line, room)));
+    }
+    lines.push(spacer);
+    for line in wrap(&text) {
+        let blanks = " ".repeat(room.saturating_sub(line.chars().count()));
+        lines.push(format!("{left} {line}{blanks} {right}"));
+    }
+    lines.push(border);
+    lines.extend(call.text("blockend"));
+    let end = if call.flag("newline") { "\n" } else { "" };
+    Ok(format!("{}{end}", lines.join("\n")).into())
+}
+
+fn boolstr(call: &mut Call<'_>) -> Result {
+    let name = if call.flag("value") { "true" } else { "false" };
+    Ok(call.arg(name).clone())
+}
+
+/// What the file server has.
+struct Listing {
+    files: Vec<String>,
+    dirs: Vec<String>,
+}
+
+impl Listing {
+    fn new(call: &Call<'_>, files: bool, dirs: bool) -> std::result::Result<Listing, Fault> {
+        let client = FileClient::new(call.ctx)?;
+        let saltenv = python::str(call.arg("saltenv"));
+        Ok(Listing {
+            files: if files {
+                client.list(&saltenv, "")?
+            } else {
+                Vec::new()
+            },
+            dirs: if dirs {
+                client.dirs(&saltenv, "")?
+            } else {
+                Vec::new()
+            },
+        })
+    }
+
+    fn has(&self, path: &str) -> bool {
+        [&self.files, &self.dirs]
+            .iter()
+            .any(|names| names.iter().any(|n| n == path))
+    }
+}
+
+fn exists(call: &mut Call<'_>, files: bool, dirs: bool) -> Result {
+    let listing = Listing::new(call, files, dirs)?;
+    Ok(listing.has(&python::str(call.arg("path"))).into())
+}
+
+/// `posixpath.normpath` of a relative path.
+fn normal(path: &str) -> String {
+    let mut parts: Vec<&str> = Vec::new();
+    for part in path.split('/') {
+        match part {
+            "" | "." => {}
+            ".." if parts.last().is_some_and(|last| *last != "..") => {
+                parts.pop();
+            }
+            other => parts.push(other),
+        }
+    }
+    let root = if path.starts_with('/') { "/" } else { "" };
+    match parts.is_empty() && root.is_empty() {
+        true => ".".to_owned(),
+        false => format!("{root}{}", parts.join("/")),
+    }
+}
+
+fn findup(call: &mut Call<'_>) -> Result {
+    let listing = Listing::new(call, true, true)?;
+    let mut start = match call.arg("startpath") {
+        path if path.truthy() => normal(&python::str(path)),
+        _ => String::new(),
+    };
+    if !start.is_empty() && !listing.has(&start) {
+        return Err(Fault::Invocation(format!(
+            "Starting path not found in the state tree: {start}"
+        )));
+    }
+    let names = match call.arg("filenames") {
+        Value::Str(name) => vec![name.clone()],
+        Value::Array(names) => names.iter().map(python::str).collect(),
+        _ => {
+            return Err(Fault::Invocation(
+                "Filenames argument must be a string or list of strings".into(),
+            ));
+        }
+    };
+    loop {
+        for name in &names {
+            let path = match start.is_empty() {
+                true => name.clone(),
+                false => format!(
+                    "{}/{}",
+                    start.trim_end_matches('/'),
+                    name.trim_start_matches('/')
+                ),
+            };
+            if listing.has(&path) {
+                return Ok(path.into());
+            }
+        }
+        if start.is_empty() {
+            return Err(Fault::Command(
+                "File pattern(s) not found in path ancestry".into(),
+            ));
+        }
+        start = start
+            .rsplit_once('/')
+            .map_or("", |(above, _)| above)
+            .to_owned();
+    }
+}

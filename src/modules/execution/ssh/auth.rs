@@ -1,0 +1,421 @@
+//! Keys that may log in as a user.
+
+use super::keys::{fingerprint, kind, users};
+use super::{give, user};
+use crate::execution::cmd::which;
+use crate::execution::declare::Result;
+use crate::execution::{Call, Fault, program, python, step};
+use halite_wire::map;
+use halite_wire::{Map, Value};
+use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::sync::LazyLock;
+
+type Did<T> = std::result::Result<T, Fault>;
+
+/// Options, then kind, key and comment of a line.
+static LINE: LazyLock<Option<regex::Regex>> =
+    LazyLock::new(|| regex::Regex::new(r"^(.*?)\s?((?:sk-)?(?:ssh\-|ecds)[\w@.-]+\s.+)$").ok());
+
+/// Where a key stands in a line that is replaced.
+static KEY: LazyLock<Option<regex::Regex>> = LazyLock::new(|| {
+    regex::Regex::new(
+        r"((.*)\s)?((?:sk-)?(?:ssh|ecdsa)-[a-z0-9@.-]+)\s([a-zA-Z0-9+/]+={0,2})(\s(.*))?",
+    )
+    .ok()
+});
+
+/// One line that lets a key in. Options that come as text are taken letter by letter, as stock does.
+fn auth_line(key: &str, enc: &str, comment: &str, options: &Value) -> String {
+    let list: Vec<String> = match options {
+        Value::Array(list) => list.iter().map(python::str).collect(),
+        Value::Str(text) => text.chars().map(String::from).collect(),
+        _ => Vec::new(),
+    };
+    let head = if list.is_empty() {
+        String::new()
+    } else {
+        format!("{} ", list.join(","))
+    };
+    format!("{head}{enc} {key} {comment}\n")
+}
+
+/// The file of a user's keys; `%u` and `%h` in its name are the user and his home.
+fn file_of(name: &str, config: &str) -> Did<String> {
+    let missing = || Fault::Command(format!("User '{name}' does not exist"));
+    let info = user(name)?.ok_or_else(missing)?;
+    let home = info.str("home").unwrap_or_default();
+    let mut path = String::new();
+    let mut letters = config.chars();
+    while let Some(letter) = letters.next() {
+        if letter != '%' {
+            path.push(letter);
+            continue;
+        }
+        match letters.next() {
+            Some('%') => path.push('%'),
+            Some('u') => path.push_str(name),
+            Some('h') => path.push_str(home),
+            Some(other) => {
+                let text = format!("AuthorizedKeysFile path: unknown token character \"%{other}\"");
+                return Err(Fault::Command(text));
+            }
+            None => {
+                let text = "AuthorizedKeysFile path: Last character can't be escape character";
+                return Err(Fault::Command(text.to_owned()));
+            }
+        }
+    }
+    Ok(match path.starts_with('/') {
+        true => path,
+        false => format!("{}/{path}", home.trim_end_matches('/')),
+    })
+}
+
+/// The keys of a file by themselves: `enc`, `comment`, `options`, `fingerprint`.
+fn validated(path: &str, hash: &Value) -> Did<Map> {
+    let text = std::fs::read(path)
+        .map_err(|_| Fault::Command(format!("Problem reading ssh key file {path}")))?;
+    let mut keys = Map::new();
+    for line in String::from_utf8_lossy(&text).lines().map(str::trim) {
+        let Some((options, words)) = parsed(line) else {
+            continue;
+        };
+        let [enc, key, comment @ ..] = words.as_slice() else {
+            continue;
+        };
+        let Some(fingerprint) = fingerprint(key, hash)? else {
+            continue;
+        };
+        let options: Vec<String> = match options {
+            "" => Vec::new(),
+            list => list.split(',').map(str::to_owned).collect(),
+        };
+        keys.set(
+            *key,
+            map! {
+                "enc" => *enc, "comment" => comment.join(" "), "options" => options, "fingerprint" => fingerprint,
+            },
+        );
+    }
+    Ok(keys)
+}
+
+fn parsed(line: &str) -> Option<(&str, Vec<&str>)> {
+    if line.is_empty() || line.starts_with('#') {
+        return None;
+    }
+    let found = LINE.as_ref()?.captures(line)?;
+    let options = found.get(1).map_or("", |m| m.as_str());
+    Some((options, found.get(2)?.as_str().split_whitespace().collect()))
+}
+
+fn config(call: &Call<'_>) -> String {
+    python::str(call.arg("config"))
+}
+
+fn hash(call: &Call<'_>) -> Value {
+    call.arg("fingerprint_hash_type").clone()
+}
+
+fn keys_of(name: &str, config: &str, hash: &Value) -> Did<Option<Map>> {
+    match file_of(name, config) {
+        Ok(path) if Path::new(&path).is_file() => validated(&path, hash).map(Some),
+        Ok(_) | Err(Fault::Command(_)) => Ok(None),
+        Err(other) => Err(other),
+    }
+}
+
+pub fn auth_keys(call: &mut Call<'_>) -> Result {
+    let (config, hash) = (config(call), hash(call));
+    let asked = call.arg("user").clone();
+    let single = asked.truthy() && !matches!(asked, Value::Array(_));
+    let mut all = Map::new();
+    for name in users(&asked)? {
+        if let Some(keys) = keys_of(&name, &config, &hash)? {
+            if single {
+                return Ok(keys.into());
+            }
+            all.set(name, keys);
+        }
+    }
+    Ok(all.into())
+}
+
+/// A key as it shall be.
+struct Wish {
+    user: String,
+    key: String,
+    enc: Value,
+    comment: String,
+    options: Value,
+    config: String,
+    hash: Value,
+}
+
+impl Wish {
+    fn of(call: &Call<'_>) -> Wish {
+        Wish {
+            user: python::str(call.arg("user")),
+            key: python::str(call.arg("key")),
+            enc: call.arg("enc").clone(),
+            comment: python::str(call.arg("comment")),
+            options: call.arg("options").clone(),
+            config: config(call),
+            hash: hash(call),
+        }
+    }
+
+    /// A key of a source file.
+    fn entry(call: &Call<'_>, key: &str, entry: &Value) -> Wish {
+        let part = |name| {
+            entry
+                .as_map()
+                .and_then(|m| m.get(name))
+                .cloned()
+                .unwrap_or_default()
+        };
+        Wish {
+            user: python::str(call.arg("user")),
+            key: key.to_owned(),
+            enc: part("enc"),
+            comment: python::str(&part("comment")),
+            options: part("options"),
+            config: config(call),
+            hash: hash(call),
+        }
+    }
+
+    fn state(&self) -> Did<&'static str> {
+        let enc = kind(&self.enc)?;
+        let keys = keys_of(&self.user, &self.config, &self.hash)?.unwrap_or_default();
+        let Some(Value::Map(own)) = keys.get(&self.key) else {
+            return Ok("add");
+        };
+        let text = |key| python::str(own.get(key).unwrap_or(&Value::Nil));
+        let options = own.get("options").cloned().unwrap_or_default();
+        let is = auth_line(&self.key, &text("enc"), &text("comment"), &options);
+        match is == auth_line(&self.key, &enc, &self.comment, &self.options) {
+            true => Ok("exists"),
+            false => Ok("update"),
+        }
+    }
+}
+
+pub fn check_key(call: &mut Call<'_>) -> Result {
+    Ok(Wish::of(call).state()?.into())
+}
+
+/// The keys of a file that the master, or whoever else, has; `None` if it cannot be had.
+fn of_source(call: &mut Call<'_>) -> Did<Option<Map>> {
+    let args = vec![call.arg("source").clone(), call.arg("saltenv").clone()];
+    let file = call.salt("cp.cache_file", args, Map::new())?;
+    match file.as_str().filter(|f| !f.is_empty()) {
+        Some(file) if Path::new(file).is_file() => validated(file, &hash(call)).map(Some),
+        _ => Ok(None),
+    }
+}
+
+pub fn check_key_file(call: &mut Call<'_>) -> Result {
+    let mut ret = Map::new();
+    for (key, entry) in of_source(call)?.unwrap_or_default().iter() {
+        let key = python::str(key);
+        let state = Wish::entry(call, &key, entry).state()?;
+        ret.set(key, state);
+    }
+    Ok(ret.into())
+}
+
+fn pulled(call: &mut Call<'_>) -> Did<Map> {
+    let failed = || Fault::Command("Failed to pull key file from salt file server".to_owned());
+    of_source(call)?.ok_or_else(failed)
+}
+
+pub fn set_auth_key(call: &mut Call<'_>) -> Result {
+    set(&Wish::of(call))
+}
+
+pub fn set_auth_key_from_file(call: &mut Call<'_>) -> Result {
+    let keys = pulled(call)?;
+    if keys.is_empty() {
+        return Ok("fail".into());
+    }
+    let options = call
+        .bound
+        .kwargs
+        .get("options")
+        .filter(|v| v.truthy())
+        .cloned();
+    let mut all = Vec::new();
+    for (key, entry) in keys.iter() {
+        let mut wish = Wish::entry(call, &python::str(key), entry);
+        wish.options = options.clone().unwrap_or(wish.options);
+        all.push(python::str(&set(&wish)?));
+    }
+    let found = ["fail", "replace", "new"]
+        .into_iter()
+        .find(|w| all.iter().any(|a| a.contains(w)));
+    Ok(found.unwrap_or("no change").into())
+}
+
+fn set(wish: &Wish) -> Result {
+    if wish.key.split_whitespace().count() > 1 {
+        return Ok("invalid".into());
+    }
+    let enc = kind(&wish.enc)?;
+    let Some(info) = user(&wish.user)? else {
+        return Ok("fail".into());
+    };
+    if fingerprint(&wish.key, &wish.hash)?.is_none() {
+        return Ok("Invalid public key".into());
+    }
+    let line = auth_line(&wish.key, &enc, &wish.comment, &wish.options);
+    match wish.state()? {
+        "exists" => Ok("no change".into()),
+        "update" => replace(wish, &line),
+        _ => append(wish, &info, &line),
+    }
+}
+
+fn replace(wish: &Wish, line: &str) -> Result {
+    let path = file_of(&wish.user, &wish.config)?;
+    let problem = |e: std::io::Error| {
+        let text = python::os_text(&e, &path);
+        Fault::Command(format!("Problem reading or writing to key file: {text}"))
+    };
+    let old = std::fs::read_to_string(&path).map_err(problem)?;
+    let mut new = String::new();
+    for own in old.lines().map(str::trim).filter(|l| !l.is_empty()) {
+        let key = KEY
+            .as_ref()
+            .and_then(|r| r.captures(own))
+            .and_then(|c| c.get(4));
+        let meant = !own.starts_with('#') && key.is_some_and(|k| k.as_str() == wish.key);
+        if meant {
+            new.push_str(line);
+        } else {
+            new.push_str(own);
+            new.push('\n');
+        }
+    }
+    step::rewrite(Path::new(&path), new.as_bytes()).map_err(problem)?;
+    Ok("replace".into())
+}
+
+fn restore_context(path: &str) {
+    if let Some(program) = which("restorecon") {
+        let _ = program::run([program.as_str(), path]);
+    }
+}
+
+fn append(wish: &Wish, info: &Map, line: &str) -> Result {
+    let path = file_of(&wish.user, &wish.config)?;
+    let home = info.str("home").unwrap_or_default();
+    if path.starts_with(home) && !Path::new(home).is_dir() {
+        return Ok("fail".into());
+    }
+    let dir = Path::new(&path).parent().unwrap_or(Path::new("/"));
+    let name = dir.to_string_lossy().into_owned();
+    if !dir.is_dir() {
+        std::fs::create_dir_all(dir).map_err(|e| python::os_error(&e, &name))?;
+        give(&name, info);
+        let _ = std::fs::set_permissions(dir, PermissionsExt::from_mode(0o700));
+        restore_context(&name);
+    }
+    let fresh = !Path::new(&path).is_file();
+    let written = std::fs::OpenOptions::new()
+        .read(true)
+        .append(true)
+        .create(true)
+        .open(&path)
+        .and_then(|mut file| {
+            let old = std::fs::read(&path)?;
+            if old.last().is_some_and(|b| *b != b'\n') {
+                file.write_all(b"\n")?;
+            }
+            file.write_all(line.as_bytes())
+        });
+    written.map_err(|e| {
+        let text = python::os_text(&e, &path);
+        Fault::Command(format!("Could not write to key file: {text}"))
+    })?;
+    if fresh {
+        give(&path, info);
+        let _ = std::fs::set_permissions(&path, PermissionsExt::from_mode(0o600));
+        restore_context(&path);
+    }
+    Ok("new".into())
+}
+
+pub fn rm_auth_key(call: &mut Call<'_>) -> Result {
+    let (user, key) = (python::str(call.arg("user")), python::str(call.arg("key")));
+    Ok(remove(&user, &key, &config(call), &hash(call))?.into())
+}
+
+pub fn rm_auth_key_from_file(call: &mut Call<'_>) -> Result {
+    let keys = pulled(call)?;
+    if keys.is_empty() {
+        return Ok("fail".into());
+    }
+    let user = python::str(call.arg("user"));
+    let mut all = Vec::new();
+    for (key, _) in keys.iter() {
+        all.push(remove(
+            &user,
+            &python::str(key),
+            &config(call),
+            &hash(call),
+        )?);
+    }
+    let answers = ["Key not removed", "Key removed"];
+    let found = answers.into_iter().find(|a| all.contains(a));
+    Ok(found.unwrap_or("Key not present").into())
+}
+
+fn remove(user: &str, key: &str, config: &str, hash: &Value) -> Did<&'static str> {
+    if !keys_of(user, config, hash)?.is_some_and(|keys| keys.contains(key)) {
+        return Ok("Key not present");
+    }
+    let path = file_of(user, config)?;
+    let Ok(old) = std::fs::read_to_string(&path) else {
+        return Ok("Key not removed");
+    };
+    let mut new = String::new();
+    for line in old.lines().map(str::trim).filter(|l| !l.is_empty()) {
+        let keep = match parsed(line) {
+            Some((_, words)) => words.get(1) != Some(&key),
+            None => line.starts_with('#'),
+        };
+        if keep {
+            new.push_str(line);
+            new.push('\n');
+        }
+    }
+    match step::rewrite(Path::new(&path), new.as_bytes()) {
+        Ok(()) => Ok("Key removed"),
+        Err(_) => Ok("Key not removed"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_read() {
+        let (options, words) = parsed("from=\"a\",no-pty ssh-rsa AAAA some one").unwrap();
+        assert_eq!(options, "from=\"a\",no-pty");
+        assert_eq!(words, ["ssh-rsa", "AAAA", "some", "one"]);
+        assert_eq!(
+            parsed("sk-ssh-ed25519@openssh.com AAAA").unwrap().1.len(),
+            2
+        );
+        assert!(parsed("# ssh-rsa AAAA").is_none());
+        let options = Value::Array(vec!["a".into(), "b".into()]);
+        assert_eq!(
+            auth_line("K", "ssh-rsa", "c", &options),
+            "a,b ssh-rsa K c\n"
+        );
+    }
+}

@@ -1,0 +1,381 @@
+//! `state`: what needs no states to be run (`salt/modules/state.py`): runs that go on, pauses, functions of
+//! states that are disabled, requests that wait.
+
+use super::declare::{Function, Module, Result, args};
+use super::{Call, Fault, proc, python};
+use crate::bus;
+use halite_ipc::Subscriber;
+use halite_sys::daemon::write_atomic;
+use halite_target::{PyRegex, fnmatch};
+use halite_wire::ids::Jid;
+use halite_wire::msgpack::{self, Profile};
+use halite_wire::{Map, Value, yaml};
+use serde::Serialize;
+use serde_json::ser::Formatter;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+/// Grain that lists what is disabled.
+const DISABLED: &str = "state_runs_disabled";
+/// Stands for all states of a run.
+const ALL: &str = "__all__";
+
+pub(super) const MODULE: Module = Module {
+    name: "state",
+    functions: &[
+        Function::new("check_request", check_request, "The requests of state.request that wait, or the one of a name.")
+            .args(args![name = None]),
+        Function::new("clear_cache", clear_cache, "Removes compiled states from the cache; says which."),
+        Function::new("clear_request", clear_request, "Drops the requests that wait, or the one of a name.")
+            .args(args![name = None]),
+        Function::new("disable", |c| switch(c, false), "Lets functions of states, or SLS files, run no more: names, also with .* at the end.")
+            .args(args![states]),
+        Function::new("enable", |c| switch(c, true), "Takes state.disable back.").args(args![states]),
+        Function::new("event", event, "Prints events of the minion's bus whose tag fits a glob or a regular expression, so many or for ever.")
+            .args(&[
+                super::declare::opt("tagmatch", super::declare::Lit::Str("*")),
+                super::declare::opt("count", super::declare::Lit::Int(-1)),
+                super::declare::opt("quiet", super::declare::Lit::Bool(false)),
+                super::declare::opt("sock_dir", super::declare::Lit::Nil),
+                super::declare::opt("pretty", super::declare::Lit::Bool(false)),
+                super::declare::opt("node", super::declare::Lit::Str("minion")),
+            ]),
+        Function::new("get_pauses", get_pauses, "The pauses of running states, of all jobs or of those named.")
+            .args(args![jid = None]),
+        Function::new("list_disabled", list_disabled, "What state.disable has disabled."),
+        Function::new("pause", pause, "Has the run of a job pause before a state, or before the next one.")
+            .args(args![jid, state_id = None, duration = None]),
+        Function::new("resume", resume, "Ends a pause.").args(args![jid, state_id = None]),
+        Function::new("running", running, "Sentences about the runs of states that go on.").args(args![concurrent = False]),
+        Function::new("soft_kill", soft_kill, "Has the run of a job end before a state, or before the next one.")
+            .args(args![jid, state_id = None]),
+    ],
+};
+
+/// Jobs that run states.
+fn active(call: &Call<'_>) -> Vec<Map> {
+    let mut all = proc::running(&call.ctx.cachedir);
+    all.retain(|job| job.str("fun").is_some_and(|fun| fun.starts_with("state.")));
+    all
+}
+
+fn running(call: &mut Call<'_>) -> Result {
+    if call.flag("concurrent") {
+        return Ok(Value::Array(Vec::new()));
+    }
+    let own = call
+        .ctx
+        .job
+        .as_ref()
+        .and_then(|job| job.str("jid"))
+        .unwrap_or_default();
+    let told = active(call).into_iter().filter_map(|job| {
+        let jid = job.str("jid").unwrap_or_default();
+        if jid == own {
+            return None;
+        }
+        let time = jid
+            .parse::<Jid>()
+            .map(|jid| jid.time_text())
+            .unwrap_or_default();
+        let pid = job.get("pid").map(python::str).unwrap_or_default();
+        Some(Value::from(format!(
+            "The function \"{}\" is running as PID {pid} and was started at {time} with jid {jid}",
+            job.str("fun").unwrap_or_default()
+        )))
+    });
+    Ok(Value::Array(told.collect()))
+}
+
+fn clear_cache(call: &mut Call<'_>) -> Result {
+    let dir = &call.ctx.cachedir;
+    let entries =
+        std::fs::read_dir(dir).map_err(|e| python::os_error(&e, &dir.to_string_lossy()))?;
+    let mut removed = Vec::new();
+    for entry in entries.flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if !name.ends_with(".cache.p") || !entry.path().is_file() {
+            continue;
+        }
+        std::fs::remove_file(entry.path())
+            .map_err(|e| python::os_error(&e, &entry.path().to_string_lossy()))?;
+        removed.push(Value::from(name));
+    }
+    Ok(removed.into())
+}
+
+fn list_disabled(call: &mut Call<'_>) -> Result {
+    call.salt("grains.get", vec![DISABLED.into()], Map::new())
+}
+
+/// What is disabled as it was written last: the grains of this job may be older.
+fn disabled(call: &mut Call<'_>) -> std::result::Result<Vec<Value>, Fault> {
+    let conf = Path::new(call.ctx.opts.str("conf_file").unwrap_or_default());
+    let text = std::fs::read_to_string(conf.with_file_name("grains")).unwrap_or_default();
+    let written = yaml::parse(&text).ok().and_then(Value::into_map);
+    if let Some(Value::Array(list)) = written.and_then(|mut map| map.remove(DISABLED)) {
+        return Ok(list);
+    }
+    Ok(match list_disabled(call)? {
+        Value::Array(list) => list,
+        _ => Vec::new(),
+    })
+}
+
+fn switch(call: &mut Call<'_>, enable: bool) -> Result {
+    let states: Vec<String> = match call.arg("states") {
+        Value::Array(list) => list.iter().map(python::str).collect(),
+        other => python::str(other).split(',').map(str::to_owned).collect(),
+    };
+    let mut disabled = disabled(call)?;
+    let mut lines = Vec::new();
+    let before = disabled.clone();
+    for state in states {
+        let at = disabled.iter().position(|known| known.is_str(&state));
+        lines.push(match (enable, at) {
+            (true, None) => format!("Info: {state} state already enabled."),
+            (true, Some(at)) => {
+                disabled.remove(at);
+                format!("Info: {state} state enabled.")
+            }
+            (false, Some(_)) => format!("Info: {state} state already disabled."),
+            (false, None) => {
+                disabled.push(state.as_str().into());
+                format!("Info: {state} state disabled.")
+            }
+        });
+    }
+    if disabled != before {
+        call.salt(
+            "grains.setval",
+            vec![DISABLED.into(), disabled.into()],
+            Map::new(),
+        )?;
+    }
+    call.salt("saltutil.refresh_modules", Vec::new(), Map::new())?;
+    Ok(halite_wire::map! {"res" => true, "msg" => lines.join("\n")}.into())
+}
+
+/// Where the pauses of a job are kept; the jid becomes part of a path.
+fn pause_file(call: &Call<'_>, jid: &str) -> std::result::Result<PathBuf, Fault> {
+    match jid.is_empty() || jid.starts_with('.') || jid.contains(['/', '\0']) {
+        true => Err(Fault::Invocation(format!("'{jid}' is no jid"))),
+        false => Ok(call.ctx.cachedir.join("state_pause").join(jid)),
+    }
+}
+
+fn read(path: &Path) -> Map {
+    let octets = std::fs::read(path).unwrap_or_default();
+    msgpack::decode(&octets)
+        .ok()
+        .and_then(Value::into_map)
+        .unwrap_or_default()
+}
+
+fn save(path: &Path, data: &Map) -> std::result::Result<(), Fault> {
+    let packed = msgpack::encode_map(data, Profile::Local);
+    let dir = path.parent().unwrap_or(Path::new("/"));
+    std::fs::create_dir_all(dir)
+        .and_then(|()| write_atomic(path, &packed, 0o600))
+        .map_err(|e| python::os_error(&e, &path.to_string_lossy()))
+}
+
+/// Job, state and what is kept for the job, with an entry for the state (`_get_pause`).
+fn paused(call: &Call<'_>) -> std::result::Result<(PathBuf, String, Map), Fault> {
+    let jid = call.text("jid").unwrap_or_default();
+    let path = pause_file(call, &jid)?;
+    let state = call.text("state_id").unwrap_or_else(|| ALL.to_owned());
+    let mut data = read(&path);
+    if !data.contains(&state) {
+        data.set(&state, Map::new());
+    }
+    Ok((path, state, data))
+}
+
+fn set(data: &mut Map, state: &str, key: &str, value: impl Into<Value>) {
+    if let Some(Value::Map(entry)) = data.get_mut(state) {
+        entry.set(key, value);
+    }
+}
+
+fn pause(call: &mut Call<'_>) -> Result {
+    let (path, state, mut data) = paused(call)?;
+    if call.flag("duration") {
+        set(
+            &mut data,
+            &state,
+            "duration",
+            python::int(call.arg("duration"))?,
+        );
+    }
+    save(&path, &data)?;
+    Ok(Value::Nil)
+}
+
+fn soft_kill(call: &mut Call<'_>) -> Result {
+    let (path, state, mut data) = paused(call)?;
+    set(&mut data, &state, "kill", true);
+    save(&path, &data)?;
+    Ok(Value::Nil)
+}
+
+fn resume(call: &mut Call<'_>) -> Result {
+    let (path, state, mut data) = paused(call)?;
+    data.remove(&state);
+    if state == ALL {
+        data = Map::new();
+    }
+    save(&path, &data)?;
+    Ok(Value::Nil)
+}
+
+fn get_pauses(call: &mut Call<'_>) -> Result {
+    let dir = call.ctx.cachedir.join("state_pause");
+    let jids: Vec<String> = match call.arg("jid") {
+        Value::Nil => std::fs::read_dir(&dir)
+            .into_iter()
+            .flatten()
+            .flatten()
+            .map(|entry| entry.file_name().to_string_lossy().into_owned())
+            .collect(),
+        Value::Array(list) => list.iter().map(python::str).collect(),
+        one => vec![python::str(one)],
+    };
+    let active = active(call);
+    let mut ret = Map::new();
+    for jid in jids {
+        let path = pause_file(call, &jid)?;
+        if active.iter().any(|job| job.str("jid") == Some(&jid)) {
+            ret.set(&jid, read(&path));
+        } else {
+            // Nothing can be left of a job that is over.
+            let _ = std::fs::remove_file(&path);
+        }
+    }
+    Ok(ret.into())
+}
+
+fn requests(call: &Call<'_>) -> PathBuf {
+    call.ctx.cachedir.join("req_state.p")
+}
+
+fn check_request(call: &mut Call<'_>) -> Result {
+    let path = requests(call);
+    if !path.is_file() {
+        return Ok(Map::new().into());
+    }
+    let all = read(&path);
+    match call.text("name").filter(|name| !name.is_empty()) {
+        None => Ok(all.into()),
+        Some(name) => all
+            .get(&name)
+            .cloned()
+            .ok_or_else(|| Fault::raised("KeyError", python::repr(&name.as_str().into()))),
+    }
+}
+
+fn clear_request(call: &mut Call<'_>) -> Result {
+    let path = requests(call);
+    if !path.is_file() {
+        return Ok(true.into());
+    }
+    let Some(name) = call.text("name").filter(|name| !name.is_empty()) else {
+        let _ = std::fs::remove_file(&path);
+        return Ok(true.into());
+    };
+    let mut all = read(&path);
+    if all.remove(&name).is_none() {
+        return Ok(false.into());
+    }
+    save(&path, &all)?;
+    Ok(true.into())
+}
+
+fn event(call: &mut Call<'_>) -> Result {
+    let opts = &call.ctx.opts;
+    let text = |key: &str| opts.str(key).unwrap_or_default();
+    let dir = call
+        .text("sock_dir")
+        .unwrap_or_else(|| text("sock_dir").to_owned());
+    let socket = match call.text("node").as_deref() {
+        Some("master") => Path::new(&dir).join("master_event_pub.ipc"),
+        _ => bus::socket(Path::new(&dir), text("hash_type"), text("id"), "pub"),
+    };
+    let gone = |e: halite_ipc::Error| Fault::Command(format!("the event bus: {e}"));
+    let mut bus = Subscriber::connect(socket).map_err(gone)?;
+    let pattern = call.text("tagmatch").unwrap_or_default();
+    let (quiet, pretty) = (call.flag("quiet"), call.flag("pretty"));
+    let mut count = python::int(call.arg("count"))?;
+    let regex = PyRegex::new(&format!(r"\A{pattern}\Z")).ok();
+    while count != 0 {
+        let event = match bus.next(None) {
+            Ok(Some(event)) => event,
+            Ok(None) | Err(halite_ipc::Error::Event(_)) => continue,
+            Err(e) => return Err(gone(e)),
+        };
+        let tag = event.tag.as_str();
+        if !fnmatch(tag, &pattern) && !regex.as_ref().is_some_and(|regex| regex.matches(tag)) {
+            continue;
+        }
+        if !quiet {
+            let data = msgpack::decode(&event.payload).unwrap_or_default();
+            let line = format!("{tag}\t{}\n", json(&data, pretty));
+            // A reader that went away is no failure.
+            let mut out = std::io::stdout();
+            let _ = out.write_all(line.as_bytes()).and_then(|()| out.flush());
+        }
+        if count > 0 {
+            count -= 1;
+        }
+    }
+    Ok(Value::Nil)
+}
+
+/// As Python's `json.dumps` writes it; `pretty` in lines with an indent of four, keys in order.
+fn json(data: &Value, pretty: bool) -> String {
+    let Ok(mut tree) = serde_json::to_value(data) else {
+        return "{}".to_owned();
+    };
+    if pretty {
+        tree.sort_all_objects();
+        let mut out = Vec::new();
+        let lines = serde_json::ser::PrettyFormatter::with_indent(b"    ");
+        let mut writer = serde_json::Serializer::with_formatter(&mut out, lines);
+        let _ = tree.serialize(&mut writer);
+        return String::from_utf8(out).unwrap_or_default();
+    }
+    let mut out = Vec::new();
+    let mut writer = serde_json::Serializer::with_formatter(&mut out, Spaced);
+    let _ = tree.serialize(&mut writer);
+    String::from_utf8(out).unwrap_or_default()
+}
+
+/// One line with a space after each comma and colon.
+struct Spaced;
+
+impl Formatter for Spaced {
+    fn begin_array_value<W: ?Sized + Write>(&mut self, out: &mut W, first: bool) -> io::Result<()> {
+        out.write_all(if first { b"" } else { b", " })
+    }
+
+    fn begin_object_key<W: ?Sized + Write>(&mut self, out: &mut W, first: bool) -> io::Result<()> {
+        out.write_all(if first { b"" } else { b", " })
+    }
+
+    fn begin_object_value<W: ?Sized + Write>(&mut self, out: &mut W) -> io::Result<()> {
+        out.write_all(b": ")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn events_as_python_writes_them() {
+        let data: Value =
+            halite_wire::map! {"b" => vec![Value::Int(1), "x".into()], "a" => Value::Nil}.into();
+        assert_eq!(json(&data, false), r#"{"b": [1, "x"], "a": null}"#);
+        assert!(json(&data, true).starts_with("{\n    \"a\": null,\n"));
+    }
+}

@@ -1,0 +1,254 @@
+//! What the steps of many functions have in common: commands as stock's `__salt__["cmd.run_all"]`,
+//! which set the return code of the job, and files that are rewritten in place.
+
+use super::cmd::which;
+use super::program::{self, Ran};
+use super::{Call, Fault, python};
+use halite_sys::command::Helper;
+use halite_wire::{Map, Value};
+use std::io::{self, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, chown};
+use std::path::Path;
+
+/// An argument vector of words and values.
+#[derive(Clone, Debug, Default)]
+pub struct Argv(pub Vec<String>);
+
+impl Argv {
+    /// The program.
+    pub fn new(program: impl Into<String>) -> Argv {
+        Argv(vec![program.into()])
+    }
+
+    /// The program by its path.
+    ///
+    /// # Errors
+    /// It is not installed.
+    pub fn which(program: &str) -> std::result::Result<Argv, Fault> {
+        which(program)
+            .map(Argv::new)
+            .ok_or_else(|| Fault::Command(format!("Command '{program}' cannot be found")))
+    }
+
+    /// Adds words.
+    pub fn add<T: Into<String>>(&mut self, words: impl IntoIterator<Item = T>) -> &mut Argv {
+        self.0.extend(words.into_iter().map(Into::into));
+        self
+    }
+
+    /// Adds a value as Python's `str()` has it.
+    pub fn value(&mut self, value: &Value) -> &mut Argv {
+        self.0.push(python::str(value));
+        self
+    }
+}
+
+impl IntoIterator for Argv {
+    type Item = String;
+    type IntoIter = std::vec::IntoIter<String>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.0.into_iter()
+    }
+}
+
+/// `cmd.run_all`.
+///
+/// # Errors
+/// The program cannot be started.
+pub fn all<T: Into<String>>(
+    call: &mut Call<'_>,
+    argv: impl IntoIterator<Item = T>,
+) -> std::result::Result<Ran, Fault> {
+    helper(call, Helper::new(argv))
+}
+
+/// `cmd.run_all` of a program with an environment, input or directory of its own.
+///
+/// # Errors
+/// The program cannot be started.
+pub fn helper(call: &mut Call<'_>, helper: Helper) -> std::result::Result<Ran, Fault> {
+    let ran = program::helper(helper)?;
+    call.retcode = ran.retcode.into();
+    Ok(ran)
+}
+
+/// `cmd.run_all` with `ignore_retcode`.
+///
+/// # Errors
+/// The program cannot be started.
+pub fn tolerant<T: Into<String>>(
+    call: &mut Call<'_>,
+    argv: impl IntoIterator<Item = T>,
+) -> std::result::Result<Ran, Fault> {
+    let ran = program::run(argv)?;
+    call.retcode = 0.into();
+    Ok(ran)
+}
+
+/// `cmd.run`: what the program prints, errors included.
+///
+/// # Errors
+/// The program cannot be started.
+pub fn printed<T: Into<String>>(
+    call: &mut Call<'_>,
+    argv: impl IntoIterator<Item = T>,
+) -> std::result::Result<String, Fault> {
+    let merged = Helper {
+        merge: true,
+        ..Helper::new(argv)
+    };
+    Ok(helper(call, merged)?.stdout)
+}
+
+/// As [`printed`], with `ignore_retcode`.
+///
+/// # Errors
+/// The program cannot be started.
+pub fn printed_anyway<T: Into<String>>(
+    call: &mut Call<'_>,
+    argv: impl IntoIterator<Item = T>,
+) -> std::result::Result<String, Fault> {
+    let text = printed(call, argv)?;
+    call.retcode = 0.into();
+    Ok(text)
+}
+
+/// A text file; octets that are no UTF-8 are replaced.
+///
+/// # Errors
+/// As Python raises them.
+pub fn read(path: &str) -> std::result::Result<String, Fault> {
+    let octets = std::fs::read(path).map_err(|e| python::os_error(&e, path))?;
+    Ok(String::from_utf8_lossy(&octets).into_owned())
+}
+
+/// The text of a file, or the `OSError` that reading it raises.
+///
+/// # Errors
+/// It cannot be read, or is not UTF-8.
+pub fn read_file(path: &str) -> io::Result<String> {
+    let octets = std::fs::read(path)?;
+    String::from_utf8(octets).map_err(|_| io::Error::other(format!("{path} is not valid UTF-8")))
+}
+
+/// Replaces what is in a file, keeping its mode and owner; a new file gets the usual mode.
+/// Readers see the old content or the new; where the file is a mount of its own, as in a
+/// container, it is written in place.
+///
+/// # Errors
+/// It cannot be written.
+pub fn rewrite(path: &Path, content: &[u8]) -> io::Result<()> {
+    let target = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    let Ok(old) = std::fs::metadata(&target) else {
+        return std::fs::write(&target, content);
+    };
+    if !old.is_file() {
+        return std::fs::write(&target, content);
+    }
+    let mut name = std::ffi::OsString::from(".");
+    name.push(target.file_name().unwrap_or_default());
+    name.push(format!(".{}~", std::process::id()));
+    let temp = target.with_file_name(name);
+    // Nobody reads it before it has the mode of the old one.
+    let written = std::fs::OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(&temp)
+        .and_then(|mut file| file.write_all(content))
+        .and_then(|()| chown(&temp, Some(old.uid()), Some(old.gid())))
+        .and_then(|()| {
+            let mode = std::fs::Permissions::from_mode(old.mode() & 0o7777);
+            std::fs::set_permissions(&temp, mode)
+        })
+        .and_then(|()| std::fs::rename(&temp, &target));
+    if written.is_ok() {
+        return Ok(());
+    }
+    // Gone already is as good.
+    let _ = std::fs::remove_file(&temp);
+    std::fs::write(&target, content)
+}
+
+/// As [`rewrite`], with a text.
+///
+/// # Errors
+/// It cannot be written.
+pub fn write_file(path: &str, text: &str) -> io::Result<()> {
+    rewrite(Path::new(path), text.as_bytes())
+}
+
+/// `salt/utils/data.py compare_dicts`: what is new, gone or other, each with `old` and `new`.
+pub fn compare(old: &Map, new: &Map) -> Map {
+    let mut ret = Map::new();
+    let both = old.iter().chain(new.iter()).map(|(k, _)| k);
+    for key in both.filter_map(Value::as_str) {
+        let change = match (old.get(key), new.get(key)) {
+            (was, is) if was == is => continue,
+            (Some(was), None) => halite_wire::map! {"new" => "", "old" => was.clone()},
+            (was, is) => {
+                let was = was.cloned().unwrap_or_else(|| "".into());
+                halite_wire::map! {"old" => was, "new" => is.cloned().unwrap_or_default()}
+            }
+        };
+        ret.set(key, change);
+    }
+    ret
+}
+
+/// A file with a name of its own that only its owner can read; it goes with this value.
+pub struct Temporary(String);
+
+impl Temporary {
+    /// Makes the file.
+    ///
+    /// # Errors
+    /// Of the file system.
+    pub fn new(content: &[u8]) -> std::result::Result<Temporary, Fault> {
+        let name = format!("__salt.tmp.{:016x}", rand::random::<u64>());
+        let path = std::env::temp_dir().join(name);
+        let text = path.to_string_lossy().into_owned();
+        let written = std::fs::OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(&path)
+            .and_then(|mut file| file.write_all(content));
+        let file = Temporary(text);
+        written.map_err(|e| python::os_error(&e, &file.0))?;
+        Ok(file)
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &str {
+        &self.0
+    }
+}
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn a_file_keeps_its_mode_and_its_link() {
+        let dir = tempfile::tempdir().unwrap();
+        let (real, link) = (dir.path().join("real"), dir.path().join("link"));
+        std::fs::write(&real, "old").unwrap();
+        std::fs::set_permissions(&real, std::fs::Permissions::from_mode(0o640)).unwrap();
+        std::os::unix::fs::symlink(&real, &link).unwrap();
+        write_file(link.to_str().unwrap(), "new\n").unwrap();
+        assert!(link.is_symlink());
+        assert_eq!(read_file(real.to_str().unwrap()).unwrap(), "new\n");
+        let mode = std::fs::metadata(&real).unwrap().permissions().mode();
+        assert_eq!(mode & 0o7777, 0o640);
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 2);
+    }
+}

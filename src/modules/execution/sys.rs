@@ -1,0 +1,239 @@
+//! `sys`: what functions there are.
+
+use super::declare::{Arg, Function, Lit, Module, Result, opt};
+use super::{Call, Context, Fault, functions_for, python};
+use crate::returners::{self, Described};
+use halite_render::pipeline::RENDERERS;
+use halite_target::fnmatch;
+use halite_wire::map;
+use halite_wire::{Map, Value};
+use std::collections::BTreeSet;
+
+const PATTERN: &[Arg] = &[opt("module", Lit::Str(""))];
+
+pub(super) const MODULE: Module = Module {
+    name: "sys",
+    functions: &[
+        Function::new("doc", doc, "The documentation of all functions, or of the modules, functions or globs given.")
+            .varargs(),
+        Function::new("list_functions", list_functions, "The sorted names of all functions, or of those in the modules or matching the globs given.")
+            .varargs()
+            .keywords(),
+        Function::new("list_modules", list_modules, "The sorted names of the modules, all or those given by name or glob.")
+            .varargs(),
+        Function::new("argspec", argspec, "The argument names and defaults of the functions of a module, of one function, or of a glob.")
+            .args(PATTERN),
+        Function::new("reload_modules", |_| Ok(true.into()), "True: this minion has no modules to load anew."),
+        Function::new("list_returners", list_returners, "The sorted names of the returners, all or those given by name or glob.")
+            .varargs(),
+        Function::new("list_returner_functions", list_returner_functions, "The sorted names of the functions of returners, all or those given by returner, name or glob.")
+            .varargs()
+            .keywords(),
+        Function::new("returner_doc", returner_doc, "The documentation of the functions of returners, of all or of those given by returner, name or glob.")
+            .varargs(),
+        Function::new("returner_argspec", returner_argspec, "The argument names of the functions of a returner, of one function, or of a glob.")
+            .args(PATTERN),
+        Function::new("list_renderers", list_renderers, "The sorted names of the renderers, all or those given by glob.")
+            .varargs(),
+        Function::new("renderer_doc", renderer_doc, "The documentation of the renderers, of all or of those given by glob.")
+            .varargs(),
+    ],
+};
+
+/// The documentation of what one argument of `sys.doc` selects.
+pub(super) fn docs(ctx: &Context, pattern: &str) -> Map {
+    let prefix = match pattern {
+        "" => String::new(),
+        p if p.ends_with('.') => p.to_owned(),
+        p => format!("{p}."),
+    };
+    functions_for(ctx)
+        .into_iter()
+        .filter(|(name, _)| {
+            if pattern.contains('*') {
+                fnmatch(name, pattern)
+            } else {
+                name == pattern || name.starts_with(&prefix)
+            }
+        })
+        .map(|(name, f)| (name, f.doc))
+        .collect()
+}
+
+fn doc(call: &mut Call<'_>) -> Result {
+    if call.bound.varargs.is_empty() {
+        return Ok(docs(call.ctx, "").into());
+    }
+    let mut out = Map::new();
+    for pattern in patterns(call)? {
+        for (name, text) in docs(call.ctx, &pattern).0 {
+            out.set(python::str(&name), text);
+        }
+    }
+    Ok(out.into())
+}
+
+fn patterns(call: &Call<'_>) -> std::result::Result<Vec<String>, Fault> {
+    call.bound
+        .varargs
+        .iter()
+        .map(|v| match v.as_str() {
+            Some(s) => Ok(s.to_owned()),
+            None => Err(Fault::Type(format!(
+                "argument of type '{}' is not iterable",
+                python::short_class(v)
+            ))),
+        })
+        .collect()
+}
+
+/// Globs and full names match as they are, a bare word is a module.
+fn selects(pattern: &str, name: &str) -> bool {
+    if pattern.contains(['*', '.']) {
+        return fnmatch(name, pattern);
+    }
+    name.strip_prefix(pattern)
+        .is_some_and(|rest| rest.starts_with('.'))
+}
+
+fn list_functions(call: &mut Call<'_>) -> Result {
+    let patterns = patterns(call)?;
+    let names: Vec<String> = functions_for(call.ctx)
+        .into_iter()
+        .map(|(name, _)| name)
+        .filter(|name| patterns.is_empty() || patterns.iter().any(|p| selects(p, name)))
+        .collect();
+    Ok(names.into())
+}
+
+fn list_modules(call: &mut Call<'_>) -> Result {
+    let patterns = patterns(call)?;
+    let mut modules = BTreeSet::new();
+    for (name, _) in functions_for(call.ctx) {
+        let module = name.split('.').next().unwrap_or_default().to_owned();
+        let hit = |p: &String| {
+            if p.contains('*') {
+                fnmatch(&name, p)
+            } else {
+                *p == module
+            }
+        };
+        if patterns.is_empty() || patterns.iter().any(hit) {
+            modules.insert(module);
+        }
+    }
+    Ok(modules.into_iter().collect::<Vec<_>>().into())
+}
+
+fn argspec(call: &mut Call<'_>) -> Result {
+    let pattern = call.text("module").unwrap_or_default();
+    let specs: Map = functions_for(call.ctx)
+        .into_iter()
+        .filter(|(name, _)| selects(&pattern, name))
+        .map(|(name, f)| (name, spec(f)))
+        .collect();
+    Ok(specs.into())
+}
+
+fn spec(f: &Function) -> Map {
+    let args: Vec<Value> = f.args.iter().map(|a| a.name.into()).collect();
+    let defaults: Vec<Value> = f
+        .args
+        .iter()
+        .filter_map(|a| a.default)
+        .map(|default| match default {
+            // Python objects that mean "not given" travel as nothing.
+            Lit::Str(text) if text.starts_with('<') => Value::Nil,
+            other => other.value(),
+        })
+        .collect();
+    let some = |list: Vec<Value>| (!list.is_empty()).then_some(list);
+    map! {
+        "args" => some(args),
+        "defaults" => some(defaults),
+        "varargs" => f.varargs.then_some(true),
+        "kwargs" => f.keywords.then_some(true),
+    }
+}
+
+/// The functions of returners that one of the arguments selects.
+fn returner_functions(
+    call: &Call<'_>,
+    selects: impl Fn(&str, &str) -> bool,
+) -> std::result::Result<Vec<Described>, Fault> {
+    let patterns = patterns(call)?;
+    let mut all = returners::functions(call.ctx);
+    all.retain(|f| patterns.is_empty() || patterns.iter().any(|p| selects(p, &f.name)));
+    Ok(all)
+}
+
+fn list_returners(call: &mut Call<'_>) -> Result {
+    let module = |name: &str| name.split('.').next().unwrap_or_default().to_owned();
+    let found = returner_functions(call, |pattern, name| match pattern.contains('*') {
+        true => fnmatch(name, pattern),
+        false => module(name) == pattern,
+    })?;
+    let names: BTreeSet<String> = found.iter().map(|f| module(&f.name)).collect();
+    Ok(names.into_iter().collect::<Vec<_>>().into())
+}
+
+fn list_returner_functions(call: &mut Call<'_>) -> Result {
+    let found = returner_functions(call, selects)?;
+    let names: Vec<String> = found.into_iter().map(|f| f.name).collect();
+    Ok(names.into())
+}
+
+fn returner_doc(call: &mut Call<'_>) -> Result {
+    let found = returner_functions(call, |pattern, name| {
+        let below = match pattern {
+            "" => String::new(),
+            p if p.ends_with('.') => p.to_owned(),
+            p => format!("{p}."),
+        };
+        // Stock takes a glob for a plain beginning, which nothing has.
+        match pattern.contains('*') {
+            true => fnmatch(name, pattern),
+            false => name == pattern || name.starts_with(&below),
+        }
+    })?;
+    let docs: Map = found.into_iter().map(|f| (f.name, f.doc)).collect();
+    Ok(docs.into())
+}
+
+fn returner_argspec(call: &mut Call<'_>) -> Result {
+    let pattern = call.text("module").unwrap_or_default();
+    let all = returners::functions(call.ctx).into_iter();
+    let specs: Map = all
+        .filter(|f| selects(&pattern, &f.name))
+        .map(|f| {
+            let args: Vec<String> = f.args.iter().map(|&a| a.to_owned()).collect();
+            let spec = map! {
+                "args" => (!args.is_empty()).then_some(args),
+                "defaults" => Value::Nil, "varargs" => Value::Nil, "kwargs" => Value::Nil,
+            };
+            (f.name, spec)
+        })
+        .collect();
+    Ok(specs.into())
+}
+
+fn list_renderers(call: &mut Call<'_>) -> Result {
+    let patterns = patterns(call)?;
+    let names: Vec<String> = RENDERERS
+        .iter()
+        .filter(|(name, _)| patterns.is_empty() || patterns.iter().any(|p| fnmatch(name, p)))
+        .map(|(name, _)| (*name).to_owned())
+        .collect();
+    Ok(names.into())
+}
+
+/// A plain name gives nothing with stock, although its documentation says so.
+fn renderer_doc(call: &mut Call<'_>) -> Result {
+    let patterns = patterns(call)?;
+    let docs: Map = RENDERERS
+        .iter()
+        .filter(|(name, _)| patterns.is_empty() || patterns.iter().any(|p| fnmatch(name, p)))
+        .map(|(name, doc)| (*name, *doc))
+        .collect();
+    Ok(docs.into())
+}

@@ -1,0 +1,41 @@
+//! Whether systemd runs the host, and which (`salt/utils/systemd.py`).
+
+use super::cmd::which;
+use super::{Call, program};
+use halite_wire::{Map, Value};
+use std::path::Path;
+
+/// Whether systemd started this host.
+pub fn booted() -> bool {
+    Path::new("/run/systemd/system").exists()
+}
+
+/// The path of `systemctl` where it is there but systemd does not run.
+pub fn offline() -> Option<String> {
+    match booted() {
+        true => None,
+        false => which("systemctl"),
+    }
+}
+
+/// The version of systemd.
+pub fn version() -> Option<u32> {
+    let text = program::run(["systemctl", "--version"]).ok()?.stdout;
+    let mut words = text.lines().next()?.split_whitespace();
+    words.find_map(|w| w.parse().ok())
+}
+
+/// Whether commands can run in a scope of their own, so that they live on when the minion's
+/// service ends, and the configuration has nothing against it (`systemd.scope`).
+pub fn scope(call: &mut Call<'_>) -> bool {
+    if !booted() || version().is_none_or(|v| v < 205) {
+        return false;
+    }
+    let dead = "Failed to get D-Bus connection: No such file or directory";
+    if !program::run(["systemctl", "status"]).is_ok_and(|ran| !ran.stderr.contains(dead)) {
+        return false;
+    }
+    let args = vec!["systemd.scope".into(), Value::Bool(true)];
+    call.salt("config.get", args, Map::new())
+        .is_ok_and(|v| v.truthy())
+}

@@ -1,0 +1,310 @@
+//! Whole trees into the cache, and what lies there.
+
+use super::fetch::Get;
+use super::{Fetch, FileClient, FileError, Got, Result, url};
+use halite_crypto::HashType;
+use halite_target::{PyRegex, fnmatch};
+use halite_wire::{Map, Value};
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+/// Longest name of a file that keeps its name in `extrn_files`.
+const MAX_NAME: usize = 255;
+
+/// Which files of a directory: globs, or regular expressions after `E@`; nothing is everything.
+#[derive(Clone, Debug, Default)]
+pub struct Pick {
+    /// One of these fits, if there are any.
+    pub include: Vec<String>,
+    /// None of these fits.
+    pub exclude: Vec<String>,
+}
+
+impl Pick {
+    /// From `include_pat` and `exclude_pat`, each a text or a list.
+    pub fn of(include: &Value, exclude: &Value) -> Pick {
+        let list = |value: &Value| match value {
+            Value::Str(text) if !text.is_empty() => vec![text.clone()],
+            other => other.str_list(),
+        };
+        Pick {
+            include: list(include),
+            exclude: list(exclude),
+        }
+    }
+
+    /// Whether a path is wanted (`salt/utils/stringutils.py check_include_exclude`).
+    pub fn takes(&self, path: &str) -> bool {
+        let hit = |pattern: &String| match pattern.strip_prefix("E@") {
+            Some(regex) => {
+                PyRegex::new(&format!("(?s:.*?)(?:{regex})")).is_ok_and(|regex| regex.matches(path))
+            }
+            None => fnmatch(path, pattern),
+        };
+        (self.include.is_empty() || self.include.iter().any(hit)) && !self.exclude.iter().any(hit)
+    }
+}
+
+impl FileClient {
+    /// Brings a file into the cache; says where it is, `None` if there is none. Absolute paths and
+    /// `file://` are files of this host and stay where they are.
+    ///
+    /// # Errors
+    /// As [`FileClient::get_url`].
+    pub fn cache_file(&self, path: &str, saltenv: &str) -> Result<Option<PathBuf>> {
+        Ok(match self.get_url(&Fetch::new(path, saltenv))? {
+            Some(Got::File(place)) => Some(place),
+            _ => None,
+        })
+    }
+
+    /// Brings all files of an environment into the cache.
+    ///
+    /// # Errors
+    /// As [`FileClient::get_file`].
+    pub fn cache_master(&self, saltenv: &str) -> Result<Vec<PathBuf>> {
+        let mut cached = Vec::new();
+        for path in self.list(saltenv, "")? {
+            cached.extend(self.cache_file(&url::create(&path, None), saltenv)?);
+        }
+        Ok(cached)
+    }
+
+    /// Brings a directory into the cache; says what is there now.
+    ///
+    /// # Errors
+    /// As [`FileClient::get_file`].
+    pub fn cache_dir(
+        &self,
+        dir: &str,
+        saltenv: &str,
+        include_empty: bool,
+        pick: &Pick,
+        cachedir: Option<&str>,
+    ) -> Result<Vec<PathBuf>> {
+        if !dir.starts_with(url::SCHEME) {
+            return Err(FileError::Unsupported(dir.to_owned()));
+        }
+        let dir = url::parse(dir).0;
+        let dir = format!("{}/", dir.trim_end_matches('/'));
+        let mut cached = Vec::new();
+        for path in self.list(saltenv, "")? {
+            if path.starts_with(&dir) && pick.takes(&path) {
+                let url = url::create(&path, None);
+                let mut get = Get::new(&url, saltenv);
+                get.cachedir = cachedir;
+                cached.extend(self.get_file(&get)?);
+            }
+        }
+        let empty = match include_empty {
+            true => self.empty_dirs(saltenv, "")?,
+            false => Vec::new(),
+        };
+        for path in empty.iter().filter(|path| path.starts_with(&dir)) {
+            let place = self.cache_place(path, saltenv, cachedir)?;
+            std::fs::create_dir_all(&place).map_err(|e| FileError::Io(place.clone(), e))?;
+            cached.push(place);
+        }
+        Ok(cached)
+    }
+
+    /// Copies a directory of the server below `dest`; says what is there now, sorted.
+    ///
+    /// # Errors
+    /// As [`FileClient::get_file`].
+    pub fn get_dir(
+        &self,
+        dir: &str,
+        dest: &str,
+        saltenv: &str,
+        gzip: Option<i64>,
+    ) -> Result<Vec<String>> {
+        if !dir.starts_with(url::SCHEME) {
+            return Err(FileError::Unsupported(dir.to_owned()));
+        }
+        let (dir, env) = url::parse(dir);
+        let saltenv = env.unwrap_or(saltenv);
+        let dir = dir.trim_end_matches('/');
+        let above = dir.rsplit_once('/').map_or("", |(above, _)| above);
+        // `salt://foo` is not the beginning of `salt://foobar`.
+        let below = |path: &str| -> Option<String> {
+            path.strip_prefix(dir)?.strip_prefix('/')?;
+            let own = path.strip_prefix(above)?.trim_start_matches('/');
+            url::beneath(own).map(|own| format!("{dest}/{own}"))
+        };
+        let mut got = Vec::new();
+        for path in self.list(saltenv, dir)? {
+            let Some(place) = below(&path) else {
+                continue;
+            };
+            let url = url::create(&path, None);
+            let get = Get {
+                dest: &place,
+                makedirs: true,
+                gzip,
+                ..Get::new(&url, saltenv)
+            };
+            let there = self.get_file(&get)?;
+            got.extend(there.map(|p| p.to_string_lossy().into_owned()));
+        }
+        for path in self.empty_dirs(saltenv, dir)? {
+            let Some(place) = below(&path) else {
+                continue;
+            };
+            std::fs::create_dir_all(&place).map_err(|e| FileError::Io(place.clone().into(), e))?;
+            got.push(place);
+        }
+        got.sort();
+        Ok(got)
+    }
+
+    /// Names of the SLS files of an environment, sorted.
+    ///
+    /// # Errors
+    /// The file server cannot be asked.
+    pub fn states(&self, saltenv: &str) -> Result<Vec<String>> {
+        let names: BTreeSet<String> = self
+            .list(saltenv, "")?
+            .iter()
+            .filter_map(|path| {
+                let path = path.strip_suffix(".sls")?;
+                Some(path.strip_suffix("/init").unwrap_or(path).replace('/', "."))
+            })
+            .collect();
+        Ok(names.into_iter().collect())
+    }
+
+    /// An SLS file: its address and where it lies in the cache now.
+    ///
+    /// # Errors
+    /// As [`FileClient::get_file`].
+    pub fn state(&self, sls: &str, saltenv: &str) -> Result<Option<(String, PathBuf)>> {
+        let path = sls.replace('.', "/");
+        for path in [format!("{path}.sls"), format!("{path}/init.sls")] {
+            let url = url::create(&path, None);
+            if let Some(place) = self.get_file(&Get::new(&url, saltenv))? {
+                return Ok(Some((url, place)));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Where a file lies in one of the caches, if it does (`Client.is_cached`).
+    pub fn is_cached(&self, path: &str, saltenv: &str) -> Option<String> {
+        let (path, env) = url::parse(path);
+        let saltenv = env.unwrap_or(saltenv);
+        let shown = |place: &Path| {
+            let place = place.to_string_lossy().into_owned();
+            match path.starts_with('|') {
+                true => url::escape(&place),
+                false => place,
+            }
+        };
+        let places = [
+            self.cache_place(path, saltenv, None).ok(),
+            url::beneath(path).map(|path| self.cachedir.join("localfiles").join(path)),
+        ];
+        let found = places.into_iter().flatten().find(|place| place.exists());
+        found.map(|place| shown(&place)).or_else(|| {
+            let place = self.extrn_path(path, saltenv, None)?;
+            place.exists().then(|| place.to_string_lossy().into_owned())
+        })
+    }
+
+    /// Where a file would lie in the cache (`Client.cache_dest`).
+    pub fn cache_dest(&self, address: &str, saltenv: &str) -> Option<PathBuf> {
+        if address.starts_with(url::SCHEME) {
+            let (path, env) = url::parse(address);
+            return self.cache_place(path, env.unwrap_or(saltenv), None).ok();
+        }
+        match address.contains("://") {
+            true => self.extrn_path(address, saltenv, None),
+            false => Some(PathBuf::from(address)),
+        }
+    }
+
+    /// Keeps a copy of a file of this host below `localfiles`.
+    ///
+    /// # Errors
+    /// It cannot be read, or the copy cannot be written.
+    pub fn cache_local_file(&self, path: &str) -> Result<PathBuf> {
+        let below = url::beneath(path).ok_or(FileError::Unsupported(path.to_owned()))?;
+        let dest = self.cachedir.join("localfiles").join(below);
+        let copied = std::fs::create_dir_all(dest.parent().unwrap_or(Path::new("/")))
+            .and_then(|()| std::fs::copy(path, &dest));
+        copied.map_err(|e| FileError::Io(PathBuf::from(path), e))?;
+        Ok(dest)
+    }
+
+    /// All files in the caches of an environment and of local files, sorted.
+    pub fn local_list(&self, saltenv: &str) -> Vec<String> {
+        let mut all = BTreeSet::new();
+        let files = url::beneath(saltenv).map(|env| self.cachedir.join("files").join(env));
+        for dir in files.into_iter().chain([self.cachedir.join("localfiles")]) {
+            // As in stock, the one above stands for a directory that is not there.
+            match dir.is_dir() {
+                true => walk(&dir, &mut all),
+                false => walk(dir.parent().unwrap_or(Path::new("/")), &mut all),
+            }
+        }
+        all.into_iter().collect()
+    }
+
+    /// Where a file of another server is kept (`Client._extrn_path`); `None` if its path leads elsewhere.
+    pub fn extrn_path(
+        &self,
+        address: &str,
+        saltenv: &str,
+        cachedir: Option<&str>,
+    ) -> Option<PathBuf> {
+        let rest = address.split_once("://").map_or(address, |(_, rest)| rest);
+        let at = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+        let (host, rest) = match address.contains("://") {
+            true => rest.split_at(at),
+            false => ("", rest),
+        };
+        let rest = rest.split('#').next().unwrap_or_default();
+        let name = match rest.split_once('?') {
+            Some((path, query)) if !query.is_empty() => format!("{path}-{query}"),
+            _ => rest.trim_end_matches('?').to_owned(),
+        };
+        let host = host.rsplit('@').next().unwrap_or_default().replace(':', "");
+        let below = url::beneath(&name)?;
+        let name = match name.len() > MAX_NAME {
+            true => HashType::Sha256.hex(name.as_bytes()),
+            false => below.to_owned(),
+        };
+        let env = url::beneath(saltenv)?;
+        let root = self.cache_root(cachedir).join("extrn_files").join(env);
+        match host.as_str() {
+            ".." | "." => None,
+            host => Some(root.join(host).join(name)),
+        }
+    }
+
+    /// `{"source": address, "dest": path}` of an SLS file, as `cp.get_state`-like functions show it.
+    ///
+    /// # Errors
+    /// As [`FileClient::state`].
+    pub fn state_map(&self, sls: &str, saltenv: &str) -> Result<Map> {
+        Ok(match self.state(sls, saltenv)? {
+            Some((source, dest)) => {
+                halite_wire::map! {"source" => source, "dest" => dest.to_string_lossy().as_ref()}
+            }
+            None => Map::new(),
+        })
+    }
+}
+
+fn walk(dir: &Path, found: &mut BTreeSet<String>) {
+    for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
+        let path = entry.path();
+        match entry.file_type() {
+            Ok(kind) if kind.is_dir() => walk(&path, found),
+            Ok(_) => {
+                found.insert(path.to_string_lossy().into_owned());
+            }
+            Err(_) => {}
+        }
+    }
+}

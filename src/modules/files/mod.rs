@@ -1,0 +1,328 @@
+//! The minion's file client (`salt/fileclient.py`): files of the master's file server, or with
+//! `file_client: local` of this host's `file_roots`, and the copies of them in `cachedir/files`.
+//!
+//! Both sources take the same loads, so there is one client: over the [`Link`] to the master, or
+//! into a file server of this process.
+
+mod cache;
+mod fetch;
+pub mod url;
+mod web;
+
+#[cfg(test)]
+mod tests;
+
+pub use cache::Pick;
+pub use fetch::Get;
+pub use web::{Fetch, Got};
+
+use crate::execution::{Context, Fault};
+use halite_channel::link::{Link, LinkError};
+use halite_channel::session::lock;
+use halite_config::MasterConfig;
+use halite_crypto::HashType;
+use halite_store::files::{FileServer, Form, stat_list};
+use halite_wire::{Map, Value};
+use std::fmt;
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+
+/// Options that the local file server shares with the master's.
+const SERVER_OPTIONS: &[&str] = &[
+    "file_roots",
+    "fileserver_backend",
+    "file_ignore_regex",
+    "file_ignore_glob",
+    "fileserver_followsymlinks",
+    "fileserver_ignoresymlinks",
+    "hash_type",
+    "file_buffer_size",
+];
+
+/// Why there is no file, although the file server may have it.
+#[derive(Debug)]
+pub enum FileError {
+    /// The master could not be asked.
+    Link(LinkError),
+    /// A file or directory here.
+    Io(PathBuf, io::Error),
+    /// The address is none of the file server.
+    Unsupported(String),
+    /// What the file server said makes no sense.
+    Answer(String),
+    /// A web server, or an address that is none.
+    Web(String),
+    /// A path of this host that is not absolute.
+    Relative(String),
+    /// The web server has nothing newer than what is here.
+    Unchanged,
+}
+
+impl fmt::Display for FileError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            FileError::Link(LinkError::Silence) => f.write_str("File client timed out"),
+            FileError::Link(e) => e.fmt(f),
+            FileError::Io(path, e) => write!(f, "{}: {e}", path.display()),
+            FileError::Unsupported(path) => write!(f, "Unsupported path: {path}"),
+            FileError::Answer(what) => write!(f, "the file server gave no usable answer: {what}"),
+            FileError::Web(what) => f.write_str(what),
+            FileError::Relative(path) => write!(f, "Path '{path}' is not absolute"),
+            FileError::Unchanged => f.write_str("the file is the same as before"),
+        }
+    }
+}
+
+impl std::error::Error for FileError {}
+
+impl From<FileError> for Fault {
+    fn from(e: FileError) -> Fault {
+        let class = match &e {
+            FileError::Link(_) => "SaltClientError",
+            FileError::Io(path, e) => {
+                return crate::execution::python::os_error(e, &path.to_string_lossy());
+            }
+            FileError::Relative(_) => return Fault::Command(e.to_string()),
+            FileError::Unsupported(_)
+            | FileError::Answer(_)
+            | FileError::Web(_)
+            | FileError::Unchanged => "salt.exceptions.MinionError",
+        };
+        Fault::raised(class, e.to_string())
+    }
+}
+
+/// What the functions here give.
+pub type Result<T> = std::result::Result<T, FileError>;
+
+/// The digest of a file.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FileHash {
+    /// Which digest, by Salt's name.
+    pub hash_type: String,
+    /// The digest in hexadecimal digits.
+    pub hsum: String,
+}
+
+impl FileHash {
+    /// As `cp.hash_file` shows it.
+    pub fn to_map(&self) -> Map {
+        halite_wire::map! {"hash_type" => self.hash_type.as_str(), "hsum" => self.hsum.as_str()}
+    }
+}
+
+enum Source {
+    Remote(Link),
+    Local(Box<Mutex<FileServer>>),
+}
+
+/// The file client of one job.
+pub struct FileClient {
+    source: Source,
+    cachedir: PathBuf,
+    hash: HashType,
+}
+
+impl FileClient {
+    /// The client that the options of a job ask for.
+    ///
+    /// # Errors
+    /// With `file_client: local`, options of the file server that cannot be used.
+    pub fn new(ctx: &Context) -> Result<FileClient> {
+        let local = ctx.opts.str("file_client") == Some("local");
+        let source = match local {
+            true => Source::Local(Box::new(Mutex::new(local_server(ctx)?))),
+            false => Source::Remote(ctx.master.clone()),
+        };
+        Ok(FileClient {
+            source,
+            cachedir: ctx.cachedir.clone(),
+            hash: ctx
+                .opts
+                .str("hash_type")
+                .and_then(|h| h.parse().ok())
+                .unwrap_or_default(),
+        })
+    }
+
+    /// Paths of all files of an environment that begin with `prefix`.
+    ///
+    /// # Errors
+    /// The file server cannot be asked.
+    pub fn list(&self, saltenv: &str, prefix: &str) -> Result<Vec<String>> {
+        self.listing("_file_list", saltenv, prefix)
+    }
+
+    /// Paths of all directories, as [`FileClient::list`].
+    ///
+    /// # Errors
+    /// The file server cannot be asked.
+    pub fn dirs(&self, saltenv: &str, prefix: &str) -> Result<Vec<String>> {
+        self.listing("_dir_list", saltenv, prefix)
+    }
+
+    /// Paths of the empty directories, as [`FileClient::list`].
+    ///
+    /// # Errors
+    /// The file server cannot be asked.
+    pub fn empty_dirs(&self, saltenv: &str, prefix: &str) -> Result<Vec<String>> {
+        self.listing("_file_list_emptydirs", saltenv, prefix)
+    }
+
+    fn listing(&self, cmd: &str, saltenv: &str, prefix: &str) -> Result<Vec<String>> {
+        let load = halite_wire::map! {"saltenv" => saltenv, "prefix" => prefix, "cmd" => cmd};
+        Ok(self.ask(&load)?.str_list())
+    }
+
+    /// Symbolic links and where they point.
+    ///
+    /// # Errors
+    /// The file server cannot be asked.
+    pub fn links(&self, saltenv: &str, prefix: &str) -> Result<Map> {
+        let load =
+            halite_wire::map! {"saltenv" => saltenv, "prefix" => prefix, "cmd" => "_symlink_list"};
+        Ok(self.ask(&load)?.into_map().unwrap_or_default())
+    }
+
+    /// The environments of the file server.
+    ///
+    /// # Errors
+    /// The file server cannot be asked.
+    pub fn envs(&self) -> Result<Vec<String>> {
+        Ok(self
+            .ask(&halite_wire::map! {"cmd" => "_file_envs"})?
+            .str_list())
+    }
+
+    /// The master's options that states need (`_master_opts`); none with `file_client: local`.
+    ///
+    /// # Errors
+    /// The master cannot be asked.
+    pub fn master_opts(&self) -> Result<Map> {
+        self.map(&halite_wire::map! {"cmd" => "_master_opts"})
+    }
+
+    /// What `master_tops` give this minion; empty with `file_client: local`.
+    ///
+    /// # Errors
+    /// The master cannot be asked.
+    pub fn master_tops(&self, id: &str, opts: &Map) -> Result<Map> {
+        self.map(&halite_wire::map! {"cmd" => "_master_tops", "id" => id, "opts" => opts.clone()})
+    }
+
+    fn map(&self, load: &Map) -> Result<Map> {
+        Ok(self.ask(load)?.into_map().unwrap_or_default())
+    }
+
+    /// The digest of `salt://...` as the server knows it, or of an absolute path here; `None` if there
+    /// is no such file.
+    ///
+    /// # Errors
+    /// The file server cannot be asked, or the file here cannot be read.
+    pub fn hash(&self, path: &str, saltenv: &str) -> Result<Option<FileHash>> {
+        if !path.starts_with(url::SCHEME) {
+            return self.hash_here(Path::new(path), self.hash);
+        }
+        let (path, env) = url::parse(path);
+        let saltenv = env.unwrap_or(saltenv);
+        let load = halite_wire::map! {"path" => path, "saltenv" => saltenv, "cmd" => "_file_hash"};
+        let answer = self.map(&load)?;
+        let (Some(hash_type), Some(hsum)) = (answer.str("hash_type"), answer.str("hsum")) else {
+            return Ok(None);
+        };
+        Ok(Some(FileHash {
+            hash_type: hash_type.to_owned(),
+            hsum: hsum.to_owned(),
+        }))
+    }
+
+    /// As [`FileClient::hash`], with the ten numbers of Python's `os.stat` where they are known.
+    ///
+    /// # Errors
+    /// As [`FileClient::hash`].
+    pub fn hash_and_stat(&self, path: &str, saltenv: &str) -> Result<(Option<FileHash>, Value)> {
+        let hash = self.hash(path, saltenv)?;
+        if !path.starts_with(url::SCHEME) {
+            let stat = std::fs::metadata(path).map_or(Value::Nil, |meta| {
+                stat_list(&meta)
+                    .into_iter()
+                    .map(Value::Int)
+                    .collect::<Vec<_>>()
+                    .into()
+            });
+            return Ok((hash, stat));
+        }
+        let (path, env) = url::parse(path);
+        let saltenv = env.unwrap_or(saltenv);
+        let load = halite_wire::map! {"path" => path, "saltenv" => saltenv, "cmd" => "_file_find"};
+        let stat = self.map(&load)?.remove("stat").unwrap_or_default();
+        Ok((hash, stat))
+    }
+
+    fn hash_here(&self, path: &Path, kind: HashType) -> Result<Option<FileHash>> {
+        if !path.is_file() {
+            return Ok(None);
+        }
+        let hsum = hash_file(path, kind).map_err(|e| FileError::Io(path.to_owned(), e))?;
+        Ok(Some(FileHash {
+            hash_type: kind.name().to_owned(),
+            hsum,
+        }))
+    }
+
+    /// Asks the source.
+    fn ask(&self, load: &Map) -> Result<Value> {
+        match &self.source {
+            Source::Remote(link) => link.call(load).map_err(FileError::Link),
+            Source::Local(server) => {
+                serve(&mut lock(server), load).map_err(|e| FileError::Answer(e.to_string()))
+            }
+        }
+    }
+}
+
+/// The digest of a file.
+///
+/// # Errors
+/// It cannot be read.
+pub fn hash_file(path: &Path, kind: HashType) -> io::Result<String> {
+    kind.hex_of(File::open(path)?)
+}
+
+/// The file server over this host's `file_roots` (`salt/fileserver/__init__.py FSChan`).
+fn local_server(ctx: &Context) -> Result<FileServer> {
+    let bad = |e: &dyn fmt::Display| FileError::Answer(e.to_string());
+    let text = |path: &Path| Value::Str(path.to_string_lossy().into_owned());
+    let mut options = halite_wire::map! {
+        "cachedir" => text(&ctx.cachedir),
+        "sock_dir" => "/",
+        // Whoever edits a file and calls a state at once means the file as it is now.
+        "fileserver_list_cache_time" => 0,
+    };
+    for (key, value) in ctx.opts.iter() {
+        let Some(key) = key.as_str() else {
+            continue;
+        };
+        if SERVER_OPTIONS.contains(&key) || key.starts_with("gitfs_") {
+            options.set(key, value.clone());
+        }
+    }
+    let config = MasterConfig::from_map(options, Path::new("/")).map_err(|e| bad(&e))?;
+    Ok(FileServer::new(&config))
+}
+
+fn serve(server: &mut FileServer, load: &Map) -> io::Result<Value> {
+    match load.str("cmd").unwrap_or_default() {
+        "_file_list" => Ok(server.list(load, Form::Files)),
+        "_dir_list" => Ok(server.list(load, Form::Dirs)),
+        "_file_list_emptydirs" => Ok(server.list(load, Form::EmptyDirs)),
+        "_symlink_list" => Ok(server.symlinks(load)),
+        "_file_envs" => Ok(server.envs(load)),
+        "_file_find" => Ok(server.find(load)),
+        "_file_hash" => server.hash(load),
+        "_serve_file" => server.serve(load),
+        _ => Ok(Value::Map(Map::new())),
+    }
+}

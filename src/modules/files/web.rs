@@ -1,0 +1,412 @@
+//! One file by any address (`salt/fileclient.py Client.get_url`): `salt://`, a path or `file://` of
+//! this host, `http://` and `https://`.
+
+use super::fetch::Get;
+use super::{FileClient, FileError, Result, hash_file, url};
+use halite_crypto::HashType;
+use halite_wire::base64;
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use ureq::tls::{RootCerts, TlsConfig, TlsProvider};
+
+/// Longest wait for a connection (`http_connect_timeout`).
+const CONNECT: Duration = Duration::from_secs(20);
+/// Longest download (`http_request_timeout`).
+const WHOLE: Duration = Duration::from_secs(3600);
+/// Largest content that is not written to a file.
+const MAX_CONTENT: u64 = 256 << 20;
+
+/// What to fetch, and where to.
+#[derive(Clone, Copy, Debug)]
+pub struct Fetch<'a> {
+    /// The address.
+    pub url: &'a str,
+    /// The environment of a `salt://` address that names none.
+    pub saltenv: &'a str,
+    /// A file, or a directory to put it in; empty is the cache, `None` the content itself.
+    pub dest: Option<&'a str>,
+    /// Make the directories of `dest`.
+    pub makedirs: bool,
+    /// What the cached file may be kept for, perhaps with `<digest>=` before it.
+    pub source_hash: Option<&'a str>,
+    /// Whether the certificate of an `https://` server must be good.
+    pub verify_ssl: bool,
+    /// Ask the server for a file only if it is another than the one here, by its `ETag`.
+    pub use_etag: bool,
+    /// Another `cachedir`; a relative one is below the usual.
+    pub cachedir: Option<&'a str>,
+}
+
+impl<'a> Fetch<'a> {
+    /// Into the cache.
+    pub fn new(url: &'a str, saltenv: &'a str) -> Fetch<'a> {
+        Fetch {
+            url,
+            saltenv,
+            dest: Some(""),
+            makedirs: true,
+            source_hash: None,
+            verify_ssl: true,
+            use_etag: false,
+            cachedir: None,
+        }
+    }
+}
+
+/// What was fetched.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Got {
+    /// The file lies here.
+    File(PathBuf),
+    /// Its content.
+    Content(Vec<u8>),
+}
+
+impl FileClient {
+    /// Fetches a file; `None` if there is none, or no directory for it.
+    ///
+    /// # Errors
+    /// The address cannot be fetched from, the server refuses, or nothing can be written.
+    pub fn get_url(&self, fetch: &Fetch<'_>) -> Result<Option<Got>> {
+        let dest = fetch.dest.map(|dest| named(fetch.url, dest));
+        match scheme(fetch.url) {
+            None | Some("file") => here(fetch),
+            Some("salt") => {
+                let got = self.get_file(&Get {
+                    url: fetch.url,
+                    saltenv: fetch.saltenv,
+                    dest: dest.as_deref().unwrap_or_default(),
+                    makedirs: fetch.makedirs,
+                    gzip: None,
+                    cachedir: fetch.cachedir,
+                })?;
+                let content = |path: PathBuf| match fetch.dest {
+                    Some(_) => Ok(Got::File(path)),
+                    None => read(&path).map(Got::Content),
+                };
+                got.map(content).transpose()
+            }
+            Some("http" | "https") => self.download(fetch, dest.as_deref()),
+            Some(other) => Err(FileError::Web(format!(
+                "Could not fetch from {}: this minion has no {other}",
+                shown(fetch.url)
+            ))),
+        }
+    }
+
+    fn download(&self, fetch: &Fetch<'_>, dest: Option<&str>) -> Result<Option<Got>> {
+        let place = match dest {
+            None => {
+                let (answer, _) = ask(fetch, None)?;
+                let mut content = Vec::new();
+                let read = answer.take(MAX_CONTENT).read_to_end(&mut content);
+                read.map_err(|e| broken(fetch.url, &e))?;
+                return Ok(Some(Got::Content(content)));
+            }
+            Some("") => self.cached_place(fetch)?,
+            Some(dest) => PathBuf::from(dest),
+        };
+        let kept = dest == Some("") && fetch.source_hash.is_some_and(|hash| fits(&place, hash));
+        if kept {
+            return Ok(Some(Got::File(place)));
+        }
+        let dir = place.parent().unwrap_or(Path::new("/"));
+        if !dir.is_dir() {
+            if !fetch.makedirs && dest != Some("") {
+                return Ok(None);
+            }
+            std::fs::create_dir_all(dir).map_err(|e| FileError::Io(dir.to_owned(), e))?;
+        }
+        let tag_file = beside(&place, ".etag");
+        let known = match fetch.use_etag && place.exists() {
+            true => std::fs::read_to_string(&tag_file).ok(),
+            false => None,
+        };
+        let (mut answer, etag) = match ask(fetch, known.as_deref().map(str::trim)) {
+            // It is the same as before.
+            Err(FileError::Unchanged) => return Ok(Some(Got::File(place))),
+            other => other?,
+        };
+        let part = beside(&place, ".part");
+        let failed = |e: io::Error| FileError::Io(part.clone(), e);
+        let mut file = File::create(&part).map_err(failed)?;
+        if let Err(e) = io::copy(&mut answer, &mut file) {
+            let _ = std::fs::remove_file(&part);
+            return Err(broken(fetch.url, &e));
+        }
+        std::fs::rename(&part, &place).map_err(failed)?;
+        if let Some(etag) = etag.filter(|_| fetch.use_etag) {
+            std::fs::write(&tag_file, etag).map_err(|e| FileError::Io(tag_file, e))?;
+        }
+        Ok(Some(Got::File(place)))
+    }
+
+    fn cached_place(&self, fetch: &Fetch<'_>) -> Result<PathBuf> {
+        self.extrn_path(fetch.url, fetch.saltenv, fetch.cachedir)
+            .ok_or_else(|| FileError::Web(format!("Invalid path: {}", shown(fetch.url))))
+    }
+}
+
+/// The scheme of an address, in the spelling that counts.
+fn scheme(address: &str) -> Option<&'static str> {
+    let (scheme, _) = address.split_once(':')?;
+    // A single letter is a drive, where there are drives.
+    let known = ["salt", "file", "http", "https", "ftp", "s3", "swift"];
+    known.into_iter().find(|k| scheme.eq_ignore_ascii_case(k))
+}
+
+/// A file of this host; only asked for its content is it looked at.
+fn here(fetch: &Fetch<'_>) -> Result<Option<Got>> {
+    let path = match scheme(fetch.url) {
+        Some(_) => &fetch.url["file:".len()..],
+        None => fetch.url,
+    };
+    let path = path.strip_prefix("//").unwrap_or(path);
+    let path = path.split('?').next().unwrap_or_default();
+    let path = path.trim_end_matches('/');
+    if !path.starts_with('/') {
+        return Err(FileError::Relative(path.to_owned()));
+    }
+    let path = PathBuf::from(path);
+    match fetch.dest {
+        Some(_) => Ok(Some(Got::File(path))),
+        None => read(&path).map(|content| Some(Got::Content(content))),
+    }
+}
+
+fn read(path: &Path) -> Result<Vec<u8>> {
+    std::fs::read(path).map_err(|e| FileError::Io(path.to_owned(), e))
+}
+
+/// The destination; a directory gets the name that the address ends with.
+fn named(address: &str, dest: &str) -> String {
+    if dest.is_empty() || !(dest.ends_with('/') || Path::new(dest).is_dir()) {
+        return dest.to_owned();
+    }
+    let plain = url::parse(address).0;
+    let name = match plain.rsplit('/').next() {
+        Some("") | None => "index.html",
+        Some(name) => name,
+    };
+    format!("{}/{name}", dest.trim_end_matches('/'))
+}
+
+fn beside(place: &Path, end: &str) -> PathBuf {
+    let mut name = place.as_os_str().to_owned();
+    name.push(end);
+    name.into()
+}
+
+/// Whether a file has a digest, whose kind its length tells.
+fn fits(place: &Path, hash: &str) -> bool {
+    let digits = hash.rsplit('=').next().unwrap_or(hash);
+    let kind = match digits.len() {
+        32 => HashType::Md5,
+        40 => HashType::Sha1,
+        56 => HashType::Sha224,
+        64 => HashType::Sha256,
+        96 => HashType::Sha384,
+        128 => HashType::Sha512,
+        _ => return false,
+    };
+    hash_file(place, kind).is_ok_and(|own| own == digits)
+}
+
+/// An address without user and password, for messages.
+fn shown(address: &str) -> String {
+    let (plain, _) = without_user(address);
+    plain
+}
+
+/// Takes user and password out of an address.
+fn without_user(address: &str) -> (String, Option<String>) {
+    let Some((scheme, rest)) = address.split_once("://") else {
+        return (address.to_owned(), None);
+    };
+    let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+    match rest[..end].rsplit_once('@') {
+        Some((user, host)) => (
+            format!("{scheme}://{host}{}", &rest[end..]),
+            Some(user.to_owned()),
+        ),
+        None => (address.to_owned(), None),
+    }
+}
+
+/// The path of an address, as messages show it.
+fn path_of(address: &str) -> &str {
+    let rest = address.split_once("://").map_or(address, |(_, rest)| rest);
+    let path = rest.find('/').map_or("", |at| &rest[at..]);
+    path.split('?').next().unwrap_or(path)
+}
+
+fn broken(address: &str, why: &dyn std::fmt::Display) -> FileError {
+    FileError::Web(format!("Error: {why} reading {}", path_of(address)))
+}
+
+/// Asks a web server; its answer, and the `ETag` it has.
+fn ask(
+    fetch: &Fetch<'_>,
+    etag: Option<&str>,
+) -> Result<(ureq::BodyReader<'static>, Option<String>)> {
+    let tls = TlsConfig::builder()
+        .provider(TlsProvider::NativeTls)
+        .root_certs(RootCerts::PlatformVerifier)
+        .disable_verification(!fetch.verify_ssl)
+        .build();
+    let agent: ureq::Agent = ureq::Agent::config_builder()
+        .tls_config(tls)
+        .http_status_as_error(false)
+        .timeout_connect(Some(CONNECT))
+        .timeout_global(Some(WHOLE))
+        .user_agent("Salt/3008.3")
+        .build()
+        .into();
+    let (address, user) = without_user(fetch.url);
+    let mut request = agent.get(&address);
+    if let Some(user) = user {
+        let user = percent_decoded(&user);
+        request = request.header("Authorization", format!("Basic {}", base64::encode(&user)));
+    }
+    if let Some(etag) = etag {
+        request = request.header("If-None-Match", etag);
+    }
+    let answer = request.call().map_err(|e| match e {
+        ureq::Error::Io(e) if e.raw_os_error().is_some() => {
+            let number = e.raw_os_error().unwrap_or_default();
+            let what = nix::errno::Errno::from_raw(number).desc();
+            broken(&address, &format!("[Errno {number}] {what}"))
+        }
+        other => broken(&address, &other),
+    })?;
+    let status = answer.status();
+    if status.as_u16() == 304 && etag.is_some() {
+        return Err(FileError::Unchanged);
+    }
+    if !status.is_success() {
+        let reason = status.canonical_reason().unwrap_or("Unknown");
+        let what = format!("HTTP {}: {reason}", status.as_u16());
+        return Err(broken(&address, &what));
+    }
+    let etag = answer.headers().get("etag");
+    let etag = etag.and_then(|v| v.to_str().ok()).map(str::to_owned);
+    Ok((answer.into_body().into_reader(), etag))
+}
+
+fn percent_decoded(text: &str) -> Vec<u8> {
+    let octets = text.as_bytes();
+    let mut out = Vec::with_capacity(octets.len());
+    let mut at = 0;
+    while at < octets.len() {
+        let digits = text.get(at + 1..at + 3).filter(|_| octets[at] == b'%');
+        match digits.and_then(|d| u8::from_str_radix(d, 16).ok()) {
+            Some(octet) => {
+                out.push(octet);
+                at += 3;
+            }
+            None => {
+                out.push(octets[at]);
+                at += 1;
+            }
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::execution::Context;
+
+    #[test]
+    fn addresses() {
+        assert_eq!(scheme("HTTP://x"), Some("http"));
+        assert_eq!(scheme("/a:b"), None);
+        assert_eq!(
+            without_user("http://u:p@h:1/a@b"),
+            ("http://h:1/a@b".to_owned(), Some("u:p".to_owned()))
+        );
+        assert_eq!(path_of("http://h/a/b?c"), "/a/b");
+        assert_eq!(percent_decoded("a%40b%"), b"a@b%");
+        assert_eq!(named("http://h/a/b.txt", "/x/"), "/x/b.txt");
+        assert_eq!(named("http://h/", "/x/"), "/x/index.html");
+    }
+
+    #[test]
+    fn downloads() {
+        let server = tiny_http::Server::http("127.0.0.1:0").unwrap();
+        let port = server.server_addr().to_ip().unwrap().port();
+        let thread = std::thread::spawn(move || {
+            for _ in 0..6 {
+                let request = server.recv().unwrap();
+                let header = |name: &'static str| {
+                    let all = request.headers().iter();
+                    all.clone()
+                        .find(|h| h.field.equiv(name))
+                        .map(|h| h.value.to_string())
+                };
+                let etag = tiny_http::Header::from_bytes("ETag", "\"1\"").unwrap();
+                let (status, text) = match request.url() {
+                    "/user" => (200, header("Authorization").unwrap_or_default()),
+                    "/a" if header("If-None-Match").is_some() => (304, String::new()),
+                    "/a" => (200, "content".to_owned()),
+                    _ => (404, "none".to_owned()),
+                };
+                let answer = tiny_http::Response::from_string(text);
+                request
+                    .respond(answer.with_status_code(status).with_header(etag))
+                    .unwrap();
+            }
+        });
+        let dir = tempfile::tempdir().unwrap();
+        let ctx = Context {
+            cachedir: dir.path().to_owned(),
+            ..Context::default()
+        };
+        let client = FileClient::new(&ctx).unwrap();
+        let url = format!("http://127.0.0.1:{port}/a");
+        let place = dir
+            .path()
+            .join(format!("extrn_files/base/127.0.0.1{port}/a"));
+        let fetch = Fetch::new(&url, "base");
+        let got = client.get_url(&fetch).unwrap();
+        assert_eq!(got, Some(Got::File(place.clone())));
+        assert_eq!(std::fs::read(&place).unwrap(), b"content");
+        let content = Fetch {
+            dest: None,
+            ..fetch
+        };
+        let got = client.get_url(&content).unwrap();
+        assert_eq!(got, Some(Got::Content(b"content".to_vec())));
+        // With the digest it is not fetched again.
+        let digest = HashType::Sha256.hex(b"content");
+        let kept = Fetch {
+            source_hash: Some(&digest),
+            ..fetch
+        };
+        assert_eq!(client.get_url(&kept).unwrap(), got_file(&place));
+        let tagged = Fetch {
+            use_etag: true,
+            ..fetch
+        };
+        assert_eq!(client.get_url(&tagged).unwrap(), got_file(&place));
+        assert_eq!(client.get_url(&tagged).unwrap(), got_file(&place));
+        assert_eq!(std::fs::read(&place).unwrap(), b"content");
+        let user = format!("http://u:p%40@127.0.0.1:{port}/user");
+        let got = client.get_url(&Fetch {
+            dest: None,
+            ..Fetch::new(&user, "base")
+        });
+        assert_eq!(got.unwrap(), Some(Got::Content(b"Basic dTpwQA==".to_vec())));
+        let none = format!("http://127.0.0.1:{port}/none?x=1");
+        let why = client.get_url(&Fetch::new(&none, "base")).unwrap_err();
+        assert_eq!(why.to_string(), "Error: HTTP 404: Not Found reading /none");
+        thread.join().unwrap();
+    }
+
+    fn got_file(place: &Path) -> Option<Got> {
+        Some(Got::File(place.to_owned()))
+    }
+}

@@ -1,0 +1,66 @@
+//! All grains of a minion.
+
+use super::{collect, external, server_id};
+use halite_config::MinionConfig;
+use halite_wire::Map;
+
+/// All grains of a minion: core ones, over them those of executables, over them those of the file `grains` beside the
+/// configuration (`salt/grains/extra.py config`), over them the option `grains`.
+pub fn all_grains(config: &MinionConfig) -> Map {
+    let mut own = grains_file(&config.conf_file.with_file_name("grains"));
+    for (key, value) in config.grains.iter() {
+        match key.as_str() {
+            Some(key) => own.set(key, value.clone()),
+            None => own.0.push((key.clone(), value.clone())),
+        }
+    }
+    let mut collected = collect(&Map::new());
+    for (key, value) in external::collect(&config.as_map())
+        .0
+        .into_iter()
+        .chain(own.0.clone())
+    {
+        match collected.0.iter_mut().find(|(known, _)| *known == key) {
+            Some((_, slot)) => *slot = value,
+            None => collected.0.push((key, value)),
+        }
+    }
+    for (key, value) in halite_wire::map! {
+        "id" => config.id.as_str(),
+        "server_id" => server_id(&config.id),
+        "master" => config.master.first().map_or("", String::as_str),
+    }
+    .0
+    {
+        if !own.iter().any(|(k, _)| *k == key) {
+            collected.0.retain(|(k, _)| *k != key);
+            collected.0.push((key, value));
+        }
+    }
+    collected
+}
+
+/// A grains file; one that is missing or cannot be read gives nothing.
+fn grains_file(path: &std::path::Path) -> Map {
+    let text = match std::fs::read_to_string(path) {
+        Ok(text) => text,
+        Err(e) => {
+            if e.kind() != std::io::ErrorKind::NotFound {
+                log::warn!("{}: {e}; its grains are left out", path.display());
+            }
+            return Map::new();
+        }
+    };
+    match halite_wire::yaml::parse(&text) {
+        Ok(halite_wire::Value::Map(map)) => map,
+        Ok(other) if other.is_nil() => Map::new(),
+        Ok(_) => {
+            log::warn!("{}: no map of grains; they are left out", path.display());
+            Map::new()
+        }
+        Err(e) => {
+            log::warn!("{}: {e}; its grains are left out", path.display());
+            Map::new()
+        }
+    }
+}

@@ -1,0 +1,68 @@
+//! Grains of the site: executables that print a JSON object, in `<extension_modules>/grains` and in
+//! the directories of `grains_dirs` (docs/own-modules.md).
+//!
+//! A slow one cannot hold the minion up for longer than ten seconds; what it prints counts more than
+//! core grains and less than those of the configuration.
+
+use crate::execution::own;
+use halite_sys::command::Helper;
+use halite_wire::{Map, Value};
+use std::path::Path;
+use std::time::Duration;
+
+/// How long one executable may take.
+const LIMIT: Duration = Duration::from_secs(10);
+
+/// Runs them in the order of their directories and names; later ones replace grains of earlier ones.
+pub fn collect(opts: &Map) -> Map {
+    let mut grains = Map::new();
+    for dir in own::places(opts, "grains", "grains_dirs") {
+        for path in own::executables(&dir) {
+            match run(&path) {
+                Ok(found) => found.iter().for_each(|(key, value)| {
+                    grains.set(halite_wire::pytext::str(key), value.clone());
+                }),
+                Err(why) => log::error!("{}: its grains are left out: {why}", path.display()),
+            }
+        }
+    }
+    grains
+}
+
+fn run(path: &Path) -> Result<Map, String> {
+    let done = Helper::new([path.to_string_lossy()])
+        .run(LIMIT)
+        .map_err(|e| e.to_string())?;
+    if done.code != 0 {
+        let said = String::from_utf8_lossy(&done.stderr);
+        return Err(format!("it ended with {}: {}", done.code, said.trim_end()));
+    }
+    let value: Value = serde_json::from_slice(&done.stdout).map_err(|e| e.to_string())?;
+    value
+        .into_map()
+        .ok_or_else(|| "it printed no JSON object".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn executables_print_grains() {
+        let dir = tempfile::tempdir().unwrap();
+        let put = |name: &str, text: &str| {
+            let path = dir.path().join(name);
+            std::fs::write(&path, text).unwrap();
+            std::fs::set_permissions(&path, PermissionsExt::from_mode(0o755)).unwrap();
+        };
+        put("10-rack", "#!/bin/sh\necho '{\"rack\": 7, \"row\": 1}'\n");
+        put("20-row", "#!/bin/sh\necho '{\"row\": 2}'\n");
+        put("30-broken", "#!/bin/sh\necho '{\"lost\": 1}'; exit 1\n");
+        put("40-words", "#!/bin/sh\necho no json\n");
+        put("notes.txt", "not a program");
+        let opts =
+            halite_wire::map! {"grains_dirs" => vec![Value::from(dir.path().to_str().unwrap())]};
+        assert_eq!(collect(&opts), halite_wire::map! {"rack" => 7, "row" => 2});
+    }
+}

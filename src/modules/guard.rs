@@ -1,0 +1,141 @@
+//! Which functions may run, and calling them so that a panic ends nothing but the call.
+
+use crate::execution::{self, Context, Fault, Outcome};
+use halite_wire::{Map, Value};
+
+/// Whether `disable_modules` names the function or its module.
+pub fn is_disabled(fun: &str, disabled: &[String]) -> bool {
+    let module = fun.split('.').next().unwrap_or_default();
+    disabled.iter().any(|d| d == fun || d == module)
+}
+
+/// Which functions may run: `disable_modules`, `whitelist_modules`.
+#[derive(Clone, Debug, Default)]
+pub struct Allowed {
+    disabled: Vec<String>,
+    only: Vec<String>,
+    /// Whether `minion_blackout` counts.
+    blackout: bool,
+}
+
+impl Allowed {
+    /// From the configuration, for what masters and the schedule ask for.
+    pub fn of(opts: &Map) -> Allowed {
+        let list = |key: &str| opts.get(key).map(Value::str_list).unwrap_or_default();
+        Allowed {
+            disabled: list("disable_modules"),
+            only: list("whitelist_modules"),
+            blackout: true,
+        }
+    }
+
+    /// For somebody on this host, whom no blackout hinders.
+    pub fn despite_blackout(mut self) -> Allowed {
+        self.blackout = false;
+        self
+    }
+
+    fn holds(&self, fun: &str) -> bool {
+        let module = fun.split('.').next().unwrap_or_default();
+        let listed = self.only.is_empty() || self.only.iter().any(|m| m == module);
+        listed && !is_disabled(fun, &self.disabled)
+    }
+}
+
+/// Calls a function; a panic in it is an exception like any other.
+pub fn guarded(ctx: &Context, fun: &str, args: &[Value], allowed: &Allowed) -> Outcome {
+    if allowed.blackout && is_blacked_out(ctx, fun) {
+        return Outcome {
+            fault: Some(Fault::Invocation(BLACKOUT.to_owned())),
+            ..broken(format!("ERROR executing '{fun}': {BLACKOUT}"))
+        };
+    }
+    // What the daemon itself puts into the schedule is not for the administrator to forbid.
+    let inner = ctx.job.as_ref().and_then(|job| job.str("schedule"));
+    if !allowed.holds(fun) && !inner.is_some_and(|name| name.starts_with("__")) {
+        let text = format!("'{fun}' is not available.");
+        return Outcome {
+            fault: Some(Fault::Missing(text.clone())),
+            ..broken(text)
+        };
+    }
+    let called = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        modules::call(ctx, fun, args)
+    }));
+    called.unwrap_or_else(|_| {
+        broken(format!(
+            "The minion function caused an exception: {fun} ended unexpectedly; see the minion's log"
+        ))
+    })
+}
+
+/// Stock's words (`salt/minion.py _execute_job_function`).
+const BLACKOUT: &str = "Minion in blackout mode. Set 'minion_blackout' to False in pillar or grains to resume operations. \
+                        Only saltutil.refresh_pillar allowed in blackout mode.";
+
+/// Whether `minion_blackout` in pillar or grains forbids a job that runs under a master or the schedule.
+fn is_blacked_out(ctx: &Context, fun: &str) -> bool {
+    let forbids = |data: &Map| {
+        let listed = data.get("minion_blackout_whitelist").map(Value::str_list);
+        data.get("minion_blackout").is_some_and(Value::truthy)
+            && fun != "saltutil.refresh_pillar"
+            && !listed.is_some_and(|list| list.iter().any(|f| f == fun))
+    };
+    forbids(&ctx.pillar) || forbids(&ctx.grains)
+}
+
+/// The outcome of a function that could not run.
+pub fn broken(text: String) -> Outcome {
+    Outcome {
+        ret: text.into(),
+        retcode: 1,
+        success: false,
+        out: Some("nested".into()),
+        fault: None,
+        by: None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+
+    #[test]
+    fn disabled_functions_are_not_available() {
+        let disabled = ["cmd".to_owned(), "test.sleep".to_owned()];
+        assert!(is_disabled("cmd.run", &disabled));
+        assert!(is_disabled("test.sleep", &disabled));
+        assert!(!is_disabled("test.ping", &disabled));
+        let only = Allowed::of(&halite_wire::map! {"whitelist_modules" => vec!["test".to_owned()]});
+        assert!(only.holds("test.ping") && !only.holds("cmd.run"));
+    }
+
+    #[test]
+    fn a_blackout_leaves_little() {
+        let dark = |pillar: Map, grains: Map, fun: &str| {
+            let ctx = Context {
+                pillar: Arc::new(pillar),
+                grains: Arc::new(grains),
+                ..Context::default()
+            };
+            guarded(&ctx, fun, &[], &Allowed::of(&Map::new()))
+        };
+        let on = || halite_wire::map! {"minion_blackout" => true};
+        let said = dark(on(), Map::new(), "test.ping");
+        assert!(
+            said.ret
+                .as_str()
+                .unwrap()
+                .starts_with("ERROR executing 'test.ping': Minion in blackout")
+        );
+        assert_eq!((said.retcode, said.success), (1, false));
+        assert!(!dark(Map::new(), on(), "test.ping").success);
+        let mut but = on();
+        but.set("minion_blackout_whitelist", vec!["test.ping".to_owned()]);
+        assert!(dark(but.clone(), Map::new(), "test.ping").success);
+        assert!(!dark(but, on(), "test.ping").success, "both count");
+        let refresh = dark(on(), on(), "saltutil.refresh_pillar");
+        assert_eq!(refresh.ret, false.into(), "there is no daemon");
+    }
+}

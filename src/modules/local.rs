@@ -1,0 +1,147 @@
+//! The minion's event bus as functions see it: firing events, and waiting for those that answer
+//! (`salt/modules/event.py fire`, `salt/utils/event.py MinionEvent`).
+
+use super::bus;
+use crate::execution::Context;
+use halite_ipc::{Event, Subscriber};
+use halite_wire::msgpack;
+use halite_wire::{Map, Value};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// What begins the tags by which functions ask the daemon for something.
+pub const ORDERS: &[&str] = &[
+    "module_refresh",
+    "pillar_refresh",
+    "beacons_refresh",
+    "matchers_refresh",
+    "grains_refresh",
+    "manage_schedule",
+    "manage_beacons",
+    "environ_setenv",
+    "fire_master",
+    "__schedule_return",
+    "__beacons_return",
+    "__master_disconnected",
+    "__master_failback",
+    "_salt_error",
+    "_minion_mine",
+];
+
+/// `MINION_PILLAR_REFRESH_COMPLETE` (`salt/defaults/events.py`).
+pub const PILLAR_REFRESHED: &str = "/salt/minion/minion_pillar_refresh_complete";
+/// `MINION_MOD_REFRESH_COMPLETE`.
+pub const MODULES_REFRESHED: &str = "/salt/minion/minion_mod_refresh_complete";
+
+/// An event of the local bus that concerns the daemon.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Order {
+    /// Its tag.
+    pub tag: String,
+    /// Its data.
+    pub data: Map,
+}
+
+impl Order {
+    /// Reads the body of an event; `None` for what is no order.
+    pub fn read(body: &[u8]) -> Option<Order> {
+        let known = ORDERS.iter().any(|tag| body.starts_with(tag.as_bytes()));
+        if !known {
+            return None;
+        }
+        let event = Event::from_body(body).ok()?;
+        let data = msgpack::decode(&event.payload).ok()?.into_map()?;
+        Some(Order {
+            tag: event.tag,
+            data,
+        })
+    }
+}
+
+/// Fires an event on the minion's bus; `false` if there is no daemon, or it takes no events.
+pub fn fire(ctx: &Context, tag: &str, data: &Map) -> bool {
+    match bus::fire(&ctx.opts, tag, data) {
+        Ok(()) => true,
+        Err(e) => {
+            log::debug!("the event {tag:.100} is not fired: {e}");
+            false
+        }
+    }
+}
+
+/// Fires an event and waits for the one that answers; `Err(false)` if it could not be fired,
+/// `Err(true)` if no answer came.
+///
+/// # Errors
+/// See above.
+pub fn ask(
+    ctx: &Context,
+    tag: &str,
+    data: &Map,
+    answer: &str,
+    timeout: Duration,
+) -> Result<Map, bool> {
+    // Listening first: the answer may be there at once.
+    let text = |key: &str| ctx.opts.str(key).unwrap_or_default();
+    let id = text("id");
+    let socket = bus::socket(Path::new(text("sock_dir")), text("hash_type"), id, "pub");
+    let mut bus = Subscriber::connect(socket)
+        .map_err(|e| {
+            log::debug!("the minion's event bus cannot be heard: {e}");
+            false
+        })?
+        .with_prefix(answer);
+    if !fire(ctx, tag, data) {
+        return Err(false);
+    }
+    let end = Instant::now() + timeout;
+    loop {
+        let left = end.saturating_duration_since(Instant::now());
+        match bus.next(Some(left)) {
+            Ok(Some(event)) => match msgpack::decode(&event.payload) {
+                Ok(Value::Map(map)) => return Ok(map),
+                _ => continue,
+            },
+            Ok(None) => return Err(true),
+            Err(halite_ipc::Error::Event(_)) => {}
+            Err(e) => {
+                log::debug!("the minion's event bus went away: {e}");
+                return Err(true);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use halite_wire::map;
+
+    #[test]
+    fn orders_are_told_from_other_events() {
+        let body = |tag: &str| {
+            let packed = msgpack::encode_map(&map! {"a" => 1}, msgpack::Profile::Local);
+            Event::from_payload(tag, packed).unwrap().body()
+        };
+        assert_eq!(
+            Order::read(&body("pillar_refresh")),
+            Some(Order {
+                tag: "pillar_refresh".into(),
+                data: map! {"a" => 1},
+            })
+        );
+        assert_eq!(Order::read(&body("salt/job/1/ret/m1")), None);
+        assert_eq!(Order::read(b"pillar_refresh"), None);
+    }
+
+    #[test]
+    fn without_a_daemon_nothing_is_fired() {
+        let ctx = Context {
+            opts: map! {"sock_dir" => "/nonexistent"},
+            ..Context::default()
+        };
+        assert!(!fire(&ctx, "x", &Map::new()));
+        let asked = ask(&ctx, "x", &Map::new(), "y", Duration::from_secs(1));
+        assert_eq!(asked, Err(false));
+    }
+}

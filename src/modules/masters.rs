@@ -1,0 +1,88 @@
+//! `master_type: func`: a function of this minion says which masters it has
+//! (`salt/minion.py eval_master_func`).
+
+use super::guard::{Allowed, guarded};
+use crate::execution::{Context, python};
+use halite_channel::MinionError;
+use halite_config::MinionConfig;
+use halite_wire::{Map, Value};
+use std::sync::Arc;
+
+/// Asks the function that `master` names, once for the life of the process, and puts its answer in the place
+/// of its name, in configuration and grains. Other types of masters stay as they are.
+///
+/// # Errors
+/// The function is not there, fails, or gives anything but a text or a list of texts.
+pub fn settle(config: &mut MinionConfig, grains: &mut Map) -> Result<(), MinionError> {
+    if config.master_type != "func" {
+        return Ok(());
+    }
+    let wrong = |why: String| {
+        let what = "`master_type: func` wants `master: module.function`, a function of this minion";
+        Err(MinionError::new(1, format!("{what}: {why}")))
+    };
+    let [fun] = config.master.as_slice() else {
+        return wrong("the option `master` is a list".to_owned());
+    };
+    let fun = fun.clone();
+    let ctx = Context {
+        id: config.id.clone(),
+        grains: Arc::new(grains.clone()),
+        opts: config.as_map(),
+        cachedir: config.cachedir.clone(),
+        ..Context::default()
+    };
+    let allowed = Allowed::of(&ctx.opts).despite_blackout();
+    let outcome = guarded(&ctx, &fun, &[], &allowed);
+    if !outcome.gave_value() {
+        return wrong(python::str(&outcome.ret));
+    }
+    let masters = match &outcome.ret {
+        Value::Str(one) => vec![one.clone()],
+        Value::Array(list) if list.iter().all(|m| m.as_str().is_some()) => outcome.ret.str_list(),
+        _ => Vec::new(),
+    };
+    if masters.is_empty() || masters.iter().any(|m| m.trim().is_empty()) {
+        let shown = python::repr(&outcome.ret);
+        return wrong(format!("{fun} gave {shown:.200}, which names no master"));
+    }
+    log::info!("{fun} says that the master is {}", masters.join(", "));
+    if grains.str("master") == Some(&fun) {
+        grains.set("master", masters[0].as_str());
+    }
+    config.master = masters;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn settled(master: Value, kind: &str) -> Result<(Vec<String>, Map), String> {
+        let dir = tempfile::tempdir().unwrap();
+        let options = halite_wire::map! {"id" => "m1", "master" => master, "master_type" => kind};
+        let mut config = MinionConfig::from_map(options, dir.path()).unwrap();
+        let mut grains = halite_wire::map! {"master" => config.master[0].as_str()};
+        settle(&mut config, &mut grains).map_err(|e| e.message)?;
+        Ok((config.master, grains))
+    }
+
+    #[test]
+    fn a_function_may_name_the_master() {
+        let (masters, _) = settled("salt.example".into(), "str").unwrap();
+        assert_eq!(masters, ["salt.example"]);
+        let (masters, grains) = settled("test.version".into(), "func").unwrap();
+        assert_eq!(masters[0], grains.str("master").unwrap());
+        assert_ne!(masters[0], "test.version");
+        for (fun, why) in [
+            ("test.ping", "test.ping gave True"),
+            ("no.such", "'no.such' is not available."),
+            ("test.echo", "Passed invalid arguments"),
+        ] {
+            let error = settled(fun.into(), "func").unwrap_err();
+            assert!(error.contains(why), "{error}");
+        }
+        let list = vec!["a.b".to_owned(), "c.d".to_owned()];
+        assert!(settled(list.into(), "func").unwrap_err().contains("a list"));
+    }
+}

@@ -1,0 +1,345 @@
+//! Returners of this minion: which ones a result goes to besides the master, how they are set up,
+//! and what they can do (`salt/minion.py _thread_return`, `salt/returners/__init__.py`).
+
+use crate::execution::{Context, python};
+use halite_config::{Flavour, Returner, Settings};
+use halite_databases::{self, Opener, Store};
+use halite_store::jobs::{News, StoredReturn};
+use halite_wire::ids::Jid;
+use halite_wire::{Map, Value};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::{Duration, Instant};
+
+/// How long the returners of a job may take, all of them together.
+const DEADLINE: Duration = Duration::from_secs(60);
+/// Keys of a `_return` load that mean something to the master only.
+const FOR_THE_MASTER: [&str; 3] = ["cmd", "id", "_stamp"];
+
+/// Which returners get a result, and with which settings.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Wanted {
+    /// Names, each once.
+    pub names: Vec<String>,
+    /// `ret_config`: the alternative settings.
+    pub config: Option<Value>,
+    /// `ret_kwargs`: settings that come before all others.
+    pub kwargs: Option<Value>,
+}
+
+impl Wanted {
+    /// Those that names with commas between them mean.
+    pub fn named(names: &str, config: Option<Value>, kwargs: Option<Value>) -> Wanted {
+        let mut out = Vec::new();
+        for name in names.split(',').map(str::trim) {
+            if !name.is_empty() && !out.iter().any(|known| known == name) {
+                out.push(name.to_owned());
+            }
+        }
+        Wanted {
+            names: out,
+            config,
+            kwargs,
+        }
+    }
+
+    /// Those of the job of a context: of its load, and for a single function that a master asked for
+    /// those of the option `return` too. The schedule has its own, which get no errors.
+    pub fn of_job(ctx: &Context, ret: &Map) -> Wanted {
+        let Some(load) = &ctx.job else {
+            return Wanted::default();
+        };
+        let mut names = load.str("ret").unwrap_or_default().to_owned();
+        let several = load.get("fun").is_some_and(|f| f.as_array().is_some());
+        let scheduled = load.contains("schedule");
+        if scheduled && !ret.get("success").is_some_and(Value::truthy) {
+            return Wanted::default();
+        }
+        if !several && !scheduled {
+            names = format!("{names},{}", configured(&ctx.opts));
+        }
+        let copy = |key: &str| load.get(key).cloned();
+        Wanted::named(&names, copy("ret_config"), copy("ret_kwargs"))
+    }
+}
+
+/// The names of the option `return`, with commas between them.
+pub fn configured(opts: &Map) -> String {
+    match opts.get("return") {
+        Some(Value::Str(names)) => names.clone(),
+        other => other.map(Value::str_list).unwrap_or_default().join(","),
+    }
+}
+
+/// The returner of that name, unless `disable_returners` forbids it.
+pub fn find(ctx: &Context, name: &str) -> Option<Returner> {
+    let found = Returner::parse(name)?;
+    let disabled = ctx.opts.get("disable_returners").map(Value::str_list);
+    let disabled = disabled.unwrap_or_default();
+    let forbidden = disabled.iter().any(|d| d == name || d == found.name());
+    (!forbidden).then_some(found)
+}
+
+/// Opens a returner with the settings that `config.option` finds, and those of `wanted`.
+pub fn open(ctx: &Context, returner: Returner, wanted: &Wanted) -> Box<dyn Store> {
+    let mut sources = vec![&ctx.opts, &*ctx.grains, &*ctx.pillar];
+    sources.extend(ctx.pillar.get("master").and_then(Value::as_map));
+    let config = wanted.config.as_ref().filter(|c| c.truthy());
+    let keep = ctx.opts.int("keep_jobs_seconds");
+    let conf_file = Path::new(ctx.opts.str("conf_file").unwrap_or_default());
+    returners::open(&Opener {
+        settings: Settings::new(returner, sources)
+            .with_alternative(&config.map(python::str).unwrap_or_default())
+            .with_given(wanted.kwargs.as_ref().and_then(Value::as_map)),
+        id: &ctx.id,
+        keep: keep.and_then(|k| u64::try_from(k).ok()).unwrap_or(86_400),
+        product: conf_file
+            .parent()
+            .map_or(Flavour::Halite, Flavour::of)
+            .name(),
+        program: "halite-minion",
+    })
+}
+
+/// Gives a result to the returners; what goes wrong is logged.
+pub fn run(ctx: &Context, wanted: &Wanted, ret: Map) {
+    if wanted.names.is_empty() {
+        return;
+    }
+    let mut ret = ret;
+    FOR_THE_MASTER.iter().for_each(|key| {
+        ret.remove(key);
+    });
+    for (key, value) in [
+        ("ret_config", &wanted.config),
+        ("ret_kwargs", &wanted.kwargs),
+    ] {
+        if let Some(value) = value {
+            ret.set(key, value.clone());
+        }
+    }
+    ret.set("id", ctx.id.as_str());
+    let mut places = Vec::new();
+    for name in &wanted.names {
+        match find(ctx, name) {
+            Some(returner) => places.push((name.clone(), open(ctx, returner, wanted))),
+            None => log::error!(
+                "Returner {name}.returner could not be loaded: '{name}.returner' is not available."
+            ),
+        }
+    }
+    write(places, &ctx.id, ret, DEADLINE);
+}
+
+/// Writes to all places at once, so that one that hangs holds no other.
+fn write(places: Vec<(String, Box<dyn Store>)>, id: &str, load: Map, within: Duration) {
+    let text = load.str("jid").unwrap_or_default().to_owned();
+    let failed = |name: &str, why: &str| {
+        log::error!("The return failed for job {text}: {name}: {why}");
+    };
+    let Ok(jid) = text.parse::<Jid>() else {
+        return failed("all returners", "it has no jid");
+    };
+    let news = Arc::new(News {
+        jid,
+        load: None,
+        returns: vec![StoredReturn {
+            id: id.to_owned(),
+            load,
+        }],
+        end: 0,
+    });
+    let (sender, outcomes) = channel();
+    let mut waiting = Vec::new();
+    for (name, mut store) in places {
+        let (sender, news, own) = (sender.clone(), news.clone(), name.clone());
+        let begun = std::thread::Builder::new().spawn(move || {
+            let outcome = store.jobs(std::slice::from_ref(&*news));
+            // Nobody listens any more after the deadline.
+            let _ = sender.send((own, outcome));
+        });
+        match begun {
+            Ok(_) => waiting.push(name),
+            Err(e) => failed(&name, &e.to_string()),
+        }
+    }
+    drop(sender);
+    let end = Instant::now() + within;
+    while !waiting.is_empty() {
+        let left = end.saturating_duration_since(Instant::now());
+        let why = match outcomes.recv_timeout(left) {
+            Ok((name, outcome)) => {
+                waiting.retain(|n| *n != name);
+                if let Err(e) = outcome {
+                    failed(&name, &e.to_string());
+                }
+                continue;
+            }
+            Err(RecvTimeoutError::Timeout) => format!("no end within {} seconds", within.as_secs()),
+            Err(RecvTimeoutError::Disconnected) => "it ended unexpectedly".to_owned(),
+        };
+        waiting.iter().for_each(|name| failed(name, &why));
+        return;
+    }
+}
+
+/// A function of a returner, for the module `sys`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Described {
+    /// Its full name.
+    pub name: String,
+    /// Its arguments, none of which has a default.
+    pub args: &'static [&'static str],
+    /// What it does.
+    pub doc: &'static str,
+}
+
+/// Functions of the returners that can be read.
+const READING: [(&str, &[&str], &str); 4] = [
+    (
+        "get_fun",
+        &["fun"],
+        "The last return of a function, by minion.",
+    ),
+    ("get_jid", &["jid"], "The returns of a job, by minion."),
+    ("get_jids", &[], "All jobs whose loads are there."),
+    (
+        "get_minions",
+        &[],
+        "The minions that have returned something.",
+    ),
+];
+
+/// What the function `returner` of a returner does.
+fn doc(returner: Returner) -> &'static str {
+    match returner {
+        Returner::Pgjsonb => "Writes a return to PostgreSQL, as jsonb.",
+        Returner::Postgres => "Writes a return to PostgreSQL, as text.",
+        Returner::Redis => "Writes a return to Redis.",
+        Returner::Sqlite3 => "Writes a return to an SQLite file.",
+        Returner::RawfileJson => "Appends a return to a file, as a line of JSON.",
+        Returner::Syslog => "Writes a return to the system log, as JSON.",
+        Returner::Local => "Prints a return.",
+    }
+}
+
+/// All functions of the returners of this minion, sorted.
+pub fn functions(ctx: &Context) -> Vec<Described> {
+    let mut out = Vec::new();
+    for returner in Returner::ALL {
+        let name = returner.name();
+        if find(ctx, name).is_none() {
+            continue;
+        }
+        let reading = READING.iter().filter(|_| returner.keeps_jobs());
+        out.extend(reading.map(|(function, args, doc)| Described {
+            name: format!("{name}.{function}"),
+            args,
+            doc,
+        }));
+        out.push(Described {
+            name: format!("{name}.returner"),
+            args: &["ret"],
+            doc: doc(returner),
+        });
+    }
+    out.sort_by(|a, b| a.name.cmp(&b.name));
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use halite_databases::StoreError;
+    use halite_wire::map;
+
+    fn wanted(load: Map, opts: Map) -> Vec<String> {
+        let ctx = Context {
+            job: Some(load),
+            opts,
+            ..Context::default()
+        };
+        Wanted::of_job(&ctx, &map! {"success" => true}).names
+    }
+
+    #[test]
+    fn who_gets_a_result() {
+        let usual = || map! {"return" => vec!["redis".to_owned(), "syslog".to_owned()]};
+        let load = |ret: &str| map! {"fun" => "test.ping", "ret" => ret};
+        assert_eq!(wanted(load(""), Map::new()), [""; 0]);
+        assert_eq!(
+            wanted(load("sqlite3, redis,,sqlite3"), usual()),
+            ["sqlite3", "redis", "syslog"]
+        );
+        let mut scheduled = load("local");
+        scheduled.set("schedule", "daily");
+        assert_eq!(wanted(scheduled, usual()), ["local"]);
+        let ctx = Context {
+            job: Some(map! {"fun" => "test.ping", "ret" => "local", "schedule" => "daily"}),
+            ..Context::default()
+        };
+        assert_eq!(
+            Wanted::of_job(&ctx, &map! {"success" => false}).names,
+            [""; 0]
+        );
+        let mut several = load("local");
+        several.set("fun", vec!["test.ping".to_owned()]);
+        assert_eq!(wanted(several, usual()), ["local"]);
+        let text = map! {"return" => "redis,local"};
+        assert_eq!(wanted(load(""), text), ["redis", "local"]);
+    }
+
+    #[test]
+    fn what_is_forbidden_is_not_there() {
+        let ctx = Context {
+            opts: map! {"disable_returners" => vec!["redis".to_owned()]},
+            ..Context::default()
+        };
+        assert_eq!(find(&ctx, "sqlite3"), Some(Returner::Sqlite3));
+        for name in ["redis", "redis_return", "mysql", ""] {
+            assert_eq!(find(&ctx, name), None, "{name}");
+        }
+        let names: Vec<String> = functions(&ctx).into_iter().map(|f| f.name).collect();
+        assert!(names.contains(&"sqlite3.get_jid".to_owned()), "{names:?}");
+        assert!(names.contains(&"syslog.returner".to_owned()));
+        assert!(
+            !names
+                .iter()
+                .any(|n| n.starts_with("redis.") || n == "local.get_jid")
+        );
+    }
+
+    struct Hanging(std::sync::mpsc::Receiver<()>);
+
+    impl Store for Hanging {
+        fn jobs(&mut self, _: &[News]) -> Result<(), StoreError> {
+            self.0.recv().map_err(|e| StoreError::Away(e.to_string()))
+        }
+    }
+
+    #[test]
+    fn one_that_hangs_holds_no_other() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("file");
+        let ctx = Context {
+            id: "m1".into(),
+            pillar: Arc::new(map! {"master" => map! {
+                "rawfile_json.filename" => path.to_string_lossy().as_ref(),
+            }}),
+            ..Context::default()
+        };
+        let (_kept, never) = channel();
+        let file = open(&ctx, Returner::RawfileJson, &Wanted::default());
+        let places: Vec<(String, Box<dyn Store>)> = vec![
+            ("hanging".into(), Box::new(Hanging(never))),
+            ("rawfile_json".into(), file),
+        ];
+        let load = map! {"jid" => "20261121120000000001", "return" => true};
+        write(places, "m1", load, Duration::from_millis(300));
+        assert_eq!(
+            std::fs::read_to_string(path).unwrap(),
+            "{\"jid\": \"20261121120000000001\", \"return\": true}\n"
+        );
+    }
+}

@@ -1,0 +1,127 @@
+//! A job that runs on a minion.
+
+use super::super::words::NO_CYCLE;
+use super::{ACTIONS, ACTIONS_SIZE, Step, TIMED_OUT, returned};
+use crate::wire::MachineId;
+use halite_gateway::answer::Outcome;
+use halite_wire::ids::Jid;
+use halite_wire::msgpack::{self, Profile};
+use halite_wire::{Map, Value};
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Ping,
+    Traits,
+    Push,
+    Call,
+}
+
+#[derive(Debug)]
+pub(super) struct Running {
+    pub jid: Jid,
+    pub cycle: String,
+    pub kind: Kind,
+    pub due: Instant,
+    pub load: Arc<Map>,
+    pub actions: Vec<Value>,
+    pub size: usize,
+    pub dropped: usize,
+}
+
+impl Running {
+    pub fn keep(&mut self, action: Value) {
+        let size = msgpack::encode(&action, Profile::Local).len();
+        if self.actions.len() >= ACTIONS || self.size + size > ACTIONS_SIZE {
+            self.dropped += 1;
+            return;
+        }
+        self.size += size;
+        self.actions.push(action);
+    }
+
+    pub fn end(self, id: &MachineId, outcome: Outcome) -> Step {
+        returned(id, &self.jid, &self.load, outcome)
+    }
+
+    pub fn timed_out(self, id: &MachineId, timeout: Duration) -> Step {
+        let text = format!("no answer within {} s", timeout.as_secs());
+        let outcome = match self.actions.is_empty() {
+            true => Outcome::bad(text, TIMED_OUT),
+            false => {
+                let mut outcome = self.results(None);
+                if let Value::Map(map) = &mut outcome.value {
+                    map.set("error", text);
+                }
+                outcome.retcode = TIMED_OUT;
+                outcome
+            }
+        };
+        self.end(id, outcome)
+    }
+
+    /// What the actions came to, with what was said of the model.
+    pub fn results(&self, model: Option<Value>) -> Outcome {
+        let mut value = halite_wire::map! {"actions" => self.actions.clone()};
+        if self.dropped > 0 {
+            value.set("dropped", self.dropped);
+        }
+        let all = self.actions.iter().chain(&model);
+        let retcode = all.filter_map(action_code).find(|c| *c != 0);
+        if let Some(model) = model.filter(|m| !m.is_nil() && !m.is_str("")) {
+            value.set("model", model);
+        }
+        Outcome {
+            value: value.into(),
+            retcode: retcode.unwrap_or(0),
+        }
+    }
+}
+
+/// `response.retcode` of an event.
+pub(super) fn action_code(event: &Value) -> Option<i64> {
+    event.as_map()?.get("response")?.as_map()?.int("retcode")
+}
+
+pub(super) fn take(jobs: &mut VecDeque<Running>, which: impl Fn(&Running) -> bool) -> Vec<Running> {
+    let mut out = Vec::new();
+    let mut at = 0;
+    while at < jobs.len() {
+        match which(&jobs[at]) {
+            true => out.extend(jobs.remove(at)),
+            false => at += 1,
+        }
+    }
+    out
+}
+
+/// The job of that cycle; where none is named, the oldest.
+pub(super) fn position(
+    jobs: &VecDeque<Running>,
+    cycle: Option<&str>,
+    which: impl Fn(&Running) -> bool,
+) -> Option<usize> {
+    let named = cycle.filter(|c| !c.is_empty() && *c != NO_CYCLE);
+    jobs.iter()
+        .position(|job| which(job) && named.is_none_or(|cycle| cycle == job.cycle))
+}
+
+pub(super) fn pick(
+    jobs: &mut VecDeque<Running>,
+    cycle: Option<&str>,
+    which: impl Fn(&Running) -> bool,
+) -> Option<Running> {
+    let at = position(jobs, cycle, which)?;
+    jobs.remove(at)
+}
+
+/// A job as `saltutil.find_job` of a minion describes it.
+pub(super) fn described(job: &Running) -> Map {
+    let mut out = halite_wire::map! {
+        "jid" => job.jid.as_str(), "cycle" => job.cycle.as_str(), "pid" => std::process::id(),
+    };
+    out.0.extend(job.load.0.iter().cloned());
+    out
+}

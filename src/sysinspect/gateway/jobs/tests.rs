@@ -1,0 +1,288 @@
+//! What functions ask for, and what ends them.
+
+use super::*;
+use crate::wire::Code;
+use std::sync::Arc;
+
+const JID: &str = "20261121092637195592";
+
+fn id() -> MachineId {
+    "30006546535e428aba0a0caa6712e225".parse().unwrap()
+}
+
+fn order_as(jid: &str, fun: &str, arg: Vec<Value>) -> Order {
+    Order::of(&halite_wire::map! {
+        "jid" => jid, "fun" => fun, "arg" => arg, "user" => "root", "tgt" => "*",
+        "tgt_type" => "glob", "minions" => vec![id().as_str().to_owned()],
+    })
+    .unwrap()
+}
+
+fn order(fun: &str, arg: Vec<Value>) -> Order {
+    order_as(JID, fun, arg)
+}
+
+fn jobs() -> Jobs {
+    Jobs::new(Duration::from_secs(300))
+}
+
+fn begin(jobs: &mut Jobs, order: &Order) -> Vec<Step> {
+    jobs.begin(order, &id(), Dialect::Modern, Instant::now())
+}
+
+/// What a single step hands in: the return and its code.
+fn handed(steps: Vec<Step>) -> (Value, i64) {
+    let [Step::Return(_, _, load)] = &steps[..] else {
+        panic!("{steps:?}");
+    };
+    assert_eq!(load.str("id"), Some(id().as_str()));
+    assert_eq!(
+        load.get("success").unwrap().as_bool(),
+        Some(load.int("retcode") == Some(0))
+    );
+    (
+        load.get("return").unwrap().clone(),
+        load.int("retcode").unwrap(),
+    )
+}
+
+fn response(cycle: Option<&str>, code: Code, value: &str) -> Heard {
+    Heard::Response {
+        cycle: cycle.map(str::to_owned),
+        code,
+        value: value.into(),
+    }
+}
+
+fn call(jobs: &mut Jobs, jid: &str) -> String {
+    let steps = begin(
+        jobs,
+        &order_as(jid, "sysinspect.call", vec!["m/e/s".into()]),
+    );
+    let [Step::Say(_, cycle, Say::Command { .. })] = &steps[..] else {
+        panic!("{steps:?}");
+    };
+    cycle.clone()
+}
+
+#[test]
+fn pings() {
+    let mut jobs = jobs();
+    let steps = begin(&mut jobs, &order("test.ping", vec![]));
+    let cycle = cycle(&JID.parse().unwrap());
+    assert_eq!(steps, [Step::Say(id(), cycle, Say::Ping)]);
+    // The same job a second time is not two.
+    assert_eq!(begin(&mut jobs, &order("test.ping", vec![])), []);
+    let done = handed(jobs.heard(&id(), Heard::Pong(vec![])));
+    assert_eq!(done, (true.into(), 0));
+    assert_eq!(jobs.heard(&id(), Heard::Pong(vec![])), []);
+    assert_eq!(jobs.count(), 0);
+}
+
+#[test]
+fn what_ends_a_command() {
+    let mut jobs = jobs();
+    // An answer that names the cycle.
+    let cycle = call(&mut jobs, JID);
+    assert_eq!(
+        jobs.heard(&id(), response(Some("x"), Code::Success, "no")),
+        []
+    );
+    let done = handed(jobs.heard(&id(), response(Some(&cycle), Code::GeneralFailure, "bad")));
+    assert_eq!(done, ("bad".into(), 1));
+    // One that does not: the oldest command.
+    let jids = ["20261121092637195593", "20261121092637195594"];
+    for jid in jids {
+        call(&mut jobs, jid);
+    }
+    for jid in jids {
+        let steps = jobs.heard(&id(), response(None, Code::Undef, "done"));
+        assert!(matches!(&steps[..], [Step::Return(_, j, _)] if j.as_str() == jid));
+    }
+    // Events, then the end of the model.
+    let cycle = call(&mut jobs, JID);
+    let event = |retcode: i64| {
+        let response = halite_wire::map! {"retcode" => retcode, "message" => "m"};
+        Heard::Action {
+            cycle: Some(cycle.clone()),
+            value: halite_wire::map! {"cid" => cycle.as_str(), "response" => response}.into(),
+        }
+    };
+    assert_eq!(jobs.heard(&id(), event(0)), []);
+    assert_eq!(jobs.heard(&id(), event(7)), []);
+    let end = Heard::Model {
+        cycle: Some(cycle.clone()),
+        value: Value::Nil,
+    };
+    let (value, retcode) = handed(jobs.heard(&id(), end));
+    assert_eq!(retcode, 7);
+    let map = value.as_map().unwrap();
+    assert_eq!(map.get("actions").unwrap().as_array().unwrap().len(), 2);
+    assert!(!map.contains("model"));
+    // The cycle among those that a pong calls finished.
+    let cycle = call(&mut jobs, JID);
+    assert_eq!(jobs.heard(&id(), Heard::Pong(vec!["other".into()])), []);
+    let (value, retcode) = handed(jobs.heard(&id(), Heard::Pong(vec![cycle])));
+    assert_eq!(retcode, 0);
+    assert_eq!(
+        value.as_map().unwrap().get("actions").unwrap(),
+        &Value::Array(vec![])
+    );
+}
+
+#[test]
+fn time_ends_everything() {
+    let mut jobs = jobs();
+    let now = Instant::now();
+    call(&mut jobs, JID);
+    assert_eq!(jobs.tick(now + Duration::from_secs(200)), []);
+    let (value, retcode) = handed(jobs.tick(now + Duration::from_secs(400)));
+    assert_eq!(
+        (value.as_str(), retcode),
+        (Some("no answer within 300 s"), 124)
+    );
+    // Whoever leaves counts as not connected, but what it was told to do may still end.
+    call(&mut jobs, JID);
+    begin(
+        &mut jobs,
+        &order_as("20261121092637195593", "test.ping", vec![]),
+    );
+    jobs.left(&id());
+    assert_eq!(jobs.count(), 1);
+    assert_eq!(jobs.heard(&id(), Heard::Pong(vec![])), []);
+}
+
+#[test]
+fn arguments_of_a_command() {
+    let args = |arg: Vec<Value>| {
+        let steps = begin(&mut jobs(), &order("sysinspect.call", arg));
+        match steps.into_iter().next() {
+            Some(Step::Say(
+                _,
+                _,
+                Say::Command {
+                    scheme,
+                    words,
+                    context,
+                },
+            )) => Ok((scheme, words, context)),
+            other => Err(other),
+        }
+    };
+    let named = halite_wire::map! {"__kwarg__" => true, "n" => 5, "b" => true};
+    let found = args(vec!["cmd://x".into(), "a b".into(), 7.into(), named.into()]);
+    let pairs = [("n", "5"), ("b", "True")].map(|(k, v)| (k.to_owned(), v.to_owned()));
+    assert_eq!(
+        found,
+        Ok((
+            "cmd://x".to_owned(),
+            vec!["a b".to_owned(), "7".to_owned()],
+            pairs.to_vec()
+        ))
+    );
+    assert!(args(vec![]).is_err() && args(vec![" ".into()]).is_err());
+}
+
+#[test]
+fn traits_are_asked_for_and_pushed() {
+    let mut jobs = jobs();
+    let steps = begin(&mut jobs, &order("grains.items", vec![]));
+    assert!(matches!(&steps[..], [Step::Say(_, _, Say::AskTraits)]));
+    let told = Heard::Traits(halite_wire::map! {"system.hostname" => "web"});
+    let (value, _) = handed(jobs.heard(&id(), told.clone()));
+    assert_eq!(value.as_map().unwrap().str("host"), Some("web"));
+    let push = halite_wire::map! {"__kwarg__" => true, "rack" => "r7"};
+    let steps = begin(&mut jobs, &order("sysinspect.traits", vec![push.into()]));
+    let expected = Say::PushTraits(halite_wire::map! {"rack" => "r7"});
+    assert!(matches!(&steps[..], [Step::Say(_, _, say)] if *say == expected));
+    assert_eq!(handed(jobs.heard(&id(), told.clone())), (true.into(), 0));
+    for (fun, arg, expected) in [
+        ("grains.get", vec!["system.hostname".into()], "web".into()),
+        ("grains.get", vec!["x".into(), "none".into()], "none".into()),
+        (
+            "grains.item",
+            vec!["host".into(), "x".into()],
+            halite_wire::map! {"host" => "web", "x" => ""}.into(),
+        ),
+    ] {
+        begin(&mut jobs, &order(fun, arg));
+        assert_eq!(handed(jobs.heard(&id(), told.clone())), (expected, 0));
+    }
+    begin(&mut jobs, &order("grains.ls", vec![]));
+    let (names, _) = handed(jobs.heard(&id(), told.clone()));
+    assert!(names.str_list().contains(&"system.hostname".to_owned()));
+    // E1 minions do not answer.
+    let order = order("grains.items", vec![]);
+    let steps = jobs.begin(&order, &id(), Dialect::E1, Instant::now());
+    assert_eq!(handed(steps).1, 1);
+}
+
+#[test]
+fn what_is_answered_here() {
+    let mut jobs = jobs();
+    call(&mut jobs, JID);
+    let ask = |jobs: &mut Jobs, fun: &str, arg: Vec<Value>| {
+        handed(begin(jobs, &order_as("20261121092637199999", fun, arg)))
+    };
+    let (found, _) = ask(&mut jobs, "saltutil.find_job", vec![JID.into()]);
+    assert_eq!(found.as_map().unwrap().str("fun"), Some("sysinspect.call"));
+    let (none, code) = ask(&mut jobs, "saltutil.find_job", vec!["1".into()]);
+    assert_eq!((none, code), (Map::new().into(), 0));
+    let (all, _) = ask(&mut jobs, "saltutil.running", vec![]);
+    assert_eq!(all.as_array().unwrap().len(), 1);
+    let (names, _) = ask(&mut jobs, "sys.list_functions", vec![]);
+    assert_eq!(names.as_array().unwrap().len(), FUNCTIONS.len());
+    let missing = ask(&mut jobs, "cmd.run", vec!["id".into()]);
+    assert_eq!(missing, ("'cmd.run' is not available.".into(), 1));
+    let mut several = order("x", vec![]);
+    several.load = Arc::new(halite_wire::map! {"fun" => vec!["test.ping".to_owned()]});
+    assert_eq!(handed(begin(&mut jobs, &several)).1, 1);
+}
+
+#[test]
+fn unregistration() {
+    let steps = begin(&mut jobs(), &order("sysinspect.unregister", vec![]));
+    let [
+        Step::Say(_, _, Say::Remove),
+        Step::Say(_, _, Say::Command { scheme, .. }),
+        Step::Unregister(_, _, load),
+    ] = &steps[..]
+    else {
+        panic!("{steps:?}");
+    };
+    assert_eq!(scheme, REMOVE);
+    assert_eq!(load.get("return"), Some(&true.into()));
+    let order = order("sysinspect.unregister", vec![]);
+    let steps = jobs().begin(&order, &id(), Dialect::Seed, Instant::now());
+    assert_eq!(steps.len(), 2);
+}
+
+#[test]
+fn bounded() {
+    let mut jobs = jobs();
+    for n in 0..RUNNING {
+        call(&mut jobs, &format!("2026112109263719{n:04}"));
+    }
+    let more = order_as("20271121092637195592", "sysinspect.call", vec!["x".into()]);
+    assert_eq!(handed(begin(&mut jobs, &more)).1, 1);
+    for _ in 0..ACTIONS + 5 {
+        let value = Value::Map(Map::new());
+        jobs.heard(&id(), Heard::Action { cycle: None, value });
+    }
+    let end = Heard::Model {
+        cycle: None,
+        value: Value::Nil,
+    };
+    let (value, _) = handed(jobs.heard(&id(), end));
+    assert_eq!(value.as_map().unwrap().int("dropped"), Some(5));
+    for _ in 0..6 {
+        let value = Value::Str("x".repeat(1 << 20));
+        jobs.heard(&id(), Heard::Action { cycle: None, value });
+    }
+    let end = Heard::Model {
+        cycle: None,
+        value: Value::Nil,
+    };
+    let (value, _) = handed(jobs.heard(&id(), end));
+    assert_eq!(value.as_map().unwrap().int("dropped"), Some(3));
+}

@@ -1,0 +1,110 @@
+//! Keys and records of sysinspect minions: the key store that all minions share, seen from this gateway.
+
+use super::session::{Registered, Registry};
+use crate::wire::MachineId;
+use crossbeam_channel::Sender;
+use halite_config::{MasterConfig, SysinspectGateway};
+use halite_crypto::{PrivateKey, PublicKey};
+use halite_gateway::clerk::Task;
+use halite_gateway::ledger::{Entered, Ledger, Newcomer, Standing};
+use halite_wire::ids::MinionId;
+use std::io;
+use std::net::IpAddr;
+
+/// The key store as this gateway sees it.
+pub(super) struct Keys {
+    settings: SysinspectGateway,
+    ledger: Ledger,
+    master: PrivateKey,
+}
+
+impl Keys {
+    /// The key store that a configuration names.
+    pub fn new(
+        config: &MasterConfig,
+        settings: &SysinspectGateway,
+        master: PrivateKey,
+        clerk: Sender<Task>,
+    ) -> Keys {
+        Keys {
+            settings: settings.clone(),
+            ledger: Ledger::new(config, super::NAME, clerk),
+            master,
+        }
+    }
+
+    /// Forgets the record of a minion whose key is gone.
+    pub fn forget(&mut self, id: &MachineId) {
+        if let Ok(id) = id.as_str().parse() {
+            self.ledger.forget(&id);
+        }
+    }
+
+    /// Forgets the records of all minions whose keys went away while nobody listened.
+    ///
+    /// # Errors
+    /// The records cannot be listed.
+    pub fn sweep(&mut self) -> io::Result<()> {
+        self.ledger.sweep().map(drop)
+    }
+
+    fn enter(&mut self, machine: &MachineId, key: &str, from: IpAddr) -> io::Result<Registered> {
+        let Ok(id) = machine.as_str().parse::<MinionId>() else {
+            return Ok(Registered::BadKey);
+        };
+        let known = self.ledger.look(&id)? != Standing::Unknown;
+        if known && key.is_empty() {
+            return Ok(Registered::Taken);
+        }
+        // A minion of the seed's dialect sends no key. What is stored for it is the master's own: nobody but
+        // the master could use the id at the ports of Salt, and its fingerprint is the one that the minion's user has accepted.
+        let key = match key {
+            "" => Ok(self.master.public()),
+            text => PublicKey::from_pem(text),
+        };
+        let Ok(key) = key else {
+            log::warn!("{from} tried to register {id} with something that is no RSA public key");
+            return Ok(Registered::BadKey);
+        };
+        let newcomer = Newcomer {
+            id: &id,
+            key: &key,
+            from: &from.to_string(),
+            vouched: self.settings.auto_accept,
+            max_pending: self.settings.max_pending,
+        };
+        if known {
+            self.ledger.again(&newcomer)?;
+            return Ok(Registered::Taken);
+        }
+        Ok(match self.ledger.enter(&newcomer)? {
+            Entered::Accepted => Registered::Accepted,
+            Entered::Waiting => Registered::Waiting,
+            Entered::Rejected => Registered::Rejected,
+            Entered::Full => Registered::Full,
+        })
+    }
+}
+
+impl Registry for Keys {
+    fn standing(&mut self, id: &MachineId) -> Standing {
+        match id.as_str().parse::<MinionId>() {
+            Ok(id) => self.ledger.standing(&id),
+            Err(_) => Standing::Foreign,
+        }
+    }
+
+    fn register(&mut self, id: &MachineId, key: &str, from: IpAddr) -> Registered {
+        self.enter(id, key, from).unwrap_or_else(|e| {
+            log::error!("{id} cannot be registered: {e}");
+            Registered::Full
+        })
+    }
+
+    fn proves(&mut self, id: &MachineId, cipher: &[u8]) -> bool {
+        self.master.holds_pkcs1v15(cipher, id.as_str().as_bytes())
+    }
+}
+
+#[cfg(test)]
+mod tests;

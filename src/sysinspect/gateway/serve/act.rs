@@ -1,0 +1,111 @@
+//! Doing what was decided.
+
+use super::super::grains::grains;
+use super::super::jobs::Step;
+use super::super::session::{Action, ConnId};
+use super::super::words::{NO_CYCLE, Say, To};
+use super::{Server, minion};
+use crate::wire::{MachineId, frame, unsupported_version};
+use halite_gateway::clerk::{Task, give};
+use halite_wire::Value;
+use std::time::Instant;
+
+impl Server {
+    pub(super) fn perform(&mut self, actions: Vec<Action>) {
+        for action in actions {
+            match action {
+                Action::Say(conn, id, say) => self.say(conn, &id, &say, NO_CYCLE),
+                Action::Refuse(conn) => {
+                    let text = "this master speaks sysinspect's protocol up to 2026-03, without the secure transport";
+                    if let Ok(frame) =
+                        frame::wrap(&unsupported_version(text), self.settings.max_frame)
+                    {
+                        self.queue(conn, &frame);
+                    }
+                }
+                Action::Close(conn) => {
+                    if let Some(peer) = self.peers.get_mut(&conn) {
+                        peer.close(Instant::now());
+                    }
+                    self.flush(conn);
+                }
+                Action::Came(id, address) => {
+                    log::info!("the sysinspect minion {id} is here, from {address}");
+                    self.telling.changed = true;
+                    let conn = self.sessions.find(id.as_str()).map(|(conn, ..)| conn);
+                    if let Some(peer) = conn.and_then(|conn| self.peers.get_mut(&conn)) {
+                        peer.allow(self.settings.max_frame);
+                    }
+                    self.started(&id);
+                }
+                Action::Left(id) => {
+                    log::info!("the sysinspect minion {id} is gone");
+                    self.telling.changed = true;
+                    self.jobs.left(&id);
+                }
+                Action::Heard(id, heard) => {
+                    let steps = self.jobs.heard(&id, heard);
+                    self.go(steps);
+                }
+                Action::Traits(id, traits) => {
+                    if let Some(minion) = minion(&id) {
+                        let grains = grains(id.as_str(), &traits);
+                        give(&self.clerk, Task::Grains(minion, grains));
+                    }
+                }
+            }
+        }
+    }
+
+    /// The events with which every minion says that it is there.
+    fn started(&self, id: &MachineId) {
+        for tag in ["minion_start".to_owned(), format!("salt/minion/{id}/start")] {
+            let data = halite_wire::map! {
+                "id" => id.as_str(), "cmd" => "_minion_event", "pretag" => Value::Nil,
+                "data" => format!("Minion {id} started"), "tag" => tag.as_str(),
+            };
+            give(&self.clerk, Task::Fire(tag, data));
+        }
+    }
+
+    pub(super) fn go(&mut self, steps: Vec<Step>) {
+        for step in steps {
+            match step {
+                Step::Say(id, cycle, say) => {
+                    if let Some((conn, ..)) = self.sessions.find(id.as_str()) {
+                        self.say(conn, &id, &say, &cycle);
+                    }
+                }
+                Step::Return(id, jid, load) => {
+                    if let Some(id) = minion(&id) {
+                        give(&self.clerk, Task::Return(id, jid, load));
+                    }
+                }
+                Step::Unregister(id, jid, load) => {
+                    if let Some(minion) = minion(&id) {
+                        give(&self.clerk, Task::Unregister(minion.clone()));
+                        give(&self.clerk, Task::Return(minion, jid, load));
+                    }
+                    let actions = self.sessions.dismiss(&id);
+                    self.perform(actions);
+                }
+            }
+        }
+    }
+
+    fn say(&mut self, conn: ConnId, id: &MachineId, say: &Say, cycle: &str) {
+        let Some((dialect, session)) = self.sessions.dialect(conn) else {
+            return;
+        };
+        let to = To {
+            id,
+            session,
+            dialect,
+            master_key: &self.master_key,
+        };
+        match say.frame(&to, cycle) {
+            Ok(frame) => self.queue(conn, &frame),
+            Err(e) => log::error!("{id} cannot be told: {e}"),
+        }
+    }
+}

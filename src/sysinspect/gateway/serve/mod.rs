@@ -1,0 +1,378 @@
+//! The loop that serves all connections: a poll over sockets that never block. What is to be done is decided
+//! in [`super::session`] and [`super::jobs`].
+
+mod act;
+
+use super::jobs::Jobs;
+use super::peer::{Input, Peer};
+use super::registry::Keys;
+use super::session::{ConnId, Frame, Rules, Sessions};
+use super::words::Heard;
+use crate::wire::{First, MachineId, MinionMessage};
+use crossbeam_channel::{Receiver, Sender};
+use halite_config::{MasterConfig, SysinspectGateway};
+use halite_gateway::clerk::{Task, Telling, give};
+use halite_gateway::news::News;
+use halite_gateway::news::Order;
+use halite_master::EXIT_BIND;
+use halite_master::roles::{RoleError, check_memory};
+use halite_master::score::Score;
+use halite_store::gateways::GatewayStore;
+use halite_sys::signals::StopFlag;
+use halite_wire::Map;
+use halite_wire::ids::MinionId;
+use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
+use std::collections::HashMap;
+use std::io::{ErrorKind, Read};
+use std::net::TcpListener;
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
+
+const LISTENER: u64 = 0;
+const BELL: u64 = 1;
+const FIRST_PEER: u64 = 16;
+/// Octets of the largest frame before a session has begun: enough for a key or many traits, and so little that
+/// all strangers together cannot fill the memory.
+const STRANGER_FRAME: usize = 128 << 10;
+/// How often the clock is looked at.
+const TURN: u16 = 100;
+/// Connections accepted before those that are there get their turn.
+const ACCEPTED: usize = 64;
+/// Connections that may wait to be accepted.
+const BACKLOG: i32 = 4096;
+
+/// The gateway at work.
+pub(super) struct Server {
+    settings: SysinspectGateway,
+    poll: Epoll,
+    listener: TcpListener,
+    bell: UnixStream,
+    news: Receiver<News>,
+    peers: HashMap<ConnId, Peer>,
+    next: ConnId,
+    sessions: Sessions,
+    jobs: Jobs,
+    keys: Keys,
+    clerk: Sender<Task>,
+    master_key: String,
+    buffer: Vec<u8>,
+    dropped: u64,
+    telling: Telling,
+    looked: Instant,
+}
+
+impl Server {
+    /// Binds the port.
+    pub fn new(
+        config: &MasterConfig,
+        settings: &SysinspectGateway,
+        clerk: Sender<Task>,
+        news: Receiver<News>,
+        bell: UnixStream,
+    ) -> Result<Server, RoleError> {
+        let master = halite_master::master_key(config)?;
+        GatewayStore::new(&config.cachedir, super::NAME).create_dirs()?;
+        let place = (settings.interface.as_str(), settings.port);
+        let listener = TcpListener::bind(place).map_err(|e| {
+            let place = format!("{}:{}", settings.interface, settings.port);
+            RoleError::new(EXIT_BIND, format!("gateways:sysinspect: {place}: {e}"))
+        })?;
+        if let Ok(backlog) = nix::sys::socket::Backlog::new(BACKLOG) {
+            nix::sys::socket::listen(&listener, backlog).map_err(std::io::Error::from)?;
+        }
+        listener.set_nonblocking(true)?;
+        bell.set_nonblocking(true)?;
+        let poll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC).map_err(std::io::Error::from)?;
+        for (fd, token) in [(listener.as_fd(), LISTENER), (bell.as_fd(), BELL)] {
+            poll.add(fd, EpollEvent::new(EpollFlags::EPOLLIN, token))
+                .map_err(std::io::Error::from)?;
+        }
+        let rules = Rules {
+            ping_interval: settings.ping_interval,
+            session_timeout: settings.session_timeout,
+            hello_timeout: settings.hello_timeout,
+            max_connections: settings.max_connections,
+            max_strangers: settings.max_strangers,
+            registrations_per_minute: settings.registrations_per_minute,
+        };
+        let now = Instant::now();
+        let master_key = master.public().to_pkcs1_pem();
+        log::info!(
+            "sysinspect minions may connect to {}:{}; the fingerprint of the master's key is {}",
+            settings.interface,
+            settings.port,
+            master.public().pkcs1_fingerprint()
+        );
+        let mut keys = Keys::new(config, settings, master, clerk.clone());
+        keys.sweep()?;
+        Ok(Server {
+            master_key,
+            keys,
+            sessions: Sessions::new(rules, now),
+            jobs: Jobs::new(settings.job_timeout),
+            settings: settings.clone(),
+            poll,
+            listener,
+            bell,
+            news,
+            peers: HashMap::new(),
+            next: FIRST_PEER,
+            clerk,
+            buffer: vec![0; 64 << 10],
+            dropped: 0,
+            telling: Telling::default(),
+            looked: now,
+        })
+    }
+
+    /// Serves until the role is told to stop, or another thread has ended.
+    pub fn run(mut self, stop: &StopFlag, alive: &dyn Fn() -> bool) -> Result<(), RoleError> {
+        let mut score = Score::inherited(super::ROLE);
+        let mut ready = [EpollEvent::empty(); 256];
+        while !stop.is_set() {
+            let count = match self.poll.wait(&mut ready, EpollTimeout::from(TURN)) {
+                Ok(count) => count,
+                Err(nix::errno::Errno::EINTR) => continue,
+                Err(e) => return Err(std::io::Error::from(e).into()),
+            };
+            for event in &ready[..count] {
+                match event.data() {
+                    LISTENER => self.accept(),
+                    BELL => self.silence(),
+                    conn => self.serve(conn, event.events()),
+                }
+            }
+            self.read_news();
+            self.tick()?;
+            score.tick(|| self.counters());
+            if !alive() {
+                return Err(RoleError::new(1, "a thread of the gateway has ended"));
+            }
+        }
+        // The list must not outlive the gateway.
+        give(&self.clerk, Task::Connected(Default::default()));
+        Ok(())
+    }
+
+    fn counters(&self) -> Map {
+        let stats = self.sessions.stats;
+        halite_wire::map! {
+            "connections" => self.sessions.connections(), "sessions" => self.sessions.sessions(),
+            "jobs" => self.jobs.count(), "dropped" => self.dropped, "refused" => stats.refused,
+            "registrations" => stats.registrations, "duplicates" => stats.duplicates,
+            "expired" => stats.expired, "garbage" => stats.garbage, "failures" => stats.failures,
+        }
+    }
+
+    fn accept(&mut self) {
+        for _ in 0..ACCEPTED {
+            let (stream, address) = match self.listener.accept() {
+                Ok(accepted) => accepted,
+                Err(e) if e.kind() == ErrorKind::WouldBlock => return,
+                Err(e) => {
+                    log::warn!("a connection could not be accepted: {e}");
+                    // Out of descriptors it would fail again and again.
+                    std::thread::sleep(Duration::from_millis(20));
+                    return;
+                }
+            };
+            let address = address.ip().to_canonical();
+            if !self.sessions.opened(self.next, address, Instant::now()) {
+                log::debug!("{address}: there is no room for another connection");
+                continue;
+            }
+            let conn = self.next;
+            self.next += 1;
+            let event = EpollEvent::new(EpollFlags::EPOLLIN, conn);
+            let added = stream
+                .set_nonblocking(true)
+                .and_then(|()| stream.set_nodelay(true))
+                .and_then(|()| self.poll.add(&stream, event).map_err(Into::into));
+            if let Err(e) = added {
+                log::warn!("{address}: {e}");
+                self.sessions.closed(conn);
+                continue;
+            }
+            let limit = STRANGER_FRAME.min(self.settings.max_frame);
+            let peer = Peer::new(stream, address, limit);
+            self.peers.insert(conn, peer);
+        }
+    }
+
+    fn silence(&mut self) {
+        let mut buffer = [0; 4096];
+        while matches!(self.bell.read(&mut buffer), Ok(count) if count > 0) {}
+    }
+
+    fn serve(&mut self, conn: ConnId, what: EpollFlags) {
+        if what.contains(EpollFlags::EPOLLOUT) {
+            self.flush(conn);
+        }
+        let inward = EpollFlags::EPOLLIN | EpollFlags::EPOLLHUP | EpollFlags::EPOLLERR;
+        if !what.intersects(inward) {
+            return;
+        }
+        let Some(peer) = self.peers.get_mut(&conn) else {
+            return;
+        };
+        let now = Instant::now();
+        let mut bodies = Vec::new();
+        let input = peer.read(&mut self.buffer, now, &mut bodies);
+        let address = peer.address;
+        for body in bodies {
+            self.body(conn, &body, now);
+        }
+        match input {
+            Input::Open => {}
+            Input::Ended => self.remove(conn),
+            Input::TooLong(e) => {
+                log::warn!("{address}: {e}");
+                self.remove(conn);
+            }
+        }
+    }
+
+    fn body(&mut self, conn: ConnId, body: &[u8], now: Instant) {
+        let frame = self.frame(conn, body);
+        let actions = self.sessions.frame(conn, frame, now, &mut self.keys);
+        self.perform(actions);
+    }
+
+    fn frame(&mut self, conn: ConnId, body: &[u8]) -> Frame {
+        let known = self.sessions.dialect(conn).map(|(dialect, _)| dialect);
+        let dialect = match known.map_or_else(|| First::of(body), |d| Ok(First::Message(d))) {
+            Ok(First::Message(dialect)) => dialect,
+            Ok(First::Secure) => return Frame::Secure,
+            Err(e) => {
+                log::debug!("connection {conn}: {e}");
+                return Frame::Garbage;
+            }
+        };
+        match MinionMessage::decode(body, dialect) {
+            Ok(message) => {
+                self.sessions.set_dialect(conn, dialect);
+                let heard = Heard::of(&message, dialect);
+                Frame::Message(message.id, heard)
+            }
+            Err(e) => {
+                log::debug!("connection {conn}: {e}");
+                Frame::Garbage
+            }
+        }
+    }
+
+    fn read_news(&mut self) {
+        let now = Instant::now();
+        for _ in 0..self.news.len() {
+            let Ok(news) = self.news.try_recv() else {
+                return;
+            };
+            match news {
+                News::Job(order) => self.order(&order, now),
+                News::Key { id, deleted } => {
+                    let Ok(id) = id.parse() else { continue };
+                    let actions = self.sessions.review(&id, &mut self.keys);
+                    self.perform(actions);
+                    if deleted {
+                        self.keys.forget(&id);
+                    }
+                }
+            }
+        }
+    }
+
+    /// A job is begun on those that are here; the others count as not connected.
+    fn order(&mut self, order: &Order, now: Instant) {
+        for id in &order.ids {
+            let Some((_, id, dialect, _)) = self.sessions.find(id) else {
+                continue;
+            };
+            let id = id.clone();
+            let steps = self.jobs.begin(order, &id, dialect, now);
+            self.go(steps);
+        }
+    }
+
+    fn tick(&mut self) -> Result<(), RoleError> {
+        let now = Instant::now();
+        if now.duration_since(self.looked) < Duration::from_millis(TURN.into()) {
+            return Ok(());
+        }
+        self.looked = now;
+        let actions = self.sessions.tick(now, &mut self.keys);
+        self.perform(actions);
+        let steps = self.jobs.tick(now);
+        self.go(steps);
+        let patience = self.settings.hello_timeout;
+        let overdue = |(conn, peer): (&ConnId, &Peer)| peer.overdue(now, patience).then_some(*conn);
+        let late: Vec<_> = self.peers.iter().filter_map(overdue).collect();
+        for conn in late {
+            self.remove(conn);
+        }
+        self.tell(now)
+    }
+
+    /// Says who is connected, for `manage.*` and presence events.
+    fn tell(&mut self, now: Instant) -> Result<(), RoleError> {
+        if !self.telling.is_due(now) {
+            return Ok(());
+        }
+        let who = self.sessions.connected();
+        let who = who.filter_map(|(id, address)| Some((minion(id)?, address)));
+        give(&self.clerk, Task::Connected(who.collect()));
+        check_memory()
+    }
+
+    fn queue(&mut self, conn: ConnId, frame: &[u8]) {
+        let Some(peer) = self.peers.get_mut(&conn) else {
+            return;
+        };
+        if !peer.queue(frame, self.settings.max_queue) {
+            self.dropped += 1;
+            // A flood is told a few times, not a million.
+            if self.dropped.is_power_of_two() {
+                log::warn!(
+                    "{}: a message is dropped, as too many wait for this connection; {} so far",
+                    peer.address,
+                    self.dropped
+                );
+            }
+        }
+        self.flush(conn);
+    }
+
+    fn flush(&mut self, conn: ConnId) {
+        let Some(peer) = self.peers.get_mut(&conn) else {
+            return;
+        };
+        if !peer.flush() {
+            return self.remove(conn);
+        }
+        let waits = peer.waits();
+        if waits == peer.blocked {
+            return;
+        }
+        peer.blocked = waits;
+        let mut wanted = EpollFlags::EPOLLIN;
+        wanted.set(EpollFlags::EPOLLOUT, waits);
+        let changed = self
+            .poll
+            .modify(&peer.stream, &mut EpollEvent::new(wanted, conn));
+        if changed.is_err() {
+            self.remove(conn);
+        }
+    }
+
+    /// A connection is gone, or goes now.
+    fn remove(&mut self, conn: ConnId) {
+        // Closing the socket takes it out of the poll.
+        self.peers.remove(&conn);
+        let actions = self.sessions.closed(conn);
+        self.perform(actions);
+    }
+}
+
+fn minion(id: &MachineId) -> Option<MinionId> {
+    id.as_str().parse().ok()
+}

@@ -1,0 +1,146 @@
+//! Who is let in: registration, hello, and the proof of a minion of the seed's dialect.
+
+use super::super::words::Say;
+use super::{
+    Action, ConnId, Registered, Registry, Session, Sessions, Stage, Standing, VERDICT_DELAY,
+};
+use crate::wire::{Code, Dialect, MachineId};
+use std::time::Instant;
+
+impl Sessions {
+    pub(super) fn add(
+        &mut self,
+        conn: ConnId,
+        id: MachineId,
+        key: String,
+        now: Instant,
+        registry: &mut dyn Registry,
+    ) -> Vec<Action> {
+        let Some(own) = self.conns.get_mut(&conn) else {
+            return Vec::new();
+        };
+        if !self.registrations.take(own.address, now) {
+            self.stats.refused += 1;
+            let say = Say::Retry(Code::GeneralFailure, "too many registrations; try later");
+            return self.last(conn, &id, say);
+        }
+        let taken = registry.standing(&id) != Standing::Unknown;
+        // Another key for a known id is kept as denied, as with Salt minions; both get the same answer.
+        if taken && key.is_empty() {
+            return self.last(conn, &id, taken_answer());
+        }
+        let seed = own.dialect == Some(Dialect::Seed);
+        if key.is_empty() && !seed {
+            return self.last(conn, &id, bad_key());
+        }
+        if seed && !taken {
+            own.stage = Stage::Registering {
+                id: id.clone(),
+                key,
+            };
+            return vec![Action::Say(conn, id, Say::MasterKey)];
+        }
+        let address = own.address;
+        self.stats.registrations += 1;
+        let say = match registry.register(&id, &key, address) {
+            Registered::Accepted | Registered::Waiting => {
+                Say::Retry(Code::Success, "registration has been taken")
+            }
+            Registered::Taken => taken_answer(),
+            Registered::Rejected => Say::Retry(Code::GeneralFailure, "registration is refused"),
+            Registered::Full => Say::Retry(Code::GeneralFailure, "too many wait for registration"),
+            Registered::BadKey => bad_key(),
+        };
+        self.last(conn, &id, say)
+    }
+
+    pub(super) fn hello(
+        &mut self,
+        conn: ConnId,
+        id: &MachineId,
+        (session, cipher): (String, Option<Vec<u8>>),
+        now: Instant,
+        registry: &mut dyn Registry,
+    ) -> Vec<Action> {
+        let Some(own) = self.conns.get_mut(&conn) else {
+            return Vec::new();
+        };
+        let address = own.address;
+        let registering = match &own.stage {
+            Stage::Registering { id: asked, key } => Some((asked == id, key.clone())),
+            _ => None,
+        };
+        if cipher.is_some() || registering.is_some() {
+            let same = registering.as_ref().is_none_or(|(same, _)| *same);
+            let allowed = self.failures.take(address, now);
+            let proven = allowed && registry.proves(id, &cipher.unwrap_or_default());
+            if !proven || !same {
+                self.stats.failures += 1;
+                return self.fail_later(conn, id, now);
+            }
+        }
+        if let Some((_, key)) = registering {
+            self.stats.registrations += 1;
+            match registry.register(id, &key, address) {
+                Registered::Accepted | Registered::Waiting => {}
+                Registered::Taken => return self.last(conn, id, taken_answer()),
+                Registered::Rejected | Registered::Full | Registered::BadKey => {
+                    return self.bounce(conn, id, Code::GeneralFailure);
+                }
+            }
+        }
+        let why = match registry.standing(id) {
+            Standing::Accepted => None,
+            Standing::Unknown => Some("it has not registered"),
+            Standing::Waiting => Some("its key waits for the operator"),
+            Standing::Rejected => Some("its key is rejected"),
+            Standing::Foreign => Some("the id is that of a minion which did not register here"),
+        };
+        if let Some(why) = why {
+            log::debug!("{id} from {address} is not let in: {why}");
+            return self.bounce(conn, id, Code::NotRegistered);
+        }
+        if self.by_id.contains_key(id) {
+            self.stats.duplicates += 1;
+            return self.last(conn, id, Say::Duplicate(session));
+        }
+        self.admit(conn, id, session, now)
+    }
+
+    fn admit(&mut self, conn: ConnId, id: &MachineId, name: String, now: Instant) -> Vec<Action> {
+        let Some(own) = self.conns.get_mut(&conn) else {
+            return Vec::new();
+        };
+        let address = own.address;
+        own.garbage = 0;
+        own.stage = Stage::Session(Session {
+            id: id.clone(),
+            name: name.clone(),
+            heard: now,
+        });
+        self.less_strange(address);
+        self.by_id.insert(id.clone(), conn);
+        vec![
+            Action::Say(conn, id.clone(), Say::Welcome(name)),
+            Action::Came(id.clone(), address),
+        ]
+    }
+
+    fn fail_later(&mut self, conn: ConnId, id: &MachineId, now: Instant) -> Vec<Action> {
+        if let Some(own) = self.conns.get_mut(&conn) {
+            own.stage = Stage::Failing {
+                id: id.clone(),
+                due: now + VERDICT_DELAY,
+            };
+        }
+        Vec::new()
+    }
+}
+
+fn taken_answer() -> Say {
+    Say::Retry(Code::AlreadyRegistered, "already registered")
+}
+
+fn bad_key() -> Say {
+    Say::Retry(Code::GeneralFailure, "this is no RSA public key")
+}

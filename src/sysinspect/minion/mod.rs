@@ -1,0 +1,15 @@
+//! A minion for masters that speak sysinspect's protocol: `halite-sysinspect-minion`.
+//!
+//! It registers with a master whose key it knows by a fingerprint, tells its traits, answers pings,
+//! and runs functions of halite's minion, each in a process of its own as [`halite_minion::jobs`] does.
+//! [`course`] decides without IO and is tested in simulated time; [`serve`] has the socket.
+
+pub mod command;
+pub mod course;
+mod results;
+pub mod serve;
+pub mod store;
+pub mod traits;
+mod trust;
+
+pub use serve::run;

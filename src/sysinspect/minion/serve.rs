@@ -1,0 +1,417 @@
+//! The socket, the jobs and the clock of the minion.
+
+use super::command::Command;
+use super::course::{Action, Course, Settings};
+use super::store::Store;
+use super::traits::of_grains;
+use crate::wire::{Decoder, Dialect, MAX_FRAME, MinionMessage};
+use halite_channel::MinionError;
+use halite_channel::publication::Job;
+use halite_channel::session::chance;
+use halite_config::MinionConfig;
+use halite_crypto::random_uuid;
+use halite_ipc::{StampStyle, stamp_now};
+use halite_minion::daemon::Start;
+use halite_minion::jobs::{Finished, Jobs, Origin};
+use halite_minion::setup::hand_over;
+use halite_modules::grains::all_grains;
+use halite_sys::daemon::{Report, make_dir};
+use halite_sys::service::Service;
+use halite_sys::signals::SignalPipe;
+use halite_wire::ids::{Jid, JidClock};
+use halite_wire::{Value, msgpack};
+use std::collections::HashMap;
+use std::io::{ErrorKind, Read, Write};
+use std::net::{TcpStream, ToSocketAddrs};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Where the system keeps the machine's id.
+const MACHINE_ID: &str = "/etc/machine-id";
+/// How long a connection may take to stand, and a write to be taken.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Octets read at once.
+const CHUNK: usize = 16 * 1024;
+/// Commands that may run or wait; further ones are answered at once.
+const MAX_COMMANDS: usize = 64;
+/// How long functions may take to end when the minion is stopped.
+const GRACE: Duration = Duration::from_secs(1);
+
+/// Runs the minion until SIGTERM, or until the master has removed it. `register` is the fingerprint
+/// of the master's key, which the operator vouches for.
+///
+/// # Errors
+/// What keeps it from running; the status is the exit status.
+pub fn run(
+    mut config: MinionConfig,
+    register: Option<&str>,
+    start: Start,
+    report: &mut Report,
+) -> Result<(), MinionError> {
+    let dialect = match config.sysinspect_dialect.as_str() {
+        "seed" => Dialect::Seed,
+        "e3" => Dialect::Modern,
+        other => {
+            let text = format!("sysinspect_dialect is {other:?}; write seed or e3");
+            return Err(MinionError::new(1, text));
+        }
+    };
+    // Jobs of the minion for Salt masters on this host are none of ours.
+    let cachedir = config.cachedir.join("sysinspect");
+    for (what, dir, mode) in [
+        ("pki_dir", &config.pki_dir, 0o700),
+        ("pki_dir", &Store::place(&config.pki_dir), 0o700),
+        ("cachedir", &config.cachedir, 0o755),
+        ("cachedir", &cachedir, 0o700),
+    ] {
+        make_dir(dir, mode)
+            .and_then(|()| hand_over(dir, &config.user))
+            .map_err(|e| MinionError::io(what, dir, &e))?;
+    }
+    config.cachedir = cachedir;
+    if nix::unistd::geteuid().is_root() {
+        halite_sys::process::drop_privileges(&config.user)?;
+    }
+    let store = Store::open(&config.pki_dir)?;
+    let id = store.id(&config.sysinspect_id, Path::new(MACHINE_ID))?;
+    config.id = id.as_str().to_owned();
+    let fingerprint = fingerprint(register.unwrap_or(&config.sysinspect_fingerprint))?;
+    let pinned = store.master()?;
+    if let Some(pinned) = &pinned
+        && !fingerprint.is_empty()
+        && pinned.pkcs1_fingerprint() != fingerprint
+    {
+        let text = format!(
+            "another master's key ({}) is accepted; remove {} to register with the master of {fingerprint}",
+            pinned.pkcs1_fingerprint(),
+            store.master_file().display()
+        );
+        return Err(MinionError::new(42, text));
+    }
+    let millis = Duration::from_millis;
+    let settings = Settings {
+        session: random_uuid(),
+        dialect,
+        fingerprint,
+        own_key: store.key(config.keysize as usize)?.public().to_pkcs1_pem(),
+        allowed: config.sysinspect_functions.clone(),
+        pauses: (
+            millis(config.recon_default),
+            millis(config.recon_default.saturating_add(config.recon_max)),
+        ),
+        chance,
+        id,
+    };
+    let signals = SignalPipe::install()?;
+    let config = Arc::new(config);
+    let grains = Arc::new(all_grains(&config));
+    let jobs = Jobs::new(&config, start.log, start.title, grains);
+    let pushed = store.traits();
+    let mut minion = Serving {
+        course: Course::new(settings, pinned, pushed),
+        store,
+        config,
+        dialect,
+        begun: Instant::now(),
+        line: None,
+        masters: 0,
+        jobs,
+        jids: JidClock::default(),
+        running: HashMap::new(),
+        end: None,
+        service: Service::inherited(),
+    };
+    report.ready();
+    minion.service.ready("looking for the master");
+    let outcome = minion.serve(&signals);
+    minion.stop();
+    outcome
+}
+
+/// A fingerprint as it is compared: colons between the octets and capitals do not matter.
+fn fingerprint(text: &str) -> Result<String, MinionError> {
+    let plain = text.trim().replace(':', "").to_ascii_lowercase();
+    let digits = plain.bytes().all(|b| b.is_ascii_hexdigit());
+    if plain.is_empty() || (plain.len() == 64 && digits) {
+        return Ok(plain);
+    }
+    let text = format!(
+        "{text:?} is no fingerprint: 64 hexadecimal digits, the SHA-256 of the master's key as its operator sees it"
+    );
+    Err(MinionError::new(64, text))
+}
+
+struct Line {
+    stream: TcpStream,
+    decoder: Decoder,
+}
+
+struct Serving {
+    course: Course,
+    store: Store,
+    config: Arc<MinionConfig>,
+    dialect: Dialect,
+    begun: Instant,
+    line: Option<Line>,
+    /// Attempts to connect; chooses among several masters.
+    masters: usize,
+    jobs: Jobs,
+    jids: JidClock,
+    running: HashMap<Jid, u64>,
+    end: Option<(i32, String)>,
+    service: Service,
+}
+
+impl Serving {
+    fn now(&self) -> Duration {
+        self.begun.elapsed()
+    }
+
+    fn serve(&mut self, signals: &SignalPipe) -> Result<(), MinionError> {
+        while !signals.stop.is_set() {
+            self.wait(signals)?;
+            self.read()?;
+            for finished in self.jobs.attend() {
+                self.returned(finished)?;
+            }
+            let now = self.now();
+            let actions = self.course.passed(now);
+            self.perform(actions)?;
+            if signals.take_reload() {
+                // The log opens its file anew by itself.
+                self.service.reloaded();
+            }
+            self.service.beat(true);
+            match self.end.take() {
+                Some((0, text)) => {
+                    log::warn!("{text}");
+                    return Ok(());
+                }
+                Some((status, text)) => return Err(MinionError::new(status, text)),
+                None => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn wait(&self, signals: &SignalPipe) -> Result<(), MinionError> {
+        let left = match self.course.deadline() {
+            Some(due) => due.saturating_sub(self.now()),
+            None => Duration::from_secs(1),
+        };
+        let left = self.service.at_most(Some(left)).unwrap_or(left);
+        let millis = u16::try_from(left.as_millis().saturating_add(1)).unwrap_or(u16::MAX);
+        let mut fds: Vec<BorrowedFd> = self.jobs.outputs().collect();
+        fds.extend(self.line.as_ref().map(|line| line.stream.as_fd()));
+        signals.wait(&fds, millis)?;
+        Ok(())
+    }
+
+    /// Takes what there is; the stream does not block for reading.
+    fn read(&mut self) -> Result<(), MinionError> {
+        let mut chunk = [0; CHUNK];
+        while let Some(line) = &mut self.line {
+            match line.stream.read(&mut chunk) {
+                Ok(0) => return self.hang_up("the master has closed the connection"),
+                Ok(n) => line.decoder.push(&chunk[..n]),
+                Err(e) if e.kind() == ErrorKind::WouldBlock => return Ok(()),
+                Err(e) if e.kind() == ErrorKind::Interrupted => continue,
+                Err(e) => return self.hang_up(&format!("the connection is lost: {e}")),
+            }
+            self.hear()?;
+        }
+        Ok(())
+    }
+
+    fn hear(&mut self) -> Result<(), MinionError> {
+        loop {
+            let Some(line) = &mut self.line else {
+                return Ok(());
+            };
+            let body = match line.decoder.next_body() {
+                Ok(Some(body)) => body.to_vec(),
+                Ok(None) => return Ok(()),
+                Err(e) => return self.hang_up(&e.to_string()),
+            };
+            let now = self.now();
+            let actions = self.course.heard(now, &body);
+            self.perform(actions)?;
+        }
+    }
+
+    fn hang_up(&mut self, why: &str) -> Result<(), MinionError> {
+        log::info!("{why}");
+        self.service.status("no connection with the master");
+        self.line = None;
+        let actions = self.course.lost(self.now());
+        self.perform(actions)
+    }
+
+    fn perform(&mut self, actions: Vec<Action>) -> Result<(), MinionError> {
+        for action in actions {
+            match action {
+                Action::Connect => self.connect()?,
+                Action::Send(message) => self.send(&message)?,
+                Action::Close => self.line = None,
+                Action::Run(number, command) => self.start(number, command)?,
+                Action::Pin(key) => {
+                    self.store.pin(&key)?;
+                    log::warn!("the master's key {} is accepted", key.pkcs1_fingerprint());
+                }
+                Action::Forget => self.store.forget()?,
+                Action::Keep(traits) => {
+                    if let Err(e) = self.store.keep_traits(&traits) {
+                        log::error!("pushed traits are lost at the next start: {e}");
+                    }
+                }
+                Action::End(status, text) => self.end = Some((status, text)),
+            }
+        }
+        Ok(())
+    }
+
+    fn connect(&mut self) -> Result<(), MinionError> {
+        let masters = &self.config.master;
+        let name = masters.get(self.masters % masters.len().max(1));
+        let host = name.cloned().unwrap_or_default();
+        self.masters += 1;
+        match open(&host, self.config.sysinspect_port, &mut self.service) {
+            Ok(stream) => {
+                self.service.status(&format!("connected with {host}"));
+                self.line = Some(Line {
+                    stream,
+                    decoder: Decoder::new(MAX_FRAME),
+                });
+                let grains = Arc::new(all_grains(&self.config));
+                let traits = of_grains(&grains, &self.config.id);
+                self.jobs.set_grains(grains);
+                self.course.set_traits(traits);
+                let actions = self.course.connected(self.now());
+                self.perform(actions)
+            }
+            Err(e) => {
+                log::warn!("no connection to {host}: {e}");
+                self.service.status(&format!("no connection to {host}"));
+                let actions = self.course.lost(self.now());
+                self.perform(actions)
+            }
+        }
+    }
+
+    fn send(&mut self, message: &MinionMessage) -> Result<(), MinionError> {
+        let frame = match message.to_frame(self.dialect) {
+            Ok(frame) => frame,
+            Err(e) => {
+                log::error!("{} is not sent: {e}", message.kind);
+                return Ok(());
+            }
+        };
+        let Some(line) = &mut self.line else {
+            return Ok(());
+        };
+        match write(&mut line.stream, &frame) {
+            Ok(()) => Ok(()),
+            Err(e) => self.hang_up(&format!("nothing can be sent: {e}")),
+        }
+    }
+
+    fn start(&mut self, number: u64, command: Command) -> Result<(), MinionError> {
+        if self.running.len() >= MAX_COMMANDS {
+            let why = format!("{MAX_COMMANDS} commands run on this minion already");
+            return self.answer(number, &why.into(), 1);
+        }
+        let jid = self.jids.next();
+        log::info!("{} is job {jid}", command.fun);
+        self.running.insert(jid.clone(), number);
+        let load = halite_wire::map! {
+            "fun" => command.fun, "arg" => command.args, "jid" => jid.as_str(), "tgt" => self.config.id.as_str(),
+            "tgt_type" => "glob", "ret" => "", "user" => "sysinspect",
+        };
+        match self.jobs.add(Job { jid, load }, Origin::Master(0)) {
+            Some(finished) => self.returned(finished),
+            None => Ok(()),
+        }
+    }
+
+    fn returned(&mut self, finished: Finished) -> Result<(), MinionError> {
+        let Some(number) = self.running.remove(&finished.jid) else {
+            return Ok(());
+        };
+        let load = msgpack::decode(&finished.load)
+            .ok()
+            .and_then(Value::into_map);
+        let load = load.unwrap_or_default();
+        let value = load.get("return").cloned().unwrap_or_default();
+        let failed = load.get("success").and_then(Value::as_bool) == Some(false);
+        let retcode = match load.int("retcode") {
+            Some(0) | None => i64::from(failed),
+            Some(code) => code,
+        };
+        self.answer(number, &value, retcode)
+    }
+
+    fn answer(&mut self, number: u64, value: &Value, retcode: i64) -> Result<(), MinionError> {
+        let stamp = stamp_now(StampStyle::Offset);
+        let actions = self.course.finished(number, value, retcode, &stamp);
+        self.perform(actions)
+    }
+
+    fn stop(&mut self) {
+        self.service.stopping();
+        self.jobs.terminate();
+        let until = Instant::now() + GRACE;
+        while !self.jobs.all_ended() && Instant::now() < until {
+            self.jobs.attend();
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        self.jobs.kill();
+    }
+}
+
+fn open(host: &str, port: u16, service: &mut Service) -> std::io::Result<TcpStream> {
+    // As with the option `master` of halite-minion, a port may stand behind the name.
+    let (host, port) = match host.rsplit_once(':') {
+        Some((name, digits)) if !name.contains(':') => (name, digits.parse().unwrap_or(port)),
+        _ => (host.trim_matches(['[', ']']), port),
+    };
+    let mut last = std::io::Error::new(ErrorKind::NotFound, "the name has no address");
+    for address in (host, port).to_socket_addrs()? {
+        service.beat(true);
+        match TcpStream::connect_timeout(&address, PATIENCE) {
+            Ok(stream) => {
+                stream.set_nodelay(true)?;
+                stream.set_nonblocking(true)?;
+                return Ok(stream);
+            }
+            Err(e) => last = e,
+        }
+    }
+    Err(last)
+}
+
+/// Writes all of it; a master that takes nothing for [`PATIENCE`] is lost.
+fn write(stream: &mut TcpStream, frame: &[u8]) -> std::io::Result<()> {
+    stream.set_nonblocking(false)?;
+    stream.set_write_timeout(Some(PATIENCE))?;
+    let written = stream.write_all(frame);
+    stream.set_nonblocking(true)?;
+    written
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fingerprints_have_one_form() {
+        let plain = "209e2fd14f96c3033927f3e3099731c49efa4249a92b72cc4bd78dcdec776c71";
+        assert_eq!(fingerprint(plain).unwrap(), plain);
+        assert_eq!(fingerprint(&plain.to_uppercase()).unwrap(), plain);
+        let colons: Vec<&str> = (0..32).map(|i| &plain[2 * i..2 * i + 2]).collect();
+        assert_eq!(fingerprint(&colons.join(":")).unwrap(), plain);
+        assert_eq!(fingerprint("").unwrap(), "");
+        assert_eq!(fingerprint("deadbeef").unwrap_err().status, 64);
+    }
+}

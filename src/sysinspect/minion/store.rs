@@ -1,0 +1,203 @@
+//! What the minion keeps in `pki_dir/sysinspect`: its key, the master's, its id, pushed traits.
+
+use crate::wire::MachineId;
+use halite_channel::MinionError;
+use halite_crypto::{PrivateKey, PublicKey, random_uuid};
+use halite_sys::daemon::{make_dir, write_atomic};
+use halite_wire::Map;
+use std::io::{ErrorKind, Read};
+use std::path::{Path, PathBuf};
+
+/// No file here is longer.
+const MAX_FILE: u64 = 1 << 20;
+
+/// The directory.
+#[derive(Clone, Debug)]
+pub struct Store {
+    dir: PathBuf,
+}
+
+impl Store {
+    /// Where it lies.
+    pub fn place(pki_dir: &Path) -> PathBuf {
+        pki_dir.join("sysinspect")
+    }
+
+    /// Opens it; makes it if need be.
+    ///
+    /// # Errors
+    /// It cannot be made.
+    pub fn open(pki_dir: &Path) -> Result<Store, MinionError> {
+        let dir = Store::place(pki_dir);
+        make_dir(&dir, 0o700).map_err(|e| MinionError::io("pki_dir", &dir, &e))?;
+        Ok(Store { dir })
+    }
+
+    /// The id of this machine: the configured one, else that of the system, else one made once.
+    ///
+    /// # Errors
+    /// The id is not acceptable, or cannot be kept.
+    pub fn id(&self, configured: &str, system: &Path) -> Result<MachineId, MinionError> {
+        let kept = self.dir.join("id");
+        let (text, from) = if !configured.is_empty() {
+            (configured.to_owned(), "the option sysinspect_id".to_owned())
+        } else if let Some(text) = read(system)?.filter(|t| !t.trim().is_empty()) {
+            (text, system.display().to_string())
+        } else if let Some(text) = read(&kept)? {
+            (text, kept.display().to_string())
+        } else {
+            let text = random_uuid().replace('-', "");
+            write(&kept, &text, 0o644)?;
+            (text, kept.display().to_string())
+        };
+        let id = text.trim().parse::<MachineId>();
+        id.map_err(|e| MinionError::new(1, format!("{from}: {e}")))
+    }
+
+    /// The own key; a new one at the first time.
+    ///
+    /// # Errors
+    /// The file cannot be read or written, or holds no key.
+    pub fn key(&self, bits: usize) -> Result<PrivateKey, MinionError> {
+        let path = self.dir.join("minion.pem");
+        let wrong = |e| MinionError::new(1, format!("{}: {e}", path.display()));
+        if let Some(text) = read(&path)? {
+            return PrivateKey::from_pem(&text).map_err(wrong);
+        }
+        let key = PrivateKey::generate(bits).map_err(wrong)?;
+        write(&path, &key.to_pem(), 0o400)?;
+        Ok(key)
+    }
+
+    /// The file of the master's key.
+    pub fn master_file(&self) -> PathBuf {
+        self.dir.join("master.pub")
+    }
+
+    /// The master's key, once accepted.
+    ///
+    /// # Errors
+    /// The file cannot be read, or holds no key: going on would trust anybody.
+    pub fn master(&self) -> Result<Option<PublicKey>, MinionError> {
+        let path = self.master_file();
+        let Some(text) = read(&path)? else {
+            return Ok(None);
+        };
+        let key = PublicKey::from_pem(&text);
+        key.map(Some)
+            .map_err(|e| MinionError::new(1, format!("{}: {e}", path.display())))
+    }
+
+    /// Keeps the master's key.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn pin(&self, key: &PublicKey) -> Result<(), MinionError> {
+        write(&self.master_file(), &key.to_pkcs1_pem(), 0o644)
+    }
+
+    /// Forgets master and pushed traits: the registration has ended.
+    ///
+    /// # Errors
+    /// A file cannot be removed.
+    pub fn forget(&self) -> Result<(), MinionError> {
+        for path in [self.master_file(), self.traits_file()] {
+            match std::fs::remove_file(&path) {
+                Err(e) if e.kind() != ErrorKind::NotFound => {
+                    return Err(MinionError::io("file", &path, &e));
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn traits_file(&self) -> PathBuf {
+        self.dir.join("traits.json")
+    }
+
+    /// Traits that the master has pushed.
+    pub fn traits(&self) -> Map {
+        let text = read(&self.traits_file()).unwrap_or_default();
+        let parsed = text.map(|t| serde_json::from_str::<halite_wire::Value>(&t));
+        match parsed {
+            Some(Ok(halite_wire::Value::Map(map))) => map,
+            Some(_) => {
+                log::warn!(
+                    "{} is no JSON object; it is left out",
+                    self.traits_file().display()
+                );
+                Map::new()
+            }
+            None => Map::new(),
+        }
+    }
+
+    /// Keeps pushed traits.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn keep_traits(&self, traits: &Map) -> Result<(), MinionError> {
+        let text = serde_json::to_string(traits).unwrap_or_default();
+        write(&self.traits_file(), &text, 0o600)
+    }
+}
+
+fn read(path: &Path) -> Result<Option<String>, MinionError> {
+    let failed = |e: std::io::Error| MinionError::io("file", path, &e);
+    let file = match std::fs::File::open(path) {
+        Ok(file) => file,
+        Err(e) if e.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(e) => return Err(failed(e)),
+    };
+    let mut text = String::new();
+    file.take(MAX_FILE)
+        .read_to_string(&mut text)
+        .map_err(failed)?;
+    Ok(Some(text))
+}
+
+fn write(path: &Path, text: &str, mode: u32) -> Result<(), MinionError> {
+    write_atomic(path, text.as_bytes(), mode).map_err(|e| MinionError::io("file", path, &e))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use halite_wire::map;
+
+    #[test]
+    fn everything_is_kept_and_forgotten() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Store::open(dir.path()).unwrap();
+        let key = store.key(1048).unwrap();
+        assert_eq!(store.key(2048).unwrap().public(), key.public());
+        assert_eq!(store.master().unwrap(), None);
+        store.pin(&key.public()).unwrap();
+        store.keep_traits(&map! {"role" => "web"}).unwrap();
+        assert_eq!(store.master().unwrap(), Some(key.public()));
+        assert_eq!(store.traits(), map! {"role" => "web"});
+        store.forget().unwrap();
+        store.forget().unwrap();
+        assert_eq!(store.master().unwrap(), None);
+        assert_eq!(store.traits(), Map::new());
+        std::fs::write(store.master_file(), "x").unwrap();
+        assert!(store.master().is_err());
+    }
+
+    #[test]
+    fn the_id_is_stable() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Store::open(dir.path()).unwrap();
+        let system = dir.path().join("machine-id");
+        let made = store.id("", &system).unwrap();
+        assert_eq!(made.as_str().len(), 32);
+        assert_eq!(store.id("", &system).unwrap(), made);
+        std::fs::write(&system, "30006546535e428aba0a0caa6712e225\n").unwrap();
+        let id = store.id("", &system).unwrap();
+        assert_eq!(id.as_str(), "30006546535e428aba0a0caa6712e225");
+        assert_eq!(store.id("web-1", &system).unwrap().as_str(), "web-1");
+        let refused = store.id("a/b", &system).unwrap_err();
+        assert!(refused.message.contains("sysinspect_id"), "{refused}");
+    }
+}

@@ -1,0 +1,235 @@
+//! Targeting: which minions a job is for. No IO.
+//!
+//! A [`Target`] is what the user wrote. A minion asks [`Target::matches`] about itself; the master
+//! asks [`Target::expected`] about all the minions that it knows. Both follow Salt's own rules
+//! (`salt/matchers/*` and `salt/utils/minions.py CkMinions`), so that a mixed fleet agrees on them.
+
+pub mod compound;
+mod data;
+mod error;
+mod eval;
+mod glob;
+mod ip;
+mod nodegroup;
+mod pyre;
+mod pytext;
+mod question;
+
+pub use data::{Compare, DataExpr, subdict_match};
+pub use error::TargetError;
+pub use eval::{Expected, Inventory, Subject};
+pub use glob::{Glob, fnmatch};
+pub use halite_wire::ids::{InvalidName, Jid, JidClock, MinionId, Tag};
+pub use ip::IpTest;
+pub use nodegroup::{Groups, expand_compound, expand_nodegroup};
+pub use pyre::{
+    Mode as RegexMode, PyRegex, Replaced as RegexReplaced, Template as RegexTemplate,
+    escape as regex_escape,
+};
+pub use pytext::str as python_str;
+pub use question::{Answers, Question};
+
+use halite_wire::Value;
+use std::fmt;
+use std::str::FromStr;
+
+/// The delimiter when none is given (`salt/defaults/__init__.py DEFAULT_TARGET_DELIM`).
+pub const DEFAULT_DELIMITER: &str = ":";
+/// Longest target of the types list and compound in bytes.
+pub const MAX_TARGET: usize = 16 * 1024 * 1024;
+/// Longest target of the other types, and longest word of a compound that is not a list, in bytes.
+pub const MAX_PATTERN: usize = 64 * 1024;
+/// Most names in a list.
+pub const MAX_NAMES: usize = 1_000_000;
+/// Most words of a compound, nodegroups expanded.
+pub const MAX_WORDS: usize = 100_000;
+/// Most words of a compound that are no plain names: each is tried on each minion.
+pub const MAX_PATTERNS: usize = 10_000;
+/// Most regular expressions in a compound: they are slow to compile.
+pub const MAX_REGEXES: usize = 1_000;
+/// Deepest nesting of parentheses, and of nodegroups.
+pub const MAX_DEPTH: usize = 64;
+const MAX_DELIMITER: usize = 16;
+
+macro_rules! kinds {
+    ($($(#[$doc:meta])* $name:ident $text:literal)*) => {
+        /// How a target is read: Salt's `tgt_type`.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub enum Kind {
+            $($(#[$doc])* $name,)*
+        }
+
+        impl Kind {
+            /// Every type.
+            pub const ALL: &[Kind] = &[$(Kind::$name),*];
+
+            /// Its name in loads.
+            pub fn name(self) -> &'static str {
+                match self {
+                    $(Kind::$name => $text,)*
+                }
+            }
+        }
+
+        impl FromStr for Kind {
+            type Err = TargetError;
+
+            fn from_str(text: &str) -> Result<Kind, TargetError> {
+                match text {
+                    $($text => Ok(Kind::$name),)*
+                    _ => Err(TargetError::UnknownKind(text.to_owned())),
+                }
+            }
+        }
+    };
+}
+
+kinds! {
+    /// A shell glob on the id.
+    Glob "glob"
+    /// A regular expression on the start of the id.
+    Pcre "pcre"
+    /// Ids, as a list or separated by commas.
+    List "list"
+    /// `key:glob` in the grains.
+    Grain "grain"
+    /// `key:regex` in the grains.
+    GrainPcre "grain_pcre"
+    /// `key:glob` in the pillar.
+    Pillar "pillar"
+    /// `key:regex` in the pillar.
+    PillarPcre "pillar_pcre"
+    /// `key:value` in the pillar, nothing but equality.
+    PillarExact "pillar_exact"
+    /// A boolean expression.
+    Compound "compound"
+    /// A boolean expression in which `I@` and `J@` mean equality; only the master uses it, to check
+    /// that a user gains nothing by guessing at pillar data.
+    CompoundPillarExact "compound_pillar_exact"
+    /// The name of a group in the configuration.
+    Nodegroup "nodegroup"
+    /// An address or network.
+    Ipcidr "ipcidr"
+    /// A SECO range; nothing matches it.
+    Range "range"
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// The expression of a target.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Expr {
+    /// One text.
+    Text(String),
+    /// Several: the ids of a list or the words of a compound.
+    List(Vec<String>),
+}
+
+impl From<&Expr> for Value {
+    fn from(expr: &Expr) -> Value {
+        match expr {
+            Expr::Text(text) => Value::from(text),
+            Expr::List(items) => Value::from(items.clone()),
+        }
+    }
+}
+
+/// Which minions a job is for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Target {
+    kind: Kind,
+    expr: Expr,
+    delimiter: String,
+}
+
+impl Target {
+    /// Reads the fields `tgt`, `tgt_type` and `delimiter` of a load. An empty `tgt_type` is glob
+    /// and no delimiter is `:`, as where the fields are absent.
+    ///
+    /// Checks form and size; the patterns themselves are read when they are used. Elements of a
+    /// list must be text.
+    pub fn parse(
+        tgt: &Value,
+        tgt_type: &str,
+        delimiter: Option<&str>,
+    ) -> Result<Target, TargetError> {
+        let kind = match tgt_type {
+            "" => Kind::Glob,
+            name => name.parse()?,
+        };
+        let delimiter = delimiter.unwrap_or(DEFAULT_DELIMITER);
+        if delimiter.is_empty() || delimiter.len() > MAX_DELIMITER {
+            return Err(TargetError::Delimiter(delimiter.to_owned()));
+        }
+        Ok(Target {
+            kind,
+            expr: expr(tgt, kind)?,
+            delimiter: delimiter.to_owned(),
+        })
+    }
+
+    /// The target that is exactly these minions.
+    pub fn list<'a>(ids: impl IntoIterator<Item = &'a MinionId>) -> Target {
+        Target {
+            kind: Kind::List,
+            expr: Expr::List(ids.into_iter().map(ToString::to_string).collect()),
+            delimiter: DEFAULT_DELIMITER.to_owned(),
+        }
+    }
+
+    /// The type.
+    pub fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// The expression.
+    pub fn expr(&self) -> &Expr {
+        &self.expr
+    }
+
+    /// What separates the levels of a grain or pillar expression.
+    pub fn delimiter(&self) -> &str {
+        &self.delimiter
+    }
+}
+
+fn expr(tgt: &Value, kind: Kind) -> Result<Expr, TargetError> {
+    let lists = matches!(
+        kind,
+        Kind::List | Kind::Compound | Kind::CompoundPillarExact
+    );
+    let limit = if lists { MAX_TARGET } else { MAX_PATTERN };
+    let too_long = TargetError::TooLong {
+        what: "text",
+        limit,
+    };
+    match tgt {
+        // `CkMinions.check_minions` takes None for an empty text.
+        Value::Nil => Ok(Expr::Text(String::new())),
+        Value::Str(text) if text.len() <= limit => Ok(Expr::Text(text.clone())),
+        Value::Str(_) => Err(too_long),
+        Value::Array(items) if lists => {
+            if items.len() > MAX_NAMES {
+                return Err(TargetError::TooMany {
+                    what: "elements",
+                    limit: MAX_NAMES,
+                });
+            }
+            let not_text = TargetError::NotText { kind: kind.name() };
+            let texts: Option<Vec<&str>> = items.iter().map(Value::as_str).collect();
+            let texts = texts.ok_or(not_text)?;
+            if texts.iter().map(|text| text.len()).sum::<usize>() > limit {
+                return Err(too_long);
+            }
+            Ok(Expr::List(texts.into_iter().map(str::to_owned).collect()))
+        }
+        _ => Err(TargetError::NotText { kind: kind.name() }),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,19 @@
+//! Messages and codecs: bytes in, values out, no IO.
+
+pub mod base64;
+pub mod difflib;
+pub mod envelope;
+pub mod ids;
+pub mod msgpack;
+pub mod pyjson;
+pub mod pylines;
+pub mod pyrandom;
+pub mod pytext;
+pub mod shlex;
+pub mod textwrap;
+mod value;
+pub mod xml;
+pub mod yaml;
+pub mod zmtp;
+
+pub use value::{Map, Value};
