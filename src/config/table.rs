@@ -107,28 +107,28 @@ macro_rules! options {
             /// The file that was read, whether or not it exists.
             pub conf_file: std::path::PathBuf,
             /// Whose default paths apply.
-            pub flavour: $crate::config::Flavour,
+            pub flavour: $crate::Flavour,
             /// What the operator should know, one sentence each.
             pub warnings: Vec<String>,
             /// Everything the files hold that is no option here.
-            pub extra: $crate::wire::Map,
+            pub extra: halite_wire::Map,
             $($($(#[doc = $help])+ pub $option: $type,)*)*
         }
 
         $(#[$table_meta])*
-        pub static $table: &[$crate::config::OptionInfo] = &[
-            $($($crate::config::OptionInfo {
-                name: $crate::config::table::key!($option $($key)?),
-                type_name: <$type as $crate::config::OptionValue>::TYPE,
+        pub static $table: &[$crate::OptionInfo] = &[
+            $($($crate::OptionInfo {
+                name: $crate::table::key!($option $($key)?),
+                type_name: <$type as $crate::OptionValue>::TYPE,
                 default: $default,
                 help: concat!($($help),+),
-                group: $crate::config::OptionGroup::$group,
+                group: $crate::OptionGroup::$group,
             },)*)*
         ];
 
         impl $name {
-            pub(crate) fn read(mut source: $crate::config::source::Source) -> Result<Self, $crate::config::ConfigError> {
-                $($(let $option: $type = source.take($crate::config::table::key!($option $($key)?), $default)?;)*)*
+            pub(crate) fn read(mut source: $crate::source::Source) -> Result<Self, $crate::ConfigError> {
+                $($(let $option: $type = source.take($crate::table::key!($option $($key)?), $default)?;)*)*
                 Ok($name {
                     conf_file: source.conf_file,
                     flavour: source.flavour,
@@ -139,11 +139,11 @@ macro_rules! options {
             }
 
             /// The options of the table under their names, in the order of the table.
-            pub(crate) fn typed_map(&self) -> $crate::wire::Map {
-                let mut map = $crate::wire::Map::new();
+            pub(crate) fn typed_map(&self) -> halite_wire::Map {
+                let mut map = halite_wire::Map::new();
                 $($(map.set(
-                    $crate::config::table::key!($option $($key)?),
-                    $crate::config::OptionValue::to_value(&self.$option),
+                    $crate::table::key!($option $($key)?),
+                    $crate::OptionValue::to_value(&self.$option),
                 );)*)*
                 map
             }

@@ -14,6 +14,7 @@ mod key_string;
 mod padding;
 mod password;
 mod pem;
+mod pkcs1;
 mod rng;
 #[cfg(feature = "openssl")]
 pub mod rsa_openssl;

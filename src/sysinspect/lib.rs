@@ -1,6 +1,5 @@
 //! The sysinspect protocol: the gateway to its minions, and a minion for its masters.
 
-pub mod crypto;
 pub mod gateway;
 pub mod minion;
 pub mod target;

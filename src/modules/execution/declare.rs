@@ -72,20 +72,20 @@ pub const fn opt(name: &'static str, default: Lit) -> Arg {
 /// An argument list as Python writes one: `args![cwd, rev = "HEAD", force = False, user = None]`.
 macro_rules! args {
     ($($name:ident $(= $default:tt)?),* $(,)?) => {
-        &[$($crate::minion::modules::declare::args!(@ $name $($default)?)),*]
+        &[$($crate::execution::declare::args!(@ $name $($default)?)),*]
     };
-    (@ $name:ident) => { $crate::minion::modules::declare::req(stringify!($name)) };
-    (@ $name:ident None) => { $crate::minion::modules::declare::args!(@@ $name, Nil) };
-    (@ $name:ident True) => { $crate::minion::modules::declare::args!(@@ $name, Bool(true)) };
-    (@ $name:ident False) => { $crate::minion::modules::declare::args!(@@ $name, Bool(false)) };
+    (@ $name:ident) => { $crate::execution::declare::req(stringify!($name)) };
+    (@ $name:ident None) => { $crate::execution::declare::args!(@@ $name, Nil) };
+    (@ $name:ident True) => { $crate::execution::declare::args!(@@ $name, Bool(true)) };
+    (@ $name:ident False) => { $crate::execution::declare::args!(@@ $name, Bool(false)) };
     (@ $name:ident {$number:literal}) => {
-        $crate::minion::modules::declare::args!(@@ $name, Int($number))
+        $crate::execution::declare::args!(@@ $name, Int($number))
     };
-    (@ $name:ident $text:literal) => { $crate::minion::modules::declare::args!(@@ $name, Str($text)) };
+    (@ $name:ident $text:literal) => { $crate::execution::declare::args!(@@ $name, Str($text)) };
     (@@ $name:ident, $($lit:tt)+) => {
-        $crate::minion::modules::declare::opt(
+        $crate::execution::declare::opt(
             stringify!($name),
-            $crate::minion::modules::declare::Lit::$($lit)+,
+            $crate::execution::declare::Lit::$($lit)+,
         )
     };
 }

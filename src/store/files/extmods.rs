@@ -139,7 +139,7 @@ impl Sync<'_> {
     }
 }
 
-fn shown(path: &Path, e: &io::Error) -> String {
+pub fn shown(path: &Path, e: &io::Error) -> String {
     format!("{}: {e}", path.display())
 }
 

@@ -11,7 +11,7 @@ mod hashes;
 mod ignore;
 mod lists;
 mod minionfs;
-pub(crate) mod names;
+pub mod names;
 mod piece;
 mod read;
 mod recv;

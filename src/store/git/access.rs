@@ -6,7 +6,7 @@ use std::process::Command;
 
 /// How a remote is reached.
 #[derive(Clone, Debug)]
-pub(crate) struct Access {
+pub struct Access {
     /// Check the certificate of the server.
     pub ssl_verify: bool,
     /// For HTTP; empty for none.
@@ -50,7 +50,7 @@ impl Access {
 }
 
 /// Refuses what git would take for an option, a program to run, or an unknown protocol.
-pub(crate) fn check_url(url: &str) -> Result<(), String> {
+pub fn check_url(url: &str) -> Result<(), String> {
     if url.starts_with('-') || url.contains("::") || url.chars().any(|c| c.is_control() || c == ' ')
     {
         return Err("it is no URL of a repository".into());
@@ -86,7 +86,7 @@ pub(crate) fn check_url(url: &str) -> Result<(), String> {
 }
 
 /// A URL without the password in it.
-pub(crate) fn shown(url: &str) -> String {
+pub fn shown(url: &str) -> String {
     match url
         .split_once("://")
         .map(|(scheme, rest)| (scheme, rest.rsplit_once('@')))
@@ -97,12 +97,12 @@ pub(crate) fn shown(url: &str) -> String {
 }
 
 /// `salt/utils/stringutils.py is_hex`.
-pub(crate) fn is_hex(text: &str) -> bool {
+pub fn is_hex(text: &str) -> bool {
     !text.is_empty() && text.chars().all(|c| c.is_ascii_hexdigit())
 }
 
 /// What is wrong with a refspec; it must lead to where refs are looked up.
-pub(crate) fn refspec_fault(spec: &str) -> Option<String> {
+pub fn refspec_fault(spec: &str) -> Option<String> {
     let target = spec.rsplit(':').next().unwrap_or_default();
     let known = target.starts_with("refs/remotes/origin/") || target.starts_with("refs/tags/");
     (spec.starts_with('-') || !known)

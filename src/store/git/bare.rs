@@ -19,10 +19,10 @@ use std::time::{Duration, SystemTime};
 const COMMITS: usize = 1000;
 
 /// Names of refs and the objects they stand for, tags peeled.
-pub(crate) type Refs = BTreeMap<String, String>;
+pub type Refs = BTreeMap<String, String>;
 
 /// A mirror as one process sees it.
-pub(crate) struct Bare {
+pub struct Bare {
     dir: PathBuf,
     url: String,
     access: Access,

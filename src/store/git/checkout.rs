@@ -11,7 +11,7 @@ use std::time::{Duration, SystemTime};
 const TREES: usize = 20;
 
 /// A repository below a directory of its own: `mirror`, `trees` and `links`.
-pub(crate) struct Checkout {
+pub struct Checkout {
     dir: PathBuf,
     /// The mirror.
     pub bare: Bare,

@@ -6,7 +6,7 @@ mod bare;
 mod checkout;
 mod run;
 
-pub(crate) use access::{Access, check_url, is_hex, refspec_fault, shown};
-pub(crate) use bare::{Bare, Refs};
-pub(crate) use checkout::Checkout;
+pub use access::{Access, check_url, is_hex, refspec_fault, shown};
+pub use bare::{Bare, Refs};
+pub use checkout::Checkout;
 pub(crate) use run::{Git, REMOTE};

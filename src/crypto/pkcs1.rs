@@ -1,10 +1,10 @@
 //! What sysinspect does with RSA keys: PKCS#1 documents, their fingerprints, and a machine id
 //! encrypted by RSAES-PKCS1-v1_5 (reference 5).
 //!
-//! The keys of its programs have 1048 bits, which lies within [`halite_crypto::MIN_BITS`].
+//! The keys of its programs have 1048 bits, which lies within [`crate::MIN_BITS`].
 
-use halite_crypto::key::{Backend, RsaPrivate, RsaPublic};
-use halite_crypto::{CryptoError, fill_random, pem};
+use crate::key::{Backend, RsaPrivate, RsaPublic};
+use crate::{CryptoError, fill_random, pem};
 use rsa::pkcs1::EncodeRsaPublicKey;
 use sha2::{Digest, Sha256};
 use subtle::{Choice, ConstantTimeEq};
