@@ -14,7 +14,7 @@ use halite_client::runner::{Args, Function, Ran, RunContext, RunError};
 use halite_wire::{Map, Value};
 use std::collections::{HashMap, HashSet};
 
-pub(super) const FUNCTIONS: &[Function] = &[
+pub const FUNCTIONS: &[Function] = &[
     Function {
         name: "arena.runtimes",
         args: &[],

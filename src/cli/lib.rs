@@ -9,6 +9,7 @@ mod common;
 pub mod cp;
 mod daemon;
 pub mod federation_broker;
+mod gateways;
 pub mod key;
 pub mod master;
 pub mod migrate;

@@ -1,12 +1,12 @@
 //! `halite-master`.
 
 use super::common::{Common, fail};
+use super::gateways::GATEWAYS;
 use super::daemon::{DaemonOptions, background, checked, dump, refused};
 use super::start::{self, start};
 use clap::Parser;
 use halite_client::{runner, wheel};
 use halite_config::{MasterConfig, load_master};
-use halite_master;
 use halite_master::functions::{Lent, RUNNER_ROLE};
 use halite_sys::daemon::{Report, private_umask};
 use halite_sys::process::{RoleSpec, role, settle};
@@ -41,15 +41,15 @@ pub(super) fn command() -> clap::Command {
 
 /// Runs the command and returns its exit status.
 pub fn run() -> i32 {
-    if role().as_deref() == Some(master::access::eauth::child::ROLE) {
-        return master::access::eauth::child::run();
+    if role().as_deref() == Some(halite_master::access::eauth::child::ROLE) {
+        return halite_master::access::eauth::child::run();
     }
     let options: Options = match start() {
         Ok(options) => options,
         Err(status) => return status,
     };
     if options.topology {
-        print!("{}", master::check::topology());
+        print!("{}", halite_master::check::topology());
         return 0;
     }
     if options.daemon.sample_config {
@@ -81,7 +81,7 @@ fn load(options: &Options) -> Result<MasterConfig, String> {
     options
         .daemon
         .overlay(&mut config.user, &mut config.pidfile);
-    match master::check::faults(&config).first() {
+    match halite_master::check::faults(&config).first() {
         Some(fault) if !options.daemon.check.check_config => Err(fault.clone()),
         _ => Ok(config),
     }
@@ -89,17 +89,17 @@ fn load(options: &Options) -> Result<MasterConfig, String> {
 
 /// What the configuration asks for and does not get; the master serves all the same.
 pub(super) fn denials(config: &MasterConfig) -> Vec<String> {
-    let mut out = master::check::denials(config);
+    let mut out = halite_master::check::denials(config);
     out.extend(halite_engine::faults(config));
-    out.extend(halite_gateway::faults(config));
+    out.extend(halite_gateway::faults(GATEWAYS, config));
     out
 }
 
 fn check(config: &MasterConfig) -> i32 {
     let mut warnings = config.warnings.clone();
     warnings.extend(denials(config));
-    warnings.extend(master::check::capacity(config));
-    let faults = master::check::faults(config);
+    warnings.extend(halite_master::check::capacity(config));
+    let faults = halite_master::check::faults(config);
     checked(&config.conf_file, &warnings, &faults)
 }
 
@@ -127,8 +127,8 @@ fn run_role(config: &Arc<MasterConfig>, role: &str) -> i32 {
         wheel: wheel::answer,
     };
     let engine = halite_engine::run_role(role, config);
-    let own = engine.or_else(|| halite_gateway::run_role(role, config));
-    match own.unwrap_or_else(|| master::run_role(role, config, lent)) {
+    let own = engine.or_else(|| halite_gateway::run_role(GATEWAYS, role, config));
+    match own.unwrap_or_else(|| halite_master::run_role(role, config, lent)) {
         Ok(()) => 0,
         Err(e) => {
             log::error!("{role}: {e}");
@@ -162,7 +162,7 @@ fn serve(options: &Options, mut config: MasterConfig, role: &str) -> i32 {
     let command = std::env::var(TITLE).unwrap_or_else(|_| "halite-master".into());
     let config = Arc::new(config);
     let run = |role: &str| run_role(&config, role);
-    match master::supervise(&config, &command, &mut report, &run) {
+    match halite_master::supervise(&config, &command, &mut report, &run) {
         Ok(()) => 0,
         Err(e) => {
             report.failed(&e.message);

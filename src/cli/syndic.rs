@@ -5,7 +5,6 @@ use super::daemon::{CheckOption, background, begin, checked, end, refused};
 use super::start::{self, start};
 use clap::Parser;
 use halite_config::{MasterConfig, MinionConfig, load_master, load_minion};
-use halite_syndic;
 use halite_sys::daemon::in_background;
 use halite_sys::logging::LogOptions;
 use std::path::PathBuf;
@@ -72,7 +71,7 @@ fn load(options: &Options) -> Result<(MasterConfig, MinionConfig), String> {
     let dir = &options.common.config_dir;
     let master = load_master(dir).map_err(|e| e.to_string())?;
     let minion = load_minion(dir).map_err(|e| e.to_string())?;
-    let mut upper = syndic::upper(&master, &minion).map_err(|e| e.to_string())?;
+    let mut upper = halite_syndic::upper(&master, &minion).map_err(|e| e.to_string())?;
     if let Some(user) = &options.user {
         upper.user = user.clone();
     }
@@ -89,6 +88,6 @@ fn serve(options: &Options, mut master: MasterConfig, upper: MinionConfig) -> i3
         ..master.log_options()
     };
     let mut report = begin(&options.common, log, warnings);
-    let ended = syndic::run(master, upper, &mut report);
+    let ended = halite_syndic::run(master, upper, &mut report);
     end(ended.map_err(|e| (e.message, e.status)), &mut report)
 }

@@ -121,7 +121,7 @@ fn serve(options: &Options, mut config: MinionConfig) -> i32 {
     let (start, mut report) = begin(&options.common, &mut config);
     let ended = kept_pid(options).and_then(|_pid| {
         let register = options.register.as_deref();
-        sysinspect::run(config, register, start, &mut report)
+        minion::run(config, register, start, &mut report)
     });
     status(ended, &mut report)
 }

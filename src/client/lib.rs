@@ -6,7 +6,7 @@ pub mod copy;
 pub mod fleet;
 pub mod gather;
 pub mod keys;
-pub(crate) mod listen;
+pub mod listen;
 pub mod local;
 pub mod orchestrate;
 pub mod runner;

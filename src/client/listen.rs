@@ -12,7 +12,7 @@ const NAP: Duration = Duration::from_millis(250);
 
 /// Hands every event to `each` until the role is told to stop. `connected` is called whenever the
 /// bus has been reached; events from before that are missed.
-pub(crate) fn listen(
+pub fn listen(
     path: PathBuf,
     stop: &StopFlag,
     connected: &mut dyn FnMut(),

@@ -309,7 +309,7 @@ impl LocalClient {
 }
 
 /// `root`, `sudo_<name>` for root behind sudo, or the account's name.
-pub(crate) fn calling_user() -> String {
+pub fn calling_user() -> String {
     let account = user_name();
     match std::env::var("SUDO_USER") {
         Ok(person) if account == "root" && !person.is_empty() && person != "root" => {

@@ -159,7 +159,7 @@ impl<B: Backend> RsaPrivate<B> {
     }
 
     /// The bare private operation on a block that is below the modulus.
-    pub(super) fn private_block(&self, block: &[u8]) -> Result<Vec<u8>, CryptoError> {
+    pub fn private_block(&self, block: &[u8]) -> Result<Vec<u8>, CryptoError> {
         self.0.key.private_op(block)
     }
 
@@ -258,13 +258,13 @@ impl<B: Backend> RsaPublic<B> {
     }
 
     /// The bare public operation; `None` unless the block [fits](Self::is_block).
-    pub(super) fn public_op(&self, block: &[u8]) -> Option<Vec<u8>> {
+    pub fn public_op(&self, block: &[u8]) -> Option<Vec<u8>> {
         self.is_block(block)
             .then(|| self.0.key.public_op(block).ok())?
     }
 
     /// Whether a block is as long as the modulus and below it.
-    pub(super) fn is_block(&self, block: &[u8]) -> bool {
+    pub fn is_block(&self, block: &[u8]) -> bool {
         block.len() == self.size() && BigUint::from_bytes_be(block) < *self.0.parts.n()
     }
 

@@ -8,7 +8,7 @@ mod algorithm;
 mod cbc;
 mod crypticle;
 mod error;
-mod hash;
+pub mod hash;
 mod key;
 mod key_string;
 mod padding;

@@ -10,7 +10,7 @@
 use halite_client::runner::{self, Args, Launch, RunContext};
 use halite_client::wheel;
 use halite_config::{MasterConfig, Returner, SaltSeries};
-use halite_databases::{self, Opener};
+use halite_databases::{Opener};
 use halite_master::events::Bus;
 use halite_master::functions::Call;
 use halite_master::roles::{RoleError, Roles};
@@ -172,7 +172,7 @@ fn give_out(config: &MasterConfig, names: &[&str], jid: Jid, ret: &Map) {
             );
             continue;
         };
-        let mut store = returners::open(&Opener {
+        let mut store = halite_databases::open(&Opener {
             settings: config
                 .returner(returner)
                 .with_alternative(ret.str("ret_config").unwrap_or_default())

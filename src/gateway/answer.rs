@@ -5,7 +5,7 @@ use halite_wire::{Map, Value, pytext};
 
 /// What a function has come to.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Outcome {
+pub struct Outcome {
     /// `return`.
     pub value: Value,
     /// `retcode`; 0 is success.
@@ -27,7 +27,7 @@ impl Outcome {
 }
 
 /// The `_return` load as Salt minions send it.
-pub(super) fn load(id: &str, jid: &Jid, order: &Map, outcome: Outcome) -> Map {
+pub fn load(id: &str, jid: &Jid, order: &Map, outcome: Outcome) -> Map {
     let copy = |key: &str| order.get(key).cloned().unwrap_or_default();
     let mut load = halite_wire::map! {
         "cmd" => "_return", "id" => id, "success" => outcome.retcode == 0,
@@ -41,7 +41,7 @@ pub(super) fn load(id: &str, jid: &Jid, order: &Map, outcome: Outcome) -> Map {
 }
 
 /// What a function returns of the grains (`salt/modules/grains.py`).
-pub(super) fn told(order: &Map, grains: Map) -> Value {
+pub fn told(order: &Map, grains: Map) -> Value {
     let args = Args::of(order);
     match order.str("fun") {
         Some("grains.ls") => {
@@ -77,12 +77,12 @@ pub(super) fn find<'g>(grains: &'g Map, path: &str) -> Option<&'g Value> {
 }
 
 /// As Python writes it.
-pub(super) fn text(value: &Value) -> String {
+pub fn text(value: &Value) -> String {
     pytext::str(value).into_owned()
 }
 
 /// Arguments of a job.
-pub(super) struct Args {
+pub struct Args {
     /// Those without a name, as text.
     pub words: Vec<String>,
     /// `name=value`, as the CLI parsed them.

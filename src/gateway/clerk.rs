@@ -25,7 +25,7 @@ const WAITING: usize = 20_000;
 
 /// What is to be written.
 #[derive(Debug)]
-pub(super) enum Task {
+pub enum Task {
     /// A return of a job.
     Return(MinionId, Jid, Map),
     /// Grains of a minion.
@@ -40,7 +40,7 @@ pub(super) enum Task {
 
 /// When the list of who is connected is written anew: not at once with every change, and now and then without any.
 #[derive(Debug, Default)]
-pub(super) struct Telling {
+pub struct Telling {
     told: Option<Instant>,
     /// Whether it is another list than the last one.
     pub changed: bool,
@@ -60,19 +60,19 @@ impl Telling {
 }
 
 /// The queue of tasks.
-pub(super) fn queue() -> (Sender<Task>, Receiver<Task>) {
+pub fn queue() -> (Sender<Task>, Receiver<Task>) {
     crossbeam_channel::bounded(WAITING)
 }
 
 /// Puts a task into the queue.
-pub(super) fn give(clerk: &Sender<Task>, task: Task) {
+pub fn give(clerk: &Sender<Task>, task: Task) {
     if clerk.send(task).is_err() {
         log::error!("the thread that writes has ended; what a minion said is lost");
     }
 }
 
 /// Works for the gateway `name` until the queue's other end is gone.
-pub(super) fn run(config: &MasterConfig, name: &'static str, tasks: &Receiver<Task>) {
+pub fn run(config: &MasterConfig, name: &'static str, tasks: &Receiver<Task>) {
     let mut clerk = Clerk {
         config,
         name,

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 /// What time it is.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Clock {
+pub struct Clock {
     /// For waiting.
     pub at: Instant,
     /// Seconds since 1970, as messages tell it.

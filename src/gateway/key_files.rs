@@ -47,7 +47,7 @@ impl BadKeys {
 }
 
 /// A file that a setting names.
-pub(super) struct File<'a> {
+pub struct File<'a> {
     gateway: &'static str,
     setting: &'static str,
     /// Where it lies.

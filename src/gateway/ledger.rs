@@ -24,7 +24,7 @@ type Stamp = Option<(i64, i64, u64)>;
 
 /// What is known of an id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Standing {
+pub enum Standing {
     /// It has registered here and its key is accepted.
     Accepted,
     /// It has registered here and waits for the operator.
@@ -39,7 +39,7 @@ pub(super) enum Standing {
 
 /// How a registration ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Entered {
+pub enum Entered {
     /// Its key is accepted.
     Accepted,
     /// The operator decides.
@@ -51,7 +51,7 @@ pub(super) enum Entered {
 }
 
 /// Somebody who registers.
-pub(super) struct Newcomer<'a> {
+pub struct Newcomer<'a> {
     /// Who.
     pub id: &'a MinionId,
     /// The key to be kept for it.
@@ -65,7 +65,7 @@ pub(super) struct Newcomer<'a> {
 }
 
 /// The key store as one gateway sees it.
-pub(super) struct Ledger {
+pub struct Ledger {
     config: MasterConfig,
     name: &'static str,
     keys: KeyStore,

@@ -12,6 +12,7 @@ pub mod key_files;
 pub mod ledger;
 pub mod news;
 
+use halite_client::runner::Function;
 use halite_config::MasterConfig;
 use halite_master::roles::{RoleError, Roles};
 use halite_sys::shared::SharedSecret;
@@ -25,6 +26,8 @@ pub struct Gateway {
     pub run: fn(&MasterConfig, &Roles, &StopFlag) -> Result<(), RoleError>,
     /// What is wrong with what it is to read; the master serves all the same, without it.
     pub fault: fn(&MasterConfig) -> Option<String>,
+    /// Runner functions that come with it.
+    pub runners: &'static [Function],
 }
 
 /// What is wrong with what gateways are to read.

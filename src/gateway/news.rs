@@ -18,7 +18,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 
 /// A published job (`salt/job/<jid>/new`).
 #[derive(Clone, Debug)]
-pub(super) struct Order {
+pub struct Order {
     /// Its jid.
     pub jid: Jid,
     /// Who is expected to answer.
@@ -54,7 +54,7 @@ impl Order {
 }
 
 /// What the bus tells.
-pub(super) enum News {
+pub enum News {
     /// A job was published.
     Job(Order),
     /// A key has changed.
@@ -111,7 +111,7 @@ fn looked_up(jid: &Jid, jobs: &dyn JobStore, patience: Duration) -> Option<Order
 }
 
 /// Hands jobs and changes of keys to `each` until the role is told to stop.
-pub(super) fn hear(
+pub fn hear(
     config: &MasterConfig,
     roles: &Roles,
     stop: &StopFlag,

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 /// Where the decision about a key ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Verdict {
+pub enum Verdict {
     /// `ret: true`: wait for the operator.
     Pending { store: bool },
     /// `ret: false`, the operator or a list says no.
@@ -65,7 +65,7 @@ fn decide(known: Known) -> Verdict {
 }
 
 /// Somebody who presents a key.
-pub(crate) struct Candidate<'a> {
+pub struct Candidate<'a> {
     /// Who it says it is.
     pub id: &'a MinionId,
     /// Its public key, clean.

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 /// What stands for a value that was too large for the bus (`salt/utils/dicttrim.py`).
-pub(crate) const TRIMMED: &str = "VALUE_TRIMMED";
+pub const TRIMMED: &str = "VALUE_TRIMMED";
 /// How long a role waits for an EventPublisher that is being restarted.
 const PATIENCE: Duration = Duration::from_secs(3);
 
@@ -98,7 +98,7 @@ impl Bus {
 
 /// Encodes an event; where it is larger than `limit` octets, its largest values are replaced
 /// by `VALUE_TRIMMED` until it fits (`salt/utils/dicttrim.py trim_dict`).
-pub(crate) fn trimmed(mut data: Map, limit: usize) -> Vec<u8> {
+pub fn trimmed(mut data: Map, limit: usize) -> Vec<u8> {
     loop {
         let payload = msgpack::encode_map(&data, Profile::Local);
         if payload.len() <= limit {

@@ -4,7 +4,7 @@
 //! every other role is split off ([`roles::TOPOLOGY`]).
 
 pub mod access;
-pub(crate) mod admission;
+pub mod admission;
 mod announce;
 mod auth_limit;
 mod capacity;
@@ -18,14 +18,14 @@ pub mod latency;
 mod maintenance;
 mod publisher;
 mod reqserver;
-pub(crate) mod returns;
+pub mod returns;
 pub mod roles;
 mod rotation;
 pub mod score;
 mod supervisor;
 mod worker;
 
-pub(crate) use reqserver::EXIT_BIND;
+pub use reqserver::EXIT_BIND;
 pub use supervisor::{CONFIG_DIR, LOG_LEVEL, give_logs, supervise};
 
 use halite_config::MasterConfig;
@@ -37,7 +37,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 /// The master's key pair, which the supervisor has made (`master.pem`; in a 3008 directory a link).
-pub(crate) fn master_key(config: &MasterConfig) -> Result<PrivateKey, RoleError> {
+pub fn master_key(config: &MasterConfig) -> Result<PrivateKey, RoleError> {
     read_key(&config.pki_dir.join("master.pem"))
 }
 

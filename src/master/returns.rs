@@ -11,7 +11,7 @@ use std::io;
 /// # Errors
 /// The job cache cannot be written; then nothing is told. A return that cannot be kept because of what is in
 /// it is told all the same.
-pub(crate) fn hand_in(
+pub fn hand_in(
     jobs: &dyn JobStore,
     bus: &mut Bus,
     store: bool,

@@ -14,7 +14,7 @@ pub mod job;
 pub mod jobs;
 mod line;
 mod lookout;
-pub(crate) mod setup;
+pub mod setup;
 pub mod spool;
 pub mod timetable;
 pub mod watch;

@@ -39,7 +39,7 @@ pub(super) fn prepare(config: &MinionConfig) -> Result<(), MinionError> {
 }
 
 /// Gives a directory to the account that the minion will run as.
-pub(super) fn hand_over(dir: &std::path::Path, user: &str) -> std::io::Result<()> {
+pub fn hand_over(dir: &std::path::Path, user: &str) -> std::io::Result<()> {
     if !nix::unistd::geteuid().is_root() || user == "root" {
         return Ok(());
     }

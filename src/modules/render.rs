@@ -61,17 +61,17 @@ impl Functions {
 
 impl Caller for Functions {
     fn has(&self, function: &str) -> bool {
-        modules::find_for(&self.0, function).is_some() || self.legacy(function)
+        execution::find_for(&self.0, function).is_some() || self.legacy(function)
     }
 
     fn has_module(&self, module: &str) -> bool {
         let inside = |name: &str| name.split('.').next() == Some(module);
-        let mut all = modules::functions_for(&self.0).into_iter();
+        let mut all = execution::functions_for(&self.0).into_iter();
         all.any(|(name, _)| inside(&name)) || self.legacy("x.x")
     }
 
     fn call(&self, function: &str, args: Vec<Value>, kwargs: Map) -> declare::Result {
-        modules::invoke(&self.0, function, args, kwargs)
+        execution::invoke(&self.0, function, args, kwargs)
     }
 }
 

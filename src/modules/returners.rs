@@ -3,7 +3,7 @@
 
 use crate::execution::{Context, python};
 use halite_config::{Flavour, Returner, Settings};
-use halite_databases::{self, Opener, Store};
+use halite_databases::{Opener, Store};
 use halite_store::jobs::{News, StoredReturn};
 use halite_wire::ids::Jid;
 use halite_wire::{Map, Value};
@@ -88,7 +88,7 @@ pub fn open(ctx: &Context, returner: Returner, wanted: &Wanted) -> Box<dyn Store
     let config = wanted.config.as_ref().filter(|c| c.truthy());
     let keep = ctx.opts.int("keep_jobs_seconds");
     let conf_file = Path::new(ctx.opts.str("conf_file").unwrap_or_default());
-    returners::open(&Opener {
+    halite_databases::open(&Opener {
         settings: Settings::new(returner, sources)
             .with_alternative(&config.map(python::str).unwrap_or_default())
             .with_given(wanted.kwargs.as_ref().and_then(Value::as_map)),

@@ -2,7 +2,6 @@
 //! command, and the functions `test.versions*` (`salt/version.py versions_report`).
 
 use super::grains::{self, COMPAT_VERSION};
-use halite_crypto;
 use halite_wire::map;
 use halite_wire::{Map, Value};
 
@@ -38,7 +37,7 @@ pub fn report() -> String {
 fn dependencies() -> Map {
     let (major, minor, patch) = zmq::version();
     map! {
-        "RSA" => crypto::rsa_library(),
+        "RSA" => halite_crypto::rsa_library(),
         "ZMQ" => format!("{major}.{minor}.{patch}"),
     }
 }

@@ -8,7 +8,7 @@ pub mod compound;
 mod data;
 mod error;
 mod eval;
-mod glob;
+pub mod glob;
 mod ip;
 mod nodegroup;
 mod pyre;

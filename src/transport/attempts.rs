@@ -9,7 +9,7 @@ const FIRST_PAUSE: Duration = Duration::from_millis(250);
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 
 /// How a connection ended.
-pub(super) enum Ended {
+pub enum Ended {
     /// As it was asked to.
     Closed,
     /// There was no connection.
@@ -20,7 +20,7 @@ pub(super) enum Ended {
 
 /// The attempts so far.
 #[derive(Default)]
-pub(super) struct Attempts {
+pub struct Attempts {
     turn: usize,
     failures: usize,
     told: String,

@@ -7,17 +7,17 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Octets that may lie in the queue of a listener, where nothing else is said.
-pub(super) const OCTETS: usize = 64 << 20;
+pub const OCTETS: usize = 64 << 20;
 
 /// What takes room in memory.
-pub(super) trait Weigh {
+pub trait Weigh {
     /// Octets, about.
     fn octets(&self) -> usize;
 }
 
 /// Never waits: what finds no room is dropped and counted, but for the last word about the connection, which is kept. Room is a
 /// matter of places, which the queue has, and of octets.
-pub(super) struct Sink<T> {
+pub struct Sink<T> {
     heard: Sender<T>,
     most: usize,
     told: Mutex<Told<T>>,
@@ -35,7 +35,7 @@ struct Told<T> {
 impl<T: Weigh> Sink<T> {
     /// Into a queue that nobody else puts anything into, for so many octets at once. What alone is larger is told where the queue is
     /// empty.
-    pub(super) fn new(heard: Sender<T>, most: usize) -> Sink<T> {
+    pub fn new(heard: Sender<T>, most: usize) -> Sink<T> {
         Sink {
             heard,
             most,
@@ -49,7 +49,7 @@ impl<T: Weigh> Sink<T> {
     }
 
     /// Tells a message, behind what could not be told yet.
-    pub(super) fn put(&self, heard: T) {
+    pub fn put(&self, heard: T) {
         let mut told = held(&self.told);
         self.tell(&mut told);
         let octets = heard.octets();
@@ -60,14 +60,14 @@ impl<T: Weigh> Sink<T> {
     }
 
     /// Tells whether there is a connection, as soon as there is room.
-    pub(super) fn state(&self, state: T) {
+    pub fn state(&self, state: T) {
         let mut told = held(&self.told);
         told.untold = Some(state);
         self.tell(&mut told);
     }
 
     /// Tries once more to tell what could not be told.
-    pub(super) fn tick(&self) {
+    pub fn tick(&self) {
         self.tell(&mut held(&self.told));
     }
 
@@ -96,7 +96,7 @@ impl<T: Weigh> Sink<T> {
     }
 
     /// Messages that had no room.
-    pub(super) fn dropped(&self) -> u64 {
+    pub fn dropped(&self) -> u64 {
         self.dropped.load(Ordering::Relaxed)
     }
 }

@@ -10,20 +10,20 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// How long a server may take to let us in.
-pub(super) const CONNECTING: Duration = Duration::from_secs(10);
+pub const CONNECTING: Duration = Duration::from_secs(10);
 
 /// What TLS needs; paths are empty where there is none.
-pub(super) struct Security {
+pub struct Security {
     /// The only CA whose servers are trusted; the system's if not given.
-    pub(super) ca: PathBuf,
+    pub ca: PathBuf,
     /// Our certificate (PEM, with those between it and its CA), for servers that ask for one.
-    pub(super) certificate: PathBuf,
+    pub certificate: PathBuf,
     /// Its key (PEM).
-    pub(super) key: PathBuf,
+    pub key: PathBuf,
 }
 
 /// A socket.
-pub(super) enum Stream {
+pub enum Stream {
     Plain(TcpStream),
     Tls(Box<SslStream<TcpStream>>),
 }
@@ -34,7 +34,7 @@ impl Stream {
     ///
     /// # Errors
     /// It cannot be reached, or cannot be trusted, or a file cannot be used: which and why.
-    pub(super) fn connect(
+    pub fn connect(
         server: &str,
         usual_port: u16,
         security: Option<&Security>,
@@ -64,7 +64,7 @@ impl Stream {
     }
 
     /// From now on, reads and writes do not wait.
-    pub(super) fn set_nonblocking(&self) -> io::Result<()> {
+    pub fn set_nonblocking(&self) -> io::Result<()> {
         self.tcp().set_nonblocking(true)
     }
 }
@@ -104,7 +104,7 @@ impl Write for Stream {
 ///
 /// # Errors
 /// There is no host, or the port is none.
-pub(super) fn split(server: &str, usual_port: u16) -> io::Result<(&str, u16)> {
+pub fn split(server: &str, usual_port: u16) -> io::Result<(&str, u16)> {
     let bare = server.split_once("://").map_or(server, |(_, rest)| rest);
     let (host, port) = match bare.rsplit_once(':') {
         Some((host, port)) if !port.contains(']') => (host, Some(port)),
@@ -150,7 +150,7 @@ fn untrusted(error: HandshakeError<TcpStream>) -> io::Error {
 }
 
 /// An error of a connection; one of OpenSSL without the places in its sources.
-pub(super) fn told(error: io::Error) -> io::Error {
+pub fn told(error: io::Error) -> io::Error {
     let inner = error.get_ref();
     let ssl = inner.and_then(|e| match e.downcast_ref::<HandshakeError<TcpStream>>() {
         Some(HandshakeError::Failure(failed)) => Some(failed.error()),
@@ -168,7 +168,7 @@ impl Security {
     ///
     /// # Errors
     /// A file cannot be used: which and why.
-    pub(super) fn connector(&self) -> io::Result<SslConnector> {
+    pub fn connector(&self) -> io::Result<SslConnector> {
         let told = |path: &Path, e: openssl::error::ErrorStack| {
             // That it cannot be read is said better by the system.
             let why = std::fs::metadata(path).err().map(|e| e.to_string());

@@ -8,16 +8,16 @@ use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 /// The longest time without a look at the clock.
-pub(super) const TICK: Duration = Duration::from_secs(1);
+pub const TICK: Duration = Duration::from_secs(1);
 
 /// The end that wakes.
-pub(super) struct Waker(UnixStream);
+pub struct Waker(UnixStream);
 
 /// The end of the thread that waits.
-pub(super) struct Woken(UnixStream);
+pub struct Woken(UnixStream);
 
 /// Both ends.
-pub(super) fn pair() -> io::Result<(Waker, Woken)> {
+pub fn pair() -> io::Result<(Waker, Woken)> {
     let (wake, woken) = UnixStream::pair()?;
     wake.set_nonblocking(true)?;
     woken.set_nonblocking(true)?;
@@ -26,7 +26,7 @@ pub(super) fn pair() -> io::Result<(Waker, Woken)> {
 
 impl Waker {
     /// Ends the wait of now, or the next one.
-    pub(super) fn wake(&self) {
+    pub fn wake(&self) {
         // A full socket wakes as well.
         let _ = (&self.0).write(&[1]);
     }
@@ -34,7 +34,7 @@ impl Waker {
 
 impl Woken {
     /// Waits until the socket is ready for what is wanted of it, until somebody wakes, or for so long.
-    pub(super) fn wait(
+    pub fn wait(
         &self,
         socket: Option<(&dyn AsFd, PollFlags)>,
         limit: Duration,
@@ -60,7 +60,7 @@ impl Woken {
     }
 
     /// Rests for so long between two connections, but not when it is over; `beat` is called every [`TICK`] at least.
-    pub(super) fn rest(&self, pause: Duration, over: &dyn Fn() -> bool, beat: &dyn Fn()) {
+    pub fn rest(&self, pause: Duration, over: &dyn Fn() -> bool, beat: &dyn Fn()) {
         let end = Instant::now() + pause;
         while !over() {
             let left = end.saturating_duration_since(Instant::now());

@@ -29,6 +29,7 @@ use crate::registry::ArenaStore;
 use crate::wire::Topics;
 use admission::Door;
 use fleet::{Fleet, Rules};
+use halite_gateway::Gateway;
 use halite_config::{ArenaGateway, MasterConfig};
 use halite_gateway::clock::Clock;
 use halite_gateway::{clerk, news};
@@ -41,6 +42,14 @@ use serve::{Links, Parts, Server};
 
 /// Its name in the table of roles.
 pub const ROLE: &str = "gateway-arena";
+
+/// This gateway.
+pub const GATEWAY: Gateway = Gateway {
+    role: ROLE,
+    run,
+    fault,
+    runners: crate::runner::FUNCTIONS,
+};
 /// Its name in the configuration and below `cachedir`.
 const NAME: &str = "arena";
 /// Jobs that may wait for the loop; then the bus waits, and drops for this listener.

@@ -1,6 +1,6 @@
 //! What the orchestrator knows of managers, runtimes and modules, as the `details` of its answers tell it.
 
-use super::{ChannelPath, Json, Object, Topic, Uuid};
+use super::{ChannelPath, Json, Object, Policy, Topic, Uuid};
 
 /// State of a module (reference, section 5); the letter is what records carry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -19,7 +19,7 @@ fn copy(from: &Path, to: &Path, dir: &str) {
 
 /// Checks a sample against its report; gives the status.
 fn sample(name: &str) -> i32 {
-    let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/migrate");
+    let data = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).join("tests/data/migrate");
     let work = tempfile::tempdir().unwrap();
     let dir = work.path().join("salt");
     let shown = dir.to_string_lossy().into_owned();

@@ -35,7 +35,7 @@ pub(super) fn look(config: &MasterConfig, report: &mut Report) {
         blacklist: config.renderer_blacklist.clone(),
         whitelist: config.renderer_whitelist.clone(),
     };
-    let functions = modules::functions().into_iter().map(|(name, _)| name);
+    let functions = execution::functions().into_iter().map(|(name, _)| name);
     let eyes = Eyes {
         pipeline,
         functions: functions.collect(),
@@ -241,7 +241,7 @@ fn collect(dir: &Path, depth: usize, out: &mut Vec<PathBuf>) {
 /// Python modules of the administrator's own: `_modules`, `_runners` and so on below a root, or the kinds in
 /// `extension_modules`, where they have no underscore.
 fn own_modules(root: &Path, prefix: &str, report: &mut Report) {
-    let on_minions = modules::extension_kinds();
+    let on_minions = execution::extension_kinds();
     for kind in runner::extension_kinds() {
         let dir = root.join(format!("{prefix}{kind}"));
         let mut names: Vec<String> = fs::read_dir(&dir)

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 /// Times of one question, in seconds; without one the configuration's.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Patient {
+pub struct Patient {
     /// Silence after which minions are asked whether they still run it.
     pub timeout: Option<u64>,
     /// Wait for the answer to that.
@@ -16,7 +16,7 @@ pub(super) struct Patient {
 
 /// Publishes a job and waits for it. Outcomes come in the order of ids; listed ids without an
 /// accepted key are among them.
-pub(super) fn ask(
+pub fn ask(
     context: &mut RunContext,
     mut job: Job,
     times: Patient,

@@ -6,7 +6,7 @@
 //! (reference `salt-local.md` 2.4, 10.1).
 
 mod args;
-mod ask;
+pub mod ask;
 mod cache;
 mod config;
 mod doc;
@@ -40,6 +40,7 @@ use halite_store::jobs::joblog::JobLog;
 use halite_sys::signals::StopFlag;
 use halite_wire::{Map, Value};
 use std::fmt;
+use std::sync::OnceLock;
 
 /// What a runner returns.
 #[derive(Debug, PartialEq)]
@@ -198,7 +199,8 @@ pub struct Function {
     pub args: &'static [&'static str],
     /// What it does.
     pub doc: &'static str,
-    run: fn(&mut RunContext, &Args) -> Result<Ran, RunError>,
+    /// Runs it.
+    pub run: fn(&mut RunContext, &Args) -> Result<Ran, RunError>,
 }
 
 impl Function {
@@ -213,10 +215,19 @@ pub fn extension_kinds() -> impl Iterator<Item = &'static str> {
     saltutil::ALL.iter().map(|(_, form)| *form)
 }
 
+/// Functions of crates above this one, such as those of a gateway.
+static FURTHER: OnceLock<Vec<&'static [Function]>> = OnceLock::new();
+
+/// Adds the functions of crates above this one to the table. A program calls it once, before it looks a function up; a
+/// second call changes nothing.
+pub fn add(tables: Vec<&'static [Function]>) {
+    FURTHER.get_or_init(|| tables);
+}
+
 /// Every runner function.
 pub fn functions() -> impl Iterator<Item = &'static Function> {
+    let further = FURTHER.get().map_or(&[][..], Vec::as_slice);
     [
-        arena::FUNCTIONS,
         cache::FUNCTIONS,
         config::FUNCTIONS,
         doc::FUNCTIONS,
@@ -237,6 +248,7 @@ pub fn functions() -> impl Iterator<Item = &'static Function> {
         test::FUNCTIONS,
     ]
     .into_iter()
+    .chain(further.iter().copied())
     .flatten()
 }
 

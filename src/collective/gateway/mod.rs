@@ -24,6 +24,7 @@ pub use inward::interface;
 
 use crate::broker::open;
 use act::Clock;
+use halite_gateway::Gateway;
 use halite_config::{CollectiveGateway, MasterConfig};
 use halite_gateway::{clerk, news};
 use halite_master::roles::{RoleError, Roles};
@@ -36,6 +37,14 @@ use serve::{Inner, Links, Server};
 
 /// Its name in the table of roles.
 pub const ROLE: &str = "gateway-collective";
+
+/// This gateway.
+pub const GATEWAY: Gateway = Gateway {
+    role: ROLE,
+    run,
+    fault,
+    runners: &[],
+};
 /// Its name in the configuration and below `cachedir`.
 const NAME: &str = "collective";
 /// Jobs that may wait for the loop; then the bus waits, and drops for this listener.

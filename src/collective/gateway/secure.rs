@@ -89,9 +89,9 @@ fn psk(config: &CollectiveGateway) -> Result<Secure, BadKeys> {
 
 fn plain(config: &CollectiveGateway) -> Result<Secure, BadKeys> {
     let aes = config.plugin == Plugin::Aes;
-    let client = file("client_private", &config.client_private).private_key()?;
+    let client = private_key(&file("client_private", &config.client_private))?;
     let public = file("client_public", &config.client_public);
-    let (client_public, name) = public.public_key(aes)?;
+    let (client_public, name) = public_key(&public, aes)?;
     if client.public() != client_public {
         return Err(public.bad("it is not the public half of client_private"));
     }
@@ -101,10 +101,10 @@ fn plain(config: &CollectiveGateway) -> Result<Secure, BadKeys> {
         public.bad(why)
     })?;
     let servers = file("server_public", &config.server_public);
-    let (server_public, _) = servers.public_key(aes)?;
+    let (server_public, _) = public_key(&servers, aes)?;
     let server_private = match config.server_private.as_os_str().is_empty() {
         true => None,
-        false => Some(file("server_private", &config.server_private).private_key()?),
+        false => Some(private_key(&file("server_private", &config.server_private))?),
     };
     if server_private
         .as_ref()
@@ -130,7 +130,7 @@ fn plain(config: &CollectiveGateway) -> Result<Secure, BadKeys> {
     let authority = match config.ca.as_os_str().is_empty() {
         true => None,
         false => Some((
-            file("ca", &config.ca).authority()?,
+            authority(&file("ca", &config.ca))?,
             names("callers", &config.callers)?,
         )),
     };
@@ -140,13 +140,13 @@ fn plain(config: &CollectiveGateway) -> Result<Secure, BadKeys> {
 
 fn choria(config: &CollectiveGateway, form: Form) -> Result<Secure, BadKeys> {
     let ca = file("ca", &config.ca);
-    let authority = ca.authority()?;
+    let authority = authority(&ca)?;
     let network = authority.key().map_err(|why| ca.bad(&why))?;
     let own = file("certificate", &config.certificate);
     let certificate = own.public()?;
     let chain = Chain::from_pem(&certificate).map_err(|why| own.bad(&why.to_string()))?;
     let private = file("key", &config.key);
-    let key = private.private_key()?;
+    let key = private_key(&private)?;
     if chain.key().map_err(|why| own.bad(&why))? != key.public() {
         return Err(private.bad("it is not the key of `certificate`"));
     }
@@ -211,37 +211,35 @@ fn file<'a>(setting: &'static str, path: &'a Path) -> File<'a> {
     File::new(super::NAME, setting, path)
 }
 
-impl File<'_> {
-    fn private_key(&self) -> Result<PrivateKey, BadKeys> {
-        let text = self.secret()?;
-        let key = PrivateKey::from_pem(&text).map_err(|why| self.bad(&why.to_string()))?;
-        let (path, bits) = (self.path.display(), key.public().bits());
-        if bits < WEAK {
-            log::warn!("{path}: an RSA key of {bits} bits is weak; make one of {WEAK} or more");
-        }
-        Ok(key)
+fn private_key(file: &File) -> Result<PrivateKey, BadKeys> {
+    let text = file.secret()?;
+    let key = PrivateKey::from_pem(&text).map_err(|why| file.bad(&why.to_string()))?;
+    let (path, bits) = (file.path.display(), key.public().bits());
+    if bits < WEAK {
+        log::warn!("{path}: an RSA key of {bits} bits is weak; make one of {WEAK} or more");
     }
+    Ok(key)
+}
 
-    fn authority(&self) -> Result<Authority, BadKeys> {
-        let text = self.public()?;
-        Authority::from_pem(&text).map_err(|why| self.bad(&why))
-    }
+fn authority(file: &File) -> Result<Authority, BadKeys> {
+    let text = file.public()?;
+    Authority::from_pem(&text).map_err(|why| file.bad(&why))
+}
 
-    /// A public key, or the one of a certificate; with the name that it gives its owner: the file's, or with `common`
-    /// the common name of a certificate.
-    fn public_key(&self, common: bool) -> Result<(PublicKey, String), BadKeys> {
-        let text = self.public()?;
-        let name = self.path.file_name().unwrap_or_default().to_string_lossy();
-        let name = name.strip_suffix(".pem").unwrap_or(&name).to_owned();
-        if !text.contains("BEGIN CERTIFICATE") {
-            let key = PublicKey::from_pem(&text);
-            return Ok((key.map_err(|why| self.bad(&why.to_string()))?, name));
-        }
-        let chain = Chain::from_pem(&text).map_err(|why| self.bad(&why.to_string()))?;
-        let key = chain.key().map_err(|why| self.bad(&why))?;
-        let name = chain.common_name().filter(|_| common).unwrap_or(name);
-        Ok((key, name))
+/// A public key, or the one of a certificate; with the name that it gives its owner: the file's, or with `common`
+/// the common name of a certificate.
+fn public_key(file: &File, common: bool) -> Result<(PublicKey, String), BadKeys> {
+    let text = file.public()?;
+    let name = file.path.file_name().unwrap_or_default().to_string_lossy();
+    let name = name.strip_suffix(".pem").unwrap_or(&name).to_owned();
+    if !text.contains("BEGIN CERTIFICATE") {
+        let key = PublicKey::from_pem(&text);
+        return Ok((key.map_err(|why| file.bad(&why.to_string()))?, name));
     }
+    let chain = Chain::from_pem(&text).map_err(|why| file.bad(&why.to_string()))?;
+    let key = chain.key().map_err(|why| file.bad(&why))?;
+    let name = chain.common_name().filter(|_| common).unwrap_or(name);
+    Ok((key, name))
 }
 
 /// How many messages were refused, by reason.

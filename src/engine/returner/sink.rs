@@ -2,7 +2,7 @@
 
 use super::named;
 use halite_config::{MasterConfig, Returner};
-use halite_databases::{self, Opener, Store, StoreError};
+use halite_databases::{Opener, Store, StoreError};
 use halite_sys::signals::StopFlag;
 use std::time::{Duration, Instant};
 
@@ -24,7 +24,7 @@ pub struct Sink {
 impl Sink {
     /// A sink; nothing is connected yet.
     pub fn new(config: &MasterConfig, returner: Returner) -> Sink {
-        let store = returners::open(&Opener {
+        let store = halite_databases::open(&Opener {
             settings: config.returner(returner),
             id: &config.id,
             keep: config.keep_jobs_seconds,

@@ -519,7 +519,7 @@ fn unix_now() -> f64 {
 
 /// What an execution function says, for beacons that are about it.
 fn ask(ctx: &Context, fun: &str, args: &[Value]) -> Result<Value, String> {
-    let outcome = modules::call(ctx, fun, args);
+    let outcome = execution::call(ctx, fun, args);
     match outcome.fault {
         Some(fault) => Err(fault.message().to_owned()),
         None => Ok(outcome.ret),

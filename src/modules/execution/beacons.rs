@@ -122,7 +122,7 @@ fn name(call: &Call<'_>) -> String {
 }
 
 /// The beacons that are configured; `None` without an answer.
-fn configured(call: &Call<'_>, pillar: bool, opts: bool) -> Option<Value> {
+pub fn configured(call: &Call<'_>, pillar: bool, opts: bool) -> Option<Value> {
     let request =
         halite_wire::map! {"func" => "list", "include_pillar" => pillar, "include_opts" => opts};
     let answer = ask(call, &request, "/salt/minion/minion_beacons_list_complete").ok()?;

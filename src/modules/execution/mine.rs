@@ -99,7 +99,7 @@ fn wrapped(value: Value, acl: Map) -> Value {
 }
 
 /// `mine_functions` of configuration, master and pillar together.
-pub(crate) fn configured(ctx: &Context) -> Option<Map> {
+pub fn configured(ctx: &Context) -> Option<Map> {
     let master = ctx.pillar.get("master").and_then(Value::as_map);
     let places = [Some(&ctx.opts), master, Some(&*ctx.pillar)];
     let values = places

@@ -74,7 +74,7 @@ mod xfs;
 pub(crate) use cmd::which;
 use halite_channel::link::{Link, LinkError};
 use halite_wire::{Map, Value};
-pub(crate) use mine::configured as mine_functions;
+pub use mine::configured as mine_functions;
 pub(crate) use ps::host::NETWORK_COUNTERS;
 pub(crate) use ps::names as process_names;
 

@@ -138,7 +138,7 @@ fn run_case(case: &Map) -> Result<Map, Vec<String>> {
 }
 
 fn corpus(name: &str) -> String {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/corpus/state");
+    let path = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).join("tests/corpus/state");
     std::fs::read_to_string(path.join(name)).unwrap()
 }
 

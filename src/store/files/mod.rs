@@ -4,7 +4,7 @@
 //! Loads and answers are those of the wire. Paths of minions are taken apart in one place
 //! (`wanted`) and opened in one place (`beneath`).
 
-pub(crate) mod beneath;
+pub mod beneath;
 pub mod extmods;
 pub mod git;
 mod hashes;

@@ -4,7 +4,7 @@
 use super::MineStore;
 use crate::minions::Known;
 use halite_config::MasterConfig;
-use halite_target::{self, Answers, Inventory, MinionId, PyRegex, Target};
+use halite_target::{Answers, Inventory, MinionId, PyRegex, Target};
 use halite_wire::{Map, Value};
 use std::collections::HashMap;
 use std::sync::Arc;

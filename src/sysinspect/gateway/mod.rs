@@ -20,6 +20,7 @@ mod serve;
 mod session;
 mod words;
 
+use halite_gateway::Gateway;
 use halite_config::{MasterConfig, SysinspectGateway};
 use halite_gateway::{clerk, news};
 use halite_master::roles::{RoleError, Roles};
@@ -30,6 +31,14 @@ use std::os::unix::net::UnixStream;
 
 /// Its name in the table of roles.
 pub const ROLE: &str = "gateway-sysinspect";
+
+/// This gateway.
+pub const GATEWAY: Gateway = Gateway {
+    role: ROLE,
+    run,
+    fault: |_| None,
+    runners: &[],
+};
 /// Its name in the configuration and below `cachedir`.
 const NAME: &str = "sysinspect";
 /// Jobs that may wait for the loop; then the bus waits, and drops for this listener.

@@ -5,31 +5,31 @@ use super::style::{Style, escape, is_break, is_printable};
 /// Columns behind which a line is broken.
 pub(crate) const WIDTH: usize = 80;
 /// Columns of one level.
-pub(crate) const INDENT: isize = 2;
+pub const INDENT: isize = 2;
 /// Bytes up to which a key may stand on the line of its value.
-pub(crate) const SIMPLE_KEY: usize = 128;
+pub const SIMPLE_KEY: usize = 128;
 
 /// The state of libyaml's emitter that decides on spaces and line ends.
-pub(crate) struct Lines {
+pub struct Lines {
     /// What has been written.
-    pub(crate) out: String,
+    pub out: String,
     /// Columns behind which this one breaks lines.
     pub(crate) width: usize,
     /// Characters on the last line.
     pub(crate) column: usize,
     /// Columns in which lines begin; -1 outside of everything.
-    pub(crate) indent: isize,
+    pub indent: isize,
     /// The last character was a space or a line end.
     pub(crate) whitespace: bool,
     /// Only indentation and indicators stand on this line so far.
-    pub(crate) indention: bool,
+    pub indention: bool,
     /// The last thing is a block whose blank lines at the end belong to it.
-    pub(crate) open_ended: bool,
+    pub open_ended: bool,
 }
 
 impl Lines {
     /// An empty text.
-    pub(crate) fn new() -> Self {
+    pub fn new() -> Self {
         Lines {
             out: String::new(),
             width: WIDTH,
@@ -42,7 +42,7 @@ impl Lines {
     }
 
     /// Writes a scalar, one level deeper than what is around it.
-    pub(crate) fn styled(&mut self, text: &str, style: Style, simple_key: bool) {
+    pub fn styled(&mut self, text: &str, style: Style, simple_key: bool) {
         let outer = self.indent;
         self.indent = if outer < 0 { INDENT } else { outer + INDENT };
         match style {
@@ -61,7 +61,7 @@ impl Lines {
     }
 
     /// Begins a line, unless one has just begun.
-    pub(crate) fn write_indent(&mut self) {
+    pub fn write_indent(&mut self) {
         let indent = self.indent.max(0) as usize;
         if !self.indention || self.column > indent || (self.column == indent && !self.whitespace) {
             self.put('\n');
@@ -74,7 +74,7 @@ impl Lines {
     }
 
     /// Writes a sign of YAML.
-    pub(crate) fn indicator(&mut self, text: &str, space_before: bool, is_indention: bool) {
+    pub fn indicator(&mut self, text: &str, space_before: bool, is_indention: bool) {
         if space_before && !self.whitespace {
             self.put(' ');
         }

@@ -10,12 +10,12 @@ mod args;
 mod compose;
 mod construct;
 mod emit;
-pub(crate) mod lines;
+pub mod lines;
 mod places;
 mod represent;
 mod scalar;
 mod source;
-pub(crate) mod style;
+pub mod style;
 
 #[cfg(test)]
 mod tests;
@@ -23,7 +23,7 @@ mod tests;
 pub use args::{parse_input, parse_kwarg, wire_input, yamlify_arg};
 pub use emit::{emit, emit_flow, emit_flow_lines, emit_leaves, emit_scalar};
 pub use places::{Spot, parse_with_places};
-pub(crate) use source::check_characters;
+pub use source::check_characters;
 pub use style::escape;
 
 use crate::Value;

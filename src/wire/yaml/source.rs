@@ -9,7 +9,7 @@ pub(super) fn place(mark: &Marker) -> (usize, usize) {
 }
 
 /// PyYAML refuses control characters wherever they stand (`yaml/reader.py NON_PRINTABLE`).
-pub(crate) fn check_characters(text: &str) -> Result<(), YamlError> {
+pub fn check_characters(text: &str) -> Result<(), YamlError> {
     let (mut line, mut column) = (1, 1);
     for c in text.chars() {
         let printable = matches!(c, '\t' | '\n' | '\r' | '\u{20}'..='\u{7e}' | '\u{85}' | '\u{a0}'..='\u{fffd}' | '\u{10000}'..);

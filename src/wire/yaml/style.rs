@@ -2,7 +2,7 @@
 //! `yaml_emitter_select_scalar_style`).
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Style {
+pub enum Style {
     Plain,
     Single,
     Double,
@@ -11,7 +11,7 @@ pub(crate) enum Style {
 
 /// What the characters of a scalar allow.
 #[derive(Debug, Default)]
-pub(crate) struct Analysis {
+pub struct Analysis {
     empty: bool,
     multiline: bool,
     flow_plain: bool,
@@ -20,7 +20,7 @@ pub(crate) struct Analysis {
     block: bool,
 }
 
-pub(crate) fn is_break(c: char) -> bool {
+pub fn is_break(c: char) -> bool {
     matches!(c, '\r' | '\n' | '\u{85}' | '\u{2028}' | '\u{2029}')
 }
 
@@ -68,7 +68,7 @@ impl Seen {
 }
 
 impl Analysis {
-    pub(crate) fn of(text: &str) -> Analysis {
+    pub fn of(text: &str) -> Analysis {
         if text.is_empty() {
             return Analysis {
                 empty: true,
@@ -121,7 +121,7 @@ impl Analysis {
     }
 
     /// Plain if the text allows it, else quoted.
-    pub(crate) fn plain_style(&self, simple_key: bool, flow: bool) -> Style {
+    pub fn plain_style(&self, simple_key: bool, flow: bool) -> Style {
         if simple_key && self.multiline {
             return Style::Double;
         }
@@ -137,7 +137,7 @@ impl Analysis {
     }
 
     /// Single quotes if the text allows them, else double.
-    pub(crate) fn quoted_style(&self, simple_key: bool) -> Style {
+    pub fn quoted_style(&self, simple_key: bool) -> Style {
         if !self.single || (simple_key && self.multiline) {
             return Style::Double;
         }
@@ -145,7 +145,7 @@ impl Analysis {
     }
 
     /// A literal block if text and place allow it, else double quotes.
-    pub(crate) fn block_style(&self, inline: bool) -> Style {
+    pub fn block_style(&self, inline: bool) -> Style {
         if !self.block || inline {
             return Style::Double;
         }

@@ -1,6 +1,5 @@
 use super::*;
 use crate::wire::{Dialect, Object, Runtime, RuntimeState};
-use halite_target;
 use serde_json::json;
 
 /// A runtime that is there.
@@ -47,7 +46,7 @@ fn runtimes_are_targeted_by_what_they_tell() {
         ("arena:uuid:u2", false),
         ("gateway:arena", true),
     ] {
-        let found = target::subdict_match(&grains, expression, ":", false, false);
+        let found = halite_target::subdict_match(&grains, expression, ":", false, false);
         assert_eq!(found, expected, "{expression}");
     }
 }

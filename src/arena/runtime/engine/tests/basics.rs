@@ -145,7 +145,7 @@ fn what_it_offers_is_what_registrations_say() {
 
 #[test]
 fn the_seeds_for_fuzzing_are_these_modules() {
-    let top = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let top = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));
     let modules = std::fs::read_dir(top.join("tests/data/arena/wat")).expect("modules");
     for entry in modules {
         let path = entry.expect("a module").path();

@@ -5,7 +5,7 @@ use std::process::Command;
 
 /// The program of `tests/data/arena/c`, compiled; `None` where there is no compiler for it.
 fn compiled(name: &str) -> Option<Vec<u8>> {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR"))
+    let source = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
         .join("tests/data/arena/c")
         .join(format!("{name}.c"));
     let folder = tempfile::tempdir().expect("a folder");

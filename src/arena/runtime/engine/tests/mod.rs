@@ -123,7 +123,7 @@ fn wat(text: &str) -> Vec<u8> {
 
 /// A module of `tests/data/arena/wat`.
 fn module(name: &str) -> Vec<u8> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+    let path = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
         .join("tests/data/arena/wat")
         .join(format!("{name}.wat"));
     wat(&std::fs::read_to_string(path).expect("the module is there"))

@@ -12,7 +12,7 @@ use std::path::Path;
 const REPOS: &str = "etc/zypp/repos.d";
 
 /// All configured repositories.
-fn configured(root: &Value) -> Did<Ini> {
+pub fn configured(root: &Value) -> Did<Ini> {
     let folder = match root.truthy() {
         true => Path::new(&python::str(root)).join(REPOS),
         false => Path::new("/").join(REPOS),

@@ -1,0 +1,16 @@
+//! The gateways of this build.
+
+use halite_client::runner;
+use halite_gateway::Gateway;
+
+/// Every gateway. A new one gets a line here.
+pub(super) const GATEWAYS: &[Gateway] = &[
+    halite_arena::gateway::GATEWAY,
+    halite_collective::gateway::GATEWAY,
+    halite_sysinspect::gateway::GATEWAY,
+];
+
+/// Makes the runner functions of gateways known to this process.
+pub(super) fn register_runners() {
+    runner::add(GATEWAYS.iter().map(|gateway| gateway.runners).collect());
+}
