@@ -9,7 +9,10 @@ use std::sync::OnceLock;
 
 /// A file of vectors.
 pub fn json(name: &str) -> Json {
-    let path = format!("{}/../../tests/vectors/{name}.json", env!("CARGO_MANIFEST_DIR"));
+    let path = format!(
+        "{}/../../tests/vectors/{name}.json",
+        env!("CARGO_MANIFEST_DIR")
+    );
     serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
 }
 

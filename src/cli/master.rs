@@ -1,8 +1,8 @@
 //! `halite-master`.
 
 use super::common::{Common, fail};
-use super::gateways::GATEWAYS;
 use super::daemon::{DaemonOptions, background, checked, dump, refused};
+use super::gateways::GATEWAYS;
 use super::start::{self, start};
 use clap::Parser;
 use halite_client::{runner, wheel};

@@ -10,7 +10,7 @@
 use halite_client::runner::{self, Args, Launch, RunContext};
 use halite_client::wheel;
 use halite_config::{MasterConfig, Returner, SaltSeries};
-use halite_databases::{Opener};
+use halite_databases::Opener;
 use halite_master::events::Bus;
 use halite_master::functions::Call;
 use halite_master::roles::{RoleError, Roles};

@@ -68,7 +68,7 @@ pub fn told(order: &Map, grains: Map) -> Value {
 }
 
 /// One grain by its name, or by a path of names with colons between.
-pub(super) fn find<'g>(grains: &'g Map, path: &str) -> Option<&'g Value> {
+pub fn find<'g>(grains: &'g Map, path: &str) -> Option<&'g Value> {
     if let Some(value) = grains.get(path) {
         return Some(value);
     }

@@ -22,7 +22,6 @@ impl Clock {
     }
 
     /// So much later.
-    #[cfg(test)]
     pub fn after(self, time: Duration) -> Clock {
         Clock {
             at: self.at + time,

@@ -24,8 +24,8 @@ pub use inward::interface;
 
 use crate::broker::open;
 use act::Clock;
-use halite_gateway::Gateway;
 use halite_config::{CollectiveGateway, MasterConfig};
+use halite_gateway::Gateway;
 use halite_gateway::{clerk, news};
 use halite_master::roles::{RoleError, Roles};
 use halite_store::gateways::GatewayStore;

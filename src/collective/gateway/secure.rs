@@ -104,7 +104,10 @@ fn plain(config: &CollectiveGateway) -> Result<Secure, BadKeys> {
     let (server_public, _) = public_key(&servers, aes)?;
     let server_private = match config.server_private.as_os_str().is_empty() {
         true => None,
-        false => Some(private_key(&file("server_private", &config.server_private))?),
+        false => Some(private_key(&file(
+            "server_private",
+            &config.server_private,
+        ))?),
     };
     if server_private
         .as_ref()

@@ -6,7 +6,8 @@ use std::path::Path;
 
 /// A file of captures.
 pub fn captures(name: &str) -> Json {
-    let path = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).join("tests/vectors/collective");
+    let path =
+        Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).join("tests/vectors/collective");
     let text = std::fs::read_to_string(path.join(format!("{name}.json"))).unwrap();
     serde_json::from_str(&text).unwrap()
 }

@@ -29,7 +29,10 @@ const SMALL_PUB: &str = include_str!("pem/small-pub.pem");
 
 /// A file of test vectors.
 fn vectors(name: &str) -> Json {
-    let path = format!("{}/../../tests/vectors/{name}.json", env!("CARGO_MANIFEST_DIR"));
+    let path = format!(
+        "{}/../../tests/vectors/{name}.json",
+        env!("CARGO_MANIFEST_DIR")
+    );
     serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
 }
 

@@ -210,7 +210,10 @@ impl Inventory for Cached<'_> {
         Some(known.flatten().unwrap_or_default())
     }
 
-    fn answers<'b>(&'b self, question: halite_target::Question<'b>) -> Option<Box<dyn Answers + 'b>> {
+    fn answers<'b>(
+        &'b self,
+        question: halite_target::Question<'b>,
+    ) -> Option<Box<dyn Answers + 'b>> {
         if self.only.is_some() || !self.fleet.caches_data() {
             return None;
         }

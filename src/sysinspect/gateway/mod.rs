@@ -20,8 +20,8 @@ mod serve;
 mod session;
 mod words;
 
-use halite_gateway::Gateway;
 use halite_config::{MasterConfig, SysinspectGateway};
+use halite_gateway::Gateway;
 use halite_gateway::{clerk, news};
 use halite_master::roles::{RoleError, Roles};
 use halite_sys::signals::StopFlag;

@@ -1,8 +1,8 @@
 //! The minion against a scripted master, in simulated time.
 
+use super::super::trust::OTHER_KEY;
 use super::*;
 use halite_crypto::PrivateKey;
-use halite_minion::trust::OTHER_KEY;
 use std::sync::OnceLock;
 
 const ID: &str = "30006546535e428aba0a0caa6712e225";

@@ -377,7 +377,8 @@ fn info_tells_which_minion_it_is() {
 /// The files that clients install, as the code has it; `HALITE_BLESS=1` writes them.
 #[test]
 fn the_files_for_clients_are_current() {
-    let dir = std::path::Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).join("packaging/collective");
+    let dir = std::path::Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
+        .join("packaging/collective");
     for (name, text) in interface() {
         let path = dir.join(name);
         if std::env::var_os("HALITE_BLESS").is_some() {
