@@ -1,4 +1,4 @@
-//! What each fuzz target does with its input; shared by `cargo fuzz` and `tests/fuzz_corpus.rs`.
+//! What each fuzz target does with its input; shared by `cargo fuzz` and `tests/documents/fuzz_corpus.rs`.
 //!
 //! A body must not panic, hang or take memory out of proportion, whatever it is given. Where a
 //! decoder has an inverse, the round trip is checked as well.
