@@ -17,16 +17,31 @@ pub struct Packages {
 }
 
 impl Packages {
-    /// Builds them, once.
+    /// Builds them, once in a run of the tests.
     pub fn get(version: &'static str) -> &'static Packages {
         static BUILT: [OnceLock<Packages>; 2] = [OnceLock::new(), OnceLock::new()];
         let at = usize::from(version == NEW);
-        BUILT[at].get_or_init(|| Packages::build(version))
+        BUILT[at].get_or_init(|| Packages::build_once(version))
     }
 
-    fn build(version: &'static str) -> Packages {
+    /// nextest runs each test in a process of its own: the first one builds.
+    fn build_once(version: &'static str) -> Packages {
+        let place = Path::new(env!("CARGO_TARGET_TMPDIR"));
+        let _lock = testing::locked(&place.join("packages.lock"));
+        let dir = place.join(format!("packages-{version}"));
+        let stamp = dir.join("run");
+        let run = std::env::var("NEXTEST_RUN_ID").unwrap_or_default();
+        let built = std::fs::read_to_string(&stamp).is_ok_and(|of| !run.is_empty() && of == run);
+        if built {
+            return Packages { dir, version };
+        }
+        let packages = Packages::build(dir, version);
+        std::fs::write(&stamp, run).expect("it can be written");
+        packages
+    }
+
+    fn build(dir: PathBuf, version: &'static str) -> Packages {
         let top = Path::new(env!("CARGO_MANIFEST_DIR"));
-        let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("packages-{version}"));
         let _ = std::fs::remove_dir_all(&dir);
         let made = Command::new(top.join("scripts/package"))
             .args(["deb", "--version", version, "--binaries"])

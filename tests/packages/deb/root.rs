@@ -245,6 +245,7 @@ fn done(command: &mut Command) -> String {
 /// kind and release.
 fn archive(kind: &str, release: &str, needs: &str) -> PathBuf {
     let kept = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("debian-{release}-{kind}"));
+    let _lock = testing::locked(&kept.with_extension("lock"));
     let archive = kept.join("root.tar");
     let list = kept.join("needs");
     if archive.exists() && std::fs::read_to_string(&list).is_ok_and(|text| text == needs) {

@@ -37,6 +37,8 @@ pub use mosquitto::Mosquitto;
 pub use nats_server::{NatsClient, NatsServer};
 pub use rabbitmq::RabbitMq;
 
+use nix::fcntl::{Flock, FlockArg};
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -133,4 +135,11 @@ pub fn short_dir() -> tempfile::TempDir {
         .prefix("h")
         .tempdir_in("/tmp")
         .expect("a directory below /tmp can be made")
+}
+
+/// A lock that one process holds at a time, until it is dropped.
+pub fn locked(path: &Path) -> Flock<File> {
+    let file = File::create(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+    Flock::lock(file, FlockArg::LockExclusive)
+        .unwrap_or_else(|(_, e)| panic!("{}: {e}", path.display()))
 }
