@@ -3,12 +3,12 @@
 
 use bytes::Bytes;
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
+use halite::arena::runtime::engine::{End, Host, Limits, Running, Spec, interpreter};
+use halite::arena::wire::{Channel, Mode, Stream, Uuid};
 use halite::crypto::{Backend, Crypticle, Encryption, KeyString, RsaPrivate, Signing};
-use halite::render::jinja::{Environment, Obj, Options};
-use halite::runtime::engine::{End, Host, Limits, Running, Spec, interpreter};
+use halite::jinja::{Environment, Obj, Options};
 use halite::store::minions::{Known, Layout, MinionCache};
 use halite::target::{Inventory, Target};
-use halite::wire::arena::{Channel, Mode, Stream, Uuid};
 use halite::wire::ids::MinionId;
 use halite::wire::msgpack::{self, Profile};
 use halite::wire::{Map, Value};

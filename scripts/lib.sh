@@ -21,70 +21,103 @@ missing_for_build() {
     pkg-config --exists openssl 2>/dev/null || echo libssl-dev
 }
 
-# Debian packages that the tests need on top of those.
+# Debian packages that tests need on top of those: of what the groups in tests/groups name as needs.
 missing_for_tests() {
-    python3 -c 'import venv, ensurepip' >/dev/null 2>&1 || echo python3-venv
-    has ip || echo iproute2
-    has redis-server || echo redis-server
-    # Brokers of collectives, and the programs of MCollective.
-    [ -x /usr/sbin/nats-server ] || has nats-server || echo nats-server
-    [ -x /usr/lib/rabbitmq/bin/rabbitmq-server ] || echo rabbitmq-server
-    [ -x /usr/sbin/mcollectived ] || echo mcollective
-    has mco || echo mcollective-client
-    has ruby || echo ruby
-    # A broker for ARENA, and what C programs for WASM are built with.
-    [ -x /usr/sbin/mosquitto ] || has mosquitto || echo mosquitto
-    has clang || echo clang
-    has wasm-ld || echo lld
-    [ -e /usr/include/wasm32-wasi ] || echo wasi-libc
-    ls /usr/lib/llvm-*/lib/clang/*/lib/wasi/libclang_rt.builtins-wasm32.a >/dev/null 2>&1 ||
-        ls /usr/lib/clang/*/lib/wasi/libclang_rt.builtins-wasm32.a >/dev/null 2>&1 ||
-        echo libclang-rt-dev-wasm32
-    has setpriv || echo util-linux
-    ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || has initdb || echo postgresql
-    # External authentication: an LDAP server of the tests' own, and PAM.
-    [ -x /usr/sbin/slapd ] || printf '%s\n' slapd ldap-utils
-    [ -e /etc/pam.d ] || printf '%s\n' libpam0g libpam-modules
-    has useradd || echo passwd
-    has pgrep || echo procps
-    # What functions of the minion run.
-    has dig || echo bind9-dnsutils
-    has chattr || echo e2fsprogs
-    has cpio || echo cpio
-    has createrepo_c || echo createrepo-c
-    has dnf || echo dnf
-    [ -e /usr/libexec/dnf-utils-3 ] || echo dnf-plugins-core
-    has ethtool || echo ethtool
-    has hdparm || echo hdparm
-    has ping || echo iputils-ping
-    has lsmod || echo kmod
-    has lsof || echo lsof
-    has netstat || echo net-tools
-    has parted || echo parted
-    has patch || echo patch
-    has smartctl || echo smartmontools
-    has iostat || echo sysstat
-    has traceroute || echo traceroute
-    has mkfs.xfs || echo xfsprogs
-    has crontab || echo cron
-    has ssh-keygen || echo openssh-client
-    has systemctl || echo systemd
-    has dbus-daemon || echo dbus
-    has strip || echo binutils
-    # Completions are tried in these, and in bash.
-    has zsh || echo zsh
-    has fish || echo fish
-    # What reads alerts, queries and metrics.
-    has promtool || echo prometheus
-    # Packages of our own.
-    missing_for_debs
-    missing_for_rpms
-    has lintian || echo lintian
-    has debootstrap || [ -x /usr/sbin/debootstrap ] || echo debootstrap
-    has apparmor_parser || [ -x /usr/sbin/apparmor_parser ] || echo apparmor
-    # Secrets and repositories of pillars.
-    has gpg || echo gnupg
-    has git || echo git
+    local need
+    for need in "$@"; do
+        case $need in
+        salt | salt3008)
+            python3 -c 'import venv, ensurepip' >/dev/null 2>&1 || echo python3-venv
+            has ip || echo iproute2
+            has git || echo git
+            ;;
+        databases)
+            has redis-server || echo redis-server
+            ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || has initdb || echo postgresql
+            has setpriv || echo util-linux
+            ;;
+        brokers)
+            [ -x /usr/sbin/nats-server ] || has nats-server || echo nats-server
+            [ -x /usr/lib/rabbitmq/bin/rabbitmq-server ] || echo rabbitmq-server
+            [ -x /usr/sbin/mosquitto ] || has mosquitto || echo mosquitto
+            ;;
+        mcollective)
+            [ -x /usr/sbin/mcollectived ] || echo mcollective
+            has mco || echo mcollective-client
+            has ruby || echo ruby
+            ;;
+        access)
+            # External authentication: an LDAP server of the tests' own, and PAM.
+            [ -x /usr/sbin/slapd ] || printf '%s\n' slapd ldap-utils
+            [ -e /etc/pam.d ] || printf '%s\n' libpam0g libpam-modules
+            has useradd || echo passwd
+            ;;
+        tools)
+            has setpriv || echo util-linux
+            has ip || echo iproute2
+            has pgrep || echo procps
+            # Secrets and repositories of pillars.
+            has gpg || echo gnupg
+            has git || echo git
+            has ssh-keygen || echo openssh-client
+            # Completions are tried in these, and in bash.
+            has zsh || echo zsh
+            has fish || echo fish
+            # What reads alerts, queries and metrics.
+            has promtool || echo prometheus
+            # What C programs for WASM are built with.
+            has clang || echo clang
+            has wasm-ld || echo lld
+            [ -e /usr/include/wasm32-wasi ] || echo wasi-libc
+            ls /usr/lib/llvm-*/lib/clang/*/lib/wasi/libclang_rt.builtins-wasm32.a >/dev/null 2>&1 ||
+                ls /usr/lib/clang/*/lib/wasi/libclang_rt.builtins-wasm32.a >/dev/null 2>&1 ||
+                echo libclang-rt-dev-wasm32
+            ;;
+        host)
+            # What functions of the minion run.
+            has dig || echo bind9-dnsutils
+            has chattr || echo e2fsprogs
+            has cpio || echo cpio
+            has ethtool || echo ethtool
+            has hdparm || echo hdparm
+            has ping || echo iputils-ping
+            has lsmod || echo kmod
+            has lsof || echo lsof
+            has netstat || echo net-tools
+            has parted || echo parted
+            has patch || echo patch
+            has smartctl || echo smartmontools
+            has iostat || echo sysstat
+            has traceroute || echo traceroute
+            has mkfs.xfs || echo xfsprogs
+            has crontab || echo cron
+            has systemctl || echo systemd
+            has createrepo_c || echo createrepo-c
+            has dnf || echo dnf
+            ;;
+        rpms)
+            has createrepo_c || echo createrepo-c
+            has dnf || echo dnf
+            [ -e /usr/libexec/dnf-utils-3 ] || echo dnf-plugins-core
+            has rpmbuild || echo rpm
+            has cpio || echo cpio
+            has gpg || echo gnupg
+            ;;
+        packages)
+            missing_for_debs
+            missing_for_rpms
+            has strip || echo binutils
+            has systemctl || echo systemd
+            has dbus-daemon || echo dbus
+            has ip || echo iproute2
+            has lintian || echo lintian
+            has debootstrap || [ -x /usr/sbin/debootstrap ] || echo debootstrap
+            has apparmor_parser || [ -x /usr/sbin/apparmor_parser ] || echo apparmor
+            ;;
+        zypper) ;;
+        *) die "tests/groups: nobody knows how to get '$need'" ;;
+        esac
+    done | sort -u
 }
 
 # Installs Debian packages, or says what to install.

@@ -18,42 +18,62 @@ const TITLE: &str = "split-test Child with a title that is longer than its paren
 /// Its name and what it does.
 type Test = (&'static str, fn(&SignalPipe));
 
+const TESTS: &[Test] = &[
+    ("statuses_arrive", statuses_arrive),
+    ("a_panic_stays_in_the_child", a_panic_stays_in_the_child),
+    (
+        "random_numbers_are_each_childs_own",
+        random_numbers_are_each_childs_own,
+    ),
+    (
+        "a_child_looks_like_an_executed_one",
+        a_child_looks_like_an_executed_one,
+    ),
+    (
+        "a_stop_that_comes_early_is_not_lost",
+        a_stop_that_comes_early_is_not_lost,
+    ),
+    (
+        "signals_of_a_child_do_not_wake_the_parent",
+        signals_of_a_child_do_not_wake_the_parent,
+    ),
+    ("work_apart_tells_how_it_went", work_apart_tells_how_it_went),
+    ("threads_forbid_it", threads_forbid_it),
+];
+
+/// The test that is asked for; the process that does the work has no words but its title.
+const WANTED: &str = "SPLIT_WANTED";
+
+/// As the harness of tests: `--list` lists (none with `--ignored`), a name runs that test, nothing runs all.
 fn main() {
     if role().is_none() {
+        let mut words = std::env::args().skip(1);
+        let flags = ["--list", "--ignored"].map(|flag| std::env::args().any(|word| word == flag));
+        match flags {
+            [true, false] => return TESTS.iter().for_each(|(name, _)| println!("{name}: test")),
+            [_, true] => return,
+            [false, false] => (),
+        }
+        let wanted = words.find(|word| !word.starts_with('-'));
         let spec = RoleSpec {
             role: "main".into(),
             title: "split-test Main".into(),
-            env: Vec::new(),
+            env: vec![(WANTED.into(), wanted.unwrap_or_default().into())],
         };
         panic!("{}", spec.exec());
     }
     let signals = SignalPipe::install().unwrap();
-    let tests: &[Test] = &[
-        ("statuses_arrive", statuses_arrive),
-        ("a_panic_stays_in_the_child", a_panic_stays_in_the_child),
-        (
-            "random_numbers_are_each_childs_own",
-            random_numbers_are_each_childs_own,
-        ),
-        (
-            "a_child_looks_like_an_executed_one",
-            a_child_looks_like_an_executed_one,
-        ),
-        (
-            "a_stop_that_comes_early_is_not_lost",
-            a_stop_that_comes_early_is_not_lost,
-        ),
-        (
-            "signals_of_a_child_do_not_wake_the_parent",
-            signals_of_a_child_do_not_wake_the_parent,
-        ),
-        ("work_apart_tells_how_it_went", work_apart_tells_how_it_went),
-        ("threads_forbid_it", threads_forbid_it),
-    ];
-    for (name, test) in tests {
+    let wanted = std::env::var(WANTED).unwrap_or_default();
+    let asked: Vec<&Test> = TESTS
+        .iter()
+        .filter(|(name, _)| wanted.is_empty() || *name == wanted)
+        .collect();
+    assert!(!asked.is_empty(), "there is no test {wanted}");
+    for (name, test) in &asked {
         test(&signals);
         println!("test {name} ... ok");
     }
+    println!("test result: ok. {} passed; 0 failed;", asked.len());
 }
 
 fn child(signals: &SignalPipe, run: impl FnOnce() -> i32) -> Offspring {

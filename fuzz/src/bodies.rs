@@ -1,4 +1,4 @@
-//! What each fuzz target does with its input; shared by `cargo fuzz` and `tests/fuzz_corpus.rs`.
+//! What each fuzz target does with its input; shared by `cargo fuzz` and `tests/documents/fuzz_corpus.rs`.
 //!
 //! A body must not panic, hang or take memory out of proportion, whatever it is given. Where a
 //! decoder has an inverse, the round trip is checked as well.
@@ -11,23 +11,23 @@ pub use genuine::collective_security;
 pub use judged::collective_filter;
 pub use modules::arena_module;
 
+use halite::arena::wire::{Body as ArenaBody, Channel, Json, Message, Module, Policy, Runtime};
+use halite::collective::ruby::{Datum, json, marshal, psych};
+use halite::collective::stomp::{Decoder as StompDecoder, Frame};
+use halite::collective::wire::choria::{self, Generation, SecureReply, SecureRequest};
+use halite::collective::wire::core::{self, CoreReply, CoreRequest, Sealed};
+use halite::collective::wire::subjects::Bus;
+use halite::collective::wire::{Form, Packet, RpcReply, RpcRequest};
 use halite::crypto::{Crypticle, KeyString};
-use halite::render::jinja::{Environment, Loaded, Loader, Obj, Options};
-use halite::target::sysinspect::{Minion, Query};
+use halite::jinja::{Environment, Loaded, Loader, Obj, Options};
+use halite::sysinspect::target::{Minion, Query};
+use halite::sysinspect::wire::{
+    self as sysinspect, Dialect, First, MasterMessage, MinionMessage, Target as Destination,
+};
 use halite::target::{Kind, Subject, Target};
-use halite::wire::arena::{Body as ArenaBody, Channel, Json, Message, Module, Policy, Runtime};
-use halite::wire::collective::choria::{self, Generation, SecureReply, SecureRequest};
-use halite::wire::collective::core::{self, CoreReply, CoreRequest, Sealed};
-use halite::wire::collective::subjects::Bus;
-use halite::wire::collective::{Form, Packet, RpcReply, RpcRequest};
 use halite::wire::envelope::{Body, Envelope, check_id, clear_load, envelope_id, peek_cmd};
 use halite::wire::ids::{Jid, Tag};
 use halite::wire::msgpack::{self, Profile};
-use halite::wire::ruby::{Datum, json, marshal, psych};
-use halite::wire::stomp::{Decoder as StompDecoder, Frame};
-use halite::wire::sysinspect::{
-    self, Dialect, First, MasterMessage, MinionMessage, Target as Destination,
-};
 use halite::wire::yaml;
 use halite::wire::zmtp;
 use halite::wire::{Map, Value};
@@ -446,7 +446,7 @@ pub fn collective_core(data: &[u8]) {
     }
 }
 
-fn opened(body: &[u8], serializer: halite::wire::collective::Serializer) {
+fn opened(body: &[u8], serializer: halite::collective::wire::Serializer) {
     if let Ok(datum) = core::load(body, serializer) {
         rpc(&datum);
     }

@@ -1,12 +1,12 @@
 //! The security plugins of collectives: captured messages, and whatever becomes of them.
 
-use halite::crypto::collective::{
+use halite::collective::ruby::{Datum, json};
+use halite::collective::security::{
     Aes, Authority, Choria, ChoriaSettings, Names, PlainSettings, Psk, Security, Ssl,
 };
+use halite::collective::wire::{Form, Request, Serializer};
 use halite::crypto::{PrivateKey, PublicKey};
 use halite::wire::base64;
-use halite::wire::collective::{Form, Request, Serializer};
-use halite::wire::ruby::{Datum, json};
 use std::sync::{Arc, OnceLock};
 
 const OWN_KEY: &str = include_str!("../../tests/vectors/collective/own.key");

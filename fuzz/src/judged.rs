@@ -1,8 +1,8 @@
 //! Filters of collectives: read from any encoding, judged on a node in every dialect.
 
-use halite::target::collective::{Matcher, Node, Semantics, Unusable};
-use halite::wire::collective::Filter;
-use halite::wire::ruby::{json, marshal, psych};
+use halite::collective::filter::{Matcher, Node, Semantics, Unusable};
+use halite::collective::ruby::{json, marshal, psych};
+use halite::collective::wire::Filter;
 use halite::wire::{Map, Value};
 use std::sync::OnceLock;
 

@@ -1,7 +1,7 @@
 //! WASM modules of ARENA.
 
-use halite::runtime::engine::{End, Host, Limits, Spec, attempt};
-use halite::wire::arena::{Channel, ExitStatus, Mode, Stream, Uuid};
+use halite::arena::runtime::engine::{End, Host, Limits, Spec, attempt};
+use halite::arena::wire::{Channel, ExitStatus, Mode, Stream, Uuid};
 use std::sync::Arc;
 
 /// Steps that a module may take.

@@ -14,6 +14,7 @@ use halite_client::runner::{Args, Function, Ran, RunContext, RunError};
 use halite_wire::{Map, Value};
 use std::collections::{HashMap, HashSet};
 
+/// The runner functions of this gateway.
 pub const FUNCTIONS: &[Function] = &[
     Function {
         name: "arena.runtimes",

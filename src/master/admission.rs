@@ -14,9 +14,17 @@ use std::time::Duration;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// `ret: true`: wait for the operator.
-    Pending { store: bool },
+    Pending {
+        /// Whether the key is new and has to be stored.
+        store: bool,
+    },
     /// `ret: false`, the operator or a list says no.
-    Rejected { store: bool, act: bool },
+    Rejected {
+        /// Whether the key is new and has to be stored.
+        store: bool,
+        /// Whether the event `salt/auth` has `act: reject`.
+        act: bool,
+    },
     /// `ret: false`, the key differs from the stored one and is kept beside it.
     Denied,
     /// Signed in; the key is stored if new.

@@ -104,7 +104,7 @@ fn cut(text: &str) -> String {
     text.chars().take(LONGEST).collect()
 }
 
-pub fn shown(value: &Value) -> Value {
+fn shown(value: &Value) -> Value {
     match value {
         Value::Str(text) => cut(text).into(),
         Value::Array(items) => {

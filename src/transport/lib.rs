@@ -12,6 +12,7 @@ pub mod wake;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+/// The guard of a lock, also of one whose holder has panicked.
 pub fn held<T>(lock: &Mutex<T>) -> MutexGuard<'_, T> {
     // What is guarded is whole between any two statements.
     lock.lock().unwrap_or_else(PoisonError::into_inner)

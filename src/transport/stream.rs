@@ -24,7 +24,9 @@ pub struct Security {
 
 /// A socket.
 pub enum Stream {
+    /// Without TLS.
     Plain(TcpStream),
+    /// With TLS.
     Tls(Box<SslStream<TcpStream>>),
 }
 

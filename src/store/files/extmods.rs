@@ -139,7 +139,7 @@ impl Sync<'_> {
     }
 }
 
-pub fn shown(path: &Path, e: &io::Error) -> String {
+fn shown(path: &Path, e: &io::Error) -> String {
     format!("{}: {e}", path.display())
 }
 

@@ -1,11 +1,16 @@
 //! In which style a scalar can be written (libyaml `yaml_emitter_analyze_scalar`,
 //! `yaml_emitter_select_scalar_style`).
 
+/// How a scalar is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Style {
+    /// Without quotes.
     Plain,
+    /// In single quotes.
     Single,
+    /// In double quotes, with escapes.
     Double,
+    /// A block after `|`.
     Literal,
 }
 
@@ -20,6 +25,7 @@ pub struct Analysis {
     block: bool,
 }
 
+/// Whether a character ends a line.
 pub fn is_break(c: char) -> bool {
     matches!(c, '\r' | '\n' | '\u{85}' | '\u{2028}' | '\u{2029}')
 }
@@ -68,6 +74,7 @@ impl Seen {
 }
 
 impl Analysis {
+    /// Looks at a scalar.
     pub fn of(text: &str) -> Analysis {
         if text.is_empty() {
             return Analysis {

@@ -1,0 +1,140 @@
+//! Logs of real daemons: lines of JSON with their fields, and logrotate.
+
+use serde_json::{Map, Value};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use testing::{Cli, Master, Minion, wait_for, wait_until};
+
+/// The lines of a log of JSON; a line that is no object is a failure.
+fn lines(path: &Path) -> Vec<Map<String, Value>> {
+    let text = std::fs::read_to_string(path).unwrap_or_default();
+    text.lines()
+        // The last line may be on its way.
+        .filter(|line| line.ends_with('}'))
+        .map(|line| serde_json::from_str(line).unwrap_or_else(|e| panic!("{e}: {line}")))
+        .collect()
+}
+
+/// Waits for a line that is what is wanted.
+fn line(what: &str, path: &Path, is: impl Fn(&Map<String, Value>) -> bool) -> Map<String, Value> {
+    wait_for(what, || lines(path).into_iter().find(|line| is(line)))
+}
+
+fn is(line: &Map<String, Value>, name: &str, value: &str) -> bool {
+    line.get(name).is_some_and(|v| v == value)
+}
+
+fn says(line: &Map<String, Value>, words: &str) -> bool {
+    let message = line.get("message").and_then(Value::as_str);
+    message.is_some_and(|m| m.contains(words))
+}
+
+fn pinged(cli: &Cli) -> String {
+    let out = cli.run("salt", &["web1", "test.ping", "--out=json"]);
+    assert!(out.out.contains("true"), "{out:?}");
+    out.out
+}
+
+const JSON: &str = "log_format: json\nlog_level_logfile: debug\n";
+
+#[test]
+fn lines_of_json_have_fields_and_no_secret() {
+    let secret = "correct-horse-battery";
+    let master = Master::halite(&format!(
+        "auto_accept: true\nlog_format_logfile: json\nlog_level_logfile: debug\nreturner.pgjsonb.pass: {secret}"
+    ));
+    let minion = Minion::halite(&master, "web1", JSON);
+    let (cli, log) = (
+        master.halite_cli(),
+        master.home.root().join("var/log/salt/master"),
+    );
+    wait_until("the minion answers", || {
+        let out = cli.run("salt", &["web1", "test.ping", "--out=json"]);
+        out.out.contains("true")
+    });
+    pinged(&cli);
+    let published = line("the job", &log, |l| {
+        is(l, "fun", "test.ping") && says(l, "published test.ping to 1 minions")
+    });
+    let jid = published["jid"].as_str().unwrap().to_owned();
+    assert_eq!(published["level"], "INFO");
+    assert_eq!(published["name"], "halite.master.worker.publish");
+    let time = published["time"].as_str().unwrap();
+    assert!(time.parse::<jiff::Timestamp>().is_ok(), "{time}");
+    line("the return", &log, |l| {
+        is(l, "jid", &jid) && is(l, "minion", "web1") && says(l, "return of web1")
+    });
+    line("the sign-in", &log, |l| {
+        let peer = l.get("peer").and_then(Value::as_str).unwrap_or_default();
+        is(l, "minion", "web1") && peer.starts_with("127.0.0.1")
+    });
+    let own = minion.home.root().join("var/log/salt/minion");
+    line("the job at the minion", &own, |l| {
+        is(l, "jid", &jid) && is(l, "minion", "web1") && is(l, "fun", "test.ping")
+    });
+    let key = std::fs::read_to_string(minion.home.pki().join("minion.pem")).unwrap();
+    let key: Vec<&str> = key.lines().filter(|l| l.len() > 60).collect();
+    assert!(!key.is_empty());
+    for path in [&log, &own] {
+        let text = std::fs::read_to_string(path).unwrap();
+        assert!(!text.contains(secret), "{}", path.display());
+        assert!(
+            !key.iter().any(|part| text.contains(part)),
+            "{}",
+            path.display()
+        );
+    }
+}
+
+/// Debian's and Fedora's logrotate, by the configuration that comes with the packages.
+#[test]
+fn logrotate_moves_files_and_nothing_is_lost() {
+    let logrotate = ["/usr/sbin/logrotate", "/sbin/logrotate"].map(PathBuf::from);
+    let Some(logrotate) = logrotate.into_iter().find(|p| p.exists()) else {
+        eprintln!("skipped: there is no logrotate");
+        return;
+    };
+    let master = Master::halite("auto_accept: true\nlog_format: json\nlog_level_logfile: info");
+    let _minion = Minion::halite(&master, "web1", JSON);
+    let cli = master.halite_cli();
+    let dir = master.home.root();
+    let logs = dir.join("var/log/salt");
+    let log = logs.join("master");
+    wait_until("the minion answers", || {
+        let out = cli.run("salt", &["web1", "test.ping", "--out=json"]);
+        out.out.contains("true")
+    });
+    let (config, state) = (dir.join("logrotate.conf"), dir.join("logrotate.state"));
+    let pid = dir.join("var/run/salt-master.pid");
+    // The file of the packages, with the places of this test.
+    let shipped = Path::new(env!("CARGO_MANIFEST_DIR")).join("packaging/logrotate/halite-master");
+    let text = std::fs::read_to_string(shipped).unwrap();
+    let placed = text
+        .replace("/var/log/halite/", &format!("{}/", logs.display()))
+        .replace("/run/halite-master.pid", &pid.display().to_string());
+    assert_eq!(
+        placed.matches(&*logs.to_string_lossy()).count(),
+        3,
+        "{text}"
+    );
+    assert_eq!(placed.matches(&*pid.to_string_lossy()).count(), 2, "{text}");
+    let text = placed;
+    std::fs::write(&config, text).unwrap();
+    let done = Command::new(logrotate)
+        .arg("--force")
+        .arg("--state")
+        .args([&state, &config])
+        .output()
+        .unwrap();
+    assert!(done.status.success(), "{done:?}");
+    let old = dir.join("var/log/salt/master.1");
+    assert!(lines(&old).iter().any(|l| says(l, "published test.ping")));
+    line("the word about the signal", &log, |l| says(l, "SIGHUP"));
+    let before = lines(&old).len();
+    // Workers may be told a moment after the main process.
+    wait_until("a job in the new file", || {
+        pinged(&cli);
+        lines(&log).iter().any(|l| says(l, "published test.ping"))
+    });
+    assert!(lines(&old).len() >= before);
+}

@@ -1,0 +1,241 @@
+//! Under a stock master, driven by the stock `salt` command.
+//!
+//! Needs virtual environments with Salt in them, named by `HALITE_SALT_3006` and
+//! `HALITE_SALT_3008`; without them these tests say so and pass.
+
+use super::*;
+use serde_json::Value as Json;
+
+/// A stock master of one series; dropping it ends its process group.
+struct Stock {
+    dir: tempfile::TempDir,
+    bin: PathBuf,
+    ports: [u16; 2],
+    child: Child,
+}
+
+impl Stock {
+    fn start(variable: &str) -> Option<Stock> {
+        use std::os::unix::process::CommandExt;
+        let Some(venv) = std::env::var_os(variable) else {
+            eprintln!("{variable} is not set; skipped");
+            return None;
+        };
+        let bin = PathBuf::from(venv).join("bin");
+        let dir = tempfile::tempdir().unwrap();
+        let ports = testing::harness::free_ports();
+        let root = dir.path().display();
+        let text = format!(
+            "root_dir: {root}\ninterface: 127.0.0.1\npublish_port: {}\nret_port: {}\nauto_accept: true\n\
+             worker_threads: 2\nsock_dir: {root}/run\nlog_level: quiet\nuser: {}\n\
+             signing_algorithm: PKCS1v15-SHA1\npillar_roots:\n  base: [{root}/pillar]\n",
+            ports[0],
+            ports[1],
+            halite::sys::process::user_name(),
+        );
+        std::fs::write(dir.path().join("master"), text).unwrap();
+        std::fs::create_dir(dir.path().join("pillar")).unwrap();
+        std::fs::write(dir.path().join("pillar/top.sls"), "base: {'*': [data]}\n").unwrap();
+        std::fs::write(dir.path().join("pillar/data.sls"), "colour: blau ☃\n").unwrap();
+        let child = Command::new(bin.join("salt-master"))
+            .arg("-c")
+            .arg(dir.path())
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .process_group(0)
+            .spawn()
+            .unwrap();
+        let stock = Stock {
+            dir,
+            bin,
+            ports,
+            child,
+        };
+        let socket = stock.dir.path().join("run/master_event_pub.ipc");
+        eventually("the stock master's bus", || {
+            Subscriber::connect(&socket).is_ok()
+        });
+        Some(stock)
+    }
+
+    fn listen(&self) -> Subscriber {
+        Subscriber::connect(self.dir.path().join("run/master_event_pub.ipc")).unwrap()
+    }
+
+    fn salt(&self, args: &[&str]) -> (i32, Json) {
+        let out = Command::new(self.bin.join("salt"))
+            .arg("-c")
+            .arg(self.dir.path())
+            .args(["--out=json", "-t", "30"])
+            .args(args)
+            .stdin(Stdio::null())
+            .output()
+            .unwrap();
+        let text = String::from_utf8_lossy(&out.stdout).into_owned();
+        let json = serde_json::from_str(&text)
+            .unwrap_or_else(|e| panic!("{e}: {text} {}", String::from_utf8_lossy(&out.stderr)));
+        (out.status.code().unwrap(), json)
+    }
+
+    fn value(&self, args: &[&str]) -> Json {
+        let (status, mut json) = self.salt(args);
+        assert_eq!(status, 0, "{args:?}: {json}");
+        json["m1"].take()
+    }
+}
+
+impl Drop for Stock {
+    fn drop(&mut self) {
+        let group = nix::unistd::Pid::from_raw(self.child.id() as i32);
+        let _ = nix::sys::signal::killpg(group, Signal::SIGTERM);
+        let end = Instant::now() + Duration::from_secs(10);
+        while Instant::now() < end && matches!(self.child.try_wait(), Ok(None)) {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        let _ = nix::sys::signal::killpg(group, Signal::SIGKILL);
+        let _ = self.child.wait();
+    }
+}
+
+fn under_stock(variable: &str) {
+    let Some(stock) = Stock::start(variable) else {
+        return;
+    };
+    let mut bus = stock.listen();
+    let _minion = Minion::start(
+        stock.ports,
+        "m1",
+        "minion_sign_messages: true\nacceptance_wait_time: 1",
+    );
+    wait(&mut bus, |e, _| e.tag == "salt/minion/m1/start");
+
+    assert_eq!(stock.value(&["m1", "test.ping"]), true);
+    let got = stock.value(&["m1", "test.arg", "grüße ☃", "7", "key=wért", "list=[1, 2]"]);
+    assert_eq!(got["args"], serde_json::json!(["grüße ☃", 7]));
+    assert_eq!(
+        (&got["kwargs"]["key"], &got["kwargs"]["list"]),
+        (&"wért".into(), &serde_json::json!([1, 2]))
+    );
+    assert_eq!(
+        stock.value(&["m1", "cmd.run", "echo out; echo err >&2"]),
+        "out\nerr"
+    );
+    let (status, got) = stock.salt(&["m1", "cmd.run", "exit 4"]);
+    assert_eq!((status, &got["m1"]), (1, &"".into()));
+    assert_eq!(stock.value(&["m1", "grains.items"])["id"], "m1");
+    assert_eq!(stock.value(&["m1", "pillar.raw", "colour"]), "blau ☃");
+    assert_eq!(stock.value(&["-G", "kernel:Linux", "test.ping"]), true);
+    assert_eq!(
+        stock.value(&["-C", "G@kernel:Linux and I@colour:blau*", "test.ping"]),
+        true
+    );
+
+    // A job that runs: published without waiting, found, killed.
+    let out = Command::new(stock.bin.join("salt"))
+        .arg("-c")
+        .arg(stock.dir.path())
+        .args(["--async", "m1", "test.sleep", "300"])
+        .output()
+        .unwrap();
+    let said = String::from_utf8(out.stdout).unwrap();
+    let jid = said.trim().rsplit(' ').next().unwrap().to_owned();
+    let found = loop {
+        let found = stock.value(&["m1", "saltutil.find_job", &jid]);
+        if found.as_object().is_some_and(|o| !o.is_empty()) {
+            break found;
+        }
+    };
+    assert_eq!(
+        (&found["fun"], &found["jid"]),
+        (&"test.sleep".into(), &jid.as_str().into())
+    );
+    let said = stock.value(&["m1", "saltutil.kill_job", &jid]);
+    assert!(
+        said.as_str().unwrap().starts_with("Signal 9 sent"),
+        "{said}"
+    );
+    let tag = format!("salt/job/{jid}/ret/m1");
+    wait(&mut bus, |e, data| {
+        e.tag == tag && text(data, "return").contains("signal 9")
+    });
+
+    let dir = tempfile::tempdir().unwrap();
+    configure(dir.path(), stock.ports, "caller", "acceptance_wait_time: 1");
+    let called = Command::new(env!("CARGO_BIN_EXE_halite-call"))
+        .arg("-c")
+        .arg(dir.path())
+        .args(["--out=json", "pillar.raw", "colour"])
+        .output()
+        .unwrap();
+    let got: Json = serde_json::from_slice(&called.stdout).unwrap();
+    assert_eq!(got["local"], "blau ☃");
+    wait(&mut bus, |e, data| {
+        e.tag.ends_with("/ret/caller") && data.str("fun") == Some("pillar.raw")
+    });
+}
+
+#[test]
+fn under_a_stock_3006_master() {
+    under_stock("HALITE_SALT_3006");
+}
+
+#[test]
+fn under_a_stock_3008_master() {
+    under_stock("HALITE_SALT_3008");
+}
+
+#[test]
+fn an_installed_salt_runs_what_halite_lacks() {
+    let Some(venv) = std::env::var_os("HALITE_SALT_3008").filter(|v| !v.is_empty()) else {
+        return;
+    };
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path().display();
+    let venv = Path::new(&venv).display();
+    let text = format!("id: m\nroot_dir: {root}\ngrains: {{rack: 7}}\nlegacy_salt: {venv}\n");
+    std::fs::write(dir.path().join("minion"), text).unwrap();
+    let call = |args: &[&str]| {
+        let out = Command::new(env!("CARGO_BIN_EXE_halite-call"))
+            .arg("-c")
+            .arg(dir.path())
+            .args(["--local", "--out=json"])
+            .args(args)
+            .output()
+            .unwrap();
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+        (text(out.stdout), text(out.stderr))
+    };
+    let (out, err) = call(&["salt_version.get_release_number", "Sodium"]);
+    assert_eq!(out, "{\n    \"local\": \"3001\"\n}\n", "{err}");
+    assert!(err.contains("was run by Salt 3008.3 in"), "{err}");
+    // Its own errors, and none of its functions where halite has one.
+    let (_, err) = call(&["salt_version.get_release_number"]);
+    assert!(
+        err.contains("missing 1 required positional argument: 'name'"),
+        "{err}"
+    );
+    let (_, err) = call(&["test.ping"]);
+    assert!(!err.contains("was run by"), "{err}");
+    let (_, err) = call(&["nosuch.fun"]);
+    assert!(err.contains("'nosuch.fun' is not available."), "{err}");
+    // The command on the master says so too, beside what it shows.
+    let pair = Pair::start("", &format!("legacy_salt: {venv}"));
+    let halite = |fun: &[&str]| {
+        let out = Command::new(env!("CARGO_BIN_EXE_halite"))
+            .arg("-c")
+            .arg(pair.master.dir.path())
+            .args(["--out=json", "-t", "30", "m1"])
+            .args(fun)
+            .output()
+            .unwrap();
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+        (text(out.stdout), text(out.stderr))
+    };
+    let (out, err) = halite(&["salt_version.get_release_number", "Sodium"]);
+    assert_eq!(out, "{\n    \"m1\": \"3001\"\n}\n", "{err}");
+    let said = "salt_version.get_release_number was run by Salt 3008.3 in";
+    assert!(err.starts_with(said) && err.ends_with(" on m1\n"), "{err}");
+    let (_, err) = halite(&["test.ping"]);
+    assert_eq!(err, "");
+}

@@ -1,0 +1,4 @@
+//! Debian packages and RPMs on machines of their own.
+
+mod deb;
+mod rpm;

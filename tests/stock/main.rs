@@ -1,0 +1,16 @@
+//! Halite beside stock Salt: fleets of both, and the same questions to both.
+
+mod between;
+mod files;
+mod interop;
+mod migrate;
+mod modules;
+mod orchestrate;
+mod pillar;
+mod play;
+mod returners;
+mod rpm;
+mod runner;
+mod schedule;
+mod standalone;
+mod syndic;

@@ -1,0 +1,317 @@
+//! Making the calls of scenarios on minions and judging the answers: what `tests/stock/modules.rs` and
+//! `tests/stock/rpm.rs` have in common.
+//!
+//! `HALITE_MODULES=file,cp` plays only the scenarios of these files, `HALITE_SHOW=1` prints stock's answers.
+
+use halite::client::command::{self, Command};
+use halite::client::local::Job;
+use halite::config::{MasterConfig, load_master};
+use halite::sys::signals::StopFlag;
+use halite::wire::{Map, Value, pytext};
+use std::path::Path;
+use testing::modules::{self, Call, Scenario};
+use testing::{Master, Minion};
+
+/// A halite master with the files and the pillar of `tests/modules`.
+pub fn master() -> (Master, MasterConfig) {
+    let place = modules::place();
+    let master = Master::halite(&format!(
+        "salt_series: '3008'\nauto_accept: true\nfile_recv: true\nfile_roots: {{base: [{0}/roots]}}\n\
+         pillar_roots: {{base: [{0}/pillar]}}\npeer: {{'.*': ['.*']}}",
+        place.display()
+    ));
+    let config = load_master(&master.home.config_dir()).unwrap();
+    (master, config)
+}
+
+/// Waits until each minion answers.
+pub fn wait(config: &MasterConfig, minions: &mut [Minion; 2]) {
+    for minion in minions {
+        testing::wait_until(&format!("{} answers", minion.id), || {
+            minion.must_live();
+            let ping = Call {
+                fun: "test.ping".into(),
+                ..Call::default()
+            };
+            ask(config, &minion.id, &ping, &[], 2).is_some()
+        });
+    }
+}
+
+/// Those of the scenarios whose file `HALITE_MODULES` names; all without it.
+pub fn wanted(scenarios: Vec<Scenario>) -> Vec<Scenario> {
+    let wanted = std::env::var("HALITE_MODULES").unwrap_or_default();
+    let fits = |s: &Scenario| wanted.is_empty() || wanted.split(',').any(|w| w == s.file);
+    scenarios.into_iter().filter(fits).collect()
+}
+
+/// Plays scenarios on both minions, each time after `before`; fails with all that differs.
+pub fn both(
+    config: &MasterConfig,
+    minions: &[Minion; 2],
+    scenarios: &[Scenario],
+    mut wrong: Vec<String>,
+    before: &dyn Fn(),
+) {
+    let mut made = 0;
+    for scenario in scenarios {
+        let both = || {
+            let answers = minions.each_ref().map(|minion| {
+                before();
+                play(config, minion, scenario)
+            });
+            compare(scenario, answers)
+        };
+        let mut differ = both();
+        if !differ.is_empty() {
+            // This host changes meanwhile: processes, memory, the clock. What differs again counts.
+            let text = differ.join("\n");
+            eprintln!("{text}\n{}, {}: once more", scenario.file, scenario.about);
+            differ = both();
+        }
+        made += scenario.calls.len();
+        wrong.append(&mut differ);
+    }
+    for text in &wrong {
+        eprintln!("{text}\n");
+    }
+    eprintln!("{made} calls compared, {} of them wrong", wrong.len());
+    assert!(wrong.is_empty());
+}
+
+/// Makes all calls of a scenario on one minion; answers as far as they count.
+fn play(config: &MasterConfig, minion: &Minion, scenario: &Scenario) -> Vec<Option<Map>> {
+    let dir = testing::short_dir();
+    let own = dir.path().join("d");
+    std::fs::create_dir(&own).unwrap();
+    let text = |path: &Path| path.to_str().unwrap().to_owned();
+    let web = modules::web::address().to_owned();
+    let places = [
+        ("{dir}", text(&own)),
+        ("{root}", text(minion.home.root())),
+        ("{http}", web),
+    ];
+    let calls = scenario.calls.iter();
+    calls
+        .map(|call| ask(config, &minion.id, call, &places, 60).map(|ret| plain(ret, call, &places)))
+        .collect()
+}
+
+/// Names that stand for directories of one minion.
+type Places = [(&'static str, String)];
+
+/// Makes one call; the answer as the minion gave it.
+pub fn ask(
+    config: &MasterConfig,
+    id: &str,
+    call: &Call,
+    places: &Places,
+    timeout: u64,
+) -> Option<Map> {
+    let one = |text: String, (name, dir): &(&str, String)| text.replace(name, dir);
+    let put = |v: &Value| mapped(v, &|text| places.iter().fold(text.to_owned(), one));
+    let args = call.args.iter().map(put).collect();
+    let kwargs = put(&Value::Map(call.kwargs.clone())).into_map().unwrap();
+    let order = Command {
+        job: Job {
+            fun: call.fun.as_str().into(),
+            arg: command::arguments(args, kwargs),
+            tgt: id.into(),
+            tgt_type: "glob".into(),
+            ..Job::default()
+        },
+        timeout: Some(timeout),
+        ..Command::default()
+    };
+    let returns = command::run(config, order, &StopFlag::default()).unwrap();
+    returns.minions.into_iter().next().map(|(_, entry)| entry)
+}
+
+/// The parts of an answer that count.
+fn plain(entry: Map, call: &Call, places: &Places) -> Map {
+    let one = |text: String, (name, dir): &(&str, String)| text.replace(dir, name);
+    let mut ret = entry.get("ret").cloned().unwrap_or_default();
+    ret = mapped(&ret, &|text| {
+        fault(&places.iter().fold(text.to_owned(), one))
+    });
+    for place in call.drop.iter().map(String::as_str).chain(["__pub_*"]) {
+        let path: Vec<&str> = place.split('.').filter(|part| !part.is_empty()).collect();
+        remove(&mut ret, &path, !place.contains('.'));
+    }
+    if call.sorted {
+        ret = sorted(ret);
+    }
+    if call.kinds {
+        ret = kinds(ret);
+    }
+    halite::map! {"ret" => ret, "retcode" => entry.get("retcode").cloned()}
+}
+
+/// Of an exception only the first and the last line, of wrong arguments only the sentence: the
+/// rest is stock's code and documentation.
+fn fault(text: &str) -> String {
+    if let Some((head, tail)) = text.split_once("Traceback (most recent call last):") {
+        let last = tail.trim_end().lines().last().unwrap_or_default();
+        return format!("{head}Traceback: {last}");
+    }
+    match text.starts_with("Passed invalid arguments") {
+        true => text.lines().next().unwrap_or_default().to_owned(),
+        false => timeless(text),
+    }
+}
+
+/// Without what dnf tells of the time, and the process ids in errors.
+///
+/// dnf tells the age of its metadata only when that is a second or more, so its line goes as a
+/// whole; the dash of a list that stood before it goes to the line after it.
+fn timeless(text: &str) -> String {
+    const AGE: &str = "Last metadata expiration check:";
+    let mut lines: Vec<String> = Vec::new();
+    let mut pid = false;
+    let mut dash: Option<&str> = None;
+    for line in text.split('\n') {
+        let is_pid = std::mem::replace(&mut pid, line.trim() == "pid:");
+        if let Some((head, _)) = line.split_once(AGE) {
+            dash = dash.or(Some(head));
+        } else if let Some(head) = dash.take() {
+            lines.push(format!("{head}{}", line.get(head.len()..).unwrap_or("")));
+        } else {
+            lines.push(if is_pid { "PID" } else { line }.to_owned());
+        }
+    }
+    lines.join("\n")
+}
+
+/// Every text in a value through `change`, keys as well.
+fn mapped(value: &Value, change: &dyn Fn(&str) -> String) -> Value {
+    match value {
+        Value::Str(text) => change(text).into(),
+        Value::Array(list) => Value::Array(list.iter().map(|v| mapped(v, change)).collect()),
+        Value::Map(map) => {
+            let pairs = map.iter();
+            Value::Map(
+                pairs
+                    .map(|(k, v)| (mapped(k, change), mapped(v, change)))
+                    .collect(),
+            )
+        }
+        other => other.clone(),
+    }
+}
+
+fn remove(value: &mut Value, path: &[&str], anywhere: bool) {
+    let Some((first, rest)) = path.split_first() else {
+        return;
+    };
+    match value {
+        Value::Map(map) => {
+            if rest.is_empty() {
+                map.0.retain(|(k, _)| !fits(first, &pytext::str(k)));
+            }
+            for (key, inner) in &mut map.0 {
+                if anywhere {
+                    remove(inner, path, true);
+                } else if fits(first, &pytext::str(key)) {
+                    remove(inner, rest, false);
+                }
+            }
+        }
+        Value::Array(list) => {
+            for (at, inner) in list.iter_mut().enumerate() {
+                if anywhere {
+                    remove(inner, path, true);
+                } else if fits(first, &at.to_string()) {
+                    match rest.is_empty() {
+                        true => *inner = Value::Nil,
+                        false => remove(inner, rest, false),
+                    }
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Whether a key is meant; a pattern may end in `*`.
+fn fits(pattern: &str, key: &str) -> bool {
+    match pattern.strip_suffix('*') {
+        Some(head) => key.starts_with(head),
+        None => pattern == key,
+    }
+}
+
+fn sorted(value: Value) -> Value {
+    match value {
+        Value::Array(list) => {
+            let mut list: Vec<Value> = list.into_iter().map(sorted).collect();
+            list.sort_by_key(pytext::repr);
+            Value::Array(list)
+        }
+        Value::Map(map) => {
+            let mut pairs: Vec<_> = map.0.into_iter().map(|(k, v)| (k, sorted(v))).collect();
+            pairs.sort_by_key(|(k, _)| pytext::repr(k));
+            Value::Map(pairs.into_iter().collect())
+        }
+        other => other,
+    }
+}
+
+fn kinds(value: Value) -> Value {
+    match value {
+        Value::Map(map) => Value::Map(map.0.into_iter().map(|(k, v)| (k, kinds(v))).collect()),
+        Value::Array(list) => Value::Array(list.into_iter().take(1).map(kinds).collect()),
+        Value::Str(_) => "text".into(),
+        Value::Int(_) => "integer".into(),
+        Value::Float(_) => "float".into(),
+        other => other,
+    }
+}
+
+/// What is wrong with the answers of stock's minion and halite's to the calls of a scenario.
+fn compare(scenario: &Scenario, [expected, found]: [Vec<Option<Map>>; 2]) -> Vec<String> {
+    let answers = scenario.calls.iter().zip(expected).zip(found);
+    answers
+        .filter_map(|((call, expected), found)| {
+            if std::env::var_os("HALITE_SHOW").is_some() {
+                eprintln!("{}\n  {}", head(scenario, call), text(&expected));
+            }
+            judge(scenario, call, expected, found)
+        })
+        .collect()
+}
+
+/// What is wrong with one answer, if anything is.
+fn judge(
+    scenario: &Scenario,
+    call: &Call,
+    expected: Option<Map>,
+    found: Option<Map>,
+) -> Option<String> {
+    let head = || head(scenario, call);
+    match (expected == found, &call.differs) {
+        (true, None) => None,
+        (false, Some(_)) => None,
+        (true, Some(_)) => Some(format!("{}\n  no longer differs", head())),
+        (false, None) => Some(format!(
+            "{}\n  stock  {}\n  halite {}",
+            head(),
+            text(&expected),
+            text(&found)
+        )),
+    }
+}
+
+fn head(scenario: &Scenario, call: &Call) -> String {
+    format!(
+        "{} ({}): {} {} {}",
+        scenario.file,
+        scenario.about,
+        call.fun,
+        pytext::repr(&Value::Array(call.args.clone())),
+        pytext::repr_map(&call.kwargs),
+    )
+}
+
+fn text(answer: &Option<Map>) -> String {
+    answer.as_ref().map_or("no answer".into(), pytext::repr_map)
+}

@@ -1,0 +1,145 @@
+//! Real daemons and real command line tools for tests: halite's and stock Salt's, in any mix.
+//!
+//! Stock Salt comes from virtual environments that `HALITE_SALT_3006`, `HALITE_SALT_3007` and
+//! `HALITE_SALT_3008` name (`scripts/test` makes them). Everything runs below a short temporary directory, on
+//! ports of its own, and ends with the guard that holds it.
+
+pub mod arena;
+pub mod arena_fleet;
+pub mod arena_runtime;
+pub mod authority;
+pub mod check;
+pub mod cli;
+pub mod collective;
+pub mod collective_nodes;
+pub mod config;
+pub mod git;
+pub mod gpg;
+pub mod harness;
+pub mod machine;
+pub mod master;
+pub mod mcollective;
+pub mod minion;
+pub mod modules;
+pub mod mosquitto;
+pub mod nats_server;
+pub mod ports;
+pub mod process;
+pub mod proxy;
+pub mod rabbitmq;
+pub mod scale;
+
+pub use check::Checks;
+pub use cli::Cli;
+pub use master::Master;
+pub use minion::Minion;
+pub use mosquitto::Mosquitto;
+pub use nats_server::{NatsClient, NatsServer};
+pub use rabbitmq::RabbitMq;
+
+use nix::fcntl::{Flock, FlockArg};
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// Far longer than anything here takes, also on a busy machine.
+pub const LONG: Duration = Duration::from_secs(120);
+
+/// A release of Salt whose programs are installed beside each other in one directory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stock {
+    /// `3006`, `3007` or `3008`.
+    pub series: String,
+    bin: PathBuf,
+}
+
+impl Stock {
+    /// The release that `HALITE_SALT_<series>` names; `None`, and a word about it, without.
+    pub fn find(series: &str) -> Option<Stock> {
+        let name = format!("HALITE_SALT_{series}");
+        let Some(venv) = std::env::var_os(&name).filter(|v| !v.is_empty()) else {
+            eprintln!(
+                "skipped: {name} names no virtual environment with Salt; `scripts/test` makes one"
+            );
+            return None;
+        };
+        let bin = Path::new(&venv).join("bin");
+        assert!(
+            bin.join("salt-minion").exists(),
+            "{name} is set, but there is no salt-minion in {}",
+            bin.display()
+        );
+        Some(Stock {
+            series: series.into(),
+            bin,
+        })
+    }
+
+    /// Path of one of its programs.
+    pub fn program(&self, name: &str) -> PathBuf {
+        self.bin.join(name)
+    }
+}
+
+/// Path of one of our programs, beside which cargo has put the test that runs; `HALITE_BIN_DIR` names another directory.
+///
+/// # Panics
+/// If it is not there.
+pub fn halite_program(name: &str) -> PathBuf {
+    let dir = std::env::var_os("HALITE_BIN_DIR").filter(|dir| !dir.is_empty());
+    let dir = dir.map_or_else(
+        || {
+            let own = std::env::current_exe().expect("a test has a path");
+            let dir = own.parent().and_then(Path::parent);
+            dir.expect("tests lie in target/<profile>/deps").to_owned()
+        },
+        PathBuf::from,
+    );
+    let program = dir.join(name);
+    assert!(
+        program.exists(),
+        "there is no {name} in {}; `cargo build --bins` makes it, HALITE_BIN_DIR names another directory",
+        dir.display()
+    );
+    program
+}
+
+/// The top of the source tree.
+pub fn top() -> &'static Path {
+    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
+}
+
+/// Asks again and again until `ready` gives something.
+///
+/// # Panics
+/// With `what`, when [`LONG`] has passed.
+pub fn wait_for<T>(what: &str, mut ready: impl FnMut() -> Option<T>) -> T {
+    let end = Instant::now() + LONG;
+    loop {
+        if let Some(found) = ready() {
+            return found;
+        }
+        assert!(Instant::now() < end, "{what}: not within {LONG:?}");
+        std::thread::sleep(Duration::from_millis(30));
+    }
+}
+
+/// As [`wait_for`] with a condition.
+pub fn wait_until(what: &str, mut ready: impl FnMut() -> bool) {
+    wait_for(what, || ready().then_some(()));
+}
+
+/// A temporary directory with a path so short that every socket below it fits.
+pub fn short_dir() -> tempfile::TempDir {
+    tempfile::Builder::new()
+        .prefix("h")
+        .tempdir_in("/tmp")
+        .expect("a directory below /tmp can be made")
+}
+
+/// A lock that one process holds at a time, until it is dropped.
+pub fn locked(path: &Path) -> Flock<File> {
+    let file = File::create(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+    Flock::lock(file, FlockArg::LockExclusive)
+        .unwrap_or_else(|(_, e)| panic!("{}: {e}", path.display()))
+}
