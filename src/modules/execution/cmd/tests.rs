@@ -376,7 +376,7 @@ fn another_user() {
         .args([
             "--exact",
             "--ignored",
-            "minion::modules::cmd::tests::another_user_alone",
+            "execution::cmd::tests::another_user_alone",
         ])
         .output()
         .unwrap();
