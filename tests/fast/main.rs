@@ -16,6 +16,7 @@ mod key;
 mod logs;
 mod metrics;
 mod minion;
+mod modules;
 mod mqtt;
 mod pillar;
 mod pressure;

@@ -7,7 +7,6 @@ mod migrate;
 mod modules;
 mod orchestrate;
 mod pillar;
-mod play;
 mod returners;
 mod rpm;
 mod runner;

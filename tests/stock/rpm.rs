@@ -5,7 +5,7 @@
 //! Each family has a host of its own: a mount namespace over which nothing reaches the real one (`rpm/host.rs`).
 //! `HALITE_MODULES=repos` makes only the calls of this file. Needs root.
 
-use crate::play;
+use testing::modules::play;
 
 mod dnf;
 mod host;

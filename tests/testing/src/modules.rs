@@ -19,6 +19,8 @@
 //! `{dir}` is an empty directory, for each minion another one, `{root}` is the minion's `root_dir`, `{http}` the
 //! address of a web server of the test, `http://127.0.0.1:PORT`.
 
+pub mod play;
+pub mod recorded;
 pub mod web;
 
 use halite::wire::{Map, Value, yaml};

@@ -3,14 +3,14 @@
 //!
 //! `HALITE_MODULES=file,cp` plays only the scenarios of these files, `HALITE_SHOW=1` prints stock's answers.
 
+use super::{self as modules, Call, Scenario};
+use crate::{Master, Minion};
 use halite::client::command::{self, Command};
 use halite::client::local::Job;
 use halite::config::{MasterConfig, load_master};
 use halite::sys::signals::StopFlag;
 use halite::wire::{Map, Value, pytext};
 use std::path::Path;
-use testing::modules::{self, Call, Scenario};
-use testing::{Master, Minion};
 
 /// A halite master with the files and the pillar of `tests/modules`.
 pub fn master() -> (Master, MasterConfig) {
@@ -24,10 +24,14 @@ pub fn master() -> (Master, MasterConfig) {
     (master, config)
 }
 
+/// What the minions of [`super::scenarios`] are told.
+pub const MINION: &str = "multiprocessing: false\ngrains: {role: web, list: [a, b], deep: {er: 1}}\nown_option: {a: 1}\n\
+                          mine_functions: {test.ping: []}\n";
+
 /// Waits until each minion answers.
-pub fn wait(config: &MasterConfig, minions: &mut [Minion; 2]) {
+pub fn wait(config: &MasterConfig, minions: &mut [Minion]) {
     for minion in minions {
-        testing::wait_until(&format!("{} answers", minion.id), || {
+        crate::wait_until(&format!("{} answers", minion.id), || {
             minion.must_live();
             let ping = Call {
                 fun: "test.ping".into(),
@@ -80,8 +84,8 @@ pub fn both(
 }
 
 /// Makes all calls of a scenario on one minion; answers as far as they count.
-fn play(config: &MasterConfig, minion: &Minion, scenario: &Scenario) -> Vec<Option<Map>> {
-    let dir = testing::short_dir();
+pub fn play(config: &MasterConfig, minion: &Minion, scenario: &Scenario) -> Vec<Option<Map>> {
+    let dir = crate::short_dir();
     let own = dir.path().join("d");
     std::fs::create_dir(&own).unwrap();
     let text = |path: &Path| path.to_str().unwrap().to_owned();
@@ -302,16 +306,21 @@ fn judge(
 }
 
 fn head(scenario: &Scenario, call: &Call) -> String {
-    format!(
-        "{} ({}): {} {} {}",
-        scenario.file,
-        scenario.about,
-        call.fun,
-        pytext::repr(&Value::Array(call.args.clone())),
-        pytext::repr_map(&call.kwargs),
-    )
+    format!("{} ({}): {}", scenario.file, scenario.about, Asked(call))
 }
 
-fn text(answer: &Option<Map>) -> String {
+/// A call as it is shown.
+pub struct Asked<'a>(pub &'a Call);
+
+impl std::fmt::Display for Asked<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Asked(call) = self;
+        let args = pytext::repr(&Value::Array(call.args.clone()));
+        write!(f, "{} {args} {}", call.fun, pytext::repr_map(&call.kwargs))
+    }
+}
+
+/// An answer as it is shown.
+pub fn text(answer: &Option<Map>) -> String {
     answer.as_ref().map_or("no answer".into(), pytext::repr_map)
 }
