@@ -18,6 +18,7 @@ pub use halite_master as master;
 pub use halite_minion as minion;
 pub use halite_modules as modules;
 pub use halite_render as render;
+pub use halite_returners as returners;
 pub use halite_schedule as schedule;
 pub use halite_store as store;
 pub use halite_syndic as syndic;

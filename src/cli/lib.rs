@@ -17,6 +17,7 @@ pub mod minion;
 mod order;
 pub mod output;
 mod remote;
+pub mod returner;
 pub mod run;
 pub mod runtime;
 pub mod salt;
@@ -36,6 +37,7 @@ pub fn commands() -> Vec<clap::Command> {
         master::command(),
         migrate::command(),
         minion::command(),
+        returner::command(),
         run::command(),
         runtime::command(),
         salt::command(),

@@ -194,6 +194,17 @@ impl<'a> Settings<'a> {
             .or_else(|| self.option(prefix, name).filter(said))
     }
 
+    /// All settings of the returner that have a value, as options: what another process needs to know.
+    pub fn resolved(&self) -> Map {
+        let names = self.returner.settings().iter();
+        names
+            .filter_map(|name| {
+                let value = self.get(name)?.clone();
+                Some((format!("{}.{name}", self.returner.prefix()), value))
+            })
+            .collect()
+    }
+
     fn option(&self, prefix: &str, name: &str) -> Option<&'a Value> {
         self.find(prefix)
             .and_then(Value::as_map)

@@ -4,10 +4,12 @@
 //! Salt's tables know no primary key of a return, so a return is inserted only if there is
 //! none of this minion for this job; there is one writer.
 
-use super::json::{Strictness, dumps, dumps_map};
-use super::rawfile::data;
-use super::{Opener, Question, Store, StoreError, described, function, read_json, result};
 use halite_ipc::Event;
+use halite_returners::json::{Strictness, dumps, dumps_map};
+use halite_returners::rawfile::data;
+use halite_returners::{
+    Opener, Question, Store, StoreError, described, function, read_json, result,
+};
 use halite_store::jobs::News;
 use halite_wire::pytext;
 use halite_wire::{Map, Value};

@@ -1,9 +1,9 @@
 //! `redis` (`salt/returners/redis_return.py`): `load:<jid>` and the hash `ret:<jid>` in JSON,
 //! `<minion>:<fun>` with the last jid, the set `minions`.
 
-use super::json::{Strictness, dumps_map};
-use super::{Opener, Question, Store, StoreError, described, function, read_json};
 use halite_config::Settings;
+use halite_returners::json::{Strictness, dumps_map};
+use halite_returners::{Opener, Question, Store, StoreError, described, function, read_json};
 use halite_store::jobs::News;
 use halite_wire::{Map, Value};
 use redis::{

@@ -1,8 +1,8 @@
 //! `sqlite3`: an SQLite file (`salt/returners/sqlite3_return.py`).
 
-use super::json::{Strictness, dumps, dumps_map};
-use super::{Question, Store, StoreError, described, function, read_json, result};
 use halite_config::Settings;
+use halite_returners::json::{Strictness, dumps, dumps_map};
+use halite_returners::{Question, Store, StoreError, described, function, read_json, result};
 use halite_store::jobs::{News, StoredReturn};
 use halite_wire::pytext;
 use halite_wire::{Map, Value};

@@ -10,10 +10,10 @@
 use halite_client::runner::{self, Args, Launch, RunContext};
 use halite_client::wheel;
 use halite_config::{MasterConfig, Returner, SaltSeries};
-use halite_databases::Opener;
 use halite_master::events::Bus;
 use halite_master::functions::Call;
 use halite_master::roles::{RoleError, Roles};
+use halite_returners::Opener;
 use halite_schedule::{ReturnJob, Schedule, Spec};
 use halite_store::jobs::{News, StoredReturn};
 use halite_sys::signals::StopFlag;

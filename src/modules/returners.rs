@@ -3,7 +3,8 @@
 
 use crate::execution::{Context, python};
 use halite_config::{Flavour, Returner, Settings};
-use halite_databases::{Opener, Store};
+use halite_returners::helper::Helper;
+use halite_returners::{Opener, Store};
 use halite_store::jobs::{News, StoredReturn};
 use halite_wire::ids::Jid;
 use halite_wire::{Map, Value};
@@ -88,7 +89,7 @@ pub fn open(ctx: &Context, returner: Returner, wanted: &Wanted) -> Box<dyn Store
     let config = wanted.config.as_ref().filter(|c| c.truthy());
     let keep = ctx.opts.int("keep_jobs_seconds");
     let conf_file = Path::new(ctx.opts.str("conf_file").unwrap_or_default());
-    halite_databases::open(&Opener {
+    let opener = Opener {
         settings: Settings::new(returner, sources)
             .with_alternative(&config.map(python::str).unwrap_or_default())
             .with_given(wanted.kwargs.as_ref().and_then(Value::as_map)),
@@ -99,7 +100,8 @@ pub fn open(ctx: &Context, returner: Returner, wanted: &Wanted) -> Box<dyn Store
             .map_or(Flavour::Halite, Flavour::of)
             .name(),
         program: "halite-minion",
-    })
+    };
+    halite_returners::open(&opener, |opener, _| Box::new(Helper::new(opener)))
 }
 
 /// Gives a result to the returners; what goes wrong is logged.
@@ -251,7 +253,7 @@ pub fn functions(ctx: &Context) -> Vec<Described> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use halite_databases::StoreError;
+    use halite_returners::StoreError;
     use halite_wire::map;
 
     fn wanted(load: Map, opts: Map) -> Vec<String> {

@@ -331,8 +331,8 @@ mod tests {
         assert_eq!(point.at, SystemTime::UNIX_EPOCH, "at first, everything");
         let now = SystemTime::now();
         struct Nowhere;
-        impl halite_databases::Store for Nowhere {
-            fn jobs(&mut self, _: &[News]) -> Result<(), halite_databases::StoreError> {
+        impl halite_returners::Store for Nowhere {
+            fn jobs(&mut self, _: &[News]) -> Result<(), halite_returners::StoreError> {
                 Ok(())
             }
         }

@@ -2,7 +2,7 @@
 
 use super::named;
 use halite_config::{MasterConfig, Returner};
-use halite_databases::{Opener, Store, StoreError};
+use halite_returners::{Opener, Store, StoreError};
 use halite_sys::signals::StopFlag;
 use std::time::{Duration, Instant};
 

@@ -4,7 +4,7 @@ use super::declare::{Function, Module, Result, args};
 use super::{Call, Fault};
 use crate::returners::{Wanted, find, open};
 use halite_config::Returner;
-use halite_databases::Question;
+use halite_returners::Question;
 
 pub(super) const MODULE: Module = Module {
     name: "ret",

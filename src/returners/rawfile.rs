@@ -60,7 +60,7 @@ fn line(event: &Event) -> String {
 }
 
 /// The data of an event.
-pub(super) fn data(event: &Event) -> Value {
+pub fn data(event: &Event) -> Value {
     msgpack::decode(&event.payload).unwrap_or_default()
 }
 

@@ -1,0 +1,5 @@
+//! See `halite::cli::returner`.
+
+fn main() {
+    std::process::exit(halite::cli::returner::run());
+}

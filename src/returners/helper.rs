@@ -1,0 +1,287 @@
+//! Databases through the program `halite-returner`, so that a minion carries no client of a database.
+//!
+//! One process for one question: the order goes in on standard input, the answer comes out on standard output, both msgpack.
+//! Settings travel with the order, and so are in no argument list.
+
+use super::{Opener, Question, Store, StoreError};
+use halite_config::{Returner, Settings};
+use halite_store::jobs::{News, StoredReturn};
+use halite_wire::ids::Jid;
+use halite_wire::msgpack::{self, Profile};
+use halite_wire::{Map, Value, map};
+use std::io::{self, Read, Write};
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+/// Name of the program.
+pub const PROGRAM: &str = "halite-returner";
+/// Bytes of the largest order or answer.
+const LARGEST: u64 = 256 << 20;
+
+/// A database that `halite-returner` is asked about.
+pub struct Helper {
+    order: Map,
+}
+
+impl Helper {
+    /// Nothing is started yet.
+    pub fn new(opener: &Opener) -> Helper {
+        let settings = &opener.settings;
+        Helper {
+            order: map! {
+                "returner" => settings.returner().name(),
+                "settings" => settings.resolved(),
+                "id" => opener.id,
+                "keep" => i64::try_from(opener.keep).unwrap_or(i64::MAX),
+                "product" => opener.product,
+            },
+        }
+    }
+
+    fn ask(&self, what: &str, question: Value) -> Result<Value, StoreError> {
+        let mut order = self.order.clone();
+        order.set(what, question);
+        let failed = |e: io::Error| StoreError::Away(format!("{PROGRAM}: {e}"));
+        let answer = run(&msgpack::encode_map(&order, Profile::Local)).map_err(failed)?;
+        let answer = msgpack::decode(&answer).ok().and_then(Value::into_map);
+        let mut answer = answer.ok_or_else(|| {
+            StoreError::Away(format!(
+                "{PROGRAM} ended without an answer; see its message"
+            ))
+        })?;
+        let text = |answer: &Map, key: &str| answer.str(key).map(str::to_owned);
+        if let Some(why) = text(&answer, "away") {
+            return Err(StoreError::Away(why));
+        }
+        if let Some(why) = text(&answer, "refused") {
+            return Err(StoreError::Refused(why));
+        }
+        Ok(answer.remove("value").unwrap_or_default())
+    }
+}
+
+impl Store for Helper {
+    fn jobs(&mut self, news: &[News]) -> Result<(), StoreError> {
+        let jobs: Vec<Value> = news.iter().map(packed).collect();
+        self.ask("jobs", jobs.into()).map(drop)
+    }
+
+    fn read(&mut self, question: Question<'_>) -> Result<Value, StoreError> {
+        let (what, argument) = match question {
+            Question::Jid(jid) => ("get_jid", jid),
+            Question::Fun(fun) => ("get_fun", fun),
+            Question::Jids => ("get_jids", ""),
+            Question::Minions => ("get_minions", ""),
+        };
+        self.ask("read", vec![what.to_owned(), argument.to_owned()].into())
+    }
+}
+
+fn packed(news: &News) -> Value {
+    let returns = news.returns.iter();
+    let returns: Vec<Value> = returns
+        .map(|ret| map! {"id" => ret.id.as_str(), "load" => ret.load.clone()}.into())
+        .collect();
+    let mut out = map! {"jid" => news.jid.to_string(), "returns" => returns};
+    if let Some(load) = &news.load {
+        out.set("load", load.clone());
+    }
+    out.into()
+}
+
+fn unpacked(job: &Value) -> Option<News> {
+    let job = job.as_map()?;
+    let returns = job.get("returns")?.as_array()?.iter().map(|ret| {
+        let ret = ret.as_map()?;
+        Some(StoredReturn {
+            id: ret.str("id")?.to_owned(),
+            load: ret.get("load")?.as_map()?.clone(),
+        })
+    });
+    Some(News {
+        jid: job.str("jid")?.parse::<Jid>().ok()?,
+        load: job.get("load").and_then(Value::as_map).cloned(),
+        returns: returns.collect::<Option<_>>()?,
+        end: 0,
+    })
+}
+
+/// The program beside this one, as packages and cargo install them.
+fn program() -> io::Result<PathBuf> {
+    let own = std::env::current_exe()?;
+    let program = own.with_file_name(PROGRAM);
+    if program.is_file() {
+        return Ok(program);
+    }
+    let why = format!(
+        "{} is missing: returners that write to databases need it beside this program",
+        program.display()
+    );
+    Err(io::Error::new(io::ErrorKind::NotFound, why))
+}
+
+/// Runs the program on an order; gives what it wrote.
+fn run(order: &[u8]) -> io::Result<Vec<u8>> {
+    let mut child = Command::new(program()?)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()?;
+    // It reads all of the order before it writes.
+    let given = child
+        .stdin
+        .take()
+        .map_or(Ok(()), |mut to| to.write_all(order));
+    let mut answer = Vec::new();
+    let taken = match child.stdout.take() {
+        Some(from) => from.take(LARGEST).read_to_end(&mut answer).map(drop),
+        None => Ok(()),
+    };
+    child.wait()?;
+    given.and(taken).map(|()| answer)
+}
+
+/// What `halite-returner` does: carries out the order on standard input with `open`, and writes the answer. Gives the exit status.
+pub fn serve(open: fn(&Opener) -> Box<dyn Store>) -> i32 {
+    // The minion may have ended while a database does not answer.
+    if let Err(e) = nix::sys::prctl::set_pdeathsig(nix::sys::signal::Signal::SIGKILL) {
+        eprintln!("{PROGRAM}: it cannot be tied to its minion: {e}");
+        return 1;
+    }
+    let mut order = Vec::new();
+    let read = io::stdin().lock().take(LARGEST).read_to_end(&mut order);
+    let answer = read.ok().and_then(|_| carried_out(&order, open));
+    let Some(answer) = answer else {
+        eprintln!(
+            "ERROR: {PROGRAM} is started by halite-minion and halite-call for returners that write to databases; its standard input is no order"
+        );
+        return 64;
+    };
+    let bytes = msgpack::encode_map(&answer, Profile::Local);
+    let mut out = io::stdout().lock();
+    match out.write_all(&bytes).and_then(|()| out.flush()) {
+        Ok(()) => 0,
+        Err(e) => {
+            eprintln!("{PROGRAM}: the answer cannot be given: {e}");
+            1
+        }
+    }
+}
+
+/// The answer to an order; `None` if it is none.
+fn carried_out(order: &[u8], open: fn(&Opener) -> Box<dyn Store>) -> Option<Map> {
+    let order = msgpack::decode(order).ok()?.into_map()?;
+    let returner = Returner::parse(order.str("returner")?)?;
+    let settings = order.get("settings")?.as_map()?;
+    let mut store = open(&Opener {
+        settings: Settings::new(returner, vec![settings]),
+        id: order.str("id")?,
+        keep: u64::try_from(order.int("keep")?).ok()?,
+        product: order.str("product")?,
+        program: "halite-minion",
+    });
+    let outcome = if let Some(jobs) = order.get("jobs") {
+        let news: Vec<News> = jobs
+            .as_array()?
+            .iter()
+            .map(unpacked)
+            .collect::<Option<_>>()?;
+        store.jobs(&news).map(|()| Value::Nil)
+    } else {
+        let [what, argument] = order.get("read")?.as_array()? else {
+            return None;
+        };
+        let argument = argument.as_str()?;
+        store.read(match what.as_str()? {
+            "get_jid" => Question::Jid(argument),
+            "get_fun" => Question::Fun(argument),
+            "get_jids" => Question::Jids,
+            "get_minions" => Question::Minions,
+            _ => return None,
+        })
+    };
+    Some(match outcome {
+        Ok(value) => map! {"value" => value},
+        Err(StoreError::Away(why)) => map! {"away" => why},
+        Err(StoreError::Refused(why)) => map! {"refused" => why},
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Says what it was given.
+    struct Echo(String);
+
+    impl Store for Echo {
+        fn jobs(&mut self, news: &[News]) -> Result<(), StoreError> {
+            let ids: Vec<&str> = news[0].returns.iter().map(|ret| ret.id.as_str()).collect();
+            Err(StoreError::Refused(format!(
+                "{} {} {ids:?}",
+                self.0, news[0].jid
+            )))
+        }
+
+        fn read(&mut self, question: Question<'_>) -> Result<Value, StoreError> {
+            match question {
+                Question::Jid(jid) => Ok(jid.into()),
+                _ => Err(StoreError::Away("not now".into())),
+            }
+        }
+    }
+
+    fn echo(opener: &Opener) -> Box<dyn Store> {
+        let host = opener.settings.text_or("host", "nowhere");
+        Box::new(Echo(format!("{host} {}", opener.id)))
+    }
+
+    fn order(what: &str, question: Value) -> Vec<u8> {
+        let (first, second) = (
+            map! {"redis.host" => ""},
+            map! {"redis" => map! {"host" => "db1"}, "secret" => "x"},
+        );
+        let helper = Helper::new(&Opener {
+            settings: Settings::new(Returner::Redis, vec![&first, &second]),
+            id: "m1",
+            keep: 60,
+            product: "halite",
+            program: "halite-minion",
+        });
+        assert!(!format!("{:?}", helper.order).contains("secret"));
+        let mut order = helper.order;
+        order.set(what, question);
+        msgpack::encode_map(&order, Profile::Local)
+    }
+
+    #[test]
+    fn orders_carry_the_settings_of_one_returner_and_bring_back_what_it_says() {
+        let news = News {
+            jid: "20261121120000000001".parse().unwrap(),
+            load: None,
+            returns: vec![StoredReturn {
+                id: "m1".into(),
+                load: map! {"return" => true},
+            }],
+            end: 0,
+        };
+        let said = carried_out(&order("jobs", vec![packed(&news)].into()), echo).unwrap();
+        assert_eq!(
+            said.str("refused"),
+            Some("db1 m1 20261121120000000001 [\"m1\"]")
+        );
+        let read = |what: &str| {
+            let question = vec![what.to_owned(), "7".to_owned()];
+            carried_out(&order("read", question.into()), echo)
+        };
+        assert_eq!(read("get_jid").unwrap().str("value"), Some("7"));
+        assert_eq!(read("get_jids").unwrap().str("away"), Some("not now"));
+        assert_eq!(read("drop_all"), None);
+    }
+
+    #[test]
+    fn what_is_no_order_is_refused() {
+        for bytes in [&b""[..], b"\x80", b"\xc1", &order("jobs", Value::from(3))] {
+            assert_eq!(carried_out(bytes, echo), None);
+        }
+    }
+}
