@@ -123,6 +123,7 @@ pub(super) fn refused(why: &str, status: i32) -> i32 {
 }
 
 /// Writes the pid file, where one is named.
+#[cfg(feature = "gateways")]
 pub(super) fn pid_file(path: &Path) -> Result<Option<PidFile>, String> {
     if path.as_os_str().is_empty() {
         return Ok(None);

@@ -5,8 +5,11 @@ use halite_gateway::Gateway;
 
 /// Every gateway. A new one gets a line here.
 pub(super) const GATEWAYS: &[Gateway] = &[
+    #[cfg(feature = "gateways")]
     halite_arena::gateway::GATEWAY,
+    #[cfg(feature = "gateways")]
     halite_collective::gateway::GATEWAY,
+    #[cfg(feature = "gateways")]
     halite_sysinspect::gateway::GATEWAY,
 ];
 

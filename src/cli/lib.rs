@@ -8,6 +8,7 @@ pub mod call;
 mod common;
 pub mod cp;
 mod daemon;
+#[cfg(feature = "gateways")]
 pub mod federation_broker;
 mod gateways;
 pub mod key;
@@ -17,14 +18,17 @@ pub mod minion;
 mod order;
 pub mod output;
 mod remote;
+#[cfg(feature = "databases")]
 pub mod returner;
 pub mod run;
+#[cfg(feature = "gateways")]
 pub mod runtime;
 pub mod salt;
 mod saltfile;
 mod start;
 pub mod swarm;
 pub mod syndic;
+#[cfg(feature = "gateways")]
 pub mod sysinspect_minion;
 
 /// Every command with its options, for the manual pages and whatever else is made from them.
@@ -32,17 +36,21 @@ pub fn commands() -> Vec<clap::Command> {
     vec![
         call::command(),
         cp::command(),
+        #[cfg(feature = "gateways")]
         federation_broker::command(),
         key::command(),
         master::command(),
         migrate::command(),
         minion::command(),
+        #[cfg(feature = "databases")]
         returner::command(),
         run::command(),
+        #[cfg(feature = "gateways")]
         runtime::command(),
         salt::command(),
         swarm::command(),
         syndic::command(),
+        #[cfg(feature = "gateways")]
         sysinspect_minion::command(),
     ]
 }

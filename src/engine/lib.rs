@@ -40,3 +40,16 @@ pub fn run_role(role: &str, config: &MasterConfig) -> Option<Result<(), RoleErro
     let stop = StopFlag::install().map_err(RoleError::from);
     Some(stop.and_then(|stop| run(config, &Roles::inherited(), &stop)))
 }
+
+/// Opens a returner; nothing is connected yet.
+#[cfg(feature = "databases")]
+fn open_returner(opener: &halite_returners::Opener) -> Box<dyn halite_returners::Store> {
+    halite_databases::open(opener)
+}
+
+/// Opens a returner; nothing is connected yet.
+#[cfg(not(feature = "databases"))]
+fn open_returner(opener: &halite_returners::Opener) -> Box<dyn halite_returners::Store> {
+    use halite_returners::helper::Helper;
+    halite_returners::open(opener, |opener, _| Box::new(Helper::new(opener)))
+}

@@ -172,7 +172,7 @@ fn give_out(config: &MasterConfig, names: &[&str], jid: Jid, ret: &Map) {
             );
             continue;
         };
-        let mut store = halite_databases::open(&Opener {
+        let mut store = crate::open_returner(&Opener {
             settings: config
                 .returner(returner)
                 .with_alternative(ret.str("ret_config").unwrap_or_default())

@@ -24,7 +24,7 @@ pub struct Sink {
 impl Sink {
     /// A sink; nothing is connected yet.
     pub fn new(config: &MasterConfig, returner: Returner) -> Sink {
-        let store = halite_databases::open(&Opener {
+        let store = crate::open_returner(&Opener {
             settings: config.returner(returner),
             id: &config.id,
             keep: config.keep_jobs_seconds,
