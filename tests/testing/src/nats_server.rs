@@ -283,6 +283,7 @@ impl NatsClient {
     ///
     /// # Panics
     /// None comes for very long.
+    #[allow(clippy::should_implement_trait)]
     pub fn next(&mut self) -> NatsMessage {
         self.within(super::LONG).expect("a message comes")
     }
