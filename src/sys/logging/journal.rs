@@ -79,7 +79,7 @@ impl Journal {
         };
         put("MESSAGE", record.args().to_string());
         put("SYSLOG_IDENTIFIER", self.program.clone());
-        put("LOGGER", record.target().replace("::", "."));
+        put("LOGGER", super::logger_name(record.target()));
         for (field, value) in Fields::of(record).iter() {
             put(field.in_journal(), value.to_owned());
         }
@@ -167,7 +167,7 @@ mod tests {
         let values: &dyn log::kv::Source = &[("minion", "web1"), ("peer", "192.0.2.1:1")];
         let send = |args: std::fmt::Arguments| {
             let mut record = Record::builder();
-            record.level(Level::Warn).target("halite::master::x");
+            record.level(Level::Warn).target("halite_master::x");
             journal.send(&record.key_values(&values).args(args).build())
         };
         send(format_args!("a\nPRIORITY=0")).unwrap();

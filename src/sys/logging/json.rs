@@ -12,7 +12,7 @@ pub(super) fn line(record: &Record) -> String {
     let mut put = |name: &str, value: Value| object.insert(name.to_owned(), value);
     put("time", time.into());
     put("level", level_name(record.level()).into());
-    put("name", record.target().replace("::", ".").into());
+    put("name", super::logger_name(record.target()).into());
     put("process", std::process::id().into());
     put("message", record.args().to_string().into());
     for (field, value) in Fields::of(record).iter() {
@@ -52,7 +52,7 @@ mod tests {
         let line = line(
             &Record::builder()
                 .level(Level::Info)
-                .target("halite::master")
+                .target("halite_master")
                 .args(format_args!("a\nb\u{9b}2J {{"))
                 .key_values(values)
                 .build(),

@@ -267,7 +267,7 @@ impl Granular {
         };
         let mut levels: Vec<_> = levels
             .iter()
-            .map(|(name, level)| (own(name).replace('.', "::"), *level))
+            .map(|(name, level)| (target_of(&own(name)), *level))
             .collect();
         // The longest name that fits holds.
         levels.sort_by_key(|(name, _)| std::cmp::Reverse(name.len()));
@@ -277,7 +277,9 @@ impl Granular {
     fn level(&self, target: &str) -> LevelFilter {
         let within = |name: &str| {
             let rest = target.strip_prefix(name);
-            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with("::"))
+            rest.is_some_and(|rest| {
+                rest.is_empty() || rest.starts_with("::") || (name == OWN && rest.starts_with('_'))
+            })
         };
         let named = self.0.iter().find(|(name, _)| within(name));
         match named {
@@ -290,6 +292,22 @@ impl Granular {
 
 /// How names of this program begin.
 const OWN: &str = "halite";
+
+/// The name of a logger, as `%(name)s` shows it: `halite.minion.jobs` for the module `jobs` of the crate `halite_minion`.
+fn logger_name(target: &str) -> String {
+    match target.strip_prefix("halite_") {
+        Some(rest) => format!("{OWN}.{}", rest.replace("::", ".")),
+        None => target.replace("::", "."),
+    }
+}
+
+/// The reverse: how the targets of a logger begin.
+fn target_of(name: &str) -> String {
+    match name.strip_prefix("halite.") {
+        Some(rest) => format!("{OWN}_{}", rest.replace('.', "::")),
+        None => name.replace('.', "::"),
+    }
+}
 
 #[cfg(test)]
 mod tests {
@@ -340,17 +358,20 @@ mod tests {
         ];
         let granular = Granular::of(&levels.map(|(name, level)| (name.to_owned(), level)));
         for (target, level) in [
-            ("halite::master::x", LevelFilter::Info),
-            ("halite::minion", LevelFilter::Error),
-            ("halite::minion::jobs", LevelFilter::Error),
-            ("halite::minion::job::x", LevelFilter::Trace),
+            ("halite_master::x", LevelFilter::Info),
+            ("halite_minion", LevelFilter::Error),
+            ("halite_minion::jobs", LevelFilter::Error),
+            ("halite_minion::job::x", LevelFilter::Trace),
             ("ureq::run", LevelFilter::Debug),
             ("ureq_proto", LevelFilter::Warn),
         ] {
             assert_eq!(granular.level(target), level, "{target}");
         }
+        for target in ["halite_minion::jobs", "ureq::run", "halite"] {
+            assert_eq!(target_of(&logger_name(target)), target);
+        }
         let none = Granular::of(&[]);
-        assert_eq!(none.level("halite::master"), LevelFilter::Trace);
+        assert_eq!(none.level("halite_master"), LevelFilter::Trace);
         assert_eq!(none.level("postgres::client"), LevelFilter::Warn);
     }
 }

@@ -80,7 +80,7 @@ impl Format {
         match name {
             "asctime" => now.strftime(&self.date).to_string(),
             "msecs" => now.millisecond().to_string(),
-            "name" => record.target().replace("::", "."),
+            "name" => super::logger_name(record.target()),
             "lineno" => record.line().unwrap_or(0).to_string(),
             "levelname" => level_name(record.level()).to_owned(),
             "process" => std::process::id().to_string(),
@@ -91,7 +91,7 @@ impl Format {
             },
             // Salt's own: on a terminal these have colours, here they never do.
             "bracketlevel" | "colorlevel" => format!("[{:<8}]", level_name(record.level())),
-            "bracketname" | "colorname" => format!("[{:<17}]", record.target().replace("::", ".")),
+            "bracketname" | "colorname" => format!("[{:<17}]", super::logger_name(record.target())),
             "bracketprocess" | "colorprocess" => format!("[{:>5}]", std::process::id()),
             "colormsg" => record.args().to_string(),
             _ => String::new(),
