@@ -40,20 +40,6 @@ const CIRCLES: &[(&str, &[&str], &str)] = &[
         ],
         "an interpreter: values call functions, which evaluate expressions, which have values",
     ),
-    (
-        "modules",
-        &[
-            "execution",
-            "files",
-            "grains",
-            "local",
-            "pillar",
-            "render",
-            "returners",
-            "versions",
-        ],
-        "what functions know and raise (Context, Fault) stands beside the functions; templates call functions, and functions render templates",
-    ),
 ];
 
 const LONGEST: usize = 600;

@@ -4,7 +4,7 @@ use super::Minion;
 use crate::aside::News;
 use crate::lookout::Seen;
 use halite_channel::pillar_request::Wish;
-use halite_modules::execution::Context;
+use halite_modules::execution::{Context, template_functions};
 use halite_modules::pillar;
 use halite_wire::Map;
 use std::time::Instant;
@@ -62,7 +62,7 @@ impl Minion {
     pub(super) fn own_pillar(&self) {
         let (opts, grains) = (self.config.as_map(), self.grains.clone());
         self.shared.aside("pillar", move || {
-            let pillar = pillar::local(&opts, &grains, &Wish::of(&opts));
+            let pillar = pillar::local(&opts, &grains, &Wish::of(&opts), template_functions);
             let pillar = pillar.map_err(|e| log::error!("{e}")).ok();
             Some(News::Pillar(0, pillar))
         });
