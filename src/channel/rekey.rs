@@ -8,29 +8,19 @@
 use super::MinionError;
 use super::ask::Stop;
 use super::channel::{Channel, Reply};
-use super::session::Session;
+use super::session::{PublicationKeys, Session};
 use super::signin::{MasterKey, signed_key};
-use halite_crypto::KeyString;
 use halite_wire::{Map, Value};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Keys of publications.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Keys {
-    /// The one in force.
-    pub aes: KeyString,
-    /// The one that will follow it.
-    pub next: Option<KeyString>,
-}
-
 /// Weighs the answer of `master`. An error says what is wrong with it.
-pub fn judge(master: &MasterKey, answer: &Map) -> Result<Keys, &'static str> {
+pub fn judge(master: &MasterKey, answer: &Map) -> Result<PublicationKeys, &'static str> {
     let key = |name, sig| {
         let text = answer.bytes(name).ok_or("the answer has no key")?;
         signed_key(master, text, answer.bytes(sig))
     };
-    Ok(Keys {
+    Ok(PublicationKeys {
         aes: key("aes", "sig")?,
         next: match answer.contains("next") {
             true => Some(key("next", "next_sig")?),
@@ -92,7 +82,7 @@ pub fn fetch(session: &Arc<Session>, seen: u64, stop: &Stop) -> Result<bool, Min
 mod tests {
     use super::*;
     use crate::testing::{master, private};
-    use halite_crypto::HashType;
+    use halite_crypto::{HashType, KeyString};
 
     fn signed(key: &KeyString) -> Vec<u8> {
         let digest = HashType::Sha256.hex(key.as_bytes());
@@ -103,7 +93,7 @@ mod tests {
     fn keys_have_to_be_the_masters() {
         let (aes, next) = (KeyString::generate(), KeyString::generate());
         let mut answer = halite_wire::map! {"aes" => aes.as_str(), "sig" => signed(&aes)};
-        let alone = Keys {
+        let alone = PublicationKeys {
             aes: aes.clone(),
             next: None,
         };
@@ -113,7 +103,7 @@ mod tests {
         answer.set("next_sig", signed(&aes));
         assert!(judge(&master(), &answer).is_err(), "that is another key's");
         answer.set("next_sig", signed(&next));
-        let both = Keys {
+        let both = PublicationKeys {
             aes,
             next: Some(next.clone()),
         };

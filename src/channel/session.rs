@@ -7,7 +7,6 @@ use super::MinionError;
 use super::ask::{Answer, Asker, DistantWake, Stop, Wake};
 use super::course::{Course, Do, Event, Kind, Reason, Roster};
 use super::keys;
-use super::rekey::Keys;
 use super::signin::{MasterKey, Policy, Request, Terms, Verdict, judge};
 use halite_config::MinionConfig;
 use halite_crypto::{Crypticle, KeyString, clean_key, fill_random, nonce};
@@ -46,6 +45,15 @@ pub struct Credentials {
     pub request_url: String,
     /// The master as the option `master` names it.
     pub name: String,
+}
+
+/// Keys of publications.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PublicationKeys {
+    /// The one in force.
+    pub aes: KeyString,
+    /// The one that will follow it.
+    pub next: Option<KeyString>,
 }
 
 impl Credentials {
@@ -180,7 +188,7 @@ impl Session {
 
     /// Goes on with other keys of publications than those of `present`, unless others came meanwhile; whether there are
     /// newer ones now. Nobody is woken: requests under way have the same session key as before.
-    pub fn adopt(&self, present: &Arc<Credentials>, keys: Keys) -> bool {
+    pub fn adopt(&self, present: &Arc<Credentials>, keys: PublicationKeys) -> bool {
         let mut held = lock(&self.present);
         if !held.as_ref().is_some_and(|held| Arc::ptr_eq(held, present)) {
             return true;

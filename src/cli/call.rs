@@ -10,7 +10,7 @@ use halite_channel::link::Link;
 use halite_channel::pillar_request::Wish;
 use halite_channel::session::Session;
 use halite_config::{MinionConfig, load_minion};
-use halite_modules::execution::{Context, Fault, Outcome, functions_for, proc};
+use halite_modules::execution::{Context, Fault, Outcome, functions_for, proc, template_functions};
 use halite_modules::grains::all_grains;
 use halite_modules::guard;
 use halite_modules::masters::settle;
@@ -172,7 +172,7 @@ fn call(options: &Options) -> Result<i32, MinionError> {
         Some(connection) => connection.pillar(&grains)?,
         None => {
             let opts = config.as_map();
-            pillar::local(&opts, &grains, &Wish::of(&opts))?
+            pillar::local(&opts, &grains, &Wish::of(&opts), template_functions)?
         }
     };
     let jid = JidClock::default().next();
@@ -415,7 +415,7 @@ impl Connection {
     }
 
     fn pillar(&mut self, grains: &Map) -> Result<Map, MinionError> {
-        pillar::of_minion(&mut self.channel, grains)?.ok_or_else(interrupted)
+        pillar::of_minion(&mut self.channel, grains, template_functions)?.ok_or_else(interrupted)
     }
 
     /// Gives the result to the master; what comes of it does not change the call's own outcome.

@@ -1,6 +1,7 @@
 //! Clients of a master on its own host.
 
 pub mod batch;
+pub mod call;
 pub mod command;
 pub mod copy;
 pub mod fleet;

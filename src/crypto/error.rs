@@ -1,7 +1,11 @@
 //! What can be wrong with a key or with a cipher text.
 
-use super::key::{MAX_BITS, MIN_BITS};
 use std::fmt;
+
+/// Shorter RSA keys are refused.
+pub const MIN_BITS: usize = 1024;
+/// Longer RSA keys are refused: their cost grows with the cube of the length.
+pub const MAX_BITS: usize = 8192;
 
 /// Why a key cannot be used, or an operation with it failed.
 #[derive(Clone, Debug, PartialEq, Eq)]

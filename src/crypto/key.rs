@@ -1,5 +1,6 @@
 //! RSA keys, whatever library does the arithmetic.
 
+use super::error::{MAX_BITS, MIN_BITS};
 use super::{CryptoError, Encryption, Signing, constant_time_eq, padding, pem};
 use rsa::pkcs1::{DecodeRsaPrivateKey, EncodeRsaPrivateKey, der::Decode};
 use rsa::pkcs8::{EncodePublicKey, ObjectIdentifier, PrivateKeyInfo, SubjectPublicKeyInfoRef};
@@ -9,10 +10,6 @@ use std::fmt;
 use std::sync::Arc;
 use zeroize::Zeroizing;
 
-/// Shorter RSA keys are refused.
-pub const MIN_BITS: usize = 1024;
-/// Longer RSA keys are refused: their cost grows with the cube of the length.
-pub const MAX_BITS: usize = 8192;
 /// Longer public exponents are refused.
 const MAX_EXPONENT_BITS: usize = 32;
 /// The two primes of a key may differ by that many bits.

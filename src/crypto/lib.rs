@@ -22,9 +22,9 @@ pub mod rsa_portable;
 
 pub use algorithm::{Encryption, Signing, UnsupportedAlgorithm};
 pub use crypticle::{Crypticle, CrypticleError};
-pub use error::CryptoError;
+pub use error::{CryptoError, MAX_BITS, MIN_BITS};
 pub use hash::{HashType, Hasher, UnsupportedHash, finger, hex_by_name, hmac_hex, in_pairs};
-pub use key::{Backend, MAX_BITS, MIN_BITS, PrivateOps, PublicOps, RsaPrivate, RsaPublic};
+pub use key::{Backend, PrivateOps, PublicOps, RsaPrivate, RsaPublic};
 pub use key_string::KeyString;
 pub use password::Alphabet;
 pub use pem::clean_key;

@@ -9,6 +9,8 @@ use halite_channel::course::Reason;
 use halite_channel::session::{Credentials, Session};
 use halite_channel::subscribe::{STACK, subscribe};
 use halite_config::MinionConfig;
+use halite_modules::execution::template_functions;
+use halite_modules::pillar::of_minion;
 use halite_wire::Map;
 use halite_wire::msgpack::{self, Profile};
 use std::sync::Arc;
@@ -114,7 +116,7 @@ pub fn open(
         )?;
         let mut channel = Channel::new(session, shared.stop.clone())?;
         loop {
-            match halite_modules::pillar::of_minion(&mut channel, grains) {
+            match of_minion(&mut channel, grains, template_functions) {
                 Ok(Some(pillar)) => {
                     return Ok(Some(Opened {
                         credentials,

@@ -5,6 +5,9 @@
 //! `Line`; talking to a master's request port is the
 //! [`courier`](super::courier)'s. What is done about jobs and orders is in `duties`.
 
+mod beacons;
+mod duties;
+
 use super::aside::{News, Shared};
 use super::jobs::{Jobs, Origin};
 use super::line::{Heard, Line};

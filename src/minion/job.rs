@@ -5,13 +5,13 @@
 //! output, a socket. Nothing travels in the environment, which the job's commands inherit.
 //!
 //! A job of a master's outlives the minion, if that was restarted, upgraded or killed: where nobody takes
-//! the result, it goes into a file that the next process looks for (`jobs/left.rs`).
+//! the result, it goes into a file that the next process looks for ([`left_results`](crate::left_results)).
 
 mod order;
 
 pub use order::Order;
 
-use super::jobs::left;
+use super::left_results;
 use halite_channel::link::Link;
 use halite_config::log_options_of;
 use halite_ipc::{StampStyle, stamp_now};
@@ -131,7 +131,7 @@ fn leave(ctx: &Context, bytes: &[u8]) -> std::io::Result<()> {
     let jid = ctx.job.as_ref().and_then(|job| job.str("jid"));
     let jid = jid.and_then(|jid| jid.parse().ok());
     let jid = jid.ok_or_else(|| std::io::Error::other("the job has no jid"))?;
-    left::put(&ctx.cachedir, &jid, bytes)?;
+    left_results::put(&ctx.cachedir, &jid, bytes)?;
     log::info!("the minion has ended; job {jid} leaves its result to the next");
     Ok(())
 }

@@ -6,7 +6,7 @@
 //!
 //! Jobs of masters outlive the minion, unless it is told to end them; the next process takes them up (`left.rs`).
 
-pub(super) mod left;
+mod left;
 mod running;
 
 use super::job::{self, FLAG, Order};

@@ -9,9 +9,9 @@
 mod aside;
 pub mod courier;
 pub mod daemon;
-mod duties;
 pub mod job;
 pub mod jobs;
+mod left_results;
 mod line;
 mod lookout;
 pub mod setup;

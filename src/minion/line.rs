@@ -20,6 +20,8 @@ use halite_channel::session::{Credentials, Session, share};
 use halite_channel::subscribe::{STACK, subscribe};
 use halite_config::MinionConfig;
 use halite_crypto::PublicKey;
+use halite_modules::execution::template_functions;
+use halite_modules::pillar::of_minion;
 use halite_transport::sockets::recv_parts;
 use halite_wire::{Map, Value};
 use std::collections::VecDeque;
@@ -429,7 +431,7 @@ impl Line {
         self.shared.aside("pillar", move || {
             let pillar = Channel::new(&session, stop)
                 .map_err(MinionError::from)
-                .and_then(|mut channel| halite_modules::pillar::of_minion(&mut channel, &grains));
+                .and_then(|mut channel| of_minion(&mut channel, &grains, template_functions));
             match pillar {
                 Ok(pillar) => Some(News::Pillar(index, pillar)),
                 Err(e) => {

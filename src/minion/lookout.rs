@@ -1,27 +1,21 @@
-//! What the daemon does about beacons, and about its pillar where it has no master.
+//! The beacons of the minion and the thread that looks for them. What the daemon does with them is in `daemon/beacons.rs`.
 
-use super::aside::News;
-use super::daemon::Minion;
-use halite_channel::pillar_request::Wish;
 use halite_config::MinionConfig;
 use halite_modules::beacons::{Beacons, Watcher};
-use halite_modules::execution::Context;
-use halite_modules::pillar;
-use halite_wire::{Map, Value};
-use std::time::Instant;
+use halite_wire::Value;
 
 /// The beacons, and who looks for them.
 pub struct Lookout {
     /// When which looks.
     pub beacons: Beacons,
     /// At home unless it looks.
-    watcher: Option<Watcher>,
+    pub(super) watcher: Option<Watcher>,
 }
 
 /// What came of a look.
 pub struct Seen {
-    watcher: Watcher,
-    events: Vec<Value>,
+    pub(super) watcher: Watcher,
+    pub(super) events: Vec<Value>,
 }
 
 impl Lookout {
@@ -31,65 +25,5 @@ impl Lookout {
             beacons: Beacons::new(&config.beacons, config.loop_interval),
             watcher: Some(Watcher::default()),
         }
-    }
-}
-
-impl Minion {
-    /// Lets the beacons look that are due, beside the loop.
-    pub(super) fn look(&mut self) {
-        let looks = self.lookout.beacons.due(Instant::now());
-        if looks.is_empty() {
-            return;
-        }
-        let mut watcher = self.lookout.watcher.take().unwrap_or_default();
-        for name in self.lookout.beacons.dropped() {
-            watcher.forget(&name);
-        }
-        let leader = self.leader();
-        let ctx = Context {
-            id: self.config.id.clone(),
-            grains: self.grains.clone(),
-            pillar: self.jobs.site(leader).pillar.clone(),
-            opts: self.config.as_map(),
-            cachedir: self.config.cachedir.clone(),
-            ..Context::default()
-        };
-        let begun = self.shared.aside("beacons", move || {
-            let events = watcher.look(&ctx, &looks);
-            Some(News::Seen(Box::new(Seen { watcher, events })))
-        });
-        if !begun {
-            self.lookout.beacons.seen();
-        }
-    }
-
-    /// Tells what beacons have seen: the local bus, and from there the masters.
-    pub(super) fn seen(&mut self, seen: Seen) {
-        let Seen { watcher, events } = seen;
-        self.lookout.beacons.seen();
-        self.lookout.watcher = Some(watcher);
-        if !events.is_empty() {
-            // Others on the local bus hear it; what the daemon fires itself does not come back to it.
-            let told = halite_wire::map! {"beacons" => events.clone()};
-            self.tell("__beacons_return", &told);
-            self.fire_master(&halite_wire::map! {"events" => events});
-        }
-    }
-
-    /// Changes or shows beacons.
-    pub(super) fn manage_beacons(&mut self, request: &Map) {
-        if let Some(told) = self.lookout.beacons.manage(request, Instant::now()) {
-            self.tell(told.tag, &told.data);
-        }
-    }
-
-    /// Compiles the pillar of a minion without a master, beside the loop.
-    pub(super) fn own_pillar(&self) {
-        let (opts, grains) = (self.config.as_map(), self.grains.clone());
-        self.shared.aside("pillar", move || {
-            let pillar = pillar::local(&opts, &grains, &Wish::of(&opts));
-            let pillar = pillar.map_err(|e| log::error!("{e}")).ok();
-            Some(News::Pillar(0, pillar))
-        });
     }
 }

@@ -2,7 +2,7 @@
 //! (`salt/modules/event.py fire`, `salt/utils/event.py MinionEvent`).
 
 use super::bus;
-use crate::execution::Context;
+use crate::context::Context;
 use halite_ipc::{Event, Subscriber};
 use halite_wire::msgpack;
 use halite_wire::{Map, Value};

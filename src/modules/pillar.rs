@@ -1,8 +1,8 @@
 //! Pillars compiled here: of a minion without a master, from its own `pillar_roots` and `ext_pillar`
 //! (`salt/pillar/__init__.py get_pillar`), and afresh at the master for whoever asks.
 
-use super::render::{Called, Functions};
-use crate::execution::{Context, Fault};
+use crate::context::{Context, Fault};
+use crate::render::{Called, CallerOf};
 use halite_channel::MinionError;
 use halite_channel::channel::{Channel, Reply};
 use halite_channel::link::LinkError;
@@ -53,18 +53,23 @@ pub fn is_local(opts: &Map) -> bool {
     }
 }
 
-/// Compiles the pillar of this minion from its own files.
+/// Compiles the pillar of this minion from its own files, whose templates call `functions`.
 ///
 /// # Errors
 /// Options or an id that cannot be used, or what keeps the pillar from being compiled at all; errors in its
 /// files stand in it, under `_errors`.
-pub fn local(opts: &Map, grains: &Map, wish: &Wish) -> Result<Map, MinionError> {
+pub fn local(
+    opts: &Map,
+    grains: &Map,
+    wish: &Wish,
+    functions: CallerOf,
+) -> Result<Map, MinionError> {
     // Templates within templates need more stack than the threads of the daemon have.
     let compiled = std::thread::scope(|scope| {
         std::thread::Builder::new()
             .name("pillar".to_owned())
             .stack_size(STACK)
-            .spawn_scoped(scope, || compile(opts, grains, wish))
+            .spawn_scoped(scope, || compile(opts, grains, wish, functions))
             .map(|thread| thread.join())
     });
     match compiled? {
@@ -76,7 +81,7 @@ pub fn local(opts: &Map, grains: &Map, wish: &Wish) -> Result<Map, MinionError> 
     }
 }
 
-fn compile(opts: &Map, grains: &Map, wish: &Wish) -> Result<Map, MinionError> {
+fn compile(opts: &Map, grains: &Map, wish: &Wish, functions: CallerOf) -> Result<Map, MinionError> {
     let bad = |e: &dyn std::fmt::Display| MinionError::new(1, format!("the pillar: {e}"));
     let id = opts.str("id").unwrap_or_default();
     let id: MinionId = id.parse().map_err(|e| bad(&e))?;
@@ -94,7 +99,7 @@ fn compile(opts: &Map, grains: &Map, wish: &Wish) -> Result<Map, MinionError> {
         cachedir: config.cachedir.clone(),
         ..Context::default()
     };
-    let functions = Called(Rc::new(Functions(Rc::new(ctx))));
+    let functions = Called(functions(ctx));
     PillarMaster::standalone(&config, opts.clone(), Rc::new(functions))
         .compile(&request, LONGEST)
         .map_err(|e| bad(&e))
@@ -137,11 +142,15 @@ fn master_options(opts: &Map) -> Map {
 ///
 /// # Errors
 /// No proven pillar within the tries of the configuration, or a refused sign-in.
-pub fn of_minion(channel: &mut Channel, grains: &Map) -> Result<Option<Map>, MinionError> {
+pub fn of_minion(
+    channel: &mut Channel,
+    grains: &Map,
+    functions: CallerOf,
+) -> Result<Option<Map>, MinionError> {
     let opts = channel.session().config().as_map();
     let wish = Wish::of(&opts);
     if is_local(&opts) {
-        return local(&opts, grains, &wish).map(Some);
+        return local(&opts, grains, &wish, functions).map(Some);
     }
     match channel.pillar_by(&wish.load(&channel.session().config().id, grains))? {
         Reply::Value(Value::Map(pillar)) => Ok(Some(pillar)),
@@ -161,9 +170,10 @@ pub fn of_minion(channel: &mut Channel, grains: &Map) -> Result<Option<Map>, Min
 ///
 /// # Errors
 /// `SaltClientError`: the master gives none; `CommandExecutionError`: it cannot be compiled here.
-pub fn fresh(ctx: &Context, wish: &Wish) -> Result<Map, Fault> {
+pub fn fresh(ctx: &Context, wish: &Wish, functions: CallerOf) -> Result<Map, Fault> {
     if is_local(&ctx.opts) {
-        return local(&ctx.opts, &ctx.grains, wish).map_err(|e| Fault::Command(e.message));
+        return local(&ctx.opts, &ctx.grains, wish, functions)
+            .map_err(|e| Fault::Command(e.message));
     }
     let failed = |text: String| Fault::raised("salt.exceptions.SaltClientError", text);
     ctx.master
@@ -180,6 +190,7 @@ pub fn fresh(ctx: &Context, wish: &Wish) -> Result<Map, Fault> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::execution::template_functions;
     use halite_wire::map;
 
     #[test]
@@ -202,7 +213,7 @@ mod tests {
         };
         assert!(is_local(&opts));
         let grains = map! {"role" => "web"};
-        let pillar = local(&opts, &grains, &Wish::default()).unwrap();
+        let pillar = local(&opts, &grains, &Wish::default(), template_functions).unwrap();
         assert_eq!(
             pillar,
             map! {"a" => "mine", "b" => 1, "id" => "web", "d" => Map::new()}
@@ -211,9 +222,9 @@ mod tests {
             pillar_override: map! {"c" => 2},
             ..Wish::default()
         };
-        let pillar = local(&opts, &grains, &wish).unwrap();
+        let pillar = local(&opts, &grains, &wish, template_functions).unwrap();
         assert_eq!((pillar.int("b"), pillar.int("c")), (Some(1), Some(2)));
-        assert!(local(&map! {"id" => "../x"}, &grains, &wish).is_err());
+        assert!(local(&map! {"id" => "../x"}, &grains, &wish, template_functions).is_err());
     }
 
     #[test]

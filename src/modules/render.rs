@@ -5,7 +5,7 @@
 //! states use the same one.
 
 use super::files::{self, FileClient};
-use crate::execution::{self, Context, Fault, declare};
+use crate::context::{Context, Fault};
 use halite_config::MasterConfig;
 use halite_jinja::{Args, Cx, Error, ErrorKind, Obj, Object};
 use halite_render::files::{SourceFile, Tree};
@@ -46,34 +46,11 @@ pub trait Caller {
     ///
     /// # Errors
     /// What it raises.
-    fn call(&self, function: &str, args: Vec<Value>, kwargs: Map) -> declare::Result;
+    fn call(&self, function: &str, args: Vec<Value>, kwargs: Map) -> Result<Value, Fault>;
 }
 
-/// The execution functions of this minion.
-pub struct Functions(pub Rc<Context>);
-
-impl Functions {
-    /// An installed Salt may have any function; which ones it has shows when they are called.
-    fn legacy(&self, function: &str) -> bool {
-        function.contains('.') && self.0.opts.get("legacy_salt").is_some_and(Value::truthy)
-    }
-}
-
-impl Caller for Functions {
-    fn has(&self, function: &str) -> bool {
-        execution::find_for(&self.0, function).is_some() || self.legacy(function)
-    }
-
-    fn has_module(&self, module: &str) -> bool {
-        let inside = |name: &str| name.split('.').next() == Some(module);
-        let mut all = execution::functions_for(&self.0).into_iter();
-        all.any(|(name, _)| inside(&name)) || self.legacy("x.x")
-    }
-
-    fn call(&self, function: &str, args: Vec<Value>, kwargs: Map) -> declare::Result {
-        execution::invoke(&self.0, function, args, kwargs)
-    }
-}
+/// Makes the functions that templates of a minion call.
+pub type CallerOf = fn(Context) -> Rc<dyn Caller>;
 
 /// The functions of a [`Caller`] as templates find them.
 pub struct Called(pub Rc<dyn Caller>);
@@ -182,19 +159,10 @@ pub struct Template<'a> {
     pub variables: &'a Map,
 }
 
-/// Renders a text with the functions of this minion; the inner error is text for a state return.
+/// Renders a text with the functions of `caller`; the inner error is text for a state return.
 ///
 /// # Errors
 /// `SaltRenderError`: the template is wrong, or something in it failed.
-pub fn template(ctx: &Context, template: &Template<'_>) -> Result<Result<String, String>, Fault> {
-    let caller: Rc<dyn Caller> = Rc::new(Functions(Rc::new(ctx.clone())));
-    render(ctx, &caller, template)
-}
-
-/// As [`template`], with functions of whoever calls.
-///
-/// # Errors
-/// As there.
 pub fn render(
     ctx: &Context,
     caller: &Rc<dyn Caller>,
@@ -286,51 +254,4 @@ pub fn variables(ctx: &Context, caller: &Rc<dyn Caller>, saltenv: &str) -> Vec<(
         ));
     }
     all
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn rendered(text: &str, variables: Map) -> Result<String, String> {
-        let ctx = Context {
-            id: "m".into(),
-            grains: std::sync::Arc::new(map! {"os" => "Debian"}),
-            opts: map! {"jinja_env" => map! {"trim_blocks" => true}},
-            ..Context::default()
-        };
-        let template_ = Template {
-            format: "jinja",
-            text,
-            saltenv: "",
-            variables: &variables,
-        };
-        match template(&ctx, &template_) {
-            Ok(inner) => inner,
-            Err(e) => Err(e.message().to_owned()),
-        }
-    }
-
-    #[test]
-    fn templates_call_functions() {
-        let shown = rendered(
-            "{% if 1 %}\n{{ grains.os }} {{ x }} {{ salt['test.echo']('a') }} {{ salt.test.echo(text='b') }}{% endif %}\n",
-            map! {"x" => 3},
-        );
-        assert_eq!(shown.unwrap(), "Debian 3 a b\n");
-        let wrong = rendered("{{ salt['test.echo']() }}", Map::new()).unwrap_err();
-        assert!(wrong.contains("missing 1 required"), "{wrong}");
-        let none = rendered("{{ salt['no.such']() }}", Map::new()).unwrap_err();
-        assert!(
-            none.contains("undefined") || none.contains("no attribute"),
-            "{none}"
-        );
-        let other = Template {
-            format: "mako",
-            text: "",
-            saltenv: "",
-            variables: &Map::new(),
-        };
-        assert!(template(&Context::default(), &other).unwrap().is_err());
-    }
 }

@@ -1,7 +1,8 @@
 //! Returners of this minion: which ones a result goes to besides the master, how they are set up,
 //! and what they can do (`salt/minion.py _thread_return`, `salt/returners/__init__.py`).
 
-use crate::execution::{Context, python};
+use crate::context::Context;
+use crate::python;
 use halite_config::{Flavour, Returner, Settings};
 use halite_returners::helper::Helper;
 use halite_returners::{Opener, Store};

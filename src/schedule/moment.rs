@@ -1,6 +1,5 @@
 //! Moments as administrators write them.
 
-use super::words;
 use jiff::civil::{Date, DateTime, Time, Weekday};
 use jiff::{Timestamp, ToSpan};
 
@@ -23,19 +22,6 @@ pub struct Moment {
 }
 
 impl Moment {
-    /// Reads `5:00pm`, `17:00`, `Monday 5:00pm`, `2026-11-21 17:00`, `Nov 21 2026 5pm`,
-    /// `11/21/2026 17:00` and more of what `dateutil` reads.
-    ///
-    /// # Errors
-    /// None of these; the message lists some.
-    pub fn parse(text: &str) -> Result<Moment, String> {
-        words::parse(text).ok_or_else(|| {
-            format!(
-                "{text:?} is no time (or one with a zone); write `5:00pm`, `Monday 17:00` or `2026-11-21 17:00`"
-            )
-        })
-    }
-
     /// The one time that is meant, if year, month and day are given.
     pub fn once(&self) -> Option<DateTime> {
         let date = Date::new(self.year?, self.month?, self.day?).ok()?;

@@ -29,8 +29,23 @@ struct Parts {
     year_at: Option<usize>,
 }
 
+impl Moment {
+    /// Reads `5:00pm`, `17:00`, `Monday 5:00pm`, `2026-11-21 17:00`, `Nov 21 2026 5pm`,
+    /// `11/21/2026 17:00` and more of what `dateutil` reads.
+    ///
+    /// # Errors
+    /// None of these; the message lists some.
+    pub fn parse(text: &str) -> Result<Moment, String> {
+        read(text).ok_or_else(|| {
+            format!(
+                "{text:?} is no time (or one with a zone); write `5:00pm`, `Monday 17:00` or `2026-11-21 17:00`"
+            )
+        })
+    }
+}
+
 /// Reads a time; `None` if it is none.
-pub(super) fn parse(text: &str) -> Option<Moment> {
+fn read(text: &str) -> Option<Moment> {
     let text = text
         .to_lowercase()
         .replace("a.m", "am")

@@ -8,6 +8,7 @@
 //! directories. `docs/performance.md` has the measurement beside SQLite and redb.
 
 mod compat;
+mod disk;
 mod follow;
 pub mod joblog;
 pub mod moving;

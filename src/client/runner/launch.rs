@@ -2,21 +2,15 @@
 //! (`salt/client/mixins.py SyncClientMixin.low`).
 
 use super::{Args, Function, Ran, RunContext, RunError};
+use crate::call::{RunBus, keep};
 use crate::local::calling_user;
 use halite_config::MasterConfig;
-use halite_ipc::{Event, Framing, Publisher, StampStyle};
-use halite_master::events::trimmed;
 use halite_render::state::result::good;
-use halite_store::jobs::JobStore;
 use halite_sys::daemon::write_atomic;
 use halite_wire::ids::{Jid, JidClock};
 use halite_wire::msgpack::{self, Profile};
 use halite_wire::{Map, Value};
 use std::path::PathBuf;
-use std::time::Duration;
-
-/// How long an event waits for a bus that does not take it.
-const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Under what a function runs.
 #[derive(Clone, Debug)]
@@ -68,7 +62,7 @@ impl Run {
         let Some(bus) = &mut self.bus else {
             return data;
         };
-        data.set("_stamp", halite_ipc::stamp_now(bus.stamp));
+        data.set("_stamp", halite_ipc::stamp_now(bus.stamp()));
         bus.fire(what, &data);
         data
     }
@@ -82,46 +76,6 @@ impl Run {
     pub(super) fn text(&mut self, text: &str) {
         if self.printer.is_some() {
             println!("{text}");
-        }
-    }
-}
-
-/// The bus of one run.
-pub(crate) struct RunBus {
-    publisher: Option<Publisher>,
-    tag: String,
-    stamp: StampStyle,
-    largest: usize,
-}
-
-impl RunBus {
-    /// Events below `salt/<prefix>/<jid>`.
-    pub fn open(config: &MasterConfig, prefix: &str, jid: &Jid) -> RunBus {
-        let path = config.sock_dir.join("master_event_pull.ipc");
-        RunBus {
-            publisher: Publisher::connect(path, Framing::Prefixed)
-                .ok()
-                .map(|p| p.with_timeout(PATIENCE)),
-            tag: format!("salt/{prefix}/{jid}"),
-            stamp: config.salt_series.stamp_style(),
-            largest: usize::try_from(config.max_event_size).unwrap_or(usize::MAX),
-        }
-    }
-
-    /// How times are written.
-    pub fn stamp(&self) -> StampStyle {
-        self.stamp
-    }
-
-    /// Fires `data`; values that are too large for the bus give way.
-    pub fn fire(&mut self, what: &str, data: &Map) {
-        let Some(publisher) = &mut self.publisher else {
-            return;
-        };
-        let payload = trimmed(data.clone(), self.largest);
-        let tag = format!("{}/{what}", self.tag);
-        if let Err(e) = publisher.fire(&Event { tag, payload }) {
-            log::debug!("no event bus: {e}");
         }
     }
 }
@@ -230,31 +184,6 @@ impl Drop for Listed {
         if let Err(e) = std::fs::remove_file(&self.0) {
             log::debug!("{}: {e}", self.0.display());
         }
-    }
-}
-
-/// Keeps what a runner or wheel function did in the job cache, under the master's id
-/// (`salt/utils/job.py store_job`).
-pub(crate) fn keep(config: &MasterConfig, jobs: &dyn JobStore, jid: &Jid, record: Map) {
-    if !config.job_cache {
-        return;
-    }
-    let Ok(id) = config.id.parse() else {
-        return;
-    };
-    let load = halite_wire::map! {
-        "fun" => record.get("fun").cloned(), "arg" => record.get("fun_args").cloned().unwrap_or(Value::Array(Vec::new())),
-        "tgt" => config.id.as_str(), "tgt_type" => "list", "jid" => jid,
-        "user" => record.get("user").cloned(),
-    };
-    let mut kept = halite_wire::map! {"id" => config.id.as_str()};
-    kept.set("return", record);
-    let minions = [config.id.clone()];
-    let saved = jobs
-        .save_load(jid, &load, &minions, &[])
-        .and_then(|()| jobs.save_return(jid, &id, &kept));
-    if let Err(e) = saved {
-        log::warn!("this run could not be kept in the job cache: {e}");
     }
 }
 

@@ -5,7 +5,6 @@
 //! `salt/run/<jid>/new` and `ret` and is kept in the job cache, as Salt's are
 //! (reference `salt-local.md` 2.4, 10.1).
 
-mod args;
 pub mod ask;
 mod cache;
 mod config;
@@ -28,18 +27,15 @@ mod saltutil;
 mod survey;
 mod test;
 
-pub use args::{Args, BadArgs};
-pub(crate) use args::{as_text, usage};
+pub use crate::call::{Args, BadArgs, RunError, not_available};
 pub use launch::{Launch, Run, run, run_as};
-pub(crate) use launch::{RunBus, keep};
 pub use salt::command;
 
-use super::local::{ClientError, LocalClient};
+use super::local::LocalClient;
 use halite_config::MasterConfig;
 use halite_store::jobs::joblog::JobLog;
 use halite_sys::signals::StopFlag;
 use halite_wire::{Map, Value};
-use std::fmt;
 use std::sync::OnceLock;
 
 /// What a runner returns.
@@ -68,75 +64,6 @@ impl Ran {
                 "outputter" => out.as_str(), "data" => self.value.clone(),
             }),
         }
-    }
-}
-
-/// Why a runner failed.
-#[derive(Debug)]
-pub enum RunError {
-    /// Wrong arguments.
-    Args(BadArgs),
-    /// The master could not be asked.
-    Client(ClientError),
-    /// A store could not be read.
-    Io(std::io::Error),
-    /// What was asked for does not exist.
-    Unknown(String),
-    /// Anything else, by the name of Salt's exception.
-    Raised(String, String),
-}
-
-impl RunError {
-    /// The Python exception that stands for it in events.
-    pub fn class(&self) -> &str {
-        match self {
-            RunError::Args(e) => e.class(),
-            RunError::Client(_) => "SaltClientError",
-            RunError::Io(_) => "OSError",
-            RunError::Unknown(_) => "CommandExecutionError",
-            RunError::Raised(class, _) => class,
-        }
-    }
-
-    /// What an event carries in `return`: the first and the last line of stock's traceback
-    /// (`salt/client/mixins.py SyncClientMixin.low`).
-    pub fn event_text(&self, client: &str, function: &str) -> String {
-        format!(
-            "Exception occurred in {client} {function}: Traceback (most recent call last):\n{}: {self}\n",
-            self.class()
-        )
-    }
-}
-
-impl fmt::Display for RunError {
-    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        match self {
-            RunError::Args(e) => e.fmt(f),
-            RunError::Client(e) => e.fmt(f),
-            RunError::Io(e) => e.fmt(f),
-            RunError::Unknown(what) => f.write_str(what),
-            RunError::Raised(_, message) => f.write_str(message),
-        }
-    }
-}
-
-impl std::error::Error for RunError {}
-
-impl From<BadArgs> for RunError {
-    fn from(e: BadArgs) -> RunError {
-        RunError::Args(e)
-    }
-}
-
-impl From<ClientError> for RunError {
-    fn from(e: ClientError) -> RunError {
-        RunError::Client(e)
-    }
-}
-
-impl From<std::io::Error> for RunError {
-    fn from(e: std::io::Error) -> RunError {
-        RunError::Io(e)
     }
 }
 
@@ -206,7 +133,7 @@ pub struct Function {
 impl Function {
     /// The arguments as shown to a user.
     pub fn usage(&self) -> String {
-        args::usage(self.args)
+        crate::call::usage(self.args)
     }
 }
 
@@ -255,9 +182,4 @@ pub fn functions() -> impl Iterator<Item = &'static Function> {
 /// Finds a function by name.
 pub fn find(name: &str) -> Option<&'static Function> {
     functions().find(|f| f.name == name)
-}
-
-/// What stands for a name that is not in the table (`salt/utils/lazy.py verify_fun`).
-pub fn not_available(name: &str) -> RunError {
-    RunError::Unknown(format!("'{name}' is not available."))
 }

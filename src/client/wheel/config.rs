@@ -1,7 +1,7 @@
 //! `config.*`: the master's configuration (`salt/wheel/config.py`).
 
 use super::{Function, WheelContext};
-use crate::runner::{Args, RunError};
+use crate::call::{Args, RunError};
 use halite_config::MasterConfig;
 use halite_sys::daemon::{make_dir, write_atomic};
 use halite_wire::{Map, Value, yaml};

@@ -3,7 +3,7 @@
 
 use super::Function;
 use super::roots::{self, RelPath};
-use crate::runner::{Args, RunError, as_text};
+use crate::call::{Args, RunError, as_text};
 use halite_config::MasterConfig;
 use halite_wire::{Map, Value};
 use std::io::Read;

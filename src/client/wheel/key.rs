@@ -1,10 +1,10 @@
 //! `key.*`: the keys of the minions and of the master (`salt/wheel/key.py`).
 
 use super::{Function, WheelContext};
+use crate::call::{Args, RunError, as_text};
 use crate::keys::{
     FingerForm, Keys, Selection, SignatureOptions, Texts, generate_pair, make_signature,
 };
-use crate::runner::{Args, RunError, as_text};
 use halite_config::MasterConfig;
 use halite_crypto::{HashType, PrivateKey, finger};
 use halite_store::keys::{KeyState, KeyStore, plain_text};

@@ -10,8 +10,7 @@ mod key;
 mod other;
 mod roots;
 
-use super::runner::{Args, RunError};
-use super::runner::{RunBus, keep};
+use crate::call::{self, Args, RunBus, RunError, keep};
 use halite_config::{MasterConfig, SaltSeries};
 use halite_master::functions::Call;
 use halite_wire::{Map, Value};
@@ -26,7 +25,7 @@ pub struct WheelContext<'a> {
 pub struct Function {
     /// `module.function`.
     pub name: &'static str,
-    /// Arguments, in the form of [`super::runner::Function::args`].
+    /// Arguments, in the form of [`crate::runner::Function::args`].
     pub args: &'static [&'static str],
     /// What it does.
     pub doc: &'static str,
@@ -36,7 +35,7 @@ pub struct Function {
 impl Function {
     /// The arguments as shown to a user.
     pub fn usage(&self) -> String {
-        super::runner::usage(self.args)
+        call::usage(self.args)
     }
 }
 
@@ -62,7 +61,7 @@ pub fn find(name: &str) -> Option<&'static Function> {
 /// # Errors
 /// There is none of that name, the arguments do not fit, or it fails.
 pub fn run(config: &MasterConfig, name: &str, args: &Args) -> Result<Value, RunError> {
-    let function = find(name).ok_or_else(|| super::runner::not_available(name))?;
+    let function = find(name).ok_or_else(|| call::not_available(name))?;
     args.check(function.name, function.args)?;
     (function.run)(&WheelContext { config }, args)
 }

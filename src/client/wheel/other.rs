@@ -1,7 +1,7 @@
 //! `minions.connected` and `error.error`.
 
 use super::{Function, WheelContext};
-use crate::runner::{Args, RunError};
+use crate::call::{Args, RunError};
 use halite_store::presence::connected_ids;
 use halite_wire::{Map, Value};
 

@@ -1,48 +1,18 @@
 //! Jobs of an earlier process of the minion that go on: found by their files in `<cachedir>/proc`, watched until
-//! their processes end. Their results wait in `<cachedir>/left/<jid>`.
+//! their processes end. Their results wait in [`left_results`].
 
 use super::{Finished, Jobs, Origin};
-use crate::job;
+use crate::{job, left_results};
 use halite_modules::execution::proc::{self, Process};
-use halite_sys::daemon::{make_dir, write_atomic};
 use halite_wire::ids::Jid;
 use halite_wire::msgpack::{self, Profile};
 use halite_wire::{Map, Value};
-use std::fs;
-use std::io;
-use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// How often ends are looked for: these processes are not children of ours, so the system does not tell.
 pub const LOOK: Duration = Duration::from_millis(500);
-/// Job files and results beyond this are none.
+/// Job files beyond this are none.
 const MAX_FILE: u64 = 512 << 20;
-
-fn place(cachedir: &Path) -> PathBuf {
-    cachedir.join("left")
-}
-
-/// Keeps the result of a job that the minion did not take. Only the minion's account can read it.
-///
-/// # Errors
-/// The directory cannot be written.
-pub fn put(cachedir: &Path, jid: &Jid, bytes: &[u8]) -> io::Result<()> {
-    let dir = place(cachedir);
-    make_dir(&dir, 0o700)?;
-    write_atomic(&dir.join(jid.as_str()), bytes, 0o600)
-}
-
-/// Takes the result of a job, if there is one.
-fn take(cachedir: &Path, jid: &Jid) -> Option<Vec<u8>> {
-    let path = place(cachedir).join(jid.as_str());
-    let bytes = proc::read_file(&path, MAX_FILE)?;
-    if let Err(e) = fs::remove_file(&path) {
-        log::warn!("{}: {e}; the result may be sent again", path.display());
-    }
-    // A whole one: it was renamed into its place.
-    msgpack::decode(&bytes).ok()?.into_map()?;
-    Some(bytes)
-}
 
 /// A job that goes on.
 pub(super) struct Left {
@@ -93,9 +63,9 @@ impl Jobs {
             }
         }
         // Somebody has asked for a job that had ended, which takes its file away.
-        for jid in proc::jids(&place(&cachedir)) {
+        for jid in left_results::jids(&cachedir) {
             if !self.left.iter().any(|left| left.jid == jid)
-                && let Some(load) = take(&cachedir, &jid)
+                && let Some(load) = left_results::take(&cachedir, &jid)
             {
                 finished.push(Finished {
                     jid,
@@ -126,7 +96,7 @@ impl Jobs {
 
     /// The result of a job whose process has ended.
     fn account(&self, jid: &Jid, origin: Origin, load: &Map) -> Finished {
-        let result = take(&self.config.cachedir, jid);
+        let result = left_results::take(&self.config.cachedir, jid);
         self.forget(jid);
         let why = "The minion was ended while it ran the job.";
         let load = result.unwrap_or_else(|| {

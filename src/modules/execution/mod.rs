@@ -47,7 +47,6 @@ pub mod proc;
 mod program;
 mod ps;
 mod publish;
-pub mod python;
 mod random;
 mod ret;
 mod saltutil;
@@ -66,25 +65,26 @@ mod sysctl;
 mod system;
 mod systemd;
 mod temp;
+mod templates;
 mod test;
 mod timezone;
 mod user;
 mod xfs;
 
-pub(crate) use cmd::which;
-use halite_channel::link::{Link, LinkError};
+pub use crate::context::{Context, Fault, Outcome};
+pub(crate) use crate::programs::which;
+pub use crate::python;
 use halite_wire::{Map, Value};
 pub use mine::configured as mine_functions;
 pub(crate) use ps::host::NETWORK_COUNTERS;
 pub(crate) use ps::names as process_names;
 
 pub use scheduled::scheduled_note;
+pub use templates::template_functions;
 
 use bind::Bound;
 use declare::{Function, Kinds, Module};
 use std::borrow::Cow;
-use std::path::PathBuf;
-use std::sync::Arc;
 
 /// Every module. New modules get a line here and nowhere else.
 const MODULES: &[Module] = &[
@@ -147,102 +147,6 @@ const CHOSEN: &[Kinds] = &[pkg::MODULES];
 
 /// How deeply functions may call functions (`test.cross_test`).
 const MAX_CALLS: u32 = 32;
-
-/// What functions know about the minion they run on.
-#[derive(Clone, Debug, Default)]
-pub struct Context {
-    /// The minion id.
-    pub id: String,
-    /// Its grains.
-    pub grains: Arc<Map>,
-    /// Its pillar.
-    pub pillar: Arc<Map>,
-    /// The minion's configuration.
-    pub opts: Map,
-    /// `cachedir`; `proc/` is below it.
-    pub cachedir: PathBuf,
-    /// The publish load when a job runs, for `__pub_*`.
-    pub job: Option<Map>,
-    /// The way to the master.
-    pub master: Link,
-}
-
-/// What came of a call: the fields of a `_return` (reference `salt-protocol.md` 8.1).
-#[derive(Clone, Debug, PartialEq)]
-pub struct Outcome {
-    /// `return`.
-    pub ret: Value,
-    /// `retcode`.
-    pub retcode: i64,
-    /// `success`.
-    pub success: bool,
-    /// `out`, the outputter asked for.
-    pub out: Option<String>,
-    /// Why the call failed, for `halite-call`, which words errors differently.
-    pub fault: Option<Fault>,
-    /// By what else than this program it was run (`legacy_salt`).
-    pub by: Option<String>,
-}
-
-impl Outcome {
-    /// Whether the function gave a value, be it one that means a failure.
-    pub fn gave_value(&self) -> bool {
-        self.fault.is_none() && self.out.is_none()
-    }
-}
-
-/// Why a function gave no value, by the exception that stock Salt raises there.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Fault {
-    /// There is no such function.
-    Missing(String),
-    /// `CommandNotFoundError`: a program is not installed.
-    CommandNotFound(String),
-    /// `CommandExecutionError`.
-    Command(String),
-    /// `SaltInvocationError`.
-    Invocation(String),
-    /// `TypeError`: the arguments do not fit.
-    Type(String),
-    /// Any other exception, by its Python name.
-    Raised(String, String),
-}
-
-impl Fault {
-    /// An exception by its Python class name.
-    pub fn raised(class: &str, message: impl Into<String>) -> Fault {
-        Fault::Raised(class.to_owned(), message.into())
-    }
-
-    /// `str(exception)`.
-    pub fn message(&self) -> &str {
-        match self {
-            Fault::Missing(m)
-            | Fault::CommandNotFound(m)
-            | Fault::Command(m)
-            | Fault::Invocation(m)
-            | Fault::Type(m)
-            | Fault::Raised(_, m) => m,
-        }
-    }
-}
-
-impl From<LinkError> for Fault {
-    fn from(e: LinkError) -> Fault {
-        match e {
-            LinkError::Silence => Fault::raised("SaltReqTimeoutError", e.to_string()),
-            other => Fault::raised("SaltClientError", other.to_string()),
-        }
-    }
-}
-
-impl std::fmt::Display for Fault {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(self.message())
-    }
-}
-
-impl std::error::Error for Fault {}
 
 /// One running call: the context, the bound arguments, and the retcode to report.
 pub struct Call<'a> {

@@ -166,7 +166,7 @@ fn fresh(call: &Call<'_>, wish: &Wish) -> std::result::Result<Map, Fault> {
     if !ctx.master.is_there() && !pillar::is_local(&ctx.opts) {
         return Ok(Map::clone(&ctx.pillar));
     }
-    pillar::fresh(ctx, wish)
+    pillar::fresh(ctx, wish, super::template_functions)
 }
 
 /// The pillar that `get` and `item` look into: another than the minion's where an environment is named, and then

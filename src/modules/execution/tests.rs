@@ -2,6 +2,7 @@
 
 use super::*;
 use halite_wire::map;
+use std::sync::Arc;
 
 fn kw(map: Map) -> Value {
     let mut out = map! {"__kwarg__" => true};

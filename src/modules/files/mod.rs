@@ -16,7 +16,7 @@ pub use cache::Pick;
 pub use fetch::Get;
 pub use web::{Fetch, Got};
 
-use crate::execution::{Context, Fault};
+use crate::context::{Context, Fault};
 use halite_channel::link::{Link, LinkError};
 use halite_channel::session::lock;
 use halite_config::MasterConfig;
@@ -82,7 +82,7 @@ impl From<FileError> for Fault {
         let class = match &e {
             FileError::Link(_) => "SaltClientError",
             FileError::Io(path, e) => {
-                return crate::execution::python::os_error(e, &path.to_string_lossy());
+                return crate::python::os_error(e, &path.to_string_lossy());
             }
             FileError::Relative(_) => return Fault::Command(e.to_string()),
             FileError::Unsupported(_)

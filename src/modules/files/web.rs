@@ -318,7 +318,7 @@ fn percent_decoded(text: &str) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::execution::Context;
+    use crate::context::Context;
 
     #[test]
     fn addresses() {

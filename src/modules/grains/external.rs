@@ -4,7 +4,7 @@
 //! A slow one cannot hold the minion up for longer than ten seconds; what it prints counts more than
 //! core grains and less than those of the configuration.
 
-use crate::execution::own;
+use crate::programs;
 use halite_sys::command::Helper;
 use halite_wire::{Map, Value};
 use std::path::Path;
@@ -16,8 +16,8 @@ const LIMIT: Duration = Duration::from_secs(10);
 /// Runs them in the order of their directories and names; later ones replace grains of earlier ones.
 pub fn collect(opts: &Map) -> Map {
     let mut grains = Map::new();
-    for dir in own::places(opts, "grains", "grains_dirs") {
-        for path in own::executables(&dir) {
+    for dir in programs::places(opts, "grains", "grains_dirs") {
+        for path in programs::executables(&dir) {
             match run(&path) {
                 Ok(found) => found.iter().for_each(|(key, value)| {
                     grains.set(halite_wire::pytext::str(key), value.clone());

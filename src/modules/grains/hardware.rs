@@ -1,7 +1,7 @@
 //! Processors, memory, disks and what the firmware says.
 
 use super::read;
-use crate::execution::which;
+use crate::programs::which;
 use halite_wire::map;
 use halite_wire::{Map, Value};
 use std::fs;

@@ -2,7 +2,7 @@
 
 use super::os_names::{FAMILY, OS};
 use super::{put, read};
-use crate::execution::which;
+use crate::programs::which;
 use halite_wire::map;
 use halite_wire::{Map, Value};
 use std::collections::HashMap;

@@ -1,7 +1,7 @@
 //! The minion's own process and surroundings.
 
 use super::put;
-use crate::execution::which;
+use crate::programs::which;
 use halite_wire::{Map, Value};
 
 /// The shell that commands run in: `SHELL`, else `/bin/sh` (`salt/grains/extra.py shell`).

@@ -1,8 +1,10 @@
 //! Where a repository lies and how it is reached.
 
-use super::run::PROTOCOLS;
 use base64::Engine;
 use std::process::Command;
+
+/// Protocols that a URL may name, and that a server may lead to.
+pub(crate) const PROTOCOLS: [&str; 5] = ["https", "http", "ssh", "git", "file"];
 
 /// How a remote is reached.
 #[derive(Clone, Debug)]

@@ -1,6 +1,6 @@
 //! Running `git`: by its argument list, in an environment of its own, for a limited time.
 
-use super::access::Access;
+use super::access::{Access, PROTOCOLS};
 use halite_sys::signals::StopFlag;
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
@@ -19,8 +19,6 @@ pub(crate) const REMOTE: Duration = Duration::from_secs(600);
 /// Most bytes of output that are taken in.
 const MAX_OUTPUT: u64 = 256 << 20;
 const MAX_MESSAGE: u64 = 64 << 10;
-/// Protocols that a URL may name, and that a server may lead to.
-pub(crate) const PROTOCOLS: [&str; 5] = ["https", "http", "ssh", "git", "file"];
 /// What git needs of our environment.
 const KEPT: [&str; 9] = [
     "PATH",

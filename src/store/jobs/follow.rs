@@ -2,7 +2,8 @@
 //! made from here and not from events, which may be trimmed and may be lost.
 
 use super::StoredReturn;
-use super::joblog::{JobLog, assemble, intact_end, names};
+use super::disk::names;
+use super::joblog::{JobLog, assemble, intact_end};
 use halite_wire::Map;
 use halite_wire::ids::Jid;
 use std::io;

@@ -5,6 +5,7 @@
 //! the sum covers kind and msgpack. A torn record at the end (disk full, power cut) is
 //! skipped by readers; `O_APPEND` keeps writers of several processes apart.
 
+use super::disk::{names, write_whole};
 use super::{JobStore, Returned, StockLayout, StoredJob, StoredReturn, id_list, shelf};
 use halite_sys::daemon::make_dir;
 use halite_wire::ids::Jid;
@@ -12,7 +13,7 @@ use halite_wire::msgpack::{self, Profile};
 use halite_wire::{Map, Value};
 use std::collections::{BTreeMap, HashSet};
 use std::fs::{File, OpenOptions};
-use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::io::{self, Read, Seek, SeekFrom};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
@@ -185,19 +186,6 @@ impl JobLog {
             other => other,
         }
     }
-}
-
-/// Writes with one call, so that `O_APPEND` keeps records of concurrent writers whole. `place` is for the error.
-pub(super) fn write_whole(file: &mut File, records: &[u8], place: &Path) -> io::Result<()> {
-    let written = file.write(records)?;
-    if written == records.len() {
-        return Ok(());
-    }
-    Err(io::Error::other(format!(
-        "only {written} of {} bytes of a job record could be written to {}; is the disk full?",
-        records.len(),
-        place.display()
-    )))
 }
 
 /// An error once more, for another return.
@@ -445,23 +433,6 @@ impl JobLog {
         }
         Ok(())
     }
-}
-
-/// Names in a directory, sorted; none if it does not exist.
-pub(super) fn names(dir: &Path) -> io::Result<Vec<String>> {
-    let entries = match std::fs::read_dir(dir) {
-        Ok(entries) => entries,
-        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(e) => return Err(e),
-    };
-    let mut out = Vec::new();
-    for entry in entries {
-        if let Ok(name) = entry?.file_name().into_string() {
-            out.push(name);
-        }
-    }
-    out.sort_unstable();
-    Ok(out)
 }
 
 /// The first record of a job, which is its load (or, for a job that a minion began, a return).

@@ -7,7 +7,7 @@
 //!
 //! The index is written after the records, each with one call; an entry that is cut off at the end is none.
 
-use super::joblog::{names, write_whole};
+use super::disk::{names, write_whole};
 use halite_crypto::random_hex;
 use halite_sys::daemon::make_dir;
 use halite_wire::ids::Jid;

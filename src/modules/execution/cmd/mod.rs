@@ -17,12 +17,11 @@ pub(super) use user::{Guard, Identity, identity};
 
 use super::declare::{Function, Module, Result, opt, req};
 use super::{Call, Fault, declare::Lit, python};
+pub(crate) use crate::programs::which;
 use exec::End;
 use halite_wire::map;
 use halite_wire::{Map, Value};
-use nix::unistd::{AccessFlags, access};
 use options::{Mode, Ready, get, prepare};
-use std::path::Path;
 
 pub(super) const MODULE: Module = Module {
     name: "cmd",
@@ -326,36 +325,6 @@ fn retcode(call: &mut Call<'_>) -> Result {
 
 fn which_arg(name: &Value) -> Option<String> {
     which(name.as_str()?)
-}
-
-/// The path of a program: as given, in `PATH`, or in the usual places.
-pub(crate) fn which(name: &str) -> Option<String> {
-    if name.is_empty() {
-        return None;
-    }
-    let program = |path: &str| Path::new(path).is_file() && access(path, AccessFlags::X_OK).is_ok();
-    if program(name) {
-        return Some(name.to_owned());
-    }
-    let path = halite_sys::environment::get("PATH").unwrap_or_default();
-    let usual = [
-        "/sbin",
-        "/bin",
-        "/usr/sbin",
-        "/usr/bin",
-        "/usr/local/sbin",
-        "/usr/local/bin",
-    ];
-    path.split(':')
-        .chain(usual)
-        .map(|dir| {
-            format!(
-                "{}/{}",
-                dir.trim_end_matches('/'),
-                name.trim_start_matches('/')
-            )
-        })
-        .find(|path| program(path))
 }
 
 fn which_bin(call: &mut Call<'_>) -> Result {

@@ -5,6 +5,7 @@ mod recv;
 
 use super::declare::{Arg, Function, Module, Result, args};
 use super::{Call, Fault, python};
+use crate::execution::templates;
 use crate::files::{Fetch, FileClient, Get, Got, Pick, url};
 use crate::pillar;
 use crate::render;
@@ -148,7 +149,8 @@ pub(super) fn rendered_text(
         saltenv,
         variables: &variables,
     };
-    render::template(call.ctx, &template)?.map_err(|why| Fault::Command(format!("{failed}: {why}")))
+    templates::template(call.ctx, &template)?
+        .map_err(|why| Fault::Command(format!("{failed}: {why}")))
 }
 
 /// The pillar compiled afresh with the keywords `pillar` and `pillarenv` (`_gather_pillar`).
@@ -160,7 +162,7 @@ pub(super) fn pillar_with(call: &Call<'_>) -> std::result::Result<Map, Fault> {
     if let Some(Value::Map(over)) = call.bound.kwargs.get("pillar") {
         wish.pillar_override = over.clone();
     }
-    let mut pillar = pillar::fresh(call.ctx, &wish)?;
+    let mut pillar = pillar::fresh(call.ctx, &wish, super::template_functions)?;
     for (key, value) in wish.pillar_override.iter() {
         pillar.set(python::str(key), value.clone());
     }
@@ -185,7 +187,7 @@ pub(super) fn rendered(
         saltenv,
         variables,
     };
-    match render::template(call.ctx, &template)? {
+    match templates::template(call.ctx, &template)? {
         Ok(text) => Ok(Some(text)),
         Err(why) => {
             log::error!("Failed to render template with error: {why}");

@@ -7,6 +7,7 @@ use super::os::{self, Done, Temporary};
 use super::paths;
 use super::source::{self, REMOTE_PROTOS, Signature, VALID_PROTOS, urlparse};
 use super::sums::{self, Sum};
+use crate::execution::templates;
 use crate::render;
 use halite_wire::map;
 use halite_wire::{Map, Value};
@@ -295,7 +296,7 @@ fn rendered(call: &mut Call<'_>, g: &Get, mut out: Managed) -> Done<Managed> {
         saltenv: &g.saltenv,
         variables: &given,
     };
-    match render::template(call.ctx, &request)? {
+    match templates::template(call.ctx, &request)? {
         Ok(text) => {
             source::clean_tmp(call, &out.sfn);
             out.sfn = Temporary::with(text.as_bytes())?.keep();
@@ -337,6 +338,6 @@ pub fn apply_template_on_contents(call: &mut Call<'_>) -> Result {
         saltenv: &saltenv,
         variables: &variables(call.arg("context"), call.arg("defaults")),
     };
-    let (Ok(text) | Err(text)) = render::template(call.ctx, &request)?;
+    let (Ok(text) | Err(text)) = templates::template(call.ctx, &request)?;
     Ok(text.into())
 }

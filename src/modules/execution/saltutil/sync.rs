@@ -1,11 +1,12 @@
 //! Custom modules from the file server (`salt/utils/extmods.py sync`): beside Python files, which halite
-//! keeps where stock keeps them and does not run, executables that [`own`] runs.
+//! keeps where stock keeps them and does not run, executables that `execution::own` runs.
 
 use super::super::declare::Result;
-use super::super::{Call, Fault, own, python};
+use super::super::{Call, Fault, python};
 use super::refresh;
 use crate::files::{FileClient, FileError, Pick, hash_file};
 use crate::local;
+use crate::programs;
 use halite_crypto::HashType;
 use halite_wire::{Map, Value};
 use std::collections::BTreeSet;
@@ -214,7 +215,7 @@ impl Sync<'_> {
         let pick = if runs_here { &all } else { &stock };
         let mut cached = self.client.cache_dir(&url, env, false, pick, None)?;
         cached.retain(|file| {
-            stock.takes(&file.to_string_lossy()) || runs_here && own::is_program(file)
+            stock.takes(&file.to_string_lossy()) || runs_here && programs::is_program(file)
         });
         let root = self.cache.join(env).join(format!("_{}", self.form));
         make(&self.dir).map_err(|e| FileError::Io(self.dir.clone(), e))?;

@@ -2,8 +2,9 @@
 
 use super::super::declare::Result;
 use super::super::{Call, Context, Fault, python};
+use crate::execution::templates::template;
 use crate::files::FileClient;
-use crate::render::{Template, template};
+use crate::render::Template;
 use halite_render::RenderError;
 use halite_render::pipeline::{Pipeline, Source, Templates};
 use halite_wire::map;

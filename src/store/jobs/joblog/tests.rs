@@ -1,5 +1,6 @@
 use super::*;
 use halite_wire::ids::MinionId;
+use std::io::Write;
 
 fn store(dir: &Path) -> JobLog {
     JobLog::new(dir, 3600, None)

@@ -1,12 +1,12 @@
 //! What the daemon does about jobs, results, due times and orders from the local bus
 //! (`salt/minion.py handle_event`, `_state_run`; `salt/utils/schedule.py handle_func`).
 
-use super::aside::News;
-use super::daemon::Minion;
-use super::jobs::{Finished, Keep, Origin, Own};
-use super::line::event as event_load;
-use super::timetable::{GRAINS, MINE};
-use super::watch::Input;
+use super::Minion;
+use crate::aside::News;
+use crate::jobs::{Finished, Keep, Origin, Own};
+use crate::line::event as event_load;
+use crate::timetable::{GRAINS, MINE};
+use crate::watch::Input;
 use halite_channel::publication::Job;
 use halite_modules::execution::{Context, mine_functions, python};
 use halite_modules::grains::all_grains;

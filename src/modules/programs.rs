@@ -1,0 +1,105 @@
+//! Programs of this host: those in `PATH`, and the executables of the site.
+
+use halite_wire::{Map, Value};
+use nix::unistd::{AccessFlags, access};
+use std::fs::{File, Metadata};
+use std::io::Read;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+/// Files looked at in one directory.
+const MAX_FILES: usize = 1000;
+
+/// The path of a program: as given, in `PATH`, or in the usual places.
+pub fn which(name: &str) -> Option<String> {
+    if name.is_empty() {
+        return None;
+    }
+    let program = |path: &str| Path::new(path).is_file() && access(path, AccessFlags::X_OK).is_ok();
+    if program(name) {
+        return Some(name.to_owned());
+    }
+    let path = halite_sys::environment::get("PATH").unwrap_or_default();
+    let usual = [
+        "/sbin",
+        "/bin",
+        "/usr/sbin",
+        "/usr/bin",
+        "/usr/local/sbin",
+        "/usr/local/bin",
+    ];
+    path.split(':')
+        .chain(usual)
+        .map(|dir| {
+            format!(
+                "{}/{}",
+                dir.trim_end_matches('/'),
+                name.trim_start_matches('/')
+            )
+        })
+        .find(|path| program(path))
+}
+
+/// The directories with files of a kind (`modules`, `grains`): that of synced files, then those of
+/// the option.
+pub fn places(opts: &Map, kind: &str, option: &str) -> Vec<PathBuf> {
+    let synced = match opts.str("extension_modules") {
+        Some(dir) if !dir.is_empty() => PathBuf::from(dir),
+        _ => Path::new(opts.str("cachedir").unwrap_or_default()).join("extmods"),
+    };
+    let further = opts.get(option).map(Value::str_list).unwrap_or_default();
+    std::iter::once(synced.join(kind))
+        .chain(further.into_iter().map(PathBuf::from))
+        .collect()
+}
+
+/// The executables of a directory, by name; synced ones, which come without modes, are made so. What others than its owner may write is left out with a
+/// warning, and so is what belongs to neither root nor this account.
+pub fn executables(dir: &Path) -> Vec<PathBuf> {
+    with_metadata(dir)
+        .into_iter()
+        .map(|(path, _)| path)
+        .collect()
+}
+
+/// As [`executables`], with what the system says of each.
+pub fn with_metadata(dir: &Path) -> Vec<(PathBuf, Metadata)> {
+    let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
+    let mut found: Vec<_> = entries
+        .take(MAX_FILES)
+        .filter_map(|entry| {
+            let path = entry.path();
+            let meta = std::fs::symlink_metadata(&path).ok()?;
+            (meta.is_file() && is_program(&path)).then_some((path, meta))
+        })
+        .filter(|(path, meta)| {
+            let own = [0, nix::unistd::geteuid().as_raw()].contains(&meta.uid());
+            let safe = own && meta.mode() & 0o022 == 0;
+            if !safe {
+                log::warn!("{}: not used, for others may write it", path.display());
+            }
+            safe
+        })
+        .collect();
+    found.sort_by(|a, b| a.0.cmp(&b.0));
+    found
+        .iter()
+        .for_each(|(path, meta)| make_executable(path, meta));
+    found
+}
+
+/// Whether a file begins as a script or a program does.
+pub fn is_program(path: &Path) -> bool {
+    let mut head = [0; 4];
+    let read = File::open(path).and_then(|mut file| file.read(&mut head));
+    matches!(read, Ok(2..)) && (head.starts_with(b"#!") || head == *b"\x7fELF")
+}
+
+fn make_executable(path: &Path, meta: &Metadata) {
+    if meta.mode() & 0o100 == 0 {
+        let mode = PermissionsExt::from_mode(meta.mode() & 0o7777 | 0o100);
+        if let Err(e) = std::fs::set_permissions(path, mode) {
+            log::warn!("{}: cannot be made executable: {e}", path.display());
+        }
+    }
+}
