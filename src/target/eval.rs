@@ -3,7 +3,6 @@
 use super::compound::{Node, operand, parse};
 use super::data::{Compare, DataExpr};
 use super::error::TargetError;
-use super::glob::Glob;
 use super::ip::IpTest;
 use super::pyre::PyRegex;
 use super::question::{Answers, Question};
@@ -12,6 +11,7 @@ use super::{
     Target, nodegroup, pytext,
 };
 use halite_wire::Map;
+use halite_wire::fnmatch::Glob;
 use std::cell::OnceCell;
 use std::collections::HashSet;
 use std::sync::Arc;
