@@ -3,9 +3,10 @@
 
 use halite_sys::memory::{Rest, give_back};
 use halite_sys::scoreboard::Scoreboard;
+use halite_sys::time::unix_now;
 use halite_wire::Map;
 use halite_wire::msgpack::{self, Profile};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 use std::{fmt, io};
 
 const EVERY: Duration = Duration::from_secs(1);
@@ -110,13 +111,6 @@ pub fn late(records: &[Map], now: u64, request_timeout: u64) -> Vec<Late> {
             seconds,
         })
         .collect()
-}
-
-/// Unix seconds.
-pub fn unix_now() -> u64 {
-    SystemTime::now()
-        .duration_since(SystemTime::UNIX_EPOCH)
-        .map_or(0, |d| d.as_secs())
 }
 
 #[cfg(test)]

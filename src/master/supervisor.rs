@@ -29,6 +29,7 @@ use halite_sys::scoreboard::{BOARD_FD, BOARD_SLOT, Scoreboard};
 use halite_sys::service::Service;
 use halite_sys::shared::{SHARED_FD, SharedSecret};
 use halite_sys::signals::SignalPipe;
+use halite_sys::time::unix_now;
 use halite_wire::Map;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -377,7 +378,7 @@ impl Watch<'_> {
         let down = roles.iter().filter(|r| !r.serves());
         let down = down.map(|r| r.spec.role.clone());
         let records = score::all(self.board);
-        let late = score::late(&records, score::unix_now(), self.request_timeout);
+        let late = score::late(&records, unix_now(), self.request_timeout);
         let late = late.iter().map(ToString::to_string);
         down.chain(late)
             .filter(|words| !is_gateway(words))
@@ -396,7 +397,7 @@ fn serve(
     run: &dyn Fn(&str) -> i32,
 ) -> Result<(), RoleError> {
     let begun = Instant::now();
-    let since = score::unix_now();
+    let since = unix_now();
     let mut published: Option<Instant> = None;
     let mut announced = false;
     let mut rest = Rest::default();

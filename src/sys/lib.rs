@@ -23,3 +23,4 @@ pub mod shared;
 pub mod signals;
 pub mod slots;
 pub mod terminal;
+pub mod time;

@@ -21,6 +21,7 @@ mod tests;
 pub use config::Settings;
 
 use crate::execution::{self, Context, proc, python};
+use halite_sys::time::unix_now_f64;
 use halite_wire::{Map, Value};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -468,7 +469,7 @@ impl Watcher {
             "memusage" => usage::memory(ctx, all),
             "network_info" => network_info::look(ctx, all),
             "ps" => ps::look(all),
-            "service" => service::look(ctx, &mut memory.services, all, unix_now()),
+            "service" => service::look(ctx, &mut memory.services, all, unix_now_f64()),
             _ => status::look(ctx, &settings.list),
         };
         let tag = format!("salt/beacon/{}/{name}/", ctx.id);
@@ -510,11 +511,6 @@ fn state_runs(ctx: &Context) -> bool {
     running
         .iter()
         .any(|job| job.str("fun").is_some_and(|fun| fun.starts_with("state")))
-}
-
-fn unix_now() -> f64 {
-    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-    now.map_or(0.0, |since| since.as_secs_f64())
 }
 
 /// What an execution function says, for beacons that are about it.

@@ -6,13 +6,14 @@ use super::os::{self, Done};
 use super::paths::{self, expanduser};
 use super::{owner, pattern, sums};
 use halite_sys::command::Helper;
+use halite_sys::time::unix_now_f64;
 use halite_target::PyRegex;
 use halite_wire::{Map, Value, pylines, shlex};
 use nix::unistd::{Group, User};
 use std::cmp::Ordering;
 use std::fs::{self, Metadata};
 use std::os::unix::fs::MetadataExt;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 /// Longest run of a command of `exec`.
 const LONGEST: Duration = Duration::from_secs(3600);
@@ -178,13 +179,6 @@ fn interval(given: &str) -> Read<(f64, Option<f64>, bool)> {
     }
 }
 
-fn now() -> f64 {
-    SystemTime::now()
-        .duration_since(SystemTime::UNIX_EPOCH)
-        .unwrap_or_default()
-        .as_secs_f64()
-}
-
 impl Finder {
     fn new(options: &Map) -> Read<Finder> {
         let number = |key: &str| match options.get(key) {
@@ -252,7 +246,7 @@ impl Finder {
                         "unsupported operand type(s) for /: 'int' and 'NoneType'".to_owned(),
                     )));
                 };
-                let since = now() - (seconds / unit).trunc() * unit;
+                let since = unix_now_f64() - (seconds / unit).trunc() * unit;
                 Criterion::Changed { since, later }
             }
             "grep" => {
