@@ -17,6 +17,7 @@ pub mod net;
 pub mod pam;
 pub mod process;
 pub mod procs;
+pub mod safe_open;
 pub mod scoreboard;
 pub mod service;
 pub mod shared;

@@ -8,6 +8,7 @@ pub mod query;
 
 use super::minions::Layout;
 use halite_sys::daemon::{make_dir, write_atomic};
+use halite_sys::safe_open::open_no_follow;
 use halite_wire::ids::MinionId;
 use halite_wire::msgpack::{self, Profile};
 use halite_wire::{Map, Value};
@@ -145,11 +146,7 @@ impl MineStore {
 }
 
 fn read(path: &Path) -> io::Result<Option<Map>> {
-    let opened = OpenOptions::new()
-        .read(true)
-        .custom_flags(nix::libc::O_NOFOLLOW | nix::libc::O_NONBLOCK)
-        .open(path);
-    let file = match opened {
+    let file = match open_no_follow(path) {
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
         other => other?,
     };
