@@ -239,9 +239,10 @@ impl<'a> Gather<'a> {
         {
             let running =
                 matches!(load_of(event).get("return"), Some(Value::Map(m)) if !m.is_empty());
-            entry.state = match running {
-                true => State::Since(Instant::now()),
-                false => State::Idle(Instant::now() + GRACE),
+            entry.state = if running {
+                State::Since(Instant::now())
+            } else {
+                State::Idle(Instant::now() + GRACE)
             };
         }
     }

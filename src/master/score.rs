@@ -93,9 +93,12 @@ impl fmt::Display for Late {
 
 /// The roles that have said nothing for too long; `request_timeout` in seconds, as the option.
 pub fn late(records: &[Map], now: u64, request_timeout: u64) -> Vec<Late> {
-    let patience = |role: &str| match role.starts_with("MWorker-") {
-        true => SILENT + request_timeout,
-        false => SILENT,
+    let patience = |role: &str| {
+        if role.starts_with("MWorker-") {
+            SILENT + request_timeout
+        } else {
+            SILENT
+        }
     };
     let at = |r: &Map| {
         r.int("at")

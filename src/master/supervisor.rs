@@ -363,12 +363,11 @@ impl Watch<'_> {
         }
         let faults = self.faults(roles);
         self.service.beat(faults.is_empty());
-        match faults.is_empty() {
-            true => self.service.status(SERVES),
-            false => {
-                let faults = faults.join(", ");
-                self.service.status(&format!("not healthy: {faults}"));
-            }
+        if faults.is_empty() {
+            self.service.status(SERVES)
+        } else {
+            let faults = faults.join(", ");
+            self.service.status(&format!("not healthy: {faults}"));
         }
     }
 
@@ -437,14 +436,15 @@ fn serve(
         if !announced && !roles.iter().any(Role::is_awaited) {
             announced = true;
             let out: Vec<_> = roles.iter().filter(|r| !r.served).collect();
-            match out.is_empty() {
-                true => log::info!("all roles serve, {:?} after the start", begun.elapsed()),
-                false => out.iter().for_each(|r| {
+            if out.is_empty() {
+                log::info!("all roles serve, {:?} after the start", begun.elapsed())
+            } else {
+                out.iter().for_each(|r| {
                     log::error!(
                         "the master serves without {}; see above for why",
                         r.spec.role
                     );
-                }),
+                })
             }
             watch.ready();
         }

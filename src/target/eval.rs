@@ -178,9 +178,10 @@ impl Target {
 }
 
 fn known(inventory: &dyn Inventory, name: &str) -> Option<MinionId> {
-    match inventory.contains(name) {
-        true => MinionId::parse(name).ok(),
-        false => None,
+    if inventory.contains(name) {
+        MinionId::parse(name).ok()
+    } else {
+        None
     }
 }
 
@@ -465,9 +466,10 @@ impl Test {
             Test::Pcre(regex) => regex.matches(facts.id()),
             Test::Data(test) => {
                 let question = test.question();
-                let data = match question.of_pillar() {
-                    true => facts.pillar(),
-                    false => facts.grains(),
+                let data = if question.of_pillar() {
+                    facts.pillar()
+                } else {
+                    facts.grains()
                 };
                 data.map_or(question.in_doubt(), |data| question.holds(data))
             }

@@ -87,9 +87,10 @@ pub(crate) fn create_publisher_keys(config: &MasterConfig) -> io::Result<()> {
         let (Some(account), Some(master)) = (account, &master) else {
             continue;
         };
-        let (gid, mode) = match master.uid.is_root() {
-            true => (Gid::from_raw(0), 0o600),
-            false => (master.gid, 0o640),
+        let (gid, mode) = if master.uid.is_root() {
+            (Gid::from_raw(0), 0o600)
+        } else {
+            (master.gid, 0o640)
         };
         // The directory belongs to the master's account: what stands there is not to be trusted
         // with root's rights, so the file itself is held, not its name.

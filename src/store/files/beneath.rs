@@ -79,9 +79,10 @@ impl Place {
             .custom_flags((OFlag::O_NONBLOCK | OFlag::O_NOCTTY).bits())
             .open(self.root.join(&self.rel))?;
         let meta = file.metadata()?;
-        match meta.is_file() {
-            true => Ok((file, meta)),
-            false => Err(missing()),
+        if meta.is_file() {
+            Ok((file, meta))
+        } else {
+            Err(missing())
         }
     }
 
@@ -157,9 +158,10 @@ pub fn parent(root: &Path, rest: &Path, make: Option<u32>) -> io::Result<(OwnedF
 }
 
 fn regular(file: File) -> io::Result<File> {
-    match file.metadata()?.is_file() {
-        true => Ok(file),
-        false => Err(missing()),
+    if file.metadata()?.is_file() {
+        Ok(file)
+    } else {
+        Err(missing())
     }
 }
 

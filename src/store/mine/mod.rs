@@ -70,10 +70,11 @@ impl MineStore {
     /// More than [`MAX_VALUES`] values or [`MAX_MINE`] octets (`InvalidInput`), or the disk.
     pub fn put(&self, id: &MinionId, data: Map, clear: bool) -> io::Result<()> {
         let _lock = self.lock()?;
-        let mut all = match clear {
-            true => Map::new(),
+        let mut all = if clear {
+            Map::new()
+        } else {
             // A damaged file is replaced: the minion brings its values again.
-            false => self.get(id).ok().flatten().unwrap_or_default(),
+            self.get(id).ok().flatten().unwrap_or_default()
         };
         for (name, value) in data.0 {
             if let Value::Str(name) = name {

@@ -197,20 +197,17 @@ impl Lines {
         self.whitespace = true;
         let mut breaks = true;
         for c in text.chars() {
-            breaks = match is_break(c) {
-                true => {
-                    self.put(c);
-                    self.indention = true;
-                    true
+            breaks = if is_break(c) {
+                self.put(c);
+                self.indention = true;
+                true
+            } else {
+                if breaks {
+                    self.write_indent();
                 }
-                false => {
-                    if breaks {
-                        self.write_indent();
-                    }
-                    self.put(c);
-                    self.indention = false;
-                    false
-                }
+                self.put(c);
+                self.indention = false;
+                false
             };
         }
     }

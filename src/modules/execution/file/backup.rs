@@ -92,9 +92,10 @@ pub fn list_backups(call: &Call<'_>, path: &str, limit: Option<i64>) -> Done<Map
     let path = expanduser(path);
     let (parent, base) = paths::split(&path);
     let dir = paths::join(&root(call), parent.get(1..).unwrap_or_default());
-    match paths::is_dir(&dir) {
-        true => Ok(numbered(copies(&dir, base)?, limit)),
-        false => Ok(Map::new()),
+    if paths::is_dir(&dir) {
+        Ok(numbered(copies(&dir, base)?, limit))
+    } else {
+        Ok(Map::new())
     }
 }
 

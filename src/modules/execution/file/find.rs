@@ -173,9 +173,10 @@ fn interval(given: &str) -> Read<(f64, Option<f64>, bool)> {
         resolution = Some(unit);
         rest = behind[1..].trim_start();
     }
-    match rest.is_empty() {
-        true => Ok((seconds, resolution, later)),
-        false => bad(),
+    if rest.is_empty() {
+        Ok((seconds, resolution, later))
+    } else {
+        bad()
     }
 }
 
@@ -267,9 +268,10 @@ impl Finder {
             }
             "delete" => {
                 let given = python::str(given);
-                let kinds = match given.contains('a') {
-                    true => KINDS.to_owned(),
-                    false => kinds(&given)?,
+                let kinds = if given.contains('a') {
+                    KINDS.to_owned()
+                } else {
+                    kinds(&given)?
                 };
                 self.actions.push(Action::Delete);
                 Criterion::Type(kinds)
@@ -365,10 +367,13 @@ impl Criterion {
             Criterion::Owner(ids) => ids.contains(&meta.uid()),
             Criterion::Group(ids) => ids.contains(&meta.gid()),
             Criterion::Size(least, most) => (*least..=*most).contains(&i128::from(meta.size())),
-            Criterion::Changed { since, later } => match later {
-                true => meta.mtime() as f64 >= *since,
-                false => meta.mtime() as f64 <= *since,
-            },
+            Criterion::Changed { since, later } => {
+                if *later {
+                    meta.mtime() as f64 >= *since
+                } else {
+                    meta.mtime() as f64 <= *since
+                }
+            }
             Criterion::Grep(regex) => {
                 let data = meta.is_file().then(|| os::read(path).ok()).flatten();
                 data.is_some_and(|d| !d.is_empty() && regex.found_in(&pylines::decode(&d)))
@@ -471,9 +476,10 @@ pub fn find(call: &mut Call<'_>) -> Result {
     let mut out = Vec::new();
     for place in paths::glob(&path) {
         // A slash at the end stays, as with Python's `glob`.
-        let place = match path.ends_with('/') && !place.ends_with('/') {
-            true => format!("{place}/"),
-            false => place,
+        let place = if path.ends_with('/') && !place.ends_with('/') {
+            format!("{place}/")
+        } else {
+            place
         };
         finder.find(&place, &mut out)?;
     }
