@@ -164,12 +164,12 @@ fn schedule(context: &mut RunContext, args: &Args) -> Result<Ran, RunError> {
 fn explained(candidates: &[Candidate], choice: &Choice) -> Map {
     let mut rows = Map::new();
     for (at, (candidate, fit)) in candidates.iter().zip(&choice.fits).enumerate() {
-        let verdict = match choice.chosen == Some(at) {
-            true => "chosen".to_owned(),
-            false if *fit == Fit::Fits => {
-                format!("{fit}, but another has fewer modules or takes less memory")
-            }
-            false => fit.to_string(),
+        let verdict = if choice.chosen == Some(at) {
+            "chosen".to_owned()
+        } else if *fit == Fit::Fits {
+            format!("{fit}, but another has fewer modules or takes less memory")
+        } else {
+            fit.to_string()
         };
         let row = halite_wire::map! {
             "name" => candidate.name, "uuid" => candidate.uuid.as_str(), "modules" => candidate.modules,
@@ -197,9 +197,10 @@ fn create(context: &mut RunContext, args: &Args) -> Result<Ran, RunError> {
         let reasons: Vec<String> = reasons
             .map(|(candidate, fit)| format!("{} {fit}", candidate.id))
             .collect();
-        let reasons = match reasons.is_empty() {
-            true => "none is known".to_owned(),
-            false => reasons.join("; "),
+        let reasons = if reasons.is_empty() {
+            "none is known".to_owned()
+        } else {
+            reasons.join("; ")
         };
         return Err(RunError::Unknown(format!("no runtime fits: {reasons}")));
     };

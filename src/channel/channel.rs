@@ -6,10 +6,11 @@ use super::ask::{Answer, Asker, Stop, Wake};
 use super::request;
 use super::session::{Credentials, Session};
 use halite_crypto::nonce;
+use halite_sys::time::unix_now_i64;
 use halite_wire::{Map, Value};
 use std::io;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 /// How a call ended.
 #[derive(Clone, Debug, PartialEq)]
@@ -178,7 +179,7 @@ impl Channel {
             credentials,
             load,
             &nonce,
-            unix_now(),
+            unix_now_i64(),
             sign,
         );
         Ok(
@@ -196,11 +197,4 @@ impl Channel {
             },
         )
     }
-}
-
-/// Seconds since 1970.
-fn unix_now() -> i64 {
-    SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .map_or(0, |d| i64::try_from(d.as_secs()).unwrap_or(i64::MAX))
 }

@@ -6,13 +6,13 @@
 
 use super::publication::Job;
 use halite_sys::daemon::{make_dir, write_atomic};
+use halite_sys::time::since_epoch;
 use halite_wire::ids::Jid;
 use halite_wire::msgpack::{self, Profile};
 use halite_wire::{Map, Value};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Files beyond this are no jobs.
 const MAX_FILE: u64 = 64 << 20;
@@ -78,8 +78,7 @@ impl Queue {
     /// The directory cannot be written.
     pub fn put(&self, job: &Job) -> io::Result<PathBuf> {
         make_dir(&self.dir, 0o700)?;
-        let now = SystemTime::now().duration_since(UNIX_EPOCH);
-        let micros = now.unwrap_or_default().as_micros();
+        let micros = since_epoch().as_micros();
         let path = self.dir.join(format!("queued_{micros}_{}.p", job.jid));
         let packed = msgpack::encode_map(&job.load, Profile::Wire);
         write_atomic(&path, &packed, 0o600)?;

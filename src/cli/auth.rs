@@ -74,9 +74,10 @@ impl AuthOptions {
             Some(name) => name.clone(),
             None => ask("username: ").map_err(nobody)?,
         };
-        let username = match username.is_empty() {
-            true => user_name(),
-            false => username,
+        let username = if username.is_empty() {
+            user_name()
+        } else {
+            username
         };
         let password = match &self.password {
             Some(password) => password.clone(),

@@ -164,9 +164,10 @@ fn call(options: &Options) -> Result<i32, MinionError> {
             &Value::Map(grains.as_ref().clone()),
         );
     }
-    let mut master = match local {
-        true => None,
-        false => Some(Connection::open(&config, &grains)?),
+    let mut master = if local {
+        None
+    } else {
+        Some(Connection::open(&config, &grains)?)
     };
     let pillar = match &mut master {
         Some(connection) => connection.pillar(&grains)?,
@@ -212,17 +213,19 @@ fn call(options: &Options) -> Result<i32, MinionError> {
     if let Some(connection) = &mut master {
         connection.give(&config, fun, args, &outcome);
     }
-    let shown = match options.metadata {
-        false => outcome.ret.clone(),
-        true => halite_wire::map! {
+    let shown = if options.metadata {
+        halite_wire::map! {
             "jid" => jid.as_str(), "return" => outcome.ret.clone(), "retcode" => outcome.retcode,
             "id" => config.id.as_str(), "fun" => fun, "fun_args" => args.to_vec(),
         }
-        .into(),
+        .into()
+    } else {
+        outcome.ret.clone()
     };
-    let out = match options.metadata {
-        true => "nested",
-        false => outcome.out.as_deref().unwrap_or("nested"),
+    let out = if options.metadata {
+        "nested"
+    } else {
+        outcome.out.as_deref().unwrap_or("nested")
     };
     show(options, &config, out, &shown)?;
     // Last, so that a database that hangs holds nothing else up.

@@ -158,9 +158,10 @@ fn copy(options: &Options, config: MasterConfig) -> Result<Results, CopyError> {
         },
         stop: &|| stop.is_set(),
     };
-    match options.chunked {
-        true => copy.chunked(&sources, dest, size, !options.no_compression),
-        false => copy.whole(&sources, dest),
+    if options.chunked {
+        copy.chunked(&sources, dest, size, !options.no_compression)
+    } else {
+        copy.whole(&sources, dest)
     }
 }
 

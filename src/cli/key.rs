@@ -53,12 +53,13 @@ pub fn run() -> i32 {
         Ok(screen) => screen,
         Err(why) => return fail(why, super::common::EXIT_USAGE),
     };
-    let keys = match options.auth.wanted() {
-        false => Store::Here(Box::new(Keys::new(&config))),
-        true => match options.auth.client(config.clone()) {
+    let keys = if options.auth.wanted() {
+        match options.auth.client(config.clone()) {
             Ok(client) => Store::There(Box::new(client)),
             Err(why) => return fail(why, 1),
-        },
+        }
+    } else {
+        Store::Here(Box::new(Keys::new(&config)))
     };
     let done = Command {
         options: &options,

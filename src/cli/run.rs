@@ -150,9 +150,10 @@ pub fn run() -> i32 {
     if options.show_jid {
         println!("jid: {}", launch.jid);
     }
-    match options.detach {
-        true => detach(function, args, launch),
-        false => execute(&options, config, function, args, &launch),
+    if options.detach {
+        detach(function, args, launch)
+    } else {
+        execute(&options, config, function, args, &launch)
     }
 }
 

@@ -82,9 +82,10 @@ fn check(options: &Options) -> Result<(), &'static str> {
         text.split_once('=')
             .is_some_and(|(name, _)| !name.is_empty())
     };
-    match options.env.iter().all(good) {
-        true => Ok(()),
-        false => Err("write --env NAME=VALUE"),
+    if options.env.iter().all(good) {
+        Ok(())
+    } else {
+        Err("write --env NAME=VALUE")
     }
 }
 

@@ -10,7 +10,7 @@ use super::local::{ClientError, Job, LocalClient, Published};
 use halite_ipc::{Event, Subscriber};
 use halite_master::events::TRIMMED;
 use halite_store::jobs::JobStore;
-use halite_wire::ids::Jid;
+use halite_wire::ids::{Jid, parse_return_tag};
 use halite_wire::{Map, Value};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -219,7 +219,7 @@ impl<'a> Gather<'a> {
         if event.tag == "halite/bus/dropped" {
             return self.look_up(each);
         }
-        let Some((jid, id)) = return_of(&event.tag) else {
+        let Some((jid, id)) = parse_return_tag(&event.tag) else {
             return self.heard_of(event);
         };
         self.heard_from(jid, id);
@@ -239,9 +239,10 @@ impl<'a> Gather<'a> {
         {
             let running =
                 matches!(load_of(event).get("return"), Some(Value::Map(m)) if !m.is_empty());
-            entry.state = match running {
-                true => State::Since(Instant::now()),
-                false => State::Idle(Instant::now() + GRACE),
+            entry.state = if running {
+                State::Since(Instant::now())
+            } else {
+                State::Idle(Instant::now() + GRACE)
             };
         }
     }
@@ -395,11 +396,6 @@ impl<'a> Gather<'a> {
             }
         }
     }
-}
-
-/// Jid and id of a return's tag.
-fn return_of(tag: &str) -> Option<(&str, &str)> {
-    tag.strip_prefix("salt/job/")?.split_once("/ret/")
 }
 
 fn load_of(event: &Event) -> Map {

@@ -139,9 +139,10 @@ impl FederationConfig {
                 .split('.')
                 .all(|part| part.parse::<Collective>().is_ok());
             if !text.is_empty() && !(plain && (dots || !text.contains('.'))) {
-                let expected = match dots {
-                    true => "letters, digits, '_', '-' and single dots between them",
-                    false => "letters, digits, '_' and '-'",
+                let expected = if dots {
+                    "letters, digits, '_', '-' and single dots between them"
+                } else {
+                    "letters, digits, '_' and '-'"
                 };
                 return Err(checks.bad(name, &text.as_str().into(), expected));
             }

@@ -177,18 +177,20 @@ pub(super) fn standing(name: &str, value: &Value, role: Role) -> Standing {
         .iter()
         .find(|(known, _)| *known == name && role == Role::Minion);
     if let Some((_, why)) = never {
-        return match value.truthy() {
-            true => Standing::Followed,
-            false => Standing::Refused(why),
+        return if value.truthy() {
+            Standing::Followed
+        } else {
+            Standing::Refused(why)
         };
     }
     let known = table.iter().any(|o| o.name == name) || WORKED_IN.contains(&name);
     if known || super::returners::is_setting(name, role) {
         return Standing::Followed;
     }
-    match is_salts(name) {
-        true => Standing::Ignored,
-        false => Standing::Unknown(nearest(name, table)),
+    if is_salts(name) {
+        Standing::Ignored
+    } else {
+        Standing::Unknown(nearest(name, table))
     }
 }
 

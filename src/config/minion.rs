@@ -398,9 +398,10 @@ impl MinionConfig {
     }
 
     fn guess_id(&self) -> String {
-        let kept = match self.minion_id_caching {
-            true => super::id::cached(&self.id_file()),
-            false => None,
+        let kept = if self.minion_id_caching {
+            super::id::cached(&self.id_file())
+        } else {
+            None
         };
         kept.unwrap_or_else(|| {
             let id = super::id::generate();

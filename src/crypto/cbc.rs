@@ -4,6 +4,7 @@
 //! rate: long texts (pieces of files) go to OpenSSL where the build has it. Decryption does not
 //! chain and is fast in both.
 
+#[cfg(feature = "openssl")]
 use super::key_string::AES_LEN;
 use aes::cipher::generic_array::GenericArray;
 use aes::cipher::inout::InOutBuf;
@@ -26,7 +27,7 @@ pub(super) struct Cbc {
 }
 
 impl Cbc {
-    /// Prepares a key of [`AES_LEN`] bytes.
+    /// Prepares a key of [`AES_LEN`](super::key_string::AES_LEN) bytes.
     pub fn new(key: &[u8]) -> Cbc {
         let array = GenericArray::from_slice(key);
         #[cfg(feature = "openssl")]

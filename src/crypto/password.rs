@@ -47,13 +47,14 @@ impl Alphabet {
     pub fn password(&self, length: usize) -> Option<String> {
         let all = self.characters();
         let mut rng = rand::rngs::OsRng;
-        match all.is_empty() && length > 0 {
-            true => None,
-            false => Some(
+        if all.is_empty() && length > 0 {
+            None
+        } else {
+            Some(
                 (0..length)
                     .map(|_| all[rng.gen_range(0..all.len())])
                     .collect(),
-            ),
+            )
         }
     }
 }

@@ -203,9 +203,10 @@ fn wheel_function(config: &MasterConfig, function: &str, args: Args) -> Done {
     };
     let mut done = wheel::answer(config, &call);
     let value = done.remove("return").unwrap_or_default();
-    match done.get("success").is_some_and(Value::truthy) {
-        true => Ok((value, 0)),
-        false => Err(value.as_str().unwrap_or_default().to_owned()),
+    if done.get("success").is_some_and(Value::truthy) {
+        Ok((value, 0))
+    } else {
+        Err(value.as_str().unwrap_or_default().to_owned())
     }
 }
 

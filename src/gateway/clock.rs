@@ -1,6 +1,6 @@
 //! What time it is, for what decides without looking at a clock.
 
-use halite_master::score::unix_now;
+use halite_sys::time::unix_now_i64;
 use std::time::{Duration, Instant};
 
 /// What time it is.
@@ -17,7 +17,7 @@ impl Clock {
     pub fn now() -> Clock {
         Clock {
             at: Instant::now(),
-            unix: i64::try_from(unix_now()).unwrap_or(i64::MAX),
+            unix: unix_now_i64(),
         }
     }
 

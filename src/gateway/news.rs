@@ -81,9 +81,10 @@ impl News {
         let jid: Jid = jid.parse().ok()?;
         let data = data()?;
         let trimmed = data.iter().any(|(_, value)| value.is_str(TRIMMED));
-        match trimmed {
-            false => Order::of(&data).map(News::Job),
-            true => looked_up(&jid, jobs, PATIENCE).map(News::Job),
+        if trimmed {
+            looked_up(&jid, jobs, PATIENCE).map(News::Job)
+        } else {
+            Order::of(&data).map(News::Job)
         }
     }
 }

@@ -98,9 +98,10 @@ fn small(op: BinOp, a: i64, b: i64) -> Option<i64> {
 
 fn floor_div(a: i64, b: i64) -> Option<i64> {
     let quotient = a.checked_div(b)?;
-    match a % b != 0 && (a < 0) != (b < 0) {
-        true => quotient.checked_sub(1),
-        false => Some(quotient),
+    if a % b != 0 && (a < 0) != (b < 0) {
+        quotient.checked_sub(1)
+    } else {
+        Some(quotient)
     }
 }
 

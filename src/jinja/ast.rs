@@ -24,9 +24,10 @@ pub struct Template {
 impl Template {
     /// A line of it in a sentence.
     pub fn position(&self, line: usize) -> String {
-        match self.anonymous {
-            true => format!("line {line}"),
-            false => format!("line {line} in {}", super::value::quote(&self.name)),
+        if self.anonymous {
+            format!("line {line}")
+        } else {
+            format!("line {line} in {}", super::value::quote(&self.name))
         }
     }
 }

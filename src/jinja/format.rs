@@ -83,9 +83,10 @@ impl Formatter<'_> {
                 )));
             }
         };
-        let spec = match field.spec.contains(['{', '}']) {
-            true => self.format(cx, &field.spec, depth - 1)?,
-            false => field.spec.clone(),
+        let spec = if field.spec.contains(['{', '}']) {
+            self.format(cx, &field.spec, depth - 1)?
+        } else {
+            field.spec.clone()
         };
         format_value(cx, &value, &spec)
     }

@@ -204,12 +204,11 @@ fn lipsum(cx: &mut Cx, args: &Args) -> Result<Obj, Error> {
     };
     cx.check_size(number.saturating_mul(TEXT.len() + 8))?;
     let paragraphs = std::iter::repeat_n(TEXT, number);
-    Ok(match html {
-        true => {
-            let paragraphs: Vec<String> = paragraphs.map(|text| format!("<p>{text}</p>")).collect();
-            Obj::Markup(paragraphs.join("\n").into())
-        }
-        false => Obj::from(paragraphs.collect::<Vec<_>>().join("\n\n")),
+    Ok(if html {
+        let paragraphs: Vec<String> = paragraphs.map(|text| format!("<p>{text}</p>")).collect();
+        Obj::Markup(paragraphs.join("\n").into())
+    } else {
+        Obj::from(paragraphs.collect::<Vec<_>>().join("\n\n"))
     })
 }
 

@@ -453,11 +453,7 @@ impl<'a> Lexer<'a> {
 
     fn string(&mut self, inside: &str) -> Result<(), Error> {
         let newline = self.options.newline_sequence.as_str();
-        let text = match inside.contains('\n') && newline != "\n" {
-            true => unescape(&inside.replace('\n', newline)),
-            false => unescape(inside),
-        };
-        match text {
+        match unescape(&inside.replace('\n', newline)) {
             Ok(text) => self.push(Tok::Str(text.into())),
             Err(why) => return self.fail(why),
         }

@@ -140,13 +140,14 @@ pub fn element(cx: &mut Cx, value: &Obj, key: &Obj) -> Result<Option<Obj>> {
         }
         Obj::Tuple(items) => at(items.len()).and_then(|at| items.get(at).cloned()),
         Obj::Str(text) | Obj::Markup(text) => {
-            let found = match text.is_ascii() {
-                true => at(text.len())
+            let found = if text.is_ascii() {
+                at(text.len())
                     .and_then(|at| text.get(at..=at))
-                    .map(Obj::str_from),
-                false => at(text.chars().count())
+                    .map(Obj::str_from)
+            } else {
+                at(text.chars().count())
                     .and_then(|at| text.chars().nth(at))
-                    .map(Obj::from),
+                    .map(Obj::from)
             };
             match (value, found) {
                 (Obj::Markup(_), Some(Obj::Str(text))) => Some(Obj::Markup(text)),
@@ -362,15 +363,13 @@ pub fn slice(cx: &mut Cx, value: &Obj, start: &Obj, stop: &Obj, step: &Obj) -> R
             bound(step)?,
         )?)),
         Obj::Str(text) | Obj::Markup(text) => {
-            let picked: String = match text.is_ascii() {
-                true => at
-                    .iter()
+            let picked: String = if text.is_ascii() {
+                at.iter()
                     .filter_map(|at| text.as_bytes().get(*at).map(|b| char::from(*b)))
-                    .collect(),
-                false => {
-                    let chars: Vec<char> = text.chars().collect();
-                    at.iter().filter_map(|at| chars.get(*at)).collect()
-                }
+                    .collect()
+            } else {
+                let chars: Vec<char> = text.chars().collect();
+                at.iter().filter_map(|at| chars.get(*at)).collect()
             };
             match value {
                 Obj::Markup(_) => Obj::Markup(picked.into()),

@@ -411,9 +411,10 @@ impl<P> Pool<P> {
     fn passes_sign_ins(&mut self, now: Instant) -> bool {
         let waits = |class| !self.queues[class as usize].is_empty();
         let before = waits(Class::Publish) || (waits(Class::Return) && !self.gathers(now));
-        self.passed = match before && self.passed < PASSED {
-            true => self.passed + 1,
-            false => 0,
+        self.passed = if before && self.passed < PASSED {
+            self.passed + 1
+        } else {
+            0
         };
         self.passed > 0
     }

@@ -24,9 +24,10 @@ const LARGEST_EVENT: usize = 16 << 20;
 pub fn run(config: &MasterConfig, roles: &Roles, stop: &StopFlag) -> Result<(), RoleError> {
     let defaults = BusOptions::default();
     let options = BusOptions {
-        framing: match config.bus_prefixed() {
-            true => Framing::Prefixed,
-            false => Framing::Bare,
+        framing: if config.bus_prefixed() {
+            Framing::Prefixed
+        } else {
+            Framing::Bare
         },
         stamp: config.salt_series.stamp_style(),
         queue_frames: config.event_queue_limit as usize,

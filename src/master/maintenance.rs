@@ -10,7 +10,7 @@
 use super::events::Bus;
 use super::roles::{RoleError, Roles};
 use super::rotation::{Act, Rotation};
-use super::score::{self, Score};
+use super::score::Score;
 use halite_config::MasterConfig;
 use halite_crypto::KeyString;
 use halite_store::jobs::JobStore;
@@ -18,13 +18,14 @@ use halite_store::open;
 use halite_store::tokens::TokenStore;
 use halite_sys::shared::SharedSecret;
 use halite_sys::signals::StopFlag;
+use halite_sys::time::{unix_now, unix_now_f64, unix_now_i64};
 use halite_transport::sockets::{again, ipc_url};
 use halite_wire::ids::JidClock;
 use halite_wire::msgpack::{self, Profile};
 use halite_wire::{Map, Value};
 use std::collections::BTreeSet;
 use std::path::Path;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 /// How often the rotation file is looked for. Salt does so every `loop_interval`, which
 /// leaves a deleted minion able to read jobs for a minute.
@@ -54,7 +55,7 @@ pub fn run(config: &MasterConfig, roles: &Roles, stop: &StopFlag) -> Result<(), 
         if let Some(act) = rotation.due(deleted, Instant::now())
             && rotate(act, &shared, &mut bus)?
         {
-            (rotations, last) = (rotations + 1, score::unix_now());
+            (rotations, last) = (rotations + 1, unix_now());
             if config.ping_on_rotate {
                 ping(config)?;
             }
@@ -152,10 +153,7 @@ fn expire(jobs: &dyn JobStore, keep: u64) {
     if keep == 0 {
         return;
     }
-    let now = SystemTime::now()
-        .duration_since(SystemTime::UNIX_EPOCH)
-        .map_or(0, |d| d.as_secs() as i64);
-    match jobs.expire(now, keep) {
+    match jobs.expire(unix_now_i64(), keep) {
         Ok(0) => {}
         Ok(n) => log::info!("{n} jobs older than {keep} seconds were removed"),
         Err(e) => log::error!("old jobs could not be removed: {e}"),
@@ -163,10 +161,7 @@ fn expire(jobs: &dyn JobStore, keep: u64) {
 }
 
 fn expire_tokens(tokens: &TokenStore) {
-    let now = SystemTime::now()
-        .duration_since(SystemTime::UNIX_EPOCH)
-        .map_or(0.0, |d| d.as_secs_f64());
-    match tokens.expire(now) {
+    match tokens.expire(unix_now_f64()) {
         Ok(0) => {}
         Ok(n) => log::info!("{n} tokens have ended and were removed"),
         Err(e) => log::error!("ended tokens could not be removed: {e}"),

@@ -187,9 +187,10 @@ impl Sealer {
             signer,
             announcer: Announcer::default(),
             // A stock syndic takes every publication for a job.
-            within: match config.order_masters {
-                true => 0,
-                false => config.rotation_grace,
+            within: if config.order_masters {
+                0
+            } else {
+                config.rotation_grace
             },
         })
     }

@@ -3,9 +3,10 @@
 
 use halite_sys::memory::{Rest, give_back};
 use halite_sys::scoreboard::Scoreboard;
+use halite_sys::time::unix_now;
 use halite_wire::Map;
 use halite_wire::msgpack::{self, Profile};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 use std::{fmt, io};
 
 const EVERY: Duration = Duration::from_secs(1);
@@ -92,9 +93,12 @@ impl fmt::Display for Late {
 
 /// The roles that have said nothing for too long; `request_timeout` in seconds, as the option.
 pub fn late(records: &[Map], now: u64, request_timeout: u64) -> Vec<Late> {
-    let patience = |role: &str| match role.starts_with("MWorker-") {
-        true => SILENT + request_timeout,
-        false => SILENT,
+    let patience = |role: &str| {
+        if role.starts_with("MWorker-") {
+            SILENT + request_timeout
+        } else {
+            SILENT
+        }
     };
     let at = |r: &Map| {
         r.int("at")
@@ -110,13 +114,6 @@ pub fn late(records: &[Map], now: u64, request_timeout: u64) -> Vec<Late> {
             seconds,
         })
         .collect()
-}
-
-/// Unix seconds.
-pub fn unix_now() -> u64 {
-    SystemTime::now()
-        .duration_since(SystemTime::UNIX_EPOCH)
-        .map_or(0, |d| d.as_secs())
 }
 
 #[cfg(test)]

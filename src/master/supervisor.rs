@@ -29,6 +29,7 @@ use halite_sys::scoreboard::{BOARD_FD, BOARD_SLOT, Scoreboard};
 use halite_sys::service::Service;
 use halite_sys::shared::{SHARED_FD, SharedSecret};
 use halite_sys::signals::SignalPipe;
+use halite_sys::time::unix_now;
 use halite_wire::Map;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -362,12 +363,11 @@ impl Watch<'_> {
         }
         let faults = self.faults(roles);
         self.service.beat(faults.is_empty());
-        match faults.is_empty() {
-            true => self.service.status(SERVES),
-            false => {
-                let faults = faults.join(", ");
-                self.service.status(&format!("not healthy: {faults}"));
-            }
+        if faults.is_empty() {
+            self.service.status(SERVES)
+        } else {
+            let faults = faults.join(", ");
+            self.service.status(&format!("not healthy: {faults}"));
         }
     }
 
@@ -377,7 +377,7 @@ impl Watch<'_> {
         let down = roles.iter().filter(|r| !r.serves());
         let down = down.map(|r| r.spec.role.clone());
         let records = score::all(self.board);
-        let late = score::late(&records, score::unix_now(), self.request_timeout);
+        let late = score::late(&records, unix_now(), self.request_timeout);
         let late = late.iter().map(ToString::to_string);
         down.chain(late)
             .filter(|words| !is_gateway(words))
@@ -396,7 +396,7 @@ fn serve(
     run: &dyn Fn(&str) -> i32,
 ) -> Result<(), RoleError> {
     let begun = Instant::now();
-    let since = score::unix_now();
+    let since = unix_now();
     let mut published: Option<Instant> = None;
     let mut announced = false;
     let mut rest = Rest::default();
@@ -436,14 +436,15 @@ fn serve(
         if !announced && !roles.iter().any(Role::is_awaited) {
             announced = true;
             let out: Vec<_> = roles.iter().filter(|r| !r.served).collect();
-            match out.is_empty() {
-                true => log::info!("all roles serve, {:?} after the start", begun.elapsed()),
-                false => out.iter().for_each(|r| {
+            if out.is_empty() {
+                log::info!("all roles serve, {:?} after the start", begun.elapsed())
+            } else {
+                out.iter().for_each(|r| {
                     log::error!(
                         "the master serves without {}; see above for why",
                         r.spec.role
                     );
-                }),
+                })
             }
             watch.ready();
         }

@@ -48,9 +48,10 @@ pub fn search_by<E>(
             }
         }
     }
-    Ok(match names.is_empty() {
-        true => Value::Nil,
-        false => names.into(),
+    Ok(if names.is_empty() {
+        Value::Nil
+    } else {
+        names.into()
     })
 }
 

@@ -31,9 +31,10 @@ impl RenderError {
 
     /// An error at a line, counted from 1, of `source`; 0 is no place.
     pub fn at(message: impl Into<String>, line: usize, source: &str) -> RenderError {
-        let context = match line == 0 || source.is_empty() {
-            true => String::new(),
-            false => context(source, line),
+        let context = if line == 0 || source.is_empty() {
+            String::new()
+        } else {
+            context(source, line)
         };
         RenderError {
             message: message.into(),

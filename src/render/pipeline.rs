@@ -270,18 +270,20 @@ fn decrypted(
 /// `salt/renderers/yaml.py`: what is empty or false gives an empty map.
 pub fn render_yaml(text: &str) -> Result<Value, RenderError> {
     let data = yaml::parse(text).map_err(|e| {
-        let message = match e
+        let message = if e
             .message
             .contains("found character '\\t' that cannot start any token")
         {
-            true => "Illegal tab character".to_owned(),
-            false => e.message,
+            "Illegal tab character".to_owned()
+        } else {
+            e.message
         };
         RenderError::at(message, e.line, text)
     })?;
-    match data.truthy() {
-        true => Ok(data),
-        false => Ok(Value::Map(Map::new())),
+    if data.truthy() {
+        Ok(data)
+    } else {
+        Ok(Value::Map(Map::new()))
     }
 }
 

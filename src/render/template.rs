@@ -201,9 +201,8 @@ impl Loader for SaltLoader {
         let name = name.strip_prefix("salt://").unwrap_or(name);
         let mut place = self.place.borrow_mut();
         let relative = matches!(name.split('/').next(), Some("." | ".."));
-        let full = match relative {
-            false => name.to_owned(),
-            true => match normal(&format!("{}/{name}", place.tpldir)) {
+        let full = if relative {
+            match normal(&format!("{}/{name}", place.tpldir)) {
                 Some(full) => full,
                 None => {
                     log::warn!(
@@ -211,11 +210,14 @@ impl Loader for SaltLoader {
                     );
                     return Ok(None);
                 }
-            },
+            }
+        } else {
+            name.to_owned()
         };
-        let dir = match relative {
-            true => place.tpldir.clone(),
-            false => full.rsplit_once('/').map_or("", |(dir, _)| dir).to_owned(),
+        let dir = if relative {
+            place.tpldir.clone()
+        } else {
+            full.rsplit_once('/').map_or("", |(dir, _)| dir).to_owned()
         };
         let shown = if dir.is_empty() { "." } else { &dir };
         let globals = vec![

@@ -50,9 +50,10 @@ impl Range {
 
     /// When [`Range::holds`] will be true next, if it is not.
     pub fn opens(&self, now: DateTime) -> Option<DateTime> {
-        match self.invert {
-            true => self.end.on(now).filter(|end| *end > now),
-            false => self.start.after(now),
+        if self.invert {
+            self.end.on(now).filter(|end| *end > now)
+        } else {
+            self.start.after(now)
         }
     }
 }

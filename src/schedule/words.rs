@@ -289,9 +289,10 @@ impl Parts {
             ([_], None, _) => [None, None, Some(0)],
             ([_, _], Some(m), _) => {
                 let other = 1 - m;
-                match n[other] > 31 || self.year_at.is_some() {
-                    true => [Some(other), Some(m), None],
-                    false => [None, Some(m), Some(other)],
+                if n[other] > 31 || self.year_at.is_some() {
+                    [Some(other), Some(m), None]
+                } else {
+                    [None, Some(m), Some(other)]
                 }
             }
             ([a, _], None, _) if *a > 31 => [Some(0), Some(1), None],
@@ -320,7 +321,7 @@ impl Parts {
             month: month.map(i8::try_from).transpose().ok()?,
             day: day.map(i8::try_from).transpose().ok()?,
             weekday: self.weekday.filter(|_| day.is_none()),
-            time: self.clock.unwrap_or(Time::midnight()),
+            time: self.clock.unwrap_or_default(),
         };
         moment.can_be().then_some(moment)
     }

@@ -3,6 +3,7 @@
 //! One line of JSON per decision, appended with a single write to a file of mode 0600. The file
 //! is opened anew for each line, so that it may be renamed at any time.
 
+use halite_sys::safe_open::no_follow;
 use halite_wire::{Map, Value};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
@@ -123,9 +124,8 @@ fn shown_name(value: &Value) -> String {
 }
 
 fn append(path: &Path, line: &str) -> io::Result<()> {
-    let mut options = std::fs::OpenOptions::new();
+    let mut options = no_follow();
     options.append(true).create(true).mode(0o600);
-    options.custom_flags(nix::libc::O_NOFOLLOW | nix::libc::O_NONBLOCK);
     let mut file = match options.open(path) {
         Err(e) if e.kind() == io::ErrorKind::NotFound => {
             if let Some(dir) = path.parent() {

@@ -221,9 +221,10 @@ impl KeyStore {
 /// A file as Python's text mode reads it; octets that are no UTF-8 are replaced.
 pub fn plain_text(octets: &[u8]) -> String {
     let text = String::from_utf8_lossy(octets);
-    match text.contains('\r') {
-        true => text.replace("\r\n", "\n").replace('\r', "\n"),
-        false => text.into_owned(),
+    if text.contains('\r') {
+        text.replace("\r\n", "\n").replace('\r', "\n")
+    } else {
+        text.into_owned()
     }
 }
 

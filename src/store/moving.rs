@@ -177,9 +177,10 @@ pub fn master_key(
         }
         brought.push(name.clone());
     }
-    Ok(match brought.is_empty() {
-        true => MasterKey::Same,
-        false => MasterKey::Brought(brought),
+    Ok(if brought.is_empty() {
+        MasterKey::Same
+    } else {
+        MasterKey::Brought(brought)
     })
 }
 
@@ -208,9 +209,10 @@ pub fn data(from: &Path, to: &Path, layout: Layout, ids: &[MinionId], how: How) 
         let time = |cache: &MinionCache| cache.stamp(id).map(|s| (s[0].0, s[0].1));
         let brought = done.bring(id, &caches, &cache, time, |newest| {
             let data = newest.peek(id)?;
-            Some(match how.dry {
-                true => Ok(()),
-                false => cache.store(id, &data.grains, &data.pillar),
+            Some(if how.dry {
+                Ok(())
+            } else {
+                cache.store(id, &data.grains, &data.pillar)
             })
         });
         done.minions += usize::from(brought);
@@ -221,9 +223,10 @@ pub fn data(from: &Path, to: &Path, layout: Layout, ids: &[MinionId], how: How) 
             |mine| mine.written(id),
             |newest| {
                 let values = newest.get(id).ok().flatten()?;
-                Some(match how.dry {
-                    true => Ok(()),
-                    false => mine.put(id, values, true),
+                Some(if how.dry {
+                    Ok(())
+                } else {
+                    mine.put(id, values, true)
                 })
             },
         );

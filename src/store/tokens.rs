@@ -5,6 +5,7 @@
 //! directory cannot use what he sees.
 
 use halite_crypto::{HashType, fill_random};
+use halite_sys::safe_open::open_no_follow;
 use halite_wire::msgpack::{self, Profile};
 use halite_wire::{Map, Value};
 use std::io::{self, Read, Write};
@@ -177,10 +178,7 @@ impl TokenStore {
 }
 
 fn read_regular(path: &Path) -> io::Result<Vec<u8>> {
-    let file = std::fs::OpenOptions::new()
-        .read(true)
-        .custom_flags(nix::libc::O_NOFOLLOW | nix::libc::O_NONBLOCK)
-        .open(path)?;
+    let file = open_no_follow(path)?;
     let meta = file.metadata()?;
     if !meta.is_file() || meta.size() > LARGEST {
         return Ok(Vec::new());

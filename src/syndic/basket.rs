@@ -2,7 +2,7 @@
 //! (`salt/minion.py SyndicManager._process_event`).
 
 use halite_sys::minutely::Minutely;
-use halite_wire::ids::Jid;
+use halite_wire::ids::{Jid, parse_return_tag};
 use halite_wire::{Map, Value};
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -40,7 +40,7 @@ pub struct Basket {
 
 /// Jid and id of a return's tag.
 pub fn return_of(tag: &str) -> Option<(Jid, &str)> {
-    let (jid, id) = tag.strip_prefix("salt/job/")?.split_once("/ret/")?;
+    let (jid, id) = parse_return_tag(tag)?;
     Some((jid.parse().ok()?, id))
 }
 

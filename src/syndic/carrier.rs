@@ -146,9 +146,10 @@ impl Carrier {
             // Longer than stock waits: a master that is just starting takes every try for a message
             // of its own, and would tell each return as often. In a cluster another master can have them
             // meanwhile.
-            let (timeout, tries) = match lock(&self.shared.routes).rules().cluster {
-                true => (self.patience(), self.upper.return_retry_tries.max(1)),
-                false => self.channel.usual(),
+            let (timeout, tries) = if lock(&self.shared.routes).rules().cluster {
+                (self.patience(), self.upper.return_retry_tries.max(1))
+            } else {
+                self.channel.usual()
             };
             match self.channel.call(&load, timeout, tries)? {
                 // An empty text is an exception in the upper master's handler.
@@ -175,16 +176,17 @@ impl Carrier {
             job.by_id.0.retain(|(id, _)| !id.as_str().is_some_and(has));
             let mine = routes.knows(self.master, &jid);
             drop(routes);
-            match mine {
-                _ if job.by_id.is_empty() => {}
-                true => kept.push((jid, job)),
-                // It was handed over while these waited.
-                false => {
-                    for owner in self.shared.owners(&jid) {
-                        let other = &self.shared.uppers[owner];
-                        lock(&other.basket).put_back(vec![(jid.clone(), job.clone())]);
-                    }
-                }
+            if job.by_id.is_empty() {
+                continue;
+            }
+            if mine {
+                kept.push((jid, job));
+                continue;
+            }
+            // It was handed over while these waited.
+            for owner in self.shared.owners(&jid) {
+                let other = &self.shared.uppers[owner];
+                lock(&other.basket).put_back(vec![(jid.clone(), job.clone())]);
             }
         }
         kept
@@ -198,9 +200,10 @@ impl Carrier {
         let retries = lock(&self.shared.routes).rules().retries;
         for (jid, job) in batch {
             let reached = self.shared.reached();
-            let other = match self.unanswered >= retries {
-                true => lock(&self.shared.routes).hand_over(self.master, &jid, &reached),
-                false => Ok(None),
+            let other = if self.unanswered >= retries {
+                lock(&self.shared.routes).hand_over(self.master, &jid, &reached)
+            } else {
+                Ok(None)
             };
             match other {
                 Ok(Some(other)) => {

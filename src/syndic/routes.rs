@@ -145,9 +145,10 @@ impl Routes {
         if choice.is_empty() && not.is_none() {
             choice = others().collect();
         }
-        match self.rules.ordered {
-            true => choice.first().copied(),
-            false => choice.choose(&mut rand::thread_rng()).copied(),
+        if self.rules.ordered {
+            choice.first().copied()
+        } else {
+            choice.choose(&mut rand::thread_rng()).copied()
         }
     }
 

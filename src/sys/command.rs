@@ -220,9 +220,12 @@ fn read(which: usize, mut pipe: impl Read + Send + 'static, sender: Sender<Event
         let result = (&mut pipe)
             .take(OUTPUT_LIMIT as u64 + 1)
             .read_to_end(&mut bytes)
-            .and_then(|n| match n > OUTPUT_LIMIT {
-                true => Err(io::ErrorKind::FileTooLarge.into()),
-                false => Ok(bytes),
+            .and_then(|n| {
+                if n > OUTPUT_LIMIT {
+                    Err(io::ErrorKind::FileTooLarge.into())
+                } else {
+                    Ok(bytes)
+                }
             });
         // Nobody listens any more after the deadline.
         let _ = sender.send(Event::Read(which, result));

@@ -110,9 +110,10 @@ fn converse(library: &Library, service: &CStr, answers: &Answers) -> Result<(), 
     // SAFETY: PAM gives a static text, or null, for any number while the handle is live.
     let why = unsafe {
         let text = describe(handle, status);
-        match text.is_null() {
-            true => String::new(),
-            false => CStr::from_ptr(text).to_string_lossy().into_owned(),
+        if text.is_null() {
+            String::new()
+        } else {
+            CStr::from_ptr(text).to_string_lossy().into_owned()
         }
     };
     // SAFETY: the last use of the handle.

@@ -5,7 +5,7 @@
 //! hold; without a criterion it is for nobody.
 
 use crate::wire::Target;
-use halite_target::glob::fnmatch;
+use halite_target::fnmatch;
 use halite_wire::{Map, Value};
 
 /// What is known of one minion.

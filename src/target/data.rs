@@ -1,9 +1,9 @@
 //! Targets by grain or pillar: `salt/utils/data.py subdict_match`.
 
 use super::error::TargetError;
-use super::glob::Glob;
 use super::pyre::PyRegex;
 use super::pytext;
+use halite_wire::fnmatch::Glob;
 use halite_wire::{Map, Value};
 use std::collections::HashSet;
 use std::sync::OnceLock;

@@ -3,7 +3,6 @@
 use super::compound::{Node, operand, parse};
 use super::data::{Compare, DataExpr};
 use super::error::TargetError;
-use super::glob::Glob;
 use super::ip::IpTest;
 use super::pyre::PyRegex;
 use super::question::{Answers, Question};
@@ -12,6 +11,7 @@ use super::{
     Target, nodegroup, pytext,
 };
 use halite_wire::Map;
+use halite_wire::fnmatch::Glob;
 use std::cell::OnceCell;
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -178,9 +178,10 @@ impl Target {
 }
 
 fn known(inventory: &dyn Inventory, name: &str) -> Option<MinionId> {
-    match inventory.contains(name) {
-        true => MinionId::parse(name).ok(),
-        false => None,
+    if inventory.contains(name) {
+        MinionId::parse(name).ok()
+    } else {
+        None
     }
 }
 
@@ -465,9 +466,10 @@ impl Test {
             Test::Pcre(regex) => regex.matches(facts.id()),
             Test::Data(test) => {
                 let question = test.question();
-                let data = match question.of_pillar() {
-                    true => facts.pillar(),
-                    false => facts.grains(),
+                let data = if question.of_pillar() {
+                    facts.pillar()
+                } else {
+                    facts.grains()
                 };
                 data.map_or(question.in_doubt(), |data| question.holds(data))
             }

@@ -194,9 +194,10 @@ impl Expansion<'_> {
             return Ok(vec![joined]);
         }
         if !has_groups {
-            return Ok(match outermost {
-                true => words.to_vec(),
-                false => in_parentheses(words.to_vec()),
+            return Ok(if outermost {
+                words.to_vec()
+            } else {
+                in_parentheses(words.to_vec())
             });
         }
         let mut out = Vec::new();

@@ -223,6 +223,11 @@ impl FromStr for Tag {
     }
 }
 
+/// Jid and minion id of the tag of a job's return, `salt/job/<jid>/ret/<id>`, as they stand there.
+pub fn parse_return_tag(tag: &str) -> Option<(&str, &str)> {
+    tag.strip_prefix("salt/job/")?.split_once("/ret/")
+}
+
 /// A UUID (RFC 9562, version 4) of random octets, with hyphens and in lower case.
 pub fn uuid(mut random: [u8; 16]) -> String {
     random[6] = random[6] & 0x0f | 0x40;
@@ -249,6 +254,15 @@ mod tests {
         assert!("x".repeat(241).parse::<MinionId>().is_err());
         for good in ["web1.example.org", "Ärger", "a b", "a.b", "-x"] {
             assert_eq!(good.parse::<MinionId>().unwrap().as_str(), good);
+        }
+    }
+
+    #[test]
+    fn return_tags_have_a_jid_and_an_id() {
+        let found = parse_return_tag("salt/job/20261121092637195592/ret/a/b");
+        assert_eq!(found, Some(("20261121092637195592", "a/b")));
+        for other in ["salt/job/1/new", "salt/run/1/ret", "x/salt/job/1/ret/a"] {
+            assert_eq!(parse_return_tag(other), None, "{other}");
         }
     }
 

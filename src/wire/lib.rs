@@ -3,6 +3,7 @@
 pub mod base64;
 pub mod difflib;
 pub mod envelope;
+pub mod fnmatch;
 pub mod ids;
 pub mod msgpack;
 pub mod pyjson;

@@ -108,9 +108,10 @@ pub fn float_repr(f: f64) -> String {
 fn shortest(f: f64) -> String {
     let shortest = format!("{f:e}");
     let digits = shortest.split(['e', '.']).nth(1);
-    let places = match shortest.contains('.') {
-        true => digits.map_or(0, str::len),
-        false => 0,
+    let places = if shortest.contains('.') {
+        digits.map_or(0, str::len)
+    } else {
+        0
     };
     let even = format!("{f:.places$e}");
     if even.parse() == Ok(f) {

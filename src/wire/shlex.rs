@@ -52,9 +52,10 @@ fn double(chars: &mut std::str::Chars<'_>, word: &mut String) -> Result<(), &'st
 /// A word as a POSIX shell reads it back (`shlex.quote`).
 pub fn quote(word: &str) -> String {
     let safe = |c: char| c.is_ascii_alphanumeric() || "_@%+=:,./-".contains(c);
-    match !word.is_empty() && word.chars().all(safe) {
-        true => word.to_owned(),
-        false => format!("'{}'", word.replace('\'', "'\"'\"'")),
+    if !word.is_empty() && word.chars().all(safe) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', "'\"'\"'"))
     }
 }
 

@@ -52,9 +52,10 @@ impl Wrapper {
         rest: &mut Vec<Chunk>,
     ) {
         if !self.break_words {
-            match line.is_empty() {
-                true => line.push(word),
-                false => rest.push(word),
+            if line.is_empty() {
+                line.push(word)
+            } else {
+                rest.push(word)
             }
             return;
         }

@@ -46,9 +46,10 @@ pub fn parse(text: &str) -> Result<Element, String> {
     reader.between()?;
     let root = reader.element(0)?;
     reader.between()?;
-    match reader.at == text.len() {
-        true => Ok(root),
-        false => Err(reader.wrong("junk after document element")),
+    if reader.at == text.len() {
+        Ok(root)
+    } else {
+        Err(reader.wrong("junk after document element"))
     }
 }
 

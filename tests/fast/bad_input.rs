@@ -8,10 +8,11 @@ mod replays;
 mod sign_in;
 
 use halite::client::swarm::Swarm;
-use halite::client::swarm::session::{Fault, MinionKeys, Session, SignIn, now};
+use halite::client::swarm::session::{Fault, MinionKeys, Session, SignIn};
 use halite::client::swarm::zmtp;
 use halite::crypto::{PublicKey, Signing};
 use halite::map;
+use halite::sys::time::unix_now_i64;
 use halite::transport::sockets::{KeepAlive, Requester, tcp_url};
 use halite::wire::msgpack::{self, Profile};
 use halite::wire::{Map, Value};
@@ -145,7 +146,7 @@ impl<'a> Peer<'a> {
     fn load(&self, load: Map) -> Map {
         let mut load = load;
         load.set("nonce", NONCE);
-        load.set("ts", now());
+        load.set("ts", unix_now_i64());
         load.set("tok", self.keys.token().to_vec());
         load.set("id", self.id.as_str());
         load

@@ -51,10 +51,7 @@ pub(super) fn of(happening: &Happening, fleet: &Fleet) -> Option<(String, Map)> 
 
 /// The event of lines that a module wrote.
 pub(super) fn output(batch: Batch, kept: &KeptModule, fleet: &Fleet) -> (String, Map) {
-    let what = match batch.stderr {
-        true => "stderr",
-        false => "stdout",
-    };
+    let what = if batch.stderr { "stderr" } else { "stdout" };
     let (tag, mut data) = module(kept, fleet, what);
     data.set("lines", batch.lines);
     data.set("dropped", batch.dropped);

@@ -247,9 +247,10 @@ impl Server {
         }
         // Where a runtime is nobody knows: the broker is between.
         let unknown = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
-        let alive = match self.up {
-            true => self.parts.fleet.alive(),
-            false => Vec::new(),
+        let alive = if self.up {
+            self.parts.fleet.alive()
+        } else {
+            Vec::new()
         };
         let alive = alive.into_iter();
         let who = alive.filter_map(|kept| Some((kept.id.parse().ok()?, unknown)));

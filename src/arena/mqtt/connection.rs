@@ -267,9 +267,10 @@ impl Work<'_> {
             let mut wants = PollFlags::empty();
             wants.set(PollFlags::POLLIN, self.may_answer());
             wants.set(PollFlags::POLLOUT, !self.unwritten.is_empty());
-            let limit = match self.unread && self.may_answer() {
-                true => Duration::ZERO,
-                false => self.patience(),
+            let limit = if self.unread && self.may_answer() {
+                Duration::ZERO
+            } else {
+                self.patience()
             };
             woken.wait(Some((&self.stream, wants)), limit)?;
             self.read()?;
@@ -404,12 +405,11 @@ impl Work<'_> {
     }
 
     fn closed(&self) -> String {
-        match self.shared.settings.client_id.is_empty() {
-            true => "the server closed it".to_owned(),
+        if self.shared.settings.client_id.is_empty() {
+            "the server closed it".to_owned()
+        } else {
             // Mosquitto does that without a word.
-            false => {
-                "the server closed it; perhaps another client has the same client id".to_owned()
-            }
+            "the server closed it; perhaps another client has the same client id".to_owned()
         }
     }
 
@@ -436,9 +436,10 @@ impl Work<'_> {
     fn beat(&mut self) -> Result<(), String> {
         let silent = self.last_heard.elapsed();
         if silent > self.keep_alive * 3 / 2 {
-            let what = match self.may_answer() {
-                true => "nothing was heard",
-                false => "it took no answers",
+            let what = if self.may_answer() {
+                "nothing was heard"
+            } else {
+                "it took no answers"
             };
             return Err(format!("{what} for {} s", silent.as_secs()));
         }

@@ -99,9 +99,10 @@ fn lengths(octets: &[u8]) -> Result<Option<(usize, usize)>, String> {
             return Ok(Some((at + 1, content)));
         }
     }
-    match octets.len() < HEADER {
-        true => Ok(None),
-        false => Err(malformed(&Error::MalformedRemainingLength)),
+    if octets.len() < HEADER {
+        Ok(None)
+    } else {
+        Err(malformed(&Error::MalformedRemainingLength))
     }
 }
 

@@ -178,9 +178,10 @@ fn runtime(row: &Row) -> Option<KeptRuntime> {
         heard: natural(row.get(3).ok()?),
         memory: natural(row.get(4).ok()?),
         speaks: row.get(5).ok()?,
-        dialect: match row.get(6).ok()? {
-            true => Dialect::Older,
-            false => Dialect::Draft,
+        dialect: if row.get(6).ok()? {
+            Dialect::Older
+        } else {
+            Dialect::Draft
         },
     })
 }

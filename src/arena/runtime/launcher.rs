@@ -200,9 +200,10 @@ mod tests {
         fn start(&self, spec: Spec, _: Arc<dyn Host>) -> Result<Box<dyn Running>, String> {
             assert!(!spec.code.starts_with(b"fault"), "an engine with a fault");
             let _ = self.0.recv();
-            match spec.code.starts_with(b"module") {
-                true => Ok(Box::new(Idle)),
-                false => Err("no module".to_owned()),
+            if spec.code.starts_with(b"module") {
+                Ok(Box::new(Idle))
+            } else {
+                Err("no module".to_owned())
             }
         }
     }

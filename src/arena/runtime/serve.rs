@@ -370,22 +370,24 @@ fn terms(config: &RuntimeConfig, engine: &dyn Engine) -> io::Result<Terms> {
                 name: runtime.name,
             },
             max_modules: runtime.max_modules,
-            apis: match runtime.apis.is_empty() {
-                true => there.clone(),
-                false => runtime.apis,
+            apis: if runtime.apis.is_empty() {
+                there.clone()
+            } else {
+                runtime.apis
             },
             limits: module_limits(&runtime.limits),
         });
     }
-    let manager = match config.is_manager() {
-        true => Some(Who {
+    let manager = if config.is_manager() {
+        Some(Who {
             uuid: match config.uuid.parse() {
                 Ok(uuid) => uuid,
                 Err(_) => identities.of(&format!("manager {}", config.name))?,
             },
             name: config.name.clone(),
-        }),
-        false => None,
+        })
+    } else {
+        None
     };
     let mut metadata = host();
     if let Some(own) = &config.metadata {
@@ -458,15 +460,16 @@ fn settings(config: &RuntimeConfig, message: usize) -> MqttSettings {
 }
 
 fn fetcher(config: &RuntimeConfig, stop: &StopFlag) -> io::Result<Fetcher> {
-    let salt = match config.minion_config_dir.as_os_str().is_empty() {
-        true => None,
-        false => Some(Salt::new(
+    let salt = if config.minion_config_dir.as_os_str().is_empty() {
+        None
+    } else {
+        Some(Salt::new(
             config.minion_config_dir.clone(),
             config.cachedir.clone(),
             config.saltenv.clone(),
             Stop::of(stop)?,
             Duration::from_secs(config.fetch_timeout),
-        )),
+        ))
     };
     Ok(Fetcher {
         module_dir: config.module_dir.clone(),

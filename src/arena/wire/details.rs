@@ -80,14 +80,15 @@ impl Runtime {
             state: fields.parsed("status")?.unwrap_or(RuntimeState::Alive),
             extra: fields.rest(),
         };
-        match runtime.free() <= MAX_RUNTIME {
-            true => Ok(runtime),
-            false => Err(fault(
+        if runtime.free() <= MAX_RUNTIME {
+            Ok(runtime)
+        } else {
+            Err(fault(
                 Trouble::TooMany,
                 format!(
                     "data: {MAX_RUNTIME} octets of platform, metadata and other fields at most"
                 ),
-            )),
+            ))
         }
     }
 }

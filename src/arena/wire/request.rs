@@ -55,14 +55,15 @@ impl ModuleRequest {
             policy,
             extra: fields.rest(),
         };
-        match request.free() <= MAX_MODULE {
-            true => Ok(request),
-            false => Err(fault(
+        if request.free() <= MAX_MODULE {
+            Ok(request)
+        } else {
+            Err(fault(
                 Trouble::TooMany,
                 format!(
                     "{at}: {MAX_MODULE} octets of arguments, variables, channels and other fields at most"
                 ),
-            )),
+            ))
         }
     }
 }
@@ -103,12 +104,11 @@ pub(super) fn apis(fields: &mut Fields) -> Read<Option<Vec<String>>> {
         Some(_) => return Err(fault(Trouble::BadField, at)),
     };
     let apis = texts(list, MAX_APIS, &at, |v, at| text(v, usize::MAX, at))?;
-    match apis.iter().map(String::len).sum::<usize>() <= MAX_API_OCTETS {
-        true => Ok(Some(apis)),
-        false => {
-            let what = format!("{at}: {MAX_API_OCTETS} octets at most");
-            Err(fault(Trouble::TooMany, what))
-        }
+    if apis.iter().map(String::len).sum::<usize>() <= MAX_API_OCTETS {
+        Ok(Some(apis))
+    } else {
+        let what = format!("{at}: {MAX_API_OCTETS} octets at most");
+        Err(fault(Trouble::TooMany, what))
     }
 }
 
@@ -147,9 +147,10 @@ pub(super) fn file(fields: &mut Fields) -> Read<String> {
     let file = fields.text("file", LONG)?;
     let older = fields.text("filename", LONG)?;
     let file = file.or(older).ok_or_else(|| fields.missing("file"))?;
-    match file.contains('\0') {
-        true => Err(fields.bad("file")),
-        false => Ok(file),
+    if file.contains('\0') {
+        Err(fields.bad("file"))
+    } else {
+        Ok(file)
     }
 }
 
@@ -199,12 +200,11 @@ impl Call {
         call.env
             .extend(beside.filter(|var| !set.contains(&name(var))));
         // A record has one list, and could not be read again with more.
-        match call.env.len() <= MAX_ENV {
-            true => Ok(call),
-            false => {
-                let what = format!("{}: {MAX_ENV} at most", fields.at("env"));
-                Err(fault(Trouble::TooMany, what))
-            }
+        if call.env.len() <= MAX_ENV {
+            Ok(call)
+        } else {
+            let what = format!("{}: {MAX_ENV} at most", fields.at("env"));
+            Err(fault(Trouble::TooMany, what))
         }
     }
 }
@@ -221,9 +221,10 @@ fn env(fields: &mut Fields) -> Read<Vec<String>> {
                     Json::Null => String::new(),
                     value => argument(value, &format!("{at}/{name}"))?,
                 };
-                match name.contains('=') {
-                    true => Err(fault(Trouble::BadField, at.clone())),
-                    false => Ok(Json::String(format!("{name}={value}"))),
+                if name.contains('=') {
+                    Err(fault(Trouble::BadField, at.clone()))
+                } else {
+                    Ok(Json::String(format!("{name}={value}")))
                 }
             };
             map.into_iter().map(var).collect::<Read<_>>()?
@@ -242,8 +243,9 @@ fn env(fields: &mut Fields) -> Read<Vec<String>> {
 /// A text that can be passed to a program.
 fn argument(value: Json, at: &str) -> Read<String> {
     let text = scalar(value, at)?;
-    match text.contains('\0') {
-        true => Err(fault(Trouble::BadField, at)),
-        false => Ok(text),
+    if text.contains('\0') {
+        Err(fault(Trouble::BadField, at))
+    } else {
+        Ok(text)
     }
 }

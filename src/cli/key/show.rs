@@ -41,13 +41,14 @@ impl Screen {
             Some(path) => {
                 let mut open = OpenOptions::new();
                 open.create(true).append(true);
-                let opened = open
-                    .open(path)
-                    .and_then(|f| match options.output.out_file_append {
-                        true => Ok(f),
+                let opened = open.open(path).and_then(|f| {
+                    if options.output.out_file_append {
+                        Ok(f)
+                    } else {
                         // Emptied, not replaced: its permissions stay.
-                        false => f.set_len(0).map(|()| f),
-                    });
+                        f.set_len(0).map(|()| f)
+                    }
+                });
                 Some(opened.map_err(|e| format!("{}: {e}", path.display()))?)
             }
             None => None,

@@ -83,9 +83,10 @@ fn rows(text: &str) -> Vec<Row> {
     let mut heads: Vec<&str> = Vec::new();
     for line in text.lines() {
         if let Some(title) = line.strip_prefix("## ") {
-            role = match title.starts_with("halite-minion") {
-                true => Role::Minion,
-                false => Role::Master,
+            role = if title.starts_with("halite-minion") {
+                Role::Minion
+            } else {
+                Role::Master
             };
         }
         let Some(inner) = line.strip_prefix('|').and_then(|l| l.strip_suffix('|')) else {

@@ -61,17 +61,18 @@ impl Done {
 
     /// For people.
     pub(super) fn table(&self) -> String {
-        let mut out = match self.dry {
-            true => format!(
+        let mut out = if self.dry {
+            format!(
                 "would bring from {} to {} (nothing was changed):\n",
                 self.from.display(),
                 self.to.display()
-            ),
-            false => format!(
+            )
+        } else {
+            format!(
                 "brought from {} to {}:\n",
                 self.from.display(),
                 self.to.display()
-            ),
+            )
         };
         for (what, text) in self.rows() {
             out.push_str(&format!("  {what:<14} {text}\n"));
@@ -207,9 +208,10 @@ fn counted<T: AsRef<str>>(all: &[(usize, T)]) -> String {
     let some: Vec<String> = some
         .map(|(n, word)| format!("{n} {}", word.as_ref()))
         .collect();
-    match some.is_empty() {
-        true => "none".to_owned(),
-        false => some.join(", "),
+    if some.is_empty() {
+        "none".to_owned()
+    } else {
+        some.join(", ")
     }
 }
 

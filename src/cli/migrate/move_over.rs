@@ -33,16 +33,10 @@ pub(super) fn import(from: &Path, to: &Path, how: How) -> Result<Done, String> {
     let mut done = Done::new(from, to, how);
     let target = foreseen(&source, to)?;
     apart(&source, &target)?;
-    let _lock = match how.dry_run {
-        true => None,
-        false => stopped(&target)?,
-    };
+    let _lock = if how.dry_run { None } else { stopped(&target)? };
     own_key(&source, &target, &[], how, true)?;
     configuration(from, to, &mut done)?;
-    let target = match how.dry_run {
-        true => target,
-        false => load(to)?,
-    };
+    let target = if how.dry_run { target } else { load(to)? };
     apart(&source, &target)?;
     if running(&source) {
         done.hints.push(format!(
@@ -81,11 +75,11 @@ pub(super) fn export(from: &Path, to: &Path, how: How) -> Result<Done, String> {
         ));
     }
     done.in_place = source.pki_dir == target.pki_dir;
-    match done.in_place {
-        true => done
-            .hints
-            .push("keys and minion data lie where both masters have them".to_owned()),
-        false => everything(&source, &target, &[], how, &mut done)?,
+    if done.in_place {
+        done.hints
+            .push("keys and minion data lie where both masters have them".to_owned())
+    } else {
+        everything(&source, &target, &[], how, &mut done)?
     }
     let log = open::job_store(&source);
     done.jobs = jobs::export(&log, &open::stock_jobs(&target), how.dry_run)
@@ -296,12 +290,13 @@ fn running(config: &MasterConfig) -> bool {
 }
 
 fn there(dir: &Path) -> Result<(), String> {
-    match dir.join(Role::Master.name()).exists() || dir.join("master.d").is_dir() {
-        true => Ok(()),
-        false => Err(format!(
+    if dir.join(Role::Master.name()).exists() || dir.join("master.d").is_dir() {
+        Ok(())
+    } else {
+        Err(format!(
             "{} holds no configuration of a master",
             dir.display()
-        )),
+        ))
     }
 }
 

@@ -56,13 +56,10 @@ pub(super) fn table(report: &Report, short: bool, colours: bool) -> String {
     let counts = Verdict::ALL.map(|v| format!("{} {}", report.count(v), v.word()));
     let _ = writeln!(out, "{}", counts.join(", "));
     let sentence = report.sentence();
-    match colours && report.status() != 0 {
-        true => {
-            let _ = writeln!(out, "{}{sentence}\x1b[0m", colour(Verdict::Hand));
-        }
-        false => {
-            let _ = writeln!(out, "{sentence}");
-        }
+    if colours && report.status() != 0 {
+        let _ = writeln!(out, "{}{sentence}\x1b[0m", colour(Verdict::Hand));
+    } else {
+        let _ = writeln!(out, "{sentence}");
     }
     out
 }
@@ -73,9 +70,10 @@ fn row(finding: &Finding, width: usize, colours: bool) -> String {
         n => n.to_string(),
     };
     let word = finding.verdict.word();
-    let (on, off) = match colours {
-        true => (colour(finding.verdict), "\x1b[0m"),
-        false => ("", ""),
+    let (on, off) = if colours {
+        (colour(finding.verdict), "\x1b[0m")
+    } else {
+        ("", "")
     };
     let text = format!(
         "{line:>6}  {on}{word:<12}{off}  {:<width$}  {}",

@@ -255,17 +255,21 @@ fn own_modules(root: &Path, prefix: &str, report: &mut Report) {
             continue;
         }
         names.sort();
-        let (verdict, note) = match on_minions.contains(&kind) {
+        let on_minions = on_minions.contains(&kind);
+        if on_minions && prefix.is_empty() {
             // What lies in `extension_modules` is the master's own copy.
-            true if prefix.is_empty() => continue,
-            true => (
+            continue;
+        }
+        let (verdict, note) = if on_minions {
+            (
                 Verdict::Different,
                 "stock minions take them as before; halite-minion runs executables, not Python (docs/own-modules.md)",
-            ),
-            false => (
+            )
+        } else {
+            (
                 Verdict::Hand,
                 "the master would run them, and halite's runs no Python",
-            ),
+            )
         };
         let note = format!("{}: {note}", names.join(", "));
         let found = Finding::about(verdict, &dir, "modules of your own", note);

@@ -57,9 +57,10 @@ impl Writer {
             self.out.push_str("{}");
             return Ok(());
         }
-        let entries = match self.sort {
-            true => sorted_entries(map).ok_or(Unshowable)?,
-            false => map.iter().collect(),
+        let entries = if self.sort {
+            sorted_entries(map).ok_or(Unshowable)?
+        } else {
+            map.iter().collect()
         };
         self.out.push('{');
         for (i, (key, item)) in entries.into_iter().enumerate() {

@@ -15,7 +15,6 @@ mod summary;
 mod table;
 pub mod texts;
 mod textwrap;
-pub mod yaml;
 
 #[cfg(test)]
 mod tests;
@@ -24,7 +23,7 @@ pub use colors::want_color;
 pub use python::{python_repr, python_str};
 
 use colors::Palette;
-use halite_wire::Value;
+use halite_wire::{Value, yaml};
 use std::fmt;
 use std::str::FromStr;
 

@@ -62,9 +62,10 @@ impl Nested<'_> {
         for (i, line) in split_lines(text).into_iter().enumerate() {
             let hanging = " ".repeat(prefix.len());
             let prefix = if i == 0 { prefix } else { &hanging };
-            let line = match self.strip_colors {
-                true => Cow::Owned(strip_esc(line)),
-                false => Cow::Borrowed(line),
+            let line = if self.strip_colors {
+                Cow::Owned(strip_esc(line))
+            } else {
+                Cow::Borrowed(line)
             };
             self.line(indent, self.colors.green, prefix, &line, "");
         }

@@ -69,9 +69,10 @@ impl Counts {
             Some(Value::Str(text)) => milliseconds(text),
             Some(_) => return Err(Unshowable),
         };
-        let list = match ret.contains("__parallel__") {
-            true => &mut self.parallel,
-            false => &mut self.durations,
+        let list = if ret.contains("__parallel__") {
+            &mut self.parallel
+        } else {
+            &mut self.durations
         };
         list.extend(duration);
         Ok(())
@@ -126,9 +127,10 @@ impl Counts {
             let (green, changed) = (colors.green, self.changed);
             remarks.push(format!("{green}changed={changed}{}", colors.end));
         }
-        match remarks.is_empty() {
-            true => String::new(),
-            false => format!(" ({})", remarks.join(", ")),
+        if remarks.is_empty() {
+            String::new()
+        } else {
+            format!(" ({})", remarks.join(", "))
         }
     }
 

@@ -88,9 +88,12 @@ const FUNCTIONS: &[Row] = &[
     Row {
         name: "test.succeed_with_changes",
         needs: &[],
-        call: |_, low, test| match test {
-            true => local::tested(low, true, None, local::WOULD_SUCCEED),
-            false => local::tested(low, true, Some(true), "Success!"),
+        call: |_, low, test| {
+            if test {
+                local::tested(low, true, None, local::WOULD_SUCCEED)
+            } else {
+                local::tested(low, true, Some(true), "Success!")
+            }
         },
     },
     Row {

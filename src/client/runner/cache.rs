@@ -183,9 +183,10 @@ impl Bank {
     }
 
     fn flush_all(&self) -> io::Result<bool> {
-        match self.dir.is_dir() {
-            true => there(std::fs::remove_dir_all(&self.dir)),
-            false => Ok(false),
+        if self.dir.is_dir() {
+            there(std::fs::remove_dir_all(&self.dir))
+        } else {
+            Ok(false)
         }
     }
 }
@@ -287,9 +288,10 @@ impl<'a> Cached<'a> {
             return Ok(());
         };
         both.remove(what);
-        match both.is_empty() {
-            true => bank.flush(key).map(drop),
-            false => bank.store(key, &Value::Map(both)),
+        if both.is_empty() {
+            bank.flush(key).map(drop)
+        } else {
+            bank.store(key, &Value::Map(both))
         }
     }
 }

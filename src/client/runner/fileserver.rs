@@ -142,9 +142,10 @@ fn clear_cache(context: &mut RunContext, args: &Args) -> Result<Ran, RunError> {
     if let Err(e) = clear_lists(&context.config.cachedir, &["gitfs".into()], None) {
         errors.push(e.to_string());
     }
-    let cleared = match errors.is_empty() {
-        true => vec!["The gitfs fileserver cache was successfully cleared".to_owned()],
-        false => Vec::new(),
+    let cleared = if errors.is_empty() {
+        vec!["The gitfs fileserver cache was successfully cleared".to_owned()]
+    } else {
+        Vec::new()
     };
     Ok(report(cleared, errors, "No cache was cleared"))
 }
@@ -168,9 +169,10 @@ fn mark(context: &mut RunContext, args: &Args, set: bool) -> Result<Ran, RunErro
     if with_git(context, args) {
         (done, errors) = GitFs::new(&context.config).mark(args.text(1, "remote").as_deref(), set);
     }
-    let (key, nothing) = match set {
-        true => ("locked", "No locks were set"),
-        false => ("cleared", "No locks were removed"),
+    let (key, nothing) = if set {
+        ("locked", "No locks were set")
+    } else {
+        ("cleared", "No locks were removed")
     };
     let Ran { value, .. } = report(done, errors, nothing);
     Ok(match value {
@@ -191,9 +193,10 @@ fn report(done: Vec<String>, errors: Vec<String>, nothing: &str) -> Ran {
             map.set(key, list);
         }
     }
-    match map.is_empty() {
-        true => Value::from(nothing).into(),
-        false => Value::Map(map).into(),
+    if map.is_empty() {
+        Value::from(nothing).into()
+    } else {
+        Value::Map(map).into()
     }
 }
 

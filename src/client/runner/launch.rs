@@ -28,9 +28,10 @@ impl Launch {
     pub fn own(config: &MasterConfig) -> Launch {
         let jid = JidClock::default().next();
         Launch {
-            jid: match config.unique_jid {
-                true => jid.with_pid(std::process::id()),
-                false => jid,
+            jid: if config.unique_jid {
+                jid.with_pid(std::process::id())
+            } else {
+                jid
             },
             user: calling_user(),
             keep: config.runner_returns,

@@ -98,11 +98,12 @@ fn wanted(args: &Args) -> Result<Vec<String>, RunError> {
         Some(list @ Value::Array(_)) => list.str_list(),
         _ => Vec::new(),
     };
-    match names.iter().all(|name| !name.is_empty()) && !names.is_empty() {
-        true => Ok(names),
-        false => Err(invalid(
+    if names.iter().all(|name| !name.is_empty()) && !names.is_empty() {
+        Ok(names)
+    } else {
+        Err(invalid(
             "mods names SLS files: a text such as `web.deploy,web.check`, or a list",
-        )),
+        ))
     }
 }
 
@@ -146,9 +147,10 @@ fn gathered(context: &mut RunContext, args: &Args) -> Result<Result<Map, Vec<Str
         sls::of_master(&context.config, given, pillarenv.as_deref()).map_err(RunError::Unknown)?;
     let matches = [(saltenv, wanted(args)?)];
     let found = gather(&mut source, &matches, context.config.state_auto_order);
-    Ok(match found.errors.is_empty() {
-        true => Ok(found.high),
-        false => Err(found.errors),
+    Ok(if found.errors.is_empty() {
+        Ok(found.high)
+    } else {
+        Err(found.errors)
     })
 }
 
@@ -315,9 +317,10 @@ fn padded(data: Map) -> Result<Map, RunError> {
     }
     let matches = [("base".to_owned(), vec!["data".to_owned()])];
     let found = gather(&mut Given(Some(Value::Map(data))), &matches, true);
-    match found.errors.is_empty() {
-        true => Ok(found.high),
-        false => Err(RunError::Unknown(found.errors.join("\n"))),
+    if found.errors.is_empty() {
+        Ok(found.high)
+    } else {
+        Err(RunError::Unknown(found.errors.join("\n")))
     }
 }
 

@@ -39,9 +39,10 @@ fn show_top(context: &mut RunContext, args: &Args) -> Result<Ran, RunError> {
     let (top, errors) = master
         .top(&request)
         .map_err(|e| RunError::Unknown(e.to_string()))?;
-    match errors.is_empty() {
-        true => Ok(Value::Map(top.into()).into()),
-        false => Ok(Value::from(errors).into()),
+    if errors.is_empty() {
+        Ok(Value::Map(top.into()).into())
+    } else {
+        Ok(Value::from(errors).into())
     }
 }
 

@@ -42,12 +42,13 @@ pub fn run(config: MasterConfig) -> i32 {
         user: call.user,
         keep: true,
     };
-    let args = match in_time {
-        true => Args::from_low(call.low, declared).map_err(Into::into),
-        false => Err(RunError::Raised(
+    let args = if in_time {
+        Args::from_low(call.low, declared).map_err(Into::into)
+    } else {
+        Err(RunError::Raised(
             "SystemExit".into(),
             "the runner was ended before its turn came".into(),
-        )),
+        ))
     };
     match run_as(&mut context, &call.fun, function, args, &launch) {
         Ok(_) => 0,

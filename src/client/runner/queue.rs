@@ -255,9 +255,10 @@ fn insert(context: &mut RunContext, args: &Args) -> Result<Ran, RunError> {
 }
 
 fn inserted(there: Option<String>, many: bool) -> Result<Ran, RunError> {
-    let what = match many {
-        true => "One or more items already exists in this queue.",
-        false => "Item already exists in this queue.",
+    let what = if many {
+        "One or more items already exists in this queue."
+    } else {
+        "Item already exists in this queue."
     };
     Ok(match there {
         None => Value::Bool(true),

@@ -95,9 +95,10 @@ fn group(answers: Vec<(String, Outcome)>, up: bool) -> Vec<Pool> {
         }
     }
     let mut pools: Vec<Pool> = pools.into_iter().map(|(_, pool)| pool).collect();
-    match up {
-        true => pools.sort_by_key(|pool| pool.ids.len()),
-        false => pools.sort_by_key(|pool| std::cmp::Reverse(pool.ids.len())),
+    if up {
+        pools.sort_by_key(|pool| pool.ids.len())
+    } else {
+        pools.sort_by_key(|pool| std::cmp::Reverse(pool.ids.len()))
     }
     pools
 }
@@ -169,9 +170,10 @@ fn changes(a: &[&str], b: &[&str]) -> Vec<(Range, Range)> {
     let mut common = vec![0u32; (a.len() + 1) * width];
     for i in (0..a.len()).rev() {
         for j in (0..b.len()).rev() {
-            common[i * width + j] = match a[i] == b[j] {
-                true => common[(i + 1) * width + j + 1] + 1,
-                false => common[(i + 1) * width + j].max(common[i * width + j + 1]),
+            common[i * width + j] = if a[i] == b[j] {
+                common[(i + 1) * width + j + 1] + 1
+            } else {
+                common[(i + 1) * width + j].max(common[i * width + j + 1])
             };
         }
     }

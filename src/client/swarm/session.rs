@@ -6,11 +6,11 @@
 use halite_crypto::{
     Crypticle, Encryption, HashType, KeyString, PrivateKey, PublicKey, Signing, clean_key, nonce,
 };
+use halite_sys::time::unix_now_i64;
 use halite_wire::msgpack::{self, Profile};
 use halite_wire::{Map, Value};
 use std::fmt;
 use std::sync::Arc;
-use std::time::SystemTime;
 
 /// A key pair as minions hold it, prepared for many of them.
 #[derive(Clone)]
@@ -266,7 +266,7 @@ impl Session {
         let nonce = nonce();
         let mut load = load.clone();
         load.set("nonce", nonce.as_str());
-        load.set("ts", now());
+        load.set("ts", unix_now_i64());
         load.set("tok", keys.token.clone());
         load.set("id", id);
         (self.seal_raw(id, &load), nonce)
@@ -286,7 +286,7 @@ impl Session {
         field("tok", &keys.token);
         field("id", id.as_bytes());
         msgpack::put_str(&mut document, b"ts", Profile::Wire);
-        msgpack::encode_into(&mut document, &Value::Int(now()), Profile::Wire);
+        msgpack::encode_into(&mut document, &Value::Int(unix_now_i64()), Profile::Wire);
         (self.seal_bytes(id, &document), nonce)
     }
 
@@ -413,11 +413,4 @@ impl Session {
 
 fn map_of(bytes: &[u8]) -> Option<Map> {
     msgpack::decode(bytes).ok().and_then(Value::into_map)
-}
-
-/// Unix seconds.
-pub fn now() -> i64 {
-    SystemTime::now()
-        .duration_since(SystemTime::UNIX_EPOCH)
-        .map_or(0, |d| i64::try_from(d.as_secs()).unwrap_or_default())
 }

@@ -171,11 +171,12 @@ fn tree(dir: &Path, depth: usize) -> Map {
     for entry in entries {
         let name = entry.file_name().to_string_lossy().into_owned();
         let path = entry.path();
-        let link = path.is_symlink();
-        match path.is_dir() {
-            false => out.set(name, "f"),
-            true if link || depth >= DEEPEST => out.set(name, Map::new()),
-            true => out.set(name, tree(&path, depth + 1)),
+        if !path.is_dir() {
+            out.set(name, "f");
+        } else if path.is_symlink() || depth >= DEEPEST {
+            out.set(name, Map::new());
+        } else {
+            out.set(name, tree(&path, depth + 1));
         }
     }
     out

@@ -378,11 +378,12 @@ fn below_pki(config: &MasterConfig, text: &str) -> Result<PathBuf, RunError> {
         (Some(parent), Some(pki)) => parent.starts_with(pki),
         _ => false,
     };
-    match inside && stays {
-        true => Ok(path),
-        false => Err(invalid(format!(
+    if inside && stays {
+        Ok(path)
+    } else {
+        Err(invalid(format!(
             "{text:?} is not below pki_dir; use halite-key on the master's host for other directories"
-        ))),
+        )))
     }
 }
 

@@ -233,9 +233,10 @@ fn reply(mut packet: Packet) -> Result<Onward, Turned> {
 
 fn for_replies(subject: Option<String>) -> Result<String, Turned> {
     let subject = subject.ok_or(Turned::NoReplyTo)?;
-    match is_reply_subject(&subject) {
-        true => Ok(subject),
-        false => Err(Turned::ForgedReplyTo(subject)),
+    if is_reply_subject(&subject) {
+        Ok(subject)
+    } else {
+        Err(Turned::ForgedReplyTo(subject))
     }
 }
 

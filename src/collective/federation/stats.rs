@@ -3,7 +3,7 @@
 use super::rules::{Rules, Turned};
 use crate::broker::link::Figures;
 use crate::wire::subjects::Side;
-use halite_master::score::unix_now;
+use halite_sys::time::unix_now;
 use serde_json::{Value as Json, json};
 use std::io;
 use std::net::{Ipv4Addr, TcpListener};

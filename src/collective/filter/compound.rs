@@ -211,9 +211,10 @@ impl Reader<'_> {
         }
         let answer = self.any()?;
         self.deep -= 1;
-        match self.take(Token::Close) {
-            true => Ok(answer),
-            false => unusable("a compound in which a parenthesis is missing"),
+        if self.take(Token::Close) {
+            Ok(answer)
+        } else {
+            unusable("a compound in which a parenthesis is missing")
         }
     }
 }

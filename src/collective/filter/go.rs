@@ -92,9 +92,10 @@ impl Go {
                 return Ok(false);
             }
         }
-        match self.compound {
-            true => unusable("compounds of go-choria (expr) are not supported"),
-            false => Ok(true),
+        if self.compound {
+            unusable("compounds of go-choria (expr) are not supported")
+        } else {
+            Ok(true)
         }
     }
 }
@@ -166,9 +167,10 @@ impl FactTest {
                 };
             }
             Value::Str(text) if matches!(self.operator.as_str(), "==" | "!=") => {
-                match text.to_lowercase() == self.value.to_lowercase() {
-                    true => Some(Ordering::Equal),
-                    false => None,
+                if text.to_lowercase() == self.value.to_lowercase() {
+                    Some(Ordering::Equal)
+                } else {
+                    None
                 }
             }
             Value::Str(text) => Some(text.as_bytes().cmp(self.value.as_bytes())),

@@ -144,9 +144,10 @@ fn slash_first(text: &str) -> bool {
 
 impl Name {
     fn new(text: &str) -> Name {
-        match slash_first(text) {
-            true => Name::Regex(Pattern::new(&text.replace('/', ""), 0)),
-            false => Name::Exact(text.to_owned()),
+        if slash_first(text) {
+            Name::Regex(Pattern::new(&text.replace('/', ""), 0))
+        } else {
+            Name::Exact(text.to_owned())
         }
     }
 

@@ -80,9 +80,10 @@ pub fn run(config: &MasterConfig, roles: &Roles, stop: &StopFlag) -> Result<(), 
     let (news, told) = crossbeam_channel::bounded(WAITING);
     let (says, heard) = crossbeam_channel::bounded(HEARD);
     GatewayStore::new(&config.cachedir, NAME).create_dirs()?;
-    let outward = match settings.outward {
-        true => Some(outward(config, &settings, &secure, &clerk)?),
-        false => None,
+    let outward = if settings.outward {
+        Some(outward(config, &settings, &secure, &clerk)?)
+    } else {
+        None
     };
     let connector = open(&settings, secure.security.caller(), says)
         .map_err(|e| RoleError::new(EXIT_CONFIG, format!("gateways:collective: {e}")))?;

@@ -102,12 +102,13 @@ fn plain(config: &CollectiveGateway) -> Result<Secure, BadKeys> {
     })?;
     let servers = file("server_public", &config.server_public);
     let (server_public, _) = public_key(&servers, aes)?;
-    let server_private = match config.server_private.as_os_str().is_empty() {
-        true => None,
-        false => Some(private_key(&file(
+    let server_private = if config.server_private.as_os_str().is_empty() {
+        None
+    } else {
+        Some(private_key(&file(
             "server_private",
             &config.server_private,
-        ))?),
+        ))?)
     };
     if server_private
         .as_ref()
@@ -130,12 +131,13 @@ fn plain(config: &CollectiveGateway) -> Result<Secure, BadKeys> {
     if !aes {
         return Ok(Secure::new(Ssl::new(keys), whose, Some(&server_public)));
     }
-    let authority = match config.ca.as_os_str().is_empty() {
-        true => None,
-        false => Some((
+    let authority = if config.ca.as_os_str().is_empty() {
+        None
+    } else {
+        Some((
             authority(&file("ca", &config.ca))?,
             names("callers", &config.callers)?,
-        )),
+        ))
     };
     let aes = Aes::new(keys, authority, clock());
     Ok(Secure::new(aes, whose, Some(&server_public)))

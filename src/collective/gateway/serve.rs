@@ -113,10 +113,7 @@ impl<'scope> Server<'scope> {
         }
         while !stop.is_set() {
             // Answers that wait are sent before anybody sleeps.
-            let nap = match self.busy {
-                true => Duration::ZERO,
-                false => TURN,
-            };
+            let nap = if self.busy { Duration::ZERO } else { TURN };
             select! {
                 recv(heard) -> item => self.heard(item.map_err(|_| ended())?),
                 recv(news) -> item => self.news(item.map_err(|_| ended())?),

@@ -45,12 +45,13 @@ impl Budget {
     /// # Errors
     /// The message alone is too long.
     pub fn new(length: usize) -> Result<Budget, DatumError> {
-        match length <= MAX_OCTETS {
-            true => Ok(Budget {
+        if length <= MAX_OCTETS {
+            Ok(Budget {
                 values: MAX_VALUES,
                 octets: MAX_OCTETS,
-            }),
-            false => Err(DatumError::TooLarge("8 MiB in one message")),
+            })
+        } else {
+            Err(DatumError::TooLarge("8 MiB in one message"))
         }
     }
 
@@ -76,10 +77,11 @@ impl Budget {
 /// # Errors
 /// There are too many.
 pub fn deeper(depth: usize) -> Result<usize, DatumError> {
-    match depth < MAX_DEPTH {
-        true => Ok(depth + 1),
-        false => Err(DatumError::TooLarge(
+    if depth < MAX_DEPTH {
+        Ok(depth + 1)
+    } else {
+        Err(DatumError::TooLarge(
             "64 arrays and hashes within one another",
-        )),
+        ))
     }
 }

@@ -80,9 +80,10 @@ fn dash_before_member(rest: &Chars) -> bool {
 }
 
 fn push(out: &mut String, c: char) {
-    match c.is_ascii_alphanumeric() {
-        true => out.push(c),
-        false => out.push_str(&format!("\\x{{{:X}}}", u32::from(c))),
+    if c.is_ascii_alphanumeric() {
+        out.push(c)
+    } else {
+        out.push_str(&format!("\\x{{{:X}}}", u32::from(c)))
     }
 }
 
@@ -98,9 +99,10 @@ fn member(c: char, rest: &mut Chars, deep: usize) -> Done<Member> {
                 return fail("end pattern at escape");
             };
             if let Some((members, negated)) = escapes::class(c) {
-                return Ok(Member::Set(match negated {
-                    true => format!("[^{members}]"),
-                    false => members.to_owned(),
+                return Ok(Member::Set(if negated {
+                    format!("[^{members}]")
+                } else {
+                    members.to_owned()
                 }));
             }
             match c {

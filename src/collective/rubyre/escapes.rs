@@ -40,9 +40,10 @@ pub(super) fn property(name: &str, negated: bool) -> Done<String> {
         "" => return fail("empty name of a property"),
         _ => format!(r"\p{{{name}}}"),
     };
-    Ok(match negated {
-        true => format!("[^{members}]"),
-        false => members,
+    Ok(if negated {
+        format!("[^{members}]")
+    } else {
+        members
     })
 }
 

@@ -51,9 +51,10 @@ impl Psk {
         let Some(given) = &proof.hash else {
             return Err(Refused::Unsigned);
         };
-        match constant_time_eq(given.as_bytes(), self.hash(body).as_bytes()) {
-            true => Ok(()),
-            false => Err(Refused::Signature),
+        if constant_time_eq(given.as_bytes(), self.hash(body).as_bytes()) {
+            Ok(())
+        } else {
+            Err(Refused::Signature)
         }
     }
 }

@@ -105,8 +105,9 @@ fn check(key: &PublicKey, body: &[u8], proof: &Proof) -> Result<(), Refused> {
     }
     let signature = base64::decode_lines(text)
         .ok_or_else(|| Refused::Malformed("a signature that is no base64".to_owned()))?;
-    match rsa::verify(key, Hash::Sha1, body, &signature) {
-        true => Ok(()),
-        false => Err(Refused::Signature),
+    if rsa::verify(key, Hash::Sha1, body, &signature) {
+        Ok(())
+    } else {
+        Err(Refused::Signature)
     }
 }

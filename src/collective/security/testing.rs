@@ -114,9 +114,10 @@ impl Wish<'_> {
         }
         if let Some(client) = self.client {
             let mut usage = ExtendedKeyUsage::new();
-            let usage = match client {
-                true => usage.server_auth().client_auth(),
-                false => usage.server_auth(),
+            let usage = if client {
+                usage.server_auth().client_auth()
+            } else {
+                usage.server_auth()
             };
             built.append_extension(usage.build().unwrap()).unwrap();
         }

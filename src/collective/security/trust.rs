@@ -59,9 +59,10 @@ impl Trust {
             return Err(Refused::TooLarge("octets of a signature"));
         }
         let signer = self.certificate(certificate, now)?;
-        match rsa::verify(&signer.key, Hash::Sha256, message, signature) {
-            true => Ok(signer),
-            false => Err(Refused::Signature),
+        if rsa::verify(&signer.key, Hash::Sha256, message, signature) {
+            Ok(signer)
+        } else {
+            Err(Refused::Signature)
         }
     }
 
@@ -84,9 +85,10 @@ impl Trust {
             let why = format!("{caller}, but the certificate is of {}", names());
             return Err(Refused::Caller(why));
         }
-        match self.callers.has(caller.name()) {
-            true => Ok(()),
-            false => Err(Refused::Caller(format!("{caller} is not in `callers`"))),
+        if self.callers.has(caller.name()) {
+            Ok(())
+        } else {
+            Err(Refused::Caller(format!("{caller} is not in `callers`")))
         }
     }
 

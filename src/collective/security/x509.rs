@@ -33,9 +33,10 @@ impl Authority {
     pub fn from_pem(text: &str) -> Result<Authority, String> {
         let parsed =
             parse(text).map_err(|why| format!("its certificates cannot be read: {why}"))?;
-        match parsed.is_empty() {
-            true => Err("there is no certificate in it (BEGIN CERTIFICATE)".to_owned()),
-            false => Ok(Authority(parsed)),
+        if parsed.is_empty() {
+            Err("there is no certificate in it (BEGIN CERTIFICATE)".to_owned())
+        } else {
+            Ok(Authority(parsed))
         }
     }
 
@@ -210,9 +211,10 @@ impl fmt::Debug for Chain {
 /// # Errors
 /// It holds none, or one out of bounds.
 pub(super) fn key_or_certificate(text: &str) -> Result<PublicKey, String> {
-    match text.contains("-----BEGIN CERTIFICATE-----") {
-        true => Chain::from_pem(text).map_err(|why| why.to_string())?.key(),
-        false => PublicKey::from_pem(text).map_err(|why| why.to_string()),
+    if text.contains("-----BEGIN CERTIFICATE-----") {
+        Chain::from_pem(text).map_err(|why| why.to_string())?.key()
+    } else {
+        PublicKey::from_pem(text).map_err(|why| why.to_string())
     }
 }
 

@@ -282,9 +282,10 @@ fn parse_head(head: &[u8], escapes: bool) -> Result<Frame, StompError> {
             let what = format!("the header {:?}", cut(line));
             return Err(StompError::Malformed(what));
         };
-        frame.headers.push(match plain {
-            true => (name.to_owned(), value.to_owned()),
-            false => (unescape(name)?, unescape(value)?),
+        frame.headers.push(if plain {
+            (name.to_owned(), value.to_owned())
+        } else {
+            (unescape(name)?, unescape(value)?)
         });
     }
     Ok(frame)

@@ -127,9 +127,12 @@ impl FactFilter {
     }
 
     fn write(&self, symbols: bool) -> Datum {
-        let key = |name: &str| match symbols {
-            true => Datum::symbol(name),
-            false => Datum::from(name),
+        let key = |name: &str| {
+            if symbols {
+                Datum::symbol(name)
+            } else {
+                Datum::from(name)
+            }
         };
         let mut pairs = vec![
             (key("fact"), Datum::Str(self.fact.clone())),

@@ -247,9 +247,10 @@ impl RpcReply {
 }
 
 fn key(name: &str, form: Form) -> Datum {
-    match form.symbols() {
-        true => Datum::symbol(name),
-        false => Datum::from(name),
+    if form.symbols() {
+        Datum::symbol(name)
+    } else {
+        Datum::from(name)
     }
 }
 

@@ -57,9 +57,10 @@ impl Names {
         pid: u32,
         sequence: u32,
     ) -> Names {
-        let token = match by_identity || bus != Bus::Nats {
-            true => identity.to_string(),
-            false => caller_token(caller),
+        let token = if by_identity || bus != Bus::Nats {
+            identity.to_string()
+        } else {
+            caller_token(caller)
         };
         Names {
             bus,

@@ -98,9 +98,10 @@ impl FleetView {
             let known = self.remember(id);
             let version = known.map(|k| k.version.clone()).unwrap_or_default();
             *figures.versions.entry(version).or_default() += 1;
-            match known.is_some_and(|k| k.addresses.iter().any(|a| peers.contains(a))) {
-                true => figures.connected += 1,
-                false => figures.silent += 1,
+            if known.is_some_and(|k| k.addresses.iter().any(|a| peers.contains(a))) {
+                figures.connected += 1
+            } else {
+                figures.silent += 1
             }
         }
         figures.waiting_jobs = self.waiting_jobs();

@@ -7,6 +7,7 @@ use halite_master::latency::{BOUNDS, Buckets, Latencies};
 use halite_master::score::{self, Late};
 use halite_sys::net;
 use halite_sys::procs;
+use halite_sys::time::unix_now;
 use halite_wire::envelope::Class;
 use halite_wire::{Map, Value};
 
@@ -22,7 +23,7 @@ pub fn render(records: &[Map], fleet: &Figures, config: &MasterConfig) -> String
     .sample(&[("version", version)], 1.0);
     if let Some(main) = of(records, "main") {
         supervisor(&mut text, main);
-        let late = score::late(records, score::unix_now(), config.request_timeout);
+        let late = score::late(records, unix_now(), config.request_timeout);
         up(&mut text, main, &late);
     }
     processes(&mut text, records);

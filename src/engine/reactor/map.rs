@@ -133,11 +133,12 @@ fn entry(number: usize, item: &Value) -> Result<Entry, String> {
         }
         _ => false,
     };
-    match good {
-        true => Ok((tag.clone(), files_of(files))),
-        false => Err(format!(
+    if good {
+        Ok((tag.clone(), files_of(files)))
+    } else {
+        Err(format!(
             "{tag}: it names no files; write `- /srv/reactor/x.sls` or `- salt://reactor/x.sls` below it"
-        )),
+        ))
     }
 }
 

@@ -81,9 +81,10 @@ impl JobQueue {
             pending.late.clear();
             pending.look = true;
         }
-        match late {
-            false => drop(pending.jobs.insert(jid.clone())),
-            true => pending.late.push_back((Instant::now() + LATE, jid.clone())),
+        if late {
+            pending.late.push_back((Instant::now() + LATE, jid.clone()));
+        } else {
+            pending.jobs.insert(jid.clone());
         }
     }
 

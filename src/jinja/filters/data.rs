@@ -77,9 +77,10 @@ fn in_list(cx: &mut Cx, items: &[Obj], key: &Obj) -> Result<Option<Obj>, Error> 
 
 /// The element at an index, which counts from the end if it is negative.
 fn element(items: &[Obj], index: i64) -> Option<Obj> {
-    let index = match index < 0 {
-        true => index + items.len() as i64,
-        false => index,
+    let index = if index < 0 {
+        index + items.len() as i64
+    } else {
+        index
     };
     let at = usize::try_from(index).ok()?;
     items.get(at).cloned()

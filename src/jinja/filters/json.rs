@@ -75,9 +75,10 @@ impl Writer<'_> {
 
     fn enter(&mut self) -> Result<(), Error> {
         self.depth += 1;
-        match self.depth > 100 {
-            true => Err(Error::value_error("Circular reference detected")),
-            false => Ok(()),
+        if self.depth > 100 {
+            Err(Error::value_error("Circular reference detected"))
+        } else {
+            Ok(())
         }
     }
 
@@ -269,9 +270,10 @@ impl Reader<'_> {
             }
         }
         let text = &self.text[start..self.at];
-        match self.at == whole {
-            true => super::parse::int(text, 10).map(Obj::big),
-            false => text.parse().ok().map(Obj::Float),
+        if self.at == whole {
+            super::parse::int(text, 10).map(Obj::big)
+        } else {
+            text.parse().ok().map(Obj::Float)
         }
     }
 

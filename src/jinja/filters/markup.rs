@@ -155,9 +155,10 @@ fn unescape(text: &str) -> String {
         out.push_str(&rest[..start]);
         rest = &rest[start..];
         let name = rest[1..].split(';').next().unwrap_or_default();
-        let found = match rest[1..].len() > name.len() {
-            true => entity(name),
-            false => None,
+        let found = if rest[1..].len() > name.len() {
+            entity(name)
+        } else {
+            None
         };
         match found {
             Some(c) => {
@@ -211,8 +212,9 @@ fn xmlattr(cx: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
     if autospace && !out.is_empty() {
         out.insert(0, ' ');
     }
-    Ok(match cx.autoescape() {
-        true => Obj::Markup(out.into()),
-        false => out.into(),
+    Ok(if cx.autoescape() {
+        Obj::Markup(out.into())
+    } else {
+        out.into()
     })
 }

@@ -51,9 +51,10 @@ impl Interface {
             Some(_) => return None,
             None => (address, ""),
         };
-        let address: IpAddr = match scope.is_empty() {
-            true => address.parse().ok()?,
-            false => IpAddr::V6(address.parse().ok()?),
+        let address: IpAddr = if scope.is_empty() {
+            address.parse().ok()?
+        } else {
+            IpAddr::V6(address.parse().ok()?)
         };
         let length = match mask {
             None => width(address),
@@ -74,17 +75,19 @@ impl Interface {
     /// The address alone.
     fn bare(&self) -> String {
         let address = shown(self.address);
-        match self.scope.is_empty() {
-            true => address,
-            false => format!("{address}%{}", self.scope),
+        if self.scope.is_empty() {
+            address
+        } else {
+            format!("{address}%{}", self.scope)
         }
     }
 
     /// `str()` of what was parsed.
     fn text(&self) -> String {
-        match self.with_network {
-            true => format!("{}/{}", self.bare(), self.length),
-            false => self.bare(),
+        if self.with_network {
+            format!("{}/{}", self.bare(), self.length)
+        } else {
+            self.bare()
         }
     }
 

@@ -99,12 +99,13 @@ fn filesizeformat(_: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
     let bound = args.bind("do_filesizeformat", &["binary"])?;
     let binary = flag(&bound[0], false)?;
     let bytes = as_float(value)?;
-    let (base, units): (f64, [&str; 8]) = match binary {
-        true => (
+    let (base, units): (f64, [&str; 8]) = if binary {
+        (
             1024.0,
             ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB", "ZiB", "YiB"],
-        ),
-        false => (1000.0, ["kB", "MB", "GB", "TB", "PB", "EB", "ZB", "YB"]),
+        )
+    } else {
+        (1000.0, ["kB", "MB", "GB", "TB", "PB", "EB", "ZB", "YB"])
     };
     if bytes == 1.0 {
         return Ok("1 Byte".into());
@@ -280,9 +281,10 @@ fn human_to_bytes(_: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
     let unit = unit
         .trim_start_matches(halite_wire::pytext::is_space)
         .to_lowercase();
-    let unit = match unit.is_empty() {
-        true => text_of(&default)?.to_lowercase(),
-        false => unit,
+    let unit = if unit.is_empty() {
+        text_of(&default)?.to_lowercase()
+    } else {
+        unit
     };
     let Some(power) = unit.chars().next().and_then(|c| "bkmgtpezy".find(c)) else {
         return Ok(Obj::Int(0));
@@ -292,9 +294,10 @@ fn human_to_bytes(_: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
         (_, "") | (1.., "ib") => false,
         _ => return Ok(Obj::Int(0)),
     };
-    let factor = match decimal {
-        true => BigInt::from(1000).pow(power as u32),
-        false => BigInt::from(1024).pow(power as u32),
+    let factor = if decimal {
+        BigInt::from(1000).pow(power as u32)
+    } else {
+        BigInt::from(1024).pow(power as u32)
     };
     if let Some(number) = parse::int(number, 10) {
         return Ok(Obj::big(number * factor));

@@ -37,9 +37,10 @@ pub fn int(text: &str, base: i64) -> Option<BigInt> {
         base if base == prefixed => (prefixed, &lower[2..]),
         base => (base, lower.as_str()),
     };
-    let digits = match prefixed != 0 && radix == prefixed {
-        true => digits.strip_prefix('_').unwrap_or(digits),
-        false => digits,
+    let digits = if prefixed != 0 && radix == prefixed {
+        digits.strip_prefix('_').unwrap_or(digits)
+    } else {
+        digits
     };
     let digits = without_underscores(digits)?;
     if !(2..=36).contains(&radix) || digits.is_empty() || digits.len() > 4300 {

@@ -182,16 +182,18 @@ impl Printer<'_> {
         for (i, line) in lines.iter().enumerate() {
             let room = if i + 1 == lines.len() { allowance } else { 0 };
             let repr = quote(line);
-            match length(&repr) <= width - room {
-                true => pieces.push(repr),
-                false => break_line(line, width, room, &mut pieces),
+            if length(&repr) <= width - room {
+                pieces.push(repr)
+            } else {
+                break_line(line, width, room, &mut pieces)
             }
         }
         let parentheses = level == 1 && pieces.len() > 1;
         let text = pieces.join(&format!("\n{}", spaces(indent)));
-        match parentheses {
-            true => self.out.push_str(&format!("({text})")),
-            false => self.out.push_str(&text),
+        if parentheses {
+            self.out.push_str(&format!("({text})"))
+        } else {
+            self.out.push_str(&text)
         }
     }
 }

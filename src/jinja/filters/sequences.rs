@@ -190,9 +190,10 @@ fn join(cx: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
         out.push_str(&piece(part)?);
         cx.check_size(out.len())?;
     }
-    Ok(match marked {
-        true => Obj::Markup(out.into()),
-        false => out.into(),
+    Ok(if marked {
+        Obj::Markup(out.into())
+    } else {
+        out.into()
     })
 }
 

@@ -28,9 +28,10 @@ pub(super) const TABLE: &[(&str, FilterFn)] = &[
 pub(super) fn undefined_within(cx: &mut Cx, value: &Obj) -> Result<Option<Obj>, Error> {
     let mut messages = Vec::new();
     collect(cx, value, &mut messages, 0)?;
-    match messages.is_empty() {
-        true => Ok(None),
-        false => Ok(Some(cx.undefined(messages.join("\n")))),
+    if messages.is_empty() {
+        Ok(None)
+    } else {
+        Ok(Some(cx.undefined(messages.join("\n"))))
     }
 }
 
@@ -122,9 +123,10 @@ fn json(cx: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
 /// `salt.utils.yaml.safe_dump`, as the filters cut it.
 fn yaml_text(value: &Obj, flow: bool) -> Result<Obj, Error> {
     let value = value.to_value()?;
-    let text = match flow {
-        true => yaml::emit_flow_lines(&value),
-        false => yaml::emit(&value, true),
+    let text = if flow {
+        yaml::emit_flow_lines(&value)
+    } else {
+        yaml::emit(&value, true)
     };
     let text = text.trim_matches(halite_wire::pytext::is_space);
     Ok(Obj::Markup(

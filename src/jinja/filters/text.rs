@@ -65,9 +65,10 @@ fn string(_: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
 fn default(_: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
     let bound = args.bind("do_default", &["default_value", "boolean"])?;
     let replaced = value.is_undefined() || (flag(&bound[1], false)? && !value.truthy()?);
-    match replaced {
-        true => Ok(bound[0].clone().unwrap_or_else(|| "".into())),
-        false => Ok(value.clone()),
+    if replaced {
+        Ok(bound[0].clone().unwrap_or_else(|| "".into()))
+    } else {
+        Ok(value.clone())
     }
 }
 
@@ -114,9 +115,10 @@ fn format_(cx: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
         ));
     }
     let named = super::super::value::Dict::from_iter(args.keyword.iter().cloned());
-    let values = match args.keyword.is_empty() {
-        true => Obj::tuple(args.positional.clone()),
-        false => named.into(),
+    let values = if args.keyword.is_empty() {
+        Obj::tuple(args.positional.clone())
+    } else {
+        named.into()
     };
     let text = soft(value)?;
     Ok(like(value, format::percent(cx, &text, &values)?))
@@ -231,11 +233,11 @@ fn truncate(_: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
     let text = text_of(value)?;
     let kept = usize::try_from(length - end_length).unwrap_or(0);
     let kept: String = text.chars().take(kept).collect();
-    let kept = match kill {
-        true => kept.as_str(),
-        false => kept
-            .rsplit_once(' ')
-            .map_or(kept.as_str(), |(words, _)| words),
+    let kept = if kill {
+        kept.as_str()
+    } else {
+        kept.rsplit_once(' ')
+            .map_or(kept.as_str(), |(words, _)| words)
     };
     Ok(like(value, format!("{kept}{}", text_of(&end)?)))
 }

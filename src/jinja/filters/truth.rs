@@ -115,13 +115,14 @@ fn expressions(cx: &mut Cx, list: &Option<Obj>, name: &str) -> Result<Vec<Obj>, 
     if list.as_str().is_some() {
         return Ok(vec![list.clone()]);
     }
-    match iterable(cx, list)? {
-        true => cx.iterate(list),
-        false => Err(Error::type_error(format!(
+    if iterable(cx, list)? {
+        cx.iterate(list)
+    } else {
+        Err(Error::type_error(format!(
             "Expecting iterable {name}, but got {} ({})",
             list.type_name(),
             list.to_str()?
-        ))),
+        )))
     }
 }
 

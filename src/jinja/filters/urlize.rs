@@ -87,16 +87,18 @@ fn urlize(cx: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
         let space = rest.starts_with(char::is_whitespace);
         let end = rest.find(|c: char| c.is_whitespace() != space);
         let (word, more) = rest.split_at(end.unwrap_or(rest.len()));
-        match space {
-            true => out.push_str(word),
-            false => out.push_str(&linker.word(word)),
+        if space {
+            out.push_str(word)
+        } else {
+            out.push_str(&linker.word(word))
         }
         rest = more;
     }
     cx.check_size(out.len())?;
-    Ok(match cx.autoescape() {
-        true => Obj::Markup(out.into()),
-        false => out.into(),
+    Ok(if cx.autoescape() {
+        Obj::Markup(out.into())
+    } else {
+        out.into()
     })
 }
 

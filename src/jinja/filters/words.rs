@@ -75,9 +75,12 @@ fn to_camelcase(_: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
     let bound = args.bind("snake_to_camel_case", &["uppercamel"])?;
     let upper = flag(&bound[0], false)?;
     let words = text_of(value)?.split('_').enumerate();
-    let words = words.map(|(n, word)| match n == 0 && !upper {
-        true => word.to_owned(),
-        false => capitalize(word),
+    let words = words.map(|(n, word)| {
+        if n == 0 && !upper {
+            word.to_owned()
+        } else {
+            capitalize(word)
+        }
     });
     Ok(words.collect::<String>().into())
 }
@@ -97,8 +100,9 @@ fn method_call(cx: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
     if let Obj::Native(_) = value {
         return cx.call_method(value, name, &rest);
     }
-    match super::super::methods::has(value, name) {
-        true => super::super::methods::call(cx, value, name, &rest),
-        false => Ok(Obj::None),
+    if super::super::methods::has(value, name) {
+        super::super::methods::call(cx, value, name, &rest)
+    } else {
+        Ok(Obj::None)
     }
 }

@@ -115,14 +115,17 @@ fn check_texts(items: &[Obj]) -> Result<(), Error> {
     match items.first() {
         None => Err(index("list")),
         Some(first) if first.as_str().is_none() => Ok(()),
-        Some(_) => match items
-            .iter()
-            .filter_map(Obj::as_str)
-            .any(|t| t.chars().count() < 2)
-        {
-            true => Err(index("string")),
-            false => Ok(()),
-        },
+        Some(_) => {
+            if items
+                .iter()
+                .filter_map(Obj::as_str)
+                .any(|t| t.chars().count() < 2)
+            {
+                Err(index("string"))
+            } else {
+                Ok(())
+            }
+        }
     }
 }
 
@@ -131,9 +134,10 @@ fn escaped(text: &str, quoted: bool) -> String {
         .replace('&', "&amp;")
         .replace('<', "&lt;")
         .replace('>', "&gt;");
-    match quoted {
-        true => text.replace('"', "&quot;"),
-        false => text,
+    if quoted {
+        text.replace('"', "&quot;")
+    } else {
+        text
     }
 }
 

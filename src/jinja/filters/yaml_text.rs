@@ -20,9 +20,10 @@ fn plain(c: char) -> bool {
 fn double_quoted(text: &str) -> String {
     let mut out = String::from("\"");
     for c in text.chars() {
-        match plain(c) {
-            true => out.push(c),
-            false => out.push_str(&yaml::escape(c)),
+        if plain(c) {
+            out.push(c)
+        } else {
+            out.push_str(&yaml::escape(c))
         }
     }
     out.push('"');

@@ -60,9 +60,10 @@ pub fn general(f: f64, precision: usize, alternate: bool, always_float: bool) ->
         return text;
     }
     let text = trimmed(&text);
-    match always_float && !text.contains('.') {
-        true => format!("{text}.0"),
-        false => text.to_owned(),
+    if always_float && !text.contains('.') {
+        format!("{text}.0")
+    } else {
+        text.to_owned()
     }
 }
 

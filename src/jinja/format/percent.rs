@@ -230,9 +230,10 @@ impl Flags {
         let number = match value {
             Obj::Float(f) if decimal && f.is_finite() => format!("{:.0}", f.trunc()).parse().ok(),
             Obj::Float(f) if decimal => {
-                let (what, error) = match f.is_nan() {
-                    true => ("float NaN", ErrorKind::Value),
-                    false => ("float infinity", ErrorKind::Overflow),
+                let (what, error) = if f.is_nan() {
+                    ("float NaN", ErrorKind::Value)
+                } else {
+                    ("float infinity", ErrorKind::Overflow)
                 };
                 return Err(Error::new(
                     error,
@@ -245,9 +246,10 @@ impl Flags {
             if let Obj::Undefined(missing) = value {
                 return Err(missing.error());
             }
-            let wanted = match decimal {
-                true => "a real number",
-                false => "an integer",
+            let wanted = if decimal {
+                "a real number"
+            } else {
+                "an integer"
             };
             return Err(Error::type_error(format!(
                 "%{kind} format: {wanted} is required, not {}",
@@ -292,9 +294,10 @@ impl Flags {
             'e' => exponent(f, precision, self.alternate),
             _ => general(f, precision, self.alternate, false),
         };
-        let text = match kind.is_ascii_uppercase() {
-            true => text.to_uppercase(),
-            false => text,
+        let text = if kind.is_ascii_uppercase() {
+            text.to_uppercase()
+        } else {
+            text
         };
         match text.strip_prefix('-') {
             Some(digits) => Ok(self.padded("-", digits, true)),

@@ -81,9 +81,10 @@ pub(super) const SET: Table = &[
     }),
     ("remove", |_, v, a| {
         let args = positional("set.remove", a, 1, 1)?;
-        match set(v)?.borrow_mut().remove(&args[0])? {
-            true => Ok(Obj::None),
-            false => Err(Error::new(ErrorKind::Key, args[0].repr()?)),
+        if set(v)?.borrow_mut().remove(&args[0])? {
+            Ok(Obj::None)
+        } else {
+            Err(Error::new(ErrorKind::Key, args[0].repr()?))
         }
     }),
     ("symmetric_difference", |cx, v, a| {

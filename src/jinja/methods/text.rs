@@ -105,9 +105,10 @@ fn position(name: &str, value: &Obj, args: &Args, last: bool) -> Result<Option<u
     let Some((part, before)) = part(own(value), args)? else {
         return Ok(None);
     };
-    let at = match last {
-        true => part.rfind(wanted),
-        false => part.find(wanted),
+    let at = if last {
+        part.rfind(wanted)
+    } else {
+        part.find(wanted)
     };
     Ok(at.map(|at| before + part[..at].chars().count()))
 }
@@ -143,9 +144,10 @@ fn count(_: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
     let Some((part, _)) = part(own(value), args)? else {
         return Ok(Obj::Int(0));
     };
-    Ok(match wanted.is_empty() {
-        true => (part.chars().count() + 1).into(),
-        false => part.matches(wanted).count().into(),
+    Ok(if wanted.is_empty() {
+        (part.chars().count() + 1).into()
+    } else {
+        part.matches(wanted).count().into()
     })
 }
 
@@ -297,9 +299,10 @@ pub fn replaced(
     count: i64,
 ) -> Result<String, Error> {
     let count = usize::try_from(count).unwrap_or(usize::MAX);
-    let places = match old.is_empty() {
-        true => text.chars().count() + 1,
-        false => text.matches(old).count(),
+    let places = if old.is_empty() {
+        text.chars().count() + 1
+    } else {
+        text.matches(old).count()
     };
     let places = places.min(count);
     cx.check_size(text.len().saturating_add(places.saturating_mul(new.len())))?;

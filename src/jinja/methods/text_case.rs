@@ -67,9 +67,10 @@ pub fn title(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut within = false;
     for c in text.chars() {
-        match within {
-            true => out.extend(c.to_lowercase()),
-            false => title_char(c, &mut out),
+        if within {
+            out.extend(c.to_lowercase())
+        } else {
+            title_char(c, &mut out)
         }
         within = is_cased(c);
     }
@@ -79,9 +80,10 @@ pub fn title(text: &str) -> String {
 fn swapcase(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
-        match c.is_uppercase() {
-            true => out.extend(c.to_lowercase()),
-            false => out.extend(c.to_uppercase()),
+        if c.is_uppercase() {
+            out.extend(c.to_lowercase())
+        } else {
+            out.extend(c.to_uppercase())
         }
     }
     out

@@ -104,9 +104,10 @@ fn parted(name: &str, value: &Obj, args: &Args, last: bool) -> Result<Obj, Error
         }
     };
     let text = own(value);
-    let found = match last {
-        true => text.rsplit_once(separator),
-        false => text.split_once(separator),
+    let found = if last {
+        text.rsplit_once(separator)
+    } else {
+        text.split_once(separator)
     };
     let parts = match (found, last) {
         (Some((before, after)), _) => [before, separator, after],

@@ -37,12 +37,11 @@ impl Parser {
             self.soft = true;
             let test = self.or();
             let test = test?;
-            let otherwise = match self.skip_name("else") {
-                true => {
-                    self.check_stack()?;
-                    Some(self.cond()?)
-                }
-                false => None,
+            let otherwise = if self.skip_name("else") {
+                self.check_stack()?;
+                Some(self.cond()?)
+            } else {
+                None
             };
             self.soft = before;
             let depth = deepest([&then, &test].into_iter().chain(&otherwise));
@@ -428,17 +427,19 @@ impl Parser {
 
     /// Reads a key into `keys`, or a slice.
     fn slice_or_key(&mut self, keys: &mut Vec<Expr>) -> Result<Option<[Option<Expr>; 3]>, Error> {
-        let start = match self.is_op(":") {
-            true => None,
-            false => Some(self.expression(true)?),
+        let start = if self.is_op(":") {
+            None
+        } else {
+            Some(self.expression(true)?)
         };
         if !self.skip_op(":") {
             keys.extend(start);
             return Ok(None);
         }
-        let stop = match self.is_op(":") || self.is_op("]") || self.is_op(",") {
-            true => None,
-            false => Some(self.expression(true)?),
+        let stop = if self.is_op(":") || self.is_op("]") || self.is_op(",") {
+            None
+        } else {
+            Some(self.expression(true)?)
         };
         let mut step = None;
         if self.skip_op(":") && !self.is_op("]") && !self.is_op(",") {
@@ -517,9 +518,10 @@ impl Parser {
     pub(super) fn filter(&mut self, value: Expr) -> Result<Expr, Error> {
         let line = self.line();
         let name = self.dotted_name()?;
-        let args = match self.is_op("(") {
-            true => self.call_args()?,
-            false => CallArgs::default(),
+        let args = if self.is_op("(") {
+            self.call_args()?
+        } else {
+            CallArgs::default()
         };
         let function = filters::find(&name);
         if function.is_none() && !self.soft {

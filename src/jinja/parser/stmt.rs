@@ -166,9 +166,10 @@ impl Parser {
         let line = self.line();
         if self.is_op("(") {
             self.next();
-            let inner = match self.is_op(")") {
-                true => Target::Tuple(Vec::new()),
-                false => self.target(false)?,
+            let inner = if self.is_op(")") {
+                Target::Tuple(Vec::new())
+            } else {
+                self.target(false)?
             };
             self.expect_op(")")?;
             return Ok(inner);
@@ -219,9 +220,10 @@ impl Parser {
             let value = self.tuple(true, false)?;
             return Ok(Stmt::Set(target, value, line));
         }
-        let filter = match self.is_op("|") {
-            true => Some(self.captured_filters()?),
-            false => None,
+        let filter = if self.is_op("|") {
+            Some(self.captured_filters()?)
+        } else {
+            None
         };
         let body = self.scoped(|p| p.whole_body(&["endset"]))?;
         Ok(Stmt::SetBlock(target, filter, body, line))
@@ -245,9 +247,10 @@ impl Parser {
         let mut iter = self.tuple(false, false)?;
         iter.line = line;
         self.scoped(|p| {
-            let test = match p.skip_name("if") {
-                true => Some(p.expression(true)?),
-                false => None,
+            let test = if p.skip_name("if") {
+                Some(p.expression(true)?)
+            } else {
+                None
             };
             let recursive = p.skip_name("recursive");
             let seen = p.seen.looped;
@@ -260,15 +263,12 @@ impl Parser {
             let uses_loop = recursive || p.seen.looped > seen || scoped_block;
             // The `loop` of the body is not one of a loop around it.
             p.seen.looped = seen;
-            let otherwise = match p.is_name("else") {
-                true => {
-                    p.next();
-                    p.whole_body(&["endfor"])?
-                }
-                false => {
-                    p.next();
-                    Vec::new()
-                }
+            let otherwise = if p.is_name("else") {
+                p.next();
+                p.whole_body(&["endfor"])?
+            } else {
+                p.next();
+                Vec::new()
             };
             if p.loop_stores > stores {
                 return p.fail_at(
@@ -355,9 +355,10 @@ impl Parser {
                 self.expect_op(",")?;
             }
             let name = self.target_name()?;
-            let default = match self.skip_op("=") {
-                true => Some(self.expression(true)?),
-                false => None,
+            let default = if self.skip_op("=") {
+                Some(self.expression(true)?)
+            } else {
+                None
             };
             if default.is_none() && params.last().is_some_and(|(_, d)| d.is_some()) {
                 return self.fail("non-default argument follows default argument");
@@ -422,9 +423,10 @@ impl Parser {
 
     fn call_stmt(&mut self) -> Result<Stmt, Error> {
         let line = self.next();
-        let params = match self.is_op("(") {
-            true => self.signature()?,
-            false => Vec::new(),
+        let params = if self.is_op("(") {
+            self.signature()?
+        } else {
+            Vec::new()
         };
         let call = self.expression(true)?;
         let ExprKind::Call(call) = call.kind else {

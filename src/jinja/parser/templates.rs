@@ -163,9 +163,10 @@ impl Parser {
                     name_line,
                 );
             }
-            let alias = match self.skip_name("as") {
-                true => self.target_name()?,
-                false => name.clone(),
+            let alias = if self.skip_name("as") {
+                self.target_name()?
+            } else {
+                name.clone()
             };
             names.push((name, alias));
             with_context = self.import_context();

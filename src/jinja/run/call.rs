@@ -98,9 +98,10 @@ impl Cx {
         let result = self.exec(&scope, &node.body, &mut text);
         self.autoescape = before;
         result?;
-        Ok(match object.autoescape {
-            true => Obj::Markup(text.into()),
-            false => Obj::from(text),
+        Ok(if object.autoescape {
+            Obj::Markup(text.into())
+        } else {
+            Obj::from(text)
         })
     }
 

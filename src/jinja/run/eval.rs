@@ -147,9 +147,10 @@ impl Cx {
             }
             self.check_size(out.len())?;
         }
-        Ok(match markup {
-            true => Obj::Markup(out.into()),
-            false => Obj::from(out),
+        Ok(if markup {
+            Obj::Markup(out.into())
+        } else {
+            Obj::from(out)
         })
     }
 

@@ -229,9 +229,10 @@ impl Cx {
     }
 
     pub(super) fn markup_if_escaping(&self, text: String) -> Obj {
-        match self.autoescape {
-            true => Obj::Markup(text.into()),
-            false => Obj::from(text),
+        if self.autoescape {
+            Obj::Markup(text.into())
+        } else {
+            Obj::from(text)
         }
     }
 

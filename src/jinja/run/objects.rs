@@ -139,9 +139,10 @@ impl Object for TemplateReference {
 
     fn repr(&self) -> String {
         let template = &self.0.template;
-        match template.anonymous {
-            true => "<TemplateReference None>".to_owned(),
-            false => format!("<TemplateReference {}>", quote(&template.name)),
+        if template.anonymous {
+            "<TemplateReference None>".to_owned()
+        } else {
+            format!("<TemplateReference {}>", quote(&template.name))
         }
     }
 }

@@ -96,9 +96,10 @@ impl Cx {
         for (key, value) in loaded.globals {
             self.run.globals.insert(key.into(), value);
         }
-        let shown = match loaded.name.is_empty() {
-            true => name,
-            false => &loaded.name,
+        let shown = if loaded.name.is_empty() {
+            name
+        } else {
+            &loaded.name
         };
         self.charge(loaded.source.len() / 32)?;
         let template = self.env.parsed(&loaded.source, shown, false)?;
@@ -239,9 +240,10 @@ impl Cx {
         with_context: bool,
     ) -> Result<Rc<ModuleObject>> {
         let template = self.named_template(scope, template)?;
-        match with_context {
-            true => self.make_module(&template, scope.snapshot()),
-            false => self.default_module(&template),
+        if with_context {
+            self.make_module(&template, scope.snapshot())
+        } else {
+            self.default_module(&template)
         }
     }
 
@@ -301,13 +303,12 @@ impl Cx {
         line: usize,
         out: &mut String,
     ) -> Result<()> {
-        let context = match block.scoped {
-            true => {
-                let derived = Context::new(scope.snapshot());
-                *derived.blocks.borrow_mut() = scope.context.blocks.borrow().clone();
-                derived
-            }
-            false => scope.context.clone(),
+        let context = if block.scoped {
+            let derived = Context::new(scope.snapshot());
+            *derived.blocks.borrow_mut() = scope.context.blocks.borrow().clone();
+            derived
+        } else {
+            scope.context.clone()
         };
         if block.required && context.block(&block.name, 1).is_none() {
             let error = Error::runtime(format!("Required block {} not found", quote(&block.name)));

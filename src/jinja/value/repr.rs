@@ -146,9 +146,10 @@ impl Printer {
             Obj::Dict(dict) => self.dict(&dict.borrow())?,
             Obj::Set(set) => {
                 let items: Vec<Obj> = set.borrow().iter().cloned().collect();
-                match items.is_empty() {
-                    true => self.out.push_str("set()"),
-                    false => self.sequence("{", &items, "}")?,
+                if items.is_empty() {
+                    self.out.push_str("set()")
+                } else {
+                    self.sequence("{", &items, "}")?
                 }
             }
             Obj::Range(range) => {
@@ -224,9 +225,10 @@ impl Printer {
             .iter()
             .map(|(k, v)| Obj::tuple(vec![k.clone(), v.clone()]))
             .collect();
-        match items.is_empty() {
-            true => self.out.push_str("OrderedDict()"),
-            false => self.sequence("OrderedDict([", &items, "])")?,
+        if items.is_empty() {
+            self.out.push_str("OrderedDict()")
+        } else {
+            self.sequence("OrderedDict([", &items, "])")?
         }
         Ok(())
     }

@@ -9,10 +9,11 @@ use halite_config::MasterConfig;
 use halite_crypto::{KeyString, constant_time_eq};
 use halite_sys::daemon::write_atomic;
 use halite_sys::process::user_name;
+use halite_sys::safe_open::open_no_follow;
 use nix::unistd::{Gid, Uid, User, fchown};
 use std::fs::File;
 use std::io::{self, Read};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 /// Largest key file; a key has 76 letters.
@@ -35,10 +36,7 @@ pub(crate) fn create_key_files(config: &MasterConfig) -> io::Result<()> {
 
 /// A key file that is a plain file with one name.
 fn open(path: &Path) -> io::Result<File> {
-    let file = File::options()
-        .read(true)
-        .custom_flags(nix::libc::O_NOFOLLOW | nix::libc::O_NONBLOCK)
-        .open(path)?;
+    let file = open_no_follow(path)?;
     let meta = file.metadata()?;
     if !meta.is_file() || meta.nlink() != 1 {
         let why = format!("{} is no plain file", path.display());
@@ -89,9 +87,10 @@ pub(crate) fn create_publisher_keys(config: &MasterConfig) -> io::Result<()> {
         let (Some(account), Some(master)) = (account, &master) else {
             continue;
         };
-        let (gid, mode) = match master.uid.is_root() {
-            true => (Gid::from_raw(0), 0o600),
-            false => (master.gid, 0o640),
+        let (gid, mode) = if master.uid.is_root() {
+            (Gid::from_raw(0), 0o600)
+        } else {
+            (master.gid, 0o640)
         };
         // The directory belongs to the master's account: what stands there is not to be trusted
         // with root's rights, so the file itself is held, not its name.

@@ -20,7 +20,7 @@ use halite_wire::{Map, Value};
 use roles::Blacklist;
 use rules::{AuthList, Call, Reach};
 use std::path::Path;
-use std::time::{Instant, SystemTime};
+use std::time::Instant;
 use throttle::Throttle;
 
 /// Functions that every authenticated user may call: clients ask with them whether a job still runs.
@@ -293,12 +293,6 @@ pub fn faults(config: &MasterConfig) -> Vec<String> {
         out.push(text.into());
     }
     out
-}
-
-fn now() -> f64 {
-    SystemTime::now()
-        .duration_since(SystemTime::UNIX_EPOCH)
-        .map_or(0.0, |d| d.as_secs_f64())
 }
 
 #[cfg(test)]

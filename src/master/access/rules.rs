@@ -129,9 +129,10 @@ impl Call {
     pub fn shape(&self) -> String {
         let names = self.keyword.iter().map(|(name, _)| name.as_str());
         let all: Vec<&str> = names.collect();
-        match all.is_empty() {
-            true => self.positional.len().to_string(),
-            false => format!("{} and {}", self.positional.len(), all.join(", ")),
+        if all.is_empty() {
+            self.positional.len().to_string()
+        } else {
+            format!("{} and {}", self.positional.len(), all.join(", "))
         }
     }
 
@@ -301,9 +302,10 @@ impl AuthList {
                 }
             },
         };
-        match self.entries.iter().any(allows) {
-            true => Special::Allowed,
-            false => Special::Denied,
+        if self.entries.iter().any(allows) {
+            Special::Allowed
+        } else {
+            Special::Denied
         }
     }
 }

@@ -88,17 +88,19 @@ impl Inventory for Strict<'_> {
     }
 
     fn grains(&self, id: &MinionId) -> Option<Arc<Map>> {
-        let found = match self.inner.caches_data() {
-            true => self.inner.grains(id),
-            false => None,
+        let found = if self.inner.caches_data() {
+            self.inner.grains(id)
+        } else {
+            None
         };
         self.note(id, found)
     }
 
     fn pillar(&self, id: &MinionId) -> Option<Arc<Map>> {
-        let found = match self.inner.caches_data() {
-            true => self.inner.pillar(id),
-            false => None,
+        let found = if self.inner.caches_data() {
+            self.inner.pillar(id)
+        } else {
+            None
         };
         self.note(id, found)
     }

@@ -457,13 +457,14 @@ fn runner_and_wheel_need_their_own_permission() {
     let mut ask = |user: &str, fun: &str, wheel: bool| {
         let mut load = login("file", user, "geheim");
         load.set("fun", fun);
-        match wheel {
-            true => access
+        if wheel {
+            access
                 .authorize_wheel(&load, "", "")
-                .map(|c| c.user().to_owned()),
-            false => access
+                .map(|c| c.user().to_owned())
+        } else {
+            access
                 .authorize_runner(&load, "", "")
-                .map(|c| c.user().to_owned()),
+                .map(|c| c.user().to_owned())
         }
     };
     assert_eq!(ask("fred", "jobs.list_jobs", false).unwrap(), "fred");

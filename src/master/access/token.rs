@@ -2,9 +2,10 @@
 //! `salt-protocol.md` 7.4), and callers who show a token.
 
 use super::rules::AuthList;
-use super::{Access, Caller, Method, Rights, now, roles};
+use super::{Access, Caller, Method, Rights, roles};
 use halite_store::audit::Decision;
 use halite_store::tokens::Token;
+use halite_sys::time::unix_now_f64;
 use halite_wire::{Map, Value};
 
 /// Longest life of a token that a user may choose.
@@ -45,7 +46,7 @@ impl Access {
         let chosen = chosen
             .filter(|_| config.token_expire_user_override.allows(&eauth, &name))
             .filter(|life| life.is_finite() && (0.0..=LONGEST).contains(life));
-        let start = now();
+        let start = unix_now_f64();
         let auth_list = config.keep_acl_in_token.then(|| {
             let system = self.system(&eauth).ok().cloned().unwrap_or_default();
             roles::external(&system, &name, &groups, config.permissive_acl).to_value()
@@ -78,7 +79,7 @@ impl Access {
     }
 
     fn look_up(&self, token: &str) -> Result<Token, String> {
-        match self.tokens.get(token, now()) {
+        match self.tokens.get(token, unix_now_f64()) {
             Ok(Some(found)) => Ok(found),
             Ok(None) => Err("the token is unknown or has ended".into()),
             Err(e) => {

@@ -8,9 +8,10 @@ use super::batch::Keep;
 use super::context::Context;
 use super::files;
 use super::pillar::{self, Reply};
-use super::{Answer, HANDLER_FAILED, batch, mine, now, peer, syndic, tops};
+use super::{Answer, HANDLER_FAILED, batch, mine, peer, syndic, tops};
 use crate::roles::RoleError;
 use halite_crypto::{Crypticle, Signing};
+use halite_sys::time::unix_now_i64;
 use halite_wire::envelope::{Refusal, check_id};
 use halite_wire::ids::{Jid, MinionId, Tag};
 use halite_wire::msgpack::{self, Profile};
@@ -215,7 +216,7 @@ fn open(worker: &mut Context, sealed: &Sealed) -> Result<Opened, Refusal> {
     check_id(&load)?;
     let ttl = worker.config.request_server_ttl;
     if ttl > 0 {
-        let age = load.int("ts").map(|ts| now() as i64 - ts);
+        let age = load.int("ts").map(|ts| unix_now_i64() - ts);
         if age.is_none_or(|age| age > ttl as i64) {
             return Err(Refusal::BadLoad);
         }

@@ -33,13 +33,14 @@ use context::Context;
 use halite_config::MasterConfig;
 use halite_sys::memory::keep_freed;
 use halite_sys::signals::StopFlag;
+use halite_sys::time::unix_now;
 use halite_transport::sockets::{ipc_url, recv_parts, send_moved, send_parts};
 use halite_wire::envelope::{Body, Envelope, Refusal, clear_load};
 use halite_wire::msgpack::{self, Profile};
 use halite_wire::{Map, Value};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 /// Salt's answer when a handler raised (`salt/channel/server.py`).
 pub const HANDLER_FAILED: &str = "Some exception handling minion payload";
@@ -277,7 +278,7 @@ impl Watchdog {
             loop {
                 std::thread::sleep(Duration::from_secs(1));
                 let at = watched.load(Ordering::Relaxed);
-                if at != 0 && now().saturating_sub(at) > limit.as_secs() {
+                if at != 0 && unix_now().saturating_sub(at) > limit.as_secs() {
                     log::error!("a request ran longer than {limit:?}; this worker starts afresh");
                     std::process::exit(EXIT_STUCK);
                 }
@@ -287,16 +288,10 @@ impl Watchdog {
     }
 
     fn begin(&self) {
-        self.began.store(now(), Ordering::Relaxed);
+        self.began.store(unix_now().max(1), Ordering::Relaxed);
     }
 
     fn end(&self) {
         self.began.store(0, Ordering::Relaxed);
     }
-}
-
-fn now() -> u64 {
-    SystemTime::now()
-        .duration_since(SystemTime::UNIX_EPOCH)
-        .map_or(1, |d| d.as_secs())
 }

@@ -12,6 +12,7 @@ use crate::access::scope;
 use crate::roles::RoleError;
 use halite_store::jobs::StoredReturn;
 use halite_sys::daemon::{make_dir, write_atomic};
+use halite_sys::safe_open::open_no_follow;
 use halite_target::{
     Inventory, Kind, MinionId, PyRegex, Target, expand_compound, expand_nodegroup,
 };
@@ -20,7 +21,6 @@ use halite_wire::yaml::wire_input;
 use halite_wire::{Map, Value};
 use std::collections::HashSet;
 use std::io::Read;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -287,10 +287,7 @@ fn owner_path(worker: &Context, jid: &Jid) -> PathBuf {
 
 /// Whether the minion has started the job: its id stands in `publish_auth/<jid>`.
 fn owns(worker: &Context, id: &MinionId, jid: &Jid) -> bool {
-    let opened = std::fs::OpenOptions::new()
-        .read(true)
-        .custom_flags(nix::libc::O_NOFOLLOW | nix::libc::O_NONBLOCK)
-        .open(owner_path(worker, jid));
+    let opened = open_no_follow(&owner_path(worker, jid));
     let mut text = String::new();
     opened.is_ok_and(|file| {
         file.metadata().is_ok_and(|m| m.is_file())

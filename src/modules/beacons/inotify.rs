@@ -104,16 +104,18 @@ impl Exclude {
         if let Some((name, how)) = value.as_map().and_then(|map| map.iter().next()) {
             let regex = how.as_map().and_then(|how| how.get("regex"));
             let name = python::str(name);
-            return match regex.is_some_and(Value::truthy) {
-                true => Exclude::Regex(name),
+            return if regex.is_some_and(Value::truthy) {
+                Exclude::Regex(name)
+            } else {
                 // Stock does nothing with such an entry when events come.
-                false => Exclude::Glob(name),
+                Exclude::Glob(name)
             };
         }
         let text = python::str(value);
-        match text.contains('*') {
-            true => Exclude::Glob(text),
-            false => Exclude::Prefix(text),
+        if text.contains('*') {
+            Exclude::Glob(text)
+        } else {
+            Exclude::Prefix(text)
         }
     }
 
@@ -153,9 +155,10 @@ impl Wanted {
         let exclude = get("exclude").and_then(Value::as_array).unwrap_or_default();
         Wanted {
             path: python::str(path),
-            mask: match flag("auto_add") {
-                true => mask | AddWatchFlags::IN_CREATE,
-                false => mask,
+            mask: if flag("auto_add") {
+                mask | AddWatchFlags::IN_CREATE
+            } else {
+                mask
             },
             recurse: flag("recurse"),
             auto_add: flag("auto_add"),
@@ -299,9 +302,10 @@ fn mask_name(mask: AddWatchFlags) -> String {
     let bits = mask.bits();
     let found = NAMES.iter().find(|(bit, _)| bits & bit != 0);
     let name = found.map_or("IN_UNKNOWN", |(_, name)| name);
-    match mask.contains(AddWatchFlags::IN_ISDIR) {
-        true => format!("{name}|IN_ISDIR"),
-        false => name.to_owned(),
+    if mask.contains(AddWatchFlags::IN_ISDIR) {
+        format!("{name}|IN_ISDIR")
+    } else {
+        name.to_owned()
     }
 }
 

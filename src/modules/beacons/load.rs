@@ -74,9 +74,10 @@ fn judge(last: &mut Option<[f64; 3]>, config: &Map, now: [f64; 3]) -> Result<Vec
         };
         let (low, high) = (number(low)?, number(high)?);
         let (value, before) = (now[at], last.map_or(now[at], |last| last[at]));
-        tell |= match on_change {
-            true => (value > high && before < high) || (value < low && before > low),
-            false => value < low || value > high,
+        tell |= if on_change {
+            (value > high && before < high) || (value < low && before > low)
+        } else {
+            value < low || value > high
         };
     }
     if on_change {

@@ -10,9 +10,10 @@ use std::io::{Read, Seek, SeekFrom};
 const MOST: u64 = 16 << 20;
 
 pub(super) fn validate(config: &Map) -> Result<(), String> {
-    match config.contains("file") {
-        true => Ok(()),
-        false => Err("Configuration for log beacon must contain file option.".to_owned()),
+    if config.contains("file") {
+        Ok(())
+    } else {
+        Err("Configuration for log beacon must contain file option.".to_owned())
     }
 }
 
@@ -29,9 +30,10 @@ pub(super) fn look(at: &mut Option<u64>, config: &Map) -> Result<Vec<Map>, Strin
     file.seek(SeekFrom::Start(from)).map_err(failed)?;
     let mut octets = Vec::new();
     file.take(MOST).read_to_end(&mut octets).map_err(failed)?;
-    *at = Some(match from > size {
-        true => size,
-        false => from + octets.len() as u64,
+    *at = Some(if from > size {
+        size
+    } else {
+        from + octets.len() as u64
     });
     Ok(judge(config, &String::from_utf8_lossy(&octets)))
 }

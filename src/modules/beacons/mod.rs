@@ -21,6 +21,7 @@ mod tests;
 pub use config::Settings;
 
 use crate::execution::{self, Context, proc, python};
+use halite_sys::time::unix_now_f64;
 use halite_wire::{Map, Value};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -145,9 +146,10 @@ impl Beacons {
     /// Those of the pillar if it has any, else those of the configuration (`config.merge`); none while they are
     /// disabled altogether.
     fn in_force(&self) -> Vec<(String, Value)> {
-        let all = match self.pillar.is_empty() {
-            true => &self.own,
-            false => &self.pillar,
+        let all = if self.pillar.is_empty() {
+            &self.own
+        } else {
+            &self.pillar
         };
         if all.get("enabled").is_some_and(|enabled| !enabled.truthy()) {
             return Vec::new();
@@ -278,17 +280,17 @@ impl Beacons {
 
     fn put(&mut self, name: &str, data: Value, tag: &'static str, add: bool) -> Told {
         if self.pillar.contains(name) {
-            let comment = match add {
-                true => {
-                    format!("Cannot update beacon item {name}, because it is configured in pillar.")
-                }
-                false => format!("Cannot modify beacon item {name}, it is configured in pillar."),
+            let comment = if add {
+                format!("Cannot update beacon item {name}, because it is configured in pillar.")
+            } else {
+                format!("Cannot modify beacon item {name}, it is configured in pillar.")
             };
             return self.told(tag, false, comment);
         }
-        let comment = match add && !self.own.contains(name) {
-            true => format!("Added new beacon item: {name}"),
-            false => format!("Updating settings for beacon item: {name}"),
+        let comment = if add && !self.own.contains(name) {
+            format!("Added new beacon item: {name}")
+        } else {
+            format!("Updating settings for beacon item: {name}")
         };
         self.own.set(name, data);
         self.told(tag, true, comment)
@@ -317,17 +319,18 @@ impl Beacons {
     }
 
     fn one(&mut self, name: &str, enabled: bool) -> Told {
-        let (tag, word, doing) = match enabled {
-            true => (
+        let (tag, word, doing) = if enabled {
+            (
                 "/salt/minion/minion_beacon_enabled_complete",
                 "enable",
                 "Enabling",
-            ),
-            false => (
+            )
+        } else {
+            (
                 "/salt/minion/minion_beacon_disabled_complete",
                 "disable",
                 "Disabling",
-            ),
+            )
         };
         if self.pillar.contains(name) {
             let comment = format!("Cannot {word} beacon item {name}, it is configured in pillar.");
@@ -388,15 +391,16 @@ fn checked(name: &str, data: &Value) -> Told {
         .flatten()
         .find_map(|item| item.as_map()?.str("beacon_module"));
     let kind = module.unwrap_or(name);
-    let (valid, comment) = match KINDS.contains(&kind) {
-        false => (
-            true,
-            format!("Beacon {kind} does not have a validate function, skipping validation."),
-        ),
-        true => match validate(kind, data) {
+    let (valid, comment) = if KINDS.contains(&kind) {
+        match validate(kind, data) {
             Ok(()) => (true, "Valid beacon configuration".to_owned()),
             Err(why) => (false, why),
-        },
+        }
+    } else {
+        (
+            true,
+            format!("Beacon {kind} does not have a validate function, skipping validation."),
+        )
     };
     Told {
         tag: "/salt/minion/minion_beacon_validation_complete",
@@ -468,7 +472,7 @@ impl Watcher {
             "memusage" => usage::memory(ctx, all),
             "network_info" => network_info::look(ctx, all),
             "ps" => ps::look(all),
-            "service" => service::look(ctx, &mut memory.services, all, unix_now()),
+            "service" => service::look(ctx, &mut memory.services, all, unix_now_f64()),
             _ => status::look(ctx, &settings.list),
         };
         let tag = format!("salt/beacon/{}/{name}/", ctx.id);
@@ -510,11 +514,6 @@ fn state_runs(ctx: &Context) -> bool {
     running
         .iter()
         .any(|job| job.str("fun").is_some_and(|fun| fun.starts_with("state")))
-}
-
-fn unix_now() -> f64 {
-    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-    now.map_or(0.0, |since| since.as_secs_f64())
 }
 
 /// What an execution function says, for beacons that are about it.

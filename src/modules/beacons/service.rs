@@ -23,9 +23,10 @@ pub(super) fn validate(config: &Map) -> Result<(), String> {
             "Services configuration item for service beacon must be a dictionary.".to_owned(),
         );
     };
-    match services.iter().all(|(_, wanted)| wanted.as_map().is_some()) {
-        true => Ok(()),
-        false => Err("Configuration for service beacon must be a list of dictionaries.".to_owned()),
+    if services.iter().all(|(_, wanted)| wanted.as_map().is_some()) {
+        Ok(())
+    } else {
+        Err("Configuration for service beacon must be a list of dictionaries.".to_owned())
     }
 }
 

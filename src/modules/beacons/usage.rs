@@ -16,9 +16,10 @@ pub(super) fn disk(ctx: &Context, list: &[Map]) -> Result<Vec<Map>, String> {
             continue;
         };
         let mount = python::str(mount);
-        let whole = match mount.ends_with('$') {
-            true => mount.clone(),
-            false => format!("{mount}$"),
+        let whole = if mount.ends_with('$') {
+            mount.clone()
+        } else {
+            format!("{mount}$")
         };
         let regex = PyRegex::new(&whole)?;
         let places = partitions
@@ -40,9 +41,10 @@ pub(super) fn disk(ctx: &Context, list: &[Map]) -> Result<Vec<Map>, String> {
 }
 
 pub(super) fn validate_memory(config: &Map) -> Result<(), String> {
-    match config.contains("percent") {
-        true => Ok(()),
-        false => Err("Configuration for memusage beacon requires percent.".to_owned()),
+    if config.contains("percent") {
+        Ok(())
+    } else {
+        Err("Configuration for memusage beacon requires percent.".to_owned())
     }
 }
 
@@ -51,8 +53,9 @@ pub(super) fn memory(ctx: &Context, config: &Map) -> Result<Vec<Map>, String> {
     let used = memory.as_map().and_then(|map| map.get("percent"));
     let used = used.map_or(Ok(0.0), number)?;
     let limit = number(config.get("percent").unwrap_or(&Value::Nil))?;
-    Ok(match used >= limit {
-        true => vec![halite_wire::map! {"memusage" => used}],
-        false => Vec::new(),
+    Ok(if used >= limit {
+        vec![halite_wire::map! {"memusage" => used}]
+    } else {
+        Vec::new()
     })
 }

@@ -97,9 +97,10 @@ fn group_file(root: Option<&str>) -> Found<Vec<Group>> {
             name: (*name).to_owned(),
             passwd: (*passwd).to_owned(),
             gid: number(gid)?,
-            members: match members.is_empty() {
-                true => Vec::new(),
-                false => members.split(',').map(str::to_owned).collect(),
+            members: if members.is_empty() {
+                Vec::new()
+            } else {
+                members.split(',').map(str::to_owned).collect()
             },
         });
     }

@@ -125,11 +125,12 @@ fn get_target(call: &mut Call<'_>) -> Result {
 }
 
 fn not_empty(call: &Call<'_>, name: &str) -> std::result::Result<(), Fault> {
-    match call.arg(name).is_str("") {
-        true => Err(Fault::Invocation(format!(
+    if call.arg(name).is_str("") {
+        Err(Fault::Invocation(format!(
             "{name} can not be an empty string"
-        ))),
-        false => Ok(()),
+        )))
+    } else {
+        Ok(())
     }
 }
 

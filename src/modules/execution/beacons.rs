@@ -147,9 +147,10 @@ fn as_yaml(beacons: Value) -> Value {
 fn list(call: &mut Call<'_>) -> Result {
     let beacons = configured(call, call.flag("include_pillar"), call.flag("include_opts"));
     let beacons = beacons.unwrap_or_default();
-    Ok(match call.flag("return_yaml") {
-        true => as_yaml(beacons),
-        false => beacons,
+    Ok(if call.flag("return_yaml") {
+        as_yaml(beacons)
+    } else {
+        beacons
     })
 }
 
@@ -240,9 +241,10 @@ fn add(call: &mut Call<'_>) -> Result {
             let all = beacons(&answer);
             let stored = all.get(&name).and_then(Value::as_array);
             let wanted = call.arg("beacon_data").as_array().unwrap_or_default();
-            match stored.is_some_and(|stored| wanted.iter().all(|item| stored.contains(item))) {
-                true => ret(true, format!("Added beacon: {name}.")),
-                false => ret(false, format!("Failed to add beacon {name}.")),
+            if stored.is_some_and(|stored| wanted.iter().all(|item| stored.contains(item))) {
+                ret(true, format!("Added beacon: {name}."))
+            } else {
+                ret(false, format!("Failed to add beacon {name}."))
             }
         }
         Err(false) => ret(false, format!("Failed to add beacon {name}.")),
@@ -356,9 +358,10 @@ fn save(call: &mut Call<'_>) -> Result {
 }
 
 fn all(call: &mut Call<'_>, enable: bool) -> Result {
-    let (word, func) = match enable {
-        true => ("enabled", "enable"),
-        false => ("disabled", "disable"),
+    let (word, func) = if enable {
+        ("enabled", "enable")
+    } else {
+        ("disabled", "disable")
     };
     if is_test(call) {
         return Ok(ret(true, format!("Beacons would be {word}.")).into());
@@ -366,10 +369,13 @@ fn all(call: &mut Call<'_>, enable: bool) -> Result {
     let tag = format!("/salt/minion/minion_beacons_{word}_complete");
     let title = if enable { "Enabled" } else { "Disabled" };
     let told = match ask(call, &halite_wire::map! {"func" => func}, &tag) {
-        Ok(answer) => match beacons(&answer).get("enabled").map(Value::truthy) == Some(enable) {
-            true => ret(true, format!("{title} beacons on minion.")),
-            false => ret(false, format!("Failed to {func} beacons on minion.")),
-        },
+        Ok(answer) => {
+            if beacons(&answer).get("enabled").map(Value::truthy) == Some(enable) {
+                ret(true, format!("{title} beacons on minion."))
+            } else {
+                ret(false, format!("Failed to {func} beacons on minion."))
+            }
+        }
         // Stock says nothing where no answer comes.
         Err(_) => halite_wire::map! {"comment" => Value::Array(Vec::new()), "result" => true},
     };
@@ -381,14 +387,16 @@ fn one(call: &mut Call<'_>, enable: bool) -> Result {
     if name.is_empty() {
         return Ok(ret(false, "Beacon name is required.").into());
     }
-    let (word, func) = match enable {
-        true => ("enabled", "enable_beacon"),
-        false => ("disabled", "disable_beacon"),
+    let (word, func) = if enable {
+        ("enabled", "enable_beacon")
+    } else {
+        ("disabled", "disable_beacon")
     };
     if is_test(call) {
-        return Ok(match enable {
-            true => ret(true, format!("Beacon {name} would be enabled.")),
-            false => ret(true, "Beacons would be disabled."),
+        return Ok(if enable {
+            ret(true, format!("Beacon {name} would be enabled."))
+        } else {
+            ret(true, "Beacons would be disabled.")
         }
         .into());
     }

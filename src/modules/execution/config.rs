@@ -75,11 +75,11 @@ fn get(call: &mut Call<'_>) -> Result {
         // Whatever is no known strategy counts as `recurse`, and what is to be left out is not.
         let mut all = defaults;
         for over in [&master, &*ctx.pillar, &*ctx.grains, &ctx.opts] {
-            match call.arg("merge").is_str("overwrite") {
-                true => over
-                    .iter()
-                    .for_each(|(k, v)| all.set(python::str(k), v.clone())),
-                false => update(&mut all, over, false),
+            if call.arg("merge").is_str("overwrite") {
+                over.iter()
+                    .for_each(|(k, v)| all.set(python::str(k), v.clone()))
+            } else {
+                update(&mut all, over, false)
             }
         }
         let found = traverse(&all, call.arg("key"), &delimiter);

@@ -73,9 +73,10 @@ fn set(key: &Value, value: &Value, unset: bool) -> Value {
         Value::Str(text) => text.as_str(),
         _ => return false.into(),
     };
-    match environment::set(key, Some(text)) {
-        true => text.into(),
-        false => false.into(),
+    if environment::set(key, Some(text)) {
+        text.into()
+    } else {
+        false.into()
     }
 }
 

@@ -224,9 +224,12 @@ fn rm_host(call: &mut Call<'_>) -> Result {
     let old = step::read(&path)?;
     let lines = old.split_inclusive('\n');
     let new: String = lines
-        .map(|line| match is_entry(line, &ip) {
-            true => without(line.trim(), &ip, &alias),
-            false => line.to_owned(),
+        .map(|line| {
+            if is_entry(line, &ip) {
+                without(line.trim(), &ip, &alias)
+            } else {
+                line.to_owned()
+            }
         })
         .collect();
     write(&path, &new)?;

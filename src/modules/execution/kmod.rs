@@ -128,9 +128,10 @@ fn loaded(call: &mut Call<'_>) -> std::result::Result<BTreeSet<String>, Fault> {
 
 /// The file of modules that are loaded at every start.
 fn config(call: &Call<'_>) -> &'static str {
-    match call.ctx.grains.contains("systemd") {
-        true => "/etc/modules-load.d/salt_managed.conf",
-        false => "/etc/modules",
+    if call.ctx.grains.contains("systemd") {
+        "/etc/modules-load.d/salt_managed.conf"
+    } else {
+        "/etc/modules"
     }
 }
 
@@ -148,9 +149,10 @@ fn list(names: impl IntoIterator<Item = String>) -> Value {
 }
 
 fn mod_list(call: &mut Call<'_>) -> Result {
-    match call.flag("only_persist") {
-        true => Ok(list(persistent(call))),
-        false => Ok(list(loaded(call)?)),
+    if call.flag("only_persist") {
+        Ok(list(persistent(call)))
+    } else {
+        Ok(list(loaded(call)?))
     }
 }
 

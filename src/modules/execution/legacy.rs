@@ -25,9 +25,10 @@ pub struct Answer {
 /// `bin/python3`.
 fn interpreter(ctx: &Context) -> Option<PathBuf> {
     let path = Path::new(ctx.opts.str("legacy_salt").filter(|p| !p.is_empty())?);
-    match path.is_dir() {
-        true => Some(path.join("bin/python3")),
-        false => Some(path.to_owned()),
+    if path.is_dir() {
+        Some(path.join("bin/python3"))
+    } else {
+        Some(path.to_owned())
     }
 }
 

@@ -145,11 +145,12 @@ fn localectl(call: &mut Call<'_>) -> std::result::Result<Map, Fault> {
             out.set(name, value);
         }
     }
-    match any {
-        true => Ok(out),
-        false => Err(Fault::Command(
+    if any {
+        Ok(out)
+    } else {
+        Err(Fault::Command(
             "Unable to parse result of \"localectl\"".into(),
-        )),
+        ))
     }
 }
 
@@ -189,9 +190,10 @@ fn put_line(call: &mut Call<'_>, path: &str, pattern: &str, line: &str) -> Resul
 }
 
 fn touch(call: &mut Call<'_>, path: &str) -> Result {
-    match Path::new(path).is_file() {
-        true => Ok(Value::Nil),
-        false => call.salt("file.touch", vec![path.into()], Map::new()),
+    if Path::new(path).is_file() {
+        Ok(Value::Nil)
+    } else {
+        call.salt("file.touch", vec![path.into()], Map::new())
     }
 }
 

@@ -148,12 +148,13 @@ fn choose(call: &Call<'_>, lookup: &Map, default: &Value) -> Result {
     };
     let found = choose::filter_by(lookup, default, over, |key| {
         let meant = meant(call, key)?;
-        match meant && over.is_none() && call.flag("merge") {
-            true => Err(Fault::raised(
+        if meant && over.is_none() && call.flag("merge") {
+            Err(Fault::raised(
                 "salt.exceptions.SaltException",
                 "filter_by merge argument must be a dictionary.",
-            )),
-            false => Ok(meant),
+            ))
+        } else {
+            Ok(meant)
         }
     })?;
     Ok(found.unwrap_or_default())

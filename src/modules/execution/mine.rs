@@ -245,10 +245,7 @@ fn valid(call: &mut Call<'_>) -> Result {
 
 fn store(ctx: &Context, data: Map, clear: bool) -> Result {
     if is_local(ctx) {
-        let mut mine = match clear {
-            true => Map::new(),
-            false => local(ctx),
-        };
+        let mut mine = if clear { Map::new() } else { local(ctx) };
         for (name, value) in data.0 {
             mine.set(python::str(&name), value);
         }
@@ -344,9 +341,10 @@ fn local_get(call: &Call<'_>) -> Result {
             Some(restricted) => restricted.get(DATA).cloned().unwrap_or_default(),
             None => entry.clone(),
         };
-        match several {
-            true => out.set(name, halite_wire::map! {ctx.id.as_str() => value}),
-            false => out.set(ctx.id.as_str(), value),
+        if several {
+            out.set(name, halite_wire::map! {ctx.id.as_str() => value})
+        } else {
+            out.set(ctx.id.as_str(), value)
         }
     }
     Ok(out.into())

@@ -335,13 +335,13 @@ fn run(
     args: &[Value],
     retcode: &mut Value,
 ) -> declare::Result {
-    let job = ctx
-        .job
-        .as_ref()
-        .map(|load| match load.contains("schedule") {
-            true => Cow::Owned(scheduled_note(&ctx.id, load)),
-            false => Cow::Borrowed(load),
-        });
+    let job = ctx.job.as_ref().map(|load| {
+        if load.contains("schedule") {
+            Cow::Owned(scheduled_note(&ctx.id, load))
+        } else {
+            Cow::Borrowed(load)
+        }
+    });
     let (positional, kwargs) = bind::load(function, args, job.as_deref())?;
     let bound = bind::bind(function, positional, kwargs)?;
     let mut call = Call {

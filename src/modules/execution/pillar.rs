@@ -77,9 +77,10 @@ pub(super) const MODULE: Module = Module {
 };
 
 fn obfuscate(call: &mut Call<'_>) -> Result {
-    let shown = match call.bound.varargs.is_empty() {
-        true => compiled(call)?,
-        false => named(call, &*source(call)?, &"".into(), DELIMITER),
+    let shown = if call.bound.varargs.is_empty() {
+        compiled(call)?
+    } else {
+        named(call, &*source(call)?, &"".into(), DELIMITER)
     };
     // Stock masks before it looks at the kinds, so most values are texts.
     let shown = self::shown(call, shown.into(), false);
@@ -137,11 +138,14 @@ fn compiled(call: &Call<'_>) -> std::result::Result<Map, Fault> {
     let from_saltenv = opts
         .get("pillarenv_from_saltenv")
         .is_some_and(Value::truthy);
-    let pillarenv = given(call, "pillarenv").or_else(|| match from_saltenv {
-        true => given(call, "saltenv")
-            .filter(|env| !env.is_empty())
-            .or_else(|| own("saltenv")),
-        false => own("pillarenv"),
+    let pillarenv = given(call, "pillarenv").or_else(|| {
+        if from_saltenv {
+            given(call, "saltenv")
+                .filter(|env| !env.is_empty())
+                .or_else(|| own("saltenv"))
+        } else {
+            own("pillarenv")
+        }
     });
     let mut over = call.arg("pillar").clone();
     if over.truthy() && call.arg("pillar_enc").truthy() {
@@ -176,9 +180,10 @@ fn source(call: &Call<'_>) -> std::result::Result<Arc<Map>, Fault> {
         return Ok(call.ctx.pillar.clone());
     }
     let compiled = compiled(call)?;
-    Ok(Arc::new(match mask_off(call) {
-        true => compiled,
-        false => masked(compiled.into()).into_map().unwrap_or_default(),
+    Ok(Arc::new(if mask_off(call) {
+        compiled
+    } else {
+        masked(compiled.into()).into_map().unwrap_or_default()
     }))
 }
 

@@ -139,10 +139,7 @@ fn publish(call: &mut Call<'_>, full: bool) -> Result {
         let returns = master.call(&load)?.into_map().unwrap_or_default();
         let all = expected.iter().all(|id| returns.contains(id));
         if all || waited > timeout {
-            return Ok(match full {
-                true => returns.into(),
-                false => clean(returns),
-            });
+            return Ok(if full { returns.into() } else { clean(returns) });
         }
         waited += PAUSE;
         std::thread::sleep(Duration::from_secs_f64(PAUSE));

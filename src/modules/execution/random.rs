@@ -54,9 +54,10 @@ fn str_encode(call: &mut Call<'_>) -> Result {
         return Err(Fault::Invocation(BAD.into()));
     };
     // Stock has made octets of a text by now, which have no encoders.
-    match call.arg("encoder").is_str("base64") {
-        true => Ok(base64::encode(octets).into()),
-        false => Err(Fault::Invocation(BAD.into())),
+    if call.arg("encoder").is_str("base64") {
+        Ok(base64::encode(octets).into())
+    } else {
+        Err(Fault::Invocation(BAD.into()))
     }
 }
 

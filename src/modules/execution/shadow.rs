@@ -125,9 +125,10 @@ fn entry(line: &str) -> std::result::Result<Map, Fault> {
     }
     let mut map = map! {"name" => parts[0], "passwd" => parts[1]};
     for (key, text) in KEYS.iter().zip(&parts).skip(2) {
-        let number = match text.is_empty() {
-            true => -1,
-            false => python::int(&(*text).into())?,
+        let number = if text.is_empty() {
+            -1
+        } else {
+            python::int(&(*text).into())?
         };
         map.set(*key, number);
     }

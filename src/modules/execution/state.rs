@@ -158,9 +158,10 @@ fn switch(call: &mut Call<'_>, enable: bool) -> Result {
 
 /// Where the pauses of a job are kept; the jid becomes part of a path.
 fn pause_file(call: &Call<'_>, jid: &str) -> std::result::Result<PathBuf, Fault> {
-    match jid.is_empty() || jid.starts_with('.') || jid.contains(['/', '\0']) {
-        true => Err(Fault::Invocation(format!("'{jid}' is no jid"))),
-        false => Ok(call.ctx.cachedir.join("state_pause").join(jid)),
+    if jid.is_empty() || jid.starts_with('.') || jid.contains(['/', '\0']) {
+        Err(Fault::Invocation(format!("'{jid}' is no jid")))
+    } else {
+        Ok(call.ctx.cachedir.join("state_pause").join(jid))
     }
 }
 

@@ -169,9 +169,12 @@ fn returner_functions(
 
 fn list_returners(call: &mut Call<'_>) -> Result {
     let module = |name: &str| name.split('.').next().unwrap_or_default().to_owned();
-    let found = returner_functions(call, |pattern, name| match pattern.contains('*') {
-        true => fnmatch(name, pattern),
-        false => module(name) == pattern,
+    let found = returner_functions(call, |pattern, name| {
+        if pattern.contains('*') {
+            fnmatch(name, pattern)
+        } else {
+            module(name) == pattern
+        }
     })?;
     let names: BTreeSet<String> = found.iter().map(|f| module(&f.name)).collect();
     Ok(names.into_iter().collect::<Vec<_>>().into())
@@ -191,9 +194,10 @@ fn returner_doc(call: &mut Call<'_>) -> Result {
             p => format!("{p}."),
         };
         // Stock takes a glob for a plain beginning, which nothing has.
-        match pattern.contains('*') {
-            true => fnmatch(name, pattern),
-            false => name == pattern || name.starts_with(&below),
+        if pattern.contains('*') {
+            fnmatch(name, pattern)
+        } else {
+            name == pattern || name.starts_with(&below)
         }
     })?;
     let docs: Map = found.into_iter().map(|f| (f.name, f.doc)).collect();

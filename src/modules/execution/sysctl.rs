@@ -54,9 +54,10 @@ fn default_config(call: &Call<'_>) -> &'static str {
     let grain = call.ctx.grains.get("systemd").and_then(Value::as_map);
     let version = grain.and_then(|m| m.get("version")).map(python::str);
     let version = version.and_then(|v| v.parse::<i64>().ok()).unwrap_or(0);
-    match Path::new("/run/systemd/system").exists() && version >= 207 {
-        true => "/etc/sysctl.d/99-salt.conf",
-        false => "/etc/sysctl.conf",
+    if Path::new("/run/systemd/system").exists() && version >= 207 {
+        "/etc/sysctl.d/99-salt.conf"
+    } else {
+        "/etc/sysctl.conf"
     }
 }
 
@@ -120,9 +121,10 @@ fn assign(call: &mut Call<'_>, name: &str, value: &str) -> std::result::Result<M
         spaced && key.trim_end() == name && new.trim_start().trim_end_matches('\n') == value
     });
     if answer.is_none() || done.stderr.contains("Invalid argument") {
-        let error = match done.retcode != 0 && !done.stderr.is_empty() {
-            true => done.stderr,
-            false => done.stdout,
+        let error = if done.retcode != 0 && !done.stderr.is_empty() {
+            done.stderr
+        } else {
+            done.stdout
         };
         return Err(Fault::Command(format!("sysctl -w failed: {error}")));
     }

@@ -12,10 +12,7 @@ pub fn booted() -> bool {
 
 /// The path of `systemctl` where it is there but systemd does not run.
 pub fn offline() -> Option<String> {
-    match booted() {
-        true => None,
-        false => which("systemctl"),
-    }
+    if booted() { None } else { which("systemctl") }
 }
 
 /// The version of systemd.

@@ -214,12 +214,11 @@ fn adjtime(call: &mut Call<'_>) -> Result {
     if Path::new(path).exists() {
         return Ok(shell::run(call, &["tail", "-n", "1", path])?.into());
     }
-    match Path::new("/dev/rtc").exists() {
-        true => {
-            let text = format!("Unable to get hwclock timezone from {path}");
-            Err(Fault::Command(text))
-        }
-        false => Ok(Value::Nil),
+    if Path::new("/dev/rtc").exists() {
+        let text = format!("Unable to get hwclock timezone from {path}");
+        Err(Fault::Command(text))
+    } else {
+        Ok(Value::Nil)
     }
 }
 
@@ -306,9 +305,10 @@ fn set_hwclock(call: &mut Call<'_>) -> Result {
     }
     let family = family(call);
     if family == "NILinuxRT" {
-        return match clock.eq_ignore_ascii_case("utc") {
-            true => Ok(true.into()),
-            false => Err(Fault::Invocation("UTC is the only permitted value".into())),
+        return if clock.eq_ignore_ascii_case("utc") {
+            Ok(true.into())
+        } else {
+            Err(Fault::Invocation("UTC is the only permitted value".into()))
         };
     }
     let zone = zone(call)?;

@@ -38,9 +38,10 @@ pub(super) fn add(grains: &mut Map) {
     let ids: Vec<(String, String)> = cards
         .filter_map(|path| Some((value(path, "vendor")?, value(path, "device")?)))
         .collect();
-    let names = match ids.is_empty() {
-        true => String::new(),
-        false => NAMES.iter().find_map(|path| read(path)).unwrap_or_default(),
+    let names = if ids.is_empty() {
+        String::new()
+    } else {
+        NAMES.iter().find_map(|path| read(path)).unwrap_or_default()
     };
     let cards: Vec<Value> = ids
         .iter()

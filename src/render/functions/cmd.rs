@@ -77,9 +77,10 @@ pub(super) const FUNCTIONS: &[Function] = &[
 
 fn text(bytes: &[u8], call: &Call) -> Value {
     let text = String::from_utf8_lossy(bytes);
-    match call.flag("rstrip", true) {
-        true => text.trim_end().into(),
-        false => text.as_ref().into(),
+    if call.flag("rstrip", true) {
+        text.trim_end().into()
+    } else {
+        text.as_ref().into()
     }
 }
 

@@ -120,14 +120,13 @@ fn put_back(dest: Option<&Obj>, merged: &Map) -> Result<Obj, Error> {
 
 fn update_live(_: &Scope, _: &mut Cx, args: &[Option<Obj>]) -> Result<Obj, Error> {
     let (mut dest, upd) = (as_map(args[0].as_ref())?, as_map(args[1].as_ref())?);
-    match truthy(args[2].as_ref(), true)? {
-        true => update(&mut dest, &upd, truthy(args[3].as_ref(), false)?),
-        false => {
-            for (key, value) in upd.0 {
-                match dest.0.iter_mut().find(|(k, _)| *k == key) {
-                    Some(slot) => slot.1 = value,
-                    None => dest.0.push((key, value)),
-                }
+    if truthy(args[2].as_ref(), true)? {
+        update(&mut dest, &upd, truthy(args[3].as_ref(), false)?)
+    } else {
+        for (key, value) in upd.0 {
+            match dest.0.iter_mut().find(|(k, _)| *k == key) {
+                Some(slot) => slot.1 = value,
+                None => dest.0.push((key, value)),
             }
         }
     }
@@ -143,8 +142,9 @@ fn defaults_merge(_: &Scope, _: &mut Cx, args: &[Option<Obj>]) -> Result<Obj, Er
     };
     let (mut dest, src) = (read(&args[0])?, read(&args[1])?);
     update(&mut dest, &src, truthy(args[2].as_ref(), false)?);
-    match truthy(args[3].as_ref(), true)? {
-        true => put_back(args[0].as_ref(), &dest),
-        false => Ok(Obj::from(&dest)),
+    if truthy(args[3].as_ref(), true)? {
+        put_back(args[0].as_ref(), &dest)
+    } else {
+        Ok(Obj::from(&dest))
     }
 }

@@ -144,15 +144,16 @@ fn read(_: &Scope, call: &Call) -> Outcome {
     }
     let mut bytes = Vec::new();
     let read = file.take(MAX_READ + 1).read_to_end(&mut bytes);
-    match read.map_err(|e| io_fault(&path, &e))? as u64 > MAX_READ {
-        true => Err(Fault::Other(format!(
+    if read.map_err(|e| io_fault(&path, &e))? as u64 > MAX_READ {
+        Err(Fault::Other(format!(
             "{} is longer than {MAX_READ} octets",
             path.display()
-        ))),
-        false => Ok(match String::from_utf8(bytes) {
+        )))
+    } else {
+        Ok(match String::from_utf8(bytes) {
             Ok(text) => text.into(),
             Err(e) => Value::Bytes(e.into_bytes()),
-        }),
+        })
     }
 }
 

@@ -334,9 +334,12 @@ fn pillar_raw(scope: &Scope, call: &Call) -> Outcome {
 
 /// Options of the master, grains, pillar, in this order.
 fn config_get(scope: &Scope, call: &Call) -> Outcome {
-    let from = |data: &Map, omit: &str| match call.flag(omit, false) {
-        true => None,
-        false => look(data, call),
+    let from = |data: &Map, omit: &str| {
+        if call.flag(omit, false) {
+            None
+        } else {
+            look(data, call)
+        }
     };
     let found = from(&scope.opts, "omit_opts")
         .or_else(|| from(&scope.grains, "omit_grains"))

@@ -277,9 +277,10 @@ impl Function {
             .collect();
         let (any, any_named) = (self.params.contains(&"*"), self.params.contains(&"**"));
         let mut plain = args.clone();
-        let rest = match any && plain.positional.len() > named.len() {
-            true => plain.positional.split_off(named.len()),
-            false => Vec::new(),
+        let rest = if any && plain.positional.len() > named.len() {
+            plain.positional.split_off(named.len())
+        } else {
+            Vec::new()
         };
         let mut more = Map::new();
         if any_named {
@@ -308,9 +309,10 @@ impl Function {
 /// `salt/utils/data.py traverse_dict_and_list`: follows the words of `key`. Words lead into maps;
 /// into lists by number, else through the maps in them.
 pub(super) fn traverse<'a>(data: &'a Value, key: &str, delimiter: &str) -> Option<&'a Value> {
-    let words: Vec<&str> = match delimiter.is_empty() {
-        true => vec![key],
-        false => key.split(delimiter).collect(),
+    let words: Vec<&str> = if delimiter.is_empty() {
+        vec![key]
+    } else {
+        key.split(delimiter).collect()
     };
     let mut at = data;
     for word in words {

@@ -93,12 +93,13 @@ fn rand_int(_: &Scope, call: &Call) -> Outcome {
     if let Some(seed) = call.some("seed") {
         return Ok((start + below(seed, end.saturating_sub(start).saturating_add(1))?).into());
     }
-    match start <= end {
-        true => Ok(rand::rngs::OsRng.gen_range(start..=end).into()),
-        false => Err(Fault::Other(format!(
+    if start <= end {
+        Ok(rand::rngs::OsRng.gen_range(start..=end).into())
+    } else {
+        Err(Fault::Other(format!(
             "empty range for randrange() ({start}, {}, 1)",
             end.saturating_add(1)
-        ))),
+        )))
     }
 }
 

@@ -216,9 +216,10 @@ fn present(scope: &Scope, args: &Map) -> Result<Value, String> {
         subset.map(|ids| ids.iter().filter_map(|id| id.parse().ok()).collect());
     let connected = connected_ids(&scope.config, subset.as_deref()).map_err(|e| e.to_string())?;
     let ids = connected.iter();
-    Ok(match args.get("show_ip").is_some_and(Value::truthy) {
-        true => Value::Map(ids.map(|(id, ip)| (id.as_str(), ip.to_string())).collect()),
-        false => Value::Array(ids.map(|(id, _)| id.as_str().into()).collect()),
+    Ok(if args.get("show_ip").is_some_and(Value::truthy) {
+        Value::Map(ids.map(|(id, ip)| (id.as_str(), ip.to_string())).collect())
+    } else {
+        Value::Array(ids.map(|(id, _)| id.as_str().into()).collect())
     })
 }
 

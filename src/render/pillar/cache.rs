@@ -3,13 +3,14 @@
 
 use halite_config::MasterConfig;
 use halite_sys::daemon::{make_dir, write_atomic};
+use halite_sys::time::unix_now_f64;
 use halite_wire::ids::MinionId;
 use halite_wire::msgpack::{self, Profile};
 use halite_wire::{Map, Value};
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::path::PathBuf;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 /// Keys of the file, as stock 3006 has them.
 const DATA: &str = "CacheDisk_data";
@@ -62,12 +63,9 @@ impl Cache {
         let key = Value::from(env.map(str::to_owned));
         envs.0.retain(|(name, _)| *name != key);
         envs.0.push((key, pillar.clone().into()));
-        let now = SystemTime::now()
-            .duration_since(SystemTime::UNIX_EPOCH)
-            .unwrap_or_default();
         let whole = halite_wire::map! {
             DATA => halite_wire::map! {id.as_str() => envs},
-            TIME => halite_wire::map! {id.as_str() => now.as_secs_f64()},
+            TIME => halite_wire::map! {id.as_str() => unix_now_f64()},
         };
         let bytes = msgpack::encode_map(&whole, Profile::Local);
         let written =
@@ -97,10 +95,7 @@ impl Cache {
             Value::Int(at) => *at as f64,
             _ => return None,
         };
-        let now = SystemTime::now()
-            .duration_since(SystemTime::UNIX_EPOCH)
-            .ok()?;
-        if now.as_secs_f64() - at > self.ttl.as_secs_f64() {
+        if unix_now_f64() - at > self.ttl.as_secs_f64() {
             return None;
         }
         whole

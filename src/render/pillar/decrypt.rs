@@ -40,9 +40,10 @@ impl Compile<'_> {
             log::debug!("Pillar key {key} not present");
             return Ok(());
         };
-        let renderer = match renderer.truthy() {
-            true => text_of(renderer),
-            false => config.decrypt_pillar_default.clone(),
+        let renderer = if renderer.truthy() {
+            text_of(renderer)
+        } else {
+            config.decrypt_pillar_default.clone()
         };
         let allowed = &config.decrypt_pillar_renderers;
         let gpg = &self.master.shared.gpg;

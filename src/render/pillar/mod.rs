@@ -351,9 +351,10 @@ impl<'a> Compile<'a> {
             self.merger.merge(first, &rendered)
         } else {
             let rendered = self.render(&self.matches(&top)?, &mut errors)?;
-            match ext {
-                true => self.ext_pillar(rendered, &mut errors)?,
-                false => rendered,
+            if ext {
+                self.ext_pillar(rendered, &mut errors)?
+            } else {
+                rendered
             }
         };
         errors.extend(top_errors);

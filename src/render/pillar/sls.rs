@@ -42,9 +42,10 @@ impl Compile<'_> {
                     errors.push(no_env(env));
                     Vec::new()
                 });
-                match found.is_empty() {
-                    true => files.push(name.clone()),
-                    false => files.extend(found),
+                if found.is_empty() {
+                    files.push(name.clone())
+                } else {
+                    files.extend(found)
                 }
             }
             for sls in files {
@@ -111,9 +112,10 @@ impl Compile<'_> {
         let state = self.compile_source(&source).map(Some).unwrap_or_else(|e| {
             let full = format!("Rendering SLS '{sls}' failed, render error:\n{e}");
             log::error!("{full}");
-            errors.push(match self.config().pillar_safe_render_error {
-                true => format!("Rendering SLS '{sls}' failed. Please see master log for details."),
-                false => full,
+            errors.push(if self.config().pillar_safe_render_error {
+                format!("Rendering SLS '{sls}' failed. Please see master log for details.")
+            } else {
+                full
             });
             None
         });
@@ -175,9 +177,10 @@ impl Compile<'_> {
                 "Specified SLS '{sls}' in environment '{env}' is not available on the salt master"
             ));
         }
-        let why = match self.settings.git {
-            true => "each branch of a git_pillar must have its own top file",
-            false => "is the environment defined in 'pillar_roots'?",
+        let why = if self.settings.git {
+            "each branch of a git_pillar must have its own top file"
+        } else {
+            "is the environment defined in 'pillar_roots'?"
         };
         log::debug!("Specified SLS '{sls}' in environment '{env}' was not found; {why}");
         None
@@ -225,9 +228,10 @@ impl Compile<'_> {
                 if let Some(Value::Map(part)) = part.filter(Value::truthy) {
                     let part = nest(part, line.key.as_deref());
                     let whole = line.key.is_none().then(|| name.clone());
-                    match includes_win {
-                        true => state = self.merger.merge(state, &part),
-                        false => parts.push((part, whole)),
+                    if includes_win {
+                        state = self.merger.merge(state, &part)
+                    } else {
+                        parts.push((part, whole))
                     }
                 }
                 errors.extend(last.iter().cloned());

@@ -79,9 +79,10 @@ impl Place {
             .custom_flags((OFlag::O_NONBLOCK | OFlag::O_NOCTTY).bits())
             .open(self.root.join(&self.rel))?;
         let meta = file.metadata()?;
-        match meta.is_file() {
-            true => Ok((file, meta)),
-            false => Err(missing()),
+        if meta.is_file() {
+            Ok((file, meta))
+        } else {
+            Err(missing())
         }
     }
 
@@ -96,7 +97,7 @@ impl Place {
                 (root, rest)
             }
         };
-        let (dir, name) = parent(open_dir(&root)?, &rest, false)?;
+        let (dir, name) = parent(&root, &rest, None)?;
         let stat = fstatat(&dir, name.as_str(), AtFlags::AT_SYMLINK_NOFOLLOW)?;
         if stat.st_mode & nix::libc::S_IFMT != nix::libc::S_IFREG {
             return Err(missing());
@@ -112,7 +113,7 @@ impl Place {
 /// # Errors
 /// As the file system has them.
 pub fn create(root: &Path, rel: &str, truncate: bool) -> io::Result<File> {
-    let (dir, name) = parent(open_dir(root)?, Path::new(rel), true)?;
+    let (dir, name) = parent(root, Path::new(rel), Some(0o700))?;
     let flags = OFlag::O_WRONLY | OFlag::O_CREAT | OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK;
     let mode = Mode::from_bits_truncate(0o600);
     let file = regular(openat(&dir, name.as_str(), flags | OFlag::O_CLOEXEC, mode)?.into())?;
@@ -127,8 +128,13 @@ fn open_dir(path: &Path) -> io::Result<OwnedFd> {
     Ok(nix::fcntl::open(path, flags, Mode::empty())?)
 }
 
-/// The directory of a path below `dir`, and the last name.
-fn parent(mut dir: OwnedFd, rest: &Path, make: bool) -> io::Result<(OwnedFd, String)> {
+/// Opens the directory of a path below `root`, and gives the last name of the path. Only the root may be a link.
+/// Missing directories are made if `make` gives their mode.
+///
+/// # Errors
+/// `NotFound` if the path leads out of the root or names no file; else as the file system has them.
+pub fn parent(root: &Path, rest: &Path, make: Option<u32>) -> io::Result<(OwnedFd, String)> {
+    let mut dir = open_dir(root)?;
     let text = rest.to_str().ok_or_else(missing)?;
     let mut names: Vec<&str> = text.split('/').collect();
     let last = names.pop().unwrap_or_default();
@@ -139,8 +145,8 @@ fn parent(mut dir: OwnedFd, rest: &Path, make: bool) -> io::Result<(OwnedFd, Str
         if ["", ".", ".."].contains(&name) {
             return Err(missing());
         }
-        if make {
-            match mkdirat(&dir, name, Mode::from_bits_truncate(0o700)) {
+        if let Some(mode) = make {
+            match mkdirat(&dir, name, Mode::from_bits_truncate(mode)) {
                 Ok(()) | Err(Errno::EEXIST) => {}
                 Err(e) => return Err(e.into()),
             }
@@ -152,9 +158,10 @@ fn parent(mut dir: OwnedFd, rest: &Path, make: bool) -> io::Result<(OwnedFd, Str
 }
 
 fn regular(file: File) -> io::Result<File> {
-    match file.metadata()?.is_file() {
-        true => Ok(file),
-        false => Err(missing()),
+    if file.metadata()?.is_file() {
+        Ok(file)
+    } else {
+        Err(missing())
     }
 }
 

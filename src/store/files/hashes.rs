@@ -94,9 +94,10 @@ impl Hashes {
         if !key.settled(now) {
             return self.compute(file);
         }
-        let hash = match key.size < LARGE {
-            true => self.compute(file)?,
-            false => self.shared(file, &key)?,
+        let hash = if key.size < LARGE {
+            self.compute(file)?
+        } else {
+            self.shared(file, &key)?
         };
         if Key::of(&file.metadata()?) == key {
             if self.memory.len() >= HELD {

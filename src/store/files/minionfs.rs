@@ -82,9 +82,10 @@ impl MinionFs {
             return lists;
         }
         let below = format!("{}/", self.mountpoint);
-        let prefix = match self.mountpoint.is_empty() {
-            true => prefix,
-            false => prefix.strip_prefix(&below).unwrap_or(prefix),
+        let prefix = if self.mountpoint.is_empty() {
+            prefix
+        } else {
+            prefix.strip_prefix(&below).unwrap_or(prefix)
         };
         // A prefix names a minion and a directory of its files, or there is nothing.
         let wanted = match prefix.split_once('/') {

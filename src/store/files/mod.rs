@@ -185,9 +185,10 @@ impl FileServer {
             all.extend(envs.iter().cloned());
             sources.set(backend.name(), envs);
         }
-        match by_source {
-            true => Value::Map(sources),
-            false => Value::from(all.into_iter().collect::<Vec<String>>()),
+        if by_source {
+            Value::Map(sources)
+        } else {
+            Value::from(all.into_iter().collect::<Vec<String>>())
         }
     }
 

@@ -33,9 +33,10 @@ pub fn join(dir: &str, path: &str) -> String {
     if path.starts_with('/') || dir.is_empty() {
         return path.into();
     }
-    match dir.ends_with('/') {
-        true => format!("{dir}{path}"),
-        false => format!("{dir}/{path}"),
+    if dir.ends_with('/') {
+        format!("{dir}{path}")
+    } else {
+        format!("{dir}/{path}")
     }
 }
 

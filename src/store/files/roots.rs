@@ -55,9 +55,10 @@ impl RootsBackend {
     }
 
     fn links(&self) -> Links {
-        match self.follow {
-            true => Links::Follow,
-            false => Links::Within,
+        if self.follow {
+            Links::Follow
+        } else {
+            Links::Within
         }
     }
 
@@ -97,9 +98,12 @@ impl RootsBackend {
     /// another one than that in which it was found; `None` if there is no such environment.
     pub fn holds(&self, env: &str, found: &Found) -> Option<bool> {
         let path = PathBuf::from(names::normpath(&found.path));
-        let holds = |root: String| match self.follow {
-            true => names::is_below(Path::new(&names::normpath(&root)), &path),
-            false => names::is_below(&names::realpath(Path::new(&root)), &names::realpath(&path)),
+        let holds = |root: String| {
+            if self.follow {
+                names::is_below(Path::new(&names::normpath(&root)), &path)
+            } else {
+                names::is_below(&names::realpath(Path::new(&root)), &names::realpath(&path))
+            }
         };
         Some(self.dirs(env)?.into_iter().any(holds))
     }
@@ -127,9 +131,10 @@ impl RootsBackend {
 /// Python's `list[int(index)]`, counted from the end if negative.
 fn pick(dirs: &[String], index: &str) -> Option<String> {
     let index: i64 = index.trim().parse().ok()?;
-    let at = match index < 0 {
-        true => i64::try_from(dirs.len()).ok()?.checked_add(index)?,
-        false => index,
+    let at = if index < 0 {
+        i64::try_from(dirs.len()).ok()?.checked_add(index)?
+    } else {
+        index
     };
     dirs.get(usize::try_from(at).ok()?).cloned()
 }
@@ -236,9 +241,10 @@ impl<'a> Walk<'a> {
         };
         let target = target.to_string_lossy().into_owned();
         // A target that starts with two dots is taken from the link itself, as stock does.
-        let base = match target.starts_with("..") {
-            true => Some(path),
-            false => path.parent(),
+        let base = if target.starts_with("..") {
+            Some(path)
+        } else {
+            path.parent()
         };
         let base = base.unwrap_or(Path::new("/")).to_string_lossy();
         let joined = names::normpath(&names::join(&base, &target));

@@ -8,6 +8,7 @@
 use super::disk::{names, write_whole};
 use super::{JobStore, Returned, StockLayout, StoredJob, StoredReturn, id_list, shelf};
 use halite_sys::daemon::make_dir;
+use halite_sys::time::unix_now_i64;
 use halite_wire::ids::Jid;
 use halite_wire::msgpack::{self, Profile};
 use halite_wire::{Map, Value};
@@ -419,9 +420,7 @@ impl JobLog {
     /// Whether a return for a job that was not published here may begin a file: its jid
     /// must lie in the time that is kept, or it would be there for ever.
     fn check_unknown(&self, jid: &Jid) -> io::Result<()> {
-        let now = std::time::SystemTime::now()
-            .duration_since(std::time::UNIX_EPOCH)
-            .map_or(0, |d| d.as_secs() as i64);
+        let now = unix_now_i64();
         let keep = i64::try_from(self.keep).unwrap_or(i64::MAX);
         let oldest = Jid::from_time(now.saturating_sub(keep).max(0), 0);
         let newest = Jid::from_time(now + FUTURE_LIMIT, 0);

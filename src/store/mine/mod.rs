@@ -8,6 +8,7 @@ pub mod query;
 
 use super::minions::Layout;
 use halite_sys::daemon::{make_dir, write_atomic};
+use halite_sys::safe_open::open_no_follow;
 use halite_wire::ids::MinionId;
 use halite_wire::msgpack::{self, Profile};
 use halite_wire::{Map, Value};
@@ -69,10 +70,11 @@ impl MineStore {
     /// More than [`MAX_VALUES`] values or [`MAX_MINE`] octets (`InvalidInput`), or the disk.
     pub fn put(&self, id: &MinionId, data: Map, clear: bool) -> io::Result<()> {
         let _lock = self.lock()?;
-        let mut all = match clear {
-            true => Map::new(),
+        let mut all = if clear {
+            Map::new()
+        } else {
             // A damaged file is replaced: the minion brings its values again.
-            false => self.get(id).ok().flatten().unwrap_or_default(),
+            self.get(id).ok().flatten().unwrap_or_default()
         };
         for (name, value) in data.0 {
             if let Value::Str(name) = name {
@@ -145,11 +147,7 @@ impl MineStore {
 }
 
 fn read(path: &Path) -> io::Result<Option<Map>> {
-    let opened = OpenOptions::new()
-        .read(true)
-        .custom_flags(nix::libc::O_NOFOLLOW | nix::libc::O_NONBLOCK)
-        .open(path);
-    let file = match opened {
+    let file = match open_no_follow(path) {
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
         other => other?,
     };

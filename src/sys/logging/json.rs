@@ -28,9 +28,12 @@ fn plain(json: String) -> String {
     if !json.contains(char::is_control) {
         return json;
     }
-    let shown = |c: char| match c.is_control() {
-        true => format!("\\u{:04x}", u32::from(c)),
-        false => c.into(),
+    let shown = |c: char| {
+        if c.is_control() {
+            format!("\\u{:04x}", u32::from(c))
+        } else {
+            c.into()
+        }
     };
     json.chars().map(shown).collect()
 }

@@ -102,9 +102,10 @@ impl Format {
 /// A text without control characters but tabs: a line end inside a message would let a peer forge
 /// log lines, an escape sequence would speak to the terminal of whoever reads them.
 pub(super) fn on_one_line(text: String) -> String {
-    match text.contains(|c: char| c.is_control() && c != '\t') {
-        true => text.chars().map(shown).collect(),
-        false => text,
+    if text.contains(|c: char| c.is_control() && c != '\t') {
+        text.chars().map(shown).collect()
+    } else {
+        text
     }
 }
 

@@ -35,9 +35,10 @@ impl Limit {
                 .retain(|_, (since, _)| now.duration_since(*since) < WINDOW);
         }
         let full = self.counts.len() >= ADDRESSES && !self.counts.contains_key(&address);
-        let count = match full {
-            true => self.others.get_or_insert((now, 0)),
-            false => self.counts.entry(address).or_insert((now, 0)),
+        let count = if full {
+            self.others.get_or_insert((now, 0))
+        } else {
+            self.counts.entry(address).or_insert((now, 0))
         };
         if now.duration_since(count.0) >= WINDOW {
             *count = (now, 0);

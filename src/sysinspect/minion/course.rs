@@ -453,9 +453,10 @@ impl Course {
                 let Some(key) = key.as_str().filter(|key| !key.is_empty()) else {
                     continue;
                 };
-                match value.is_nil() {
-                    true => drop(self.pushed.remove(key)),
-                    false => self.pushed.set(key, value),
+                if value.is_nil() {
+                    drop(self.pushed.remove(key))
+                } else {
+                    self.pushed.set(key, value)
                 }
             }
             out.push(Action::Keep(self.pushed.clone()));

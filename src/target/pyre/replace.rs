@@ -44,17 +44,16 @@ impl PyRegex {
             count += 1;
             watch(out.len())?;
             copied = end;
-            at = match end > start {
-                true => end,
+            at = if end > start {
+                end
+            } else {
                 // Behind an empty match one character is passed over.
-                false => {
-                    let step = text[end..].chars().next().map_or(1, char::len_utf8);
-                    if let Some(passed) = text.get(end..end + step) {
-                        out.push_str(passed);
-                        copied = end + step;
-                    }
-                    end + step
+                let step = text[end..].chars().next().map_or(1, char::len_utf8);
+                if let Some(passed) = text.get(end..end + step) {
+                    out.push_str(passed);
+                    copied = end + step;
                 }
+                end + step
             };
         }
         out.push_str(text.get(copied..).unwrap_or_default());

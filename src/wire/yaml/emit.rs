@@ -1,7 +1,7 @@
 //! Values as YAML text, byte for byte as Salt's dumper writes them: PyYAML's representer over libyaml's emitter with
 //! a width of 80, an indent of 2 and unicode allowed (`salt/utils/yamldumper.py safe_dump`).
 
-use super::lines::{INDENT, Lines, SIMPLE_KEY};
+use super::lines::{Lines, SIMPLE_KEY};
 use super::represent::{Kind, Scalar, entries, represent};
 use super::scalar::{self, Plain};
 use super::style::{Analysis, is_break};
@@ -10,8 +10,20 @@ use crate::Value;
 /// Block style, with a final line end (`safe_dump(value, default_flow_style=False)`). With `sort`,
 /// maps are written in the order of their keys where these can be compared, as Salt does.
 pub fn emit(value: &Value, sort: bool) -> String {
+    emit_with(value, sort, 0, false)
+}
+
+/// As [`emit`], with so many columns a level (2 to 9, else 2); with `flow` all of it in flow style.
+pub fn emit_with(value: &Value, sort: bool, indent: i64, flow: bool) -> String {
     let mut e = Emitter::new(sort);
-    e.node(value, Context::Root);
+    if (2..10).contains(&indent) {
+        e.step = indent as isize;
+    }
+    if flow {
+        e.flow_node(value, false);
+    } else {
+        e.node(value, Context::Root);
+    }
     e.write_indent();
     e.lines.out
 }
@@ -103,7 +115,7 @@ impl Emitter {
         if outer < 0 {
             self.indent = first;
         } else if !indentless {
-            self.indent += INDENT;
+            self.indent += self.step;
         }
         inner(self);
         self.indent = outer;
@@ -188,7 +200,7 @@ impl Emitter {
             Value::Array(items) => {
                 self.indicator("[", true, false);
                 self.whitespace = true;
-                self.deeper(INDENT, false, |e| {
+                self.deeper(self.step, false, |e| {
                     for (i, item) in items.iter().enumerate() {
                         e.flow_separator(i);
                         e.flow_node(item, false);
@@ -199,7 +211,7 @@ impl Emitter {
             Value::Map(map) => {
                 self.indicator("{", true, false);
                 self.whitespace = true;
-                self.deeper(INDENT, false, |e| {
+                self.deeper(self.step, false, |e| {
                     for (i, (key, value)) in entries(map, e.sort).into_iter().enumerate() {
                         e.flow_separator(i);
                         if e.flow_key(key) {

@@ -1,10 +1,10 @@
-//! Text on lines as libyaml's emitter puts it there, with a width of 80, an indent of 2 and unicode allowed.
+//! Text on lines as libyaml's emitter puts it there, with a width of 80 and unicode allowed.
 
 use super::style::{Style, escape, is_break, is_printable};
 
 /// Columns behind which a line is broken.
 pub(crate) const WIDTH: usize = 80;
-/// Columns of one level.
+/// Columns of one level, unless others are asked for.
 pub const INDENT: isize = 2;
 /// Bytes up to which a key may stand on the line of its value.
 pub const SIMPLE_KEY: usize = 128;
@@ -15,6 +15,8 @@ pub struct Lines {
     pub out: String,
     /// Columns behind which this one breaks lines.
     pub(crate) width: usize,
+    /// Columns of one level.
+    pub(crate) step: isize,
     /// Characters on the last line.
     pub(crate) column: usize,
     /// Columns in which lines begin; -1 outside of everything.
@@ -29,7 +31,7 @@ pub struct Lines {
 
 impl Default for Lines {
     fn default() -> Self {
-        Lines::new()
+        Self::new()
     }
 }
 
@@ -39,6 +41,7 @@ impl Lines {
         Lines {
             out: String::new(),
             width: WIDTH,
+            step: INDENT,
             column: 0,
             indent: -1,
             whitespace: true,
@@ -50,7 +53,7 @@ impl Lines {
     /// Writes a scalar, one level deeper than what is around it.
     pub fn styled(&mut self, text: &str, style: Style, simple_key: bool) {
         let outer = self.indent;
-        self.indent = if outer < 0 { INDENT } else { outer + INDENT };
+        self.indent = outer.max(0) + self.step;
         match style {
             Style::Plain => self.plain(text, !simple_key),
             Style::Single => self.single(text, !simple_key),
@@ -178,7 +181,7 @@ impl Lines {
     fn literal(&mut self, text: &str) {
         self.indicator("|", true, false);
         if text.starts_with(' ') || text.starts_with(is_break) {
-            self.indicator("2", false, false);
+            self.indicator(&self.step.to_string(), false, false);
         }
         let mut ends = text.chars().rev().map(is_break);
         match (ends.next(), ends.next()) {
@@ -194,20 +197,17 @@ impl Lines {
         self.whitespace = true;
         let mut breaks = true;
         for c in text.chars() {
-            breaks = match is_break(c) {
-                true => {
-                    self.put(c);
-                    self.indention = true;
-                    true
+            breaks = if is_break(c) {
+                self.put(c);
+                self.indention = true;
+                true
+            } else {
+                if breaks {
+                    self.write_indent();
                 }
-                false => {
-                    if breaks {
-                        self.write_indent();
-                    }
-                    self.put(c);
-                    self.indention = false;
-                    false
-                }
+                self.put(c);
+                self.indention = false;
+                false
             };
         }
     }

@@ -21,7 +21,7 @@ pub mod style;
 mod tests;
 
 pub use args::{parse_input, parse_kwarg, wire_input, yamlify_arg};
-pub use emit::{emit, emit_flow, emit_flow_lines, emit_leaves, emit_scalar};
+pub use emit::{emit, emit_flow, emit_flow_lines, emit_leaves, emit_scalar, emit_with};
 pub use places::{Spot, parse_with_places};
 pub use source::check_characters;
 pub use style::escape;

@@ -1,5 +1,6 @@
 //! Values as scalars, before their style is chosen (`yaml/representer.py`).
 
+use crate::pytext::float_repr;
 use crate::{Map, Value};
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -47,15 +48,11 @@ fn float_text(f: f64) -> String {
     if f.is_infinite() {
         return if f > 0.0 { ".inf" } else { "-.inf" }.into();
     }
-    let shortest = format!("{f:e}");
-    let (mantissa, exponent) = shortest.split_once('e').unwrap_or((&shortest, "0"));
-    let exponent: i32 = exponent.parse().unwrap_or(0);
-    if (-4..16).contains(&exponent) {
-        return format!("{f:?}");
+    let repr = float_repr(f);
+    match repr.split_once('e') {
+        Some((digits, exponent)) if !digits.contains('.') => format!("{digits}.0e{exponent}"),
+        _ => repr,
     }
-    let dot = if mantissa.contains('.') { "" } else { ".0" };
-    let sign = if exponent < 0 { '-' } else { '+' };
-    format!("{mantissa}{dot}e{sign}{:02}", exponent.abs())
 }
 
 /// Lines of 76 characters, as `base64.encodebytes` makes them.
@@ -82,17 +79,22 @@ pub(super) fn entries(map: &Map, sort: bool) -> Vec<&(Value, Value)> {
 }
 
 fn compare(a: &Value, b: &Value) -> Option<Ordering> {
-    let number = |v: &Value| match v {
-        Value::Bool(b) => Some(f64::from(u8::from(*b))),
-        Value::Int(i) => Some(*i as f64),
-        Value::UInt(u) => Some(*u as f64),
-        Value::Float(f) => Some(*f),
+    let integer = |v: &Value| match v {
+        Value::Bool(b) => Some(i128::from(*b)),
+        Value::Int(i) => Some(i128::from(*i)),
+        Value::UInt(u) => Some(i128::from(*u)),
         _ => None,
+    };
+    let number = |v: &Value| match v {
+        Value::Float(f) => Some(*f),
+        v => integer(v).map(|i| i as f64),
     };
     match (a, b) {
         (Value::Str(a), Value::Str(b)) => Some(a.cmp(b)),
-        (Value::Int(a), Value::Int(b)) => Some(a.cmp(b)),
         (Value::Bytes(a), Value::Bytes(b)) => Some(a.cmp(b)),
-        (a, b) => number(a)?.partial_cmp(&number(b)?),
+        (a, b) => match (integer(a), integer(b)) {
+            (Some(a), Some(b)) => Some(a.cmp(&b)),
+            _ => Some(number(a)?.total_cmp(&number(b)?)),
+        },
     }
 }

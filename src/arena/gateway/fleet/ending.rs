@@ -59,9 +59,10 @@ impl Fleet {
         let of_it = |of: &Option<Uuid>| runtime.is_none() || of.as_ref() == runtime;
         if let Some(piece) = name.parse().ok().and_then(|uuid| self.modules.get(&uuid)) {
             let module = &piece.kept.module;
-            return match module.state != State::Dead && of_it(&module.runtime) {
-                true => Ok(module.uuid.clone()),
-                false => Err(unknown()),
+            return if module.state != State::Dead && of_it(&module.runtime) {
+                Ok(module.uuid.clone())
+            } else {
+                Err(unknown())
             };
         }
         let mut named = self.modules.named(name).map(|piece| &piece.kept.module);

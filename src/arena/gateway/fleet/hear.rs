@@ -36,9 +36,10 @@ impl Fleet {
         out: &mut Out,
     ) {
         // Nothing here is ever retained (reference, section 1); what is comes again with each connection, however old.
-        let place = match incoming.retained {
-            true => None,
-            false => self.rules.topics.place(&incoming.topic),
+        let place = if incoming.retained {
+            None
+        } else {
+            self.rules.topics.place(&incoming.topic)
         };
         match place {
             Some(Place::Stdio(module, stream)) => self.output(module, stream, incoming, out),
@@ -196,9 +197,10 @@ enum Sort {
 
 impl Sort {
     fn of(payload: &[u8]) -> Sort {
-        let json: Json = match payload.len() <= crate::wire::MAX_MESSAGE {
-            true => serde_json::from_slice(payload).unwrap_or_default(),
-            false => Json::Null,
+        let json: Json = if payload.len() <= crate::wire::MAX_MESSAGE {
+            serde_json::from_slice(payload).unwrap_or_default()
+        } else {
+            Json::Null
         };
         let word = |key| json.get(key).and_then(Json::as_str).unwrap_or_default();
         match (word("type"), word("action")) {

@@ -217,9 +217,10 @@ impl Fleet {
         };
         let most = self.rules.max_modules;
         let (dead, foreign) = (piece.kept.module.state == State::Dead, piece.kept.foreign);
-        let full = match foreign {
-            true => self.foreign_full(runtime),
-            false => self.modules.living() >= most,
+        let full = if foreign {
+            self.foreign_full(runtime)
+        } else {
+            self.modules.living() >= most
         };
         if dead && full {
             self.stats.ignored += 1;

@@ -56,12 +56,13 @@ impl Fleet {
     pub(super) fn room_for(&self, uuid: &Uuid) -> Result<(), Fault> {
         let (known, _) = self.runtimes.counts();
         let most = self.rules.max_runtimes;
-        match self.runtimes.get(uuid).is_some() || known < most {
-            true => Ok(()),
-            false => Err(Fault::new(
+        if self.runtimes.get(uuid).is_some() || known < most {
+            Ok(())
+        } else {
+            Err(Fault::new(
                 Trouble::TooMany,
                 format!("runtimes: {most} at most"),
-            )),
+            ))
         }
     }
 

@@ -54,9 +54,10 @@ impl Unit {
     pub fn hear(&mut self, now: Clock) {
         // One message may be a return and a sign of life.
         if !self.timed || self.heard != now.at {
-            self.gap = match self.timed {
-                true => now.at.duration_since(self.heard),
-                false => Duration::ZERO,
+            self.gap = if self.timed {
+                now.at.duration_since(self.heard)
+            } else {
+                Duration::ZERO
             };
         }
         self.heard = now.at;
@@ -82,10 +83,11 @@ impl Unit {
         if told.is_zero() || !self.kept.speaks || !self.alive() {
             return None;
         }
-        Some(match self.gap >= late(told) {
+        Some(if self.gap >= late(told) {
             // Who was silent for a day once is not waited for that long again.
-            true => self.gap.min(told.saturating_mul(SLOWEST)),
-            false => told,
+            self.gap.min(told.saturating_mul(SLOWEST))
+        } else {
+            told
         })
     }
 }

@@ -159,9 +159,10 @@ impl Given<'_> {
             None => Ok(None),
             Some(Value::Array(items)) => {
                 let nested = |item: &Value| matches!(item, Value::Map(_) | Value::Array(_));
-                match items.iter().any(nested) {
-                    true => Err(self.bad(&format!("{name} is a list of texts"))),
-                    false => Ok(Some(items.iter().map(answer::text).collect())),
+                if items.iter().any(nested) {
+                    Err(self.bad(&format!("{name} is a list of texts")))
+                } else {
+                    Ok(Some(items.iter().map(answer::text).collect()))
                 }
             }
             Some(Value::Map(_)) => Err(self.bad(&format!("{name} is a list of texts"))),

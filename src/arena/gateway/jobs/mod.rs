@@ -261,9 +261,10 @@ impl Jobs {
             let place = desk.fleet.place_of(kept);
             place.is_none_or(|kept| kept.runtime.state == RuntimeState::Dead)
         };
-        let of = match named.is_some_and(nobodys) {
-            true => None,
-            false => Some(runtime),
+        let of = if named.is_some_and(nobodys) {
+            None
+        } else {
+            Some(runtime)
         };
         let (kept, acts) = match desk.fleet.delete(module, of, desk.now) {
             Ok(deleted) => deleted,
@@ -302,9 +303,10 @@ impl Jobs {
                 module.uuid
             )));
         }
-        let streams: &[Stream] = match tells(runtime) {
-            true => &[Stream::Stdin],
-            false => &[Stream::Stdin, Stream::Both],
+        let streams: &[Stream] = if tells(runtime) {
+            &[Stream::Stdin]
+        } else {
+            &[Stream::Stdin, Stream::Both]
         };
         let publication = |stream: &Stream| Publication {
             topic: self

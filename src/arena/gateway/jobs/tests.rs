@@ -421,12 +421,11 @@ fn a_refusal_ends_the_wait_unless_another_takes_it() {
         assert_eq!(returned.len(), 1, "{returned:?}");
         let (_, value, retcode) = &returned[0];
         assert_eq!(*retcode, expected, "{value:?}");
-        match scheduled {
-            true => assert_eq!(text(value, "id"), Some("r2")),
-            false => {
-                let error = text(value, "error");
-                assert_eq!(error, Some("refused by the runtime: no such file"));
-            }
+        if scheduled {
+            assert_eq!(text(value, "id"), Some("r2"))
+        } else {
+            let error = text(value, "error");
+            assert_eq!(error, Some("refused by the runtime: no such file"));
         }
     }
 }

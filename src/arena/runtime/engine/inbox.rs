@@ -2,10 +2,11 @@
 
 use super::{Figures, Limits};
 use bytes::Bytes;
+use halite_sys::time::since_epoch;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, UNIX_EPOCH};
 
 /// Something that is read: an open channel, or standard input.
 pub(super) type ReaderId = u32;
@@ -251,8 +252,7 @@ impl Inbox {
 
     /// A channel has been read or written now.
     pub(super) fn touch(&self) {
-        let since = SystemTime::now().duration_since(UNIX_EPOCH);
-        let millis = since.map_or(0, |since| since.as_millis());
+        let millis = since_epoch().as_millis();
         self.active
             .store(u64::try_from(millis).unwrap_or(u64::MAX), Relaxed);
     }

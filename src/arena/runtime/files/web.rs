@@ -59,8 +59,9 @@ pub(super) fn fetch(
         content.extend_from_slice(part);
     }
     let found = hasher.hex();
-    match found == digest {
-        true => Ok(content),
-        false => Err(failed(&format!("its sha256 is {found}, not as asked for"))),
+    if found == digest {
+        Ok(content)
+    } else {
+        Err(failed(&format!("its sha256 is {found}, not as asked for")))
     }
 }

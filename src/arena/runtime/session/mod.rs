@@ -363,9 +363,10 @@ impl Session {
     /// The message that somebody is gone.
     fn goodbye(&mut self, who: &Who, manager: bool) -> Publication {
         let (uuid, name) = (who.uuid.clone(), Some(who.name.clone()));
-        let body = match manager {
-            true => Body::UnregisterManager(uuid, name),
-            false => Body::Unregister(uuid, name),
+        let body = if manager {
+            Body::UnregisterManager(uuid, name)
+        } else {
+            Body::Unregister(uuid, name)
         };
         self.publication(Place::Reg(Some(who.uuid.clone())), body, None)
     }

@@ -213,9 +213,10 @@ impl Link {
             .shared
             .waiting_octets
             .fetch_add(octets, Ordering::Relaxed);
-        let permits = match before + octets <= WAITING_OCTETS {
-            true => self.out.try_reserve_many(items.len()).ok(),
-            false => None,
+        let permits = if before + octets <= WAITING_OCTETS {
+            self.out.try_reserve_many(items.len()).ok()
+        } else {
+            None
         };
         let Some(permits) = permits else {
             self.shared

@@ -65,9 +65,10 @@ pub(super) fn run(
 }
 
 fn address(server: &str) -> String {
-    match server.contains("://") {
-        true => server.to_owned(),
-        false => format!("nats://{server}"),
+    if server.contains("://") {
+        server.to_owned()
+    } else {
+        format!("nats://{server}")
     }
 }
 
@@ -127,9 +128,10 @@ async fn session(
             while let Ok(error) = told.try_recv() {
                 last_error = error;
             }
-            Ended::Lost(match last_error.is_empty() {
-                true => "the server closed it".to_owned(),
-                false => last_error,
+            Ended::Lost(if last_error.is_empty() {
+                "the server closed it".to_owned()
+            } else {
+                last_error
             })
         }
         end = work.run(server, waiting) => end,
@@ -155,9 +157,12 @@ fn options(shared: &Arc<Shared>, news: &Arc<News>) -> ConnectOptions {
         .client_capacity(HANDED)
         .subscription_capacity(UNREAD)
         .ignore_discovered_servers()
-        .reconnect_delay_callback(move |_| match connected.swap(true, Ordering::Relaxed) {
-            true => NEVER,
-            false => Duration::ZERO,
+        .reconnect_delay_callback(move |_| {
+            if connected.swap(true, Ordering::Relaxed) {
+                NEVER
+            } else {
+                Duration::ZERO
+            }
         })
         .event_callback(move |event| {
             match event {

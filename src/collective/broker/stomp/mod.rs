@@ -10,6 +10,7 @@ use crate::wire::subjects::{Bus, Names};
 use crate::wire::{CallerId, Identity, LARGEST_PACKET, Packet};
 use crossbeam_channel::Sender;
 use halite_config::{Broker, CollectiveGateway};
+use halite_sys::time::unix_now;
 use halite_transport::sink::{self, Sink};
 use halite_transport::wake::{self, Waker};
 use std::collections::{HashMap, VecDeque};
@@ -17,7 +18,7 @@ use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 /// Messages that may wait to be sent.
 const WAITING: usize = 16_384;
@@ -140,10 +141,7 @@ impl Stomp {
 
 /// Milliseconds since 1970, as ActiveMQ wants them: now, and so much later.
 fn stamps(later: u64) -> (String, String) {
-    let now = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or_default()
-        .as_secs();
+    let now = unix_now();
     let of = |seconds: u64| (seconds * 1000).to_string();
     (of(now), of(now + later))
 }

@@ -56,9 +56,10 @@ impl Inward {
                     false
                 });
                 let mut tally = node.tally();
-                match passes {
-                    true => tally.passed += 1,
-                    false => tally.filtered += 1,
+                if passes {
+                    tally.passed += 1
+                } else {
+                    tally.filtered += 1
                 }
                 passes
             }),

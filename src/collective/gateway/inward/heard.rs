@@ -46,9 +46,10 @@ impl Inward {
             return malformed(agents::NO_AGENT);
         };
         let Some(question) = Question::new(request, form, packet, prepared) else {
-            return match wanted {
-                true => malformed("it does not say where replies are heard"),
-                false => Ok(Vec::new()),
+            return if wanted {
+                malformed("it does not say where replies are heard")
+            } else {
+                Ok(Vec::new())
             };
         };
         let question = Arc::new(question);
@@ -69,9 +70,10 @@ impl Inward {
                 node,
                 body: Some(halite::nothing(action, None, wrong.clone())),
             };
-            match wanted {
-                true => nodes.into_iter().map(due).collect(),
-                false => Vec::new(),
+            if wanted {
+                nodes.into_iter().map(due).collect()
+            } else {
+                Vec::new()
             }
         };
         let mut acts = Vec::new();

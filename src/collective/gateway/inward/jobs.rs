@@ -120,8 +120,8 @@ impl Jobs {
             });
             running.waiting.extend(waiting);
         }
-        let act = act.and_then(|order| match single {
-            true => {
+        let act = act.and_then(|order| {
+            if single {
                 self.gathering.push(Gathering {
                     request: question.id.clone(),
                     wanted,
@@ -129,8 +129,9 @@ impl Jobs {
                     due: now + GATHER,
                 });
                 None
+            } else {
+                Some(self.publish(order, wanted))
             }
-            false => Some(self.publish(order, wanted)),
         });
         (own, act)
     }

@@ -269,9 +269,10 @@ impl Inward {
 
     fn owe(&mut self, due: impl IntoIterator<Item = Due>) {
         for due in due {
-            match self.due.len() < WAITING {
-                true => self.due.push_back(due),
-                false => self.stats.dropped += 1,
+            if self.due.len() < WAITING {
+                self.due.push_back(due)
+            } else {
+                self.stats.dropped += 1
             }
         }
     }

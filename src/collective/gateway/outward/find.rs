@@ -85,9 +85,10 @@ impl Outward {
         }
         self.nodes.answers_in(id.as_str(), place);
         let judged = self.nodes.judge(id.as_str(), standing, now);
-        match self.nodes.heard(id.as_str(), now) || judged {
-            true => came(&id),
-            false => Vec::new(),
+        if self.nodes.heard(id.as_str(), now) || judged {
+            came(&id)
+        } else {
+            Vec::new()
         }
     }
 

@@ -184,9 +184,10 @@ impl Outward {
             due: now.at + patience,
             patience,
         };
-        let (filter, nodes) = match broadcast {
-            true => (send::broadcast(agent, &nodes), None),
-            false => (send::direct(agent), Some(nodes)),
+        let (filter, nodes) = if broadcast {
+            (send::broadcast(agent, &nodes), None)
+        } else {
+            (send::direct(agent), Some(nodes))
         };
         self.ask(place, nodes, (agent, filter, body), flight, now)
     }

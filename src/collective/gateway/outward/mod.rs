@@ -233,9 +233,10 @@ impl Outward {
             self.nodes.forget(id.as_str());
             return Vec::new();
         }
-        match self.nodes.judge(id.as_str(), standing, now) {
-            true => find::came(&id),
-            false => Vec::new(),
+        if self.nodes.judge(id.as_str(), standing, now) {
+            find::came(&id)
+        } else {
+            Vec::new()
         }
     }
 

@@ -44,10 +44,7 @@ pub(super) fn outcome(body: &Datum) -> Outcome {
         return Outcome::bad("the node's reply is none of SimpleRPC", 1);
     };
     if code == 0 {
-        return Outcome::good(match empty(&data) {
-            true => Value::Str(text),
-            false => data,
-        });
+        return Outcome::good(if empty(&data) { Value::Str(text) } else { data });
     }
     let mut out: Map = halite_wire::map! {
         "error" => format!("{}: {text}", meaning(code)), "statuscode" => code, "statusmsg" => text,

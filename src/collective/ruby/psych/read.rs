@@ -62,9 +62,10 @@ fn malformed(what: &str) -> DatumError {
 
 /// The scanner has a limit of its own for brackets.
 fn scan_error(e: &ScanError) -> DatumError {
-    match e.info().starts_with("recursion limit") {
-        true => DatumError::TooLarge("64 arrays and hashes within one another"),
-        false => malformed(&e.to_string()),
+    if e.info().starts_with("recursion limit") {
+        DatumError::TooLarge("64 arrays and hashes within one another")
+    } else {
+        malformed(&e.to_string())
     }
 }
 
@@ -122,9 +123,10 @@ fn scalar(text: &str, style: ScalarStyle, tag: Option<&Tag>) -> Result<Item, Dat
     let Some(name) = tag_name(tag) else {
         // The lone `!` has text read as if it stood there without quotes.
         let quoted = style != ScalarStyle::Plain && tag.is_none();
-        return match quoted {
-            true => Ok(Datum::from(text).into()),
-            false => plain().map(Item::from),
+        return if quoted {
+            Ok(Datum::from(text).into())
+        } else {
+            plain().map(Item::from)
         };
     };
     let datum = match name.strip_prefix("tag:yaml.org,2002:").unwrap_or(&name) {

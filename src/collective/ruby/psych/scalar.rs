@@ -182,9 +182,10 @@ fn sixties(text: &str) -> Option<Datum> {
 
 /// Digits as Ruby's `to_i` takes them: single underscores are passed over.
 fn until_bad(text: &str) -> String {
-    let end = match text.starts_with('_') {
-        true => 0,
-        false => text.find("__").unwrap_or(text.len()),
+    let end = if text.starts_with('_') {
+        0
+    } else {
+        text.find("__").unwrap_or(text.len())
     };
     text[..end].replace(['_', '+'], "")
 }

@@ -168,9 +168,10 @@ fn every_form_is_answered_in_itself() {
     let server = network.choria(&network.ca.sign("node1.example"), Form::CHORIA);
     for form in forms() {
         let own = network.choria(&client, form);
-        let asked = match form.symbols() {
-            true => super::request("choria=rip.mcollective"),
-            false => request("choria=rip.mcollective"),
+        let asked = if form.symbols() {
+            super::request("choria=rip.mcollective")
+        } else {
+            request("choria=rip.mcollective")
         };
         let data = own.seal_request(&asked).unwrap();
         assert_eq!(server.open_request(&data).unwrap(), (asked, form));
@@ -191,9 +192,10 @@ fn tampering_shows_in_every_octet() {
     let client = network.ca.sign("rip.mcollective");
     for form in [Form::CHORIA, Form::CHORIA_YAML] {
         let own = network.choria(&client, form);
-        let asked = match form.symbols() {
-            true => super::request("choria=rip.mcollective"),
-            false => request("choria=rip.mcollective"),
+        let asked = if form.symbols() {
+            super::request("choria=rip.mcollective")
+        } else {
+            request("choria=rip.mcollective")
         };
         let data = own.seal_request(&asked).unwrap();
         for at in 0..data.len() {

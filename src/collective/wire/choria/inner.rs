@@ -110,13 +110,17 @@ fn write(form: Form, [old, new]: [&str; 2], body: &Datum, envelope: Datum) -> St
         Form::Choria1 { json } => (true, !json, true),
         _ => (true, true, true),
     };
-    let encode = |datum: &Datum| match yaml {
-        true => psych::write(datum),
-        false => json::write(datum),
+    let encode = |datum: &Datum| {
+        if yaml {
+            psych::write(datum)
+        } else {
+            json::write(datum)
+        }
     };
-    let message = match nested {
-        true => body.clone(),
-        false => Datum::Str(encode(body)),
+    let message = if nested {
+        body.clone()
+    } else {
+        Datum::Str(encode(body))
     };
     encode(&hash([
         ("protocol", if old_inner { old } else { new }.into()),
@@ -141,9 +145,10 @@ impl Parts {
         known: &[&str],
     ) -> Result<Parts, Refused> {
         let yaml = !message.trim_start().starts_with('{');
-        let document = match yaml {
-            true => psych::read(message.as_bytes())?,
-            false => json::read(message.as_bytes())?,
+        let document = if yaml {
+            psych::read(message.as_bytes())?
+        } else {
+            json::read(message.as_bytes())?
         };
         let Datum::Hash(pairs) = document else {
             return Err(malformed("its document is no hash"));
@@ -222,9 +227,10 @@ fn stranger(key: &Datum, place: &str, known: &[&str]) -> Refused {
 /// The value that a body holds as text, in the encoding of the document around it. What does not read so is a text itself, such as
 /// the bare `ping` of Go.
 fn unpacked(text: String, yaml: bool) -> Result<Datum, Refused> {
-    let read = match yaml {
-        true => psych::read(text.as_bytes()),
-        false => json::read(text.as_bytes()),
+    let read = if yaml {
+        psych::read(text.as_bytes())
+    } else {
+        json::read(text.as_bytes())
     };
     match read {
         Ok(value) => Ok(value),

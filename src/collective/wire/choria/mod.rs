@@ -79,9 +79,10 @@ impl SecureRequest {
 
     /// Writes it.
     pub fn write(&self) -> Vec<u8> {
-        let signature = match self.lines {
-            true => base64::encode_ruby(&self.signature).trim_end().to_owned(),
-            false => base64::encode(&self.signature),
+        let signature = if self.lines {
+            base64::encode_ruby(&self.signature).trim_end().to_owned()
+        } else {
+            base64::encode(&self.signature)
         };
         document(&[
             ("protocol", self.generation.request()),

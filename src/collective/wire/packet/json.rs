@@ -124,11 +124,12 @@ struct Header(String);
 impl<'de> Deserialize<'de> for Header {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Header, D::Error> {
         let text = Cow::<str>::deserialize(from)?;
-        match text.len() <= LONGEST_HEADER {
-            true => Ok(Header(text.into_owned())),
-            false => Err(de::Error::custom(format!(
+        if text.len() <= LONGEST_HEADER {
+            Ok(Header(text.into_owned()))
+        } else {
+            Err(de::Error::custom(format!(
                 "a header of more than {LONGEST_HEADER} octets"
-            ))),
+            )))
         }
     }
 }
@@ -183,9 +184,10 @@ impl<'de> Deserialize<'de> for Hop {
             }
 
             fn visit_str<E: de::Error>(self, name: &str) -> Result<Hop, E> {
-                match name.len() <= LONGEST_HEADER {
-                    true => Ok(Hop(vec![name.to_owned()])),
-                    false => Err(E::custom("too long a hop")),
+                if name.len() <= LONGEST_HEADER {
+                    Ok(Hop(vec![name.to_owned()]))
+                } else {
+                    Err(E::custom("too long a hop"))
                 }
             }
 
@@ -197,9 +199,10 @@ impl<'de> Deserialize<'de> for Hop {
                     }
                     names.push(name);
                 }
-                match names.is_empty() {
-                    true => Err(de::Error::custom("a hop without a name")),
-                    false => Ok(Hop(names)),
+                if names.is_empty() {
+                    Err(de::Error::custom("a hop without a name"))
+                } else {
+                    Ok(Hop(names))
                 }
             }
         }

@@ -306,13 +306,16 @@ impl CollectiveGateway {
             let expected = "empty; only NATS has federations";
             return bad("federations", &self.federations[0], expected);
         }
-        let missing = |name: &str, path: &PathBuf, plugin: &str| match path.as_os_str().is_empty() {
-            true => bad(
-                name,
-                "",
-                &format!("a file; the security plugin {plugin} needs it"),
-            ),
-            false => Ok(()),
+        let missing = |name: &str, path: &PathBuf, plugin: &str| {
+            if path.as_os_str().is_empty() {
+                bad(
+                    name,
+                    "",
+                    &format!("a file; the security plugin {plugin} needs it"),
+                )
+            } else {
+                Ok(())
+            }
         };
         match self.plugin {
             Plugin::Choria | Plugin::ChoriaYaml => {
@@ -325,8 +328,8 @@ impl CollectiveGateway {
                 missing("client_private", &self.client_private, "of plain keys")?;
                 missing("client_public", &self.client_public, "of plain keys")?;
                 missing("server_public", &self.server_public, "of plain keys")?;
-                match self.inward {
-                    true => missing(
+                if self.inward {
+                    missing(
                         "server_private",
                         &self.server_private,
                         "of plain keys (for inward)",
@@ -337,8 +340,9 @@ impl CollectiveGateway {
                             &self.client_certs,
                             "of plain keys (for inward)",
                         )
-                    }),
-                    false => Ok(()),
+                    })
+                } else {
+                    Ok(())
                 }
             }
         }

@@ -52,9 +52,13 @@ macro_rules! name {
 
             fn from_str(text: &str) -> Result<Self, BadName> {
                 let good: fn(&str) -> bool = $good;
-                match text.len() <= LONGEST && good(text) {
-                    true => Ok($name(text.to_owned())),
-                    false => Err(BadName { kind: $kind, text: text.chars().take(80).collect() }),
+                if text.len() <= LONGEST && good(text) {
+                    Ok($name(text.to_owned()))
+                } else {
+                    Err(BadName {
+                        kind: $kind,
+                        text: text.chars().take(80).collect(),
+                    })
                 }
             }
         }

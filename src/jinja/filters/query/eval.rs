@@ -106,9 +106,10 @@ pub fn eval(cx: &mut Cx, node: &Node, value: &Obj, depth: usize) -> Result<Obj, 
                 eval(cx, right, value, depth)?,
             );
             let comparable = |obj: &Obj| is_number(obj) || obj.as_str().is_some();
-            match comparable(&left) && comparable(&right) {
-                true => Obj::Bool(left.compare(*op, &right)?),
-                false => Obj::None,
+            if comparable(&left) && comparable(&right) {
+                Obj::Bool(left.compare(*op, &right)?)
+            } else {
+                Obj::None
             }
         }
         Node::List(_) | Node::Map(_) if value.is_none() => Obj::None,

@@ -194,9 +194,10 @@ impl Parser<'_> {
     }
 
     fn want(&mut self, mark: &str) -> Result<(), Error> {
-        match self.take(mark) {
-            true => Ok(()),
-            false => Err(self.unexpected()),
+        if self.take(mark) {
+            Ok(())
+        } else {
+            Err(self.unexpected())
         }
     }
 

@@ -50,9 +50,10 @@ pub fn authenticate(
     let settings = match name {
         "file" => {
             let proven = FileUsers::parse(system)?.check(user, password)?;
-            return match proven {
-                true => Ok(Vec::new()),
-                false => Err("unknown user or wrong password".into()),
+            return if proven {
+                Ok(Vec::new())
+            } else {
+                Err("unknown user or wrong password".into())
             };
         }
         "pam" => halite_wire::map! {"service" => config.auth_pam_service.as_str()},

@@ -230,9 +230,10 @@ fn members(reader: Box<dyn Read>) -> io::Result<Names> {
     }
     // An archive without members still has blocks of zeros.
     let mut rest = [0];
-    match some || archive.into_inner().read(&mut rest).is_ok_and(|n| n == 0) {
-        true => Ok(names),
-        false => Err(io::ErrorKind::InvalidData.into()),
+    if some || archive.into_inner().read(&mut rest).is_ok_and(|n| n == 0) {
+        Ok(names)
+    } else {
+        Err(io::ErrorKind::InvalidData.into())
     }
 }
 

@@ -168,12 +168,13 @@ fn needs(program: &str) -> Outcome<()> {
 
 /// Names that are templates are not rendered on this minion.
 fn no_template(call: &Call<'_>) -> Outcome<()> {
-    match call.flag("template") {
-        true => Err(Fault::Command(
+    if call.flag("template") {
+        Err(Fault::Command(
             "This minion has no 'template' for archives: render the names before sending them"
                 .into(),
-        )),
-        false => Ok(()),
+        ))
+    } else {
+        Ok(())
     }
 }
 
@@ -194,9 +195,12 @@ fn list_of(value: &Value) -> Option<Vec<String>> {
 /// The argument `sources`, patterns replaced by the paths that they fit.
 fn sources(call: &Call<'_>) -> Vec<String> {
     let named = list_of(call.arg("sources")).unwrap_or_default();
-    let expand = |name: String| match glob::has_magic(&name) {
-        true => glob::expand_dir(&name),
-        false => vec![name],
+    let expand = |name: String| {
+        if glob::has_magic(&name) {
+            glob::expand_dir(&name)
+        } else {
+            vec![name]
+        }
     };
     named.into_iter().flat_map(expand).collect()
 }

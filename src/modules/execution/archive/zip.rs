@@ -46,9 +46,10 @@ fn relative(path: &Path, base: &Path) -> String {
     let same = path.iter().zip(&base).take_while(|(a, b)| a == b).count();
     let mut found = vec!["..".to_owned(); base.len() - same];
     found.extend_from_slice(&path[same..]);
-    match found.is_empty() {
-        true => ".".to_owned(),
-        false => found.join("/"),
+    if found.is_empty() {
+        ".".to_owned()
+    } else {
+        found.join("/")
     }
 }
 
@@ -104,13 +105,12 @@ impl Packer {
             if !source.exists() {
                 continue;
             }
-            result = match source.is_dir() {
-                true => self.directory(&mut file, &source),
-                false => {
-                    let name = self.name(&source);
-                    self.packed.push(name.clone());
-                    self.put(&mut file, &source, &name)
-                }
+            result = if source.is_dir() {
+                self.directory(&mut file, &source)
+            } else {
+                let name = self.name(&source);
+                self.packed.push(name.clone());
+                self.put(&mut file, &source, &name)
             };
             if result.is_err() {
                 break;

@@ -80,9 +80,10 @@ fn mounted(call: &mut Call<'_>, root: &Path, binds: &[PathBuf]) -> Result {
         Value::Array(words) => words.iter().map(python::str).collect::<Vec<_>>().join(" "),
         other => python::str(other),
     };
-    let shell = match root.join("bin/bash").is_file() {
-        true => "/bin/bash",
-        false => "/bin/sh",
+    let shell = if root.join("bin/bash").is_file() {
+        "/bin/bash"
+    } else {
+        "/bin/sh"
     };
     // The user is one of the new root's, so `chroot` looks it up.
     let user = match get(call, "runas") {

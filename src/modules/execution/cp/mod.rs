@@ -82,9 +82,10 @@ fn client(call: &Call<'_>) -> std::result::Result<FileClient, Fault> {
 /// `saltenv`, else the minion's, else `base`.
 pub(super) fn saltenv(call: &Call<'_>, given: &Value) -> String {
     let own = || call.ctx.opts.str("saltenv").filter(|env| !env.is_empty());
-    match given.truthy() {
-        true => python::str(given),
-        false => own().unwrap_or("base").to_owned(),
+    if given.truthy() {
+        python::str(given)
+    } else {
+        own().unwrap_or("base").to_owned()
     }
 }
 
@@ -249,9 +250,10 @@ fn get_template(call: &mut Call<'_>) -> Result {
         }
         std::fs::create_dir_all(dir).map_err(wrong)?;
     }
-    let dest = match dest.is_dir() {
-        true => return Err(wrong(std::io::Error::from_raw_os_error(nix::libc::EISDIR))),
-        false => dest.clone(),
+    let dest = if dest.is_dir() {
+        return Err(wrong(std::io::Error::from_raw_os_error(nix::libc::EISDIR)));
+    } else {
+        dest.clone()
     };
     // Stock moves a temporary file there, whose mode is its own.
     write_atomic(&dest, text.as_bytes(), 0o600).map_err(wrong)?;

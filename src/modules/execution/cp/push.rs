@@ -32,9 +32,10 @@ fn send(
     if path.contains("../") || !path.starts_with('/') {
         return no();
     }
-    let path = match keep_links {
-        true => PathBuf::from(path),
-        false => std::fs::canonicalize(path).unwrap_or_else(|_| PathBuf::from(path)),
+    let path = if keep_links {
+        PathBuf::from(path)
+    } else {
+        std::fs::canonicalize(path).unwrap_or_else(|_| PathBuf::from(path))
     };
     if !path.is_file() || upload.is_some_and(|upload| upload.contains("../")) {
         return no();

@@ -25,10 +25,12 @@ pub fn recv(call: &mut Call<'_>) -> Result {
         let path = python::str(path);
         let name = path.rsplit('/').next().unwrap_or(&path);
         let same = dest.file_name().is_some_and(|own| own == name);
-        let last = match dest.is_dir() {
-            true => dest.join(name),
-            false if same || dest.parent().is_some_and(Path::is_dir) => dest.clone(),
-            false => return Ok("Destination unavailable".into()),
+        let last = if dest.is_dir() {
+            dest.join(name)
+        } else if same || dest.parent().is_some_and(Path::is_dir) {
+            dest.clone()
+        } else {
+            return Ok("Destination unavailable".into());
         };
         let octets = data.as_bytes().unwrap_or_default();
         let written = std::fs::write(&last, octets).is_ok();
@@ -89,14 +91,13 @@ fn write(
         other => other?,
     };
     let mut unpacked = Vec::new();
-    let octets = match compressed {
-        true => {
-            GzDecoder::new(chunk)
-                .take(MAX_PIECE)
-                .read_to_end(&mut unpacked)?;
-            &unpacked
-        }
-        false => chunk,
+    let octets = if compressed {
+        GzDecoder::new(chunk)
+            .take(MAX_PIECE)
+            .read_to_end(&mut unpacked)?;
+        &unpacked
+    } else {
+        chunk
     };
     file.write_all(octets)?;
     if let Some(mode) = mode.filter(|_| !append) {

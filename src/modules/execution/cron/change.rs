@@ -24,15 +24,13 @@ fn id(entry: &Map) -> String {
 
 /// Whether an entry is meant: by its identifier, or without any by its command.
 fn matches(entry: &Map, cmd: &Value, identifier: &Value) -> bool {
-    let wanted = match identifier.truthy() {
-        true => python::str(identifier),
-        false => NO_ID.to_owned(),
+    let wanted = if identifier.truthy() {
+        python::str(identifier)
+    } else {
+        NO_ID.to_owned()
     };
     let (id, same) = (id(entry), field(entry, "cmd") == *cmd);
-    match id == NO_ID {
-        true => same,
-        false => id == wanted,
-    }
+    if id == NO_ID { same } else { id == wanted }
 }
 
 /// Whether a wish changes anything: none does not, `random` only where nothing is fixed.
@@ -121,9 +119,10 @@ fn set(call: &mut Call<'_>, mut wanted: Map, times: &[&str], again: bool) -> Res
     }
     let mut kept = Value::from(id);
     if field(&old, "cmd") == cmd && kept.is_str(NO_ID) {
-        kept = match identifier.truthy() {
-            true => identifier.clone(),
-            false => Value::Nil,
+        kept = if identifier.truthy() {
+            identifier.clone()
+        } else {
+            Value::Nil
         };
     }
     if !kept.truthy() || !needs_change(&kept, &identifier) {

@@ -195,9 +195,10 @@ fn list_tab(call: &mut Call<'_>) -> Result {
 
 fn get_entry(call: &mut Call<'_>) -> Result {
     let tab = read(call)?;
-    let (key, wanted) = match call.flag("identifier") {
-        true => ("identifier", call.arg("identifier")),
-        false => ("cmd", call.arg("cmd")),
+    let (key, wanted) = if call.flag("identifier") {
+        ("identifier", call.arg("identifier"))
+    } else {
+        ("cmd", call.arg("cmd"))
     };
     let fits = |entry: &&Map| wanted.truthy() && entry.get(key) == Some(wanted);
     let found = tab.crons.iter().chain(&tab.special).find(fits);

@@ -18,9 +18,10 @@ pub fn parse(text: &str) -> Result<Value, Fault> {
     };
     let value = reader.value()?;
     reader.blank();
-    match reader.rest.is_empty() {
-        true => Ok(value),
-        false => Err(syntax()),
+    if reader.rest.is_empty() {
+        Ok(value)
+    } else {
+        Err(syntax())
     }
 }
 
@@ -112,9 +113,10 @@ impl Reader<'_> {
             if self.take(',') {
                 continue;
             }
-            match self.take('}') {
-                true => break,
-                false => return Err(syntax()),
+            if self.take('}') {
+                break;
+            } else {
+                return Err(syntax());
             }
         }
         Ok(map.into())

@@ -36,9 +36,10 @@ fn parameters(call: &mut Call<'_>, letters: &str) -> std::result::Result<Map, Fa
     };
     let mut out = Map::new();
     for disk in disks {
-        let disk = match disk.starts_with("/dev") {
-            true => disk,
-            false => format!("/dev/{disk}"),
+        let disk = if disk.starts_with("/dev") {
+            disk
+        } else {
+            format!("/dev/{disk}")
         };
         let text = hdparm(call, &[&format!("-{letters}"), &disk], false)?;
         let mut data = Map::new();
@@ -116,11 +117,12 @@ pub(super) fn hpa(call: &mut Call<'_>) -> Result {
         };
         let (shown, all) = (visible.as_int().unwrap_or(0), total.as_int().unwrap_or(0));
         let off = status.as_str().is_some_and(|s| s.contains("disabled"));
-        let entry = match visible == total || off {
-            true => map! {"total" => total.clone()},
-            false => map! {
+        let entry = if visible == total || off {
+            map! {"total" => total.clone()}
+        } else {
+            map! {
                 "total" => total.clone(), "visible" => visible.clone(), "hidden" => all - shown,
-            },
+            }
         };
         data.push((python::str(disk), all, entry));
     }
@@ -155,9 +157,10 @@ pub(super) fn hpa(call: &mut Call<'_>) -> Result {
 
 pub(super) fn smart_attributes(call: &mut Call<'_>) -> Result {
     let given = python::str(call.arg("dev"));
-    let device = match given.starts_with("/dev/") {
-        true => given,
-        false => format!("/dev/{given}"),
+    let device = if given.starts_with("/dev/") {
+        given
+    } else {
+        format!("/dev/{given}")
     };
     let options = map! {"output_loglevel" => "quiet"};
     let done = shell::all_with(call, &["smartctl", "--attributes", &device], options)?;

@@ -34,9 +34,10 @@ pub fn of(call: &mut Call<'_>, path: &str) -> Done<Option<BTreeMap<String, Strin
     if !paths::exists(path) {
         return os::invocation(format!("File or directory does not exist: {path}"));
     }
-    let known = match has_extended(call)? {
-        true => "aAcCdDeijPsStTu",
-        false => "acdijstuADST",
+    let known = if has_extended(call)? {
+        "aAcCdDeijPsStTu"
+    } else {
+        "acdijstuADST"
     };
     let shown = shell::run_anyway(call, &["lsattr", path])?;
     let mut found = BTreeMap::new();

@@ -4,6 +4,7 @@ use super::super::declare::Result;
 use super::super::{Call, python};
 use super::os::{self, Done};
 use super::paths::{self, expanduser};
+use halite_sys::time::since_epoch;
 use halite_wire::map;
 use halite_wire::{Map, Value};
 use jiff::civil::DateTime;
@@ -11,7 +12,6 @@ use jiff::fmt::strtime::BrokenDownTime;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::os::unix::fs::{MetadataExt, chown};
-use std::time::SystemTime;
 
 /// A copy of a file.
 struct Backup {
@@ -92,9 +92,10 @@ pub fn list_backups(call: &Call<'_>, path: &str, limit: Option<i64>) -> Done<Map
     let path = expanduser(path);
     let (parent, base) = paths::split(&path);
     let dir = paths::join(&root(call), parent.get(1..).unwrap_or_default());
-    match paths::is_dir(&dir) {
-        true => Ok(numbered(copies(&dir, base)?, limit)),
-        false => Ok(Map::new()),
+    if paths::is_dir(&dir) {
+        Ok(numbered(copies(&dir, base)?, limit))
+    } else {
+        Ok(Map::new())
     }
 }
 
@@ -181,10 +182,7 @@ pub fn delete_backup(call: &mut Call<'_>) -> Result {
 pub fn backup_minion(path: &str, root: &str) -> Done {
     let (parent, base) = paths::split(path);
     let meta = fs::metadata(path).map_err(|e| os::fault(&e, path))?;
-    let micros = SystemTime::now()
-        .duration_since(SystemTime::UNIX_EPOCH)
-        .unwrap_or_default()
-        .subsec_micros();
+    let micros = since_epoch().subsec_micros();
     let stamp = jiff::Zoned::now();
     let name = format!(
         "{base}_{}{micros:06}_{}",

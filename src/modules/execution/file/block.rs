@@ -60,9 +60,10 @@ impl Maker<'_> {
                 lines.push(format!("{part}{linesep}"));
             }
             if i == last {
-                lines.push(match self.newline {
-                    true => end.clone(),
-                    false => format!("{part}{end}"),
+                lines.push(if self.newline {
+                    end.clone()
+                } else {
+                    format!("{part}{end}")
                 });
             }
         }
@@ -142,9 +143,10 @@ fn place(maker: &Maker<'_>, found: &mut Found) -> Done {
         return Ok(());
     }
     let before = block.insert_before_match.truthy();
-    let wanted = match before {
-        true => &block.insert_before_match,
-        false => &block.insert_after_match,
+    let wanted = if before {
+        &block.insert_before_match
+    } else {
+        &block.insert_after_match
     };
     if !wanted.truthy() {
         return os::command(NOT_FOUND);
@@ -224,9 +226,10 @@ pub fn blockreplace(call: &mut Call<'_>, block: &Block) -> Result {
         os::write_atomic(&path, &codec.encode(&found.new.concat(), "strict")?)?;
         check_perms(call, &path, None, &perms)?;
     }
-    Ok(match block.show_changes {
-        true => diff.into(),
-        false => changed.into(),
+    Ok(if block.show_changes {
+        diff.into()
+    } else {
+        changed.into()
     })
 }
 

@@ -67,9 +67,10 @@ impl Codec {
     pub fn decode(self, data: &[u8]) -> Done<String> {
         match self {
             Codec::Utf8 { mark } => {
-                let data = match mark {
-                    true => data.strip_prefix(b"\xef\xbb\xbf").unwrap_or(data),
-                    false => data,
+                let data = if mark {
+                    data.strip_prefix(b"\xef\xbb\xbf").unwrap_or(data)
+                } else {
+                    data
                 };
                 os::decoded(data.to_vec())
             }

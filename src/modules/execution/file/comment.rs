@@ -24,9 +24,10 @@ pub fn comment_line(
     let bare = regex.trim_start_matches('^').trim_end_matches('$');
     let end = if regex.ends_with('$') { "$" } else { "" };
     let start = if regex.starts_with('^') { "^" } else { "" };
-    let regex = match on {
-        true => format!("{start}({bare}){end}"),
-        false => format!("^{sign}\\s*({bare}){end}"),
+    let regex = if on {
+        format!("{start}({bare}){end}")
+    } else {
+        format!("^{sign}\\s*({bare}){end}")
     };
     let path = paths::realpath(&expanduser(path));
     if !paths::is_file(&path) {
@@ -47,9 +48,10 @@ pub fn comment_line(
             all.push_str(&line);
             continue;
         }
-        let changed = match on {
-            true => format!("{sign}{line}"),
-            false => line.trim_start_matches(|c| sign.contains(c)).to_owned(),
+        let changed = if on {
+            format!("{sign}{line}")
+        } else {
+            line.trim_start_matches(|c| sign.contains(c)).to_owned()
         };
         all.push_str(&changed);
         old.push(line);

@@ -24,9 +24,10 @@ fn path(call: &Call<'_>) -> String {
 
 pub fn read(call: &mut Call<'_>) -> Result {
     let path = call.text("path").unwrap_or_default();
-    match call.arg("binary") == &Value::Bool(true) {
-        true => Ok(Value::Bytes(os::read(&path)?)),
-        false => Ok(os::read_text(&path)?.into()),
+    if call.arg("binary") == &Value::Bool(true) {
+        Ok(Value::Bytes(os::read(&path)?))
+    } else {
+        Ok(os::read_text(&path)?.into())
     }
 }
 
@@ -157,9 +158,12 @@ fn moment(value: &Value) -> Done<Option<SystemTime>> {
         _ => return not_a_number(),
     };
     let length = Duration::try_from_secs_f64(seconds.abs()).ok();
-    let moment = length.and_then(|d| match seconds < 0.0 {
-        true => SystemTime::UNIX_EPOCH.checked_sub(d),
-        false => SystemTime::UNIX_EPOCH.checked_add(d),
+    let moment = length.and_then(|d| {
+        if seconds < 0.0 {
+            SystemTime::UNIX_EPOCH.checked_sub(d)
+        } else {
+            SystemTime::UNIX_EPOCH.checked_add(d)
+        }
     });
     match moment {
         Some(moment) => Ok(Some(moment)),

@@ -161,11 +161,14 @@ pub fn get_diff(call: &mut Call<'_>, files: [&str; 2], how: &How) -> Done<Diff> 
     }
     let mut data = Vec::new();
     for path in &found {
-        let opened = std::fs::File::open(path).and_then(|file| match file.metadata()?.is_dir() {
-            true => Err(std::io::Error::from_raw_os_error(
-                nix::errno::Errno::EISDIR as i32,
-            )),
-            false => Ok(()),
+        let opened = std::fs::File::open(path).and_then(|file| {
+            if file.metadata()?.is_dir() {
+                Err(std::io::Error::from_raw_os_error(
+                    nix::errno::Errno::EISDIR as i32,
+                ))
+            } else {
+                Ok(())
+            }
         });
         match opened {
             Ok(()) => data.push(os::read(path)?),
@@ -203,9 +206,10 @@ pub fn get_diff(call: &mut Call<'_>, files: [&str; 2], how: &How) -> Done<Diff> 
         let lines = pylines::of_octets(data).into_iter();
         lines.map(pylines::decode).collect()
     };
-    let names = match how.show_filenames {
-        true => [found[0].as_str(), found[1].as_str()],
-        false => ["", ""],
+    let names = if how.show_filenames {
+        [found[0].as_str(), found[1].as_str()]
+    } else {
+        ["", ""]
     };
     let diff = difflib::unified_lines(&lines(&data[0]), &lines(&data[1]), names[0], names[1]);
     Ok(Diff {

@@ -6,13 +6,14 @@ use super::os::{self, Done};
 use super::paths::{self, expanduser};
 use super::{owner, pattern, sums};
 use halite_sys::command::Helper;
+use halite_sys::time::unix_now_f64;
 use halite_target::PyRegex;
 use halite_wire::{Map, Value, pylines, shlex};
 use nix::unistd::{Group, User};
 use std::cmp::Ordering;
 use std::fs::{self, Metadata};
 use std::os::unix::fs::MetadataExt;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 /// Longest run of a command of `exec`.
 const LONGEST: Duration = Duration::from_secs(3600);
@@ -172,17 +173,11 @@ fn interval(given: &str) -> Read<(f64, Option<f64>, bool)> {
         resolution = Some(unit);
         rest = behind[1..].trim_start();
     }
-    match rest.is_empty() {
-        true => Ok((seconds, resolution, later)),
-        false => bad(),
+    if rest.is_empty() {
+        Ok((seconds, resolution, later))
+    } else {
+        bad()
     }
-}
-
-fn now() -> f64 {
-    SystemTime::now()
-        .duration_since(SystemTime::UNIX_EPOCH)
-        .unwrap_or_default()
-        .as_secs_f64()
 }
 
 impl Finder {
@@ -252,7 +247,7 @@ impl Finder {
                         "unsupported operand type(s) for /: 'int' and 'NoneType'".to_owned(),
                     )));
                 };
-                let since = now() - (seconds / unit).trunc() * unit;
+                let since = unix_now_f64() - (seconds / unit).trunc() * unit;
                 Criterion::Changed { since, later }
             }
             "grep" => {
@@ -273,9 +268,10 @@ impl Finder {
             }
             "delete" => {
                 let given = python::str(given);
-                let kinds = match given.contains('a') {
-                    true => KINDS.to_owned(),
-                    false => kinds(&given)?,
+                let kinds = if given.contains('a') {
+                    KINDS.to_owned()
+                } else {
+                    kinds(&given)?
                 };
                 self.actions.push(Action::Delete);
                 Criterion::Type(kinds)
@@ -371,10 +367,13 @@ impl Criterion {
             Criterion::Owner(ids) => ids.contains(&meta.uid()),
             Criterion::Group(ids) => ids.contains(&meta.gid()),
             Criterion::Size(least, most) => (*least..=*most).contains(&i128::from(meta.size())),
-            Criterion::Changed { since, later } => match later {
-                true => meta.mtime() as f64 >= *since,
-                false => meta.mtime() as f64 <= *since,
-            },
+            Criterion::Changed { since, later } => {
+                if *later {
+                    meta.mtime() as f64 >= *since
+                } else {
+                    meta.mtime() as f64 <= *since
+                }
+            }
             Criterion::Grep(regex) => {
                 let data = meta.is_file().then(|| os::read(path).ok()).flatten();
                 data.is_some_and(|d| !d.is_empty() && regex.found_in(&pylines::decode(&d)))
@@ -477,9 +476,10 @@ pub fn find(call: &mut Call<'_>) -> Result {
     let mut out = Vec::new();
     for place in paths::glob(&path) {
         // A slash at the end stays, as with Python's `glob`.
-        let place = match path.ends_with('/') && !place.ends_with('/') {
-            true => format!("{place}/"),
-            false => place,
+        let place = if path.ends_with('/') && !place.ends_with('/') {
+            format!("{place}/")
+        } else {
+            place
         };
         finder.find(&place, &mut out)?;
     }

@@ -274,9 +274,10 @@ fn end_lines(lines: &mut Vec<String>) {
 pub fn line(call: &mut Call<'_>, l: &Line) -> Result {
     let path = paths::realpath(&expanduser(&l.path));
     if !paths::is_file(&path) {
-        return match l.quiet {
-            true => Ok(false.into()),
-            false => os::command(format!("File \"{path}\" does not exists or is not a file.")),
+        return if l.quiet {
+            Ok(false.into())
+        } else {
+            os::command(format!("File \"{path}\" does not exists or is not a file."))
         };
     }
     let Some(mode) = l.mode.as_deref().map(str::to_lowercase) else {

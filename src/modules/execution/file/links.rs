@@ -57,9 +57,10 @@ pub struct How {
 /// There is something else, or it cannot be made.
 pub fn symlink(src: &str, path: &str, how: How) -> Done<bool> {
     let path = expanduser(path);
-    let exists = match how.follow_symlinks {
-        true => paths::exists(&path),
-        false => paths::lexists(&path),
+    let exists = if how.follow_symlinks {
+        paths::exists(&path)
+    } else {
+        paths::lexists(&path)
     };
     if !paths::is_abs(&path) {
         return os::invocation(format!("Link path must be absolute: {path}"));

@@ -110,9 +110,10 @@ pub fn manage_file(call: &mut Call<'_>, m: &Manage, ret: Option<Map>) -> Done<Ma
     }
     let done = (|| {
         run.prepare(call)?;
-        match paths::is_file(&run.name) || paths::is_link(&run.name) {
-            true => run.existing(call),
-            false => run.new_file(call),
+        if paths::is_file(&run.name) || paths::is_link(&run.name) {
+            run.existing(call)
+        } else {
+            run.new_file(call)
         }
     })();
     match done {
@@ -258,15 +259,17 @@ impl Run<'_> {
     fn existing(&mut self, call: &mut Call<'_>) -> Step {
         let follow = self.perms.follow_symlinks;
         let is_link = paths::is_link(&self.name);
-        let real = match is_link && follow {
-            true => paths::realpath(&self.name),
-            false => self.name.clone(),
+        let real = if is_link && follow {
+            paths::realpath(&self.name)
+        } else {
+            self.name.clone()
         };
         if let Some(url) = self.source() {
             let kind = self.hash_type(call);
-            let own = match !follow && paths::is_link(&real) {
-                true => None,
-                false => Some(sums::get_hash(&real, &kind)?),
+            let own = if !follow && paths::is_link(&real) {
+                None
+            } else {
+                Some(sums::get_hash(&real, &kind)?)
             };
             let wanted = self.sum.as_ref().map(|s| s.hsum.clone());
             if own.is_none() || own != wanted {
@@ -422,12 +425,11 @@ impl Run<'_> {
             self.directory(call)?;
             if !is_test(call) {
                 self.make()?;
-                match self.m.contents.is_nil() {
-                    true => {
-                        self.change("new", format!("file {} created", self.name));
-                        self.ret.set("comment", "Empty file");
-                    }
-                    false => self.change("diff", "New file"),
+                if self.m.contents.is_nil() {
+                    self.change("new", format!("file {} created", self.name));
+                    self.ret.set("comment", "Empty file");
+                } else {
+                    self.change("diff", "New file")
                 }
             }
         }

@@ -129,9 +129,10 @@ pub fn get_managed(call: &mut Call<'_>, g: &Get) -> Done<Managed> {
     }
     let url = python::str(&g.source);
     let parsed = urlparse(&url);
-    let scheme = match VALID_PROTOS.contains(&parsed.scheme.as_str()) {
-        true => parsed.scheme.as_str(),
-        false => "",
+    let scheme = if VALID_PROTOS.contains(&parsed.scheme.as_str()) {
+        parsed.scheme.as_str()
+    } else {
+        ""
     };
     if matches!(scheme, "" | "file") {
         out.sfn = match scheme {
@@ -207,13 +208,14 @@ fn find_sum(
             Err(e) => Err(e),
         };
     }
-    Ok(match g.use_etag {
-        true => Ok(None),
-        false => Err(format!(
+    Ok(if g.use_etag {
+        Ok(None)
+    } else {
+        Err(format!(
             "Unable to verify upstream hash of source file {}, please set source_hash or set skip_verify to \
              True",
             source::redacted(url)
-        )),
+        ))
     })
 }
 

@@ -120,12 +120,11 @@ fn compare(
         ignore: m.ignore.clone(),
         ..diff::How::default()
     };
-    let found = match there || m.ignore.any() {
-        true => diff::get_diff(call, [&m.name, file], &how),
-        false => {
-            let empty = Temporary::with(b"")?;
-            diff::get_diff(call, [&empty.path(), file], &diff::How::default())
-        }
+    let found = if there || m.ignore.any() {
+        diff::get_diff(call, [&m.name, file], &how)
+    } else {
+        let empty = Temporary::with(b"")?;
+        diff::get_diff(call, [&empty.path(), file], &diff::How::default())
     };
     match found {
         Ok(diff) => Ok(Ok(diff)),
@@ -170,9 +169,10 @@ fn compare_contents(call: &mut Call<'_>, m: &Meta, there: bool, out: &mut Change
         Err(text) => text,
     };
     if !differences.is_empty() {
-        let shown = match diff::obfuscates(call)? {
-            true => diff::OBFUSCATED.to_owned(),
-            false => differences,
+        let shown = if diff::obfuscates(call)? {
+            diff::OBFUSCATED.to_owned()
+        } else {
+            differences
         };
         out.changes.set("diff", shown);
     }

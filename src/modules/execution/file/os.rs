@@ -302,9 +302,10 @@ fn copystat(from: &str, to: &str) -> Done {
 /// # Errors
 /// As in Python.
 pub fn copy2(from: &str, to: &str) -> Done {
-    let to = match paths::is_dir(to) {
-        true => paths::join(to, paths::basename(from)),
-        false => to.to_owned(),
+    let to = if paths::is_dir(to) {
+        paths::join(to, paths::basename(from))
+    } else {
+        to.to_owned()
     };
     copyfile(from, &to)?;
     copystat(from, &to)

@@ -91,15 +91,17 @@ fn owners(user: &Value, group: &Value) -> (Option<i64>, Option<i64>, String) {
     let (mut uid, mut gid) = (user_to_uid(user), group_to_gid(group));
     let mut err = String::new();
     if uid.is_none() {
-        match user.truthy() {
-            true => err.push_str("User does not exist\n"),
-            false => uid = Some(-1),
+        if user.truthy() {
+            err.push_str("User does not exist\n")
+        } else {
+            uid = Some(-1)
         }
     }
     if gid.is_none() {
-        match group.truthy() {
-            true => err.push_str("Group does not exist\n"),
-            false => gid = Some(-1),
+        if group.truthy() {
+            err.push_str("Group does not exist\n")
+        } else {
+            gid = Some(-1)
         }
     }
     (uid, gid, err)

@@ -83,9 +83,10 @@ pub fn error(why: String) -> Fault {
 
 /// What is wrong with the template of a replacement.
 pub fn template_error(why: String) -> Fault {
-    match why.starts_with("unknown group name") {
-        true => Fault::raised("IndexError", why),
-        false => error(why),
+    if why.starts_with("unknown group name") {
+        Fault::raised("IndexError", why)
+    } else {
+        error(why)
     }
 }
 

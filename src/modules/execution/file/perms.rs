@@ -115,12 +115,11 @@ pub fn check_perms(
     tell_changes(call, &mut ret, &perms, &post, want);
     if let Some(mode) = mode.filter(|_| whole) {
         if mode != post.mode {
-            match is_test(call) {
-                true => change(&mut ret, "mode", mode),
-                false => {
-                    ret.set("result", false);
-                    push(&mut ret, format!("Failed to change mode to {mode}"));
-                }
+            if is_test(call) {
+                change(&mut ret, "mode", mode)
+            } else {
+                ret.set("result", false);
+                push(&mut ret, format!("Failed to change mode to {mode}"));
             }
         } else if perms.contains("cmode") {
             change(&mut ret, "mode", mode);
@@ -178,9 +177,10 @@ fn change_owner(
         given => given.clone(),
     };
     let (user, group) = (or(&want.user, &cur.user), or(&want.group, &cur.group));
-    let done = match is_link && !want.follow_symlinks {
-        true => owner::lchown(name, &user, &group),
-        false => owner::chown(name, &user, &group),
+    let done = if is_link && !want.follow_symlinks {
+        owner::lchown(name, &user, &group)
+    } else {
+        owner::chown(name, &user, &group)
     };
     match done {
         Ok(Some(wrong)) => {

@@ -104,9 +104,10 @@ pub fn replace(call: &mut Call<'_>, r: &Replace) -> Result {
     let link = paths::is_link(&given).then(|| paths::readlink(&given).unwrap_or_default());
     let path = paths::realpath(&given);
     if !paths::exists(&path) {
-        return match r.ignore_if_missing {
-            true => Ok(false.into()),
-            false => os::invocation(format!("File not found: {path}")),
+        return if r.ignore_if_missing {
+            Ok(false.into())
+        } else {
+            os::invocation(format!("File not found: {path}"))
         };
     }
     if r.encoding.is_none() && !os::is_text(&path) {
@@ -134,9 +135,10 @@ pub fn replace(call: &mut Call<'_>, r: &Replace) -> Result {
         return Ok(regex.found_in(&original).into());
     }
     let repl = view.given(&r.repl);
-    let template = match r.backslash_literal {
-        true => repl.replace('\\', "\\\\"),
-        false => repl.clone(),
+    let template = if r.backslash_literal {
+        repl.replace('\\', "\\\\")
+    } else {
+        repl.clone()
     };
     let template = RegexTemplate::new(&template, &regex).map_err(pattern::template_error)?;
     let replaced = regex.replace(
@@ -171,9 +173,10 @@ pub fn replace(call: &mut Call<'_>, r: &Replace) -> Result {
     if changed && !r.dry_run {
         let data = view.octets(&new)?;
         let copy = copy(&path, r.preserve_inode)?;
-        match !found && adds && matches!(view, View::Octets) {
-            true => os::write_atomic(&path, &data)?,
-            false => os::overwrite(&path, &data)?,
+        if !found && adds && matches!(view, View::Octets) {
+            os::write_atomic(&path, &data)?
+        } else {
+            os::overwrite(&path, &data)?
         }
         if !r.backup.is_empty() {
             keep(copy, &path, &r.backup, &given, link.as_deref())?;
@@ -187,9 +190,10 @@ pub fn replace(call: &mut Call<'_>, r: &Replace) -> Result {
         lines.map(|l| view.shown(l)).collect()
     };
     let differences = diff::unified(&shown(&original), &shown(&new));
-    Ok(match r.show_changes {
-        true => differences.into(),
-        false => (changed && !differences.is_empty()).into(),
+    Ok(if r.show_changes {
+        differences.into()
+    } else {
+        (changed && !differences.is_empty()).into()
     })
 }
 
@@ -215,9 +219,10 @@ pub fn copy(path: &str, preserve_inode: bool) -> Done<Temporary> {
     let copy = Temporary::with(b"").map_err(|e| {
         super::Fault::Command(format!("Unable to create temp file. Exception: {e}"))
     })?;
-    let (done, verb) = match preserve_inode {
-        true => (os::copy2(path, &copy.path()), "copy"),
-        false => (os::move_to(path, &copy.path()), "move"),
+    let (done, verb) = if preserve_inode {
+        (os::copy2(path, &copy.path()), "copy")
+    } else {
+        (os::move_to(path, &copy.path()), "move")
     };
     match done {
         Ok(()) => Ok(copy),
@@ -272,9 +277,10 @@ pub fn replace_function(call: &mut Call<'_>) -> Result {
 
 /// The end of a backup's name; false means none.
 pub fn suffix(value: &Value) -> String {
-    match value.truthy() {
-        true => python::str(value),
-        false => String::new(),
+    if value.truthy() {
+        python::str(value)
+    } else {
+        String::new()
     }
 }
 

@@ -31,9 +31,10 @@ fn words(line: &str) -> std::result::Result<Vec<String>, Fault> {
 }
 
 fn limited(limit: &str, command: String) -> String {
-    match limit.is_empty() {
-        true => command,
-        false => format!("/{limit}/ {command}"),
+    if limit.is_empty() {
+        command
+    } else {
+        format!("/{limit}/ {command}")
     }
 }
 
@@ -80,13 +81,12 @@ pub fn psed(call: &mut Call<'_>) -> Result {
     os::copy2(&path, &backup)?;
     os::overwrite(&path, b"")?;
     let content = os::read_text(&backup)?;
-    let pieces: Vec<String> = match call.flag("multi") {
-        true => {
-            let first = halite_wire::pylines::of_file(&content);
-            let first = first.first().copied().unwrap_or_default();
-            first.chars().map(String::from).collect()
-        }
-        false => vec![content],
+    let pieces: Vec<String> = if call.flag("multi") {
+        let first = halite_wire::pylines::of_file(&content);
+        let first = first.first().copied().unwrap_or_default();
+        first.chars().map(String::from).collect()
+    } else {
+        vec![content]
     };
     if !limit.is_empty() && !pieces.is_empty() {
         pattern::text(&limit, 0)?;
@@ -130,9 +130,10 @@ pub fn grep(call: &mut Call<'_>) -> Result {
     }
     argv.push(text(call, "pattern"));
     let found = paths::glob(&path);
-    match found.is_empty() {
-        true => argv.push(path),
-        false => argv.extend(found),
+    if found.is_empty() {
+        argv.push(path)
+    } else {
+        argv.extend(found)
     }
     shell::whole(call, &argv)
 }

@@ -32,9 +32,10 @@ impl Wanted {
 }
 
 fn word(call: &Call<'_>, name: &str) -> String {
-    match call.flag(name) {
-        true => python::str(call.arg(name)),
-        false => String::new(),
+    if call.flag(name) {
+        python::str(call.arg(name))
+    } else {
+        String::new()
     }
 }
 
@@ -70,9 +71,12 @@ pub fn set(
         return Ok(None);
     }
     if persist {
-        let some = |w: &String| match w.is_empty() {
-            true => Value::Nil,
-            false => w.as_str().into(),
+        let some = |w: &String| {
+            if w.is_empty() {
+                Value::Nil
+            } else {
+                w.as_str().into()
+            }
         };
         let how = map! {
             "sel_type" => some(&words[2]), "sel_user" => some(&words[0]), "sel_level" => some(&words[3]),
@@ -90,9 +94,10 @@ pub fn set(
         }
     }
     argv.push(path.to_owned());
-    match shell::succeeds(call, &argv)? {
-        true => context(call, path).map(Some),
-        false => Ok(None),
+    if shell::succeeds(call, &argv)? {
+        context(call, path).map(Some)
+    } else {
+        Ok(None)
     }
 }
 

@@ -91,9 +91,10 @@ pub fn cache_file(
     match parsed.scheme.as_str() {
         "" | "file" => {
             let place = parsed.place();
-            match paths::is_abs(&place) {
-                true => Ok(Some(place)),
-                false => os::command(format!("Path '{place}' is not absolute")),
+            if paths::is_abs(&place) {
+                Ok(Some(place))
+            } else {
+                os::command(format!("Path '{place}' is not absolute"))
             }
         }
         "salt" => {

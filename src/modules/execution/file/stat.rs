@@ -39,9 +39,10 @@ impl Stats {
     /// `CommandExecutionError`: there is nothing.
     pub fn of(path: &str, follow_symlinks: bool) -> Done<Stats> {
         let path = expanduser(path);
-        let found = match follow_symlinks && paths::exists(&path) {
-            true => fs::metadata(&path),
-            false => fs::symlink_metadata(&path),
+        let found = if follow_symlinks && paths::exists(&path) {
+            fs::metadata(&path)
+        } else {
+            fs::symlink_metadata(&path)
         };
         let Ok(meta) = found else {
             return os::command(format!("Path not found: {path}"));
@@ -53,9 +54,10 @@ impl Stats {
             group: owner::gid_to_group(meta.gid()),
             mode: format!("{:04o}", meta.mode() & 0o7777),
             sum: None,
-            target: match follow_symlinks {
-                true => paths::realpath(&path),
-                false => paths::abspath(&path),
+            target: if follow_symlinks {
+                paths::realpath(&path)
+            } else {
+                paths::abspath(&path)
             },
             meta,
         })
@@ -270,9 +272,10 @@ pub fn get_devmm(call: &mut Call<'_>) -> Result {
     let device = is_node(call, |kind| kind.is_char_device() || kind.is_block_device())?;
     let path = expanduser(&call.text("name").unwrap_or_default());
     let rdev = fs::metadata(path).map_or(0, |meta| meta.rdev());
-    Ok(match device.truthy() {
-        true => Value::Array(vec![number(major(rdev)), number(minor(rdev))]),
-        false => Value::Array(vec![0.into(), 0.into()]),
+    Ok(if device.truthy() {
+        Value::Array(vec![number(major(rdev)), number(minor(rdev))])
+    } else {
+        Value::Array(vec![0.into(), 0.into()])
     })
 }
 

@@ -80,11 +80,13 @@ pub fn get_hash(path: &str, form: &str) -> Done<String> {
     };
     let bad = |e: io::Error| os::fault(&e, path);
     let file = File::open(path).map_err(bad)?;
-    kind.hex_of(file)
-        .map_err(|e| match e.kind() == io::ErrorKind::IsADirectory {
-            true => bad(e),
-            false => os::bare_fault(&e),
-        })
+    kind.hex_of(file).map_err(|e| {
+        if e.kind() == io::ErrorKind::IsADirectory {
+            bad(e)
+        } else {
+            os::bare_fault(&e)
+        }
+    })
 }
 
 fn path(call: &Call<'_>) -> String {
@@ -93,9 +95,10 @@ fn path(call: &Call<'_>) -> String {
 
 pub fn get_sum_function(call: &mut Call<'_>) -> Result {
     let path = path(call);
-    match paths::is_file(&path) {
-        true => Ok(get_hash(&path, &python::str(call.arg("form")))?.into()),
-        false => Ok("File not found".into()),
+    if paths::is_file(&path) {
+        Ok(get_hash(&path, &python::str(call.arg("form")))?.into())
+    } else {
+        Ok("File not found".into())
     }
 }
 
@@ -188,9 +191,10 @@ fn hash_file(call: &mut Call<'_>, want: &SourceHash, text: &str) -> Done<Option<
     }
     let scheme = urlparse(text).scheme;
     if !VALID_PROTOS.contains(&scheme.as_str()) {
-        return match scheme.is_empty() {
-            true => Ok(None),
-            false => Err(invalid_format(&want.hash)),
+        return if scheme.is_empty() {
+            Ok(None)
+        } else {
+            Err(invalid_format(&want.hash))
         };
     }
     let verify = map! {"verify_ssl" => want.verify_ssl.clone()};
@@ -281,9 +285,10 @@ pub struct Extract {
 /// The file cannot be read.
 pub fn extract_hash(want: &Extract) -> Done<Option<Sum>> {
     let length = length_of_kind(&want.hash_type);
-    let hash_name = match want.hash_name.truthy() {
-        true => python::str(&want.hash_name),
-        false => String::new(),
+    let hash_name = if want.hash_name.truthy() {
+        python::str(&want.hash_name)
+    } else {
+        String::new()
     };
     let parsed = urlparse(&want.source);
     let from = match parsed.path.as_str() {
@@ -342,9 +347,12 @@ fn hash_in(line: &str, length: Option<usize>) -> Option<Sum> {
 }
 
 pub fn extract_hash_function(call: &mut Call<'_>) -> Result {
-    let text = |name: &str| match call.flag(name) {
-        true => python::str(call.arg(name)),
-        false => String::new(),
+    let text = |name: &str| {
+        if call.flag(name) {
+            python::str(call.arg(name))
+        } else {
+            String::new()
+        }
     };
     let found = extract_hash(&Extract {
         file: text("hash_fn"),

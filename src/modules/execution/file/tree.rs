@@ -78,9 +78,10 @@ pub fn copy(
             "Cannot copy overwriting a directory without recurse flag set to true!",
         );
     } else if remove_existing {
-        match paths::exists(&dst) {
-            true => os::rmtree(&dst),
-            false => Ok(()),
+        if paths::exists(&dst) {
+            os::rmtree(&dst)
+        } else {
+            Ok(())
         }
         .and_then(|()| os::copytree(&src, &dst))
     } else {
@@ -256,9 +257,10 @@ pub fn rmdir(call: &mut Call<'_>) -> Result {
 
 /// `int(f"{mode}")` of Python, as a mode whose digits are octal all the same.
 fn digits(mode: &Value) -> Done<Value> {
-    match mode.truthy() {
-        true => Ok(python::int(&python::str(mode).into())?.into()),
-        false => Ok(Value::Nil),
+    if mode.truthy() {
+        Ok(python::int(&python::str(mode).into())?.into())
+    } else {
+        Ok(Value::Nil)
     }
 }
 
@@ -333,9 +335,10 @@ pub fn makedirs_perms_function(call: &mut Call<'_>) -> Result {
 /// Those of the system.
 pub fn mkdir(call: &mut Call<'_>, path: &str, new: &New) -> Done {
     let path = paths::normpath(&expanduser(path));
-    match paths::is_dir(&path) {
-        true => Ok(()),
-        false => makedirs_perms(call, &path, new),
+    if paths::is_dir(&path) {
+        Ok(())
+    } else {
+        makedirs_perms(call, &path, new)
     }
 }
 

@@ -102,9 +102,10 @@ pub fn set(call: &mut Call<'_>) -> Result {
 pub fn unset(call: &mut Call<'_>) -> Result {
     only(call, &["all", "global"])?;
     let global = is_global(call)?;
-    let how = match keyword(call, "all").truthy() {
-        true => "--unset-all",
-        false => "--unset",
+    let how = if keyword(call, "all").truthy() {
+        "--unset-all"
+    } else {
+        "--unset"
     };
     let key = python::str(call.arg("key"));
     let regex = call.text("value_regex");
@@ -119,9 +120,10 @@ pub fn unset(call: &mut Call<'_>) -> Result {
         5 => several(call, &key, regex.is_some())?,
         6 => "The value_regex is invalid".to_owned(),
         code => {
-            let end = match done.stderr.is_empty() {
-                true => String::new(),
-                false => format!("; {}", done.stderr),
+            let end = if done.stderr.is_empty() {
+                String::new()
+            } else {
+                format!("; {}", done.stderr)
             };
             format!("Failed to unset key '{key}', git config returned exit code {code}{end}")
         }

@@ -130,12 +130,13 @@ impl Key {
     fn is_encrypted(&self) -> Outcome<bool> {
         let content = std::fs::read(&self.path).map_err(|e| python::os_error(&e, &self.path))?;
         let text = String::from_utf8_lossy(&content);
-        match text.contains("BEGIN ") && text.contains("PRIVATE KEY") {
-            true => Ok(text.contains("ENCRYPTED")),
-            false => Err(Fault::Command(format!(
+        if text.contains("BEGIN ") && text.contains("PRIVATE KEY") {
+            Ok(text.contains("ENCRYPTED"))
+        } else {
+            Err(Fault::Command(format!(
                 "{} is not a private key",
                 self.path
-            ))),
+            )))
         }
     }
 }
@@ -166,9 +167,12 @@ fn with_auth(url: &str, user: Option<String>, password: Option<String>) -> Outco
 
 fn quoted(text: &str) -> String {
     let plain = |b: u8| b.is_ascii_alphanumeric() || b"_.-~".contains(&b);
-    let letters = text.bytes().map(|b| match plain(b) {
-        true => char::from(b).to_string(),
-        false => format!("%{b:02X}"),
+    let letters = text.bytes().map(|b| {
+        if plain(b) {
+            char::from(b).to_string()
+        } else {
+            format!("%{b:02X}")
+        }
     });
     letters.collect()
 }

@@ -230,12 +230,13 @@ pub fn only(call: &Call<'_>, names: &[&str]) -> Outcome<()> {
         .filter(|(k, _)| !k.starts_with("__") && !names.contains(&k.as_str()))
         .map(|(k, v)| format!("{k}={}", python::str(v)))
         .collect();
-    match wrong.is_empty() {
-        true => Ok(()),
-        false => Err(Fault::Invocation(format!(
+    if wrong.is_empty() {
+        Ok(())
+    } else {
+        Err(Fault::Invocation(format!(
             "The following keyword arguments are not valid: {}",
             wrong.join(", ")
-        ))),
+        )))
     }
 }
 

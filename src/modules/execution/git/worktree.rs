@@ -63,16 +63,15 @@ pub fn list(call: &mut Call<'_>) -> Result {
         }
         let detached = branch == "detached";
         let mut about = map! {"stale" => stale, "HEAD" => head, "detached" => detached};
-        match detached {
-            true => {
-                about.set("branch", Value::Nil);
-                let tags = Git::plain(call, &["tag", "--points-at", head]).text(call)?;
-                let tags: Vec<Value> = tags.lines().map(Value::from).collect();
-                if !tags.is_empty() {
-                    about.set("tags", tags);
-                }
+        if detached {
+            about.set("branch", Value::Nil);
+            let tags = Git::plain(call, &["tag", "--points-at", head]).text(call)?;
+            let tags: Vec<Value> = tags.lines().map(Value::from).collect();
+            if !tags.is_empty() {
+                about.set("tags", tags);
             }
-            false => about.set("branch", branch.replacen("refs/heads/", "", 1)),
+        } else {
+            about.set("branch", branch.replacen("refs/heads/", "", 1))
         }
         found.set(path, about);
     }
@@ -130,9 +129,10 @@ pub fn prune(call: &mut Call<'_>) -> Result {
     let mut parts = version.split('.').map(|p| p.parse::<u32>().unwrap_or(0));
     let mut next = || parts.next().unwrap_or(0);
     // Since 2.35.1 it speaks on standard error.
-    Ok(match (next(), next(), next()) > (2, 35, 0) {
-        true => done.stderr.into(),
-        false => done.stdout.into(),
+    Ok(if (next(), next(), next()) > (2, 35, 0) {
+        done.stderr.into()
+    } else {
+        done.stdout.into()
     })
 }
 

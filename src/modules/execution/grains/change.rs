@@ -75,9 +75,10 @@ fn write(call: &mut Call<'_>, grains: Map, destructive: bool, refresh: Value) ->
 
 fn file(call: &Call<'_>) -> PathBuf {
     let conf = Path::new(call.ctx.opts.str("conf_file").unwrap_or_default());
-    match conf.is_dir() {
-        true => conf.join("grains"),
-        false => conf.with_file_name("grains"),
+    if conf.is_dir() {
+        conf.join("grains")
+    } else {
+        conf.with_file_name("grains")
     }
 }
 
@@ -206,9 +207,10 @@ fn place(
         let above = current(call, head, delimiter).unwrap_or_else(none);
         value = match above {
             Value::Map(mut map) => {
-                match value.is_nil() && destructive {
-                    true => drop(map.remove(rest)),
-                    false => map.set(rest, value),
+                if value.is_nil() && destructive {
+                    drop(map.remove(rest))
+                } else {
+                    map.set(rest, value)
                 }
                 map.into()
             }

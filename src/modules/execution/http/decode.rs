@@ -166,9 +166,10 @@ fn plain(element: &Element) -> Map {
     }
     let mut map = Map::new();
     for child in &element.children {
-        let value: Value = match child.children.is_empty() {
-            true => child.text.clone().into(),
-            false => plain(child).into(),
+        let value: Value = if child.children.is_empty() {
+            child.text.clone().into()
+        } else {
+            plain(child).into()
         };
         let Some(own) = map.get_mut(&child.name) else {
             map.set(child.name.as_str(), value);

@@ -243,9 +243,10 @@ pub(super) fn iphexval(call: &mut Call<'_>) -> Result {
     let mut out = String::new();
     for part in text.split('.') {
         let number = python::int(&part.into())?;
-        out.push_str(&match number < 0 {
-            true => format!("-{:X}", number.unsigned_abs()),
-            false => format!("{number:02X}"),
+        out.push_str(&if number < 0 {
+            format!("-{:X}", number.unsigned_abs())
+        } else {
+            format!("{number:02X}")
         });
     }
     Ok(out.into())

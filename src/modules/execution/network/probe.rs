@@ -198,9 +198,10 @@ pub(super) fn connect(call: &mut Call<'_>) -> Result {
         address.ip()
     );
     // Stock's datagram cannot be sent: it makes it of text where octets are asked for.
-    match !udp && reaches(&address, &timeout) {
-        true => answer(true, format!("Successfully connected to {place}")),
-        false => answer(false, format!("Unable to connect to {place}")),
+    if !udp && reaches(&address, &timeout) {
+        answer(true, format!("Successfully connected to {place}"))
+    } else {
+        answer(false, format!("Unable to connect to {place}"))
     }
 }
 

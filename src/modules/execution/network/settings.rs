@@ -82,9 +82,10 @@ pub(super) fn mod_bufsize(call: &mut Call<'_>) -> Result {
     let mut argv = vec![ETHTOOL, "-G", iface.as_str()];
     argv.extend(words.iter().map(String::as_str));
     let text = shell::run(call, &argv)?;
-    match text.is_empty() {
-        true => answer(true, &words.join(" ")),
-        false => answer(false, &text),
+    if text.is_empty() {
+        answer(true, &words.join(" "))
+    } else {
+        answer(false, &text)
     }
 }
 

@@ -47,11 +47,12 @@ pub(super) fn is_block(value: &Value) -> bool {
 
 /// The path of a block device.
 pub(super) fn device(value: &Value) -> Result<String, Fault> {
-    match is_block(value) {
-        true => Ok(python::str(value)),
-        false => Err(Fault::Command(
+    if is_block(value) {
+        Ok(python::str(value))
+    } else {
+        Err(Fault::Command(
             "Invalid device passed to partition module.".into(),
-        )),
+        ))
     }
 }
 

@@ -64,9 +64,10 @@ pub fn no_more(keywords: &Map) -> Did<()> {
 /// Versions as lists, or joined by commas.
 pub fn value(packages: &Packages, as_list: bool) -> Map {
     let one = |versions: &Vec<String>| -> Value {
-        match as_list {
-            true => versions.clone().into(),
-            false => versions.join(",").into(),
+        if as_list {
+            versions.clone().into()
+        } else {
+            versions.join(",").into()
         }
     };
     packages
@@ -291,9 +292,10 @@ pub fn split_comparison(version: &str) -> (&str, &str) {
     };
     let rest = &version[sign.len()..];
     let rest = rest.strip_prefix(char::is_whitespace).unwrap_or(rest);
-    match rest.is_empty() || rest.contains(['<', '>', '=']) {
-        true => ("", version),
-        false => (sign, rest),
+    if rest.is_empty() || rest.contains(['<', '>', '=']) {
+        ("", version)
+    } else {
+        (sign, rest)
     }
 }
 
@@ -317,9 +319,10 @@ pub fn holds(order: Option<i64>, sign: &str) -> bool {
 /// The program failed.
 pub fn outcome_of_upgrade(ran: &Ran, old: &Packages, new: &Packages) -> Result {
     let ret = changes(old, new);
-    match ran.ok() {
-        true => Ok(ret.into()),
-        false => Err(failed_upgrade(ran, ret)),
+    if ran.ok() {
+        Ok(ret.into())
+    } else {
+        Err(failed_upgrade(ran, ret))
     }
 }
 

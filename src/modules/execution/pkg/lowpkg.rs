@@ -187,12 +187,13 @@ fn changed(text: &str, flags: &Map) -> Did<Map> {
             [columns, _, name] => (columns, true, name),
             [columns, name] => (columns, false, name),
             other => {
-                let what = match other.len() > 2 {
-                    true => "too many values to unpack (expected 2)".to_owned(),
-                    false => format!(
+                let what = if other.len() > 2 {
+                    "too many values to unpack (expected 2)".to_owned()
+                } else {
+                    format!(
                         "not enough values to unpack (expected 2, got {})",
                         other.len()
-                    ),
+                    )
                 };
                 return Err(Fault::raised("ValueError", what));
             }
@@ -232,9 +233,10 @@ pub fn owner_of(call: &mut Call<'_>, path: &str, root: &Value) -> Did<String> {
     let mut argv = rpm(root);
     argv.extend(["-qf", "--queryformat", "%{name}", path].map(str::to_owned));
     let text = step::all(call, argv)?.stdout;
-    Ok(match text.to_lowercase().contains("not owned") {
-        true => String::new(),
-        false => text,
+    Ok(if text.to_lowercase().contains("not owned") {
+        String::new()
+    } else {
+        text
     })
 }
 
@@ -310,9 +312,10 @@ fn diff_of(call: &mut Call<'_>, package: &str, path: &str) -> Did<String> {
         String::from_utf8_lossy(&said),
         String::from_utf8_lossy(&out.0)
     );
-    Ok(match text.starts_with("Binary file") {
-        true => format!("File '{path}' is binary and its content has been modified."),
-        false => text.trim_end().to_owned(),
+    Ok(if text.starts_with("Binary file") {
+        format!("File '{path}' is binary and its content has been modified.")
+    } else {
+        text.trim_end().to_owned()
     })
 }
 

@@ -73,9 +73,10 @@ pub fn resolved(name: &str, arch: &str, own: &str) -> String {
         || arch == own
         || arch == "noarch"
         || (X86_64.contains(&arch) && X86_64.contains(&own));
-    match same {
-        true => name.to_owned(),
-        false => format!("{name}.{arch}"),
+    if same {
+        name.to_owned()
+    } else {
+        format!("{name}.{arch}")
     }
 }
 
@@ -143,9 +144,12 @@ fn query(call: &mut Call<'_>) -> Did<Vec<Package>> {
     let text = step::printed(call, argv)?;
     let mut all: Vec<Package> = text.lines().filter_map(|l| package(l, &own)).collect();
     // Several versions of one name stand in the order of their text, epoch and release apart.
-    all.sort_by(|a, b| match a.name == b.name {
-        true => plain(&a.version).cmp(plain(&b.version)),
-        false => Ordering::Equal,
+    all.sort_by(|a, b| {
+        if a.name == b.name {
+            plain(&a.version).cmp(plain(&b.version))
+        } else {
+            Ordering::Equal
+        }
     });
     Ok(all)
 }
@@ -249,9 +253,10 @@ pub fn attributes(package: &Package, wanted: Option<&[String]>) -> Map {
 }
 
 pub fn version(call: &mut Call<'_>) -> Result {
-    let all = match call.bound.varargs.is_empty() {
-        true => Packages::new(),
-        false => installed(call)?,
+    let all = if call.bound.varargs.is_empty() {
+        Packages::new()
+    } else {
+        installed(call)?
     };
     Ok(versions(call, &all))
 }
@@ -274,9 +279,10 @@ pub fn compare(one: &str, other: &str, ignore_epoch: bool) -> i64 {
     };
     let (one, other) = (cut(one), cut(other));
     let (a, b) = (evr(&one), evr(&other));
-    let releases = match a.2.is_empty() || b.2.is_empty() {
-        true => Ordering::Equal,
-        false => segments(a.2, b.2),
+    let releases = if a.2.is_empty() || b.2.is_empty() {
+        Ordering::Equal
+    } else {
+        segments(a.2, b.2)
     };
     a.0.cmp(&b.0).then(segments(a.1, b.1)).then(releases) as i64
 }
@@ -336,12 +342,11 @@ fn segments(a: &str, b: &str) -> Ordering {
             };
         }
         let (x, y) = (&a[..i], &b[..j]);
-        let order = match number {
-            true => {
-                let (x, y) = (x.trim_start_matches('0'), y.trim_start_matches('0'));
-                x.len().cmp(&y.len()).then(x.cmp(y))
-            }
-            false => x.cmp(y),
+        let order = if number {
+            let (x, y) = (x.trim_start_matches('0'), y.trim_start_matches('0'));
+            x.len().cmp(&y.len()).then(x.cmp(y))
+        } else {
+            x.cmp(y)
         };
         if order != Ordering::Equal {
             return order;

@@ -55,9 +55,10 @@ const CPU: [&str; 10] = [
 fn times(each: bool) -> Vec<Vec<f64>> {
     let table = read("/proc/stat");
     let lines = table.lines().filter(|l| l.starts_with("cpu"));
-    let lines: Vec<&str> = match each {
-        true => lines.skip(1).collect(),
-        false => lines.take(1).collect(),
+    let lines: Vec<&str> = if each {
+        lines.skip(1).collect()
+    } else {
+        lines.take(1).collect()
     };
     let numbers = |line: &&str| -> Vec<f64> {
         line.split_whitespace()
@@ -76,9 +77,10 @@ pub(super) fn cpu_times(call: &mut Call<'_>) -> Result {
         Value::Map(map)
     });
     let mut maps: Vec<Value> = maps.collect();
-    match each {
-        true => Ok(maps.into()),
-        false => Ok(maps.pop().unwrap_or_default()),
+    if each {
+        Ok(maps.into())
+    } else {
+        Ok(maps.pop().unwrap_or_default())
     }
 }
 
@@ -92,9 +94,10 @@ pub(super) fn cpu_percent(call: &mut Call<'_>) -> Result {
         .iter()
         .zip(&after)
         .map(|(a, b)| Value::Float(busy(a, b)));
-    match each {
-        true => Ok(shares.collect::<Vec<_>>().into()),
-        false => Ok(shares.next().unwrap_or_default()),
+    if each {
+        Ok(shares.collect::<Vec<_>>().into())
+    } else {
+        Ok(shares.next().unwrap_or_default())
     }
 }
 
@@ -108,9 +111,10 @@ fn busy(before: &[f64], after: &[f64]) -> f64 {
     let at = |i: usize| deltas.get(i).copied().unwrap_or(0.0);
     // Time of guests is counted in user and nice already.
     let all = deltas.iter().sum::<f64>() - at(8) - at(9);
-    match all > 0.0 {
-        true => rounded((all - at(3) - at(4)) / all * 100.0),
-        false => 0.0,
+    if all > 0.0 {
+        rounded((all - at(3) - at(4)) / all * 100.0)
+    } else {
+        0.0
     }
 }
 
@@ -146,9 +150,10 @@ fn rounded(number: f64) -> f64 {
 }
 
 fn percent(used: f64, total: f64) -> f64 {
-    match total == 0.0 {
-        true => 0.0,
-        false => rounded(used / total * 100.0),
+    if total == 0.0 {
+        0.0
+    } else {
+        rounded(used / total * 100.0)
     }
 }
 
@@ -264,9 +269,10 @@ fn root_device() -> Option<String> {
 
 fn partitions(all: bool) -> Vec<Map> {
     let kinds = on_devices();
-    let table = match Path::new("/etc/mtab").is_file() {
-        true => read("/etc/mtab"),
-        false => read("/proc/self/mounts"),
+    let table = if Path::new("/etc/mtab").is_file() {
+        read("/etc/mtab")
+    } else {
+        read("/proc/self/mounts")
     };
     let mut out = Vec::new();
     for line in table.lines() {

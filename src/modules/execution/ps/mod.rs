@@ -121,9 +121,10 @@ fn proc_info(call: &mut Call<'_>) -> Result {
         let text = format!("invalid attr name{plural} {}", shown.join(", "));
         return Err(Fault::raised("ValueError", text));
     }
-    let names: Vec<&str> = match names.is_empty() {
-        true => ATTRIBUTES.to_vec(),
-        false => names.iter().map(String::as_str).collect(),
+    let names: Vec<&str> = if names.is_empty() {
+        ATTRIBUTES.to_vec()
+    } else {
+        names.iter().map(String::as_str).collect()
     };
     let mut out = Map::new();
     for name in names {
@@ -188,9 +189,12 @@ fn found(call: &Call<'_>, fits: &dyn Fn(&str) -> bool) -> Vec<Process> {
     let full = call.flag("full");
     let user = call.text("user");
     let all = pids().into_iter().filter_map(|pid| Process::new(pid).ok());
-    let fits = |process: &Process| match full {
-        true => fits(&process.cmdline().unwrap_or_default().join(" ")),
-        false => fits(&process.name()),
+    let fits = |process: &Process| {
+        if full {
+            fits(&process.cmdline().unwrap_or_default().join(" "))
+        } else {
+            fits(&process.name())
+        }
     };
     all.filter(fits)
         .filter(|p| user.is_none() || p.username().ok() == user)
@@ -231,9 +235,10 @@ fn pkill(call: &mut Call<'_>) -> Result {
             killed.push(process.pid.into());
         }
     }
-    match killed.is_empty() {
-        true => Ok(Value::Nil),
-        false => Ok(map! {"killed" => killed}.into()),
+    if killed.is_empty() {
+        Ok(Value::Nil)
+    } else {
+        Ok(map! {"killed" => killed}.into())
     }
 }
 

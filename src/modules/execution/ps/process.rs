@@ -117,9 +117,10 @@ impl Process {
     pub fn cmdline(&self) -> Told<Vec<String>> {
         let text = self.read("cmdline")?;
         if text.is_empty() {
-            return match self.zombie() {
-                true => Err(Trouble::Denied),
-                false => Ok(Vec::new()),
+            return if self.zombie() {
+                Err(Trouble::Denied)
+            } else {
+                Ok(Vec::new())
             };
         }
         // Processes that write their own title part it by spaces.
@@ -140,9 +141,10 @@ impl Process {
         let cmdline = self.cmdline().unwrap_or_default();
         let first = cmdline.first().map_or("", String::as_str);
         let base = first.rsplit('/').next().unwrap_or_default();
-        match base.starts_with(&self.name) {
-            true => base.to_owned(),
-            false => self.name.clone(),
+        if base.starts_with(&self.name) {
+            base.to_owned()
+        } else {
+            self.name.clone()
         }
     }
 

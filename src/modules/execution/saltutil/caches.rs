@@ -22,10 +22,11 @@ pub(super) fn find_cached_job(call: &mut Call<'_>) -> Result {
     let known = name.parse::<Jid>().is_ok();
     if !known || !dir.is_dir() {
         let on = ctx.opts.get("cache_jobs").is_some_and(Value::truthy);
-        return Ok(match on {
-            true => format!("Local jobs cache directory {} not found", dir.display()),
-            false => "Local jobs cache directory not found; you may need to enable cache_jobs on this minion"
-                .to_owned(),
+        return Ok(if on {
+            format!("Local jobs cache directory {} not found", dir.display())
+        } else {
+            "Local jobs cache directory not found; you may need to enable cache_jobs on this minion"
+                .to_owned()
         }
         .into());
     }

@@ -92,9 +92,10 @@ pub(super) fn runner(call: &mut Call<'_>) -> Result {
         .to_owned();
     let arg = list(call.arg("arg"));
     let mut data = ask(call, "runner", &name, arg, kwarg, &user)?;
-    match call.flag("full_return") {
-        true => Ok(data.into()),
-        false => Ok(data.remove("return").unwrap_or_default()),
+    if call.flag("full_return") {
+        Ok(data.into())
+    } else {
+        Ok(data.remove("return").unwrap_or_default())
     }
 }
 

@@ -64,14 +64,15 @@ pub(super) fn refresh_grains(call: &mut Call<'_>) -> Result {
             "The following keyword arguments are not valid: {words}"
         )));
     }
-    match pillar {
-        true => local::fire(
+    if pillar {
+        local::fire(
             call.ctx,
             "pillar_refresh",
             &halite_wire::map! {"clean_cache" => clean},
-        ),
+        )
+    } else {
         // Where there is no pillar to fetch, the grains alone are looked at.
-        false => local::fire(call.ctx, "grains_refresh", &Map::new()),
+        local::fire(call.ctx, "grains_refresh", &Map::new())
     };
     Ok(true.into())
 }

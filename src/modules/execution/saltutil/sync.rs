@@ -82,11 +82,12 @@ fn only_alone(call: &Call<'_>, form: &str) -> std::result::Result<(), Fault> {
         "wrapper" => "Wrapper modules",
         _ => return Ok(()),
     };
-    match is_alone(call) {
-        true => Ok(()),
-        false => Err(Fault::Command(format!(
+    if is_alone(call) {
+        Ok(())
+    } else {
+        Err(Fault::Command(format!(
             "{what} can only be synced to masterless minions"
-        ))),
+        )))
     }
 }
 

@@ -108,9 +108,10 @@ pub(super) fn modify(call: &mut Call<'_>) -> Result {
         data.set("where", "pillar");
         data.set("persist", false);
     }
-    match fire(call, &data) {
-        true => say(done, true),
-        false => say(format!("Failed to modify job {name} in schedule."), false),
+    if fire(call, &data) {
+        say(done, true)
+    } else {
+        say(format!("Failed to modify job {name} in schedule."), false)
     }
 }
 
@@ -189,12 +190,11 @@ pub(super) fn purge(call: &mut Call<'_>) -> Result {
             comments.push(format!("Job: {name} would be deleted from schedule."));
             continue;
         }
-        let gone = match offline {
-            true => schedule.remove(&name).is_some(),
-            false => {
-                let data = halite_wire::map! {"name" => name.as_str(), "func" => "delete", "persist" => persist(call)};
-                changed(call, &data, "delete_complete").is_some_and(|now| !now.contains(&name))
-            }
+        let gone = if offline {
+            schedule.remove(&name).is_some()
+        } else {
+            let data = halite_wire::map! {"name" => name.as_str(), "func" => "delete", "persist" => persist(call)};
+            changed(call, &data, "delete_complete").is_some_and(|now| !now.contains(&name))
         };
         if gone {
             comments.push(format!("Deleted job: {name} from schedule."));
@@ -216,9 +216,10 @@ pub(super) fn purge(call: &mut Call<'_>) -> Result {
 /// `copy`, and `move` with `away`.
 pub(super) fn send(call: &mut Call<'_>, away: bool) -> Result {
     let name = name(call);
-    let (done, would) = match away {
-        true => ("Moved", "moved"),
-        false => ("Copied", "copied"),
+    let (done, would) = if away {
+        ("Moved", "moved")
+    } else {
+        ("Copied", "copied")
     };
     if keyword(call, "test") {
         let comment = format!("Job: {name} would be {would} from schedule.");
@@ -270,9 +271,10 @@ pub(super) fn send(call: &mut Call<'_>, away: bool) -> Result {
         }
         (true, false) => format!("{done} Job {name} from schedule to minion(s)."),
     };
-    let minions = match errors.is_empty() {
-        true => ids(false),
-        false => errors,
+    let minions = if errors.is_empty() {
+        ids(false)
+    } else {
+        errors
     };
     Ok(halite_wire::map! {"comment" => comment, "result" => true, "minions" => minions}.into())
 }

@@ -171,9 +171,10 @@ impl From<Said> for Value {
     fn from(said: Said) -> Value {
         let mut out = halite_wire::map! {"comment" => said.comment};
         let changes = said.changes.map(Value::from);
-        let parts = match said.changes_first {
-            true => [("changes", changes), ("result", Some(said.result.into()))],
-            false => [("result", Some(said.result.into())), ("changes", changes)],
+        let parts = if said.changes_first {
+            [("changes", changes), ("result", Some(said.result.into()))]
+        } else {
+            [("result", Some(said.result.into())), ("changes", changes)]
         };
         for (key, value) in parts {
             if let Some(value) = value {

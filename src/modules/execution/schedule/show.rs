@@ -68,14 +68,12 @@ impl Wanted<'_> {
 
 /// The jobs, each with the keys that are shown.
 pub(super) fn jobs(call: &Call<'_>, wanted: Wanted<'_>) -> Map {
-    let schedule = match wanted.offline {
-        true => saved(call),
-        false => {
-            let data = halite_wire::map! {"func" => "list", "where" => wanted.place};
-            let told =
-                ask(call, &data, "list_complete").and_then(|mut told| told.remove("schedule"));
-            told.and_then(Value::into_map).unwrap_or_default()
-        }
+    let schedule = if wanted.offline {
+        saved(call)
+    } else {
+        let data = halite_wire::map! {"func" => "list", "where" => wanted.place};
+        let told = ask(call, &data, "list_complete").and_then(|mut told| told.remove("schedule"));
+        told.and_then(Value::into_map).unwrap_or_default()
     };
     let mut out = Map::new();
     for (key, value) in schedule.0 {

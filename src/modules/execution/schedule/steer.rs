@@ -26,13 +26,15 @@ fn locate(call: &Call<'_>, data: &mut Map, name: &str) -> Option<()> {
 
 fn switch(call: &Call<'_>, enabled: bool) -> Result {
     let name = name(call);
-    let (func, word, did) = match enabled {
-        true => ("enable_job", "enable", "Enabled"),
-        false => ("disable_job", "disable", "Disabled"),
+    let (func, word, did) = if enabled {
+        ("enable_job", "enable", "Enabled")
+    } else {
+        ("disable_job", "disable", "Disabled")
     };
-    let test = match enabled {
-        true => call.ctx.opts.get("test").is_some_and(Value::truthy),
-        false => keyword(call, "test"),
+    let test = if enabled {
+        call.ctx.opts.get("test").is_some_and(Value::truthy)
+    } else {
+        keyword(call, "test")
     };
     if test {
         let would = format!("Job: {name} would be {word}d in schedule.");
@@ -61,9 +63,10 @@ pub(super) fn disable_job(call: &mut Call<'_>) -> Result {
 }
 
 fn switch_all(call: &Call<'_>, enabled: bool) -> Result {
-    let (word, did) = match enabled {
-        true => ("enable", "Enabled"),
-        false => ("disable", "Disabled"),
+    let (word, did) = if enabled {
+        ("enable", "Enabled")
+    } else {
+        ("disable", "Disabled")
     };
     if keyword(call, "test") {
         return Ok(Said::changing(format!("Schedule would be {word}d."), true).into());
@@ -96,9 +99,10 @@ pub(super) fn run_job(call: &mut Call<'_>) -> Result {
         return Ok(Said::bare(format!("Job {name} is disabled."), true).into());
     }
     let data = halite_wire::map! {"name" => name.as_str(), "func" => "run_job"};
-    Ok(match fire(call, &data) {
-        true => Said::bare(format!("Scheduling Job {name} on minion."), true),
-        false => Said::bare(format!("Failed to run job {name} on minion."), false),
+    Ok(if fire(call, &data) {
+        Said::bare(format!("Scheduling Job {name} on minion."), true)
+    } else {
+        Said::bare(format!("Failed to run job {name} on minion."), false)
     }
     .into())
 }
@@ -119,12 +123,11 @@ pub(super) fn reload(call: &mut Call<'_>) -> Result {
     let mut comments: Vec<&str> = Vec::new();
     let mut result = true;
     if call.ctx.pillar.contains("schedule") {
-        match local::fire(call.ctx, "pillar_refresh", &Map::new()) {
-            true => comments.push("Reloaded schedule from pillar on minion."),
-            false => {
-                comments.push("Failed to reload schedule from pillar on minion.");
-                result = false;
-            }
+        if local::fire(call.ctx, "pillar_refresh", &Map::new()) {
+            comments.push("Reloaded schedule from pillar on minion.")
+        } else {
+            comments.push("Failed to reload schedule from pillar on minion.");
+            result = false;
         }
     }
     let path = super::file(call).with_file_name("schedule.conf");
@@ -141,12 +144,13 @@ pub(super) fn reload(call: &mut Call<'_>) -> Result {
         ),
         Some(schedule) => {
             let data = halite_wire::map! {"func" => "reload", "schedule" => schedule};
-            match fire(call, &data) {
-                true => ("Reloaded schedule on minion from schedule.conf.", true),
-                false => (
+            if fire(call, &data) {
+                ("Reloaded schedule on minion from schedule.conf.", true)
+            } else {
+                (
                     "Failed to reload schedule on minion from schedule.conf.",
                     false,
-                ),
+                )
             }
         }
     };

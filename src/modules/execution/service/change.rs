@@ -29,12 +29,13 @@ pub fn daemon_reload(call: &mut Call<'_>) -> Result {
         ..Ctl::default()
     };
     let ran = ctl.printed(call, false)?;
-    match ran.ok() {
-        true => Ok(true.into()),
-        false => Err(Fault::Command(format!(
+    if ran.ok() {
+        Ok(true.into())
+    } else {
+        Err(Fault::Command(format!(
             "Problem performing systemctl daemon-reload: {}",
             ran.stdout
-        ))),
+        )))
     }
 }
 
@@ -62,9 +63,10 @@ pub fn act(call: &mut Call<'_>, action: &str) -> Result {
         ..Ctl::default()
     };
     let ran = ctl.run(call)?;
-    match ran.ok() {
-        true => Ok(true.into()),
-        false => Err(Fault::Command(without_scope(&ran.stderr))),
+    if ran.ok() {
+        Ok(true.into())
+    } else {
+        Err(Fault::Command(without_scope(&ran.stderr)))
     }
 }
 
@@ -130,9 +132,10 @@ fn take_mask(call: &mut Call<'_>, name: &str, runtime: bool, root: Option<&str>)
         root,
         ..Ctl::default()
     };
-    match ctl.printed(call, false)?.ok() {
-        true => Ok(true.into()),
-        false => Err(Fault::Command(format!("Failed to unmask service '{name}'"))),
+    if ctl.printed(call, false)?.ok() {
+        Ok(true.into())
+    } else {
+        Err(Fault::Command(format!("Failed to unmask service '{name}'")))
     }
 }
 
@@ -153,9 +156,10 @@ pub fn enable(call: &mut Call<'_>) -> Result {
     };
     let ran = ctl.run(call)?;
     call.retcode = 0.into();
-    match ran.ok() {
-        true => Ok(true.into()),
-        false => Err(Fault::Command(without_scope(&ran.stderr))),
+    if ran.ok() {
+        Ok(true.into())
+    } else {
+        Err(Fault::Command(without_scope(&ran.stderr)))
     }
 }
 
@@ -215,11 +219,12 @@ pub fn firstboot(call: &mut Call<'_>) -> Result {
         }
     }
     let ran = step::all(call, argv)?;
-    match ran.ok() {
-        true => Ok(true.into()),
-        false => Err(Fault::Command(format!(
+    if ran.ok() {
+        Ok(true.into())
+    } else {
+        Err(Fault::Command(format!(
             "systemd-firstboot error: {}",
             ran.stderr
-        ))),
+        )))
     }
 }

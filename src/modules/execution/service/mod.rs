@@ -195,9 +195,10 @@ fn root(call: &Call<'_>) -> Option<String> {
 }
 
 fn offline() -> halite_wire::Value {
-    match systemd::booted() {
-        true => false.into(),
-        false => systemd::offline().into(),
+    if systemd::booted() {
+        false.into()
+    } else {
+        systemd::offline().into()
     }
 }
 
@@ -211,9 +212,10 @@ fn below(path: &str, root: Option<&str>) -> String {
 
 /// A name with the kind of unit at its end.
 fn unit(name: &str) -> String {
-    match units::KINDS.iter().any(|kind| name.ends_with(kind)) {
-        true => name.to_owned(),
-        false => format!("{name}.service"),
+    if units::KINDS.iter().any(|kind| name.ends_with(kind)) {
+        name.to_owned()
+    } else {
+        format!("{name}.service")
     }
 }
 

@@ -175,12 +175,13 @@ fn is_glob(name: &str) -> bool {
 pub fn status(call: &mut Call<'_>) -> Result {
     let name = name(call);
     let glob = is_glob(&name);
-    let services = match glob {
-        true => all(None)
+    let services = if glob {
+        all(None)
             .into_iter()
             .filter(|s| fnmatch(s, &name))
-            .collect(),
-        false => vec![name.clone()],
+            .collect()
+    } else {
+        vec![name.clone()]
     };
     let mut results = Map::new();
     for service in services {
@@ -193,9 +194,10 @@ pub fn status(call: &mut Call<'_>) -> Result {
         let runs = ctl.printed(call, true)?.ok();
         results.set(service, runs);
     }
-    match glob {
-        true => Ok(results.into()),
-        false => Ok(results.get(&name).cloned().unwrap_or_default()),
+    if glob {
+        Ok(results.into())
+    } else {
+        Ok(results.get(&name).cloned().unwrap_or_default())
     }
 }
 

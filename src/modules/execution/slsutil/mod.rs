@@ -270,9 +270,10 @@ fn normal(path: &str) -> String {
         }
     }
     let root = if path.starts_with('/') { "/" } else { "" };
-    match parts.is_empty() && root.is_empty() {
-        true => ".".to_owned(),
-        false => format!("{root}{}", parts.join("/")),
+    if parts.is_empty() && root.is_empty() {
+        ".".to_owned()
+    } else {
+        format!("{root}{}", parts.join("/"))
     }
 }
 
@@ -298,13 +299,14 @@ fn findup(call: &mut Call<'_>) -> Result {
     };
     loop {
         for name in &names {
-            let path = match start.is_empty() {
-                true => name.clone(),
-                false => format!(
+            let path = if start.is_empty() {
+                name.clone()
+            } else {
+                format!(
                     "{}/{}",
                     start.trim_end_matches('/'),
                     name.trim_start_matches('/')
-                ),
+                )
             };
             if listing.has(&path) {
                 return Ok(path.into());

@@ -67,9 +67,10 @@ fn file_of(name: &str, config: &str) -> Did<String> {
             }
         }
     }
-    Ok(match path.starts_with('/') {
-        true => path,
-        false => format!("{}/{path}", home.trim_end_matches('/')),
+    Ok(if path.starts_with('/') {
+        path
+    } else {
+        format!("{}/{path}", home.trim_end_matches('/'))
     })
 }
 
@@ -196,9 +197,10 @@ impl Wish {
         let text = |key| python::str(own.get(key).unwrap_or(&Value::Nil));
         let options = own.get("options").cloned().unwrap_or_default();
         let is = auth_line(&self.key, &text("enc"), &text("comment"), &options);
-        match is == auth_line(&self.key, &enc, &self.comment, &self.options) {
-            true => Ok("exists"),
-            false => Ok("update"),
+        if is == auth_line(&self.key, &enc, &self.comment, &self.options) {
+            Ok("exists")
+        } else {
+            Ok("update")
         }
     }
 }

@@ -96,9 +96,10 @@ fn required(program: &str) -> Did<()> {
 /// The name of a host as `ssh` knows it on another port.
 fn ssh_name(host: &Value, port: &Value) -> String {
     let host = python::str(host);
-    match !port.truthy() || *port == Value::Int(DEFAULT_PORT) {
-        true => host,
-        false => format!("[{host}]:{}", python::str(port)),
+    if !port.truthy() || *port == Value::Int(DEFAULT_PORT) {
+        host
+    } else {
+        format!("[{host}]:{}", python::str(port))
     }
 }
 
@@ -120,9 +121,10 @@ fn entries(text: &str, hash: &Value) -> Did<Vec<Map>> {
 }
 
 fn list(entries: &[Map]) -> Value {
-    match entries.is_empty() {
-        true => Value::Nil,
-        false => Value::Array(entries.iter().cloned().map(Value::Map).collect()),
+    if entries.is_empty() {
+        Value::Nil
+    } else {
+        Value::Array(entries.iter().cloned().map(Value::Map).collect())
     }
 }
 

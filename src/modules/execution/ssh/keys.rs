@@ -17,9 +17,10 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
 
 /// The fingerprint of a public key; nothing if it is none.
 pub fn fingerprint(key: &str, hash: &Value) -> std::result::Result<Option<String>, Fault> {
-    let name = match hash.truthy() {
-        true => python::str(hash).to_lowercase(),
-        false => "sha256".to_owned(),
+    let name = if hash.truthy() {
+        python::str(hash).to_lowercase()
+    } else {
+        "sha256".to_owned()
     };
     let digest: fn(&[u8]) -> Vec<u8> = match name.as_str() {
         "md5" => |d| md5::Md5::digest(d).to_vec(),
@@ -148,9 +149,10 @@ pub fn user_keys(call: &mut Call<'_>) -> Result {
         };
         let mut keys = Map::new();
         for file in &files {
-            let (key, path) = match file.starts_with('/') {
-                true => (file.rsplit('/').next().unwrap_or_default(), file.clone()),
-                false => (file.as_str(), format!("{}/.ssh/{file}", account.home)),
+            let (key, path) = if file.starts_with('/') {
+                (file.rsplit('/').next().unwrap_or_default(), file.clone())
+            } else {
+                (file.as_str(), format!("{}/.ssh/{file}", account.home))
             };
             if let Ok(text) = std::fs::read_to_string(path) {
                 keys.set(key, text.trim());
@@ -186,9 +188,10 @@ pub fn key_is_encrypted(call: &mut Call<'_>) -> Result {
                     .all(|c| c.is_alphanumeric() || c == '_' || c == ' ')
         })
     });
-    match private {
-        true => Ok(text.contains("ENCRYPTED").into()),
-        false => Err(Fault::Command(format!("{path} is not a private key"))),
+    if private {
+        Ok(text.contains("ENCRYPTED").into())
+    } else {
+        Err(Fault::Command(format!("{path} is not a private key")))
     }
 }
 

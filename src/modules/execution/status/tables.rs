@@ -216,9 +216,10 @@ pub(super) fn diskusage(call: &mut Call<'_>) -> Result {
             let text = format!("'{class}' object has no attribute 'startswith'");
             return Err(Fault::raised("AttributeError", text));
         };
-        match text.starts_with('/') {
-            true => selected.push(text.to_owned()),
-            false => kinds.push(text.to_owned()),
+        if text.starts_with('/') {
+            selected.push(text.to_owned())
+        } else {
+            kinds.push(text.to_owned())
         }
     }
     if call.bound.varargs.is_empty() {

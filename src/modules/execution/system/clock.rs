@@ -229,13 +229,13 @@ fn set(call: &mut Call<'_>, parts: [Option<i64>; 6]) -> Result {
     )
     .map_err(|_| wrong())?;
     let by_offset = !call.arg("utc_offset").is_nil();
-    let time = match by_offset {
-        false => time,
-        true => time
-            .to_zoned(now.time_zone().clone())
+    let time = if by_offset {
+        time.to_zoned(now.time_zone().clone())
             .map_err(|_| wrong())?
             .with_time_zone(TimeZone::UTC)
-            .datetime(),
+            .datetime()
+    } else {
+        time
     };
     run_date(call, time, by_offset)?;
     if settable(call)? {

@@ -75,9 +75,10 @@ pub(super) const MODULE: Module = Module {
 /// Runs a program that must go well, or not say why not.
 fn checked(call: &mut Call<'_>, argv: &[&str]) -> std::result::Result<Done, Fault> {
     let done = shell::all(call, argv)?;
-    match done.retcode != 0 && !done.stderr.is_empty() {
-        true => Err(Fault::Command(done.stderr)),
-        false => Ok(done),
+    if done.retcode != 0 && !done.stderr.is_empty() {
+        Err(Fault::Command(done.stderr))
+    } else {
+        Ok(done)
     }
 }
 
@@ -127,11 +128,12 @@ fn prune_dump(call: &mut Call<'_>) -> Result {
     let session = python::str(call.arg("sessionid"));
     let done = checked(call, &["xfsinvutil", "-s", &session, "-F"])?;
     let pruned = parse::pruned(&done.stdout);
-    match pruned.str("uuid") == Some(&session) {
-        true => Ok(pruned.into()),
-        false => Err(Fault::Command(format!(
+    if pruned.str("uuid") == Some(&session) {
+        Ok(pruned.into())
+    } else {
+        Err(Fault::Command(format!(
             "Session UUID \"{session}\" was not found."
-        ))),
+        )))
     }
 }
 

@@ -170,9 +170,10 @@ impl<'a, 'b> Tree<'a, 'b> {
                 "." => name.clone(),
                 prefix => format!("{prefix}/{name}"),
             };
-            let inner = match link && !self.follow {
-                true => Map::new(),
-                false => self.dir(&path, &below, depth + 1)?,
+            let inner = if link && !self.follow {
+                Map::new()
+            } else {
+                self.dir(&path, &below, depth + 1)?
             };
             map.set(name, inner);
         }

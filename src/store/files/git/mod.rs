@@ -174,12 +174,14 @@ impl GitFs {
                 continue;
             }
             let path = mirror.lock_file();
-            let result = match set {
-                true => make_mark(&path)
-                    .map(|()| format!("Set update lock for gitfs remote '{}'", shown(url))),
-                false if !path.exists() => continue,
-                false => std::fs::remove_file(&path)
-                    .map(|()| format!("Removed update lock for gitfs remote '{}'", shown(url))),
+            let result = if set {
+                make_mark(&path)
+                    .map(|()| format!("Set update lock for gitfs remote '{}'", shown(url)))
+            } else if path.exists() {
+                std::fs::remove_file(&path)
+                    .map(|()| format!("Removed update lock for gitfs remote '{}'", shown(url)))
+            } else {
+                continue;
             };
             match result {
                 Ok(text) => done.push(text),

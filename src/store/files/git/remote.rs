@@ -177,9 +177,10 @@ impl Remote {
             return Some(self.base.clone());
         }
         let own = self.per_env(env, "ref");
-        match self.disable_mapping {
-            true => own,
-            false => Some(own.unwrap_or_else(|| env.to_owned())),
+        if self.disable_mapping {
+            own
+        } else {
+            Some(own.unwrap_or_else(|| env.to_owned()))
         }
     }
 

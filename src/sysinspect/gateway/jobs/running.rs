@@ -48,16 +48,15 @@ impl Running {
 
     pub fn timed_out(self, id: &MachineId, timeout: Duration) -> Step {
         let text = format!("no answer within {} s", timeout.as_secs());
-        let outcome = match self.actions.is_empty() {
-            true => Outcome::bad(text, TIMED_OUT),
-            false => {
-                let mut outcome = self.results(None);
-                if let Value::Map(map) = &mut outcome.value {
-                    map.set("error", text);
-                }
-                outcome.retcode = TIMED_OUT;
-                outcome
+        let outcome = if self.actions.is_empty() {
+            Outcome::bad(text, TIMED_OUT)
+        } else {
+            let mut outcome = self.results(None);
+            if let Value::Map(map) = &mut outcome.value {
+                map.set("error", text);
             }
+            outcome.retcode = TIMED_OUT;
+            outcome
         };
         self.end(id, outcome)
     }
@@ -89,9 +88,10 @@ pub(super) fn take(jobs: &mut VecDeque<Running>, which: impl Fn(&Running) -> boo
     let mut out = Vec::new();
     let mut at = 0;
     while at < jobs.len() {
-        match which(&jobs[at]) {
-            true => out.extend(jobs.remove(at)),
-            false => at += 1,
+        if which(&jobs[at]) {
+            out.extend(jobs.remove(at))
+        } else {
+            at += 1
         }
     }
     out

@@ -28,9 +28,10 @@ impl Registry for Store {
             }
             return Registered::Taken;
         }
-        let (standing, answer) = match self.auto {
-            true => (Standing::Accepted, Registered::Accepted),
-            false => (Standing::Waiting, Registered::Waiting),
+        let (standing, answer) = if self.auto {
+            (Standing::Accepted, Registered::Accepted)
+        } else {
+            (Standing::Waiting, Registered::Waiting)
         };
         self.known.insert(id.clone(), (standing, key.to_owned()));
         answer

@@ -258,16 +258,13 @@ fn take(world: &mut World, step: &Step) -> Came {
             runtime: n,
             create,
         } => {
-            let done = match create {
-                true => {
-                    let data = json!({"uuid": module(*m), "file": "x", "parent": n.map(runtime)});
-                    let request = ModuleRequest::from_json(data).unwrap();
-                    world.fleet.create(request, world.now)
-                }
-                false => {
-                    let on = n.map(|n| id(&runtime(n)));
-                    world.fleet.delete(&module(*m), on.as_ref(), world.now)
-                }
+            let done = if *create {
+                let data = json!({"uuid": module(*m), "file": "x", "parent": n.map(runtime)});
+                let request = ModuleRequest::from_json(data).unwrap();
+                world.fleet.create(request, world.now)
+            } else {
+                let on = n.map(|n| id(&runtime(n)));
+                world.fleet.delete(&module(*m), on.as_ref(), world.now)
             };
             let acts = done.map(|(_, acts)| acts).unwrap_or_default();
             world.came(acts)

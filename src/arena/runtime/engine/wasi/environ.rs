@@ -3,7 +3,7 @@
 use super::errno::{Errno, Fault};
 use super::guest::Guest;
 use super::state::State;
-use std::time::{SystemTime, UNIX_EPOCH};
+use halite_sys::time::since_epoch;
 use wasmi::{Caller, Error};
 
 /// Octets of randomness that are given at once.
@@ -35,9 +35,7 @@ impl Clock {
     /// Nanoseconds that it shows.
     pub(super) fn nanos(&self, state: &State) -> u64 {
         let time = match self {
-            Clock::Real => SystemTime::now()
-                .duration_since(UNIX_EPOCH)
-                .unwrap_or_default(),
+            Clock::Real => since_epoch(),
             Clock::Monotonic => state.began.elapsed(),
             Clock::Work => state.worked(),
         };

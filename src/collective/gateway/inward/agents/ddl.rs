@@ -125,9 +125,10 @@ impl Input {
                         "Input string is longer than {longest} character(s)"
                     ));
                 }
-                match matches(pattern, text) {
-                    true => Ok(()),
-                    false => Err(format!("value should match {pattern}")),
+                if matches(pattern, text) {
+                    Ok(())
+                } else {
+                    Err(format!("value should match {pattern}"))
                 }
             }
             Kind::Integer => match given {

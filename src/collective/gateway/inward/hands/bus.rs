@@ -10,12 +10,12 @@ use halite_master::events::TRIMMED;
 use halite_store::jobs::JobStore;
 use halite_store::open;
 use halite_sys::signals::StopFlag;
-use halite_wire::ids::{Jid, MinionId};
+use halite_wire::ids::{Jid, MinionId, parse_return_tag};
 use halite_wire::{Map, msgpack};
 
 /// The job and the minion of a return's tag.
 fn of_return(tag: &str) -> Option<(Jid, MinionId)> {
-    let (jid, id) = tag.strip_prefix("salt/job/")?.split_once("/ret/")?;
+    let (jid, id) = parse_return_tag(tag)?;
     Some((jid.parse().ok()?, id.parse().ok()?))
 }
 

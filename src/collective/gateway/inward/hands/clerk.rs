@@ -68,14 +68,13 @@ fn published(client: &mut LocalClient, order: Order) -> News {
 }
 
 fn answered(jid: Jid, answer: Published) -> News {
-    match answer.jid == jid.as_str() {
-        true => News::Published(jid, answer.missing),
-        false => {
-            let why = answer
-                .error
-                .unwrap_or_else(|| "no minion was meant".to_owned());
-            News::Unpublished(jid, why)
-        }
+    if answer.jid == jid.as_str() {
+        News::Published(jid, answer.missing)
+    } else {
+        let why = answer
+            .error
+            .unwrap_or_else(|| "no minion was meant".to_owned());
+        News::Unpublished(jid, why)
     }
 }
 

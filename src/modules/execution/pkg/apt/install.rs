@@ -84,9 +84,10 @@ pub fn install(call: &mut Call<'_>) -> Result {
         }
         ret = carry_out(call, commands, &old, &mut plan)?;
     }
-    match plan.errors.is_empty() {
-        true => Ok(ret.into()),
-        false => Err(problem("installing", plan.errors, ret)),
+    if plan.errors.is_empty() {
+        Ok(ret.into())
+    } else {
+        Err(problem("installing", plan.errors, ret))
     }
 }
 
@@ -130,9 +131,10 @@ fn from_repository(
         .filter(|(_, v)| v.as_ref().is_some_and(|v| v.starts_with(['<', '>'])))
         .map(|(n, _)| n.clone())
         .collect();
-    let available = match compared.is_empty() {
-        true => Packages::new(),
-        false => in_repositories(call, &compared)?,
+    let available = if compared.is_empty() {
+        Packages::new()
+    } else {
+        in_repositories(call, &compared)?
     };
     for (name, version) in list {
         let mut version = version
@@ -143,9 +145,10 @@ fn from_repository(
             match best(call, wish, &candidates)? {
                 Some(found) => *wish = found,
                 None => {
-                    let list = match candidates.is_empty() {
-                        true => "None".to_owned(),
-                        false => candidates.join(", "),
+                    let list = if candidates.is_empty() {
+                        "None".to_owned()
+                    } else {
+                        candidates.join(", ")
                     };
                     plan.errors.push(format!(
                         "No version matching '{name}{wish}' could be found (available: {list})"
@@ -192,9 +195,10 @@ fn sort_in(call: &mut Call<'_>, wanted: Wanted, old: &Packages, plan: &mut Plan)
         .map(|v| v.join(","))
         .unwrap_or_default();
     let Some(version) = wanted.version else {
-        match reinstall && old.contains_key(&wanted.name) {
-            true => plan.again.push((wanted.name.clone(), wanted.name)),
-            false => plan.targets.push(wanted.word),
+        if reinstall && old.contains_key(&wanted.name) {
+            plan.again.push((wanted.name.clone(), wanted.name))
+        } else {
+            plan.targets.push(wanted.word)
         }
         return Ok(());
     };
@@ -220,19 +224,21 @@ fn prefix(call: &Call<'_>, repository: bool) -> Vec<String> {
     if wish(call, "force_yes") {
         add(&["--force-yes"]);
     }
-    match wish(call, "force_conf_new") {
-        true => add(&["-o", "DPkg::Options::=--force-confnew"]),
-        false => add(&[
+    if wish(call, "force_conf_new") {
+        add(&["-o", "DPkg::Options::=--force-confnew"])
+    } else {
+        add(&[
             "-o",
             "DPkg::Options::=--force-confold",
             "-o",
             "DPkg::Options::=--force-confdef",
-        ]),
+        ])
     }
     if given(call, "install_recommends") {
-        match wish(call, "install_recommends") {
-            true => add(&["--install-recommends"]),
-            false => add(&["--no-install-recommends"]),
+        if wish(call, "install_recommends") {
+            add(&["--install-recommends"])
+        } else {
+            add(&["--no-install-recommends"])
         }
     }
     if wish(call, "only_upgrade") {
@@ -241,9 +247,10 @@ fn prefix(call: &Call<'_>, repository: bool) -> Vec<String> {
     if call.flag("skip_verify") {
         add(&["--allow-unauthenticated"]);
     }
-    let from = match call.flag("fromrepo") {
-        true => call.arg("fromrepo").clone(),
-        false => option(call, "repo"),
+    let from = if call.flag("fromrepo") {
+        call.arg("fromrepo").clone()
+    } else {
+        option(call, "repo")
     };
     if from.truthy() && repository {
         add(&["-t", &python::str(&from)]);
@@ -366,9 +373,10 @@ pub fn uninstall(call: &mut Call<'_>, action: &str) -> Result {
         }
         _ => installed,
     };
-    match ran.ok() || ran.stderr.is_empty() {
-        true => Ok(ret.into()),
-        false => Err(problem("removing", vec![ran.stderr], ret)),
+    if ran.ok() || ran.stderr.is_empty() {
+        Ok(ret.into())
+    } else {
+        Err(problem("removing", vec![ran.stderr], ret))
     }
 }
 
@@ -397,9 +405,10 @@ pub fn upgrade(call: &mut Call<'_>) -> Result {
     }
     let old = installed(call)?;
     let mut argv: Vec<String> = ["apt-get", "-q", "-y"].map(str::to_owned).to_vec();
-    let options: &[&str] = match wish(call, "force_conf_new") {
-        true => &["--force-confnew"],
-        false => &["--force-confold", "--force-confdef"],
+    let options: &[&str] = if wish(call, "force_conf_new") {
+        &["--force-confnew"]
+    } else {
+        &["--force-confold", "--force-confdef"]
     };
     for option in options {
         argv.extend(["-o".to_owned(), format!("DPkg::Options::={option}")]);

@@ -379,9 +379,10 @@ fn received(
             keyfile: Some(ring.to_owned()),
             ..Wish::default()
         };
-        return match add(call, false, dir, wish)? {
-            true => Ok(()),
-            false => Err(Fault::Command(format!("Error: Could not add key: {id}"))),
+        return if add(call, false, dir, wish)? {
+            Ok(())
+        } else {
+            Err(Fault::Command(format!("Error: Could not add key: {id}")))
         };
     }
     let exported = look(call, ["apt-key", "export", id])?.stdout;
@@ -400,12 +401,13 @@ fn received(
         id,
     ];
     let ran = look(call, argv)?;
-    match ran.ok() {
-        true => Ok(()),
-        false => Err(Fault::Command(format!(
+    if ran.ok() {
+        Ok(())
+    } else {
+        Err(Fault::Command(format!(
             "Error: key retrieval failed: {}",
             ran.stdout
-        ))),
+        )))
     }
 }
 

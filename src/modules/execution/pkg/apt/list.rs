@@ -33,9 +33,10 @@ pub fn with_arch(call: &Call<'_>, name: &str, arch: &str) -> String {
         && grain(call, "osarch") == "amd64"
         && arch != "all"
         && arch != "amd64";
-    match foreign {
-        true => format!("{name}:{arch}"),
-        false => name.to_owned(),
+    if foreign {
+        format!("{name}:{arch}")
+    } else {
+        name.to_owned()
     }
 }
 
@@ -108,9 +109,10 @@ pub fn list_pkgs(call: &mut Call<'_>) -> Result {
 }
 
 pub fn version(call: &mut Call<'_>) -> Result {
-    let installed = match call.bound.varargs.is_empty() {
-        true => Packages::new(),
-        false => chosen(call)?,
+    let installed = if call.bound.varargs.is_empty() {
+        Packages::new()
+    } else {
+        chosen(call)?
     };
     Ok(versions(call, &installed))
 }

@@ -149,17 +149,19 @@ fn wishes(call: &Call<'_>, wanted: &Line) -> Did<Wishes> {
             .collect()
     };
     let mut all_comps = wanted.comps.clone();
-    let comps = match given(call, "comps") {
-        true => split(option(call, "comps")),
-        false => all_comps.clone(),
+    let comps = if given(call, "comps") {
+        split(option(call, "comps"))
+    } else {
+        all_comps.clone()
     };
     all_comps.extend(comps.iter().filter(|c| !wanted.comps.contains(c)).cloned());
-    let architectures = match given(call, "architectures") {
-        true => python::str(&option(call, "architectures"))
+    let architectures = if given(call, "architectures") {
+        python::str(&option(call, "architectures"))
             .split(',')
             .map(str::to_owned)
-            .collect(),
-        false => wanted.architectures.clone(),
+            .collect()
+    } else {
+        wanted.architectures.clone()
     };
     let disabled = match (given(call, "disabled"), given(call, "enabled")) {
         (true, _) => Some(is_true(&option(call, "disabled"))),

@@ -142,9 +142,10 @@ pub fn del_repo(call: &mut Call<'_>) -> Result {
         if !files.contains(&entry.file) {
             files.push(entry.file.clone());
         }
-        match all {
-            true => !entry.suites().is_empty(),
-            false => !entry.comps().is_empty(),
+        if all {
+            !entry.suites().is_empty()
+        } else {
+            !entry.comps().is_empty()
         }
     });
     if files.is_empty() {

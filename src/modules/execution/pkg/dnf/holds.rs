@@ -23,14 +23,16 @@ fn plugin(grains: &Map) -> Did<&'static str> {
                 .str("os")
                 .is_some_and(|o| o.eq_ignore_ascii_case("fedora")) =>
         {
-            Ok(match number("osrelease")?.unwrap_or(0) >= 26 {
-                true => "python3-dnf-plugin-versionlock",
-                false => "python3-dnf-plugins-extras-versionlock",
+            Ok(if number("osrelease")?.unwrap_or(0) >= 26 {
+                "python3-dnf-plugin-versionlock"
+            } else {
+                "python3-dnf-plugins-extras-versionlock"
             })
         }
-        "dnf" | "dnf5" => Ok(match number("osmajorrelease")?.unwrap_or(0) >= 8 {
-            true => "python3-dnf-plugin-versionlock",
-            false => "python2-dnf-plugin-versionlock",
+        "dnf" | "dnf5" => Ok(if number("osmajorrelease")?.unwrap_or(0) >= 8 {
+            "python3-dnf-plugin-versionlock"
+        } else {
+            "python2-dnf-plugin-versionlock"
         }),
         "tdnf" => Err(Fault::Invocation(
             "Cannot proceed, no versionlock for tdnf".to_owned(),
@@ -42,11 +44,12 @@ fn plugin(grains: &Map) -> Did<&'static str> {
 /// Refuses to go on without the plugin.
 fn check(call: &mut Call<'_>) -> Did<()> {
     let plugin = plugin(&call.ctx.grains)?;
-    match installed(call)?.contains_key(plugin) {
-        true => Ok(()),
-        false => Err(Fault::Invocation(format!(
+    if installed(call)?.contains_key(plugin) {
+        Ok(())
+    } else {
+        Err(Fault::Invocation(format!(
             "Cannot proceed, {plugin} is not installed."
-        ))),
+        )))
     }
 }
 
@@ -292,9 +295,10 @@ pub fn unheld(call: &mut Call<'_>, targets: Vec<String>) -> Did<Map> {
     let name = Lock::new(PATTERN, false)?;
     let mut ret = Map::new();
     for target in targets {
-        let is_meant = |lock: &&String| match dnf {
-            true => **lock == target,
-            false => {
+        let is_meant = |lock: &&String| {
+            if dnf {
+                **lock == target
+            } else {
                 fnmatch(lock, &format!("*{target}*")) && name.find(lock).as_ref() == Some(&target)
             }
         };
@@ -308,15 +312,12 @@ pub fn unheld(call: &mut Call<'_>, targets: Vec<String>) -> Did<Map> {
         } else {
             let mut argv = words(&["versionlock", "delete"]);
             argv.extend(locks);
-            match run(call, argv, false)?.ok() {
-                true => {
-                    let text = format!("Package {target} is no longer held.");
-                    entry(&target, true, text, Some(("", "hold")))
-                }
-                false => {
-                    let text = format!("Package {target} was unable to be unheld.");
-                    entry(&target, false, text, None)
-                }
+            if run(call, argv, false)?.ok() {
+                let text = format!("Package {target} is no longer held.");
+                entry(&target, true, text, Some(("", "hold")))
+            } else {
+                let text = format!("Package {target} was unable to be unheld.");
+                entry(&target, false, text, None)
             }
         };
         ret.set(target, one);

@@ -89,9 +89,10 @@ pub fn install(call: &mut Call<'_>) -> Result {
     if plan.errors.is_empty() {
         return Ok(ret.into());
     }
-    let what = match again.is_empty() {
-        true => "Error occurred installing package(s)",
-        false => "Error occurred installing/reinstalling package(s)",
+    let what = if again.is_empty() {
+        "Error occurred installing package(s)"
+    } else {
+        "Error occurred installing/reinstalling package(s)"
     };
     let info = map! {"errors" => plan.errors, "changes" => ret};
     Err(with_info(what, &info.into()))
@@ -103,9 +104,12 @@ fn asked(call: &mut Call<'_>, splits: bool) -> Did<Targets> {
         ["name", "pkgs", "sources", "saltenv"].map(|n| call.arg(n).clone());
     let own = osarch(call);
     let normalize = call.flag("normalize") && splits;
-    let norm = |n: &str| match normalize {
-        true => normalized(&own, n),
-        false => n.to_owned(),
+    let norm = |n: &str| {
+        if normalize {
+            normalized(&own, n)
+        } else {
+            n.to_owned()
+        }
     };
     call.bound.kwargs.set("saltenv", env);
     targets(call, &name, &pkgs, &sources, &norm)
@@ -167,9 +171,10 @@ fn from_repository(
         list.map(|(n, _)| n.clone()).collect::<Vec<_>>()
     };
     let open = [with(&glob), with(&compared)].concat();
-    let candidates = match open.is_empty() {
-        true => Packages::new(),
-        false => list::available_versions(call, &open, kwargs)?,
+    let candidates = if open.is_empty() {
+        Packages::new()
+    } else {
+        list::available_versions(call, &open, kwargs)?
     };
     let of = |name: &str| candidates.get(name).map(Vec::as_slice).unwrap_or_default();
     for (name, version) in list {
@@ -214,9 +219,10 @@ fn from_repository(
             };
             version = found.clone();
         }
-        let bare = match old.ignore_epoch {
-            true => version.as_str(),
-            false => without_epoch(&version),
+        let bare = if old.ignore_epoch {
+            version.as_str()
+        } else {
+            without_epoch(&version)
         };
         let word = format!("{name}-{bare}{arch}");
         sort_in(&name, &version, word, old, plan);
@@ -225,9 +231,10 @@ fn from_repository(
 }
 
 fn shown(all: &[String], none: &str) -> String {
-    match all.is_empty() {
-        true => none.to_owned(),
-        false => all.join(", "),
+    if all.is_empty() {
+        none.to_owned()
+    } else {
+        all.join(", ")
     }
 }
 
@@ -278,12 +285,13 @@ fn perform(call: &mut Call<'_>, plan: &mut Plan, options: &[String], advisory: b
             let outcome = holds::unheld(call, names.clone())?;
             for (name, word) in locked {
                 let let_go = outcome.get(&name).and_then(Value::as_map);
-                match let_go
+                if let_go
                     .and_then(|o| o.get("result"))
                     .is_some_and(Value::truthy)
                 {
-                    true => words.push(word),
-                    false => plan.errors.push(name),
+                    words.push(word)
+                } else {
+                    plan.errors.push(name)
                 }
             }
         } else {

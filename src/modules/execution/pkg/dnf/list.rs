@@ -100,9 +100,10 @@ fn latest(call: &mut Call<'_>, names: Vec<String>) -> Result {
     argv.extend(names.iter().cloned());
     let ran = look(call, argv)?;
     let own = osarch(call);
-    let mut found = match ran.ok() {
-        true => listed(&ran.stdout, &own),
-        false => Vec::new(),
+    let mut found = if ran.ok() {
+        listed(&ran.stdout, &own)
+    } else {
+        Vec::new()
     };
     found.sort_by(|a, b| loose::compare(&b.version, &a.version));
     let mut ret = Map::new();
@@ -229,19 +230,20 @@ fn available(
     }
     let tdnf = program()? == "tdnf";
     for repo in &repos {
-        let mut argv = match tdnf {
-            true => vec![
+        let mut argv = if tdnf {
+            vec![
                 "--quiet".to_owned(),
                 format!("--enablerepo={repo}"),
                 "list".to_owned(),
-            ],
-            false => words(&[
+            ]
+        } else {
+            words(&[
                 "--quiet",
                 "--showduplicates",
                 "repository-packages",
                 repo,
                 "list",
-            ]),
+            ])
         };
         argv.extend(cached.then(|| "-C".to_owned()));
         argv.extend(names.iter().cloned());

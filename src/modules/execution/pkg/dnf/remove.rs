@@ -37,9 +37,10 @@ pub fn remove(call: &mut Call<'_>) -> Result {
         return empty();
     }
     let ran = run(call, argv, false)?;
-    let errors = match ran.ok() || ran.stderr.is_empty() {
-        true => Vec::new(),
-        false => vec![ran.stderr],
+    let errors = if ran.ok() || ran.stderr.is_empty() {
+        Vec::new()
+    } else {
+        vec![ran.stderr]
     };
     changed(call, &old, "Error occurred removing package(s)", errors)
 }

@@ -326,9 +326,10 @@ fn enabled(
     repo: &str,
     dirs: &[String],
 ) -> Did<(String, String, Map)> {
-    let plugin = match is_dnf()? {
-        true => "dnf-plugins-core",
-        false => "yum-plugin-copr",
+    let plugin = if is_dnf()? {
+        "dnf-plugins-core"
+    } else {
+        "yum-plugin-copr"
     };
     if !installed(call)?.contains_key(plugin) {
         return Err(Fault::Invocation(format!(

@@ -44,9 +44,10 @@ pub fn upgrade(call: &mut Call<'_>) -> Result {
     let ran = run(call, argv, false)?;
     let new = packages_by(call, &attr)?;
     let changes = step::compare(&old, &new);
-    match ran.ok() {
-        true => Ok(changes.into()),
-        false => Err(failed_upgrade(&ran, changes)),
+    if ran.ok() {
+        Ok(changes.into())
+    } else {
+        Err(failed_upgrade(&ran, changes))
     }
 }
 
@@ -57,9 +58,12 @@ fn asked(call: &mut Call<'_>, kwargs: Map) -> Did<Vec<String>> {
         return Ok(Vec::new());
     }
     let (own, normalize) = (osarch(call), call.flag("normalize"));
-    let norm = |n: &str| match normalize {
-        true => normalized(&own, n),
-        false => n.to_owned(),
+    let norm = |n: &str| {
+        if normalize {
+            normalized(&own, n)
+        } else {
+            n.to_owned()
+        }
     };
     call.bound.kwargs = kwargs;
     Ok(match targets(call, &name, &pkgs, &Value::Nil, &norm)? {

@@ -105,11 +105,12 @@ pub fn searched(call: &mut Call<'_>, criteria: &str, root: &Value, kwargs: &Map)
             .collect();
         ret.set(solvable.attribute("name"), attributes);
     }
-    match ret.is_empty() {
-        true => Err(Fault::Command(format!(
+    if ret.is_empty() {
+        Err(Fault::Command(format!(
             "No packages found matching '{criteria}'"
-        ))),
-        false => Ok(ret),
+        )))
+    } else {
+        Ok(ret)
     }
 }
 
@@ -202,14 +203,16 @@ pub fn list_products(call: &mut Call<'_>) -> Result {
 /// # Errors
 /// zypper failed.
 pub fn products(call: &mut Call<'_>, all: bool, root: &Value) -> Did<Vec<Map>> {
-    let args = match all {
-        true => words(&["products"]),
-        false => words(&["--disable-repositories", "products", "-i"]),
+    let args = if all {
+        words(&["products"])
+    } else {
+        words(&["--disable-repositories", "products", "-i"])
     };
     let found = How::asking(root).xml(call, &args)?;
-    let base = match root.truthy() {
-        true => python::str(root),
-        false => "/".to_owned(),
+    let base = if root.truthy() {
+        python::str(root)
+    } else {
+        "/".to_owned()
     };
     let list = found.all("product-list").into_iter().next();
     let list = list.map(|l| l.all("product")).unwrap_or_default();
@@ -281,9 +284,10 @@ pub fn resolve_capabilities(call: &mut Call<'_>) -> Result {
         if resolve && let Some(found) = provider(call, &python::str(&name), &root)? {
             name = found.into();
         }
-        ret.push(match version.truthy() {
-            true => Value::Map([(name, version)].into_iter().collect()),
-            false => name,
+        ret.push(if version.truthy() {
+            Value::Map([(name, version)].into_iter().collect())
+        } else {
+            name
         });
     }
     Ok(ret.into())

@@ -22,9 +22,12 @@ const BATCH: usize = 500;
 fn parsed(call: &mut Call<'_>, name: &Value, pkgs: &Value, sources: &Value) -> Did<Targets> {
     let own = osarch(call);
     let plain = keywords(call).get("normalize").is_some_and(|v| !v.truthy());
-    let normalize = |name: &str| match plain {
-        true => name.to_owned(),
-        false => normalized(&own, name),
+    let normalize = |name: &str| {
+        if plain {
+            name.to_owned()
+        } else {
+            normalized(&own, name)
+        }
     };
     let found = targets(call, name, pkgs, sources, &normalize)?;
     // The version that one package is wished in may have wildcards; that is seen to elsewhere.
@@ -76,9 +79,10 @@ fn install_args(call: &Call<'_>) -> Vec<String> {
 
 /// What is there before or after, as far as it counts for the answer.
 fn state(call: &mut Call<'_>, wanted: &Wanted, only_download: bool) -> Did<Map> {
-    match only_download {
-        true => downloaded(call, &wanted.root),
-        false => listed(call, wanted, false),
+    if only_download {
+        downloaded(call, &wanted.root)
+    } else {
+        listed(call, wanted, false)
     }
 }
 
@@ -245,9 +249,10 @@ fn upgrade_args(call: &Call<'_>) -> Vec<String> {
     let major = info.and_then(Value::as_array).and_then(<[_]>::first);
     let major = major.and_then(Value::as_int).unwrap_or(0);
     if call.flag("novendorchange") {
-        match major > 11 {
-            true => args.push("--no-allow-vendor-change".to_owned()),
-            false => log::warn!("Disabling vendor changes is not supported on this Zypper version"),
+        if major > 11 {
+            args.push("--no-allow-vendor-change".to_owned())
+        } else {
+            log::warn!("Disabling vendor changes is not supported on this Zypper version")
         }
     }
     if call.flag("no_recommends") {
@@ -300,9 +305,10 @@ pub fn upgrade(call: &mut Call<'_>) -> Result {
         let what = "Problem encountered upgrading packages";
         return Err(with_info(what, &info.into()));
     }
-    match dry {
-        true => Ok(format!("{}\n{}", ran.stdout, ran.stderr).trim().into()),
-        false => Ok(changes.into()),
+    if dry {
+        Ok(format!("{}\n{}", ran.stdout, ran.stderr).trim().into())
+    } else {
+        Ok(changes.into())
     }
 }
 

@@ -178,9 +178,10 @@ fn plain(all: &Map, as_list: bool) -> Map {
     let versions = |entries: &Value| -> Value {
         let entries = entries.as_array().unwrap_or_default();
         let versions: Vec<String> = entries.iter().map(one).collect();
-        match as_list {
-            true => versions.into(),
-            false => versions.join(",").into(),
+        if as_list {
+            versions.into()
+        } else {
+            versions.join(",").into()
         }
     };
     all.iter().map(|(k, v)| (k.clone(), versions(v))).collect()
@@ -418,9 +419,10 @@ pub fn list_downloaded(call: &mut Call<'_>) -> Result {
 /// # Errors
 /// A file is no package.
 pub fn downloaded(call: &mut Call<'_>, root: &Value) -> Did<Map> {
-    let cache = match root.truthy() {
-        true => Path::new(&python::str(root)).join("var/cache/zypp/packages/"),
-        false => Path::new("/var/cache/zypp/packages/").to_owned(),
+    let cache = if root.truthy() {
+        Path::new(&python::str(root)).join("var/cache/zypp/packages/")
+    } else {
+        Path::new("/var/cache/zypp/packages/").to_owned()
     };
     let mut files = Vec::new();
     walk(&cache, &mut files);

@@ -12,9 +12,10 @@ use halite_wire::{Map, Value};
 use std::path::{Path, PathBuf};
 
 fn file(root: &Value) -> PathBuf {
-    let base = match root.truthy() {
-        true => python::str(root),
-        false => "/".to_owned(),
+    let base = if root.truthy() {
+        python::str(root)
+    } else {
+        "/".to_owned()
     };
     Path::new(&base).join("etc/zypp/locks")
 }
@@ -197,13 +198,12 @@ pub fn list_holds(call: &mut Call<'_>) -> Result {
             }
         }
     }
-    let wanted = match wanted.truthy() {
-        true => {
-            let pattern = format!("{}-\\S+", python::str(&wanted));
-            let error = |why: String| Fault::raised("re.error", why);
-            Some(PyRegex::new(&pattern).map_err(error)?)
-        }
-        false => None,
+    let wanted = if wanted.truthy() {
+        let pattern = format!("{}-\\S+", python::str(&wanted));
+        let error = |why: String| Fault::raised("re.error", why);
+        Some(PyRegex::new(&pattern).map_err(error)?)
+    } else {
+        None
     };
     let mut ret: Vec<String> = Vec::new();
     for (name, infos) in held.iter() {
@@ -211,9 +211,10 @@ pub fn list_holds(call: &mut Call<'_>) -> Result {
         for info in infos.as_array().unwrap_or_default() {
             let part = |key: &str| info.as_map().and_then(|i| i.str(key));
             let epoch = part("epoch").unwrap_or("0");
-            let text = match full {
-                true => format!("{name}-{epoch}:{}.*", part("edition").unwrap_or("None")),
-                false => name.clone(),
+            let text = if full {
+                format!("{name}-{epoch}:{}.*", part("edition").unwrap_or("None"))
+            } else {
+                name.clone()
             };
             let fits = wanted.as_ref().is_none_or(|w| w.matches(&text));
             if fits && !ret.contains(&text) {

@@ -13,9 +13,10 @@ const REPOS: &str = "etc/zypp/repos.d";
 
 /// All configured repositories.
 pub fn configured(root: &Value) -> Did<Ini> {
-    let folder = match root.truthy() {
-        true => Path::new(&python::str(root)).join(REPOS),
-        false => Path::new("/").join(REPOS),
+    let folder = if root.truthy() {
+        Path::new(&python::str(root)).join(REPOS)
+    } else {
+        Path::new("/").join(REPOS)
     };
     let mut ini = Ini::default();
     let Ok(entries) = std::fs::read_dir(&folder) else {
@@ -214,11 +215,12 @@ fn add(call: &mut Call<'_>, repo: &str, kwargs: &Map, root: &Value) -> Did<()> {
         }
     }
     How::of(root).xml(call, &words(&["ar", &url, repo]))?;
-    match configured(root)?.sections().iter().any(|s| s == repo) {
-        true => Ok(()),
-        false => Err(Fault::Command(format!(
+    if configured(root)?.sections().iter().any(|s| s == repo) {
+        Ok(())
+    } else {
+        Err(Fault::Command(format!(
             "Failed add new repository '{repo}' for unspecified reason. Please check zypper logs."
-        ))),
+        )))
     }
 }
 

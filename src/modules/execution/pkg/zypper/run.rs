@@ -135,9 +135,10 @@ impl How {
             tell(call, news, "zypper/blocked");
             std::thread::sleep(PAUSE);
         };
-        let error = match WELL.contains(&ran.retcode) || WARNINGS.contains(&ran.retcode) {
-            true => None,
-            false => Some(why(&ran, xml)),
+        let error = if WELL.contains(&ran.retcode) || WARNINGS.contains(&ran.retcode) {
+            None
+        } else {
+            Some(why(&ran, xml))
         };
         if blocked {
             let info = error.as_deref().unwrap_or("Zypper has been released");
@@ -160,9 +161,8 @@ pub fn words(list: &[&str]) -> Vec<String> {
 
 /// What went wrong.
 fn why(ran: &Ran, is_xml: bool) -> String {
-    let said = match is_xml {
-        false => format!("{}{}", ran.stderr.trim(), ran.stdout.trim()),
-        true => match xml::parse(&ran.stdout) {
+    let said = if is_xml {
+        match xml::parse(&ran.stdout) {
             Ok(document) => {
                 let messages = document.all("message").into_iter();
                 let errors = messages.filter(|m| m.attribute("type") == "error");
@@ -170,11 +170,14 @@ fn why(ran: &Ran, is_xml: bool) -> String {
                 texts.join("\n")
             }
             Err(_) => ran.stderr.trim().to_owned(),
-        },
+        }
+    } else {
+        format!("{}{}", ran.stderr.trim(), ran.stdout.trim())
     };
-    match said.is_empty() {
-        true => "Check Zypper's logs.".to_owned(),
-        false => said,
+    if said.is_empty() {
+        "Check Zypper's logs.".to_owned()
+    } else {
+        said
     }
 }
 

@@ -20,11 +20,12 @@ fn split(wish: &str) -> Did<(String, String)> {
     } else {
         sign
     };
-    match sign.is_empty() || SIGNS.contains(&sign.as_str()) {
-        true => Ok((sign, exact)),
-        false => Err(Fault::Command(format!(
+    if sign.is_empty() || SIGNS.contains(&sign.as_str()) {
+        Ok((sign, exact))
+    } else {
+        Err(Fault::Command(format!(
             "Zypper do not supports operator \"{sign}\"."
-        ))),
+        )))
     }
 }
 

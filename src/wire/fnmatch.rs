@@ -267,6 +267,13 @@ mod tests {
             ("[!a]*", "b", true),
             ("{a,b}", "a", false),
             ("WEB", "web", false),
+            ("a?c*", "abcd", true),
+            ("[a-c]x", "bx", true),
+            ("[!a-c]x", "bx", false),
+            ("[]]", "]", true),
+            ("[x", "[x", true),
+            ("*a*b", "xaxxab", true),
+            ("*a*b", "xaxxabc", false),
         ] {
             assert_eq!(fnmatch(text, glob), expected, "{glob:?} {text:?}");
         }
