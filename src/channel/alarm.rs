@@ -1,7 +1,7 @@
 //! Fatal errors of threads.
 
 use super::MinionError;
-use super::ask::Wake;
+use super::interrupt::Wake;
 use super::session::lock;
 use std::sync::{Arc, Mutex};
 

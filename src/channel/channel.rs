@@ -2,8 +2,9 @@
 //! master does not understand us any more (reference `salt-protocol.md` 4.5, 6.1).
 
 use super::MinionError;
-use super::ask::{Answer, Asker, Stop, Wake};
+use super::interrupt::{Stop, Wake};
 use super::request;
+use super::requester::{Answer, Requester};
 use super::session::{Credentials, Session};
 use halite_crypto::nonce;
 use halite_sys::time::unix_now_i64;
@@ -28,7 +29,7 @@ pub enum Reply {
 /// A connection for requests; each thread has its own.
 pub struct Channel {
     session: Arc<Session>,
-    asker: Asker,
+    requester: Requester,
     stop: Stop,
     wake: Wake,
 }
@@ -50,7 +51,7 @@ impl Channel {
         let wake = Wake::new()?;
         session.announce_to(&wake);
         Ok(Channel {
-            asker: Asker::new(session.context(), session.config(), ""),
+            requester: Requester::new(session.context(), session.config(), ""),
             session: session.clone(),
             stop,
             wake,
@@ -171,7 +172,7 @@ impl Channel {
         open: &impl Fn(&Session, &Credentials, &[u8], &str) -> Result<T, String>,
     ) -> Result<Outcome<T>, MinionError> {
         self.wake.take();
-        self.asker.turn_to(&credentials.request_url);
+        self.requester.turn_to(&credentials.request_url);
         let nonce = nonce();
         let sign = self.session.config().minion_sign_messages;
         let body = request::seal(
@@ -184,7 +185,7 @@ impl Channel {
         );
         Ok(
             match self
-                .asker
+                .requester
                 .ask(&body, timeout, &self.stop, Some(&self.wake))?
             {
                 Answer::Bytes(answer) => match open(&self.session, credentials, &answer, &nonce) {

@@ -1,6 +1,7 @@
 //! Why the minion or `halite-call` ends.
 
 use super::signin::Failure;
+use halite_transport::sockets;
 use std::fmt;
 use std::path::Path;
 
@@ -42,8 +43,8 @@ impl From<Failure> for MinionError {
     }
 }
 
-impl From<zmq::Error> for MinionError {
-    fn from(e: zmq::Error) -> MinionError {
+impl From<sockets::Error> for MinionError {
+    fn from(e: sockets::Error) -> MinionError {
         MinionError::new(1, format!("ZeroMQ: {e}"))
     }
 }

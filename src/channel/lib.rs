@@ -4,11 +4,11 @@
 //! ([`signin`], [`course`], [`request`], [`publication`]) do no IO.
 
 mod alarm;
-pub mod ask;
 pub mod channel;
 pub mod course;
 mod error;
 mod identity;
+pub mod interrupt;
 pub mod keys;
 pub mod link;
 pub mod pillar_request;
@@ -16,9 +16,10 @@ pub mod publication;
 pub mod queue;
 pub mod rekey;
 pub mod request;
+pub mod requester;
 pub mod session;
 pub mod signin;
-pub mod subscribe;
+pub mod subscriber;
 
 #[cfg(test)]
 mod testing;
@@ -26,3 +27,6 @@ mod testing;
 pub use alarm::Alarm;
 pub use error::MinionError;
 pub use identity::Me;
+
+/// Stack of our threads.
+pub const STACK: usize = 512 << 10;

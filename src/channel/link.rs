@@ -5,10 +5,11 @@
 //! those keys any more. Nothing is connected before something is asked.
 
 use super::MinionError;
-use super::ask::Stop;
 use super::channel::{Channel, Reply};
+use super::interrupt::Stop;
 use super::session::{Credentials, Session, lock};
 use halite_config::MinionConfig;
+use halite_transport::sockets::Context;
 use halite_wire::{Map, Value};
 use std::fmt;
 use std::path::Path;
@@ -193,7 +194,7 @@ fn unfold(opts: &Map, grains: &Map, credentials: &Handed) -> Result<Channel, Min
         own.remove(key);
     }
     let config = Arc::new(MinionConfig::from_map(own, dir).map_err(|e| bad(&e))?);
-    let session = Session::new(config, grains, &zmq::Context::new(), true)?;
+    let session = Session::new(config, grains, &Context::new(), true)?;
     if let Some(present) = Credentials::unpack(&credentials.0) {
         session.resume(present);
     }

@@ -6,8 +6,8 @@
 //! that it cannot open; whatever else comes of it, there is the sign-in.
 
 use super::MinionError;
-use super::ask::Stop;
 use super::channel::{Channel, Reply};
+use super::interrupt::Stop;
 use super::session::{PublicationKeys, Session};
 use super::signin::{MasterKey, signed_key};
 use halite_wire::{Map, Value};

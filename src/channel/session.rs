@@ -4,14 +4,15 @@
 //! them refused calls [`Session::renew`], and however many do so at once, one signs in.
 
 use super::MinionError;
-use super::ask::{Answer, Asker, DistantWake, Stop, Wake};
 use super::course::{Course, Do, Event, Kind, Reason, Roster};
+use super::interrupt::{DistantWake, Stop, Wake};
 use super::keys;
+use super::requester::{Answer, Requester};
 use super::signin::{MasterKey, Policy, Request, Terms, Verdict, judge};
 use halite_config::MinionConfig;
 use halite_crypto::{Crypticle, KeyString, clean_key, fill_random, nonce};
 use halite_sys::minutely::Minutely;
-use halite_transport::sockets::tcp_url;
+use halite_transport::sockets::{Context, tcp_url};
 use halite_wire::{Map, Value};
 use std::net::ToSocketAddrs;
 use std::path::PathBuf;
@@ -94,7 +95,7 @@ struct Address {
 
 /// What one thread at a time uses to sign in.
 struct Signing {
-    asker: Asker,
+    requester: Requester,
     roster: Roster,
 }
 
@@ -105,7 +106,7 @@ pub struct Session {
     master_file: PathBuf,
     masters: Vec<Address>,
     first: usize,
-    context: zmq::Context,
+    context: Context,
     once: bool,
     present: Mutex<Option<Arc<Credentials>>>,
     signing: Mutex<Signing>,
@@ -123,7 +124,7 @@ impl Session {
     pub fn new(
         config: Arc<MinionConfig>,
         grains: &Map,
-        context: &zmq::Context,
+        context: &Context,
         once: bool,
     ) -> Result<Session, MinionError> {
         let file = keys::master_file(&config.pki_dir);
@@ -139,7 +140,7 @@ impl Session {
         master_file: PathBuf,
         config: Arc<MinionConfig>,
         grains: &Map,
-        context: &zmq::Context,
+        context: &Context,
         once: bool,
     ) -> Result<Session, MinionError> {
         let masters = config
@@ -150,7 +151,7 @@ impl Session {
         let Some(first) = masters.first() else {
             return Err(MinionError::new(1, "the option `master` names no master"));
         };
-        let asker = Asker::new(context, &config, &tcp_url(&first.host, first.port));
+        let requester = Requester::new(context, &config, &tcp_url(&first.host, first.port));
         keys::pinned(&master_file)?;
         let kind = match config.master_type.as_str() {
             "distributed" => Kind::Distributed,
@@ -174,7 +175,7 @@ impl Session {
             context: context.clone(),
             once,
             present: Mutex::new(None),
-            signing: Mutex::new(Signing { asker, roster }),
+            signing: Mutex::new(Signing { requester, roster }),
             unanswered: Mutex::default(),
             listeners: Mutex::new(Vec::new()),
             config,
@@ -221,7 +222,7 @@ impl Session {
     }
 
     /// The ZeroMQ context of the process.
-    pub fn context(&self) -> &zmq::Context {
+    pub fn context(&self) -> &Context {
         &self.context
     }
 
@@ -287,31 +288,31 @@ impl Session {
         if list && !self.once {
             policy.tries = 1;
         }
-        let asker = &mut signing.asker;
+        let requester = &mut signing.requester;
         let mut course = Course::new(policy, &self.terms.id, order, list).scattered(reason);
         let mut act = course.next(Event::Begin);
         let mut admitted = false;
         loop {
             let event = match act {
                 Do::Resolve(at) => self.resolve(at),
-                Do::Ask(at, timeout) => match self.ask(asker, at, timeout, stop)? {
+                Do::Ask(at, timeout) => match self.ask(requester, at, timeout, stop)? {
                     Some(verdict) => {
                         admitted |= verdict == Verdict::Pending;
                         Event::Answer(verdict)
                     }
                     None => return Ok(None),
                 },
-                Do::Wait(wait) => match rest(asker, jittered(wait), stop) {
+                Do::Wait(wait) => match rest(requester, jittered(wait), stop) {
                     Some(event) => event,
                     None => return Ok(None),
                 },
-                Do::Scatter(bound) => match rest(asker, share(bound), stop) {
+                Do::Scatter(bound) => match rest(requester, share(bound), stop) {
                     Some(event) => event,
                     None => return Ok(None),
                 },
                 Do::Fail(failure) => return Err(failure.into()),
                 Do::Done(at, accepted) => {
-                    asker.close();
+                    requester.close();
                     let master = &self.masters[at];
                     let port = self.publish_port(accepted.publish_port);
                     let url = tcp_url(&master.host, master.port);
@@ -340,18 +341,18 @@ impl Session {
     /// Asks one master; `None` if the process is to end.
     fn ask(
         &self,
-        asker: &mut Asker,
+        requester: &mut Requester,
         at: usize,
         timeout: Duration,
         stop: &Stop,
     ) -> Result<Option<Verdict>, MinionError> {
         let master = &self.masters[at];
         let url = tcp_url(&master.host, master.port);
-        asker.turn_to(&url);
+        requester.turn_to(&url);
         let pinned = keys::pinned(&self.master_file)?;
         let request = Request::new(&self.terms, pinned.as_ref(), &nonce());
         Ok(Some(
-            match asker.ask(&request.body, timeout, stop, None)? {
+            match requester.ask(&request.body, timeout, stop, None)? {
                 Answer::Bytes(bytes) => {
                     let verdict = judge(&self.terms, pinned.as_ref(), &request, &bytes);
                     self.keep_key(verdict, pinned.is_some(), |pinned| {
@@ -438,8 +439,8 @@ impl Session {
 }
 
 /// Waits, without a connection meanwhile; `None` if the process is to end.
-fn rest(asker: &mut Asker, wait: Duration, stop: &Stop) -> Option<Event> {
-    asker.close();
+fn rest(requester: &mut Requester, wait: Duration, stop: &Stop) -> Option<Event> {
+    requester.close();
     stop.sleep(wait).then_some(Event::Waited)
 }
 

@@ -4,8 +4,8 @@ use super::common::{Accepted, ArgumentOptions, Common, OutputConfig, OutputOptio
 use super::start::{self, start};
 use clap::Parser;
 use halite_channel::MinionError;
-use halite_channel::ask::Stop;
 use halite_channel::channel::{Channel, Reply};
+use halite_channel::interrupt::Stop;
 use halite_channel::link::Link;
 use halite_channel::pillar_request::Wish;
 use halite_channel::session::Session;
@@ -18,6 +18,7 @@ use halite_modules::pillar;
 use halite_modules::returners::{self, Wanted};
 use halite_sys::daemon::make_dir;
 use halite_sys::signals::StopFlag;
+use halite_transport::sockets;
 use halite_wire::ids::{JidClock, MinionId};
 use halite_wire::yaml::{parse_input, yamlify_arg};
 use halite_wire::{Map, Value};
@@ -399,7 +400,7 @@ impl Connection {
         let session = Arc::new(Session::new(
             config.clone(),
             grains,
-            &zmq::Context::new(),
+            &sockets::Context::new(),
             true,
         )?);
         if session.renew(0, &stop)?.is_none() {

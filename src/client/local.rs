@@ -4,7 +4,7 @@
 use halite_config::MasterConfig;
 use halite_ipc::Subscriber;
 use halite_sys::process::user_name;
-use halite_transport::sockets::{KeepAlive, Requester, tcp_url};
+use halite_transport::sockets::{Context, KeepAlive, Requester, tcp_url};
 use halite_wire::msgpack::{self, Profile};
 use halite_wire::{Map, Value};
 use std::fmt;
@@ -137,7 +137,7 @@ pub struct LocalClient {
 impl LocalClient {
     /// A client; nothing is connected yet.
     pub fn new(config: MasterConfig) -> LocalClient {
-        let context = zmq::Context::new();
+        let context = Context::new();
         let host = match config.interface.as_str() {
             "0.0.0.0" => "127.0.0.1",
             "::" => "::1",

@@ -19,7 +19,7 @@ use halite_store::tokens::TokenStore;
 use halite_sys::shared::SharedSecret;
 use halite_sys::signals::StopFlag;
 use halite_sys::time::{unix_now, unix_now_f64, unix_now_i64};
-use halite_transport::sockets::{again, ipc_url};
+use halite_transport::sockets::{Context, Push, PushOptions};
 use halite_wire::ids::JidClock;
 use halite_wire::msgpack::{self, Profile};
 use halite_wire::{Map, Value};
@@ -135,18 +135,15 @@ fn rotate(act: Act, shared: &SharedSecret, bus: &mut Bus) -> Result<bool, RoleEr
 /// `ping_on_rotate`: a job to everybody, so that all sign in again now and not during the
 /// next job that matters.
 fn ping(config: &MasterConfig) -> Result<(), RoleError> {
-    let context = zmq::Context::new();
-    let socket = context.socket(zmq::PUSH)?;
-    socket.set_linger(1000)?;
-    socket.connect(&ipc_url(&config.sock_dir.join("publish_pull.ipc")))?;
+    let path = config.sock_dir.join("publish_pull.ipc");
+    let socket = Push::connect(&Context::new(), &path, PushOptions::default())?;
     let job = halite_wire::map! {
         "fun" => "test.ping", "arg" => Vec::<Value>::new(), "tgt" => "*",
         "jid" => JidClock::default().next().as_str(), "ret" => "", "tgt_type" => "glob",
         "user" => config.user.as_str(),
     };
     let job = msgpack::encode_map(&job, Profile::Wire);
-    again(|| socket.send(&job, 0))?;
-    Ok(())
+    Ok(socket.send(&[job])?)
 }
 
 fn expire(jobs: &dyn JobStore, keep: u64) {

@@ -21,12 +21,15 @@ use halite_config::MasterConfig;
 use halite_crypto::{Crypticle, KeyString, PrivateKey, Signing};
 use halite_sys::shared::SharedSecret;
 use halite_sys::signals::StopFlag;
+use halite_transport::poll::{Poller, Source};
 use halite_transport::publish::{Mark, PublishOptions, PublishServer};
-use halite_transport::sockets::{KeepAlive, bind_ipc, recv_parts};
+use halite_transport::sockets::{Context, KeepAlive, Pull};
 use halite_wire::Map;
 use halite_wire::msgpack::{self, Item, Profile, Reader};
 use std::time::{Duration, Instant};
 
+/// Longest wait of a turn.
+const TURN: Duration = Duration::from_millis(100);
 /// Publications taken in before they are sent, so that several go out by one call of the system.
 const BURST: usize = 64;
 /// Subscribers with losses that are told apart; a slot of the scoreboard is finite.
@@ -36,12 +39,12 @@ const LINGER: Duration = Duration::from_millis(500);
 
 /// Runs the role until it is told to stop.
 pub fn run(config: &MasterConfig, roles: &Roles, stop: &StopFlag) -> Result<(), RoleError> {
-    let context = zmq::Context::new();
+    let context = Context::new();
     let mut publish = PublishServer::bind(&config.interface, config.publish_port, options(config))
         .map_err(|e| RoleError::new(EXIT_BIND, e.to_string()))?;
     // What is too large for minions is refused by the worker, which can say so.
-    let feed = context.socket(zmq::PULL)?;
-    bind_ipc(&feed, &config.sock_dir.join("publish_pull.ipc"))
+    let feed = Pull::new(&context)?;
+    feed.bind_ipc(&config.sock_dir.join("publish_pull.ipc"))
         .map_err(|e| RoleError::new(EXIT_BIND, e.to_string()))?;
     let mut sealer = Sealer::new(config)?;
     let mut before = publish.mark();
@@ -56,25 +59,19 @@ pub fn run(config: &MasterConfig, roles: &Roles, stop: &StopFlag) -> Result<(), 
             check_memory()?;
             announce(config, &mut sealer, &mut publish, &mut before)?;
         }
-        let mut items = [
-            feed.as_poll_item(zmq::POLLIN),
-            zmq::PollItem::from_fd(publish.descriptor(), zmq::POLLIN),
-        ];
-        match zmq::poll(&mut items, 100) {
-            Ok(_) | Err(zmq::Error::EINTR) => {}
-            Err(e) => return Err(e.into()),
-        }
-        let fed = items[0].is_readable();
+        let mut poller = Poller::new();
+        let fed = poller.add(feed.source());
+        poller.add(Source::fd(publish.descriptor()));
+        poller.wait(Some(TURN))?;
+        let fed = poller.is_readable(fed);
         // Whoever has subscribed before a publication came is to get it.
         publish.turn(Instant::now())?;
         if !fed {
             continue;
         }
         for _ in 0..BURST {
-            let parts = match recv_parts(&feed, zmq::DONTWAIT) {
-                Ok(parts) => parts,
-                Err(zmq::Error::EAGAIN) => break,
-                Err(e) => return Err(e.into()),
+            let Some(parts) = feed.receive()? else {
+                break;
             };
             let Some((load, topics)) = parts.split_first() else {
                 continue;

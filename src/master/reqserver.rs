@@ -23,9 +23,9 @@ use halite_store::sessions::SessionStore;
 use halite_sys::memory::keep_freed;
 use halite_sys::minutely::Minutely;
 use halite_sys::signals::StopFlag;
-use halite_transport::sockets::{
-    KeepAlive, again, bind, bind_ipc, send_moved, send_parts, tcp_url,
-};
+use halite_transport::front::{Incoming, Received, RequestFront, ZeroMqFront, ZeroMqOptions};
+use halite_transport::poll::Poller;
+use halite_transport::sockets::{Context, KeepAlive, Message, Router, tcp_url};
 use halite_wire::Value;
 use halite_wire::envelope::{Body, Class, Envelope, Refusal, envelope_id, peek_cmd, peek_login};
 use halite_wire::ids::MinionId;
@@ -43,19 +43,20 @@ const PEEK: usize = 320;
 const SESSIONS_HELD: usize = 20_000;
 /// Message authentication codes remembered per generation to recognise replays.
 const REPLAYS_HELD: usize = 65_536;
+/// Longest wait of a turn.
+const TURN: Duration = Duration::from_millis(100);
 const DRAIN: Duration = Duration::from_millis(1500);
 /// Messages taken from one side before the other gets its turn.
 const BURST: usize = 64;
 /// A larger request goes to a worker without others.
 const LARGE: usize = 64 * 1024;
-/// Parts of a request, and of the longest message of a worker.
-const PEER_PARTS: usize = 3;
+/// Parts of the longest message of a worker.
 const WORKER_PARTS: usize = 4 + MOST_AT_ONCE;
 
 /// A request on its way: where the answer goes and what was asked.
 struct Request {
-    identity: Vec<u8>,
-    body: zmq::Message,
+    from: Vec<u8>,
+    body: Message,
     peer: String,
     seal: Option<u64>,
 }
@@ -63,8 +64,12 @@ struct Request {
 /// Runs the role until it is told to stop.
 pub fn run(config: &MasterConfig, roles: &Roles, stop: &StopFlag) -> Result<(), RoleError> {
     keep_freed();
-    let context = zmq::Context::new();
-    let mut server = Server::bind(config, &context)?;
+    let context = Context::new();
+    let (back, front) = (
+        bind_workers(config, &context)?,
+        bind_front(config, &context)?,
+    );
+    let mut server = Server::new(config, front, back);
     roles.ready();
     let mut draining: Option<Instant> = None;
     loop {
@@ -80,9 +85,35 @@ pub fn run(config: &MasterConfig, roles: &Roles, stop: &StopFlag) -> Result<(), 
     Ok(())
 }
 
+/// Where workers report.
+fn bind_workers(config: &MasterConfig, context: &Context) -> Result<Router, RoleError> {
+    let back = Router::new(context)?;
+    back.bind_ipc(&config.sock_dir.join("workers.ipc"))
+        .map_err(|e| RoleError::new(EXIT_BIND, e.to_string()))?;
+    Ok(back)
+}
+
+/// Where requests come in: the one place that knows over which transport.
+fn bind_front(
+    config: &MasterConfig,
+    context: &Context,
+) -> Result<Box<dyn RequestFront>, RoleError> {
+    let options = ZeroMqOptions {
+        backlog: config.zmq_backlog,
+        max_message: config.max_request_size as i64,
+        ipv6: config.ipv6 == Some(true) || config.interface.contains(':'),
+        keepalive: KeepAlive::REQUEST_SERVER,
+    };
+    let front = ZeroMqFront::new(context, &options)?;
+    front
+        .bind(&tcp_url(&config.interface, config.ret_port))
+        .map_err(|e| RoleError::new(EXIT_BIND, e.to_string()))?;
+    Ok(Box::new(front))
+}
+
 struct Server {
-    front: zmq::Socket,
-    back: zmq::Socket,
+    front: Box<dyn RequestFront>,
+    back: Router,
     dispatcher: Dispatcher<Request>,
     auth_limit: AuthLimit,
     pools: Pools,
@@ -101,27 +132,7 @@ struct Server {
 }
 
 impl Server {
-    fn bind(config: &MasterConfig, context: &zmq::Context) -> Result<Server, RoleError> {
-        let front = context.socket(zmq::ROUTER)?;
-        front.set_linger(1000)?;
-        front.set_router_handover(true)?;
-        // Without this, what cannot be delivered is lost without a word.
-        front.set_router_mandatory(true)?;
-        front.set_backlog(config.zmq_backlog)?;
-        front.set_maxmsgsize(config.max_request_size as i64)?;
-        // One request is in flight per client; a few more are tolerated, thousands are an attack.
-        front.set_rcvhwm(16)?;
-        front.set_ipv6(config.ipv6 == Some(true) || config.interface.contains(':'))?;
-        KeepAlive::REQUEST_SERVER.apply(&front)?;
-        let back = context.socket(zmq::ROUTER)?;
-        back.set_linger(1000)?;
-        back.set_router_handover(true)?;
-        back.set_router_mandatory(true)?;
-        back.set_sndhwm(0)?;
-        bind_ipc(&back, &config.sock_dir.join("workers.ipc"))
-            .map_err(|e| RoleError::new(EXIT_BIND, e.to_string()))?;
-        bind(&front, &tcp_url(&config.interface, config.ret_port))
-            .map_err(|e| RoleError::new(EXIT_BIND, e.to_string()))?;
+    fn new(config: &MasterConfig, front: Box<dyn RequestFront>, back: Router) -> Server {
         let pools = Pools::new(config);
         let limits = Limits {
             queue: config.request_queue_limit as usize,
@@ -129,7 +140,7 @@ impl Server {
             sign_in: (config.auth_queue_timeout > 0)
                 .then(|| Duration::from_secs(config.auth_queue_timeout)),
         };
-        Ok(Server {
+        Server {
             front,
             back,
             dispatcher: Dispatcher::new(limits, &pools.sizes()),
@@ -146,27 +157,21 @@ impl Server {
             late: Minutely::default(),
             refusals: Minutely::default(),
             score: Score::inherited("request"),
-        })
+        }
     }
 
     fn turn(&mut self, accept: bool) -> Result<(), RoleError> {
-        let mut items = [
-            self.back.as_poll_item(zmq::POLLIN),
-            self.front.as_poll_item(if accept {
-                zmq::POLLIN
-            } else {
-                zmq::PollEvents::empty()
-            }),
-        ];
-        let wait = match self.dispatcher.gathers(Instant::now()) {
-            true => GATHER.as_millis() as i64,
-            false => 100,
+        let wait = if self.dispatcher.gathers(Instant::now()) {
+            GATHER
+        } else {
+            TURN
         };
-        match zmq::poll(&mut items, wait) {
-            Ok(_) | Err(zmq::Error::EINTR) => {}
-            Err(e) => return Err(e.into()),
-        }
-        let (from_workers, from_peers) = (items[0].is_readable(), items[1].is_readable());
+        let mut poller = Poller::new();
+        let back = poller.add(self.back.source());
+        let front = accept.then(|| poller.add(self.front.source()));
+        poller.wait(Some(wait))?;
+        let from_workers = poller.is_readable(back);
+        let from_peers = front.is_some_and(|front| poller.is_readable(front));
         if from_workers {
             for _ in 0..BURST {
                 if !self.worker_message()? {
@@ -186,33 +191,23 @@ impl Server {
     }
 
     fn peer_message(&mut self) -> Result<bool, RoleError> {
-        let Some(mut parts) = receive(&self.front, PEER_PARTS)? else {
-            return Ok(false);
-        };
-        // A request is [identity][empty][body]; anything else did not come from a REQ socket.
-        let (Some(body), Some(empty), Some(identity), true) =
-            (parts.pop(), parts.pop(), parts.pop(), parts.is_empty())
-        else {
-            self.ignored += 1;
-            return Ok(true);
-        };
-        if !empty.is_empty() {
-            self.ignored += 1;
-            return Ok(true);
+        match self.front.receive()? {
+            Received::Request(request) => self.admit(request),
+            Received::Malformed => self.ignored += 1,
+            Received::Nothing => return Ok(false),
         }
-        self.admit(identity.to_vec(), body);
         Ok(true)
     }
 
-    fn admit(&mut self, identity: Vec<u8>, mut body: zmq::Message) {
-        let peer = body.gets("Peer-Address").unwrap_or_default().to_owned();
+    fn admit(&mut self, request: Incoming) {
+        let Incoming { from, peer, body } = request;
         let sorted = match Envelope::parse(&body) {
             Ok(envelope) => self.sort(&envelope),
             Err(refusal) => Err(refusal),
         };
         let (pool, class, seal) = match sorted {
             Ok(sorted) => sorted,
-            Err(refusal) => return self.refuse(&identity, &refusal),
+            Err(refusal) => return self.refuse(&from, &refusal),
         };
         let now = Instant::now();
         // Sealed requests have proven a session and cost no RSA operation.
@@ -221,7 +216,7 @@ impl Server {
         }
         let alone = body.len() > LARGE;
         let request = Request {
-            identity,
+            from,
             body,
             peer,
             seal,
@@ -259,20 +254,17 @@ impl Server {
         Ok((self.pools.of(&cmd), class, seal))
     }
 
-    fn refuse(&mut self, identity: &[u8], refusal: &Refusal) {
+    fn refuse(&mut self, from: &[u8], refusal: &Refusal) {
         let reply = msgpack::encode(&refusal.reply(), Profile::Wire);
-        self.answer(identity, zmq::Message::from(reply));
+        self.answer(from, reply.into());
     }
 
-    fn answer(&mut self, identity: &[u8], reply: zmq::Message) {
+    fn answer(&mut self, from: &[u8], reply: Message) {
         if reply.is_empty() {
             return;
         }
-        let front = &self.front;
-        let sent = send_parts(front, &[identity, b""], zmq::DONTWAIT | zmq::SNDMORE)
-            .and_then(|()| send_moved(front, reply, zmq::DONTWAIT));
         // The peer may be gone, or ask without listening; then there is nobody to tell.
-        if let Err(e) = sent {
+        if let Err(e) = self.front.answer(from, reply) {
             self.undelivered += 1;
             if let Some(n) = self.unanswered.tick(self.last_tick) {
                 log::info!("{n} replies could not be delivered, the last of them: {e}");
@@ -281,7 +273,7 @@ impl Server {
     }
 
     fn worker_message(&mut self) -> Result<bool, RoleError> {
-        let Some(mut parts) = receive(&self.back, WORKER_PARTS)? else {
+        let Some(mut parts) = self.back.receive(WORKER_PARTS)? else {
             return Ok(false);
         };
         match parts.as_slice() {
@@ -301,7 +293,7 @@ impl Server {
                 {
                     let Some(request) = request else { continue };
                     self.seen.end(request.seal, proven == 1);
-                    self.answer(&request.identity, reply);
+                    self.answer(&request.from, reply);
                 }
             }
             _ => self.ignored += 1,
@@ -337,7 +329,7 @@ impl Server {
     fn fail(&mut self, request: &Request) {
         self.seen.end(request.seal, true);
         let reply = msgpack::encode(&super::worker::HANDLER_FAILED.into(), Profile::Wire);
-        self.answer(&request.identity, zmq::Message::from(reply));
+        self.answer(&request.from, reply.into());
     }
 
     fn assign(&mut self) -> Result<(), RoleError> {
@@ -353,7 +345,7 @@ impl Server {
                 parts.extend([request.peer.as_bytes(), &request.body]);
             }
             // A worker that vanished is found out by its successor; the request is kept.
-            if let Err(e) = send_parts(&self.back, &parts, zmq::DONTWAIT) {
+            if let Err(e) = self.back.send(&parts) {
                 log::warn!("a worker could not be reached: {e}");
             }
         }
@@ -408,27 +400,6 @@ impl Server {
             }
         });
         Ok(())
-    }
-}
-
-/// The next message, if there is one. Of its parts, one more than `most` at most: those behind tell nothing.
-fn receive(socket: &zmq::Socket, most: usize) -> Result<Option<Vec<zmq::Message>>, RoleError> {
-    let mut parts = Vec::with_capacity(5);
-    loop {
-        let flags = if parts.is_empty() { zmq::DONTWAIT } else { 0 };
-        match again(|| socket.recv_msg(flags)) {
-            Ok(part) => {
-                let more = part.get_more();
-                if parts.len() <= most {
-                    parts.push(part);
-                }
-                if !more {
-                    return Ok(Some(parts));
-                }
-            }
-            Err(zmq::Error::EAGAIN) if parts.is_empty() => return Ok(None),
-            Err(e) => return Err(e.into()),
-        }
     }
 }
 
@@ -571,3 +542,6 @@ impl Pools {
             .map(|(pool, _)| pool)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -2,6 +2,7 @@
 
 use halite_config::MasterConfig;
 use halite_sys::process::take_inherited;
+use halite_transport::sockets;
 use std::fmt;
 use std::io::Write;
 use std::sync::Mutex;
@@ -165,8 +166,8 @@ impl fmt::Display for RoleError {
 
 impl std::error::Error for RoleError {}
 
-impl From<zmq::Error> for RoleError {
-    fn from(e: zmq::Error) -> RoleError {
+impl From<sockets::Error> for RoleError {
+    fn from(e: sockets::Error) -> RoleError {
         RoleError::new(1, format!("ZeroMQ: {e}"))
     }
 }

@@ -2,15 +2,17 @@
 
 use crossbeam_channel::Sender;
 use halite_channel::Alarm;
-use halite_channel::MinionError;
-use halite_channel::ask::{Answer, Asker, Stop, Wake};
 use halite_channel::channel::Channel;
 use halite_channel::course::Reason;
+use halite_channel::interrupt::{Stop, Wake};
+use halite_channel::requester::{Answer, Requester};
 use halite_channel::session::{Credentials, Session};
-use halite_channel::subscribe::{STACK, subscribe};
+use halite_channel::subscriber::{Subscriber, subscribe};
+use halite_channel::{MinionError, STACK};
 use halite_config::MinionConfig;
 use halite_modules::execution::template_functions;
 use halite_modules::pillar::of_minion;
+use halite_transport::sockets::Context;
 use halite_wire::Map;
 use halite_wire::msgpack::{self, Profile};
 use std::sync::Arc;
@@ -20,7 +22,7 @@ use std::time::Duration;
 #[derive(Clone)]
 pub struct Shared {
     /// ZeroMQ's.
-    pub context: zmq::Context,
+    pub context: Context,
     /// Ends waits.
     pub stop: Stop,
     /// Wakes the main loop.
@@ -84,7 +86,7 @@ pub struct Opened {
     /// The keys.
     pub credentials: Arc<Credentials>,
     /// Hears publications.
-    pub subscriber: zmq::Socket,
+    pub subscriber: Subscriber,
     /// The pillar.
     pub pillar: Map,
 }
@@ -144,9 +146,9 @@ pub fn answers(shared: &Shared, config: &MinionConfig, url: &str) -> bool {
     let load = halite_wire::map! {"enc" => "clear", "load" => halite_wire::map! {"cmd" => "ping"}};
     let body = msgpack::encode_map(&load, Profile::Wire);
     let timeout = Duration::from_secs(config.auth_timeout.max(1));
-    let mut asker = Asker::new(&shared.context, config, url);
+    let mut requester = Requester::new(&shared.context, config, url);
     matches!(
-        asker.ask(&body, timeout, &shared.stop, None),
+        requester.ask(&body, timeout, &shared.stop, None),
         Ok(Answer::Bytes(_))
     )
 }

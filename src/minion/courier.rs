@@ -7,8 +7,8 @@
 use super::spool::Spool;
 use crossbeam_channel::{Receiver, Sender, TrySendError, bounded};
 use halite_channel::MinionError;
-use halite_channel::ask::{Stop, Wake};
 use halite_channel::channel::{Channel, Reply};
+use halite_channel::interrupt::{Stop, Wake};
 use halite_channel::session::{Session, chance, jittered};
 use halite_sys::minutely::Minutely;
 use halite_wire::msgpack;

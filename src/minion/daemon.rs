@@ -18,8 +18,8 @@ use super::watch::Input;
 use crossbeam_channel::{Receiver, unbounded};
 use halite_channel::Alarm;
 use halite_channel::MinionError;
-use halite_channel::ask::{Stop, Wake};
 use halite_channel::course::Reason;
+use halite_channel::interrupt::{Stop, Wake};
 use halite_channel::publication::Jids;
 use halite_channel::session::chance;
 use halite_config::MinionConfig;
@@ -32,6 +32,8 @@ use halite_sys::memory::give_back;
 use halite_sys::service::Service;
 use halite_sys::signals::{SignalPipe, usr1_ends};
 use halite_transport::bus::BusHandle;
+use halite_transport::poll::{Polled, Poller, Source};
+use halite_transport::sockets::Context;
 use halite_wire::Map;
 use std::cell::Cell;
 use std::os::fd::AsRawFd;
@@ -39,8 +41,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// Milliseconds without anything to do after which the minion counts as idle.
-const REST: i64 = 3000;
+/// Time without anything to do after which the minion counts as idle.
+const REST: Duration = Duration::from_secs(3);
 /// How long jobs may take to end when the minion is stopped.
 const GRACE: Duration = Duration::from_millis(1000);
 
@@ -79,7 +81,7 @@ pub fn run(config: MinionConfig, start: Start, report: &mut Report) -> Result<()
     settle(&mut config, &mut grains)?;
     let (config, grains) = (Arc::new(config), Arc::new(grains));
     let shared = Shared {
-        context: zmq::Context::new(),
+        context: Context::new(),
         alarm: Alarm::new(&wake),
         stop: stop.clone(),
         wake,
@@ -237,56 +239,45 @@ impl Minion {
 
     /// Waits; which lines have something to hear.
     fn wait(&self, signals: &SignalPipe) -> Result<Vec<bool>, MinionError> {
-        let mut items = vec![
-            zmq::PollItem::from_fd(signals.as_raw_fd(), zmq::POLLIN),
-            zmq::PollItem::from_fd(self.shared.wake.as_raw_fd(), zmq::POLLIN),
-        ];
-        let before = items.len();
-        let mut places = Vec::new();
-        for (at, line) in self.lines.iter().enumerate() {
-            if let Some(socket) = line.subscriber() {
-                items.push(socket.as_poll_item(zmq::POLLIN));
-                places.push(at);
-            }
+        let mut poller = Poller::new();
+        poller.add(Source::fd(signals.as_raw_fd()));
+        poller.add(self.shared.wake.source());
+        let places: Vec<_> = self
+            .lines
+            .iter()
+            .map(|line| line.subscriber().map(|s| poller.add(s.source())))
+            .collect();
+        for fd in self.jobs.descriptors() {
+            poller.add(Source::fd(fd));
         }
-        items.extend(
-            self.jobs
-                .descriptors()
-                .map(|fd| zmq::PollItem::from_fd(fd, zmq::POLLIN)),
-        );
         let due = self.patience();
-        let rests = self.warm.get() && !(0..=REST).contains(&due);
-        let patience = if rests { REST } else { due };
-        match zmq::poll(&mut items, patience) {
-            Ok(0) if rests => {
+        let rests = self.warm.get() && due.is_none_or(|due| due > REST);
+        let patience = if rests { Some(REST) } else { due };
+        match poller.wait(patience)? {
+            Polled::TimedOut if rests => {
                 // What was done just now took code that waiting does not.
                 give_back();
                 self.warm.set(false);
             }
-            Err(zmq::Error::EINTR) => {}
+            Polled::Interrupted => {}
             // Something came, or is due.
-            Ok(_) => self.warm.set(true),
-            Err(e) => return Err(e.into()),
+            Polled::Ready | Polled::TimedOut => self.warm.set(true),
         }
-        let mut heard = vec![false; self.lines.len()];
-        for (item, at) in items[before..].iter().zip(places) {
-            heard[at] = item.is_readable();
-        }
-        Ok(heard)
+        let readable = |place: Option<usize>| place.is_some_and(|place| poller.is_readable(place));
+        Ok(places.into_iter().map(readable).collect())
     }
 
-    /// Milliseconds until something is due even if nothing happens.
-    fn patience(&self) -> i64 {
+    /// Time until something is due even if nothing happens.
+    fn patience(&self) -> Option<Duration> {
         let now = Instant::now();
         let lines = self.lines.iter().filter_map(|line| line.wait(now));
         let schedule = self.timetable.wait(timetable::now());
         let beacons = self.lookout.beacons.next_due(now);
         let left = self.jobs.patience();
         let first = lines.chain(schedule).chain(beacons).chain(left).min();
-        match self.service.at_most(first) {
-            Some(wait) => i64::try_from(wait.as_millis() + 1).unwrap_or(i64::MAX),
-            None => -1,
-        }
+        // Not a moment before that: a wait is cut to milliseconds.
+        let wait = self.service.at_most(first)?;
+        Some(wait.saturating_add(Duration::from_millis(1)))
     }
 
     fn handle(&mut self, news: News) -> Result<(), MinionError> {

@@ -10,19 +10,19 @@ use super::spool::Spool;
 use super::watch::{Act, Input, Rules, Watch};
 use halite_channel::Me;
 use halite_channel::MinionError;
-use halite_channel::ask::Stop;
+use halite_channel::STACK;
 use halite_channel::channel::Channel;
 use halite_channel::course::Reason;
+use halite_channel::interrupt::Stop;
 use halite_channel::link::{Handed, hand_over};
 use halite_channel::publication::{Jids, Job, Received, Receiver};
 use halite_channel::rekey;
 use halite_channel::session::{Credentials, Session, share};
-use halite_channel::subscribe::{STACK, subscribe};
+use halite_channel::subscriber::{Subscriber, subscribe};
 use halite_config::MinionConfig;
 use halite_crypto::PublicKey;
 use halite_modules::execution::template_functions;
 use halite_modules::pillar::of_minion;
-use halite_transport::sockets::recv_parts;
 use halite_wire::{Map, Value};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -46,7 +46,7 @@ pub struct Line {
     config: Arc<MinionConfig>,
     session: Arc<Session>,
     shared: Shared,
-    subscriber: Option<zmq::Socket>,
+    subscriber: Option<Subscriber>,
     publish_url: String,
     receiver: Option<Receiver>,
     jids: Jids,
@@ -152,8 +152,8 @@ impl Line {
         }
     }
 
-    /// The socket for polling, while there is one.
-    pub fn subscriber(&self) -> Option<&zmq::Socket> {
+    /// The connection for publications, while there is one.
+    pub fn subscriber(&self) -> Option<&Subscriber> {
         self.subscriber.as_ref()
     }
 
@@ -285,15 +285,14 @@ impl Line {
     pub fn hear(&mut self) -> Result<Heard, MinionError> {
         let mut heard = Heard { jobs: Vec::new() };
         for _ in 0..TURN {
-            let Some(socket) = &self.subscriber else {
+            let Some(subscriber) = &self.subscriber else {
                 break;
             };
-            match recv_parts(socket, zmq::DONTWAIT) {
-                Ok(frames) if self.held.is_empty() => self.receive(frames, true, &mut heard),
+            match subscriber.receive()? {
+                Some(frames) if self.held.is_empty() => self.receive(frames, true, &mut heard),
                 // Behind one that waits for new keys.
-                Ok(frames) => self.hold(frames),
-                Err(zmq::Error::EAGAIN) => break,
-                Err(e) => return Err(e.into()),
+                Some(frames) => self.hold(frames),
+                None => break,
             }
         }
         Ok(heard)

@@ -2,7 +2,7 @@
 //! connection on which publications come.
 
 use halite_channel::MinionError;
-use halite_channel::subscribe::STACK;
+use halite_channel::STACK;
 use halite_config::MinionConfig;
 use halite_ipc::Framing;
 use halite_sys::daemon::make_dir;

@@ -35,10 +35,9 @@ pub fn report() -> String {
 
 /// The libraries that are not part of the program itself, by name.
 fn dependencies() -> Map {
-    let (major, minor, patch) = zmq::version();
     map! {
         "RSA" => halite_crypto::rsa_library(),
-        "ZMQ" => format!("{major}.{minor}.{patch}"),
+        "ZMQ" => halite_transport::sockets::version(),
     }
 }
 

@@ -18,15 +18,17 @@ use carrier::Carrier;
 use crossbeam_channel::bounded;
 use halite_channel::Alarm;
 use halite_channel::MinionError;
-use halite_channel::ask::{Stop, Wake};
+use halite_channel::STACK;
+use halite_channel::interrupt::{Stop, Wake};
 use halite_channel::session::{Session, lock};
-use halite_channel::subscribe::STACK;
 use halite_config::{MasterConfig, MinionConfig};
 use halite_ipc::Subscriber;
 use halite_store::open;
 use halite_sys::daemon::{PidFile, Report, make_dir};
 use halite_sys::service::Service;
 use halite_sys::signals::SignalPipe;
+use halite_transport::poll::{Poller, Source};
+use halite_transport::sockets::Context;
 use halite_wire::ids::Jid;
 use halite_wire::{Map, Value, msgpack};
 use link::{Carry, Plan};
@@ -208,7 +210,7 @@ pub fn run(
         .map_err(|e| MinionError::io("cachedir", &master.cachedir, &e))?;
     let own = master.extra.get("master_id").cloned();
     let shared = Arc::new(Shared::new(routes, masters.len(), own));
-    let context = zmq::Context::new();
+    let context = Context::new();
     let sessions: Result<Vec<_>, MinionError> = (0..masters.len())
         .map(|at| session(&upper, at, &context))
         .collect();
@@ -241,15 +243,11 @@ pub fn run(
         if let Some(error) = alarm.take() {
             return Err(error);
         }
-        let mut items = [
-            zmq::PollItem::from_fd(signals.as_raw_fd(), zmq::POLLIN),
-            zmq::PollItem::from_fd(wake.as_raw_fd(), zmq::POLLIN),
-        ];
+        let mut poller = Poller::new();
+        poller.add(Source::fd(signals.as_raw_fd()));
+        poller.add(wake.source());
         let wait = service.at_most(Some(TURN)).unwrap_or(TURN);
-        match zmq::poll(&mut items, wait.as_millis() as i64 + 1) {
-            Ok(_) | Err(zmq::Error::EINTR) => {}
-            Err(e) => return Err(e.into()),
-        }
+        poller.wait(Some(wait + Duration::from_millis(1)))?;
         signals.wait(&[], 0)?;
         wake.take();
         if signals.take_reload() {
@@ -268,7 +266,7 @@ pub fn run(
 fn session(
     upper: &MinionConfig,
     at: usize,
-    context: &zmq::Context,
+    context: &Context,
 ) -> Result<(Arc<Session>, Arc<MinionConfig>), MinionError> {
     let mut one = upper.clone();
     one.master = vec![upper.master[at].clone()];

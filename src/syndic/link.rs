@@ -1,19 +1,18 @@
 //! One upper master: signs in there and hears its publications, for as long as the process runs.
 
 use super::carrier::Carrier;
-use super::{MOST_HELD, MOST_JOBS, Shared, spawn};
+use super::{MOST_HELD, MOST_JOBS, Shared, TURN, spawn};
 use crossbeam_channel::{Sender, TrySendError};
 use halite_channel::Alarm;
 use halite_channel::MinionError;
-use halite_channel::ask::{Stop, Wake};
 use halite_channel::channel::Channel;
+use halite_channel::interrupt::{Stop, Wake};
 use halite_channel::publication::{Job, Received, Receiver};
 use halite_channel::session::{Credentials, Session};
-use halite_channel::subscribe::subscribe;
+use halite_channel::subscriber::{Subscriber, subscribe};
 use halite_config::MinionConfig;
-use halite_transport::sockets::recv_parts;
+use halite_transport::poll::Poller;
 use halite_wire::Value;
-use std::os::fd::AsRawFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -98,7 +97,7 @@ fn verifier(upper: &MinionConfig, credentials: &Credentials) -> Option<halite_cr
 
 struct Link<'a> {
     plan: &'a Plan,
-    subscriber: zmq::Socket,
+    subscriber: Subscriber,
     publish_url: String,
     receiver: Receiver,
     generation: u64,
@@ -137,22 +136,14 @@ impl Link<'_> {
             if let Some(error) = self.alarm.take() {
                 return Err(error);
             }
-            let mut items = [
-                self.subscriber.as_poll_item(zmq::POLLIN),
-                zmq::PollItem::from_fd(self.wake.as_raw_fd(), zmq::POLLIN),
-            ];
-            match zmq::poll(&mut items, 1000) {
-                Ok(_) | Err(zmq::Error::EINTR) => {}
-                Err(e) => return Err(e.into()),
-            }
+            let mut poller = Poller::new();
+            poller.add(self.subscriber.source());
+            poller.add(self.wake.source());
+            poller.wait(Some(TURN))?;
             self.wake.take();
             self.rekey()?;
-            loop {
-                match recv_parts(&self.subscriber, zmq::DONTWAIT) {
-                    Ok(frames) => self.receive(frames, true),
-                    Err(zmq::Error::EAGAIN) => break,
-                    Err(e) => return Err(e.into()),
-                }
+            while let Some(frames) = self.subscriber.receive()? {
+                self.receive(frames, true);
             }
         }
         Ok(())

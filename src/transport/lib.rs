@@ -3,7 +3,9 @@
 pub mod attempts;
 pub mod bus;
 mod door;
+pub mod front;
 mod outbox;
+pub mod poll;
 pub mod publish;
 pub mod sink;
 pub mod sockets;

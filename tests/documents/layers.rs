@@ -274,6 +274,22 @@ fn unsafe_code_stands_in_sys() {
 }
 
 #[test]
+fn libzmq_stands_in_transport() {
+    let mut wrong = Vec::new();
+    for (file, text) in sources(&["src"]) {
+        if file.starts_with("src/transport/") {
+            continue;
+        }
+        for (n, line) in code(&text) {
+            if line.contains("zmq::") {
+                wrong.push(format!("{file}:{n}: {}", line.trim()));
+            }
+        }
+    }
+    none("other rooms use the types of src/transport", &wrong);
+}
+
+#[test]
 fn nothing_from_outside_is_unwrapped() {
     let mut wrong = Vec::new();
     for (file, text) in sources(&["src", "ipc/src"]) {

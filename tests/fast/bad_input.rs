@@ -13,7 +13,7 @@ use halite::client::swarm::zmtp;
 use halite::crypto::{PublicKey, Signing};
 use halite::map;
 use halite::sys::time::unix_now_i64;
-use halite::transport::sockets::{KeepAlive, Requester, tcp_url};
+use halite::transport::sockets::{Context, KeepAlive, Requester, tcp_url};
 use halite::wire::msgpack::{self, Profile};
 use halite::wire::{Map, Value};
 use halite_ipc::{Event, Subscriber};
@@ -109,7 +109,7 @@ fn ask(master: &Master, body: &[u8]) -> Option<Vec<u8>> {
         interval: -1,
     };
     let mut requester = Requester::new(
-        &zmq::Context::new(),
+        &Context::new(),
         &tcp_url("127.0.0.1", master.ret_port),
         keepalive,
     );

@@ -3,7 +3,7 @@
 
 use halite::client::swarm::session::{MinionKeys, Session, SignIn};
 use halite::map;
-use halite::transport::sockets::{KeepAlive, Requester, tcp_url};
+use halite::transport::sockets::{Context, KeepAlive, Requester, tcp_url};
 use halite::wire::{Map, Value};
 use std::path::PathBuf;
 use testing::harness::{LIMIT, Master, keys};
@@ -18,7 +18,7 @@ struct Peer<'a> {
 
 fn ask(master: &Master, body: &[u8]) -> Vec<u8> {
     let url = tcp_url("127.0.0.1", master.ret_port);
-    let mut requester = Requester::new(&zmq::Context::new(), &url, KeepAlive::REQUEST_SERVER);
+    let mut requester = Requester::new(&Context::new(), &url, KeepAlive::REQUEST_SERVER);
     requester.ask(body, LIMIT).unwrap().expect("an answer")
 }
 

@@ -1,6 +1,6 @@
 //! Runner and wheel functions through the master. Beside stock's clients: `tests/stock/runner.rs`.
 
-use halite::transport::sockets::{KeepAlive, Requester, tcp_url};
+use halite::transport::sockets::{Context, KeepAlive, Requester, tcp_url};
 use halite::wire::msgpack::{self, Profile};
 use halite::wire::{Map, Value};
 use halite_ipc::Subscriber;
@@ -16,7 +16,7 @@ fn ask(master: &Master, load: Map) -> Map {
         interval: -1,
     };
     let url = tcp_url("127.0.0.1", master.ret_port);
-    let mut requester = Requester::new(&zmq::Context::new(), &url, keepalive);
+    let mut requester = Requester::new(&Context::new(), &url, keepalive);
     let envelope = halite::map! {"enc" => "clear", "load" => load, "version" => 3};
     let body = msgpack::encode_map(&envelope, Profile::Wire);
     let answer = requester.ask(&body, LONG).unwrap().expect("an answer");

@@ -10,7 +10,7 @@ use crate::choice::offers;
 use crate::mqtt::{Heard, Mqtt, MqttSettings, Publication, Unsent};
 use crate::wire::{Json, MAX_MESSAGE, Uuid};
 use crossbeam_channel::{Receiver, Sender, after, bounded, never, select};
-use halite_channel::ask::Stop;
+use halite_channel::interrupt::Stop;
 use halite_config::{ModuleLimits, RuntimeConfig};
 use halite_crypto::random_uuid;
 use halite_sys::service::Service;

@@ -2,7 +2,7 @@
 
 use crate::local::{ClientError, Published, published};
 use halite_sys::process::user_name;
-use halite_transport::sockets::{KeepAlive, Requester, tcp_url};
+use halite_transport::sockets::{Context, KeepAlive, Requester, tcp_url};
 use halite_wire::msgpack::{self, Profile};
 use halite_wire::{Map, Value};
 use std::fmt;
@@ -69,7 +69,7 @@ impl Publisher {
         };
         let url = tcp_url(&master.ip().to_string(), master.port());
         Publisher {
-            requester: Requester::new(&zmq::Context::new(), &url, keepalive),
+            requester: Requester::new(&Context::new(), &url, keepalive),
             key: key.trim_end().to_owned(),
             timeout,
         }

@@ -16,12 +16,13 @@ use halite_store::minions::MinionCache;
 use halite_store::open;
 use halite_store::sessions::SessionStore;
 use halite_sys::shared::SharedSecret;
-use halite_transport::sockets::ipc_url;
+use halite_transport::sockets::{self, Push, PushOptions};
 use halite_wire::ids::{Jid, JidClock, MinionId};
 use std::collections::HashMap;
 use std::os::unix::fs::MetadataExt;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Peers of which something is held; beyond this the table is emptied and fills again.
 const PEERS_HELD: usize = 50_000;
@@ -44,7 +45,7 @@ pub(crate) struct Context {
     pub bus: Bus,
     /// Returns and events that are not yet kept and told.
     pub batch: super::batch::Batch,
-    pub publish: zmq::Socket,
+    pub publish: Push,
     pub jids: JidClock,
     /// Functions of a higher layer.
     pub lent: Lent,
@@ -110,14 +111,14 @@ impl Context {
     pub fn new(
         config: Arc<MasterConfig>,
         lent: Lent,
-        context: &zmq::Context,
+        context: &sockets::Context,
     ) -> Result<Context, RoleError> {
-        let publish = context.socket(zmq::PUSH)?;
-        publish.set_linger(1000)?;
-        publish.set_reconnect_ivl(20)?;
-        publish.set_reconnect_ivl_max(200)?;
-        publish.set_sndtimeo(5000)?;
-        publish.connect(&ipc_url(&config.sock_dir.join("publish_pull.ipc")))?;
+        let options = PushOptions {
+            reconnect: Some((Duration::from_millis(20), Duration::from_millis(200))),
+            send_timeout: Some(Duration::from_secs(5)),
+        };
+        let path = config.sock_dir.join("publish_pull.ipc");
+        let publish = Push::connect(context, &path, options)?;
         let master = crate::master_key(&config)?;
         let master_pub = halite_crypto::clean_key(&master.public().to_pem());
         let signing = super::auth::PubkeySignature::load(&config)?;

@@ -34,7 +34,8 @@ use halite_config::MasterConfig;
 use halite_sys::memory::keep_freed;
 use halite_sys::signals::StopFlag;
 use halite_sys::time::unix_now;
-use halite_transport::sockets::{ipc_url, recv_parts, send_moved, send_parts};
+use halite_transport::poll::{Polled, Poller};
+use halite_transport::sockets::{self, Dealer};
 use halite_wire::envelope::{Body, Envelope, Refusal, clear_load};
 use halite_wire::msgpack::{self, Profile};
 use halite_wire::{Map, Value};
@@ -49,6 +50,8 @@ const EXIT_PANIC: i32 = 70;
 const EXIT_STUCK: i32 = 75;
 /// How often an idle worker reports, so that a restarted request server learns of it.
 const REPORT: Duration = Duration::from_millis(500);
+/// Longest wait for requests.
+const TURN: Duration = Duration::from_millis(250);
 /// Octets of answers after which further requests of the same turn wait for the next.
 const ENOUGH: usize = 256 << 10;
 
@@ -85,18 +88,13 @@ pub fn run(
     stop: &StopFlag,
 ) -> Result<(), RoleError> {
     keep_freed();
-    let context = zmq::Context::new();
-    let socket = context.socket(zmq::DEALER)?;
-    socket.set_identity(name.as_bytes())?;
-    socket.set_linger(500)?;
-    socket.set_reconnect_ivl(20)?;
-    socket.set_reconnect_ivl_max(200)?;
-    socket.connect(&ipc_url(&config.sock_dir.join("workers.ipc")))?;
+    let context = sockets::Context::new();
+    let socket = Dealer::connect(&context, &config.sock_dir.join("workers.ipc"), name)?;
     let watchdog = Watchdog::start(Duration::from_secs(config.request_timeout + 5));
     let mut worker = Context::new(config, lent, &context)?;
     roles.ready();
     let pid = std::process::id().to_be_bytes();
-    let report = || send_parts(&socket, &[b"R".as_slice(), &pid], zmq::DONTWAIT);
+    let report = || socket.try_send(&[b"R".as_slice(), &pid]);
     let mut reported: Option<Instant> = None;
     let mut score = Score::inherited(name);
     while !stop.is_set() {
@@ -108,15 +106,13 @@ pub fn run(
             worker.runners.reap();
             worker.minions.heed();
         }
-        match socket.poll(zmq::POLLIN, 250) {
-            Ok(0) | Err(zmq::Error::EINTR) => continue,
-            Ok(_) => {}
-            Err(e) => return Err(e.into()),
+        let mut poller = Poller::new();
+        poller.add(socket.source());
+        if poller.wait(Some(TURN))? != Polled::Ready {
+            continue;
         }
-        let parts = match recv_parts(&socket, zmq::DONTWAIT) {
-            Ok(parts) => parts,
-            Err(zmq::Error::EAGAIN) => continue,
-            Err(e) => return Err(e.into()),
+        let Some(parts) = socket.receive()? else {
+            continue;
         };
         let Some((seq, requests)) = parts.split_first().filter(|(_, r)| !r.is_empty()) else {
             continue;
@@ -137,20 +133,10 @@ pub fn run(
 }
 
 /// Tells the request server the answers to the requests of `seq`.
-fn reply(socket: &zmq::Socket, seq: &[u8], answers: Vec<Answer>) -> zmq::Result<()> {
+fn reply(socket: &Dealer, seq: &[u8], answers: Vec<Answer>) -> sockets::Result<()> {
     let proven: Vec<u8> = answers.iter().map(|a| u8::from(a.proven)).collect();
-    let more = match answers.is_empty() {
-        true => 0,
-        false => zmq::SNDMORE,
-    };
-    send_parts(socket, &[b"D", seq, &proven], more)?;
-    let mut left = answers.len();
-    for answer in answers {
-        left -= 1;
-        let flags = if left > 0 { zmq::SNDMORE } else { 0 };
-        send_moved(socket, answer.bytes, flags)?;
-    }
-    Ok(())
+    let bodies = answers.into_iter().map(|answer| answer.bytes);
+    socket.send_moved(&[b"D", seq, &proven], bodies)
 }
 
 /// What became of requests that came together.

@@ -10,7 +10,7 @@ use halite_store::audit::Decision;
 use halite_store::keys::KeyState;
 use halite_store::minions::Known;
 use halite_target::{Kind, Target, TargetError};
-use halite_transport::sockets::send_parts;
+use halite_transport::sockets;
 use halite_wire::ids::{Jid, MinionId};
 use halite_wire::msgpack::{self, Profile};
 use halite_wire::{Map, Value};
@@ -377,7 +377,12 @@ fn too_large(octets: usize, most: u64) -> Option<String> {
 }
 
 /// Hands the job to the publisher with the topics of filtering minions (reference 1.4).
-fn send(worker: &Context, target: &Target, job: Vec<u8>, minions: &[String]) -> zmq::Result<()> {
+fn send(
+    worker: &Context,
+    target: &Target,
+    job: Vec<u8>,
+    minions: &[String],
+) -> sockets::Result<()> {
     let mut parts = vec![job];
     if worker.config.zmq_filtering {
         if by_id(target) {
@@ -394,5 +399,5 @@ fn send(worker: &Context, target: &Target, job: Vec<u8>, minions: &[String]) -> 
             parts.push(b"broadcast".to_vec());
         }
     }
-    send_parts(&worker.publish, &parts, 0)
+    worker.publish.send(&parts)
 }

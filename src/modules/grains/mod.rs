@@ -88,8 +88,7 @@ fn versions(grains: &mut Map) {
         .collect();
     grains.set("saltversion", COMPAT_VERSION);
     grains.set("saltversioninfo", info);
-    let (major, minor, patch) = zmq::version();
-    grains.set("zmqversion", format!("{major}.{minor}.{patch}"));
+    grains.set("zmqversion", halite_transport::sockets::version());
     grains.set("halite_version", env!("CARGO_PKG_VERSION"));
 }
 

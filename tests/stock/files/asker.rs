@@ -1,10 +1,11 @@
 //! A minion that only asks: it signs in and sends any load.
 
-use halite::channel::ask::Stop;
 use halite::channel::channel::{Channel, Reply};
+use halite::channel::interrupt::Stop;
 use halite::channel::session::Session;
 use halite::config::load_minion;
 use halite::sys::signals::StopFlag;
+use halite::transport::sockets::Context;
 use halite::wire::{Map, Value};
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,7 +28,7 @@ impl Asking {
         ));
         let config = Arc::new(load_minion(&home.config_dir()).expect("a configuration"));
         std::fs::create_dir_all(&config.pki_dir).expect("a directory");
-        let context = zmq::Context::new();
+        let context = Context::new();
         let session = Session::new(config, &Map::new(), &context, false).expect("keys");
         let stop = Stop::of(&StopFlag::default()).expect("a descriptor");
         let channel = Channel::new(&Arc::new(session), stop).expect("a descriptor");

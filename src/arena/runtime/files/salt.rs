@@ -1,8 +1,8 @@
 //! Files of the master, with the identity of a minion on the same host.
 
 use super::fetch::{read, too_large};
-use halite_channel::ask::Stop;
 use halite_channel::channel::Channel;
+use halite_channel::interrupt::Stop;
 use halite_channel::link::Link;
 use halite_channel::session::{Session, lock};
 use halite_config::{MinionConfig, load_minion};
@@ -10,6 +10,7 @@ use halite_modules::execution::Context;
 use halite_modules::files::{FileClient, Get};
 use halite_modules::grains::all_grains;
 use halite_modules::masters::settle;
+use halite_transport::sockets;
 use halite_wire::{Map, Value};
 use std::fs::File;
 use std::path::PathBuf;
@@ -114,7 +115,7 @@ impl Salt {
     }
 
     fn link(&self, config: MinionConfig, grains: &Map) -> Result<Link, String> {
-        let context = zmq::Context::new();
+        let context = sockets::Context::new();
         let session = Session::new(Arc::new(config), grains, &context, true);
         let session = Arc::new(session.map_err(|e| e.to_string())?);
         let known = session.renew(0, &self.stop).map_err(|e| e.to_string())?;

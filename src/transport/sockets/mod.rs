@@ -1,11 +1,47 @@
-//! ZeroMQ sockets with the options that Salt's peers expect
-//! (reference `salt-protocol.md` 1.2).
+//! libzmq: its context, sockets with the options that Salt's peers expect (reference `salt-protocol.md` 1.2), errors.
 //!
-//! A context never crosses an `exec`; a socket stays in its thread.
+//! No other crate names `zmq`: what they need of it has a type here. A context never crosses an `exec`; a socket stays in
+//! its thread.
+
+mod error;
+mod local;
+mod message;
+mod request;
+mod subscribe;
+
+pub use error::Error;
+pub use local::{Dealer, Pull, Push, PushOptions, Router};
+pub use message::Message;
+pub use request::{ReqOptions, ReqSocket, Requester};
+pub use subscribe::{SubOptions, SubSocket};
 
 use std::io;
 use std::path::Path;
 use std::time::Duration;
+
+/// A result of libzmq.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// The version of libzmq, as `major.minor.patch`.
+pub fn version() -> String {
+    let (major, minor, patch) = zmq::version();
+    format!("{major}.{minor}.{patch}")
+}
+
+/// A context of libzmq: its threads, shared by all sockets that are made with it. A clone is the same context.
+#[derive(Clone, Default)]
+pub struct Context(zmq::Context);
+
+impl Context {
+    /// A new one. It starts no thread before its first socket.
+    pub fn new() -> Context {
+        Context::default()
+    }
+
+    pub(crate) fn socket(&self, kind: zmq::SocketType) -> zmq::Result<zmq::Socket> {
+        self.0.socket(kind)
+    }
+}
 
 /// TCP keepalive of a socket: `tcp_keepalive*` options; -1 leaves a value to the system.
 #[derive(Clone, Copy, Debug)]
@@ -30,7 +66,7 @@ impl KeepAlive {
     };
 
     /// Applies them.
-    pub fn apply(&self, socket: &zmq::Socket) -> zmq::Result<()> {
+    pub(crate) fn apply(&self, socket: &zmq::Socket) -> zmq::Result<()> {
         socket.set_tcp_keepalive(i32::from(self.on))?;
         socket.set_tcp_keepalive_idle(self.idle)?;
         socket.set_tcp_keepalive_cnt(self.count)?;
@@ -53,12 +89,12 @@ pub fn tcp_url(host: &str, port: u16) -> String {
 }
 
 /// Binds with an error that names address and remedy.
-pub fn bind(socket: &zmq::Socket, url: &str) -> io::Result<()> {
+pub(crate) fn bind(socket: &zmq::Socket, url: &str) -> io::Result<()> {
     socket.bind(url).map_err(|e| cannot_bind(url, e))
 }
 
 /// Why an address cannot be bound, with a remedy.
-pub(super) fn cannot_bind(url: &str, why: zmq::Error) -> io::Error {
+pub(crate) fn cannot_bind(url: &str, why: zmq::Error) -> io::Error {
     let remedy = match why {
         zmq::Error::EADDRINUSE => "another process uses it: stop that one or choose another port",
         zmq::Error::EADDRNOTAVAIL | zmq::Error::ENODEV => {
@@ -74,7 +110,7 @@ pub(super) fn cannot_bind(url: &str, why: zmq::Error) -> io::Error {
 }
 
 /// Binds a socket file that only the account of this process may connect to.
-pub fn bind_ipc(socket: &zmq::Socket, path: &Path) -> io::Result<()> {
+pub(crate) fn bind_ipc(socket: &zmq::Socket, path: &Path) -> io::Result<()> {
     use std::os::unix::fs::PermissionsExt;
     bind(socket, &ipc_url(path))?;
     std::fs::set_permissions(path, PermissionsExt::from_mode(0o600))
@@ -85,7 +121,7 @@ pub fn bind_ipc(socket: &zmq::Socket, path: &Path) -> io::Result<()> {
 ///
 /// # Errors
 /// Those of the call, but for that one.
-pub fn again<T>(mut call: impl FnMut() -> zmq::Result<T>) -> zmq::Result<T> {
+pub(crate) fn again<T>(mut call: impl FnMut() -> zmq::Result<T>) -> zmq::Result<T> {
     loop {
         match call() {
             Err(zmq::Error::EINTR) => {}
@@ -99,7 +135,7 @@ pub fn again<T>(mut call: impl FnMut() -> zmq::Result<T>) -> zmq::Result<T> {
 ///
 /// # Errors
 /// The socket takes nothing, now (`DONTWAIT`) or ever.
-pub fn send_parts<P: AsRef<[u8]>>(
+pub(crate) fn send_parts<P: AsRef<[u8]>>(
     socket: &zmq::Socket,
     parts: &[P],
     flags: i32,
@@ -118,7 +154,7 @@ pub fn send_parts<P: AsRef<[u8]>>(
 ///
 /// # Errors
 /// As for [`send_parts`].
-pub fn send_moved(
+pub(crate) fn send_moved(
     socket: &zmq::Socket,
     part: impl Into<zmq::Message>,
     flags: i32,
@@ -133,7 +169,7 @@ pub fn send_moved(
 ///
 /// # Errors
 /// There is none (`EAGAIN` with `DONTWAIT`), or the socket is broken.
-pub fn recv_parts(socket: &zmq::Socket, flags: i32) -> zmq::Result<Vec<Vec<u8>>> {
+pub(crate) fn recv_parts(socket: &zmq::Socket, flags: i32) -> zmq::Result<Vec<Vec<u8>>> {
     let mut parts = Vec::new();
     loop {
         let part = again(|| socket.recv_msg(flags))?;
@@ -144,71 +180,44 @@ pub fn recv_parts(socket: &zmq::Socket, flags: i32) -> zmq::Result<Vec<Vec<u8>>>
     }
 }
 
-/// A request client: one question, one answer, a fresh connection after each failure
-/// (`salt/transport/zeromq.py AsyncReqMessageClient`).
-pub struct Requester {
-    context: zmq::Context,
-    url: String,
-    socket: Option<zmq::Socket>,
-    keepalive: KeepAlive,
+/// The same, as far as parts are there: `None` if there is no message.
+///
+/// # Errors
+/// The socket is broken.
+pub(crate) fn next_parts(socket: &zmq::Socket) -> Result<Option<Vec<Vec<u8>>>> {
+    match recv_parts(socket, zmq::DONTWAIT) {
+        Ok(parts) => Ok(Some(parts)),
+        Err(zmq::Error::EAGAIN) => Ok(None),
+        Err(e) => Err(e.into()),
+    }
 }
 
-impl Requester {
-    /// A client of `url`; it connects when first used.
-    pub fn new(context: &zmq::Context, url: &str, keepalive: KeepAlive) -> Requester {
-        Requester {
-            context: context.clone(),
-            url: url.to_owned(),
-            socket: None,
-            keepalive,
-        }
-    }
-
-    /// Sends `body` and waits for the answer; `Ok(None)` when `timeout` passes first.
-    pub fn ask(&mut self, body: &[u8], timeout: Duration) -> io::Result<Option<Vec<u8>>> {
-        let answer = self.try_ask(body, timeout);
-        if !matches!(answer, Ok(Some(_))) {
-            // A REQ socket that waits for an answer can do nothing else: drop it.
-            self.socket = None;
-        }
-        answer
-    }
-
-    fn try_ask(&mut self, body: &[u8], timeout: Duration) -> io::Result<Option<Vec<u8>>> {
-        let socket = match self.socket.take() {
-            Some(socket) => socket,
-            None => again(|| self.connect())
-                .map_err(|e| io::Error::other(format!("cannot connect to {}: {e}", self.url)))?,
-        };
-        again(|| socket.send(body, 0))?;
-        let millis = i64::try_from(timeout.as_millis()).unwrap_or(i64::MAX);
-        let deadline = std::time::Instant::now() + timeout;
-        let mut left = millis;
-        loop {
-            match socket.poll(zmq::POLLIN, left) {
-                Ok(0) => return Ok(None),
-                Ok(_) => break,
-                Err(zmq::Error::EINTR) => {
-                    let rest = deadline.saturating_duration_since(std::time::Instant::now());
-                    left = i64::try_from(rest.as_millis()).unwrap_or(i64::MAX);
+/// The next message with its parts as libzmq has them, if there is one. Of its parts, one more than `most` at most: the
+/// rest is read and dropped.
+///
+/// # Errors
+/// The socket is broken.
+pub(crate) fn next_messages(socket: &zmq::Socket, most: usize) -> Result<Option<Vec<Message>>> {
+    let mut parts = Vec::with_capacity(5);
+    loop {
+        let flags = if parts.is_empty() { zmq::DONTWAIT } else { 0 };
+        match again(|| socket.recv_msg(flags)) {
+            Ok(part) => {
+                let more = part.get_more();
+                if parts.len() <= most {
+                    parts.push(Message::from(part));
                 }
-                Err(e) => return Err(e.into()),
+                if !more {
+                    return Ok(Some(parts));
+                }
             }
+            Err(zmq::Error::EAGAIN) if parts.is_empty() => return Ok(None),
+            Err(e) => return Err(e.into()),
         }
-        let answer = again(|| socket.recv_bytes(0))?;
-        self.socket = Some(socket);
-        Ok(Some(answer))
     }
+}
 
-    fn connect(&self) -> zmq::Result<zmq::Socket> {
-        let socket = self.context.socket(zmq::REQ)?;
-        socket.set_linger(0)?;
-        socket.set_reconnect_ivl_max(5000)?;
-        self.keepalive.apply(&socket)?;
-        if self.url.starts_with("tcp://[") {
-            socket.set_ipv6(true)?;
-        }
-        socket.connect(&self.url)?;
-        Ok(socket)
-    }
+/// Milliseconds for a socket option; what is too long is as long as can be.
+fn millis(time: Duration) -> i32 {
+    i32::try_from(time.as_millis()).unwrap_or(i32::MAX)
 }

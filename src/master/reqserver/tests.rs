@@ -1,0 +1,189 @@
+use super::*;
+use halite_transport::poll::Source;
+use halite_transport::sockets::Dealer;
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::io::{self, Read, Write};
+use std::os::fd::AsRawFd;
+use std::os::unix::net::UnixStream;
+use std::rc::Rc;
+use tempfile::TempDir;
+
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// A front without a network: what it receives and what it answered are lists.
+struct MemoryFront {
+    peers: Rc<Peers>,
+    /// Holds an octet for each message that waits, so that it can be polled.
+    waiting: UnixStream,
+}
+
+/// The other side of a [`MemoryFront`].
+struct Peers {
+    asked: RefCell<VecDeque<Received>>,
+    answered: RefCell<Vec<(Vec<u8>, Vec<u8>)>>,
+    tell: UnixStream,
+}
+
+impl Peers {
+    fn send(&self, message: Received) {
+        self.asked.borrow_mut().push_back(message);
+        (&self.tell).write_all(b"x").unwrap();
+    }
+
+    fn ask(&self, from: &str, body: &[u8]) {
+        self.send(Received::Request(Incoming {
+            from: from.into(),
+            peer: "192.0.2.1".into(),
+            body: body.to_vec().into(),
+        }));
+    }
+
+    fn answers(&self) -> Vec<(Vec<u8>, Vec<u8>)> {
+        self.answered.take()
+    }
+}
+
+impl RequestFront for MemoryFront {
+    fn source(&self) -> Source<'_> {
+        Source::fd(self.waiting.as_raw_fd())
+    }
+
+    fn receive(&mut self) -> io::Result<Received> {
+        let Some(message) = self.peers.asked.borrow_mut().pop_front() else {
+            return Ok(Received::Nothing);
+        };
+        self.waiting.read_exact(&mut [0u8])?;
+        Ok(message)
+    }
+
+    fn answer(&mut self, from: &[u8], body: Message) -> io::Result<()> {
+        if from == b"gone" {
+            return Err(io::Error::other("the peer is gone"));
+        }
+        let mut answered = self.peers.answered.borrow_mut();
+        answered.push((from.to_vec(), body.to_vec()));
+        Ok(())
+    }
+}
+
+struct Rig {
+    server: Server,
+    peers: Rc<Peers>,
+    worker: Dealer,
+    _dir: TempDir,
+}
+
+/// A request server with one worker, which is the test.
+fn rig() -> Rig {
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path().display().to_string();
+    let options = halite_wire::map! {
+        "root_dir" => root.as_str(), "sock_dir" => root.as_str(), "worker_threads" => 1,
+    };
+    let config = MasterConfig::from_map(options, dir.path()).unwrap();
+    let context = Context::new();
+    let back = bind_workers(&config, &context).unwrap();
+    let (tell, waiting) = UnixStream::pair().unwrap();
+    let peers = Rc::new(Peers {
+        asked: RefCell::default(),
+        answered: RefCell::default(),
+        tell,
+    });
+    let front = MemoryFront {
+        peers: peers.clone(),
+        waiting,
+    };
+    let server = Server::new(&config, Box::new(front), back);
+    let name = server.pools.worker_names().remove(0);
+    let path = config.sock_dir.join("workers.ipc");
+    let worker = Dealer::connect(&context, &path, &name).unwrap();
+    worker
+        .try_send(&[b"R".as_slice(), &[0u8, 0, 0, 1]])
+        .unwrap();
+    Rig {
+        server,
+        peers,
+        worker,
+        _dir: dir,
+    }
+}
+
+impl Rig {
+    /// What the worker is given: a sequence, then peer and body of each request.
+    fn given(&mut self) -> Vec<Vec<u8>> {
+        let end = Instant::now() + LIMIT;
+        while Instant::now() < end {
+            self.server.turn(true).unwrap();
+            if let Some(parts) = self.worker.receive().unwrap() {
+                return parts;
+            }
+        }
+        panic!("the worker was given nothing");
+    }
+}
+
+fn job(word: &str) -> Vec<u8> {
+    let load = halite_wire::map! {"cmd" => "publish", "word" => word};
+    let envelope = halite_wire::map! {"enc" => "clear", "load" => load, "version" => 3};
+    msgpack::encode_map(&envelope, Profile::Wire)
+}
+
+#[test]
+fn a_request_goes_to_a_worker_and_its_reply_to_the_one_who_asked() {
+    let mut rig = rig();
+    for (from, reply) in [("one", "first"), ("two", "second"), ("three", "")] {
+        let body = job(from);
+        rig.peers.ask(from, &body);
+        let given = rig.given();
+        assert_eq!(given[1..], [b"192.0.2.1".to_vec(), body]);
+        let head = [b"D".as_slice(), &given[0], &[0u8]];
+        let replies = vec![reply.as_bytes().to_vec()];
+        rig.worker.send_moved(&head, replies.into_iter()).unwrap();
+        let end = Instant::now() + LIMIT;
+        while rig.server.dispatcher.pending() > 0 {
+            assert!(Instant::now() < end, "the reply did not arrive");
+            rig.server.turn(true).unwrap();
+        }
+        // An empty reply is not sent on.
+        let sent = (!reply.is_empty()).then(|| (from.into(), reply.into()));
+        let expected: Vec<(Vec<u8>, Vec<u8>)> = sent.into_iter().collect();
+        assert_eq!(rig.peers.answers(), expected);
+    }
+}
+
+#[test]
+fn what_is_no_request_is_refused_or_ignored() {
+    let mut rig = rig();
+    rig.peers.send(Received::Malformed);
+    rig.peers.ask("one", b"\xc1");
+    rig.peers.ask("gone", b"\xc1");
+    rig.server.turn(true).unwrap();
+    let refusal = Envelope::parse(b"\xc1").unwrap_err().reply();
+    let refusal = msgpack::encode(&refusal, Profile::Wire);
+    assert_eq!(rig.peers.answers(), [(b"one".to_vec(), refusal)]);
+    assert_eq!((rig.server.ignored, rig.server.undelivered), (1, 1));
+    assert_eq!(rig.server.dispatcher.pending(), 0);
+}
+
+#[test]
+fn a_server_that_ends_takes_nothing_new() {
+    let mut rig = rig();
+    rig.peers.ask("one", b"\xc1");
+    rig.server.turn(false).unwrap();
+    assert!(rig.peers.answers().is_empty());
+    rig.server.turn(true).unwrap();
+    assert_eq!(rig.peers.answers().len(), 1);
+}
+
+#[test]
+fn one_turn_takes_a_bounded_number() {
+    let mut rig = rig();
+    for n in 0..BURST + 1 {
+        rig.peers.ask(&n.to_string(), b"\xc1");
+    }
+    rig.server.turn(true).unwrap();
+    assert_eq!(rig.peers.answers().len(), BURST);
+    rig.server.turn(true).unwrap();
+    assert_eq!(rig.peers.answers().len(), 1);
+}

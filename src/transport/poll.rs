@@ -1,0 +1,128 @@
+//! Waiting for descriptors and for sockets of libzmq at once.
+//!
+//! A descriptor is level-triggered: it is readable for as long as there is something to read. The descriptor of a libzmq
+//! socket is not; it tells of a change, and what the socket has must then be looked up (`ZMQ_EVENTS`). [`Poller`] does so,
+//! so that a socket counts as readable for as long as a message waits, too, and a loop may take a part and come back.
+
+use crate::sockets::Result;
+use std::os::fd::RawFd;
+use std::time::Duration;
+
+/// Something that a [`Poller`] waits for.
+#[derive(Clone, Copy)]
+pub struct Source<'a>(Inner<'a>);
+
+#[derive(Clone, Copy)]
+enum Inner<'a> {
+    Fd(RawFd),
+    Socket(&'a zmq::Socket),
+}
+
+impl<'a> Source<'a> {
+    /// A descriptor that is readable for as long as there is something to read. It must stay open until the wait is over.
+    pub fn fd(fd: RawFd) -> Source<'a> {
+        Source(Inner::Fd(fd))
+    }
+
+    pub(crate) fn socket(socket: &'a zmq::Socket) -> Source<'a> {
+        Source(Inner::Socket(socket))
+    }
+}
+
+/// How a wait ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Polled {
+    /// Something is readable.
+    Ready,
+    /// Nothing is.
+    TimedOut,
+    /// A signal came; nothing was looked at.
+    Interrupted,
+}
+
+/// Waits until one of several sources is readable. One serves for one wait: fill it, wait, ask.
+#[derive(Default)]
+pub struct Poller<'a> {
+    items: Vec<zmq::PollItem<'a>>,
+}
+
+impl<'a> Poller<'a> {
+    /// An empty one.
+    pub fn new() -> Poller<'a> {
+        Poller {
+            items: Vec::with_capacity(4),
+        }
+    }
+
+    /// Adds a source; its place, for [`Poller::is_readable`].
+    pub fn add(&mut self, source: Source<'a>) -> usize {
+        self.items.push(match source.0 {
+            Inner::Fd(fd) => zmq::PollItem::from_fd(fd, zmq::POLLIN),
+            Inner::Socket(socket) => socket.as_poll_item(zmq::POLLIN),
+        });
+        self.items.len() - 1
+    }
+
+    /// Waits for `limit`, in whole milliseconds, or for as long as it takes.
+    ///
+    /// # Errors
+    /// A socket is broken.
+    pub fn wait(&mut self, limit: Option<Duration>) -> Result<Polled> {
+        let millis = limit.map_or(-1, |limit| {
+            i64::try_from(limit.as_millis()).unwrap_or(i64::MAX)
+        });
+        match zmq::poll(&mut self.items, millis) {
+            Ok(0) => Ok(Polled::TimedOut),
+            Ok(_) => Ok(Polled::Ready),
+            Err(zmq::Error::EINTR) => Ok(Polled::Interrupted),
+            Err(e) => Err(e.into()),
+        }
+    }
+
+    /// Whether the source at that place was readable when the last wait ended.
+    pub fn is_readable(&self, place: usize) -> bool {
+        self.items
+            .get(place)
+            .is_some_and(zmq::PollItem::is_readable)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sockets::{Context, Pull, Push, PushOptions};
+    use std::io::Write;
+    use std::os::fd::AsRawFd;
+    use std::os::unix::net::UnixStream;
+
+    #[test]
+    fn a_source_is_readable_until_it_is_empty() {
+        let dir = tempfile::tempdir().unwrap();
+        let (context, path) = (Context::new(), dir.path().join("pull.ipc"));
+        let pull = Pull::new(&context).unwrap();
+        pull.bind_ipc(&path).unwrap();
+        let (mut writer, reader) = UnixStream::pair().unwrap();
+        let readable = |limit| {
+            let mut poller = Poller::new();
+            let places = [
+                poller.add(pull.source()),
+                poller.add(Source::fd(reader.as_raw_fd())),
+            ];
+            let polled = poller.wait(Some(Duration::from_millis(limit))).unwrap();
+            (polled, places.map(|place| poller.is_readable(place)))
+        };
+        assert_eq!(readable(10), (Polled::TimedOut, [false, false]));
+        let push = Push::connect(&context, &path, PushOptions::default()).unwrap();
+        for message in [b"one", b"two"] {
+            push.send(&[message]).unwrap();
+        }
+        // One is left when the other is taken: no edge tells of it.
+        for message in [b"one", b"two"] {
+            assert_eq!(readable(60_000), (Polled::Ready, [true, false]));
+            assert_eq!(pull.receive().unwrap(), Some(vec![message.to_vec()]));
+        }
+        assert_eq!(pull.receive().unwrap(), None);
+        writer.write_all(b"x").unwrap();
+        assert_eq!(readable(60_000), (Polled::Ready, [false, true]));
+    }
+}

@@ -1,0 +1,28 @@
+//! Errors of libzmq.
+
+use std::fmt;
+use std::io;
+
+/// What libzmq says went wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Error(zmq::Error);
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl std::error::Error for Error {}
+
+impl From<zmq::Error> for Error {
+    fn from(e: zmq::Error) -> Error {
+        Error(e)
+    }
+}
+
+impl From<Error> for io::Error {
+    fn from(e: Error) -> io::Error {
+        e.0.into()
+    }
+}
