@@ -27,6 +27,12 @@ pub struct Lines {
     pub open_ended: bool,
 }
 
+impl Default for Lines {
+    fn default() -> Self {
+        Lines::new()
+    }
+}
+
 impl Lines {
     /// An empty text.
     pub fn new() -> Self {
