@@ -36,7 +36,7 @@ pub fn run(config: &MasterConfig, roles: &Roles, stop: &StopFlag) -> Result<(), 
     let jobs = open::job_store(config);
     let tokens = TokenStore::new(&config.cachedir, open::hash_type(config));
     let mut bus = Bus::new(config);
-    let dropfile = config.cachedir.join(".dfn");
+    let dropfile = config.rotation_request();
     let files = super::fileserver_update::start(config, stop)?;
     let mut rotation = Rotation::new(
         Duration::from_secs(config.publish_session.max(1)),
@@ -137,7 +137,7 @@ fn ping(config: &MasterConfig) -> Result<(), RoleError> {
     let context = zmq::Context::new();
     let socket = context.socket(zmq::PUSH)?;
     socket.set_linger(1000)?;
-    socket.connect(&ipc_url(&config.sock_dir.join("publish_pull.ipc")))?;
+    socket.connect(&ipc_url(&config.publish_pull()))?;
     let job = halite_wire::map! {
         "fun" => "test.ping", "arg" => Vec::<Value>::new(), "tgt" => "*",
         "jid" => JidClock::default().next().as_str(), "ret" => "", "tgt_type" => "glob",
@@ -180,7 +180,7 @@ fn expire_owners(config: &MasterConfig) {
         return;
     }
     let keep = Duration::from_secs(config.keep_jobs_seconds);
-    let Ok(entries) = std::fs::read_dir(config.cachedir.join("publish_auth")) else {
+    let Ok(entries) = std::fs::read_dir(config.job_owners()) else {
         return;
     };
     for entry in entries.flatten() {

@@ -118,8 +118,7 @@ impl Server {
         back.set_router_handover(true)?;
         back.set_router_mandatory(true)?;
         back.set_sndhwm(0)?;
-        bind_ipc(&back, &config.sock_dir.join("workers.ipc"))
-            .map_err(|e| RoleError::new(EXIT_BIND, e.to_string()))?;
+        bind_ipc(&back, &config.workers()).map_err(|e| RoleError::new(EXIT_BIND, e.to_string()))?;
         bind(&front, &tcp_url(&config.interface, config.ret_port))
             .map_err(|e| RoleError::new(EXIT_BIND, e.to_string()))?;
         let pools = Pools::new(config);

@@ -19,6 +19,7 @@ use halite_channel::rekey;
 use halite_channel::session::{Credentials, Session, share};
 use halite_channel::subscribe::{STACK, subscribe};
 use halite_config::MinionConfig;
+use halite_config::paths::minion::cache;
 use halite_crypto::PublicKey;
 use halite_transport::sockets::recv_parts;
 use halite_wire::{Map, Value};
@@ -504,7 +505,7 @@ fn spool(config: &MinionConfig, alone: bool, index: usize) -> Option<Spool> {
             // What lies where an earlier process, which had another number of masters, has put it.
             match (alone, index) {
                 (true, _) => spool.adopt(&Spool::place_for(&config.cachedir, name)),
-                (false, 0) => spool.adopt(&config.cachedir.join("returns")),
+                (false, 0) => spool.adopt(&cache::unsent_returns(&config.cachedir)),
                 _ => {}
             }
             Some(spool)

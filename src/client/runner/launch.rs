@@ -97,7 +97,7 @@ pub(crate) struct RunBus {
 impl RunBus {
     /// Events below `salt/<prefix>/<jid>`.
     pub fn open(config: &MasterConfig, prefix: &str, jid: &Jid) -> RunBus {
-        let path = config.sock_dir.join("master_event_pull.ipc");
+        let path = config.event_pull();
         RunBus {
             publisher: Publisher::connect(path, Framing::Prefixed)
                 .ok()
@@ -214,7 +214,7 @@ struct Listed(PathBuf);
 
 impl Listed {
     fn new(config: &MasterConfig, data: &Map) -> Option<Listed> {
-        let path = config.cachedir.join("proc").join(data.str("jid")?);
+        let path = config.runner_jobs().join(data.str("jid")?);
         let mut data = data.clone();
         data.set("pid", i64::from(std::process::id()));
         let bytes = msgpack::encode_map(&data, Profile::Local);

@@ -185,7 +185,7 @@ impl PubkeySignature {
             return Ok(None);
         }
         if config.master_use_pubkey_signature {
-            let path = config.pki_dir.join(config.signature_name());
+            let path = config.pubkey_signature();
             let text = std::fs::read_to_string(&path).map_err(|e| {
                 RoleError::new(
                     1,
@@ -197,9 +197,7 @@ impl PubkeySignature {
             })?;
             return Ok(Some(PubkeySignature::Ready(text)));
         }
-        let path = config
-            .pki_dir
-            .join(format!("{}.pem", config.master_sign_key_name));
+        let path = config.sign_key();
         let key = crate::load_or_create_key(&path, config.keysize as usize)?;
         Ok(Some(PubkeySignature::Key(key)))
     }

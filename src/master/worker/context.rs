@@ -117,7 +117,7 @@ impl Context {
         publish.set_reconnect_ivl(20)?;
         publish.set_reconnect_ivl_max(200)?;
         publish.set_sndtimeo(5000)?;
-        publish.connect(&ipc_url(&config.sock_dir.join("publish_pull.ipc")))?;
+        publish.connect(&ipc_url(&config.publish_pull()))?;
         let master = crate::master_key(&config)?;
         let master_pub = halite_crypto::clean_key(&master.public().to_pem());
         let signing = super::auth::PubkeySignature::load(&config)?;

@@ -13,8 +13,6 @@ use halite_sys::slots::{Slot, Slots};
 use halite_wire::{Map, Value};
 use std::process::Child;
 
-/// Directory below `sock_dir` with the slots of runners that were started.
-const STARTED: &str = ".runner-tickets";
 /// Longest name of a function; the longest of Salt's has 40 letters.
 const LONGEST_NAME: usize = 100;
 
@@ -77,7 +75,7 @@ fn start(worker: &mut Context, call: &Call) -> Result<Value, RoleError> {
     let most = config
         .runner_processes
         .saturating_add(config.runner_queue_limit);
-    let Some(ticket) = Slots::new(config.sock_dir.join(STARTED), most).take()? else {
+    let Some(ticket) = Slots::new(config.started_runners(), most).take()? else {
         log::error!(
             "the runner {:?} was refused: {most} are under way",
             call.fun

@@ -90,7 +90,7 @@ pub fn run(
     socket.set_linger(500)?;
     socket.set_reconnect_ivl(20)?;
     socket.set_reconnect_ivl_max(200)?;
-    socket.connect(&ipc_url(&config.sock_dir.join("workers.ipc")))?;
+    socket.connect(&ipc_url(&config.workers()))?;
     let watchdog = Watchdog::start(Duration::from_secs(config.request_timeout + 5));
     let mut worker = Context::new(config, lent, &context)?;
     roles.ready();

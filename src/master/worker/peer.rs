@@ -281,8 +281,7 @@ fn start(worker: &mut Context, id: &MinionId, admitted: Admitted) -> Result<Star
 }
 
 fn owner_path(worker: &Context, jid: &Jid) -> PathBuf {
-    let dir = worker.config.cachedir.join("publish_auth");
-    dir.join(jid.as_str())
+    worker.config.job_owners().join(jid.as_str())
 }
 
 /// Whether the minion has started the job: its id stands in `publish_auth/<jid>`.

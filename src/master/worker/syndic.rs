@@ -138,7 +138,7 @@ pub(super) fn register(worker: &Context, syndic: &MinionId) -> Result<(), RoleEr
 
 /// The id is a plain file name by its type, so that it cannot lead elsewhere (CVE-2024-22231).
 fn place(worker: &Context, syndic: &MinionId) -> PathBuf {
-    worker.config.cachedir.join("syndics").join(syndic.as_str())
+    worker.config.syndics().join(syndic.as_str())
 }
 
 /// Fires an event from below under the syndic's own tag, `syndic/<id>/<tag>`, and nowhere else; notes whom

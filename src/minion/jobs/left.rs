@@ -3,6 +3,7 @@
 
 use super::{Finished, Jobs, Origin};
 use crate::job;
+use halite_config::paths::minion::cache;
 use halite_modules::execution::proc::{self, Process};
 use halite_sys::daemon::{make_dir, write_atomic};
 use halite_wire::ids::Jid;
@@ -19,7 +20,7 @@ pub const LOOK: Duration = Duration::from_millis(500);
 const MAX_FILE: u64 = 512 << 20;
 
 fn place(cachedir: &Path) -> PathBuf {
-    cachedir.join("left")
+    cache::orphaned_results(cachedir)
 }
 
 /// Keeps the result of a job that the minion did not take. Only the minion's account can read it.
