@@ -9,6 +9,7 @@ mod announce;
 mod auth_limit;
 mod capacity;
 pub mod check;
+pub mod commands;
 pub mod dispatch;
 mod eventpublisher;
 pub mod events;

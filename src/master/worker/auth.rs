@@ -14,7 +14,7 @@ use halite_wire::{Map, Value};
 const MAX_PUB: usize = 16 * 1024;
 
 /// Handles one sign-in request.
-pub(super) fn request(worker: &mut Context, load: &Map, peer: &str) -> Result<Value, RoleError> {
+pub(crate) fn request(worker: &mut Context, load: &Map, peer: &str) -> Result<Value, RoleError> {
     let bad = |what: &str| Ok(clear_reply(what));
     let Some(nonce) = load.str("nonce") else {
         return Err(RoleError::new(1, "the request has no nonce"));

@@ -18,7 +18,7 @@ const LONGEST_NAME: usize = 100;
 
 /// The processes of runners that this worker started.
 #[derive(Default)]
-pub(super) struct Runners(Vec<(Child, Slot)>);
+pub(crate) struct Runners(Vec<(Child, Slot)>);
 
 impl Runners {
     /// Forgets those that have ended, so that no zombie stays.
@@ -29,15 +29,15 @@ impl Runners {
 }
 
 /// Handles one request of either kind.
-pub(super) fn request(
+pub(crate) fn request(
     worker: &mut Context,
     kind: Kind,
     mut load: Map,
     peer: &str,
 ) -> Result<Value, RoleError> {
     let jid = worker.new_jid();
-    let caller = match caller::prove(worker, kind, &mut load, peer, &jid) {
-        Ok(caller) => caller,
+    let user = match caller::prove(worker, kind, &mut load, peer, &jid) {
+        Ok(user) => user,
         Err(answer) => return Ok(answer),
     };
     let fun = load.str("fun").unwrap_or_default().to_owned();
@@ -56,7 +56,7 @@ pub(super) fn request(
         fun,
         low,
         jid,
-        user: caller.user,
+        user,
     };
     match kind {
         Kind::Runner => start(worker, &call),
