@@ -36,7 +36,7 @@ impl Keys<'_> {
             preserved.contains(id) || known.iter().any(|(_, ids)| ids.binary_search(id).is_ok())
         };
         let cache = MinionCache::new(&self.config.cachedir, self.layout());
-        for id in cached_ids(&self.config)? {
+        for id in cached_ids(self.config)? {
             if !stays(&id) {
                 report(id.as_str(), cache.remove(&id));
             }
