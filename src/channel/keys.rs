@@ -13,7 +13,7 @@ const MAX_KEY: u64 = 64 * 1024;
 
 /// File of the pinned master key.
 pub fn master_file(pki_dir: &Path) -> PathBuf {
-    pki_dir.join("minion_master.pub")
+    halite_config::paths::minion::pinned_master(pki_dir)
 }
 
 /// Reads the minion's own key; makes the pair if there is none.
@@ -23,13 +23,13 @@ pub fn master_file(pki_dir: &Path) -> PathBuf {
 pub fn own_key(config: &MinionConfig) -> Result<PrivateKey, MinionError> {
     let dir = &config.pki_dir;
     make_dir(dir, 0o700).map_err(|e| MinionError::io("pki_dir", dir, &e))?;
-    let path = dir.join("minion.pem");
+    let path = config.minion_key();
     let key = match read(&path)? {
         Some(text) => PrivateKey::from_pem(&text)
             .map_err(|e| MinionError::new(1, format!("{}: {e}", path.display())))?,
         None => make(config, &path)?,
     };
-    let public = dir.join("minion.pub");
+    let public = config.minion_pub();
     if read(&public)?.is_none() {
         let text = key.public().to_pem();
         write_atomic(&public, text.as_bytes(), 0o644)
@@ -53,7 +53,7 @@ fn make(config: &MinionConfig, path: &Path) -> Result<PrivateKey, MinionError> {
     write_atomic(path, key.to_pem().as_bytes(), 0o400)
         .map_err(|e| MinionError::io("key", path, &e))?;
     // A public key left over from another pair would be shown as ours.
-    let _ = std::fs::remove_file(config.pki_dir.join("minion.pub"));
+    let _ = std::fs::remove_file(config.minion_pub());
     Ok(key)
 }
 
@@ -102,9 +102,7 @@ pub fn pin(path: &Path, master: &MasterKey, instead: bool) -> Result<bool, Minio
 /// # Errors
 /// The file cannot be read or holds no key.
 pub fn signer(config: &MinionConfig) -> Result<Option<PublicKey>, MinionError> {
-    let path = config
-        .pki_dir
-        .join(format!("{}.pub", config.master_sign_key_name));
+    let path = config.sign_pub();
     let Some(text) = read(&path)? else {
         return Ok(None);
     };
@@ -170,8 +168,8 @@ mod tests {
         let key = own_key(&config).unwrap();
         let again = own_key(&config).unwrap();
         assert_eq!(key.public(), again.public());
-        assert_eq!(mode(&config.pki_dir.join("minion.pem")), 0o400);
-        let public = config.pki_dir.join("minion.pub");
+        assert_eq!(mode(&config.minion_key()), 0o400);
+        let public = config.minion_pub();
         assert_eq!(
             PublicKey::from_pem(&std::fs::read_to_string(&public).unwrap()).unwrap(),
             key.public()

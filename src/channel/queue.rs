@@ -5,6 +5,7 @@
 //! A file goes before its job begins: what a crash may do is to lose a job, not to run it twice.
 
 use super::publication::Job;
+use halite_config::paths::minion::cache;
 use halite_sys::daemon::{make_dir, write_atomic};
 use halite_sys::time::since_epoch;
 use halite_wire::ids::Jid;
@@ -24,7 +25,7 @@ pub struct Queue {
 }
 
 fn base(cachedir: &Path) -> PathBuf {
-    cachedir.join("queues")
+    cache::queues(cachedir)
 }
 
 /// When and which, of a file's name.

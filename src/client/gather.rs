@@ -144,7 +144,7 @@ impl<'a> Gather<'a> {
     /// Whether this is the id of a lower master's syndic, as the master has noted it.
     fn is_syndic(&self, id: &str) -> bool {
         let config = self.client.config();
-        config.order_masters && config.cachedir.join("syndics").join(id).exists()
+        config.order_masters && config.syndics().join(id).exists()
     }
 
     /// Minions that are waited for.

@@ -349,7 +349,7 @@ impl<'a> Keys<'a> {
     }
 
     fn connect(&self) -> Option<Publisher> {
-        let path: PathBuf = self.config.sock_dir.join("master_event_pull.ipc");
+        let path: PathBuf = self.config.event_pull();
         let style = match self.config.salt_series {
             SaltSeries::S3008 => StampStyle::Offset,
             SaltSeries::S3006 | SaltSeries::S3007 => StampStyle::Naive,

@@ -218,7 +218,7 @@ impl LocalClient {
 
     /// Listens on the master's event bus. Do so before publishing: nothing is replayed.
     pub fn listen(&self) -> Result<Subscriber, ClientError> {
-        let path = self.config.sock_dir.join("master_event_pub.ipc");
+        let path = self.config.event_pub();
         Subscriber::connect(&path)
             .map_err(|e| ClientError::NoMaster(format!("{}: {e}", path.display())))
     }
@@ -298,7 +298,7 @@ impl LocalClient {
             };
         let mut first = None;
         for name in names {
-            let path = self.config.cachedir.join(format!(".{name}_key"));
+            let path = self.config.client_key(&name);
             match std::fs::read_to_string(&path) {
                 Ok(text) => return Ok(text.trim_end().to_owned()),
                 Err(e) => first = first.or(Some(format!("{}: {e}", path.display()))),

@@ -20,7 +20,7 @@ mod load;
 mod logs;
 mod master;
 mod minion;
-mod paths;
+pub mod paths;
 mod pools;
 mod returners;
 mod runtime;

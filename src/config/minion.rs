@@ -373,7 +373,7 @@ impl MinionConfig {
         self.sock_dir = paths::sock_dir(std::mem::take(&mut self.sock_dir), &self.cachedir);
         let root = self.root_dir.clone();
         if self.extension_modules.as_os_str().is_empty() {
-            self.extension_modules = self.cachedir.join("extmods");
+            self.extension_modules = paths::minion::cache::extmods(&self.cachedir);
         }
         for path in [
             &mut self.pki_dir,

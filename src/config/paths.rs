@@ -1,4 +1,8 @@
-//! Default directories, `root_dir`, and the length of socket paths.
+//! Default directories, `root_dir`, the length of socket paths; in [`master`] and [`minion`], where every file
+//! and socket is.
+
+pub mod master;
+pub mod minion;
 
 use super::{ConfigError, MasterConfig, finish};
 use std::ffi::OsStr;
@@ -115,7 +119,7 @@ impl MasterConfig {
         self.sock_dir = sock_dir(std::mem::take(&mut self.sock_dir), &self.cachedir);
         let root = self.root_dir.clone();
         if self.extension_modules.as_os_str().is_empty() {
-            self.extension_modules = self.cachedir.join("extmods");
+            self.extension_modules = minion::cache::extmods(&self.cachedir);
         }
         for path in [
             &mut self.pki_dir,

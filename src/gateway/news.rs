@@ -113,7 +113,7 @@ fn looked_up(jid: &Jid, jobs: &dyn JobStore, patience: Duration) -> Option<Order
 
 /// Hands jobs and changes of keys to `each` until the role is told to stop.
 pub fn hear(config: &MasterConfig, roles: &Roles, stop: &StopFlag, each: &mut dyn FnMut(News)) {
-    let path = config.sock_dir.join("master_event_pub.ipc");
+    let path = config.event_pub();
     let jobs = open::job_store(config);
     let mut each = |event: Event| {
         if let Some(item) = News::of(&event, &jobs) {

@@ -12,8 +12,8 @@
 //! the busier the master, the less each costs. Pieces of files and sign-ins go together as well, but never wait for
 //! company, and idle workers share them.
 
+use super::commands::Class;
 use super::latency::Latencies;
-use halite_wire::envelope::Class;
 use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};
 

@@ -38,12 +38,8 @@ pub fn run(config: &MasterConfig, roles: &Roles, stop: &StopFlag) -> Result<(), 
         },
         ..defaults
     };
-    let mut server = BusServer::bind(
-        &config.sock_dir.join("master_event_pull.ipc"),
-        &config.sock_dir.join("master_event_pub.ipc"),
-        options,
-    )
-    .map_err(|e| RoleError::new(super::reqserver::EXIT_BIND, e.to_string()))?;
+    let mut server = BusServer::bind(&config.event_pull(), &config.event_pub(), options)
+        .map_err(|e| RoleError::new(super::reqserver::EXIT_BIND, e.to_string()))?;
     roles.ready();
     publish_counters(server.handle());
     server.run(Some(stop.descriptor()?.as_fd()))?;

@@ -27,7 +27,7 @@ impl Bus {
     /// A bus below the `sock_dir` of `config`; connects when first used.
     pub fn new(config: &MasterConfig) -> Bus {
         Bus {
-            path: config.sock_dir.join("master_event_pull.ipc"),
+            path: config.event_pull(),
             publisher: None,
             stamp: config.salt_series.stamp_style(),
             largest: usize::try_from(config.max_event_size).unwrap_or(usize::MAX),

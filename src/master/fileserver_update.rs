@@ -57,7 +57,7 @@ impl Updates {
             self.roots();
             if tidied.is_none_or(|at| at.elapsed() >= TIDY) {
                 tidied = Some(Instant::now());
-                expire_hashes(&self.config.cachedir.join("file_hashes"));
+                expire_hashes(&self.config.file_hashes());
             }
             std::thread::sleep(TICK);
         }

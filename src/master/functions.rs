@@ -8,8 +8,6 @@ use halite_wire::{Map, Value};
 
 /// Role of the process that executes one runner.
 pub const RUNNER_ROLE: &str = "runner";
-/// Directory below `sock_dir` with the slots of runners that execute.
-pub const RUNNING: &str = ".runners";
 
 /// What a higher layer lends to the workers.
 #[derive(Clone, Copy)]

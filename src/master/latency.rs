@@ -1,6 +1,6 @@
 //! How long requests take, by class: from their arrival to their answer.
 
-use halite_wire::envelope::Class;
+use super::commands::Class;
 use halite_wire::{Map, Value};
 use std::time::Duration;
 

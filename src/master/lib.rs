@@ -9,6 +9,7 @@ mod announce;
 mod auth_limit;
 mod capacity;
 pub mod check;
+pub mod commands;
 pub mod dispatch;
 mod eventpublisher;
 pub mod events;
@@ -38,7 +39,7 @@ use std::sync::Arc;
 
 /// The master's key pair, which the supervisor has made (`master.pem`; in a 3008 directory a link).
 pub fn master_key(config: &MasterConfig) -> Result<PrivateKey, RoleError> {
-    read_key(&config.pki_dir.join("master.pem"))
+    read_key(&config.master_key())
 }
 
 fn read_key(path: &Path) -> Result<PrivateKey, RoleError> {

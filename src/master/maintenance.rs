@@ -37,7 +37,7 @@ pub fn run(config: &MasterConfig, roles: &Roles, stop: &StopFlag) -> Result<(), 
     let jobs = open::job_store(config);
     let tokens = TokenStore::new(&config.cachedir, open::hash_type(config));
     let mut bus = Bus::new(config);
-    let dropfile = config.cachedir.join(".dfn");
+    let dropfile = config.rotation_request();
     let files = super::fileserver_update::start(config, stop)?;
     let mut rotation = Rotation::new(
         Duration::from_secs(config.publish_session.max(1)),
@@ -135,7 +135,7 @@ fn rotate(act: Act, shared: &SharedSecret, bus: &mut Bus) -> Result<bool, RoleEr
 /// `ping_on_rotate`: a job to everybody, so that all sign in again now and not during the
 /// next job that matters.
 fn ping(config: &MasterConfig) -> Result<(), RoleError> {
-    let path = config.sock_dir.join("publish_pull.ipc");
+    let path = config.publish_pull();
     let socket = Push::connect(&Context::new(), &path, PushOptions::default())?;
     let job = halite_wire::map! {
         "fun" => "test.ping", "arg" => Vec::<Value>::new(), "tgt" => "*",
@@ -172,7 +172,7 @@ fn expire_owners(config: &MasterConfig) {
         return;
     }
     let keep = Duration::from_secs(config.keep_jobs_seconds);
-    let Ok(entries) = std::fs::read_dir(config.cachedir.join("publish_auth")) else {
+    let Ok(entries) = std::fs::read_dir(config.job_owners()) else {
         return;
     };
     for entry in entries.flatten() {

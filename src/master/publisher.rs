@@ -44,7 +44,7 @@ pub fn run(config: &MasterConfig, roles: &Roles, stop: &StopFlag) -> Result<(), 
         .map_err(|e| RoleError::new(EXIT_BIND, e.to_string()))?;
     // What is too large for minions is refused by the worker, which can say so.
     let feed = Pull::new(&context)?;
-    feed.bind_ipc(&config.sock_dir.join("publish_pull.ipc"))
+    feed.bind_ipc(&config.publish_pull())
         .map_err(|e| RoleError::new(EXIT_BIND, e.to_string()))?;
     let mut sealer = Sealer::new(config)?;
     let mut before = publish.mark();

@@ -14,6 +14,7 @@
 //! sender proved who it is), then a reply for each; an empty reply is not sent on, so that the peer asks again.
 
 use super::auth_limit::AuthLimit;
+use super::commands::Class;
 use super::dispatch::{Dispatcher, GATHER, Limits, MOST_AT_ONCE};
 use super::roles::{RoleError, Roles, check_memory};
 use super::score::Score;
@@ -27,7 +28,7 @@ use halite_transport::front::{Incoming, Received, RequestFront, ZeroMqFront, Zer
 use halite_transport::poll::Poller;
 use halite_transport::sockets::{Context, KeepAlive, Message, Router, tcp_url};
 use halite_wire::Value;
-use halite_wire::envelope::{Body, Class, Envelope, Refusal, envelope_id, peek_cmd, peek_login};
+use halite_wire::envelope::{Body, Envelope, Refusal, envelope_id, peek_cmd, peek_login};
 use halite_wire::ids::MinionId;
 use halite_wire::msgpack::{self, Profile};
 use std::collections::{HashMap, HashSet};
@@ -88,7 +89,7 @@ pub fn run(config: &MasterConfig, roles: &Roles, stop: &StopFlag) -> Result<(), 
 /// Where workers report.
 fn bind_workers(config: &MasterConfig, context: &Context) -> Result<Router, RoleError> {
     let back = Router::new(context)?;
-    back.bind_ipc(&config.sock_dir.join("workers.ipc"))
+    back.bind_ipc(&config.workers())
         .map_err(|e| RoleError::new(EXIT_BIND, e.to_string()))?;
     Ok(back)
 }

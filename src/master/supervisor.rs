@@ -76,7 +76,7 @@ pub fn supervise(
     run: &dyn Fn(&str) -> i32,
 ) -> Result<(), RoleError> {
     prepare(config)?;
-    let lock_path = config.sock_dir.join(".halite-master.lock");
+    let lock_path = config.instance_lock();
     let Some(_lock) = InstanceLock::take(&lock_path)? else {
         return Err(RoleError::new(
             EXIT_BIND,
@@ -118,7 +118,7 @@ fn elsewhere(work: impl FnOnce() -> Result<(), RoleError>) -> Result<(), RoleErr
 /// own can be used.
 fn make_keys(config: &MasterConfig, shared: &SharedSecret) -> Result<(), RoleError> {
     super::access::local::create_key_files(config)?;
-    super::load_or_create_key(&config.pki_dir.join("master.pem"), config.keysize as usize)?;
+    super::load_or_create_key(&config.master_key(), config.keysize as usize)?;
     shared.store_key(KeyString::generate().as_str())?;
     Ok(())
 }
@@ -138,7 +138,7 @@ fn prepare(config: &MasterConfig) -> Result<(), RoleError> {
     };
     make_dir(&config.cachedir, 0o755).map_err(|e| named("cachedir", &config.cachedir, e))?;
     // Stock runners keep their state here (`salt/client/mixins.py`), and expect the directory.
-    let proc = config.cachedir.join("proc");
+    let proc = config.runner_jobs();
     make_dir(&proc, 0o755).map_err(|e| named("cachedir", &proc, e))?;
     if config.salt_series != SaltSeries::S3008 {
         // Stock's `queue.*`, which 3008 no longer has, expects its directory as well.

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 const MAX_FILE: u64 = 512 << 20;
 
 fn dir(cachedir: &Path) -> PathBuf {
-    cachedir.join("left")
+    halite_config::paths::minion::cache::orphaned_results(cachedir)
 }
 
 /// Keeps the result of a job that the minion did not take. Only the minion's account can read it.

@@ -20,6 +20,7 @@ use halite_channel::rekey;
 use halite_channel::session::{Credentials, Session, share};
 use halite_channel::subscriber::{Subscriber, subscribe};
 use halite_config::MinionConfig;
+use halite_config::paths::minion::cache;
 use halite_crypto::PublicKey;
 use halite_modules::execution::template_functions;
 use halite_modules::pillar::of_minion;
@@ -505,7 +506,7 @@ fn spool(config: &MinionConfig, alone: bool, index: usize) -> Option<Spool> {
             // What lies where an earlier process, which had another number of masters, has put it.
             match (alone, index) {
                 (true, _) => spool.adopt(&Spool::place_for(&config.cachedir, name)),
-                (false, 0) => spool.adopt(&config.cachedir.join("returns")),
+                (false, 0) => spool.adopt(&cache::unsent_returns(&config.cachedir)),
                 _ => {}
             }
             Some(spool)

@@ -4,6 +4,7 @@
 //! when the master has answered. What is found at a start is sent again. The directory is
 //! bounded: beyond the limits the oldest results go first.
 
+use halite_config::paths::minion::cache;
 use halite_sys::daemon::{make_dir, write_atomic};
 use std::fs;
 use std::io;
@@ -28,7 +29,7 @@ impl Spool {
     /// # Errors
     /// It cannot be made.
     pub fn open(cachedir: &Path) -> io::Result<Spool> {
-        Spool::at(cachedir.join("returns"))
+        Spool::at(cache::unsent_returns(cachedir))
     }
 
     /// As [`Spool::open`], for one of several masters: results for each lie in a directory of its own.
@@ -47,7 +48,7 @@ impl Spool {
             .map(|c| if plain(c) { c } else { '_' })
             .collect();
         // Neither hidden nor a way out; a name that is plain stays as it is.
-        cachedir.join("returns").join(format!("to-{name}"))
+        cache::unsent_returns(cachedir).join(format!("to-{name}"))
     }
 
     /// Takes over the results of another directory.

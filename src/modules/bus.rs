@@ -1,5 +1,6 @@
 //! The minion's own event bus, from outside of the daemon: where its sockets are, and firing on it.
 
+use halite_config::paths::minion::event_socket;
 use halite_crypto::HashType;
 use halite_ipc::{Event, Framing, Publisher, StampStyle};
 use halite_wire::msgpack::{self, Profile};
@@ -10,7 +11,7 @@ use std::path::{Path, PathBuf};
 pub fn socket(sock_dir: &Path, hash_type: &str, id: &str, kind: &str) -> PathBuf {
     let hash: HashType = hash_type.parse().unwrap_or_default();
     let hash = hash.hex(id.as_bytes());
-    sock_dir.join(format!("minion_event_{hash:.10}_{kind}.ipc"))
+    event_socket(sock_dir, &hash, kind)
 }
 
 /// Fires an event on the bus of the minion with these options, as

@@ -45,7 +45,9 @@ pub fn which(name: &str) -> Option<String> {
 pub fn places(opts: &Map, kind: &str, option: &str) -> Vec<PathBuf> {
     let synced = match opts.str("extension_modules") {
         Some(dir) if !dir.is_empty() => PathBuf::from(dir),
-        _ => Path::new(opts.str("cachedir").unwrap_or_default()).join("extmods"),
+        _ => halite_config::paths::minion::cache::extmods(Path::new(
+            opts.str("cachedir").unwrap_or_default(),
+        )),
     };
     let further = opts.get(option).map(Value::str_list).unwrap_or_default();
     std::iter::once(synced.join(kind))

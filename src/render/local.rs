@@ -100,7 +100,7 @@ impl LocalSls {
             shared: Rc::new(shared),
             served: Rc::new(Served {
                 server: RefCell::new(FileServer::new(&fresh)),
-                copies: config.cachedir.join("files"),
+                copies: config.file_copies(),
             }),
             files: FileCache::default(),
             listed: RefCell::default(),

@@ -270,11 +270,8 @@ fn session(
 ) -> Result<(Arc<Session>, Arc<MinionConfig>), MinionError> {
     let mut one = upper.clone();
     one.master = vec![upper.master[at].clone()];
-    let name = match at {
-        0 => "syndic_master.pub".to_owned(),
-        _ => format!("syndic_master.{}.pub", routes::place(&upper.master[at])),
-    };
-    let (file, one) = (upper.pki_dir.join(name), Arc::new(one));
+    let suffix = (at > 0).then(|| routes::place(&upper.master[at]));
+    let (file, one) = (upper.syndic_master(suffix.as_deref()), Arc::new(one));
     let session = Session::pinned_in(file, one.clone(), &Map::new(), context, false)?;
     Ok((Arc::new(session), one))
 }
@@ -336,7 +333,7 @@ fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> Result<(), MinionEr
 
 /// Hears the bus of the master on this host.
 fn listen(master: &MasterConfig, shared: Arc<Shared>, stop: Stop) -> Result<(), MinionError> {
-    let path = master.sock_dir.join("master_event_pub.ipc");
+    let path = master.event_pub();
     spawn("event bus", move || {
         while !stop.is_set() {
             let mut bus = match Subscriber::connect(&path) {

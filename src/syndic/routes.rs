@@ -68,7 +68,7 @@ impl Routes {
     /// # Errors
     /// A directory cannot be used.
     pub fn open(cachedir: &Path, masters: &[String], rules: Rules) -> io::Result<Routes> {
-        let dir = cachedir.join("syndic");
+        let dir = halite_config::paths::minion::cache::syndic(cachedir);
         make_dir(&dir, 0o700)?;
         let places: Vec<_> = masters.iter().map(|m| dir.join(place(m))).collect();
         if let Some(first) = places.first() {

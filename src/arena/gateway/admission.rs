@@ -49,7 +49,7 @@ impl Door {
         key: PublicKey,
         clerk: Sender<Task>,
     ) -> io::Result<Door> {
-        let dir = config.cachedir.join("gateways").join(super::NAME);
+        let dir = config.gateway(super::NAME);
         let mut ledger = Ledger::new(config, super::NAME, clerk);
         let known = ledger.sweep()?;
         let mut names = Names::open(dir.join("uuids"))?;

@@ -90,7 +90,7 @@ impl ArenaStore {
     /// The store below `cachedir`; nothing is touched yet.
     pub fn new(cachedir: &Path) -> ArenaStore {
         ArenaStore {
-            path: cachedir.join("gateways/arena/registry.sqlite3"),
+            path: halite_config::paths::master::arena_registry(cachedir),
             connection: None,
         }
     }

@@ -15,17 +15,17 @@ pub(super) fn look(config: &MasterConfig, report: &mut Report) {
     minion_keys(config, report);
     jobs(config, report);
     layout(config, report);
-    let tokens = count(&config.cachedir.join("tokens"));
+    let tokens = count(&config.tokens());
     if tokens > 0 {
         let note = format!("{tokens} of external users are not taken over: the users log in again");
-        let dir = config.cachedir.join("tokens");
+        let dir = config.tokens();
         let found = Finding::about(Verdict::Different, &dir, "tokens", note);
         report.findings.push(found);
     }
 }
 
 fn master_key(config: &MasterConfig, report: &mut Report) {
-    let path = config.pki_dir.join("master.pem");
+    let path = config.master_key();
     let text = match fs::read_to_string(&path) {
         Ok(text) => text,
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
@@ -54,7 +54,7 @@ fn minion_keys(config: &MasterConfig, report: &mut Report) {
     let keys = open::key_store(config);
     let mut counts = Vec::new();
     for state in KeyState::ALL {
-        let dir = config.pki_dir.join(state.dir());
+        let dir = config.minion_keys(state.dir());
         let ids = match keys.list(state) {
             Ok(ids) => ids,
             Err(e) => {
@@ -91,7 +91,7 @@ fn minion_keys(config: &MasterConfig, report: &mut Report) {
 }
 
 fn jobs(config: &MasterConfig, report: &mut Report) {
-    let dir = config.cachedir.join("jobs");
+    let dir = config.stock_job_cache();
     match open::stock_jobs(config).jids() {
         Ok(jids) if jids.is_empty() => {}
         Ok(jids) => {
@@ -112,7 +112,7 @@ fn layout(config: &MasterConfig, report: &mut Report) {
     };
     let (old, new) = (minions(Layout::Combined), minions(Layout::Split));
     if old > 0 && new == 0 && config.salt_series == SaltSeries::S3008 {
-        let dir = config.cachedir.join("minions");
+        let dir = config.minions_cache();
         let note = format!(
             "grains and pillar of {old} minions lie as 3006 and 3007 leave them: `halite-migrate import` finds them; \
              for `halite-master -c` on this directory write salt_series: '3006' (or '3007') into the master's file"

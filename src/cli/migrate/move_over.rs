@@ -50,7 +50,7 @@ pub(super) fn import(from: &Path, to: &Path, how: How) -> Result<Done, String> {
     everything(&source, &target, &more, how, &mut done)?;
     let log = open::job_store(&target);
     done.jobs = jobs::import(&open::stock_jobs(&source), &log, how.dry_run)
-        .map_err(|e| at(&source.cachedir.join("jobs"), &e))?;
+        .map_err(|e| at(&source.stock_job_cache(), &e))?;
     if !how.dry_run {
         gpg_keys(&source, &target).map_err(|e| at(&target.pki_dir, &e))?;
         belong(&target)?;
@@ -83,7 +83,7 @@ pub(super) fn export(from: &Path, to: &Path, how: How) -> Result<Done, String> {
     }
     let log = open::job_store(&source);
     done.jobs = jobs::export(&log, &open::stock_jobs(&target), how.dry_run)
-        .map_err(|e| at(&source.cachedir.join("joblog"), &e))?;
+        .map_err(|e| at(&source.job_log(), &e))?;
     if !how.dry_run {
         belong(&target)?;
     }
@@ -155,8 +155,8 @@ fn apart(source: &MasterConfig, target: &MasterConfig) -> Result<(), String> {
 
 /// The layout of a cache: that which lies there, else that of `salt_series`.
 fn layout_of(config: &MasterConfig) -> Layout {
-    let old = config.cachedir.join("minions").is_dir();
-    let new = config.cachedir.join("grains").is_dir();
+    let old = config.minions_cache().is_dir();
+    let new = config.grains_cache().is_dir();
     match (config.flavour, old, new) {
         (halite_config::Flavour::Salt, true, false) => Layout::Combined,
         (halite_config::Flavour::Salt, false, true) => Layout::Split,
@@ -265,7 +265,7 @@ fn belong(config: &MasterConfig) -> Result<(), String> {
 
 /// The lock of a halite master that does not run, so that none starts meanwhile.
 fn stopped(config: &MasterConfig) -> Result<Option<InstanceLock>, String> {
-    let path = config.sock_dir.join(".halite-master.lock");
+    let path = config.instance_lock();
     if !path.exists() {
         return Ok(None);
     }

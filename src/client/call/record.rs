@@ -22,7 +22,7 @@ pub(crate) struct RunBus {
 impl RunBus {
     /// Events below `salt/<prefix>/<jid>`.
     pub fn open(config: &MasterConfig, prefix: &str, jid: &Jid) -> RunBus {
-        let path = config.sock_dir.join("master_event_pull.ipc");
+        let path = config.event_pull();
         RunBus {
             publisher: Publisher::connect(path, Framing::Prefixed)
                 .ok()

@@ -36,7 +36,7 @@ impl Keys<'_> {
             preserved.contains(id) || known.iter().any(|(_, ids)| ids.binary_search(id).is_ok())
         };
         let cache = MinionCache::new(&self.config.cachedir, self.layout());
-        for id in cached_ids(&self.config.cachedir)? {
+        for id in cached_ids(self.config)? {
             if !stays(&id) {
                 report(id.as_str(), cache.remove(&id));
             }
@@ -46,7 +46,7 @@ impl Keys<'_> {
 
     /// Pillar of an environment: `pillar/<id>:<pillarenv>.p`.
     fn forget_pillars(&self, stays: &dyn Fn(&MinionId) -> bool) -> io::Result<()> {
-        let dir = self.config.cachedir.join("pillar");
+        let dir = self.config.pillar_bank();
         for name in names(&dir)? {
             let Some((id, _)) = name
                 .strip_suffix(".p")
@@ -79,24 +79,20 @@ impl Keys<'_> {
         log::info!("Rotating AES key");
         make_dir(&self.config.cachedir, 0o750)?;
         // A request that stands is written again: should it be damaged, it would never be heeded.
-        write_atomic(
-            &self.config.cachedir.join(".dfn"),
-            content.as_bytes(),
-            0o400,
-        )
+        write_atomic(&self.config.rotation_request(), content.as_bytes(), 0o400)
     }
 }
 
 /// Minions of which something is cached, in either series' layout.
-fn cached_ids(cachedir: &Path) -> io::Result<BTreeSet<MinionId>> {
+fn cached_ids(config: &halite_config::MasterConfig) -> io::Result<BTreeSet<MinionId>> {
     let mut out = BTreeSet::new();
     out.extend(
-        names(&cachedir.join("minions"))?
+        names(&config.minions_cache())?
             .iter()
             .filter_map(|n| n.parse().ok()),
     );
-    for bank in ["grains", "pillar"] {
-        let files = names(&cachedir.join(bank))?;
+    for bank in [config.grains_cache(), config.pillar_bank()] {
+        let files = names(&bank)?;
         let ids = files
             .iter()
             .filter_map(|n| n.strip_suffix(".p")?.parse().ok());

@@ -143,9 +143,7 @@ pub fn make_signature(
 ) -> Result<bool, KeyPairError> {
     let public = given(&options.public, "Public-key")?;
     let private = given(&options.private, "Private-key")?;
-    let own = config
-        .pki_dir
-        .join(format!("{}.pem", config.master_sign_key_name));
+    let own = config.sign_key();
     let private = match private.or_else(|| own.is_file().then_some(own)) {
         Some(path) => private_key(&path)?,
         None if options.create => pair(
@@ -156,7 +154,7 @@ pub fn make_signature(
         )?,
         None => return Err(KeyPairError::Missing("No usable private-key found".into())),
     };
-    let master = config.pki_dir.join("master.pub");
+    let master = config.master_pub();
     let Some(public) = public.or_else(|| master.is_file().then_some(master)) else {
         return Err(KeyPairError::Missing("No usable public-key found".into()));
     };

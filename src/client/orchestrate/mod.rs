@@ -210,7 +210,7 @@ impl MasterStates<'_> {
             "_stamp",
             halite_ipc::stamp_now(self.config.salt_series.stamp_style()),
         );
-        let path = self.config.sock_dir.join("master_event_pull.ipc");
+        let path = self.config.event_pull();
         let payload = halite_wire::msgpack::encode_map(&data, halite_wire::msgpack::Profile::Local);
         let tag = format!("salt/run/{}/args", self.jid);
         let sent = Publisher::connect(path, Framing::Prefixed)

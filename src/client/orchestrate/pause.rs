@@ -19,7 +19,7 @@ const LARGEST: u64 = 1 << 20;
 const NAP: Duration = Duration::from_millis(200);
 
 fn path(config: &MasterConfig, jid: &Jid) -> PathBuf {
-    config.cachedir.join("state_pause").join(jid.to_string())
+    config.state_pause().join(jid.to_string())
 }
 
 fn read(config: &MasterConfig, jid: &Jid) -> Option<Map> {

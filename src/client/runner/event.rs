@@ -27,7 +27,7 @@ fn watch(context: &mut RunContext, args: &Args) -> Result<Ran, RunError> {
     let glob = args.text(0, "tagmatch").unwrap_or_else(|| "*".into());
     let mut left = args.int(1, "count").unwrap_or(-1);
     let (quiet, pretty) = (args.flag(2, "quiet"), args.flag(3, "pretty"));
-    let path = context.config.sock_dir.join("master_event_pub.ipc");
+    let path = context.config.event_pub();
     let connect = || {
         Subscriber::connect(&path).map_err(|e| {
             RunError::Unknown(format!(
@@ -86,7 +86,7 @@ pub(super) fn fire(config: &MasterConfig, tag: String, mut data: Map) -> Result<
         "_stamp",
         halite_ipc::stamp_now(config.salt_series.stamp_style()),
     );
-    let path = config.sock_dir.join("master_event_pull.ipc");
+    let path = config.event_pull();
     let payload = msgpack::encode_map(&data, Profile::Local);
     Publisher::connect(&path, Framing::Prefixed)
         .and_then(|mut p| p.fire(&Event { tag, payload }))

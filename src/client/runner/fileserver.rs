@@ -126,7 +126,7 @@ fn update(context: &mut RunContext, args: &Args) -> Result<Ran, RunError> {
         let wanted = texts(args.get(1, "remotes"));
         let which = git.select(&wanted);
         git.update(&which, Some(&context.stop));
-        let dir = context.config.cachedir.join("gitfs");
+        let dir = context.config.gitfs();
         if nix::unistd::geteuid().is_root() && dir.is_dir() {
             halite_sys::process::hand_over(&dir, &context.config.user, &[])?;
         }

@@ -21,7 +21,7 @@ pub(super) const FUNCTIONS: &[Function] = &[Function {
 
 fn status(context: &mut RunContext) -> Result<Ran, RunError> {
     let config = &context.config;
-    let path = config.sock_dir.join("master_status.ipc");
+    let path = config.master_status();
     let answer = match ask(&path) {
         Ok(text) => up(&Samples::parse(&text)),
         Err(e) => down(config, &format!("{}: {e}", path.display()))?,

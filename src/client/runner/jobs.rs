@@ -449,7 +449,7 @@ fn active(context: &mut RunContext, args: &Args) -> Result<Ran, RunError> {
 
 /// What lies below `cachedir/proc` of processes that live (`salt/utils/master.py get_running_jobs`).
 fn master(context: &mut RunContext, _: &Args) -> Result<Ran, RunError> {
-    let entries = match std::fs::read_dir(context.config.cachedir.join("proc")) {
+    let entries = match std::fs::read_dir(context.config.runner_jobs()) {
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::<Value>::new().into()),
         entries => entries?,
     };

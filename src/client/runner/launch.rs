@@ -169,7 +169,7 @@ struct Listed(PathBuf);
 
 impl Listed {
     fn new(config: &MasterConfig, data: &Map) -> Option<Listed> {
-        let path = config.cachedir.join("proc").join(data.str("jid")?);
+        let path = config.runner_jobs().join(data.str("jid")?);
         let mut data = data.clone();
         data.set("pid", i64::from(std::process::id()));
         let bytes = msgpack::encode_map(&data, Profile::Local);

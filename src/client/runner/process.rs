@@ -3,7 +3,7 @@
 
 use super::{Args, Launch, RunContext, RunError, run_as};
 use halite_config::MasterConfig;
-use halite_master::functions::{Call, RUNNER_ROLE, RUNNING};
+use halite_master::functions::{Call, RUNNER_ROLE};
 use halite_sys::logging::{Field, about};
 use halite_sys::process::RoleSpec;
 use halite_sys::signals::StopFlag;
@@ -27,7 +27,7 @@ pub fn run(config: MasterConfig) -> i32 {
     };
     about(&[(Field::Jid, call.jid.as_str()), (Field::Fun, &call.fun)]);
     let stop = StopFlag::install().unwrap_or_default();
-    let slots = Slots::new(config.sock_dir.join(RUNNING), config.runner_processes);
+    let slots = Slots::new(config.running_runners(), config.runner_processes);
     let slot = slots.wait(&|| stop.is_set());
     if let Err(e) = &slot {
         log::warn!("runners that execute cannot be counted: {e}");

@@ -92,7 +92,7 @@ fn ask(
         return Err(failed("Reactor system is not running.".to_owned()));
     }
     let account = halite_sys::process::user_name();
-    let path = context.config.cachedir.join(format!(".{account}_key"));
+    let path = context.config.client_key(&account);
     let key = std::fs::read_to_string(&path).map_err(|e| {
         failed(format!(
             "{}: {e}; run this as the account of the master",

@@ -34,7 +34,7 @@ impl Listener {
         prefixes: &[String],
         mut each: impl FnMut(&Event, Instant, &mut Stats) + Send + 'static,
     ) -> io::Result<Listener> {
-        let path = sock_dir.join("master_event_pub.ipc");
+        let path = halite_config::paths::master::event_pub(sock_dir);
         let mut bus =
             Subscriber::connect(&path).map_err(|e| io::Error::other(format!("--sock-dir: {e}")))?;
         for prefix in prefixes {

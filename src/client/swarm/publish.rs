@@ -1,6 +1,7 @@
 //! Publishing jobs as the client on the master's host does (reference 7.1, 7.2), without its configuration.
 
 use crate::local::{ClientError, Published, published};
+use halite_config::paths::master::client_key;
 use halite_sys::process::user_name;
 use halite_transport::sockets::{Context, KeepAlive, Requester, tcp_url};
 use halite_wire::msgpack::{self, Profile};
@@ -100,9 +101,9 @@ impl Publisher {
 
 /// The key file to publish with: `.root_key` in a master's cache directory, or that of this account.
 pub fn key_file(cachedir: &Path) -> PathBuf {
-    let root = cachedir.join(".root_key");
+    let root = client_key(cachedir, "root");
     if root.exists() {
         return root;
     }
-    cachedir.join(format!(".{}_key", user_name()))
+    client_key(cachedir, &user_name())
 }

@@ -324,9 +324,7 @@ fn fingers(context: &WheelContext, args: &Args) -> Result<Value, RunError> {
 }
 
 fn master_pub(config: &MasterConfig) -> Result<String, RunError> {
-    Ok(plain_text(&std::fs::read(
-        config.pki_dir.join("master.pub"),
-    )?))
+    Ok(plain_text(&std::fs::read(config.master_pub())?))
 }
 
 fn finger_master(context: &WheelContext, args: &Args) -> Result<Value, RunError> {

@@ -31,8 +31,6 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 use tiny_http::{Header, Method, Request, Response, Server};
 
-/// Name of the socket in `sock_dir` that tells the same as `/metrics`.
-const STATUS_SOCKET: &str = "master_status.ipc";
 /// How often the end is looked for.
 const TURN: Duration = Duration::from_millis(250);
 /// How often this role says that it lives.
@@ -48,7 +46,7 @@ pub fn run(config: &MasterConfig, roles: &Roles, stop: &StopFlag) -> Result<(), 
         fleet: Mutex::new(FleetView::new(config)),
         told: AtomicU64::new(0),
     });
-    let status = bind_status(&config.sock_dir.join(STATUS_SOCKET))?;
+    let status = bind_status(&config.master_status())?;
     let served = source.clone();
     std::thread::spawn(move || serve_status(&status, &served));
     let server = listen(&config.metrics_address);
@@ -174,7 +172,7 @@ fn serve_status(listener: &UnixListener, source: &Source) {
     for stream in listener.incoming() {
         let told = stream.and_then(|stream| tell(stream, source));
         if let Err(e) = told {
-            log::debug!("{STATUS_SOCKET}: {e}");
+            log::debug!("master_status.ipc: {e}");
             // Out of descriptors it would fail again and again.
             std::thread::sleep(Duration::from_millis(50));
         }

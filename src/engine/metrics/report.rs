@@ -3,12 +3,12 @@
 use super::fleet::Figures;
 use super::text::{Kind, Kind::*, Text};
 use halite_config::MasterConfig;
+use halite_master::commands::Class;
 use halite_master::latency::{BOUNDS, Buckets, Latencies};
 use halite_master::score::{self, Late};
 use halite_sys::net;
 use halite_sys::procs;
 use halite_sys::time::unix_now;
-use halite_wire::envelope::Class;
 use halite_wire::{Map, Value};
 
 /// All metrics as text, from the records of the roles and the figures of the fleet.
@@ -133,24 +133,12 @@ fn processes(text: &mut Text, records: &[Map]) {
     }
 }
 
-fn name(class: Class) -> &'static str {
-    match class {
-        Class::Auth => "auth",
-        Class::Publish => "publish",
-        Class::Return => "return",
-        Class::File => "file",
-        Class::Pillar => "pillar",
-        Class::Other => "other",
-        Class::Login => "login",
-    }
-}
-
 fn requests(text: &mut Text, r: &Map) {
     let classes = |text: &mut Text, list: &str| {
         let list = r.get(list).and_then(Value::as_array).unwrap_or_default();
         for class in Class::ALL {
             text.sample(
-                &[("class", name(class))],
+                &[("class", class.name())],
                 as_number(list.get(class as usize)),
             );
         }
@@ -161,7 +149,7 @@ fn requests(text: &mut Text, r: &Map) {
     text.family("halite_request_seconds", Histogram, help);
     for class in Class::ALL {
         let Buckets { counts, sum } = Latencies::of(r, "latency", class);
-        text.histogram(("class", name(class)), &BOUNDS, &counts, sum);
+        text.histogram(("class", class.name()), &BOUNDS, &counts, sum);
     }
     text.family(
         "halite_request_queue_depth",

@@ -41,7 +41,7 @@ pub fn run(config: &MasterConfig, roles: &Roles, stop: &StopFlag) -> Result<(), 
     };
     std::thread::scope(|scope| {
         let mut hands = Hands::start(scope, config, stop);
-        let path = config.sock_dir.join("master_event_pub.ipc");
+        let path = config.event_pub();
         listen(path, stop, &mut || roles.ready(), &mut |event| {
             reactor.react(&event, &mut hands)
         });
@@ -186,7 +186,7 @@ impl Reactor<'_> {
             return;
         }
         let account = halite_sys::process::user_name();
-        let key = self.config.cachedir.join(format!(".{account}_key"));
+        let key = self.config.client_key(&account);
         let own = std::fs::read_to_string(key).unwrap_or_default();
         let equal = |given: &str, wanted: &str| {
             halite_crypto::constant_time_eq(given.as_bytes(), wanted.as_bytes())

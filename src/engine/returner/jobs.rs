@@ -121,7 +121,7 @@ pub fn start(
     stop: &StopFlag,
 ) -> (Arc<JobQueue>, JoinHandle<()>) {
     let queue = Arc::new(JobQueue::default());
-    let dir = config.cachedir.join("returner");
+    let dir = config.returner_state();
     // Rows that somebody wants moved elsewhere must not be removed here.
     let archived = config.extra.get("archive_jobs").is_some_and(Value::truthy);
     let mut copier = Copier {

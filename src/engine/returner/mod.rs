@@ -55,7 +55,7 @@ pub fn run(config: &MasterConfig, roles: &Roles, stop: &StopFlag) -> Result<(), 
     publish_counters(writers.clone());
     roles.ready();
     listen(
-        config.sock_dir.join("master_event_pub.ipc"),
+        config.event_pub(),
         stop,
         // Whatever happened while nobody listened is found in the log.
         &mut || writers.look_again(),

@@ -14,14 +14,10 @@ use nix::unistd::{Gid, Uid, User, fchown};
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// Largest key file; a key has 76 letters.
 const LONGEST: u64 = 4096;
-
-fn path(cachedir: &Path, user: &str) -> PathBuf {
-    cachedir.join(format!(".{user}_key"))
-}
 
 /// Makes the key files of the master's accounts where they are missing; existing ones
 /// stay, so that a restart breaks no running client.
@@ -29,7 +25,7 @@ pub(crate) fn create_key_files(config: &MasterConfig) -> io::Result<()> {
     let mut users = vec![config.user.clone(), user_name()];
     users.dedup();
     for user in users {
-        create(&path(&config.cachedir, &user), 0o600)?;
+        create(&config.client_key(&user), 0o600)?;
     }
     Ok(())
 }
@@ -77,7 +73,7 @@ pub(crate) fn create_publisher_keys(config: &MasterConfig) -> io::Result<()> {
         if own.contains(&user) || !valid_name(&user) {
             continue;
         }
-        let path = path(&config.cachedir, &user);
+        let path = config.client_key(&user);
         let account = User::from_name(&user)?;
         if account.is_none() && config.client_acl_verify {
             log::warn!("publisher_acl: there is no account {user:?}");
@@ -148,7 +144,7 @@ pub(super) fn authenticate(
     let own = user_name();
     let owners = [config.user.as_str(), own.as_str()];
     let matches = |account: &str| {
-        read(&path(&config.cachedir, account))
+        read(&config.client_key(account))
             .is_ok_and(|own| constant_time_eq(own.as_bytes(), key.as_bytes()))
     };
     let user = user.unwrap_or(&config.user);

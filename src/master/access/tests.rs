@@ -175,7 +175,7 @@ fn access(options: Map, users: &[&str]) -> (tempfile::TempDir, Access, HashMap<S
     let mut keys = HashMap::new();
     for user in users {
         let key = KeyString::generate().as_str().to_owned();
-        std::fs::write(config.cachedir.join(format!(".{user}_key")), &key).unwrap();
+        std::fs::write(config.client_key(user), &key).unwrap();
         keys.insert((*user).to_owned(), key);
     }
     let access = Access::new(&config);

@@ -6,9 +6,8 @@
 
 use super::batch::Keep;
 use super::context::Context;
-use super::files;
-use super::pillar::{self, Reply};
-use super::{Answer, HANDLER_FAILED, batch, mine, peer, syndic, tops};
+use super::{Answer, begin, syndic};
+use crate::commands::{Command, Handler, Who};
 use crate::roles::RoleError;
 use halite_crypto::{Crypticle, Signing};
 use halite_sys::time::unix_now_i64;
@@ -19,186 +18,87 @@ use halite_wire::{Map, Value};
 use std::convert::Infallible;
 
 /// A sealed request as it came in.
-pub(super) struct Sealed<'a> {
+pub(crate) struct Sealed<'a> {
     pub id: Option<&'a str>,
     pub load: &'a [u8],
     pub enc_algo: Option<&'a str>,
     pub sig_algo: Option<&'a str>,
 }
 
-/// Commands of a minion with an accepted key. Unknown ones answer `{}`, as Salt does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Command {
-    AesKeys,
-    File(files::Command),
-    MasterOpts,
-    MasterTops,
-    Mine,
-    MineDelete,
-    MineFlush,
-    MineGet,
-    MinionEvent,
-    MinionPub,
-    MinionPublish,
-    MinionRunner,
-    Pillar,
-    PubRet,
-    RegisterResources,
-    Return,
-    RevokeAuth,
-    ServeFile,
-    SyndicReturn,
-}
-
-impl Command {
-    fn parse(cmd: &str) -> Option<Command> {
-        if let Some(command) = files::Command::parse(cmd) {
-            return Some(Command::File(command));
-        }
-        Some(match cmd {
-            "_aes_keys" => Command::AesKeys,
-            "_master_opts" => Command::MasterOpts,
-            "_master_tops" => Command::MasterTops,
-            "_mine" => Command::Mine,
-            "_mine_delete" => Command::MineDelete,
-            "_mine_flush" => Command::MineFlush,
-            "_mine_get" => Command::MineGet,
-            "_minion_event" => Command::MinionEvent,
-            "minion_pub" => Command::MinionPub,
-            "minion_publish" => Command::MinionPublish,
-            "minion_runner" => Command::MinionRunner,
-            "pub_ret" => Command::PubRet,
-            "_pillar" => Command::Pillar,
-            "_register_resources" => Command::RegisterResources,
-            "_return" => Command::Return,
-            "revoke_auth" => Command::RevokeAuth,
-            "_serve_file" => Command::ServeFile,
-            "_syndic_return" => Command::SyndicReturn,
-            _ => return None,
-        })
-    }
-}
-
-/// Handles one sealed request.
+/// Handles one sealed request. Unknown commands answer `{}`, as Salt does.
 pub(super) fn request(worker: &mut Context, sealed: &Sealed, peer: &str) -> Answer {
-    let opened = match open(worker, sealed) {
+    let mut opened = match open(worker, sealed) {
         Ok(opened) => opened,
         Err(refusal) => {
             log::debug!("{peer} as {:?}: request refused", sealed.id);
             return Answer::clear(&refusal.reply());
         }
     };
-    let Opened {
-        id,
-        crypticle,
-        mut load,
-        nonce,
-    } = opened;
-    let cmd = load.str("cmd").unwrap_or_default().to_owned();
-    let Some(command) = Command::parse(&cmd) else {
-        worker.count_unknown(&cmd, id.as_str());
-        return reply(&crypticle, &Value::Map(Map::new()), &nonce);
+    let cmd = opened.load.str("cmd").unwrap_or_default();
+    let found = Command::find(cmd).map(|command| (command, command.handler));
+    let (command, handler) = match found {
+        None | Some((_, Handler::Clear(_))) => {
+            worker.count_unknown(cmd, opened.id.as_str());
+            return opened.reply(&Map::new().into());
+        }
+        Some((command, _)) if refuses(worker, command, &opened.id) => {
+            return opened.reply(&Value::Nil);
+        }
+        Some((command, Handler::AesAnswer(answer))) => {
+            begin(worker, command);
+            return answer(worker, opened, sealed);
+        }
+        Some((command, Handler::Aes(handler) | Handler::AesBatched(handler))) => (command, handler),
     };
-    match command {
-        Command::Pillar => worker.stats.pillars += 1,
-        Command::Return => worker.stats.returns += 1,
-        Command::MinionEvent => worker.stats.events += 1,
-        _ => {}
-    }
-    if !matches!(command, Command::Return | Command::MinionEvent) {
-        batch::settle(worker);
-    }
-    let result = match command {
-        Command::ServeFile => {
-            return match files::serve(worker, &load, &crypticle, &nonce) {
-                Ok(bytes) => proven(bytes),
-                Err(e) => handler_failed(&cmd, &id, &e, &crypticle, &nonce),
-            };
-        }
-        Command::Pillar => {
-            return match pillar::request(worker, &id, load, sealed, &nonce) {
-                Ok(Reply::Private(value)) => proven(msgpack::encode(&value, Profile::Wire)),
-                Ok(Reply::Plain(value)) => reply(&crypticle, &value, &nonce),
-                Err(e) => failed(&cmd, &id, &e),
-            };
-        }
-        Command::Return => {
-            returned(worker, id.clone(), load);
-            Ok(Value::Nil)
-        }
-        Command::SyndicReturn => syndic::returns(worker, &id, load),
-        Command::MinionEvent => minion_event(worker, &id, load),
-        Command::AesKeys => aes_keys(worker),
-        Command::File(command) => files::request(worker, &id, command, &load),
-        Command::MasterOpts => Ok(master_opts(worker, &load)),
-        Command::MasterTops => Ok(tops::request(worker, &id)),
-        Command::Mine => mine::put(worker, &id, load),
-        Command::MineDelete => mine::delete(worker, &id, &load),
-        Command::MineFlush => mine::flush(worker, &id),
-        Command::MineGet => mine::get(worker, &id, &load),
-        Command::MinionPub => peer::publish(worker, &id, &load),
-        Command::MinionPublish => peer::publish_and_wait(worker, &id, &load),
-        Command::MinionRunner => peer::runner(worker, &id, &load),
-        Command::PubRet => peer::fetch(worker, &id, &load),
-        Command::RegisterResources => Ok(true.into()),
-        Command::RevokeAuth => {
-            load.remove("cmd");
-            revoke_auth(worker, &id, load)
-        }
-    };
-    match result {
-        Ok(value) => reply(&crypticle, &value, &nonce),
-        Err(e) if command == Command::SyndicReturn => {
-            log::error!(
-                minion:% = id;
-                "a return of {id} could not be kept ({e}); it is not acknowledged, so that it comes again"
-            );
-            Answer::none()
-        }
-        Err(e) => handler_failed(&cmd, &id, &e, &crypticle, &nonce),
+    begin(worker, command);
+    let load = std::mem::take(&mut opened.load);
+    match handler(worker, &opened.id, load) {
+        Ok(value) => opened.reply(&value),
+        Err(e) => opened.failed(command.name, &e),
     }
 }
 
-/// Salt answers an exception in a handler with an empty text under the session key.
-fn handler_failed(
-    cmd: &str,
-    id: &MinionId,
-    e: &RoleError,
-    crypticle: &Crypticle,
-    nonce: &str,
-) -> Answer {
-    log::error!(minion:% = id; "{cmd} of {id} failed: {e}");
-    reply(crypticle, &"".into(), nonce)
-}
-
-fn reply(crypticle: &Crypticle, value: &Value, nonce: &str) -> Answer {
-    let written = crypticle.text_with(msgpack::size_hint(value), Some(nonce), |out| {
-        msgpack::encode_into(out, value, Profile::Wire);
-        Ok::<(), Infallible>(())
-    });
-    match written {
-        Ok(bytes) => proven(bytes),
-        Err(never) => match never {},
+/// Whether the command is not for this minion.
+fn refuses(worker: &Context, command: &Command, id: &MinionId) -> bool {
+    let refused = command.who == Who::Syndic && !worker.config.order_masters;
+    if refused {
+        log::warn!(
+            minion:% = id;
+            "{id} sent {}, which only a syndic may (order_masters); refused",
+            command.name
+        );
     }
+    refused
 }
 
-fn proven(bytes: Vec<u8>) -> Answer {
-    Answer {
-        bytes,
-        proven: true,
+/// A request that has proven its sender.
+pub(crate) struct Opened {
+    pub id: MinionId,
+    pub crypticle: Crypticle,
+    pub load: Map,
+    pub nonce: String,
+}
+
+impl Opened {
+    /// An answer under the session key.
+    pub fn reply(&self, value: &Value) -> Answer {
+        let room = msgpack::size_hint(value);
+        let written = self.crypticle.text_with(room, Some(&self.nonce), |out| {
+            msgpack::encode_into(out, value, Profile::Wire);
+            Ok::<(), Infallible>(())
+        });
+        match written {
+            Ok(bytes) => Answer::proven(bytes),
+            Err(never) => match never {},
+        }
     }
-}
 
-fn failed(cmd: &str, id: &MinionId, e: &RoleError) -> Answer {
-    log::error!(minion:% = id; "{cmd} of {id} failed: {e}");
-    Answer::clear(&HANDLER_FAILED.into())
-}
-
-struct Opened {
-    id: MinionId,
-    crypticle: Crypticle,
-    load: Map,
-    nonce: String,
+    /// Salt answers an exception in a handler with an empty text under the session key.
+    pub fn failed(&self, cmd: &str, e: &RoleError) -> Answer {
+        let id = &self.id;
+        log::error!(minion:% = id; "{cmd} of {id} failed: {e}");
+        self.reply(&"".into())
+    }
 }
 
 /// Decrypts and checks a request: accepted key, session key, age, id, token
@@ -243,7 +143,7 @@ fn open(worker: &mut Context, sealed: &Sealed) -> Result<Opened, Refusal> {
 
 /// `_aes_keys`, of halite only: the key of publications and the one on offer, each with the master's signature
 /// that a sign-in would give (reference 3.4). Without any RSA, so that a whole fleet can ask at once.
-fn aes_keys(worker: &mut Context) -> Result<Value, RoleError> {
+pub(crate) fn aes_keys(worker: &mut Context) -> Result<Value, RoleError> {
     let present = worker.aes_key()?;
     let mut keys =
         halite_wire::map! {"aes" => present.text.as_str(), "sig" => present.digest_signature};
@@ -255,9 +155,13 @@ fn aes_keys(worker: &mut Context) -> Result<Value, RoleError> {
 }
 
 /// `_return`: keep the result, then tell the bus.
-fn returned(worker: &mut Context, id: MinionId, mut load: Map) {
-    if !signature_good(worker, &id, &mut load) {
-        return;
+pub(crate) fn returned(
+    worker: &mut Context,
+    id: &MinionId,
+    mut load: Map,
+) -> Result<Value, RoleError> {
+    if !signature_good(worker, id, &mut load) {
+        return Ok(Value::Nil);
     }
     let (jid, keep) = match load.str("jid").unwrap_or_default() {
         "req" => (worker.jids.next(), Keep::AsJob),
@@ -266,7 +170,7 @@ fn returned(worker: &mut Context, id: MinionId, mut load: Map) {
             Ok(jid) => (jid, Keep::Yes),
             Err(e) => {
                 log::warn!(minion:% = id; "{id} returned for a job that cannot be: {e}");
-                return;
+                return Ok(Value::Nil);
             }
         },
     };
@@ -283,7 +187,8 @@ fn returned(worker: &mut Context, id: MinionId, mut load: Map) {
     };
     let fun = load.str("fun").unwrap_or_default();
     log::debug!(jid:% = jid, minion:% = id, fun; "return of {id} for job {jid}");
-    worker.batch.returned(keep, jid, id, load);
+    worker.batch.returned(keep, jid, id.clone(), load);
+    Ok(Value::Nil)
 }
 
 /// Checks `sig` of a return (`minion_sign_messages`, reference 6.3). `false` drops it.
@@ -313,7 +218,11 @@ fn signature_good(worker: &mut Context, id: &MinionId, load: &mut Map) -> bool {
 }
 
 /// `_minion_event`: one event, or a list of them.
-fn minion_event(worker: &mut Context, id: &MinionId, load: Map) -> Result<Value, RoleError> {
+pub(crate) fn minion_event(
+    worker: &mut Context,
+    id: &MinionId,
+    load: Map,
+) -> Result<Value, RoleError> {
     let pretag = load.str("pretag").map(str::to_owned);
     let below = worker.config.order_masters && pretag == Some(format!("syndic/{id}"));
     if let Some(events) = load.get("events").and_then(Value::as_array) {
@@ -391,7 +300,7 @@ fn may_fire(id: &MinionId, tag: &str) -> bool {
 }
 
 /// `_master_opts`: what a minion's state system wants to know (reference 8.2).
-fn master_opts(worker: &mut Context, load: &Map) -> Value {
+pub(crate) fn master_opts(worker: &mut Context, load: &Map) -> Value {
     let envs = worker.files.environments();
     let c = &worker.config;
     let roots: Map = envs
@@ -423,8 +332,13 @@ fn master_opts(worker: &mut Context, load: &Map) -> Value {
 }
 
 /// `revoke_auth`: a minion gives up its own key (`saltutil.revoke_auth`).
-fn revoke_auth(worker: &mut Context, id: &MinionId, load: Map) -> Result<Value, RoleError> {
+pub(crate) fn revoke_auth(
+    worker: &mut Context,
+    id: &MinionId,
+    mut load: Map,
+) -> Result<Value, RoleError> {
     use halite_store::keys::KeyState;
+    load.remove("cmd");
     if !worker.config.allow_minion_key_revoke {
         log::warn!(minion:% = id; "{id} asked for its key to be deleted, which allow_minion_key_revoke forbids");
         return Ok(Value::Map(load));

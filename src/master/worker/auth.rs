@@ -14,7 +14,7 @@ use halite_wire::{Map, Value};
 const MAX_PUB: usize = 16 * 1024;
 
 /// Handles one sign-in request.
-pub(super) fn request(worker: &mut Context, load: &Map, peer: &str) -> Result<Value, RoleError> {
+pub(crate) fn request(worker: &mut Context, load: &Map, peer: &str) -> Result<Value, RoleError> {
     let bad = |what: &str| Ok(clear_reply(what));
     let Some(nonce) = load.str("nonce") else {
         return Err(RoleError::new(1, "the request has no nonce"));
@@ -185,7 +185,7 @@ impl PubkeySignature {
             return Ok(None);
         }
         if config.master_use_pubkey_signature {
-            let path = config.pki_dir.join(config.signature_name());
+            let path = config.pubkey_signature();
             let text = std::fs::read_to_string(&path).map_err(|e| {
                 RoleError::new(
                     1,
@@ -197,9 +197,7 @@ impl PubkeySignature {
             })?;
             return Ok(Some(PubkeySignature::Ready(text)));
         }
-        let path = config
-            .pki_dir
-            .join(format!("{}.pem", config.master_sign_key_name));
+        let path = config.sign_key();
         let key = crate::load_or_create_key(&path, config.keysize as usize)?;
         Ok(Some(PubkeySignature::Key(key)))
     }

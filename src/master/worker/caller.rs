@@ -8,32 +8,25 @@ use halite_wire::{Map, Value};
 
 /// What is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(crate) enum Kind {
     /// `@runner`.
     Runner,
     /// `@wheel`.
     Wheel,
 }
 
-/// A caller who may run the function.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) struct Caller {
-    /// The name that events carry.
-    pub user: String,
-}
-
 /// Fields that prove who asks; they go no further.
 const PROOF: [&str; 6] = ["token", "eauth", "username", "password", "user", "key"];
 
-/// Proves the caller, asks whether he may, and takes the proof out of the load, so that neither
-/// an event nor a process sees it. The error is the answer.
+/// Proves the caller, asks whether they may, and takes the proof out of the load, so that neither
+/// an event nor a process sees it. Gives the name that events carry; the error is the answer.
 pub(super) fn prove(
     worker: &mut Context,
     kind: Kind,
     load: &mut Map,
     peer: &str,
     jid: &Jid,
-) -> Result<Caller, Value> {
+) -> Result<String, Value> {
     let caller = match kind {
         Kind::Runner => worker.access.authorize_runner(load, peer, jid.as_str())?,
         Kind::Wheel => worker.access.authorize_wheel(load, peer, jid.as_str())?,
@@ -41,11 +34,11 @@ pub(super) fn prove(
     for field in PROOF {
         load.remove(field);
     }
-    let user = match caller.user().starts_with("sudo_") {
-        true => worker.config.user.clone(),
-        false => caller.user().to_owned(),
-    };
-    Ok(Caller { user })
+    Ok(if caller.user().starts_with("sudo_") {
+        worker.config.user.clone()
+    } else {
+        caller.user().to_owned()
+    })
 }
 
 /// An error as stock clients raise it (`salt/utils/error.py raise_error`).

@@ -117,7 +117,7 @@ impl Context {
             reconnect: Some((Duration::from_millis(20), Duration::from_millis(200))),
             send_timeout: Some(Duration::from_secs(5)),
         };
-        let path = config.sock_dir.join("publish_pull.ipc");
+        let path = config.publish_pull();
         let publish = Push::connect(context, &path, options)?;
         let master = crate::master_key(&config)?;
         let master_pub = halite_crypto::clean_key(&master.public().to_pem());

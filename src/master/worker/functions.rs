@@ -13,14 +13,12 @@ use halite_sys::slots::{Slot, Slots};
 use halite_wire::{Map, Value};
 use std::process::Child;
 
-/// Directory below `sock_dir` with the slots of runners that were started.
-const STARTED: &str = ".runner-tickets";
 /// Longest name of a function; the longest of Salt's has 40 letters.
 const LONGEST_NAME: usize = 100;
 
 /// The processes of runners that this worker started.
 #[derive(Default)]
-pub(super) struct Runners(Vec<(Child, Slot)>);
+pub(crate) struct Runners(Vec<(Child, Slot)>);
 
 impl Runners {
     /// Forgets those that have ended, so that no zombie stays.
@@ -31,15 +29,15 @@ impl Runners {
 }
 
 /// Handles one request of either kind.
-pub(super) fn request(
+pub(crate) fn request(
     worker: &mut Context,
     kind: Kind,
     mut load: Map,
     peer: &str,
 ) -> Result<Value, RoleError> {
     let jid = worker.new_jid();
-    let caller = match caller::prove(worker, kind, &mut load, peer, &jid) {
-        Ok(caller) => caller,
+    let user = match caller::prove(worker, kind, &mut load, peer, &jid) {
+        Ok(user) => user,
         Err(answer) => return Ok(answer),
     };
     let fun = load.str("fun").unwrap_or_default().to_owned();
@@ -58,7 +56,7 @@ pub(super) fn request(
         fun,
         low,
         jid,
-        user: caller.user,
+        user,
     };
     match kind {
         Kind::Runner => start(worker, &call),
@@ -77,7 +75,7 @@ fn start(worker: &mut Context, call: &Call) -> Result<Value, RoleError> {
     let most = config
         .runner_processes
         .saturating_add(config.runner_queue_limit);
-    let Some(ticket) = Slots::new(config.sock_dir.join(STARTED), most).take()? else {
+    let Some(ticket) = Slots::new(config.started_runners(), most).take()? else {
         log::error!(
             "the runner {:?} was refused: {most} are under way",
             call.fun

@@ -11,7 +11,7 @@ use halite_wire::{Map, Value};
 use std::io;
 
 /// `_mine_get`: values of other minions.
-pub(super) fn get(worker: &Context, id: &MinionId, load: &Map) -> Result<Value, RoleError> {
+pub(crate) fn get(worker: &Context, id: &MinionId, load: &Map) -> Result<Value, RoleError> {
     let (Some(tgt), Some(fun)) = (load.get("tgt"), load.get("fun")) else {
         return Ok(Map::new().into());
     };
@@ -43,7 +43,7 @@ fn kept(worker: &Context) -> bool {
 
 /// `_mine`: adds to the minion's own values, or replaces them. Stock fails on `clear`, whose
 /// code uses a name that is not set; what is meant is done here.
-pub(super) fn put(worker: &Context, id: &MinionId, mut load: Map) -> Result<Value, RoleError> {
+pub(crate) fn put(worker: &Context, id: &MinionId, mut load: Map) -> Result<Value, RoleError> {
     let Some(data) = load.remove("data") else {
         return Ok(Map::new().into());
     };
@@ -59,7 +59,7 @@ pub(super) fn put(worker: &Context, id: &MinionId, mut load: Map) -> Result<Valu
 }
 
 /// `_mine_delete`: forgets one of the minion's own values.
-pub(super) fn delete(worker: &Context, id: &MinionId, load: &Map) -> Result<Value, RoleError> {
+pub(crate) fn delete(worker: &Context, id: &MinionId, load: &Map) -> Result<Value, RoleError> {
     let Some(fun) = load.get("fun") else {
         return Ok(Map::new().into());
     };
@@ -74,7 +74,7 @@ pub(super) fn delete(worker: &Context, id: &MinionId, load: &Map) -> Result<Valu
 }
 
 /// `_mine_flush`: forgets all of the minion's own values; false if there were none.
-pub(super) fn flush(worker: &Context, id: &MinionId) -> Result<Value, RoleError> {
+pub(crate) fn flush(worker: &Context, id: &MinionId) -> Result<Value, RoleError> {
     if !kept(worker) {
         return Ok(true.into());
     }

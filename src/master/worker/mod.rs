@@ -10,22 +10,22 @@
 //! outlives the request deadline by a few seconds is ended by a watchdog (status 75).
 //! On SIGTERM the request at hand is finished.
 
-mod aes;
-mod auth;
+pub(super) mod aes;
+pub(super) mod auth;
 mod batch;
-mod caller;
-mod clear;
-mod context;
-mod files;
-mod functions;
-mod mine;
-mod peer;
+pub(super) mod caller;
+pub(super) mod context;
+pub(super) mod files;
+pub(super) mod functions;
+pub(super) mod mine;
+pub(super) mod peer;
 mod peer_run;
-mod pillar;
-mod publish;
-mod syndic;
+pub(super) mod pillar;
+pub(super) mod publish;
+pub(super) mod syndic;
 pub(super) mod tops;
 
+use super::commands::{Command, Handler};
 use super::functions::Lent;
 use super::roles::{RoleError, Roles};
 use super::score::Score;
@@ -71,6 +71,14 @@ impl Answer {
         }
     }
 
+    /// For a sender that has proven who it is.
+    fn proven(bytes: Vec<u8>) -> Answer {
+        Answer {
+            bytes,
+            proven: true,
+        }
+    }
+
     fn clear(value: &Value) -> Answer {
         Answer {
             bytes: msgpack::encode(value, Profile::Wire),
@@ -89,7 +97,7 @@ pub fn run(
 ) -> Result<(), RoleError> {
     keep_freed();
     let context = sockets::Context::new();
-    let socket = Dealer::connect(&context, &config.sock_dir.join("workers.ipc"), name)?;
+    let socket = Dealer::connect(&context, &config.workers(), name)?;
     let watchdog = Watchdog::start(Duration::from_secs(config.request_timeout + 5));
     let mut worker = Context::new(config, lent, &context)?;
     roles.ready();
@@ -222,32 +230,29 @@ fn handle(worker: &mut Context, body: &[u8], peer: &str) -> Answer {
 }
 
 fn clear_request(worker: &mut Context, load: Map, peer: &str) -> Answer {
-    let Some(command) = load.str("cmd").and_then(clear::Command::parse) else {
-        worker.count_unknown(load.str("cmd").unwrap_or("(none)"), peer);
+    let name = load.str("cmd");
+    let found = name.and_then(Command::find).map(|c| (c, c.handler));
+    let Some((command, Handler::Clear(handler))) = found else {
+        worker.count_unknown(name.unwrap_or("(none)"), peer);
         return Answer::clear(&Value::Map(Map::new()));
     };
-    batch::settle(worker);
-    let reply = match command {
-        clear::Command::Auth => {
-            worker.stats.sign_ins += 1;
-            auth::request(worker, &load, peer)
-        }
-        clear::Command::Ping => Ok(Value::Map(load)),
-        clear::Command::Publish => {
-            worker.stats.published += 1;
-            publish::request(worker, load, peer)
-        }
-        clear::Command::MkToken => Ok(worker.access.mk_token(&load, peer)),
-        clear::Command::GetToken => Ok(worker.access.get_token(&load)),
-        clear::Command::Runner => functions::request(worker, caller::Kind::Runner, load, peer),
-        clear::Command::Wheel => functions::request(worker, caller::Kind::Wheel, load, peer),
-    };
-    match reply {
+    begin(worker, command);
+    match handler(worker, load, peer) {
         Ok(reply) => Answer::clear(&reply),
         Err(e) => {
-            log::error!("{} of {peer} failed: {e}", command.name());
+            log::error!("{} of {peer} failed: {e}", command.name);
             Answer::clear(&HANDLER_FAILED.into())
         }
+    }
+}
+
+/// Counts a command; returns and events that wait are kept and told before any other.
+fn begin(worker: &mut Context, command: &Command) {
+    if let Some(stats) = command.stats {
+        *stats(&mut worker.stats) += 1;
+    }
+    if !matches!(command.handler, Handler::AesBatched(_)) {
+        batch::settle(worker);
     }
 }
 

@@ -42,7 +42,7 @@ struct Request {
 }
 
 /// `minion_pub`: the jid, and who is expected to return; `{}` if it may not.
-pub(super) fn publish(worker: &mut Context, id: &MinionId, load: &Map) -> Result<Value, RoleError> {
+pub(crate) fn publish(worker: &mut Context, id: &MinionId, load: &Map) -> Result<Value, RoleError> {
     let Some(request) = admitted(worker, id, load)? else {
         return Ok(nothing());
     };
@@ -53,7 +53,7 @@ pub(super) fn publish(worker: &mut Context, id: &MinionId, load: &Map) -> Result
 }
 
 /// `minion_publish`: as [`publish()`], and waits for the returns, for `tmo` or `timeout` seconds.
-pub(super) fn publish_and_wait(
+pub(crate) fn publish_and_wait(
     worker: &mut Context,
     id: &MinionId,
     load: &Map,
@@ -281,8 +281,7 @@ fn start(worker: &mut Context, id: &MinionId, admitted: Admitted) -> Result<Star
 }
 
 fn owner_path(worker: &Context, jid: &Jid) -> PathBuf {
-    let dir = worker.config.cachedir.join("publish_auth");
-    dir.join(jid.as_str())
+    worker.config.job_owners().join(jid.as_str())
 }
 
 /// Whether the minion has started the job: its id stands in `publish_auth/<jid>`.
@@ -305,7 +304,7 @@ fn returns(worker: &Context, jid: &Jid) -> Result<Vec<StoredReturn>, RoleError> 
 }
 
 /// `pub_ret`: what has come back of a job that this minion has started.
-pub(super) fn fetch(worker: &Context, id: &MinionId, load: &Map) -> Result<Value, RoleError> {
+pub(crate) fn fetch(worker: &Context, id: &MinionId, load: &Map) -> Result<Value, RoleError> {
     let Some(Ok(jid)) = load.str("jid").map(str::parse::<Jid>) else {
         return Ok(nothing());
     };
@@ -327,7 +326,7 @@ pub(super) fn fetch(worker: &Context, id: &MinionId, load: &Map) -> Result<Value
 }
 
 /// `minion_runner`: what a runner function returns; `{}` if the minion may not call it.
-pub(super) fn runner(worker: &Context, id: &MinionId, load: &Map) -> Result<Value, RoleError> {
+pub(crate) fn runner(worker: &Context, id: &MinionId, load: &Map) -> Result<Value, RoleError> {
     let (Some(fun), Some(arg)) = (load.str("fun"), load.get("arg").and_then(Value::as_array))
     else {
         return Ok(nothing());

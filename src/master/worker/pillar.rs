@@ -1,8 +1,9 @@
 //! `_pillar`: compiles the pillar of a minion, keeps its grains for targeting, and answers
 //! under a key of its own (`salt/master.py AESFuncs._pillar`, reference `salt-protocol.md` 6.4).
 
-use super::aes::Sealed;
+use super::aes::{Opened, Sealed};
 use super::context::Context;
+use super::{Answer, HANDLER_FAILED};
 use crate::roles::RoleError;
 use halite_crypto::{Crypticle, Encryption, KeyString, Signing};
 use halite_render::pillar::PillarRequest;
@@ -16,15 +17,28 @@ use std::time::Duration;
 const RESERVE: u64 = 5;
 
 /// What is sent back.
-pub(super) enum Reply {
+enum Reply {
     /// In the form of pillar answers, readable only with the minion's private key.
     Private(Value),
     /// As any other answer, which only `pillar_version: 1` asks for.
     Plain(Value),
 }
 
-/// Answers one `_pillar` request of the minion `id`.
-pub(super) fn request(
+/// Answers `_pillar`. A failure is told in the clear, as Salt does.
+pub(crate) fn answer(worker: &mut Context, mut opened: Opened, sealed: &Sealed<'_>) -> Answer {
+    let load = std::mem::take(&mut opened.load);
+    match request(worker, &opened.id, load, sealed, &opened.nonce) {
+        Ok(Reply::Private(value)) => Answer::proven(msgpack::encode(&value, Profile::Wire)),
+        Ok(Reply::Plain(value)) => opened.reply(&value),
+        Err(e) => {
+            let id = &opened.id;
+            log::error!(minion:% = id; "_pillar of {id} failed: {e}");
+            Answer::clear(&HANDLER_FAILED.into())
+        }
+    }
+}
+
+fn request(
     worker: &mut Context,
     id: &MinionId,
     load: Map,

@@ -28,7 +28,7 @@ const EXTRAS: [&str; 5] = [
 const SECRETS: [&str; 3] = ["key", "token", "password"];
 
 /// Handles one publish request.
-pub(super) fn request(worker: &mut Context, mut load: Map, peer: &str) -> Result<Value, RoleError> {
+pub(crate) fn request(worker: &mut Context, mut load: Map, peer: &str) -> Result<Value, RoleError> {
     let kwargs = load
         .get("kwargs")
         .and_then(Value::as_map)

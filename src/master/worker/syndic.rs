@@ -5,7 +5,10 @@
 //! a syndic's load name minions that this master does not know: one with an accepted key here
 //! speaks for itself, and nobody speaks for it.
 
+use super::Answer;
+use super::aes::{Opened, Sealed};
 use super::context::Context;
+use crate::returns::hand_in;
 use crate::roles::RoleError;
 use halite_store::keys::KeyState;
 use halite_sys::daemon::{make_dir, write_atomic};
@@ -16,18 +19,24 @@ use std::path::PathBuf;
 /// Returns in one request.
 const MOST_RETURNS: usize = 100_000;
 
-/// `_syndic_return`: returns of minions below, as if they had come from these.
-pub(super) fn returns(
-    worker: &mut Context,
-    syndic: &MinionId,
-    mut load: Map,
-) -> Result<Value, RoleError> {
-    if !worker.config.order_masters {
-        log::warn!(
-            "{syndic} brought returns of other minions, which only a syndic may (order_masters); refused"
-        );
-        return Ok(Value::Nil);
+/// Answers `_syndic_return`; what could not be kept is not acknowledged, so that it comes again.
+pub(crate) fn answer(worker: &mut Context, mut opened: Opened, _: &Sealed<'_>) -> Answer {
+    let load = std::mem::take(&mut opened.load);
+    match returns(worker, &opened.id, load) {
+        Ok(()) => opened.reply(&Value::Nil),
+        Err(e) => {
+            let id = &opened.id;
+            log::error!(
+                minion:% = id;
+                "a return of {id} could not be kept ({e}); it is not acknowledged, so that it comes again"
+            );
+            Answer::none()
+        }
     }
+}
+
+/// Returns of minions below, as if they had come from these.
+fn returns(worker: &mut Context, syndic: &MinionId, mut load: Map) -> Result<(), RoleError> {
     // Old syndics send one job, newer ones a list.
     let jobs = match load.remove("load") {
         Some(Value::Array(jobs)) => jobs,
@@ -52,7 +61,7 @@ pub(super) fn returns(
         }
         one_job(worker, syndic, job)?;
     }
-    Ok(Value::Nil)
+    Ok(())
 }
 
 fn one_job(worker: &mut Context, syndic: &MinionId, mut job: Map) -> Result<(), RoleError> {
@@ -112,15 +121,8 @@ fn one_return(
             Some(key) => load.set(key, value.clone()),
         }
     }
-    if worker.config.job_cache {
-        match worker.jobs.save_return(jid, id, &load) {
-            Err(e) if e.kind() == std::io::ErrorKind::InvalidInput => {
-                log::warn!("{id}: {e}; not kept")
-            }
-            other => other?,
-        }
-    }
-    worker.bus.fire(&format!("salt/job/{jid}/ret/{id}"), load);
+    let store = worker.config.job_cache;
+    hand_in(&*worker.jobs, &mut worker.bus, store, jid, id, load)?;
     Ok(())
 }
 
@@ -138,7 +140,7 @@ pub(super) fn register(worker: &Context, syndic: &MinionId) -> Result<(), RoleEr
 
 /// The id is a plain file name by its type, so that it cannot lead elsewhere (CVE-2024-22231).
 fn place(worker: &Context, syndic: &MinionId) -> PathBuf {
-    worker.config.cachedir.join("syndics").join(syndic.as_str())
+    worker.config.syndics().join(syndic.as_str())
 }
 
 /// Fires an event from below under the syndic's own tag, `syndic/<id>/<tag>`, and nowhere else; notes whom

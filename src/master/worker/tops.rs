@@ -16,7 +16,7 @@ const MOST_OUTPUT: usize = 4 << 20;
 
 /// Environment -> names of states. The id is the channel's; the configuration that the minion
 /// sends, from which stock takes the id, is not looked at.
-pub(super) fn request(worker: &Context, id: &MinionId) -> Value {
+pub(crate) fn request(worker: &Context, id: &MinionId) -> Value {
     let mut tops = Map::new();
     for (name, setting) in worker.config.master_tops.iter() {
         match (name.as_str(), setting) {

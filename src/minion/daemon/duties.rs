@@ -8,6 +8,7 @@ use crate::line::event as event_load;
 use crate::timetable::{GRAINS, MINE};
 use crate::watch::Input;
 use halite_channel::publication::Job;
+use halite_config::paths::minion::cache;
 use halite_modules::execution::{Context, mine_functions, python};
 use halite_modules::grains::all_grains;
 use halite_modules::local::{self, MODULES_REFRESHED, Order, PILLAR_REFRESHED};
@@ -73,7 +74,7 @@ impl Minion {
         if !self.config.cache_jobs {
             return;
         }
-        let dir = self.config.cachedir.join("minion_jobs").join(jid);
+        let dir = cache::minion_jobs(&self.config.cachedir).join(jid);
         let kept =
             make_dir(&dir, 0o700).and_then(|()| write_atomic(&dir.join("return.p"), load, 0o600));
         if let Err(e) = kept {

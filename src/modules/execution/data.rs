@@ -4,6 +4,7 @@ mod literal;
 
 use super::declare::{Function, Module, Result, args};
 use super::{Call, Fault, python};
+use halite_config::paths::minion::cache;
 use halite_sys::daemon::write_atomic;
 use halite_wire::msgpack::{self, Profile};
 use halite_wire::{Map, Value};
@@ -74,7 +75,7 @@ pub(super) const MODULE: Module = Module {
 };
 
 fn path(call: &Call<'_>) -> PathBuf {
-    call.ctx.cachedir.join("datastore")
+    cache::datastore(&call.ctx.cachedir)
 }
 
 /// A store that is missing or cannot be read is empty.

@@ -6,6 +6,7 @@
 use super::declare::{Function, Lit, Module, Result, opt, req};
 use super::{Call, Context, Fault, config, find_for, python};
 use halite_channel::Me;
+use halite_config::paths::minion::cache;
 use halite_sys::daemon::write_atomic;
 use halite_target::Target;
 use halite_wire::msgpack::{self, Profile};
@@ -277,7 +278,7 @@ fn is_local(ctx: &Context) -> bool {
 
 /// The data that stock's module `data` keeps.
 fn datastore(ctx: &Context) -> PathBuf {
-    ctx.cachedir.join("datastore")
+    cache::datastore(&ctx.cachedir)
 }
 
 fn all_local(ctx: &Context) -> Map {

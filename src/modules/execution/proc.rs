@@ -5,6 +5,7 @@
 //! file also keeps when the process started, in the kernel's own ticks ([`START`]);
 //! readers here check it and do not show it.
 
+use halite_config::paths::minion::cache;
 use halite_wire::ids::Jid;
 use halite_wire::msgpack::{self, Profile};
 use halite_wire::{Map, Value};
@@ -24,7 +25,7 @@ const MAX_FILE: u64 = 64 << 20;
 
 /// Where job files lie.
 pub fn dir(cachedir: &Path) -> PathBuf {
-    cachedir.join("proc")
+    cache::jobs(cachedir)
 }
 
 fn path(cachedir: &Path, jid: &str) -> io::Result<PathBuf> {

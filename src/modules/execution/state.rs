@@ -4,6 +4,7 @@
 use super::declare::{Function, Module, Result, args};
 use super::{Call, Fault, proc, python};
 use crate::bus;
+use halite_config::paths::minion::cache;
 use halite_ipc::Subscriber;
 use halite_sys::daemon::write_atomic;
 use halite_target::{PyRegex, fnmatch};
@@ -161,7 +162,7 @@ fn pause_file(call: &Call<'_>, jid: &str) -> std::result::Result<PathBuf, Fault>
     if jid.is_empty() || jid.starts_with('.') || jid.contains(['/', '\0']) {
         Err(Fault::Invocation(format!("'{jid}' is no jid")))
     } else {
-        Ok(call.ctx.cachedir.join("state_pause").join(jid))
+        Ok(cache::state_pause(&call.ctx.cachedir).join(jid))
     }
 }
 
@@ -231,7 +232,7 @@ fn resume(call: &mut Call<'_>) -> Result {
 }
 
 fn get_pauses(call: &mut Call<'_>) -> Result {
-    let dir = call.ctx.cachedir.join("state_pause");
+    let dir = cache::state_pause(&call.ctx.cachedir);
     let jids: Vec<String> = match call.arg("jid") {
         Value::Nil => std::fs::read_dir(&dir)
             .into_iter()
@@ -257,7 +258,7 @@ fn get_pauses(call: &mut Call<'_>) -> Result {
 }
 
 fn requests(call: &Call<'_>) -> PathBuf {
-    call.ctx.cachedir.join("req_state.p")
+    cache::state_request(&call.ctx.cachedir)
 }
 
 fn check_request(call: &mut Call<'_>) -> Result {
@@ -299,7 +300,7 @@ fn event(call: &mut Call<'_>) -> Result {
         .text("sock_dir")
         .unwrap_or_else(|| text("sock_dir").to_owned());
     let socket = match call.text("node").as_deref() {
-        Some("master") => Path::new(&dir).join("master_event_pub.ipc"),
+        Some("master") => halite_config::paths::master::event_pub(Path::new(&dir)),
         _ => bus::socket(Path::new(&dir), text("hash_type"), text("id"), "pub"),
     };
     let gone = |e: halite_ipc::Error| Fault::Command(format!("the event bus: {e}"));

@@ -2,6 +2,7 @@
 
 use super::fetch::Get;
 use super::{Fetch, FileClient, FileError, Got, Result, url};
+use halite_config::paths::minion::cache;
 use halite_crypto::HashType;
 use halite_target::{PyRegex, fnmatch};
 use halite_wire::{Map, Value};
@@ -202,7 +203,7 @@ impl FileClient {
         };
         let places = [
             self.cache_place(path, saltenv, None).ok(),
-            url::beneath(path).map(|path| self.cachedir.join("localfiles").join(path)),
+            url::beneath(path).map(|path| cache::local_files(&self.cachedir).join(path)),
         ];
         let found = places.into_iter().flatten().find(|place| place.exists());
         found.map(|place| shown(&place)).or_else(|| {
@@ -229,7 +230,7 @@ impl FileClient {
     /// It cannot be read, or the copy cannot be written.
     pub fn cache_local_file(&self, path: &str) -> Result<PathBuf> {
         let below = url::beneath(path).ok_or(FileError::Unsupported(path.to_owned()))?;
-        let dest = self.cachedir.join("localfiles").join(below);
+        let dest = cache::local_files(&self.cachedir).join(below);
         let copied = std::fs::create_dir_all(dest.parent().unwrap_or(Path::new("/")))
             .and_then(|()| std::fs::copy(path, &dest));
         copied.map_err(|e| FileError::Io(PathBuf::from(path), e))?;
@@ -239,8 +240,11 @@ impl FileClient {
     /// All files in the caches of an environment and of local files, sorted.
     pub fn local_list(&self, saltenv: &str) -> Vec<String> {
         let mut all = BTreeSet::new();
-        let files = url::beneath(saltenv).map(|env| self.cachedir.join("files").join(env));
-        for dir in files.into_iter().chain([self.cachedir.join("localfiles")]) {
+        let files = url::beneath(saltenv).map(|env| cache::files(&self.cachedir).join(env));
+        for dir in files
+            .into_iter()
+            .chain([cache::local_files(&self.cachedir)])
+        {
             // As in stock, the one above stands for a directory that is not there.
             match dir.is_dir() {
                 true => walk(&dir, &mut all),
@@ -275,7 +279,7 @@ impl FileClient {
             false => below.to_owned(),
         };
         let env = url::beneath(saltenv)?;
-        let root = self.cache_root(cachedir).join("extrn_files").join(env);
+        let root = cache::extern_files(&self.cache_root(cachedir)).join(env);
         match host.as_str() {
             ".." | "." => None,
             host => Some(root.join(host).join(name)),

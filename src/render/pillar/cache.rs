@@ -30,7 +30,7 @@ impl Cache {
     pub(super) fn new(config: &MasterConfig) -> Cache {
         let on_disk = config.pillar_cache_backend != "memory";
         Cache {
-            dir: on_disk.then(|| config.cachedir.join("pillar_cache")),
+            dir: on_disk.then(|| config.pillar_cache()),
             ttl: Duration::from_secs(config.pillar_cache_ttl),
             memory: RefCell::default(),
         }

@@ -59,7 +59,7 @@ pub fn run(
         }
     };
     // Jobs of the minion for Salt masters on this host are none of ours.
-    let cachedir = config.cachedir.join("sysinspect");
+    let cachedir = config.sysinspect_cache();
     for (what, dir, mode) in [
         ("pki_dir", &config.pki_dir, 0o700),
         ("pki_dir", &Store::place(&config.pki_dir), 0o700),

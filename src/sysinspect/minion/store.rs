@@ -20,7 +20,7 @@ pub struct Store {
 impl Store {
     /// Where it lies.
     pub fn place(pki_dir: &Path) -> PathBuf {
-        pki_dir.join("sysinspect")
+        halite_config::paths::minion::sysinspect_keys(pki_dir)
     }
 
     /// Opens it; makes it if need be.

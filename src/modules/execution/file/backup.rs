@@ -20,9 +20,7 @@ struct Backup {
 }
 
 fn root(call: &Call<'_>) -> String {
-    call.ctx
-        .cachedir
-        .join("file_backup")
+    halite_config::paths::minion::cache::file_backup(&call.ctx.cachedir)
         .to_string_lossy()
         .into_owned()
 }

@@ -8,9 +8,7 @@ use halite_wire::yaml;
 use halite_wire::{Map, Value};
 
 fn path(call: &Call<'_>) -> String {
-    call.ctx
-        .cachedir
-        .join("mounts")
+    halite_config::paths::minion::cache::mounts(&call.ctx.cachedir)
         .to_string_lossy()
         .into_owned()
 }

@@ -5,6 +5,7 @@ use super::super::{Call, Fault, python};
 use halite_channel::keys;
 use halite_channel::link::LinkError;
 use halite_config::MinionConfig;
+use halite_config::paths::minion::cache;
 use halite_wire::ids::Jid;
 use halite_wire::{Map, Value, msgpack};
 use std::fs;
@@ -17,7 +18,7 @@ const KEPT: &[&str] = &["proc", "returns"];
 pub(super) fn find_cached_job(call: &mut Call<'_>) -> Result {
     let ctx = call.ctx;
     let name = python::str(call.arg("jid"));
-    let jobs = ctx.cachedir.join("minion_jobs");
+    let jobs = cache::minion_jobs(&ctx.cachedir);
     let dir = jobs.join(&name);
     let known = name.parse::<Jid>().is_ok();
     if !known || !dir.is_dir() {
@@ -44,7 +45,7 @@ pub(super) fn clear_job_cache(call: &mut Call<'_>) -> Result {
     let oldest = SystemTime::now()
         .checked_sub(age)
         .unwrap_or(SystemTime::UNIX_EPOCH);
-    let dir = call.ctx.cachedir.join("minion_jobs");
+    let dir = cache::minion_jobs(&call.ctx.cachedir);
     for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
         let old = entry
             .metadata()

@@ -7,6 +7,7 @@ use super::refresh;
 use crate::files::{FileClient, FileError, Pick, hash_file};
 use crate::local;
 use crate::programs;
+use halite_config::paths::minion::cache;
 use halite_crypto::HashType;
 use halite_wire::{Map, Value};
 use std::collections::BTreeSet;
@@ -145,7 +146,7 @@ fn directory(call: &Call<'_>) -> PathBuf {
     let ctx = call.ctx;
     match ctx.opts.str("extension_modules").filter(|d| !d.is_empty()) {
         Some(dir) => PathBuf::from(dir),
-        None => ctx.cachedir.join("extmods"),
+        None => cache::extmods(&ctx.cachedir),
     }
 }
 
@@ -166,7 +167,7 @@ fn sync(
     let dir = directory(call).join(form);
     let mut sync = Sync {
         client: FileClient::new(call.ctx)?,
-        cache: call.ctx.cachedir.join("files"),
+        cache: cache::files(&call.ctx.cachedir),
         form,
         dir,
         there: BTreeSet::new(),
@@ -181,7 +182,7 @@ fn sync(
         log::error!("Failed to sync {form} module: {e}");
     }
     if !sync.changed.is_empty() {
-        let mark = call.ctx.cachedir.join("module_refresh");
+        let mark = cache::module_refresh(&call.ctx.cachedir);
         let _ = fs::OpenOptions::new()
             .create(true)
             .append(true)
@@ -286,7 +287,7 @@ fn tidy(root: &Path, dir: &Path, there: &BTreeSet<PathBuf>) -> io::Result<()> {
 }
 
 pub(super) fn list_extmods(call: &mut Call<'_>) -> Result {
-    let root = call.ctx.cachedir.join("extmods");
+    let root = cache::extmods(&call.ctx.cachedir);
     let missing = |e: io::Error| match e.kind() {
         io::ErrorKind::NotFound => Fault::raised(
             "FileNotFoundError",

@@ -157,7 +157,7 @@ impl Remote {
         let words = words.iter().map(|word| word.as_str());
         let words = words.collect::<Vec<_>>().join("\n");
         let name = HashType::Sha256.hex(words.as_bytes());
-        let dir = config.cachedir.join("git_pillar").join(name);
+        let dir = config.git_pillar().join(name);
         let bare = Bare::new(
             Checkout::mirror(&dir),
             &self.url,

@@ -68,7 +68,7 @@ pub(super) fn hear(
     news: &Sender<News>,
     bell: &Sender<()>,
 ) {
-    let path = config.sock_dir.join("master_event_pub.ipc");
+    let path = config.event_pub();
     let jobs = open::job_store(config);
     // Whatever happened while the bus was away is found by a new survey.
     let mut connected = || ring(bell);

@@ -8,6 +8,7 @@ use crate::execution::pkg::common::{
 };
 use crate::execution::program::LONGEST;
 use crate::execution::{Call, Fault, python, step};
+use halite_config::paths::minion::cache;
 use halite_sys::command::HelperError;
 use halite_wire::map;
 use halite_wire::{Map, Value};
@@ -344,7 +345,7 @@ pub fn refresh_db(call: &mut Call<'_>) -> Result {
 /// apt-get fails, or with `failhard` one list.
 pub fn fetch(call: &mut Call<'_>, valid: &Value, failhard: bool, timeout: Option<i64>) -> Did<Map> {
     // The mark asks states to refresh; that is done now.
-    let _ = std::fs::remove_file(call.ctx.cachedir.join("pkg_refresh"));
+    let _ = std::fs::remove_file(cache::pkg_refresh(&call.ctx.cachedir));
     if valid.truthy() && fresh(valid) {
         return Ok(Map::new());
     }

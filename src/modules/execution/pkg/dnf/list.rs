@@ -7,6 +7,7 @@ use crate::execution::pkg::common::{Did, names, option};
 use crate::execution::pkg::rpm::{self, both_32, installed, is_arch, osarch};
 use crate::execution::pkg::{loose, lowpkg};
 use crate::execution::{Call, python, step};
+use halite_config::paths::minion::cache;
 use halite_target::fnmatch;
 use halite_wire::map;
 use halite_wire::{Map, Value};
@@ -35,7 +36,7 @@ pub fn refresh_db(call: &mut Call<'_>) -> Result {
 /// The program cannot be started.
 pub fn refresh(call: &mut Call<'_>, kwargs: &Map, check: bool) -> Result {
     // The mark asks states to refresh; that is done now.
-    let _ = std::fs::remove_file(call.ctx.cachedir.join("pkg_refresh"));
+    let _ = std::fs::remove_file(cache::pkg_refresh(&call.ctx.cachedir));
     let options = options(kwargs, false);
     let mut clean = words(&["--quiet", "--assumeyes", "clean", "expire-cache"]);
     clean.extend(options.clone());

@@ -5,6 +5,7 @@ use crate::execution::declare::Result;
 use crate::execution::pkg::common::{Did, keywords};
 use crate::execution::pkg::ini::Ini;
 use crate::execution::{Call, Fault, python};
+use halite_config::paths::minion::cache;
 use halite_wire::{Map, Value};
 use std::path::Path;
 
@@ -274,7 +275,7 @@ pub fn refresh_with(call: &mut Call<'_>, force: Value, kwargs: Map) -> Result {
         ));
     }
     // The mark asks states to refresh; that is done now.
-    let _ = std::fs::remove_file(call.ctx.cachedir.join("pkg_refresh"));
+    let _ = std::fs::remove_file(cache::pkg_refresh(&call.ctx.cachedir));
     let force = match force {
         Value::Nil => {
             let pillar = call.ctx.pillar.get("zypper").and_then(Value::as_map);

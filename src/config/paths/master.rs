@@ -1,0 +1,219 @@
+//! Every file and socket of a master: below `sock_dir`, `pki_dir` and `cachedir`.
+
+use crate::MasterConfig;
+use std::path::{Path, PathBuf};
+
+/// The socket on which a master's event bus publishes.
+pub fn event_pub(sock_dir: &Path) -> PathBuf {
+    sock_dir.join("master_event_pub.ipc")
+}
+
+/// The file with the key of an account (`salt/daemons/masterapi.py access_keys`).
+pub fn client_key(cachedir: &Path, user: &str) -> PathBuf {
+    cachedir.join(format!(".{user}_key"))
+}
+
+/// The registry of the ARENA gateway, an SQLite database.
+pub fn arena_registry(cachedir: &Path) -> PathBuf {
+    cachedir.join("gateways/arena/registry.sqlite3")
+}
+
+/// Sockets, and what else only a running master has.
+impl MasterConfig {
+    /// Where the event bus publishes.
+    pub fn event_pub(&self) -> PathBuf {
+        event_pub(&self.sock_dir)
+    }
+
+    /// Where the event bus takes events.
+    pub fn event_pull(&self) -> PathBuf {
+        self.sock_dir.join("master_event_pull.ipc")
+    }
+
+    /// Where the publisher takes jobs.
+    pub fn publish_pull(&self) -> PathBuf {
+        self.sock_dir.join("publish_pull.ipc")
+    }
+
+    /// Where the request server hands requests to workers.
+    pub fn workers(&self) -> PathBuf {
+        self.sock_dir.join("workers.ipc")
+    }
+
+    /// Where the metrics role answers `fleet.status`.
+    pub fn master_status(&self) -> PathBuf {
+        self.sock_dir.join("master_status.ipc")
+    }
+
+    /// Locked by the master that runs.
+    pub fn instance_lock(&self) -> PathBuf {
+        self.sock_dir.join(".halite-master.lock")
+    }
+
+    /// Slots of runners that were started, those that wait included.
+    pub fn started_runners(&self) -> PathBuf {
+        self.sock_dir.join(".runner-tickets")
+    }
+
+    /// Slots of runners that execute.
+    pub fn running_runners(&self) -> PathBuf {
+        self.sock_dir.join(".runners")
+    }
+}
+
+/// Key files.
+impl MasterConfig {
+    /// The master's private key.
+    pub fn master_key(&self) -> PathBuf {
+        self.pki_dir.join("master.pem")
+    }
+
+    /// The master's public key.
+    pub fn master_pub(&self) -> PathBuf {
+        self.pki_dir.join("master.pub")
+    }
+
+    /// The private key that signs the public one (`master_sign_key_name`).
+    pub fn sign_key(&self) -> PathBuf {
+        self.pki_dir
+            .join(format!("{}.pem", self.master_sign_key_name))
+    }
+
+    /// The signature of the public key (`master_pubkey_signature`).
+    pub fn pubkey_signature(&self) -> PathBuf {
+        self.pki_dir.join(self.signature_name())
+    }
+
+    /// The directory with minions' keys of one state: `minions`, `minions_pre`, ...
+    pub fn minion_keys(&self, state: &str) -> PathBuf {
+        self.pki_dir.join(state)
+    }
+
+    /// The file with the key of an account.
+    pub fn client_key(&self, user: &str) -> PathBuf {
+        client_key(&self.cachedir, user)
+    }
+}
+
+/// What the master keeps.
+impl MasterConfig {
+    /// Stock's job cache (`salt/returners/local_cache.py`).
+    pub fn stock_job_cache(&self) -> PathBuf {
+        self.cachedir.join("jobs")
+    }
+
+    /// The job log, halite's job cache.
+    pub fn job_log(&self) -> PathBuf {
+        self.cachedir.join("joblog")
+    }
+
+    /// Tokens of external users.
+    pub fn tokens(&self) -> PathBuf {
+        self.cachedir.join("tokens")
+    }
+
+    /// Grains and pillar of minions as Salt 3006 and 3007 keep them, and files that minions pushed.
+    pub fn minions_cache(&self) -> PathBuf {
+        self.cachedir.join("minions")
+    }
+
+    /// Grains of minions as Salt 3008 keeps them.
+    pub fn grains_cache(&self) -> PathBuf {
+        self.cachedir.join("grains")
+    }
+
+    /// Pillar of minions as Salt 3008 keeps it.
+    pub fn pillar_bank(&self) -> PathBuf {
+        self.cachedir.join("pillar")
+    }
+
+    /// Compiled pillars (`pillar_cache`).
+    pub fn pillar_cache(&self) -> PathBuf {
+        self.cachedir.join("pillar_cache")
+    }
+
+    /// Runners that execute, one file for each.
+    pub fn runner_jobs(&self) -> PathBuf {
+        self.cachedir.join("proc")
+    }
+
+    /// Which minion has started a job, one file for each.
+    pub fn job_owners(&self) -> PathBuf {
+        self.cachedir.join("publish_auth")
+    }
+
+    /// The ids of lower masters' syndics, one file for each.
+    pub fn syndics(&self) -> PathBuf {
+        self.cachedir.join("syndics")
+    }
+
+    /// Asks for a new key of publications.
+    pub fn rotation_request(&self) -> PathBuf {
+        self.cachedir.join(".dfn")
+    }
+
+    /// Hashes of served files.
+    pub fn file_hashes(&self) -> PathBuf {
+        self.cachedir.join("file_hashes")
+    }
+
+    /// Copies of files that were rendered on this host.
+    pub fn file_copies(&self) -> PathBuf {
+        self.cachedir.join("files")
+    }
+
+    /// Mirrors of the file server's repositories.
+    pub fn gitfs(&self) -> PathBuf {
+        self.cachedir.join("gitfs")
+    }
+
+    /// Mirrors of the pillar's repositories.
+    pub fn git_pillar(&self) -> PathBuf {
+        self.cachedir.join("git_pillar")
+    }
+
+    /// What the returner role has copied already.
+    pub fn returner_state(&self) -> PathBuf {
+        self.cachedir.join("returner")
+    }
+
+    /// What a gateway knows of its agents.
+    pub fn gateway(&self, name: &str) -> PathBuf {
+        self.cachedir.join("gateways").join(name)
+    }
+
+    /// Where an orchestration is paused, one file for each job.
+    pub fn state_pause(&self) -> PathBuf {
+        self.cachedir.join("state_pause")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use halite_wire::Map;
+
+    /// Clients of stock Salt look for these names.
+    #[test]
+    fn stock_names() {
+        let mut config = MasterConfig::from_map(Map::new(), Path::new("/etc/salt")).unwrap();
+        config.sock_dir = "/run/m".into();
+        config.pki_dir = "/pki".into();
+        config.cachedir = "/c".into();
+        assert_eq!(config.event_pub(), Path::new("/run/m/master_event_pub.ipc"));
+        assert_eq!(
+            config.event_pull(),
+            Path::new("/run/m/master_event_pull.ipc")
+        );
+        assert_eq!(config.publish_pull(), Path::new("/run/m/publish_pull.ipc"));
+        assert_eq!(config.workers(), Path::new("/run/m/workers.ipc"));
+        assert_eq!(config.master_key(), Path::new("/pki/master.pem"));
+        assert_eq!(config.sign_key(), Path::new("/pki/master_sign.pem"));
+        assert_eq!(
+            config.minion_keys("minions_pre"),
+            Path::new("/pki/minions_pre")
+        );
+        assert_eq!(config.client_key("root"), Path::new("/c/.root_key"));
+        assert_eq!(config.stock_job_cache(), Path::new("/c/jobs"));
+    }
+}

@@ -1,0 +1,248 @@
+//! The commands of `ret_port`, one row for each; no other name from the wire reaches a function
+//! (`salt/master.py AESFuncs.expose_methods`, `ClearFuncs.expose_methods`; reference `salt-protocol.md` 6 to 8).
+//!
+//! The request server takes the class of a request from here, workers take all the rest.
+
+use crate::roles::RoleError;
+use crate::worker::aes::{self, Opened, Sealed};
+use crate::worker::caller::Kind;
+use crate::worker::context::{Context, Stats};
+use crate::worker::{Answer, auth, files, functions, mine, peer, pillar, publish, syndic, tops};
+use Handler::{Aes, AesAnswer, AesBatched, Clear};
+use Who::{Anyone, Minion, Peer, Syndic, User};
+use halite_store::files::{Form, receive};
+use halite_wire::ids::MinionId;
+use halite_wire::{Map, Value};
+
+/// Queue in which a request waits; none of them starves another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Class {
+    /// Sign-ins, and questions for the key of publications.
+    Auth,
+    /// Jobs from command line clients.
+    Publish,
+    /// Results and events of minions.
+    Return,
+    /// File service.
+    File,
+    /// Pillar.
+    Pillar,
+    /// Everything else.
+    Other,
+    /// Requests with a password that somebody else (PAM, LDAP) must check, which may take long.
+    Login,
+}
+
+impl Class {
+    /// Number of classes.
+    pub const COUNT: usize = 7;
+
+    /// All classes.
+    pub const ALL: [Class; Class::COUNT] = [
+        Class::Auth,
+        Class::Publish,
+        Class::Return,
+        Class::File,
+        Class::Pillar,
+        Class::Other,
+        Class::Login,
+    ];
+
+    /// The class of a command.
+    pub fn of(name: &str) -> Class {
+        Command::find(name).map_or(Class::Other, |command| command.class)
+    }
+
+    /// Name as in logs and metrics.
+    pub fn name(self) -> &'static str {
+        match self {
+            Class::Auth => "auth",
+            Class::Publish => "publish",
+            Class::Return => "return",
+            Class::File => "file",
+            Class::Pillar => "pillar",
+            Class::Other => "other",
+            Class::Login => "login",
+        }
+    }
+}
+
+/// Who may call a command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Who {
+    /// Anyone who reaches the port.
+    Anyone,
+    /// A user whom [`crate::access::Access`] lets; the handler asks it.
+    User,
+    /// A minion with an accepted key.
+    Minion,
+    /// Such a minion, for what the options `peer` and `peer_run` grant; the handler asks.
+    Peer,
+    /// Such a minion that is a syndic, which `order_masters` allows.
+    Syndic,
+}
+
+/// What answers a command.
+#[derive(Clone, Copy)]
+pub(crate) enum Handler {
+    /// In the clear; gets the load and the address of the peer.
+    Clear(fn(&mut Context, Map, &str) -> Result<Value, RoleError>),
+    /// Under the session key, by which the id is proven.
+    Aes(fn(&mut Context, &MinionId, Map) -> Result<Value, RoleError>),
+    /// As `Aes`; what it does is kept and told together with what waits already.
+    AesBatched(fn(&mut Context, &MinionId, Map) -> Result<Value, RoleError>),
+    /// Makes the whole answer itself.
+    AesAnswer(fn(&mut Context, Opened, &Sealed<'_>) -> Answer),
+}
+
+/// A row of the table.
+pub(crate) struct Command {
+    /// On the wire: `cmd` of the load.
+    pub name: &'static str,
+    /// The queue in which it waits.
+    pub class: Class,
+    /// Who may call it.
+    pub who: Who,
+    /// What the worker counts.
+    pub stats: Option<fn(&mut Stats) -> &mut u64>,
+    /// What answers it, and with that its frame.
+    pub handler: Handler,
+}
+
+impl Command {
+    /// The command of a name from the wire.
+    pub fn find(name: &str) -> Option<&'static Command> {
+        COMMANDS.iter().find(|command| command.name == name)
+    }
+}
+
+/// A command that no counter of its own counts.
+const fn row(name: &'static str, class: Class, who: Who, handler: Handler) -> Command {
+    Command {
+        name,
+        class,
+        who,
+        stats: None,
+        handler,
+    }
+}
+
+/// A command that the worker counts.
+const fn counted(
+    name: &'static str,
+    class: Class,
+    who: Who,
+    stats: fn(&mut Stats) -> &mut u64,
+    handler: Handler,
+) -> Command {
+    Command {
+        name,
+        class,
+        who,
+        stats: Some(stats),
+        handler,
+    }
+}
+
+#[rustfmt::skip]
+static COMMANDS: &[Command] = &[
+    counted("_auth", Class::Auth, Anyone, |s| &mut s.sign_ins, Clear(|w, load, peer| auth::request(w, &load, peer))),
+    row("ping", Class::Other, Anyone, Clear(|_, load, _| Ok(load.into()))),
+    counted("publish", Class::Publish, User, |s| &mut s.published, Clear(publish::request)),
+    row("mk_token", Class::Login, User, Clear(|w, load, peer| Ok(w.access.mk_token(&load, peer)))),
+    row("get_token", Class::Other, User, Clear(|w, load, _| Ok(w.access.get_token(&load)))),
+    row("runner", Class::Other, User, Clear(|w, load, peer| functions::request(w, Kind::Runner, load, peer))),
+    row("wheel", Class::Other, User, Clear(|w, load, peer| functions::request(w, Kind::Wheel, load, peer))),
+
+    row("_aes_keys", Class::Auth, Minion, Aes(|w, _, _| aes::aes_keys(w))),
+    counted("_pillar", Class::Pillar, Minion, |s| &mut s.pillars, AesAnswer(pillar::answer)),
+    row("_master_opts", Class::Other, Minion, Aes(|w, _, load| Ok(aes::master_opts(w, &load)))),
+    row("_master_tops", Class::Other, Minion, Aes(|w, id, _| Ok(tops::request(w, id)))),
+    row("_register_resources", Class::Other, Minion, Aes(|_, _, _| Ok(true.into()))),
+    row("revoke_auth", Class::Other, Minion, Aes(aes::revoke_auth)),
+
+    counted("_return", Class::Return, Minion, |s| &mut s.returns, AesBatched(aes::returned)),
+    counted("_minion_event", Class::Return, Minion, |s| &mut s.events, AesBatched(aes::minion_event)),
+    row("_syndic_return", Class::Return, Syndic, AesAnswer(syndic::answer)),
+
+    row("_dir_list", Class::File, Minion, Aes(|w, _, load| Ok(w.files.list(&load, Form::Dirs)))),
+    row("_file_envs", Class::File, Minion, Aes(|w, _, load| Ok(w.files.envs(&load)))),
+    row("_file_find", Class::File, Minion, Aes(|w, _, load| Ok(w.files.find(&load)))),
+    row("_file_hash", Class::File, Minion, Aes(|w, _, load| Ok(w.files.hash(&load)?))),
+    row("_file_hash_and_stat", Class::File, Minion, Aes(|w, _, load| Ok(w.files.hash_and_stat(&load)?))),
+    row("_file_list", Class::File, Minion, Aes(|w, _, load| Ok(w.files.list(&load, Form::Files)))),
+    row("_file_list_emptydirs", Class::File, Minion, Aes(|w, _, load| Ok(w.files.list(&load, Form::EmptyDirs)))),
+    row("_file_recv", Class::File, Minion, Aes(|w, id, load| Ok(receive(&w.config, id, &load)?.into()))),
+    row("_serve_file", Class::File, Minion, AesAnswer(files::answer)),
+    row("_symlink_list", Class::File, Minion, Aes(|w, _, load| Ok(w.files.symlinks(&load)))),
+
+    row("_mine", Class::Other, Minion, Aes(|w, id, load| mine::put(w, id, load))),
+    row("_mine_delete", Class::Other, Minion, Aes(|w, id, load| mine::delete(w, id, &load))),
+    row("_mine_flush", Class::Other, Minion, Aes(|w, id, _| mine::flush(w, id))),
+    row("_mine_get", Class::Other, Minion, Aes(|w, id, load| mine::get(w, id, &load))),
+
+    row("minion_pub", Class::Publish, Peer, Aes(|w, id, load| peer::publish(w, id, &load))),
+    row("minion_publish", Class::Other, Peer, Aes(|w, id, load| peer::publish_and_wait(w, id, &load))),
+    row("minion_runner", Class::Other, Peer, Aes(|w, id, load| peer::runner(w, id, &load))),
+    row("pub_ret", Class::Return, Peer, Aes(|w, id, load| peer::fetch(w, id, &load))),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    fn in_the_clear(command: &Command) -> bool {
+        matches!(command.handler, Clear(_))
+    }
+
+    #[test]
+    fn names_are_unique_and_found() {
+        let mut names = HashSet::new();
+        for command in COMMANDS {
+            assert!(names.insert(command.name), "{} stands twice", command.name);
+            let found = Command::find(command.name);
+            assert!(found.is_some_and(|found| std::ptr::eq(found, command)));
+            assert_eq!(Class::of(command.name), command.class);
+        }
+        assert!(Command::find("__class__").is_none());
+        assert!(Command::find("").is_none());
+        assert_eq!(Class::of("no_such_command"), Class::Other);
+    }
+
+    /// A session key proves a minion and nothing proves one in the clear.
+    #[test]
+    fn callers_fit_the_frame() {
+        for command in COMMANDS {
+            let clear = match command.who {
+                Anyone | User => true,
+                Minion | Peer | Syndic => false,
+            };
+            assert_eq!(in_the_clear(command), clear, "{}", command.name);
+        }
+    }
+
+    /// What stock Salt exposes and nothing else, but for `_aes_keys`, which is halite's own.
+    #[test]
+    fn the_set_is_closed() {
+        let names = |clear| -> Vec<&str> {
+            let mut names: Vec<&str> = COMMANDS
+                .iter()
+                .filter(|command| in_the_clear(command) == clear)
+                .map(|command| command.name)
+                .collect();
+            names.sort_unstable();
+            names
+        };
+        #[rustfmt::skip]
+        assert_eq!(names(true), ["_auth", "get_token", "mk_token", "ping", "publish", "runner", "wheel"]);
+        #[rustfmt::skip]
+        assert_eq!(names(false), [
+            "_aes_keys", "_dir_list", "_file_envs", "_file_find", "_file_hash", "_file_hash_and_stat", "_file_list",
+            "_file_list_emptydirs", "_file_recv", "_master_opts", "_master_tops", "_mine", "_mine_delete",
+            "_mine_flush", "_mine_get", "_minion_event", "_pillar", "_register_resources", "_return", "_serve_file",
+            "_symlink_list", "_syndic_return", "minion_pub", "minion_publish", "minion_runner", "pub_ret",
+            "revoke_auth",
+        ]);
+    }
+}
