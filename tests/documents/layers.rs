@@ -40,6 +40,16 @@ const CIRCLES: &[(&str, &[&str], &str)] = &[
         ],
         "an interpreter: values call functions, which evaluate expressions, which have values",
     ),
+    (
+        "master",
+        &["commands", "worker"],
+        "the table of commands names their handlers, and the worker looks up in it which one to call",
+    ),
+    (
+        "transport",
+        &["poll", "sockets"],
+        "a poller waits for libzmq's sockets in libzmq's own way, and a socket says what is to be waited for",
+    ),
 ];
 
 const LONGEST: usize = 600;
