@@ -59,7 +59,11 @@ impl Minion {
     }
 
     pub fn waiting_results(&self) -> usize {
-        std::fs::read_dir(self.path("var/cache/halite/minion/returns")).map_or(0, |d| d.count())
+        // A hidden file is one that is being written: it is lost with the minion.
+        let whole =
+            |entry: &std::fs::DirEntry| !entry.file_name().as_encoded_bytes().starts_with(b".");
+        let dir = std::fs::read_dir(self.path("var/cache/halite/minion/returns"));
+        dir.map_or(0, |entries| entries.flatten().filter(whole).count())
     }
 }
 
