@@ -27,7 +27,7 @@ pub(super) struct Cbc {
 }
 
 impl Cbc {
-    /// Prepares a key of [`AES_LEN`](super::key_string::AES_LEN) bytes.
+    /// Prepares a key of [`AES_LEN`] bytes.
     pub fn new(key: &[u8]) -> Cbc {
         let array = GenericArray::from_slice(key);
         #[cfg(feature = "openssl")]

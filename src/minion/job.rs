@@ -5,7 +5,7 @@
 //! output, a socket. Nothing travels in the environment, which the job's commands inherit.
 //!
 //! A job of a master's outlives the minion, if that was restarted, upgraded or killed: where nobody takes
-//! the result, it goes into a file that the next process looks for ([`left_results`](crate::left_results)).
+//! the result, it goes into a file that the next process looks for (`left_results`).
 
 mod order;
 
