@@ -175,8 +175,26 @@ build_programs() {
         cd "$top" || exit 1
         export CFLAGS="${CFLAGS:-} $cmaps" CXXFLAGS="${CXXFLAGS:-} $cmaps"
         export CARGO_ENCODED_RUSTFLAGS=${RUSTFLAGS:+${RUSTFLAGS// /$separator}$separator}$maps
-        cargo build --release --locked --bins
+        cargo build --release --locked $(programs | sed 's/^/--bin=/')
     ) || die "the build failed"
+}
+
+# program_of COMMAND: the program that packages install under that name (src/bin; `run_as` in src/cli/lib.rs).
+program_of() {
+    case $1 in
+    halite-call) echo halite-minion ;;
+    halite-cp | halite-key | halite-migrate | halite-run) echo halite ;;
+    *) echo "$1" ;;
+    esac
+}
+
+# The programs that packages install.
+programs() {
+    local file name
+    for file in "$top"/src/bin/*.rs; do
+        name=$(basename "$file" .rs)
+        [ "$(program_of "$name")" != "$name" ] || echo "$name"
+    done
 }
 
 # Packages of the distribution that building Debian packages needs and this system lacks.
