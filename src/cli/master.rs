@@ -2,7 +2,7 @@
 
 use super::common::{Common, fail};
 use super::daemon::{DaemonOptions, background, checked, dump, refused};
-use super::gateways::GATEWAYS;
+use super::gateways::{GATEWAYS, register_runners};
 use super::start::{self, start};
 use clap::Parser;
 use halite_client::{runner, wheel};
@@ -48,6 +48,7 @@ pub fn run() -> i32 {
         Ok(options) => options,
         Err(status) => return status,
     };
+    register_runners();
     if options.topology {
         print!("{}", halite_master::check::topology());
         return 0;

@@ -2,6 +2,7 @@
 
 use super::auth::AuthOptions;
 use super::common::{Accepted, ArgumentOptions, Common, EXIT_USAGE, OutputOptions, fail};
+use super::gateways::register_runners;
 use super::output::{Outputter, render};
 use super::salt::{output_config, start_log};
 use super::start::{self, start};
@@ -102,6 +103,7 @@ pub fn run() -> i32 {
         Ok(options) => options,
         Err(status) => return status,
     };
+    register_runners();
     if options.doc {
         return document(options.fun.as_deref().unwrap_or_default());
     }

@@ -1,7 +1,7 @@
 //! The beginning of every command: its words, the Saltfile's, and what ends it at once.
 
 use super::common::{Common, EXIT_USAGE};
-use super::{gateways, saltfile};
+use super::saltfile;
 use clap::error::ErrorKind;
 use clap::{ArgMatches, Command, FromArgMatches, Parser};
 use halite_modules::versions;
@@ -27,7 +27,6 @@ pub(super) fn start_as<T: Parser>(
     mut command: Command,
     check: impl FnOnce(&T) -> Result<(), &'static str>,
 ) -> Result<T, i32> {
-    gateways::register_runners();
     let (name, words) = words();
     let mut matches = read(&mut command, &name, &[], &words)?;
     if matches.get_flag("versions_report") {
