@@ -2,7 +2,7 @@
 //!
 //! A program of its own with one thread: the harness of tests has several, and such a process is not split.
 
-use halite::sys::fork::{Offspring, apart, split};
+use halite::sys::fork::{RoleChild, fork_role, in_child};
 use halite::sys::process::{RoleSpec, role};
 use halite::sys::signals::{SignalPipe, StopFlag};
 use nix::sys::signal::{Signal, kill};
@@ -76,13 +76,13 @@ fn main() {
     println!("test result: ok. {} passed; 0 failed;", asked.len());
 }
 
-fn child(signals: &SignalPipe, run: impl FnOnce() -> i32) -> Offspring {
+fn child(signals: &SignalPipe, run: impl FnOnce() -> i32) -> RoleChild {
     let spec = RoleSpec {
         role: "child".into(),
         title: TITLE.into(),
         env: vec![("SPLIT_TEST".into(), "its own".into())],
     };
-    split(&spec, signals, run).unwrap()
+    fork_role(&spec, signals, run).unwrap()
 }
 
 /// What a child says before it ends.
@@ -250,10 +250,10 @@ fn signals_of_a_child_do_not_wake_the_parent(signals: &SignalPipe) {
 }
 
 fn work_apart_tells_how_it_went(_: &SignalPipe) {
-    assert_eq!(apart(|| Ok(())).unwrap(), Ok(()));
-    let refused = apart(|| Err("the disk is full".to_owned())).unwrap();
+    assert_eq!(in_child(|| Ok(())).unwrap(), Ok(()));
+    let refused = in_child(|| Err("the disk is full".to_owned())).unwrap();
     assert_eq!(refused, Err("the disk is full".to_owned()));
-    let died = apart(|| {
+    let died = in_child(|| {
         kill(Pid::this(), Signal::SIGKILL).unwrap();
         Ok(())
     });
@@ -263,7 +263,7 @@ fn work_apart_tells_how_it_went(_: &SignalPipe) {
 fn threads_forbid_it(_: &SignalPipe) {
     let (stay, held) = std::sync::mpsc::channel::<()>();
     let thread = std::thread::spawn(move || held.recv());
-    assert!(apart(|| Ok(())).is_err());
+    assert!(in_child(|| Ok(())).is_err());
     drop(stay);
     assert!(thread.join().unwrap().is_err());
 }

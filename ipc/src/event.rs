@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::fmt;
 
-/// Longest tag, in octets. Salt sets no limit; its own tags stay below 300.
+/// Longest tag, in bytes. Salt sets no limit; its own tags stay below 300.
 pub const MAX_TAG: usize = 4096;
 
 const TAGEND: &[u8] = b"\n\n";

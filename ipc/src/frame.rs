@@ -7,10 +7,10 @@ use crate::msgpack::{self, BadCode};
 use std::fmt;
 use std::ops::Range;
 
-/// Largest frame that is accepted unless told otherwise, in octets.
+/// Largest frame that is accepted unless told otherwise, in bytes.
 pub const MAX_FRAME: usize = 16 << 20;
 
-/// First octet of every frame without a length: a msgpack map of two pairs.
+/// First byte of every frame without a length: a msgpack map of two pairs.
 const BARE: u8 = 0x82;
 const PREFIX: usize = 4;
 /// The map header, `"head": {}` and the key `"body"`.
@@ -28,7 +28,7 @@ const OPENING: &[u8] = b"\x82\xa4head\x80\xa4body";
 pub enum Framing {
     /// The msgpack map alone.
     Bare,
-    /// Four octets of big-endian length, then the map.
+    /// Four bytes of big-endian length, then the map.
     #[default]
     Prefixed,
 }
@@ -36,18 +36,18 @@ pub enum Framing {
 /// Why a stream cannot be read on; the place of the next frame is unknown then.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FrameError {
-    /// Neither a bare frame nor a length starts with this octet.
+    /// Neither a bare frame nor a length starts with this byte.
     NotAFrame(u8),
     /// The frame is, or claims to be, longer than the limit.
     TooLarge {
-        /// The claimed length, in octets.
+        /// The claimed length, in bytes.
         len: usize,
-        /// The limit, in octets.
+        /// The limit, in bytes.
         limit: usize,
     },
     /// What stands in the frame is not msgpack.
     NotMsgpack,
-    /// The frame is not a map with an octet string under `body`.
+    /// The frame is not a map with an byte string under `body`.
     NoBody,
 }
 
@@ -97,11 +97,11 @@ pub(crate) fn encode_parts(parts: &[&[u8]], framing: Framing) -> Vec<u8> {
     out
 }
 
-/// Cuts a stream of octets into event bodies, whichever framing each frame has.
+/// Cuts a stream of bytes into event bodies, whichever framing each frame has.
 ///
-/// Octets go in with [`push`](Decoder::push) as they arrive, bodies come out of
+/// Bytes go in with [`push`](Decoder::push) as they arrive, bodies come out of
 /// [`next_body`](Decoder::next_body). Memory follows what has really arrived, never what
-/// a length claims; every octet is looked at once.
+/// a length claims; every byte is looked at once.
 #[derive(Debug)]
 pub struct Decoder {
     buf: Vec<u8>,
@@ -131,7 +131,7 @@ impl Default for Decoder {
 }
 
 impl Decoder {
-    /// Starts at a frame boundary. `max_frame` is in octets, without the length in front.
+    /// Starts at a frame boundary. `max_frame` is in bytes, without the length in front.
     pub fn new(max_frame: usize) -> Decoder {
         Decoder {
             buf: Vec::new(),
@@ -141,7 +141,7 @@ impl Decoder {
         }
     }
 
-    /// Takes in octets from the stream.
+    /// Takes in bytes from the stream.
     pub fn push(&mut self, bytes: &[u8]) {
         self.compact();
         self.buf.extend_from_slice(bytes);
@@ -152,7 +152,7 @@ impl Decoder {
         self.start < self.buf.len()
     }
 
-    /// The body of the next whole frame; `None` until more octets are pushed.
+    /// The body of the next whole frame; `None` until more bytes are pushed.
     ///
     /// After an error the stream is lost: the place of the next frame is not known.
     pub fn next_body(&mut self) -> Result<Option<&[u8]>, FrameError> {
@@ -204,7 +204,7 @@ impl Decoder {
                 .at
                 .saturating_add(item.header)
                 .saturating_add(item.octets);
-            // Each value to come takes an octet at least.
+            // Each value to come takes an byte at least.
             let least = scan
                 .at
                 .saturating_add(usize::try_from(scan.left).unwrap_or(usize::MAX));
@@ -228,7 +228,7 @@ impl Decoder {
         }
     }
 
-    /// Gives back the room of frames handed out, moving each octet at most once per doubling.
+    /// Gives back the room of frames handed out, moving each byte at most once per doubling.
     fn compact(&mut self) {
         const KEEP: usize = 256 << 10;
         let rest = self.buf.len() - self.start;
@@ -246,7 +246,7 @@ impl Decoder {
     }
 }
 
-/// The octets under `body` of one whole frame.
+/// The bytes under `body` of one whole frame.
 fn body_of(frame: &[u8]) -> Result<&[u8], FrameError> {
     find_body(frame).ok_or(FrameError::NoBody)
 }

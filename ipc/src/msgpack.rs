@@ -15,7 +15,7 @@ pub(crate) struct Item {
     pub kind: Kind,
     /// Length of the header.
     pub header: usize,
-    /// Octets that follow the header and belong to this value itself.
+    /// Bytes that follow the header and belong to this value itself.
     pub octets: usize,
     /// Values that follow and belong to this one (twice the pairs of a map).
     pub children: u64,
@@ -86,7 +86,7 @@ pub(crate) fn value_len(bytes: &[u8]) -> Option<usize> {
     (at <= bytes.len()).then_some(at)
 }
 
-/// The octets of the str or bin value at the start of `bytes`, and what follows it.
+/// The bytes of the str or bin value at the start of `bytes`, and what follows it.
 pub(crate) fn octets(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let item = item(bytes).ok()??;
     if item.kind != Kind::Octets {
@@ -130,7 +130,7 @@ pub(crate) fn put_bin(out: &mut Vec<u8>, len: usize) {
     }
 }
 
-/// Appends text of fewer than 256 octets.
+/// Appends text of fewer than 256 bytes.
 pub(crate) fn put_short_str(out: &mut Vec<u8>, text: &str) {
     let len = text.len();
     if len < 32 {

@@ -72,7 +72,7 @@ impl Subscriber {
         self
     }
 
-    /// Sets the largest frame to accept, in octets; [`MAX_FRAME`] at first. Call it before reading.
+    /// Sets the largest frame to accept, in bytes; [`MAX_FRAME`] at first. Call it before reading.
     pub fn with_max_frame(mut self, octets: usize) -> Subscriber {
         self.decoder = Decoder::new(octets);
         self

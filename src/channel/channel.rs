@@ -2,7 +2,7 @@
 //! master does not understand us any more (reference `salt-protocol.md` 4.5, 6.1).
 
 use super::MinionError;
-use super::interrupt::{Stop, Wake};
+use super::interrupt::{Stop, Waker};
 use super::request;
 use super::requester::{Answer, Requester};
 use super::session::{Credentials, Session};
@@ -31,7 +31,7 @@ pub struct Channel {
     session: Arc<Session>,
     requester: Requester,
     stop: Stop,
-    wake: Wake,
+    wake: Waker,
 }
 
 enum Outcome<T> {
@@ -48,7 +48,7 @@ impl Channel {
     /// # Errors
     /// No descriptors left.
     pub fn new(session: &Arc<Session>, stop: Stop) -> io::Result<Channel> {
-        let wake = Wake::new()?;
+        let wake = Waker::new()?;
         session.announce_to(&wake);
         Ok(Channel {
             requester: Requester::new(session.context(), session.config(), ""),

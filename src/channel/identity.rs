@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 /// What the minion knows of itself, for targets.
 #[derive(Clone, Debug, Default)]
-pub struct Me {
+pub struct Identity {
     /// The id.
     pub id: String,
     /// The grains.
@@ -15,7 +15,7 @@ pub struct Me {
     pub pillar: Arc<Map>,
 }
 
-impl Subject for Me {
+impl Subject for Identity {
     fn id(&self) -> &str {
         &self.id
     }

@@ -75,16 +75,16 @@ impl Stop {
 
 /// Wakes somebody who waits for an answer.
 #[derive(Clone, Debug)]
-pub struct Wake(Arc<EventFd>);
+pub struct Waker(Arc<EventFd>);
 
-impl Wake {
+impl Waker {
     /// A new one.
     ///
     /// # Errors
     /// No descriptors left.
-    pub fn new() -> io::Result<Wake> {
+    pub fn new() -> io::Result<Waker> {
         let flags = EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK;
-        Ok(Wake(Arc::new(EventFd::from_value_and_flags(0, flags)?)))
+        Ok(Waker(Arc::new(EventFd::from_value_and_flags(0, flags)?)))
     }
 
     /// Wakes.
@@ -94,8 +94,8 @@ impl Wake {
     }
 
     /// A way to wake that does not keep its descriptor open when nobody waits there any more.
-    pub fn distant(&self) -> DistantWake {
-        DistantWake(Arc::downgrade(&self.0))
+    pub fn distant(&self) -> WeakWaker {
+        WeakWaker(Arc::downgrade(&self.0))
     }
 
     /// For [`Poller`](halite_transport::poll::Poller).
@@ -111,13 +111,13 @@ impl Wake {
 
 /// Wakes somebody who may be gone.
 #[derive(Clone, Debug)]
-pub struct DistantWake(Weak<EventFd>);
+pub struct WeakWaker(Weak<EventFd>);
 
-impl DistantWake {
+impl WeakWaker {
     /// Wakes; `false` if there is nobody any more.
     pub fn wake(&self) -> bool {
-        let there = self.0.upgrade().map(Wake);
-        there.inspect(Wake::wake).is_some()
+        let there = self.0.upgrade().map(Waker);
+        there.inspect(Waker::wake).is_some()
     }
 
     /// Whether somebody is there.
@@ -132,7 +132,7 @@ mod tests {
 
     #[test]
     fn who_is_gone_is_not_woken() {
-        let wake = Wake::new().unwrap();
+        let wake = Waker::new().unwrap();
         let distant = wake.distant();
         assert!(distant.wake() && wake.take());
         drop(wake);

@@ -3,14 +3,14 @@
 //! The minion, the syndic, `halite-call` and the runtime for WASM modules speak to masters through this crate. The decisions
 //! ([`signin`], [`course`], [`request`], [`publication`]) do no IO.
 
-mod alarm;
 pub mod channel;
-pub mod course;
 mod error;
+mod fatal;
 mod identity;
 pub mod interrupt;
 pub mod keys;
 pub mod link;
+pub mod master_search;
 pub mod pillar_request;
 pub mod publication;
 pub mod queue;
@@ -24,9 +24,9 @@ pub mod subscriber;
 #[cfg(test)]
 mod testing;
 
-pub use alarm::Alarm;
 pub use error::MinionError;
-pub use identity::Me;
+pub use fatal::FatalError;
+pub use identity::Identity;
 
 /// Stack of our threads.
 pub const STACK: usize = 512 << 10;

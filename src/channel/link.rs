@@ -25,7 +25,7 @@ enum State {
     Folded {
         opts: Map,
         grains: Arc<Map>,
-        credentials: Handed,
+        credentials: JobCredentials,
     },
     Open(Box<Channel>),
 }
@@ -71,8 +71,8 @@ impl From<MinionError> for LinkError {
 
 impl Link {
     /// A link for the process of a job: the configuration as [`MinionConfig::as_map`] gives it, and what
-    /// [`hand_over`] packed.
-    pub fn of_job(opts: &Map, grains: &Arc<Map>, credentials: Option<Handed>) -> Link {
+    /// [`export`] packed.
+    pub fn of_job(opts: &Map, grains: &Arc<Map>, credentials: Option<JobCredentials>) -> Link {
         Link(credentials.map(|credentials| {
             Arc::new(Mutex::new(State::Folded {
                 opts: opts.clone(),
@@ -156,18 +156,18 @@ impl Link {
 
 /// What a job needs to ask under the minion's keys. It travels in memory only.
 #[derive(Clone)]
-pub struct Handed(Map);
+pub struct JobCredentials(Map);
 
-impl fmt::Debug for Handed {
+impl fmt::Debug for JobCredentials {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("***")
     }
 }
 
-impl Handed {
+impl JobCredentials {
     /// Takes over what came through the pipe.
-    pub fn unpacked(map: Map) -> Handed {
-        Handed(map)
+    pub fn unpacked(map: Map) -> JobCredentials {
+        JobCredentials(map)
     }
 
     /// For the pipe.
@@ -177,15 +177,15 @@ impl Handed {
 }
 
 /// Packs keys for a job.
-pub fn hand_over(credentials: &Credentials) -> Handed {
-    Handed(halite_wire::map! {
+pub fn export(credentials: &Credentials) -> JobCredentials {
+    JobCredentials(halite_wire::map! {
         "aes" => credentials.aes.as_str(), "session" => credentials.session.as_str(),
         "master" => credentials.master.pem.as_str(), "publish_url" => credentials.publish_url.as_str(),
         "request_url" => credentials.request_url.as_str(), "name" => credentials.name.as_str(),
     })
 }
 
-fn unfold(opts: &Map, grains: &Map, credentials: &Handed) -> Result<Channel, MinionError> {
+fn unfold(opts: &Map, grains: &Map, credentials: &JobCredentials) -> Result<Channel, MinionError> {
     let bad = |e: &dyn fmt::Display| MinionError::new(1, e.to_string());
     let file = Path::new(opts.str("conf_file").unwrap_or_default());
     let dir = file.parent().unwrap_or(Path::new("/"));

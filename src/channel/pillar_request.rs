@@ -4,7 +4,7 @@ use halite_wire::{Map, Value};
 
 /// What is asked of a pillar beside whose it is.
 #[derive(Clone, Debug, Default)]
-pub struct Wish {
+pub struct PillarQuery {
     /// The environment of the states.
     pub saltenv: Option<String>,
     /// The one environment that counts.
@@ -15,14 +15,14 @@ pub struct Wish {
     pub ext: Option<Value>,
 }
 
-impl Wish {
+impl PillarQuery {
     /// What the options of a minion ask for.
-    pub fn of(opts: &Map) -> Wish {
+    pub fn of(opts: &Map) -> PillarQuery {
         let text = |key: &str| opts.str(key).map(str::to_owned);
-        Wish {
+        PillarQuery {
             saltenv: text("saltenv"),
             pillarenv: text("pillarenv"),
-            ..Wish::default()
+            ..PillarQuery::default()
         }
     }
 

@@ -267,14 +267,14 @@ fn ready(key: &KeyString) -> (KeyString, Crypticle) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Me;
+    use crate::Identity;
     use crate::testing::{credentials, json, list, unhex};
     use halite_wire::Value;
     use halite_wire::msgpack::Profile;
     use std::sync::Arc;
 
-    fn me(id: &str) -> Me {
-        Me {
+    fn me(id: &str) -> Identity {
+        Identity {
             id: id.into(),
             grains: Arc::new(halite_wire::map! {"os" => "Debian"}),
             pillar: Arc::new(halite_wire::map! {"role" => "web"}),

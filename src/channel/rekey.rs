@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// Weighs the answer of `master`. An error says what is wrong with it.
-pub fn judge(master: &MasterKey, answer: &Map) -> Result<PublicationKeys, &'static str> {
+pub fn verify(master: &MasterKey, answer: &Map) -> Result<PublicationKeys, &'static str> {
     let key = |name, sig| {
         let text = answer.bytes(name).ok_or("the answer has no key")?;
         signed_key(master, text, answer.bytes(sig))
@@ -60,7 +60,7 @@ pub fn fetch(session: &Arc<Session>, seen: u64, stop: &Stop) -> Result<bool, Min
         return Ok(false);
     };
     let adopted = match answer {
-        Reply::Value(Value::Map(answer)) => match judge(&present.master, &answer) {
+        Reply::Value(Value::Map(answer)) => match verify(&present.master, &answer) {
             Ok(keys) => {
                 if keys.next.is_some() {
                     log::debug!("the next key of publications is here");
@@ -97,26 +97,26 @@ mod tests {
             aes: aes.clone(),
             next: None,
         };
-        assert_eq!(judge(&master(), &answer), Ok(alone));
+        assert_eq!(verify(&master(), &answer), Ok(alone));
         answer.set("next", next.as_str());
-        assert!(judge(&master(), &answer).is_err(), "it is not signed");
+        assert!(verify(&master(), &answer).is_err(), "it is not signed");
         answer.set("next_sig", signed(&aes));
-        assert!(judge(&master(), &answer).is_err(), "that is another key's");
+        assert!(verify(&master(), &answer).is_err(), "that is another key's");
         answer.set("next_sig", signed(&next));
         let both = PublicationKeys {
             aes,
             next: Some(next.clone()),
         };
-        assert_eq!(judge(&master(), &answer), Ok(both));
+        assert_eq!(verify(&master(), &answer), Ok(both));
         answer.set("aes", next.as_str());
-        assert!(judge(&master(), &answer).is_err());
-        assert!(judge(&master(), &Map::new()).is_err());
+        assert!(verify(&master(), &answer).is_err());
+        assert!(verify(&master(), &Map::new()).is_err());
         let stranger = MasterKey {
             pem: String::new(),
             key: private("minion").public(),
         };
         answer.set("sig", signed(&next));
-        assert!(judge(&master(), &answer).is_ok());
-        assert!(judge(&stranger, &answer).is_err());
+        assert!(verify(&master(), &answer).is_ok());
+        assert!(verify(&stranger, &answer).is_err());
     }
 }

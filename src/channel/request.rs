@@ -3,14 +3,14 @@
 //! `crypted_transfer_decode_dictentry`; reference `salt-protocol.md` 1.5, 4.2, 6).
 
 use super::session::Credentials;
-use super::signin::Terms;
+use super::signin::SignInConfig;
 use halite_crypto::{Crypticle, KeyString, constant_time_eq};
 use halite_wire::msgpack::{self, Profile};
 use halite_wire::{Map, Value};
 
 /// Makes the message of one request. `sign` is `minion_sign_messages`; `ts` in Unix seconds.
 pub fn seal(
-    terms: &Terms,
+    terms: &SignInConfig,
     credentials: &Credentials,
     load: &Map,
     nonce: &str,
@@ -61,7 +61,7 @@ pub fn open(credentials: &Credentials, answer: &[u8], nonce: &str) -> Result<Val
 
 /// Reads the answer to `_pillar`. An error means that it is not from the master that we know.
 pub fn open_pillar(
-    terms: &Terms,
+    terms: &SignInConfig,
     credentials: &Credentials,
     answer: &[u8],
     nonce: &str,

@@ -4,7 +4,7 @@
 //! Unlike [that of `transport`](halite_transport::sockets::Requester) it can be interrupted: by the end of the process, and
 //! by news that make waiting for this answer pointless. Another transport is another variant of `Connection`.
 
-use super::interrupt::{Stop, Wake};
+use super::interrupt::{Stop, Waker};
 use halite_config::MinionConfig;
 use halite_transport::poll::{Polled, Poller, Source};
 use halite_transport::sockets::{Context, KeepAlive, ReqOptions, ReqSocket};
@@ -21,7 +21,7 @@ pub enum Answer {
     Bytes(Vec<u8>),
     /// Nobody answered in time.
     Silence,
-    /// The wait was interrupted by [`Wake`].
+    /// The wait was interrupted by [`Waker`].
     Interrupted,
     /// The process is to end.
     Stopped,
@@ -99,7 +99,7 @@ impl Requester {
         body: &[u8],
         timeout: Duration,
         stop: &Stop,
-        wake: Option<&Wake>,
+        wake: Option<&Waker>,
     ) -> io::Result<Answer> {
         // Kept only if it gets its answer.
         let mut connection = match self.connection.take() {
@@ -131,7 +131,7 @@ impl Requester {
                 self.connection = Some(connection);
                 return Ok(Answer::Bytes(bytes));
             }
-            if wake.is_some_and(Wake::take) {
+            if wake.is_some_and(Waker::take) {
                 return Ok(Answer::Interrupted);
             }
         }

@@ -4,14 +4,14 @@
 //! them refused calls [`Session::renew`], and however many do so at once, one signs in.
 
 use super::MinionError;
-use super::course::{Course, Do, Event, Kind, Reason, Roster};
-use super::interrupt::{DistantWake, Stop, Wake};
+use super::interrupt::{Stop, Waker, WeakWaker};
 use super::keys;
+use super::master_search::{Action, Course, Event, Kind, MasterOrder, Reason};
 use super::requester::{Answer, Requester};
-use super::signin::{MasterKey, Policy, Request, Terms, Verdict, judge};
+use super::signin::{MasterKey, Policy, Request, SignInConfig, Verdict, verify};
 use halite_config::MinionConfig;
 use halite_crypto::{Crypticle, KeyString, clean_key, fill_random, nonce};
-use halite_sys::minutely::Minutely;
+use halite_sys::log_limiter::LogLimiter;
 use halite_transport::sockets::{Context, tcp_url};
 use halite_wire::{Map, Value};
 use std::net::ToSocketAddrs;
@@ -63,7 +63,7 @@ impl Credentials {
         std::iter::once(&self.aes).chain(&self.next)
     }
 
-    /// Keys that another process of this minion got, as [`hand_over`](super::link::hand_over) packs them.
+    /// Keys that another process of this minion got, as [`hand_over`](super::link::export) packs them.
     pub fn unpack(packed: &Map) -> Option<Credentials> {
         let key = |name| KeyString::from_text(packed.str(name)?).ok();
         let session = key("session")?;
@@ -96,13 +96,13 @@ struct Address {
 /// What one thread at a time uses to sign in.
 struct Signing {
     requester: Requester,
-    roster: Roster,
+    roster: MasterOrder,
 }
 
 /// The minion's standing with its master.
 pub struct Session {
     config: Arc<MinionConfig>,
-    terms: Terms,
+    terms: SignInConfig,
     master_file: PathBuf,
     masters: Vec<Address>,
     first: usize,
@@ -110,9 +110,9 @@ pub struct Session {
     once: bool,
     present: Mutex<Option<Arc<Credentials>>>,
     signing: Mutex<Signing>,
-    unanswered: Mutex<Minutely>,
+    unanswered: Mutex<LogLimiter>,
     /// Those that are gone are left out when the next one comes.
-    listeners: Mutex<Vec<DistantWake>>,
+    listeners: Mutex<Vec<WeakWaker>>,
 }
 
 impl Session {
@@ -160,7 +160,7 @@ impl Session {
             _ => Kind::Single,
         };
         let random = config.random_master || config.master_shuffle;
-        let roster = Roster::new(
+        let roster = MasterOrder::new(
             kind,
             masters.len(),
             &config.id,
@@ -217,7 +217,7 @@ impl Session {
     }
 
     /// What we say when we sign in.
-    pub fn terms(&self) -> &Terms {
+    pub fn terms(&self) -> &SignInConfig {
         &self.terms
     }
 
@@ -227,9 +227,9 @@ impl Session {
     }
 
     /// Wakes `wake` when a sign-in gave other keys than before.
-    pub fn announce_to(&self, wake: &Wake) {
+    pub fn announce_to(&self, wake: &Waker) {
         let mut listeners = lock(&self.listeners);
-        listeners.retain(DistantWake::is_there);
+        listeners.retain(WeakWaker::is_there);
         listeners.push(wake.distant());
     }
 
@@ -268,7 +268,7 @@ impl Session {
         let changed = before.is_none_or(|b| b.aes != fresh.aes || b.session != fresh.session);
         *lock(&self.present) = Some(fresh.clone());
         if changed {
-            lock(&self.listeners).retain(DistantWake::wake);
+            lock(&self.listeners).retain(WeakWaker::wake);
         }
         Ok(Some(fresh))
     }
@@ -294,24 +294,24 @@ impl Session {
         let mut admitted = false;
         loop {
             let event = match act {
-                Do::Resolve(at) => self.resolve(at),
-                Do::Ask(at, timeout) => match self.ask(requester, at, timeout, stop)? {
+                Action::Resolve(at) => self.resolve(at),
+                Action::Ask(at, timeout) => match self.ask(requester, at, timeout, stop)? {
                     Some(verdict) => {
                         admitted |= verdict == Verdict::Pending;
                         Event::Answer(verdict)
                     }
                     None => return Ok(None),
                 },
-                Do::Wait(wait) => match rest(requester, jittered(wait), stop) {
+                Action::Wait(wait) => match rest(requester, jittered(wait), stop) {
                     Some(event) => event,
                     None => return Ok(None),
                 },
-                Do::Scatter(bound) => match rest(requester, share(bound), stop) {
+                Action::Scatter(bound) => match rest(requester, share(bound), stop) {
                     Some(event) => event,
                     None => return Ok(None),
                 },
-                Do::Fail(failure) => return Err(failure.into()),
-                Do::Done(at, accepted) => {
+                Action::Fail(failure) => return Err(failure.into()),
+                Action::Done(at, accepted) => {
                     requester.close();
                     let master = &self.masters[at];
                     let port = self.publish_port(accepted.publish_port);
@@ -354,9 +354,9 @@ impl Session {
         Ok(Some(
             match requester.ask(&request.body, timeout, stop, None)? {
                 Answer::Bytes(bytes) => {
-                    let verdict = judge(&self.terms, pinned.as_ref(), &request, &bytes);
+                    let verdict = verify(&self.terms, pinned.as_ref(), &request, &bytes);
                     self.keep_key(verdict, pinned.is_some(), |pinned| {
-                        judge(&self.terms, pinned, &request, &bytes)
+                        verify(&self.terms, pinned, &request, &bytes)
                     })?
                 }
                 Answer::Silence | Answer::Interrupted => {
@@ -444,7 +444,7 @@ fn rest(requester: &mut Requester, wait: Duration, stop: &Stop) -> Option<Event>
     stop.sleep(wait).then_some(Event::Waited)
 }
 
-fn terms(config: &MinionConfig, grains: &Map) -> Result<Terms, MinionError> {
+fn terms(config: &MinionConfig, grains: &Map) -> Result<SignInConfig, MinionError> {
     let key = keys::own_key(config)?;
     let bad = |what: &str, e: &dyn std::fmt::Display| MinionError::new(1, format!("{what}: {e}"));
     let autosign = (!config.autosign_grains.is_empty()).then(|| {
@@ -459,7 +459,7 @@ fn terms(config: &MinionConfig, grains: &Map) -> Result<Terms, MinionError> {
             })
             .collect()
     });
-    Ok(Terms {
+    Ok(SignInConfig {
         id: config.id.clone(),
         public: clean_key(&key.public().to_pem()),
         key,

@@ -1,8 +1,8 @@
 //! Sign-in, the minion's side: what to ask, what to believe of the answer, what to do next.
 //!
-//! No IO. [`Request::new`] makes the request, [`judge`] weighs the answer
+//! No IO. [`Request::new`] makes the request, [`verify`] weighs the answer
 //! (`salt/crypt.py AsyncAuth.minion_sign_in_payload`, `handle_signin_response`; reference
-//! `salt-protocol.md` 3), [`Rounds`] decides whether and when to ask again.
+//! `salt-protocol.md` 3), [`RetryPolicy`] decides whether and when to ask again.
 //!
 //! Unlike stock, a master's key is pinned only after everything else in the answer has
 //! been found right: a refused answer leaves no trace.
@@ -24,7 +24,7 @@ pub const EXIT_REJECTED: i32 = 77;
 pub const EXIT_FINGER: i32 = 42;
 
 /// What a minion knows and wants when it signs in.
-pub struct Terms {
+pub struct SignInConfig {
     /// The minion id.
     pub id: String,
     /// Its key pair.
@@ -53,7 +53,7 @@ pub struct Terms {
     pub tok: OnceLock<Vec<u8>>,
 }
 
-impl Terms {
+impl SignInConfig {
     /// What proves in each request that we hold our private key (reference 6.2).
     pub fn tok(&self) -> &[u8] {
         self.tok.get_or_init(|| self.key.x931_sign(b"salt"))
@@ -88,7 +88,7 @@ pub struct Request {
 
 impl Request {
     /// Makes the request; a token goes along if a master's key is pinned.
-    pub fn new(terms: &Terms, pinned: Option<&MasterKey>, nonce: &str) -> Request {
+    pub fn new(terms: &SignInConfig, pinned: Option<&MasterKey>, nonce: &str) -> Request {
         let mut load = halite_wire::map! {
             "cmd" => "_auth",
             "id" => terms.id.as_str(),
@@ -156,8 +156,8 @@ pub enum Verdict {
 }
 
 /// Weighs an answer, in the order of reference 3.5.
-pub fn judge(
-    terms: &Terms,
+pub fn verify(
+    terms: &SignInConfig,
     pinned: Option<&MasterKey>,
     request: &Request,
     answer: &[u8],
@@ -186,14 +186,14 @@ pub fn judge(
         sig,
         inner: &inner,
     };
-    match answer.weigh() {
+    match answer.verify_answer() {
         Ok(verdict) => verdict,
         Err(why) => Verdict::Untrusted(why.to_owned()),
     }
 }
 
 struct Answer<'a> {
-    terms: &'a Terms,
+    terms: &'a SignInConfig,
     pinned: Option<&'a MasterKey>,
     request: &'a Request,
     load: &'a [u8],
@@ -202,7 +202,7 @@ struct Answer<'a> {
 }
 
 impl Answer<'_> {
-    fn weigh(&self) -> Result<Verdict, &'static str> {
+    fn verify_answer(&self) -> Result<Verdict, &'static str> {
         if !self.inner.contains("pub_key") {
             if let Some(master) = self.pinned {
                 self.check_wrapper(master)?;
@@ -435,7 +435,7 @@ impl fmt::Display for Failure {
 /// Attempts at one sign-in. Waiting for acceptance, for a slot or for a master that is
 /// down never ends by itself unless `auth_retries` says so.
 #[derive(Clone, Debug)]
-pub struct Rounds {
+pub struct RetryPolicy {
     policy: Policy,
     id: String,
     wait: Duration,
@@ -443,10 +443,10 @@ pub struct Rounds {
     rounds: u32,
 }
 
-impl Rounds {
+impl RetryPolicy {
     /// Before the first attempt.
-    pub fn new(policy: Policy, id: &str) -> Rounds {
-        Rounds {
+    pub fn new(policy: Policy, id: &str) -> RetryPolicy {
+        RetryPolicy {
             wait: policy.wait,
             policy,
             id: id.to_owned(),

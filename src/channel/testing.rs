@@ -1,7 +1,7 @@
 //! What the unit tests of the minion share: keys and vectors.
 
 use super::session::Credentials;
-use super::signin::{MasterKey, Terms};
+use super::signin::{MasterKey, SignInConfig};
 use halite_crypto::{Crypticle, HashType, KeyString, PrivateKey, clean_key};
 use halite_wire::{Map, Value};
 pub use serde_json::Value as Json;
@@ -32,7 +32,7 @@ pub fn unhex(json: &Json) -> Vec<u8> {
         .collect()
 }
 
-/// A value of a vector file, in which `{"hex": ...}` are octets.
+/// A value of a vector file, in which `{"hex": ...}` are bytes.
 pub fn value(json: &Json) -> Value {
     match json {
         Json::Null => Value::Nil,
@@ -61,9 +61,9 @@ pub fn master() -> MasterKey {
 }
 
 /// The minion of the vectors.
-pub fn terms() -> Terms {
+pub fn terms() -> SignInConfig {
     let key = private("minion");
-    Terms {
+    SignInConfig {
         id: "vector-minion".into(),
         public: clean_key(&key.public().to_pem()),
         key,

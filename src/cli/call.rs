@@ -7,13 +7,13 @@ use halite_channel::MinionError;
 use halite_channel::channel::{Channel, Reply};
 use halite_channel::interrupt::Stop;
 use halite_channel::link::Link;
-use halite_channel::pillar_request::Wish;
+use halite_channel::pillar_request::PillarQuery;
 use halite_channel::session::Session;
 use halite_config::{MinionConfig, load_minion};
 use halite_modules::execution::{Context, Fault, Outcome, functions_for, proc, template_functions};
 use halite_modules::grains::all_grains;
 use halite_modules::guard;
-use halite_modules::masters::settle;
+use halite_modules::masters::resolve_master_func;
 use halite_modules::pillar;
 use halite_modules::returners::{self, Wanted};
 use halite_sys::daemon::make_dir;
@@ -154,7 +154,7 @@ fn call(options: &Options) -> Result<i32, MinionError> {
     let local = options.local || config.file_client == "local";
     let mut grains = all_grains(&config);
     if !local {
-        settle(&mut config, &mut grains)?;
+        resolve_master_func(&mut config, &mut grains)?;
     }
     let (config, grains) = (Arc::new(config), Arc::new(grains));
     if options.grains {
@@ -174,7 +174,7 @@ fn call(options: &Options) -> Result<i32, MinionError> {
         Some(connection) => connection.pillar(&grains)?,
         None => {
             let opts = config.as_map();
-            pillar::local(&opts, &grains, &Wish::of(&opts), template_functions)?
+            pillar::local(&opts, &grains, &PillarQuery::of(&opts), template_functions)?
         }
     };
     let jid = JidClock::default().next();

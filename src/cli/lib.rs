@@ -31,9 +31,12 @@ pub mod syndic;
 #[cfg(feature = "gateways")]
 pub mod sysinspect_minion;
 
+/// A command: its name, and what runs it and gives the exit status.
+pub type Run = (&'static str, fn() -> i32);
+
 /// Runs the command that this program was called as, the first of `commands` where the name is none of them, and gives
 /// its exit status. Packages install one program under several names; `salt-key` is `halite-key`, too.
-pub fn run_as(commands: &[(&str, fn() -> i32)]) -> i32 {
+pub fn run_as(commands: &[Run]) -> i32 {
     let called = std::env::args_os().next().unwrap_or_default();
     let called = std::path::Path::new(&called)
         .file_name()

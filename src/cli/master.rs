@@ -7,7 +7,7 @@ use super::start::{self, start};
 use clap::Parser;
 use halite_client::{runner, wheel};
 use halite_config::{MasterConfig, load_master};
-use halite_master::functions::{Lent, RUNNER_ROLE};
+use halite_master::functions::{RUNNER_ROLE, WheelHook};
 use halite_sys::daemon::{Report, private_umask};
 use halite_sys::process::{RoleSpec, role, settle};
 use std::sync::Arc;
@@ -124,7 +124,7 @@ fn become_main() -> i32 {
 /// Does what a role of the supervisor's does; gives its exit status.
 fn run_role(config: &Arc<MasterConfig>, role: &str) -> i32 {
     settle(role.strip_prefix("MWorker").map_or(role, |_| "MWorker"));
-    let lent = Lent {
+    let lent = WheelHook {
         wheel: wheel::answer,
     };
     let engine = halite_engine::run_role(role, config);

@@ -13,7 +13,7 @@ use halite_wire::ids::JidClock;
 use halite_wire::{Map, Value};
 use std::io::{Read, Write};
 
-/// Most octets of an order.
+/// Most bytes of an order.
 const MOST: u64 = 64 << 20;
 
 /// What came of an order: `{"data": {...}}` as of Salt's `full_return`, `{"missing": true}` for a function that is

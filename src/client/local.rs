@@ -53,7 +53,7 @@ pub enum ClientError {
     Refused(String, String),
     /// An answer that is none.
     Protocol(String),
-    /// The request has so many octets, and the master takes fewer: so many.
+    /// The request has so many bytes, and the master takes fewer: so many.
     TooLarge(usize, u64),
 }
 

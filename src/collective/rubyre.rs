@@ -84,7 +84,7 @@ impl RubyRegex {
 #[derive(Clone, Copy, PartialEq)]
 enum Before {
     Nothing,
-    /// What starts at this octet of the result.
+    /// What starts at this byte of the result.
     Item(usize),
     /// The same with a quantifier on it.
     Repeated(usize),

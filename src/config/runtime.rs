@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 /// Characters of the longest name (reference, section 4.1).
 const MAX_NAME: usize = 255;
-/// Octets of the largest message on a channel that may be allowed.
+/// Bytes of the largest message on a channel that may be allowed.
 const MAX_MESSAGE: usize = 64 << 20;
 /// Seconds of the longest time that something may be given: a day.
 const LONGEST: u64 = 86_400;
@@ -83,9 +83,9 @@ options! {
         /// What is offered to modules; a request for anything else is refused. Without `channels` modules have none, without `stdio:in` no
         /// standard input; the other words are only told to the orchestrator. Empty: all that there is.
         apis: Vec<String> = "[]";
-        /// Octets of memory of a module.
+        /// Bytes of memory of a module.
         module_memory: u64 = "67108864";
-        /// Octets of memory of all modules of this process together, each counted with its `module_memory`; more are refused. 0: no limit.
+        /// Bytes of memory of all modules of this process together, each counted with its `module_memory`; more are refused. 0: no limit.
         modules_memory: u64 = "8589934592";
         /// Elements of all tables of a module.
         module_table_elements: u64 = "100000";
@@ -93,13 +93,13 @@ options! {
         module_open_files: usize = "64";
         /// Messages that may wait until a module reads them; then the oldest is dropped.
         module_waiting_messages: usize = "1024";
-        /// Octets of the largest message on a channel.
+        /// Bytes of the largest message on a channel.
         module_message: usize = "131072";
         /// Messages that a module may publish in a second; more wait.
         messages_per_second: u32 = "1000";
-        /// Octets that a module may write to its standard output and error in a second; more wait.
+        /// Bytes that a module may write to its standard output and error in a second; more wait.
         output_per_second: u32 = "262144";
-        /// Octets of the largest file of a module.
+        /// Bytes of the largest file of a module.
         module_size: usize = "16777216";
         /// Topics of standard streams: `stdio` (stdio/{module} for all of them, as with runtime managers of ARENA) or `io`
         /// (io/{module}/stdin, stdout and stderr).
@@ -153,7 +153,7 @@ options! {
 /// What modules may use, as an option or an entry of `runtimes` says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ModuleLimits {
-    /// `module_memory`, in octets.
+    /// `module_memory`, in bytes.
     pub memory: u64,
     /// `module_table_elements`.
     pub table_elements: u64,
@@ -161,13 +161,13 @@ pub struct ModuleLimits {
     pub open_files: usize,
     /// `module_waiting_messages`.
     pub waiting_messages: usize,
-    /// `module_message`, in octets.
+    /// `module_message`, in bytes.
     pub message: usize,
     /// `messages_per_second`.
     pub messages_per_second: u32,
-    /// `output_per_second`, in octets.
+    /// `output_per_second`, in bytes.
     pub output_per_second: u32,
-    /// `module_size`, in octets.
+    /// `module_size`, in bytes.
     pub size: usize,
 }
 

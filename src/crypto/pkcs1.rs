@@ -10,7 +10,7 @@ use sha2::{Digest, Sha256};
 use subtle::{Choice, ConstantTimeEq};
 use zeroize::Zeroizing;
 
-/// `00 02`, eight octets of padding at least, and `00`.
+/// `00 02`, eight bytes of padding at least, and `00`.
 const OVERHEAD: usize = 11;
 
 impl<B: Backend> RsaPublic<B> {

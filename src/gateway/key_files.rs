@@ -6,7 +6,7 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use zeroize::Zeroizing;
 
-/// Octets of the largest file with a key, a secret or certificates.
+/// Bytes of the largest file with a key, a secret or certificates.
 const LARGEST: u64 = 64 * 1024;
 /// Who may do what with a file that holds a secret: its owner may do anything, its group may read it, as Puppet's keys are.
 const SECRET: u32 = 0o037;

@@ -5,12 +5,12 @@
 //! core knows no foreign protocol. Agents have minion ids, keys in the one key store and grains in the
 //! one cache, so that targets, `halite-key`, the job cache and access control need no second version.
 
+pub mod agent_keys;
 pub mod answer;
-pub mod clerk;
 pub mod clock;
 pub mod key_files;
-pub mod ledger;
 pub mod news;
+pub mod writer;
 
 use halite_client::runner::Function;
 use halite_config::MasterConfig;

@@ -64,7 +64,7 @@ impl Cx {
         self.autoescape
     }
 
-    /// Pays for work, in steps of about one element or a hundred octets.
+    /// Pays for work, in steps of about one element or a hundred bytes.
     ///
     /// # Errors
     /// The template has used up its steps.
@@ -79,7 +79,7 @@ impl Cx {
         Ok(())
     }
 
-    /// Asks before a text of so many octets, or a list of so many elements, is made.
+    /// Asks before a text of so many bytes, or a list of so many elements, is made.
     ///
     /// # Errors
     /// It is larger than the environment allows.

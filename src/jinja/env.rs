@@ -46,11 +46,11 @@ pub struct Options {
     pub fuel: u64,
     /// Levels of calls, includes and imports within one another.
     pub max_depth: usize,
-    /// Octets of the thread's stack that a run may take.
+    /// Bytes of the thread's stack that a run may take.
     pub max_stack: usize,
-    /// Octets of output.
+    /// Bytes of output.
     pub max_output: usize,
-    /// Octets of one text, elements of one list.
+    /// Bytes of one text, elements of one list.
     pub max_size: usize,
 }
 

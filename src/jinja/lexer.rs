@@ -172,7 +172,7 @@ impl<'a> Lexer<'a> {
         self.out.push(Token { kind, line });
     }
 
-    /// Goes on by so many octets, counting lines.
+    /// Goes on by so many bytes, counting lines.
     fn advance(&mut self, octets: usize) {
         let text = &self.rest()[..octets];
         self.line += text.matches('\n').count();

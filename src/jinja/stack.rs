@@ -7,7 +7,7 @@ pub fn here() -> usize {
     std::hint::black_box(&raw const mark) as usize
 }
 
-/// Whether the stack has grown by more than `limit` octets since it was at `base`.
+/// Whether the stack has grown by more than `limit` bytes since it was at `base`.
 pub fn exceeded(base: usize, limit: usize) -> bool {
     base.abs_diff(here()) > limit
 }

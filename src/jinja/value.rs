@@ -40,7 +40,7 @@ pub enum Obj {
     Str(Rc<str>),
     /// Text that is safe to print where output is escaped (`markupsafe.Markup`).
     Markup(Rc<str>),
-    /// Octets.
+    /// Bytes.
     Bytes(Rc<[u8]>),
     /// A list.
     List(Rc<List>),

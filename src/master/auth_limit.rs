@@ -6,7 +6,7 @@
 //! burst, a host that floods gets a small share of one core and nobody else waits for it. What is
 //! turned away gets no answer: any answer makes a minion ask again sooner than silence does.
 
-use halite_sys::minutely::Minutely;
+use halite_sys::log_limiter::LogLimiter;
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
 use std::time::{Duration, Instant};
@@ -29,7 +29,7 @@ pub(crate) struct AuthLimit {
     swept: Option<Instant>,
     turned_away: u64,
     /// Those of them that no report has told of, and the source of the last.
-    unreported: Minutely,
+    unreported: LogLimiter,
     last: Option<IpAddr>,
 }
 
@@ -74,7 +74,7 @@ impl AuthLimit {
             others: Allowance::default(),
             swept: None,
             turned_away: 0,
-            unreported: Minutely::default(),
+            unreported: LogLimiter::default(),
             last: None,
         }
     }

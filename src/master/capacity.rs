@@ -16,9 +16,9 @@ const ONE_WORKER: u64 = 100;
 const PER_WORKER: u64 = 2000;
 /// Microseconds of processor time that a sign-in takes (docs/performance.md).
 const SIGN_IN: u64 = 1000;
-/// Octets that a connected minion takes in the master's processes and the kernel, without data in transit.
+/// Bytes that a connected minion takes in the master's processes and the kernel, without data in transit.
 const PER_MINION: u64 = 80 << 10;
-/// Octets of the master without minions.
+/// Bytes of the master without minions.
 const OWN_MEMORY: u64 = 64 << 20;
 
 /// What cannot serve so many accepted keys on such a host: the figure, the option, and what to do.

@@ -102,16 +102,16 @@ pub struct Counters {
 
 /// What became of a worker's earlier requests when a new instance of it reports.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Fate<P> {
+pub struct Reassigned<P> {
     /// How many wait again, at the head of their queue, each to be handed over by itself.
     pub retried: usize,
     /// Those that have now cost two workers; their senders get an error.
     pub lost: Vec<P>,
 }
 
-impl<P> Default for Fate<P> {
+impl<P> Default for Reassigned<P> {
     fn default() -> Self {
-        Fate {
+        Reassigned {
             retried: 0,
             lost: Vec::new(),
         }
@@ -183,11 +183,11 @@ impl<P> Dispatcher<P> {
 
     /// A worker says that it waits for work. `instance` (its pid) tells a restarted worker
     /// from one that merely repeats itself.
-    pub fn ready(&mut self, pool: usize, name: &[u8], instance: u32) -> Fate<P> {
+    pub fn ready(&mut self, pool: usize, name: &[u8], instance: u32) -> Reassigned<P> {
         let known = self.workers.entry(name.to_vec()).or_default();
         let fresh = known.instance != instance;
         if !fresh {
-            return Fate::default();
+            return Reassigned::default();
         }
         let earlier = known.running.take();
         *known = Worker {
@@ -199,11 +199,11 @@ impl<P> Dispatcher<P> {
         if !idle.iter().any(|w| w == name) {
             idle.push(name.to_vec());
         }
-        earlier.map_or_else(Fate::default, |seq| self.revive(pool, seq))
+        earlier.map_or_else(Reassigned::default, |seq| self.revive(pool, seq))
     }
 
-    fn revive(&mut self, pool: usize, seq: u64) -> Fate<P> {
-        let mut fate = Fate::default();
+    fn revive(&mut self, pool: usize, seq: u64) -> Reassigned<P> {
+        let mut fate = Reassigned::default();
         let Some(lost) = self.running.remove(&seq) else {
             return fate;
         };

@@ -2,7 +2,7 @@
 
 use halite_config::MasterConfig;
 use halite_ipc::{Event, Framing, Publisher, StampStyle};
-use halite_sys::minutely::Minutely;
+use halite_sys::log_limiter::LogLimiter;
 use halite_wire::msgpack::{self, Profile};
 use halite_wire::{Map, Value};
 use std::path::PathBuf;
@@ -20,7 +20,7 @@ pub struct Bus {
     stamp: StampStyle,
     largest: usize,
     lost: u64,
-    said: Minutely,
+    said: LogLimiter,
 }
 
 impl Bus {
@@ -32,7 +32,7 @@ impl Bus {
             stamp: config.salt_series.stamp_style(),
             largest: usize::try_from(config.max_event_size).unwrap_or(usize::MAX),
             lost: 0,
-            said: Minutely::default(),
+            said: LogLimiter::default(),
         }
     }
 
@@ -96,7 +96,7 @@ impl Bus {
     }
 }
 
-/// Encodes an event; where it is larger than `limit` octets, its largest values are replaced
+/// Encodes an event; where it is larger than `limit` bytes, its largest values are replaced
 /// by `VALUE_TRIMMED` until it fits (`salt/utils/dicttrim.py trim_dict`).
 pub fn trimmed(mut data: Map, limit: usize) -> Vec<u8> {
     loop {

@@ -11,7 +11,7 @@ pub const RUNNER_ROLE: &str = "runner";
 
 /// What a higher layer lends to the workers.
 #[derive(Clone, Copy)]
-pub struct Lent {
+pub struct WheelHook {
     /// Executes a wheel function and fires its events; gives `return`, `success` and
     /// what else belongs into the answer.
     pub wheel: fn(&MasterConfig, &Call) -> Map,

@@ -5,7 +5,6 @@
 
 pub mod access;
 pub mod admission;
-mod announce;
 mod auth_limit;
 mod capacity;
 pub mod check;
@@ -18,6 +17,7 @@ pub mod functions;
 pub mod latency;
 mod maintenance;
 mod publisher;
+mod rekey_notice;
 mod reqserver;
 pub mod returns;
 pub mod roles;
@@ -64,7 +64,7 @@ pub(crate) fn load_or_create_key(path: &Path, bits: usize) -> Result<PrivateKey,
 pub fn run_role(
     role: &str,
     config: &Arc<MasterConfig>,
-    lent: functions::Lent,
+    lent: functions::WheelHook,
 ) -> Result<(), RoleError> {
     let stop = StopFlag::install()?;
     let inherited = Roles::inherited();

@@ -13,9 +13,9 @@
 //! Frames on `publish_pull.ipc`: the job load without `serial`, then any number of topics
 //! (none: the message goes to everybody).
 
-use super::announce::{Announcer, announcement};
+use super::rekey_notice::{Announcer, announcement};
 use super::reqserver::EXIT_BIND;
-use super::roles::{RoleError, Roles, check_memory};
+use super::roles::{RoleError, Roles, exit_if_oversized};
 use super::score::Score;
 use halite_config::MasterConfig;
 use halite_crypto::{Crypticle, KeyString, PrivateKey, Signing};
@@ -56,7 +56,7 @@ pub fn run(config: &MasterConfig, roles: &Roles, stop: &StopFlag) -> Result<(), 
         score.tick(|| counters(&publish, sent, unsealed));
         if checked.elapsed() > Duration::from_millis(250) {
             checked = Instant::now();
-            check_memory()?;
+            exit_if_oversized()?;
             announce(config, &mut sealer, &mut publish, &mut before)?;
         }
         let mut poller = Poller::new();
@@ -122,7 +122,7 @@ fn options(config: &MasterConfig) -> PublishOptions {
         n => millis(n),
     };
     PublishOptions {
-        // 0 was no limit in ZeroMQ; the limit of octets holds all the same.
+        // 0 was no limit in ZeroMQ; the limit of bytes holds all the same.
         queue: match usize::try_from(config.pub_hwm) {
             Ok(0) | Err(_) => usize::MAX,
             Ok(n) => n,

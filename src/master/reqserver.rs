@@ -9,20 +9,20 @@
 //! which ends the master. On SIGTERM it takes nothing new, answers what it took (at most
 //! 1.5 s) and ends.
 //!
-//! Frames to a worker: sequence (8 octets), then peer address and body of each request. Frames from a
-//! worker: `R`, pid (4 octets) when it waits for work; `D`, sequence, an octet for each request (1 if its
+//! Frames to a worker: sequence (8 bytes), then peer address and body of each request. Frames from a
+//! worker: `R`, pid (4 bytes) when it waits for work; `D`, sequence, an byte for each request (1 if its
 //! sender proved who it is), then a reply for each; an empty reply is not sent on, so that the peer asks again.
 
 use super::auth_limit::AuthLimit;
 use super::commands::Class;
 use super::dispatch::{Dispatcher, GATHER, Limits, MOST_AT_ONCE};
-use super::roles::{RoleError, Roles, check_memory};
+use super::roles::{RoleError, Roles, exit_if_oversized};
 use super::score::Score;
 use halite_config::{MasterConfig, WorkerPool};
 use halite_crypto::Crypticle;
 use halite_store::sessions::SessionStore;
+use halite_sys::log_limiter::LogLimiter;
 use halite_sys::memory::keep_freed;
-use halite_sys::minutely::Minutely;
 use halite_sys::signals::StopFlag;
 use halite_transport::front::{Incoming, Received, RequestFront, ZeroMqFront, ZeroMqOptions};
 use halite_transport::poll::Poller;
@@ -37,7 +37,7 @@ use std::time::{Duration, Instant};
 /// Exit status for an address that cannot be bound, as Salt's (`salt/cli/daemons.py`).
 pub const EXIT_BIND: i32 = 4;
 
-/// Plaintext octets looked at to find the command: `pickle::`, a map header, `cmd` and,
+/// Plaintext bytes looked at to find the command: `pickle::`, a map header, `cmd` and,
 /// in an event load, `id` with the longest usual id before it.
 const PEEK: usize = 320;
 /// Session keys held for peeking; beyond this the table is emptied and fills again.
@@ -126,9 +126,9 @@ struct Server {
     replays: u64,
     /// Replies whose peer was gone, or took none.
     undelivered: u64,
-    unanswered: Minutely,
-    late: Minutely,
-    refusals: Minutely,
+    unanswered: LogLimiter,
+    late: LogLimiter,
+    refusals: LogLimiter,
     score: Score,
 }
 
@@ -154,9 +154,9 @@ impl Server {
             ignored: 0,
             replays: 0,
             undelivered: 0,
-            unanswered: Minutely::default(),
-            late: Minutely::default(),
-            refusals: Minutely::default(),
+            unanswered: LogLimiter::default(),
+            late: LogLimiter::default(),
+            refusals: LogLimiter::default(),
             score: Score::inherited("request"),
         }
     }
@@ -237,7 +237,7 @@ impl Server {
         let (cmd, seal) = match &envelope.body {
             Body::Clear { load } => (peek_cmd(load).map(str::to_owned), None),
             Body::Sealed { id, load, .. } => {
-                let seal = seal_of(load);
+                let seal = mac_prefix(load);
                 if self.seen.contains(seal) {
                     self.replays += 1;
                     return Err(Refusal::BadLoad);
@@ -359,7 +359,7 @@ impl Server {
             return Ok(());
         }
         self.last_tick = now;
-        check_memory()?;
+        exit_if_oversized()?;
         for request in self.dispatcher.expire(now) {
             if let Some(n) = self.late.tick(now) {
                 let peer = &request.peer;
@@ -404,8 +404,8 @@ impl Server {
     }
 }
 
-/// First 8 octets of a Crypticle's authentication code, which stands at its end.
-fn seal_of(load: &[u8]) -> u64 {
+/// First 8 bytes of a Crypticle's authentication code, which stands at its end.
+fn mac_prefix(load: &[u8]) -> u64 {
     let at = load.len().saturating_sub(32);
     load[at..]
         .iter()

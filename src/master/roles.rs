@@ -186,7 +186,7 @@ const MOST_MEMORY: u64 = 1 << 30;
 const EXIT_MEMORY: i32 = 76;
 
 /// Ends a role that has outgrown its memory; its successor begins with none of it.
-pub fn check_memory() -> Result<(), RoleError> {
+pub fn exit_if_oversized() -> Result<(), RoleError> {
     let resident = halite_sys::process::resident();
     if resident < MOST_MEMORY {
         return Ok(());

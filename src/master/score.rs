@@ -1,7 +1,7 @@
 //! A role's own slot of the scoreboard, written by the clock: counters themselves are plain
 //! fields, so that counting costs nothing.
 
-use halite_sys::memory::{Rest, give_back};
+use halite_sys::memory::{IdleDetector, trim_memory};
 use halite_sys::scoreboard::Scoreboard;
 use halite_sys::time::unix_now;
 use halite_wire::Map;
@@ -20,7 +20,7 @@ pub struct Score {
     role: String,
     due: Instant,
     last: Map,
-    rest: Rest,
+    rest: IdleDetector,
 }
 
 impl Score {
@@ -33,7 +33,7 @@ impl Score {
             role: role.to_owned(),
             due: Instant::now(),
             last: Map::new(),
-            rest: Rest::default(),
+            rest: IdleDetector::default(),
         }
     }
 
@@ -55,7 +55,7 @@ impl Score {
             log::debug!("the counters of {} cannot be published: {e}", self.role);
         }
         if self.rest.is_due(worked) {
-            give_back();
+            trim_memory();
         }
     }
 }

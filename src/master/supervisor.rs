@@ -20,10 +20,10 @@ use halite_config::{MasterConfig, SaltSeries};
 use halite_crypto::KeyString;
 use halite_store::open;
 use halite_sys::daemon::{InstanceLock, PidFile, Report, make_dir};
-use halite_sys::fork::{Offspring, apart, split};
-use halite_sys::memory::{Rest, give_back};
+use halite_sys::fork::{self, RoleChild, fork_role};
+use halite_sys::memory::{IdleDetector, trim_memory};
 use halite_sys::process::{
-    RoleSpec, drop_privileges, give, hand_over, raise_open_files, user_name,
+    RoleSpec, chown, drop_privileges, hand_over, raise_open_files, user_name,
 };
 use halite_sys::scoreboard::{BOARD_FD, BOARD_SLOT, Scoreboard};
 use halite_sys::service::Service;
@@ -58,7 +58,7 @@ const SERVES: &str = "all roles serve";
 
 struct Role {
     spec: RoleSpec,
-    child: Option<Offspring>,
+    child: Option<RoleChild>,
     started: Instant,
     pause: Duration,
     due: Option<Instant>,
@@ -87,7 +87,7 @@ pub fn supervise(
         ));
     };
     let shared = SharedSecret::create()?;
-    elsewhere(|| make_keys(config, &shared))?;
+    in_child(|| make_keys(config, &shared))?;
     let signals = SignalPipe::install()?;
     let _pid = PidFile::write(&config.pidfile)
         .map_err(|e| RoleError::new(1, format!("pid file {}: {e}", config.pidfile.display())))?;
@@ -110,8 +110,8 @@ pub fn supervise(
 
 /// Does what brings keys into memory in a process of its own: children must not find them in the
 /// memory of this one.
-fn elsewhere(work: impl FnOnce() -> Result<(), RoleError>) -> Result<(), RoleError> {
-    apart(|| work().map_err(|e| e.message))?.map_err(|why| RoleError::new(1, why))
+fn in_child(work: impl FnOnce() -> Result<(), RoleError>) -> Result<(), RoleError> {
+    fork::in_child(|| work().map_err(|e| e.message))?.map_err(|why| RoleError::new(1, why))
 }
 
 /// Makes the key of publications and the key files that are missing, and looks whether the master's
@@ -128,7 +128,7 @@ fn make_publisher_keys(config: &MasterConfig) -> Result<(), RoleError> {
     if config.publisher_acl.is_empty() {
         return Ok(());
     }
-    elsewhere(|| Ok(super::access::local::create_publisher_keys(config)?))
+    in_child(|| Ok(super::access::local::create_publisher_keys(config)?))
 }
 
 /// Makes directories, raises the limit of open files.
@@ -197,7 +197,7 @@ pub fn give_logs(config: &MasterConfig) -> std::io::Result<()> {
     let dirs = own.map(|log| log.parent().filter(is_ours));
     let paths = own.into_iter().chain(dirs.into_iter().flatten());
     for path in paths.filter(|path| path.exists()) {
-        give(path, &config.user)?;
+        chown(path, &config.user)?;
     }
     Ok(())
 }
@@ -261,11 +261,11 @@ impl Role {
         spec.env
             .push((READY_FD.to_owned(), write.as_raw_fd().to_string().into()));
         let child = match self.restarts {
-            0 => split(&spec, signals, || run(&spec.role)).or_else(|e| {
+            0 => fork_role(&spec, signals, || run(&spec.role)).or_else(|e| {
                 log::debug!("{} is executed, not split off: {e}", self.spec.role);
-                spec.spawn().map(Offspring::Executed)
+                spec.spawn().map(RoleChild::Executed)
             }),
-            _ => spec.spawn().map(Offspring::Executed),
+            _ => spec.spawn().map(RoleChild::Executed),
         };
         let child = child
             .map_err(|e| RoleError::new(1, format!("{} cannot be started: {e}", self.spec.role)))?;
@@ -399,7 +399,7 @@ fn serve(
     let since = unix_now();
     let mut published: Option<Instant> = None;
     let mut announced = false;
-    let mut rest = Rest::default();
+    let mut rest = IdleDetector::default();
     while !signals.stop.is_set() {
         let mut worked = false;
         for role in roles.iter_mut() {
@@ -412,7 +412,7 @@ fn serve(
             published = Some(Instant::now());
             publish(watch.board, roles, since);
             if rest.is_due(worked) {
-                give_back();
+                trim_memory();
             }
         }
         if announced {

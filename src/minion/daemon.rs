@@ -6,29 +6,29 @@
 //! [`courier`](super::courier)'s. What is done about jobs and orders is in `duties`.
 
 mod beacons;
-mod duties;
+mod handlers;
 
-use super::aside::{News, Shared};
+use super::background::{LoopEvent, Shared};
+use super::beacon_runner::Lookout;
 use super::jobs::{Jobs, Origin};
-use super::line::{Heard, Line};
-use super::lookout::Lookout;
+use super::master_connection::{Heard, Line};
 use super::setup::{prepare, serve_bus};
 use super::timetable::{self, Timetable};
 use super::watch::Input;
 use crossbeam_channel::{Receiver, unbounded};
-use halite_channel::Alarm;
+use halite_channel::FatalError;
 use halite_channel::MinionError;
-use halite_channel::course::Reason;
-use halite_channel::interrupt::{Stop, Wake};
+use halite_channel::interrupt::{Stop, Waker};
+use halite_channel::master_search::Reason;
 use halite_channel::publication::Jids;
 use halite_channel::session::chance;
 use halite_config::MinionConfig;
 use halite_modules::grains::all_grains;
 use halite_modules::local::Order;
-use halite_modules::masters::settle;
+use halite_modules::masters::resolve_master_func;
 use halite_sys::daemon::{PidFile, Report};
 use halite_sys::logging::{Field, about};
-use halite_sys::memory::give_back;
+use halite_sys::memory::trim_memory;
 use halite_sys::service::Service;
 use halite_sys::signals::{SignalPipe, usr1_ends};
 use halite_transport::bus::BusHandle;
@@ -64,12 +64,12 @@ pub fn run(config: MinionConfig, start: Start, report: &mut Report) -> Result<()
     let signals = SignalPipe::install()?;
     let leaving = usr1_ends()?;
     let stop = Stop::of(&signals.stop)?;
-    let wake = Wake::new()?;
+    let wake = Waker::new()?;
     let (teller, news) = unbounded();
     let (orders, woken) = (teller.clone(), wake.clone());
     let tap = move |body: &[u8]| {
         if let Some(order) = Order::read(body)
-            && orders.send(News::Order(order)).is_ok()
+            && orders.send(LoopEvent::Order(order)).is_ok()
         {
             woken.wake();
         }
@@ -78,11 +78,11 @@ pub fn run(config: MinionConfig, start: Start, report: &mut Report) -> Result<()
     let _pid = PidFile::write(&config.pidfile)
         .map_err(|e| MinionError::io("pid file", &config.pidfile, &e))?;
     let mut grains = all_grains(&config);
-    settle(&mut config, &mut grains)?;
+    resolve_master_func(&mut config, &mut grains)?;
     let (config, grains) = (Arc::new(config), Arc::new(grains));
     let shared = Shared {
         context: Context::new(),
-        alarm: Alarm::new(&wake),
+        alarm: FatalError::new(&wake),
         stop: stop.clone(),
         wake,
         teller,
@@ -107,7 +107,7 @@ pub(super) struct Minion {
     warm: Cell<bool>,
     pub(super) config: Arc<MinionConfig>,
     pub(super) shared: Shared,
-    news: Receiver<News>,
+    news: Receiver<LoopEvent>,
     pub(super) lines: Vec<Line>,
     pub(super) grains: Arc<Map>,
     pub(super) jobs: Jobs,
@@ -127,7 +127,7 @@ impl Minion {
         config: Arc<MinionConfig>,
         start: Start,
         shared: Shared,
-        news: Receiver<News>,
+        news: Receiver<LoopEvent>,
         grains: Arc<Map>,
         bus: BusHandle,
     ) -> Result<Minion, MinionError> {
@@ -161,7 +161,7 @@ impl Minion {
     }
 
     fn begin(&mut self) {
-        for finished in self.jobs.take_up() {
+        for finished in self.jobs.adopt_orphans() {
             self.deliver(finished);
         }
         for line in &mut self.lines {
@@ -256,7 +256,7 @@ impl Minion {
         match poller.wait(patience)? {
             Polled::TimedOut if rests => {
                 // What was done just now took code that waiting does not.
-                give_back();
+                trim_memory();
                 self.warm.set(false);
             }
             Polled::Interrupted => {}
@@ -280,20 +280,20 @@ impl Minion {
         Some(wait.saturating_add(Duration::from_millis(1)))
     }
 
-    fn handle(&mut self, news: News) -> Result<(), MinionError> {
+    fn handle(&mut self, news: LoopEvent) -> Result<(), MinionError> {
         match news {
-            News::Opened(at, opened) => {
+            LoopEvent::Opened(at, opened) => {
                 self.lines[at].opened(*opened);
                 self.connected(at);
             }
-            News::Failed(at, error) => return self.failed(at, error),
-            News::Renewed(at) => self.lines[at].renewed(),
-            News::Alive(at, alive) => self.lines[at].input(Input::Alive(alive)),
-            News::First(at, answers) => self.lines[at].input(Input::FirstAnswers(answers)),
-            News::Pillar(at, pillar) => self.new_pillar(at, pillar),
-            News::Grains(grains, force) => self.new_grains(*grains, force),
-            News::Order(order) => self.order(order),
-            News::Seen(seen) => self.seen(*seen),
+            LoopEvent::Failed(at, error) => return self.failed(at, error),
+            LoopEvent::Renewed(at) => self.lines[at].renewed(),
+            LoopEvent::Alive(at, alive) => self.lines[at].input(Input::Alive(alive)),
+            LoopEvent::First(at, answers) => self.lines[at].input(Input::FirstAnswers(answers)),
+            LoopEvent::Pillar(at, pillar) => self.new_pillar(at, pillar),
+            LoopEvent::Grains(grains, force) => self.new_grains(*grains, force),
+            LoopEvent::Order(order) => self.order(order),
+            LoopEvent::Seen(seen) => self.seen(*seen),
         }
         Ok(())
     }

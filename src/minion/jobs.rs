@@ -6,11 +6,11 @@
 //!
 //! Jobs of masters outlive the minion, unless it is told to end them; the next process takes them up (`left.rs`).
 
-mod left;
+mod orphans;
 mod running;
 
 use super::job::{self, FLAG, Order};
-use halite_channel::link::Handed;
+use halite_channel::link::JobCredentials;
 use halite_channel::publication::Job;
 use halite_channel::queue::Queue;
 use halite_config::MinionConfig;
@@ -35,7 +35,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Arc;
 
-use left::Left;
+use orphans::Left;
 use running::{Running, lives, signal, signal_tree};
 
 /// Functions that heed no limit.
@@ -58,28 +58,28 @@ pub enum Origin {
     /// From a master, by its place among the connections; its result goes back there.
     Master(usize),
     /// The minion gave it to itself.
-    Own(Own),
+    LocalJob(LocalJob),
 }
 
 /// A job that the minion gave itself.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Own {
+pub struct LocalJob {
     /// Its name in the schedule.
     pub name: String,
     /// The connection whose pillar and keys it uses.
     pub line: usize,
     /// Under which jid masters get the result.
-    pub keep: Keep,
+    pub keep: ReturnAs,
     /// Masters other than that of `line` get it as well.
     pub to_all: bool,
     /// It is found while it runs.
     pub counted: bool,
 }
 
-impl Own {
+impl LocalJob {
     /// One whose result all masters get, and that is found.
-    pub fn new(name: &str, line: usize, keep: Keep) -> Own {
-        Own {
+    pub fn new(name: &str, line: usize, keep: ReturnAs) -> LocalJob {
+        LocalJob {
             name: name.to_owned(),
             line,
             keep,
@@ -91,7 +91,7 @@ impl Own {
 
 /// Under which jid masters get the result of a job that the minion gave itself.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Keep {
+pub enum ReturnAs {
     /// They do not get it.
     Nothing,
     /// Under a word that means something to them.
@@ -104,7 +104,7 @@ impl Origin {
     fn line(&self) -> usize {
         match self {
             Origin::Master(line) => *line,
-            Origin::Own(own) => own.line,
+            Origin::LocalJob(own) => own.line,
         }
     }
 }
@@ -121,13 +121,13 @@ pub struct Finished {
 
 /// What the jobs of one connection see.
 #[derive(Clone, Debug, Default)]
-pub struct Site {
+pub struct MasterView {
     /// The master, as the option names it.
     pub master: String,
     /// The pillar from there.
     pub pillar: Arc<Map>,
     /// Keys to ask the master under.
-    pub credentials: Option<Handed>,
+    pub credentials: Option<JobCredentials>,
     /// Its waiting jobs of an earlier process were taken up.
     resumed: bool,
 }
@@ -146,7 +146,7 @@ pub struct Jobs {
     opts: Map,
     log: (String, String, String),
     grains: Arc<Map>,
-    sites: Vec<Site>,
+    sites: Vec<MasterView>,
     /// What `environ.setenv` has asked for: a variable without a value is taken away.
     environ: Vec<(String, Option<String>)>,
     stamp: StampStyle,
@@ -187,15 +187,15 @@ impl Jobs {
         }
     }
 
-    /// Lets jobs of masters outlive this process, for one that takes up what was [`left`](Jobs::take_up).
+    /// Lets jobs of masters outlive this process, for one that takes up what was [`left`](Jobs::adopt_orphans).
     pub fn let_outlive(&mut self) {
         self.outlive = true;
     }
 
     /// What jobs of one connection see from now on.
-    pub fn site(&mut self, line: usize) -> &mut Site {
+    pub fn site(&mut self, line: usize) -> &mut MasterView {
         if self.sites.len() <= line {
-            self.sites.resize_with(line + 1, Site::default);
+            self.sites.resize_with(line + 1, MasterView::default);
         }
         &mut self.sites[line]
     }
@@ -213,7 +213,7 @@ impl Jobs {
 
     /// How many jobs of a name in the schedule run or wait.
     pub fn count(&self, name: &str) -> usize {
-        let is = |origin: &Origin| matches!(origin, Origin::Own(own) if own.name == name);
+        let is = |origin: &Origin| matches!(origin, Origin::LocalJob(own) if own.name == name);
         self.running.iter().filter(|r| is(&r.origin)).count()
             + self.waiting.iter().filter(|w| is(&w.origin)).count()
     }
@@ -302,12 +302,12 @@ impl Jobs {
     fn note(&self, job: &Job, origin: &Origin, pid: u32) {
         let mut load = job.load.clone();
         match origin {
-            Origin::Own(own) if !own.counted => return,
+            Origin::LocalJob(own) if !own.counted => return,
             Origin::Master(line) => {
                 let master = self.sites.get(*line).map(|site| site.master.as_str());
                 load.set(proc::MASTER, master.unwrap_or_default());
             }
-            Origin::Own(_) => {
+            Origin::LocalJob(_) => {
                 if load.contains("schedule") {
                     load = halite_modules::execution::scheduled_note(&self.config.id, &load);
                 }
@@ -464,7 +464,8 @@ impl Jobs {
         self.left.clear();
         // What closes here without having been read to its end stays with the job; one that was read may still
         // write to a database.
-        self.running.retain(|r| matches!(r.origin, Origin::Own(_)));
+        self.running
+            .retain(|r| matches!(r.origin, Origin::LocalJob(_)));
         self.terminate()
     }
 

@@ -6,14 +6,14 @@
 //! line, a pillar) has a thread for as long as it takes. The decisions ([`watch`], [`timetable`]
 //! and those of [`halite_channel`]) do no IO. What jobs do is in [`halite_modules`].
 
-mod aside;
-pub mod courier;
+mod background;
+mod beacon_runner;
 pub mod daemon;
 pub mod job;
 pub mod jobs;
 mod left_results;
-mod line;
-mod lookout;
+mod master_connection;
+pub mod return_sender;
 pub mod setup;
 pub mod spool;
 pub mod timetable;

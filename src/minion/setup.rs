@@ -9,7 +9,7 @@ use halite_sys::daemon::make_dir;
 use halite_transport::bus::{BusHandle, BusOptions, BusServer, Tap};
 use halite_wire::ids::MinionId;
 
-/// Octets that may wait for one listener of the local bus.
+/// Bytes that may wait for one listener of the local bus.
 const BUS_BYTES: usize = 4 << 20;
 
 /// Directories, the id, and the account to run as.

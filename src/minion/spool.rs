@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 /// Most results kept.
 const MAX_FILES: usize = 5000;
-/// Most octets kept.
+/// Most bytes kept.
 const MAX_BYTES: u64 = 256 << 20;
 
 /// The directory.

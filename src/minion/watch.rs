@@ -12,7 +12,7 @@
 //! `salt/minion.py handle_event` (`__master_disconnected`, `__master_failback`), where the scheduled
 //! jobs `status.master` and `status.ping_master` do the looking.
 
-use halite_channel::course::Reason;
+use halite_channel::master_search::Reason;
 use halite_config::MinionConfig;
 use std::time::{Duration, Instant};
 

@@ -6,7 +6,7 @@ use crate::render::{Called, CallerOf};
 use halite_channel::MinionError;
 use halite_channel::channel::{Channel, Reply};
 use halite_channel::link::LinkError;
-use halite_channel::pillar_request::Wish;
+use halite_channel::pillar_request::PillarQuery;
 use halite_config::{ConfigError, MASTER_OPTIONS, MasterConfig};
 use halite_render::pillar::{PillarMaster, PillarRequest};
 use halite_wire::ids::MinionId;
@@ -61,7 +61,7 @@ pub fn is_local(opts: &Map) -> bool {
 pub fn local(
     opts: &Map,
     grains: &Map,
-    wish: &Wish,
+    query: &PillarQuery,
     functions: CallerOf,
 ) -> Result<Map, MinionError> {
     // Templates within templates need more stack than the threads of the daemon have.
@@ -69,7 +69,7 @@ pub fn local(
         std::thread::Builder::new()
             .name("pillar".to_owned())
             .stack_size(STACK)
-            .spawn_scoped(scope, || compile(opts, grains, wish, functions))
+            .spawn_scoped(scope, || compile(opts, grains, query, functions))
             .map(|thread| thread.join())
     });
     match compiled? {
@@ -81,17 +81,22 @@ pub fn local(
     }
 }
 
-fn compile(opts: &Map, grains: &Map, wish: &Wish, functions: CallerOf) -> Result<Map, MinionError> {
+fn compile(
+    opts: &Map,
+    grains: &Map,
+    query: &PillarQuery,
+    functions: CallerOf,
+) -> Result<Map, MinionError> {
     let bad = |e: &dyn std::fmt::Display| MinionError::new(1, format!("the pillar: {e}"));
     let id = opts.str("id").unwrap_or_default();
     let id: MinionId = id.parse().map_err(|e| bad(&e))?;
     let config = as_master(opts).map_err(|e| bad(&e))?;
     let mut request = PillarRequest::new(id, Map::new());
     request.grains = Rc::new(grains.clone());
-    request.saltenv = wish.saltenv.clone();
-    request.pillarenv = wish.pillarenv.clone();
-    request.pillar_override = wish.pillar_override.clone();
-    request.ext = wish.ext.clone();
+    request.saltenv = query.saltenv.clone();
+    request.pillarenv = query.pillarenv.clone();
+    request.pillar_override = query.pillar_override.clone();
+    request.ext = query.ext.clone();
     let ctx = Context {
         id: request.id.as_str().to_owned(),
         grains: Arc::new(grains.clone()),
@@ -148,11 +153,11 @@ pub fn of_minion(
     functions: CallerOf,
 ) -> Result<Option<Map>, MinionError> {
     let opts = channel.session().config().as_map();
-    let wish = Wish::of(&opts);
+    let query = PillarQuery::of(&opts);
     if is_local(&opts) {
-        return local(&opts, grains, &wish, functions).map(Some);
+        return local(&opts, grains, &query, functions).map(Some);
     }
-    match channel.pillar_by(&wish.load(&channel.session().config().id, grains))? {
+    match channel.pillar_by(&query.load(&channel.session().config().id, grains))? {
         Reply::Value(Value::Map(pillar)) => Ok(Some(pillar)),
         Reply::Value(_) | Reply::Stopped => Ok(None),
         Reply::Refused(why) => Err(MinionError::new(
@@ -170,14 +175,14 @@ pub fn of_minion(
 ///
 /// # Errors
 /// `SaltClientError`: the master gives none; `CommandExecutionError`: it cannot be compiled here.
-pub fn fresh(ctx: &Context, wish: &Wish, functions: CallerOf) -> Result<Map, Fault> {
+pub fn fresh(ctx: &Context, query: &PillarQuery, functions: CallerOf) -> Result<Map, Fault> {
     if is_local(&ctx.opts) {
-        return local(&ctx.opts, &ctx.grains, wish, functions)
+        return local(&ctx.opts, &ctx.grains, query, functions)
             .map_err(|e| Fault::Command(e.message));
     }
     let failed = |text: String| Fault::raised("salt.exceptions.SaltClientError", text);
     ctx.master
-        .pillar(&wish.load(&ctx.id, &ctx.grains))
+        .pillar(&query.load(&ctx.id, &ctx.grains))
         .map_err(|e| match e {
             LinkError::Silence => failed("Pillar timed out".to_owned()),
             other => {
@@ -213,18 +218,18 @@ mod tests {
         };
         assert!(is_local(&opts));
         let grains = map! {"role" => "web"};
-        let pillar = local(&opts, &grains, &Wish::default(), template_functions).unwrap();
+        let pillar = local(&opts, &grains, &PillarQuery::default(), template_functions).unwrap();
         assert_eq!(
             pillar,
             map! {"a" => "mine", "b" => 1, "id" => "web", "d" => Map::new()}
         );
-        let wish = Wish {
+        let query = PillarQuery {
             pillar_override: map! {"c" => 2},
-            ..Wish::default()
+            ..PillarQuery::default()
         };
-        let pillar = local(&opts, &grains, &wish, template_functions).unwrap();
+        let pillar = local(&opts, &grains, &query, template_functions).unwrap();
         assert_eq!((pillar.int("b"), pillar.int("c")), (Some(1), Some(2)));
-        assert!(local(&map! {"id" => "../x"}, &grains, &wish, template_functions).is_err());
+        assert!(local(&map! {"id" => "../x"}, &grains, &query, template_functions).is_err());
     }
 
     #[test]

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::{Duration, SystemTime};
 
-/// Most octets of one source file.
+/// Most bytes of one source file.
 pub const MAX_SOURCE: u64 = 16 << 20;
 /// Files held in memory; beyond this all are forgotten and read again.
 const FILES_HELD: usize = 20_000;

@@ -18,7 +18,7 @@ use std::collections::HashMap;
 use std::rc::{Rc, Weak};
 use std::time::Instant;
 
-/// Octets of rendered texts whose data are held; beyond this all are forgotten. Data take some
+/// Bytes of rendered texts whose data are held; beyond this all are forgotten. Data take some
 /// ten times as much.
 const PARSED_HELD: usize = 4 << 20;
 

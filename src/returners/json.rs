@@ -16,7 +16,7 @@ pub enum Strictness {
     Jsonb,
 }
 
-/// A value as text. Octets become text, with replacements where they are none; stock Salt loses
+/// A value as text. Bytes become text, with replacements where they are none; stock Salt loses
 /// the whole row then. Numbers that JSON does not know become null.
 pub fn dumps(value: &Value, strictness: Strictness) -> String {
     written(&convert(value, strictness))

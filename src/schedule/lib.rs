@@ -3,15 +3,15 @@
 //! Pure: time comes in, jobs come out. Times are those of the host's clock without a zone, as
 //! administrators write them.
 
-mod moment;
+mod date_parse;
 mod spec;
-mod words;
+mod when;
 
 #[cfg(test)]
 mod tests;
 
-pub use moment::Moment;
 pub use spec::{ReturnJob, Spec, Trigger, returners, strptime};
+pub use when::Moment;
 
 use halite_target::python_str;
 use halite_wire::{Map, Value};
@@ -309,7 +309,7 @@ impl Entry {
             }
             Trigger::Once(at) => (*at > now).then_some(*at),
             Trigger::When(moments) => moments.iter().filter_map(|m| m.after(now)).min(),
-            Trigger::Cron(cron) => moment::next_cron(cron, now),
+            Trigger::Cron(cron) => when::next_cron(cron, now),
         };
         self.fire = self.next.map(|next| match self.spec.splay {
             Some((least, most)) => {

@@ -1,6 +1,6 @@
 //! One scheduled job as it is written.
 
-use super::moment::Moment;
+use super::when::Moment;
 use halite_wire::{Map, Value};
 use jiff::civil::DateTime;
 

@@ -11,8 +11,8 @@ mod compat;
 mod disk;
 mod follow;
 pub mod joblog;
-pub mod moving;
-mod shelf;
+mod shared_segment;
+pub mod transfer;
 
 pub use compat::StockLayout;
 pub use follow::News;

@@ -218,7 +218,7 @@ impl KeyStore {
     }
 }
 
-/// A file as Python's text mode reads it; octets that are no UTF-8 are replaced.
+/// A file as Python's text mode reads it; bytes that are no UTF-8 are replaced.
 pub fn plain_text(octets: &[u8]) -> String {
     let text = String::from_utf8_lossy(octets);
     if text.contains('\r') {

@@ -76,8 +76,8 @@ impl MinionCache {
 
     /// Takes note of changes. To be called now and then by whoever asks: the kernel remembers some
     /// thousands, and after more of them each file has to be looked at.
-    pub fn heed(&self) {
-        self.index.heed();
+    pub fn poll_changes(&self) {
+        self.index.poll_changes();
     }
 
     fn paths(&self, id: &MinionId) -> [PathBuf; 2] {

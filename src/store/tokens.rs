@@ -12,7 +12,7 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-/// Random octets behind a token.
+/// Random bytes behind a token.
 const RANDOM: usize = 32;
 /// Largest file that is read.
 const LARGEST: u64 = 1 << 20;

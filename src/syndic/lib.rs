@@ -6,20 +6,20 @@
 //! host. What an upper master has is written down (the ledger), and what it lacks is taken from the
 //! job cache, so that a restart on either side loses nothing and repeats nothing.
 
-mod basket;
-mod carrier;
 mod down;
-mod ledger;
+mod forward_queue;
+mod forwarded;
+mod forwarder;
 mod link;
 mod routes;
 
-use basket::Basket;
-use carrier::Carrier;
 use crossbeam_channel::bounded;
-use halite_channel::Alarm;
+use forward_queue::Basket;
+use forwarder::Carrier;
+use halite_channel::FatalError;
 use halite_channel::MinionError;
 use halite_channel::STACK;
-use halite_channel::interrupt::{Stop, Wake};
+use halite_channel::interrupt::{Stop, Waker};
 use halite_channel::session::{Session, lock};
 use halite_config::{MasterConfig, MinionConfig};
 use halite_ipc::Subscriber;
@@ -220,8 +220,8 @@ pub fn run(
     service.ready(&format!("serves {}", masters.join(", ")));
     log::info!("syndic {} begins", upper.id);
     listen(&master, shared.clone(), stop.clone())?;
-    let wake = Wake::new()?;
-    let alarm = Alarm::new(&wake);
+    let wake = Waker::new()?;
+    let alarm = FatalError::new(&wake);
     let (jobs, below) = bounded(MOST_JOBS);
     let carry = carry(&master, pause);
     spawn("down", move || down::run(master, &below))?;
@@ -277,7 +277,7 @@ fn session(
 }
 
 /// Serves one upper master. What one of several refuses ends nothing but its own link.
-fn serve(plan: &Plan, name: &str, alarm: Option<&Alarm>) {
+fn serve(plan: &Plan, name: &str, alarm: Option<&FatalError>) {
     loop {
         let Err(error) = link::run(plan) else {
             return;
@@ -367,7 +367,7 @@ fn heard(shared: &Shared, event: &halite_ipc::Event) {
     if event.tag == "halite/bus/dropped" {
         return shared.fall_behind();
     }
-    let Some((jid, id)) = basket::return_of(&event.tag) else {
+    let Some((jid, id)) = forward_queue::return_of(&event.tag) else {
         if shared.wanted(&event.tag, &data) {
             shared.add_event(&event.tag, &data);
         }

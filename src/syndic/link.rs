@@ -1,12 +1,12 @@
 //! One upper master: signs in there and hears its publications, for as long as the process runs.
 
-use super::carrier::Carrier;
+use super::forwarder::Carrier;
 use super::{MOST_HELD, MOST_JOBS, Shared, TURN, spawn};
 use crossbeam_channel::{Sender, TrySendError};
-use halite_channel::Alarm;
+use halite_channel::FatalError;
 use halite_channel::MinionError;
 use halite_channel::channel::Channel;
-use halite_channel::interrupt::{Stop, Wake};
+use halite_channel::interrupt::{Stop, Waker};
 use halite_channel::publication::{Job, Received, Receiver};
 use halite_channel::session::{Credentials, Session};
 use halite_channel::subscriber::{Subscriber, subscribe};
@@ -48,9 +48,9 @@ pub(super) fn run(plan: &Plan) -> Result<(), MinionError> {
         true,
         Some(&plan.stop),
     )?;
-    let wake = Wake::new()?;
+    let wake = Waker::new()?;
     session.announce_to(&wake);
-    let alarm = Alarm::new(&wake);
+    let alarm = FatalError::new(&wake);
     let over = Arc::new(AtomicBool::new(false));
     let channel = Channel::new(session, plan.stop.clone())?;
     let carrier = (plan.carry)(plan, channel, over.clone());
@@ -101,8 +101,8 @@ struct Link<'a> {
     publish_url: String,
     receiver: Receiver,
     generation: u64,
-    alarm: Alarm,
-    wake: Wake,
+    alarm: FatalError,
+    wake: Waker,
     renewing: Arc<AtomicBool>,
     held: Vec<Vec<Vec<u8>>>,
 }

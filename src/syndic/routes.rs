@@ -4,7 +4,7 @@
 //! A job belongs to the upper master that published it. What the master on this host published
 //! itself belongs to one of them, as `syndic_failover` says.
 
-use super::ledger::Ledger;
+use super::forwarded::Ledger;
 use halite_channel::MinionError;
 use halite_config::MasterConfig;
 use halite_sys::daemon::make_dir;

@@ -28,7 +28,7 @@ pub const LOCALE: [&str; 13] = [
     "LANGUAGE",
 ];
 
-/// Most octets kept of either stream.
+/// Most bytes kept of either stream.
 pub const OUTPUT_LIMIT: usize = 64 << 20;
 
 /// What to run.
@@ -237,7 +237,7 @@ fn read(which: usize, mut pipe: impl Read + Send + 'static, sender: Sender<Event
 pub struct Limits {
     /// How long the program may take.
     pub time: Duration,
-    /// Octets that it may print.
+    /// Bytes that it may print.
     pub output: usize,
 }
 

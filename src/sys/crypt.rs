@@ -7,7 +7,7 @@ use std::ffi::{CStr, CString};
 
 /// Names of the library, the common one first.
 const LIBRARIES: [&str; 2] = ["libcrypt.so.1", "libcrypt.so.2"];
-/// Octets of `struct crypt_data`: 32 KiB in libxcrypt, 128 KiB and a little in old glibc.
+/// Bytes of `struct crypt_data`: 32 KiB in libxcrypt, 128 KiB and a little in old glibc.
 const DATA: usize = 256 << 10;
 
 type Crypt = unsafe extern "C" fn(*const c_char, *const c_char, *mut u64) -> *const c_char;

@@ -1,13 +1,13 @@
-//! Children that are this process split in two, without a fresh execution of the program.
+//! Children that are this process fork_role in two, without a fresh execution of the program.
 //!
 //! A child shares with its parent, page by page, what neither of them writes: the parts of the program
 //! and of its libraries that the loader has adapted, and the heap with the configuration. What an
 //! execution would have brought besides is done here: descriptors that end with an execution are
 //! closed, and environment, title, signals, standard input and random numbers become the child's own.
 //!
-//! Only a process of one thread may be split: locks that another thread holds at that moment would
+//! Only a process of one thread may be fork_role: locks that another thread holds at that moment would
 //! stay taken for ever in the child. Whoever splits takes care that the parent holds no secret that
-//! the child must not have; [`apart`] keeps secrets out of a parent.
+//! the child must not have; [`in_child`] keeps secrets out of a parent.
 
 use super::process::{RoleSpec, stat_fields};
 use super::signals::{self, SignalPipe};
@@ -26,41 +26,41 @@ use std::process::{Child, ExitStatus};
 const EXIT_BEGIN: i32 = 71;
 /// Status of a child that panicked, as the main function's.
 const EXIT_PANIC: i32 = 101;
-/// More octets than a thread's generator of random numbers has ready; it begins anew after these.
+/// More bytes than a thread's generator of random numbers has ready; it begins anew after these.
 const RANDOM_AHEAD: usize = 512;
 
-/// A child in a role: one that executed the program anew, or one that was split off.
+/// A child in a role: one that executed the program anew, or one that was fork_role off.
 #[derive(Debug)]
-pub enum Offspring {
+pub enum RoleChild {
     /// Executed anew.
     Executed(Child),
     /// Split off.
     Split(Pid),
 }
 
-impl Offspring {
+impl RoleChild {
     /// Its process id.
     pub fn id(&self) -> i32 {
         match self {
             // A pid is never larger than an i32 holds.
-            Offspring::Executed(child) => child.id().cast_signed(),
-            Offspring::Split(pid) => pid.as_raw(),
+            RoleChild::Executed(child) => child.id().cast_signed(),
+            RoleChild::Split(pid) => pid.as_raw(),
         }
     }
 
     /// Its status if it has ended. Not to be asked again after that.
     pub fn try_wait(&mut self) -> io::Result<Option<ExitStatus>> {
         match self {
-            Offspring::Executed(child) => child.try_wait(),
-            Offspring::Split(pid) => Ok(status(waitpid(*pid, Some(WaitPidFlag::WNOHANG))?)),
+            RoleChild::Executed(child) => child.try_wait(),
+            RoleChild::Split(pid) => Ok(status(waitpid(*pid, Some(WaitPidFlag::WNOHANG))?)),
         }
     }
 
     /// Waits for its end.
     pub fn wait(&mut self) -> io::Result<ExitStatus> {
         match self {
-            Offspring::Executed(child) => child.wait(),
-            Offspring::Split(pid) => wait(*pid),
+            RoleChild::Executed(child) => child.wait(),
+            RoleChild::Split(pid) => wait(*pid),
         }
     }
 }
@@ -97,11 +97,11 @@ fn status(change: WaitStatus) -> Option<ExitStatus> {
 /// # Errors
 /// Where a child could not become what an execution makes of it: this process has more than one
 /// thread, or no room for titles ([`RoleSpec::exec`]). Then nothing has been done.
-pub fn split(
+pub fn fork_role(
     spec: &RoleSpec,
     signals: &SignalPipe,
     run: impl FnOnce() -> i32,
-) -> io::Result<Offspring> {
+) -> io::Result<RoleChild> {
     let own = Own::read()?;
     if own.title.1 < spec.title.len() + 2 {
         return Err(io::Error::other("no room for the title"));
@@ -110,7 +110,7 @@ pub fn split(
     // The words that made the room are empty; without this the process list shows blanks for them.
     own.end_title();
     if let Some(child) = fork(&own)? {
-        return Ok(Offspring::Split(child));
+        return Ok(RoleChild::Split(child));
     }
     let begun = begin(spec, signals, &own, parent);
     end(|| match begun {
@@ -127,7 +127,7 @@ pub fn split(
 ///
 /// # Errors
 /// This process has more than one thread, or the child ended without a word.
-pub fn apart(work: impl FnOnce() -> Result<(), String>) -> io::Result<Result<(), String>> {
+pub fn in_child(work: impl FnOnce() -> Result<(), String>) -> io::Result<Result<(), String>> {
     let own = Own::read()?;
     let (read, write) = nix::unistd::pipe2(nix::fcntl::OFlag::O_CLOEXEC)?;
     let Some(child) = fork(&own)? else {
@@ -201,7 +201,7 @@ impl Own {
     }
 
     /// Lets the process list show the words up to the first that is empty: the kernel takes them for a
-    /// title when their last octet is no zero (`fs/proc/base.c`, `get_mm_cmdline`).
+    /// title when their last byte is no zero (`fs/proc/base.c`, `get_mm_cmdline`).
     fn end_title(&self) {
         self.write(self.title.1.saturating_sub(1), &[1]);
     }
@@ -225,7 +225,7 @@ impl Own {
 fn fork(own: &Own) -> io::Result<Option<Pid>> {
     if own.threads != 1 {
         return Err(io::Error::other(format!(
-            "{} threads run; only a process with one can be split",
+            "{} threads run; only a process with one can be fork_role",
             own.threads
         )));
     }

@@ -13,7 +13,7 @@ pub struct Host {
     pub backlog: Option<u64>,
     /// Processors that this process may use; 0 if that is not known.
     pub cpus: u64,
-    /// Octets of memory.
+    /// Bytes of memory.
     pub memory: Option<u64>,
 }
 
@@ -31,7 +31,7 @@ impl Host {
     }
 }
 
-/// Octets of memory of this host; `None` if the kernel does not say.
+/// Bytes of memory of this host; `None` if the kernel does not say.
 pub fn memory() -> Option<u64> {
     total(&fs::read_to_string("/proc/meminfo").ok()?)
 }

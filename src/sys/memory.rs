@@ -4,33 +4,33 @@ use nix::sys::mman::{MmapAdvise, madvise};
 use std::ffi::c_void;
 use std::ptr::NonNull;
 
-/// Calls of [`Rest::is_due`] without anything new until a process counts as waiting.
+/// Calls of [`IdleDetector::is_due`] without anything new until a process counts as waiting.
 const QUIET: u32 = 3;
 
 /// Says when a long-lived process that has done something has come to rest again, so that it may
 /// give back what only work needs.
 #[derive(Debug)]
-pub struct Rest {
+pub struct IdleDetector {
     quiet: u32,
     warm: bool,
 }
 
-impl Default for Rest {
+impl Default for IdleDetector {
     /// A process that has just begun: its beginning was work.
-    fn default() -> Rest {
-        Rest {
+    fn default() -> IdleDetector {
+        IdleDetector {
             quiet: 0,
             warm: true,
         }
     }
 }
 
-impl Rest {
+impl IdleDetector {
     /// To be called about once a second with whether anything was done since the last call. True
     /// once after each time of work, when three calls in a row have told of none.
     pub fn is_due(&mut self, worked: bool) -> bool {
         if worked {
-            *self = Rest::default();
+            *self = IdleDetector::default();
             return false;
         }
         self.quiet = self.quiet.saturating_add(1);
@@ -40,7 +40,7 @@ impl Rest {
 
 /// Gives back what a process that waits does not need: memory that was freed and that the allocator
 /// keeps, and program code.
-pub fn give_back() {
+pub fn trim_memory() {
     trim();
     forget_code();
 }
@@ -55,11 +55,11 @@ fn trim() {
     }
 }
 
-/// Octets that [`keep_freed`] keeps.
+/// Bytes that [`keep_freed`] keeps.
 const KEPT: i32 = 3 << 20;
 
 /// Has the allocator keep some MiB that are freed, rather than hand them back and ask for them again with
-/// every large buffer, each page to be cleared anew. [`give_back`] hands them back at rest.
+/// every large buffer, each page to be cleared anew. [`trim_memory`] hands them back at rest.
 #[cfg(target_env = "gnu")]
 pub fn keep_freed() {
     // SAFETY: only sets two limits of the allocator, which locks itself.
@@ -80,7 +80,7 @@ fn trim() {}
 
 /// Lets go of the pages of program code, and of the constants before it, that a long-lived process
 /// used before it began to wait; they come back from the page cache when they are used again.
-/// Returns the octets let go of.
+/// Returns the bytes let go of.
 pub fn forget_code() -> usize {
     let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
     let ranges = maps.lines().filter_map(code);
@@ -134,7 +134,7 @@ mod tests {
 
     #[test]
     fn rest_comes_once_after_work() {
-        let mut rest = Rest::default();
+        let mut rest = IdleDetector::default();
         let mut calls =
             |worked: &[bool]| -> Vec<bool> { worked.iter().map(|w| rest.is_due(*w)).collect() };
         assert_eq!(calls(&[false; 5]), [false, false, true, false, false]);
@@ -146,7 +146,7 @@ mod tests {
     fn what_is_in_use_stays() {
         let held: Vec<Vec<u8>> = (0..1000u32).map(|n| vec![n as u8; 3000]).collect();
         drop(held.iter().map(Vec::clone).collect::<Vec<_>>());
-        give_back();
+        trim_memory();
         assert!((0..1000u32).all(|n| held[n as usize] == vec![n as u8; 3000]));
     }
 

@@ -194,7 +194,7 @@ pub fn stat_fields(stat: &str) -> Vec<&str> {
     fields.split_whitespace().collect()
 }
 
-/// Resident memory of this process in octets; 0 if the kernel does not say.
+/// Resident memory of this process in bytes; 0 if the kernel does not say.
 pub fn resident() -> u64 {
     let text = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
     let pages = text
@@ -237,7 +237,7 @@ pub fn drop_privileges(name: &str) -> io::Result<()> {
 }
 
 /// Gives `path` itself to the account `name`, unless it has it. Links are not followed.
-pub fn give(path: &Path, name: &str) -> io::Result<()> {
+pub fn chown(path: &Path, name: &str) -> io::Result<()> {
     use std::os::unix::fs::{MetadataExt, lchown};
     let Some(user) = nix::unistd::User::from_name(name)? else {
         return Ok(());
@@ -251,7 +251,7 @@ pub fn give(path: &Path, name: &str) -> io::Result<()> {
 /// Gives `path` and all below it to the account `name`, except directories called one of
 /// `spared`. Links are not followed. Only what belongs to another account is touched.
 pub fn hand_over(path: &Path, name: &str, spared: &[&str]) -> io::Result<()> {
-    give(path, name)?;
+    chown(path, name)?;
     if !std::fs::symlink_metadata(path)?.is_dir() {
         return Ok(());
     }

@@ -17,7 +17,7 @@ pub struct Process {
     pub title: String,
     /// User and system time of itself and of its ended, awaited children.
     pub cpu: Duration,
-    /// Resident memory in octets.
+    /// Resident memory in bytes.
     pub resident: u64,
 }
 

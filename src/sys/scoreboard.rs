@@ -13,10 +13,10 @@ pub const BOARD_FD: &str = "HALITE_BOARD_FD";
 /// Environment variable that carries the number of a role's slot.
 pub const BOARD_SLOT: &str = "HALITE_BOARD_SLOT";
 
-/// Octets of a slot.
+/// Bytes of a slot.
 const SLOT: u64 = 8192;
 const HEADER: usize = 8;
-/// Octets of the largest record.
+/// Bytes of the largest record.
 pub const MOST: usize = SLOT as usize - HEADER;
 
 /// The board.

@@ -1,13 +1,13 @@
 //! Sockets: the event bus on the host and, between hosts, requests and publications.
 
+mod acceptor;
 pub mod attempts;
+pub mod bounded;
 pub mod bus;
-mod door;
 pub mod front;
 mod outbox;
 pub mod poll;
 pub mod publish;
-pub mod sink;
 pub mod sockets;
 pub mod stream;
 pub mod wake;

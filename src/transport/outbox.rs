@@ -1,4 +1,4 @@
-//! Frames on their way to one peer: octets that are shared with other peers' queues, sent in order by a socket that
+//! Frames on their way to one peer: bytes that are shared with other peers' queues, sent in order by a socket that
 //! does not wait.
 
 use nix::errno::Errno;
@@ -17,9 +17,9 @@ const KEPT: usize = 1024;
 #[derive(Debug)]
 pub(super) struct Outbox<T> {
     queue: VecDeque<(Arc<[u8]>, T)>,
-    /// Octets in `queue`.
+    /// Bytes in `queue`.
     octets: usize,
-    /// Octets of the first frame that are sent already.
+    /// Bytes of the first frame that are sent already.
     sent: usize,
 }
 
@@ -44,8 +44,8 @@ impl<T: Copy> Outbox<T> {
         self.queue.is_empty()
     }
 
-    /// Octets of the frames that wait.
-    pub fn octets(&self) -> usize {
+    /// Bytes of the frames that wait.
+    pub fn byte_len(&self) -> usize {
         self.octets
     }
 
@@ -55,7 +55,7 @@ impl<T: Copy> Outbox<T> {
         self.queue.push_back((frame, mark));
     }
 
-    /// Sends what one call of the system takes, and tells the mark of each frame that is sent whole; the octets that
+    /// Sends what one call of the system takes, and tells the mark of each frame that is sent whole; the bytes that
     /// went out.
     ///
     /// # Errors
@@ -112,7 +112,7 @@ mod tests {
             expected.extend_from_slice(&frame);
             outbox.push(frame.into(), n);
         }
-        assert_eq!((outbox.len(), outbox.octets()), (200, expected.len()));
+        assert_eq!((outbox.len(), outbox.byte_len()), (200, expected.len()));
         let mut heard = Vec::new();
         let mut chunk = vec![0; 7919];
         while !outbox.is_empty() {
@@ -129,7 +129,7 @@ mod tests {
         theirs.read_to_end(&mut heard).unwrap();
         assert!(heard == expected);
         assert!(marks.into_iter().eq(0..200));
-        assert_eq!(outbox.octets(), 0);
+        assert_eq!(outbox.byte_len(), 0);
         outbox.shrink(true);
         assert_eq!(outbox.queue.capacity(), 0);
     }

@@ -18,7 +18,7 @@ pub fn encode_ruby(data: &[u8]) -> String {
     lines(data, 45)
 }
 
-/// Lines of as many octets, each with its line end.
+/// Lines of as many bytes, each with its line end.
 fn lines(data: &[u8], line: usize) -> String {
     let ends = data.len().div_ceil(line);
     let mut out = String::with_capacity(data.len().div_ceil(3) * 4 + ends);

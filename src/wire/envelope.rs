@@ -4,7 +4,7 @@ use super::ids::MinionId;
 use super::msgpack::{DecodeError, Item, Reader};
 use super::{Map, Value};
 
-/// A request as it came in; octets still borrow from the message.
+/// A request as it came in; bytes still borrow from the message.
 #[derive(Clone, Debug)]
 pub struct Envelope<'a> {
     /// Protocol version the sender claims; 0 where it says none.

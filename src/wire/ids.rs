@@ -228,7 +228,7 @@ pub fn parse_return_tag(tag: &str) -> Option<(&str, &str)> {
     tag.strip_prefix("salt/job/")?.split_once("/ret/")
 }
 
-/// A UUID (RFC 9562, version 4) of random octets, with hyphens and in lower case.
+/// A UUID (RFC 9562, version 4) of random bytes, with hyphens and in lower case.
 pub fn uuid(mut random: [u8; 16]) -> String {
     random[6] = random[6] & 0x0f | 0x40;
     random[8] = random[8] & 0x3f | 0x80;

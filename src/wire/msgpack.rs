@@ -1,9 +1,9 @@
 //! msgpack as Salt speaks it.
 //!
-//! On the network both text and octets use the *old* raw family (fixstr, raw16,
+//! On the network both text and bytes use the *old* raw family (fixstr, raw16,
 //! raw32; never str8 or bin); locally (event bus, job cache, signed loads) the
 //! current specification with str8 and bin is used. Decoding accepts everything
-//! and turns octets that are valid UTF-8 into text
+//! and turns bytes that are valid UTF-8 into text
 //! (`salt/payload.py dumps`, `loads`; reference `salt-protocol.md` 1.7).
 
 use super::value::{Map, Value};
@@ -141,7 +141,7 @@ fn put_map(out: &mut Vec<u8>, map: &Map, profile: Profile) {
     }
 }
 
-/// Appends text (or, in the wire profile, octets).
+/// Appends text (or, in the wire profile, bytes).
 pub fn put_str(out: &mut Vec<u8>, s: &[u8], profile: Profile) {
     put_str_header(out, s.len(), profile);
     out.extend_from_slice(s);
@@ -228,9 +228,9 @@ pub enum Item<'a> {
     UInt(u64),
     /// A float of either width.
     Float(f64),
-    /// Octets of the str family.
+    /// Bytes of the str family.
     Str(&'a [u8]),
-    /// Octets of the bin family.
+    /// Bytes of the bin family.
     Bin(&'a [u8]),
     /// An extension: type and payload.
     Ext(i8, &'a [u8]),
@@ -424,7 +424,7 @@ fn text_or_bytes(s: &[u8]) -> Value {
 }
 
 /// Type 78 is a date in text form, 79 a named constant `[name, value]` of which the
-/// value counts; anything else decodes to its octets.
+/// value counts; anything else decodes to its bytes.
 fn ext_value(kind: i8, data: &[u8]) -> Value {
     if kind == 79
         && let Ok(Value::Array(mut pair)) = decode(data)

@@ -1,4 +1,4 @@
-//! Texts and octets into lines as Python does it in its several ways. Lines keep their line ends.
+//! Texts and bytes into lines as Python does it in its several ways. Lines keep their line ends.
 
 /// A binary file's `readlines()`: lines end in a line feed.
 pub fn of_octets(data: &[u8]) -> Vec<&[u8]> {
@@ -35,7 +35,7 @@ fn split(text: &str, ends: impl Fn(char) -> bool) -> Vec<&str> {
     lines
 }
 
-/// Octets as text: UTF-8, or Latin-1 where they are none (`salt/utils/data.py decode` with the
+/// Bytes as text: UTF-8, or Latin-1 where they are none (`salt/utils/data.py decode` with the
 /// encodings of `salt/utils/stringutils.py get_diff_list`).
 pub fn decode(octets: &[u8]) -> String {
     match std::str::from_utf8(octets) {
@@ -44,7 +44,7 @@ pub fn decode(octets: &[u8]) -> String {
     }
 }
 
-/// Every octet as the character of its number.
+/// Every byte as the character of its number.
 pub fn latin1(octets: &[u8]) -> String {
     octets.iter().map(|b| char::from(*b)).collect()
 }
@@ -56,7 +56,7 @@ pub fn from_latin1(text: &str) -> Vec<u8> {
         .collect()
 }
 
-/// The text of Python's `UnicodeDecodeError` for octets that are no UTF-8.
+/// The text of Python's `UnicodeDecodeError` for bytes that are no UTF-8.
 pub fn utf8_error(octets: &[u8]) -> Option<String> {
     let e = std::str::from_utf8(octets).err()?;
     let at = e.valid_up_to();

@@ -21,7 +21,7 @@ impl Mersenne {
         Mersenne::from_octets(seed.as_bytes())
     }
 
-    /// `random.Random(seed)` for a seed of octets.
+    /// `random.Random(seed)` for a seed of bytes.
     pub fn from_octets(seed: &[u8]) -> Mersenne {
         let mut bytes = seed.to_vec();
         bytes.extend_from_slice(&Sha512::digest(seed));
@@ -41,7 +41,7 @@ impl Mersenne {
         })
     }
 
-    /// From a number, its highest octet first.
+    /// From a number, its highest byte first.
     fn from_big(bytes: &[u8]) -> Mersenne {
         // Of the number the lowest 32 bits come first.
         let mut words: Vec<u32> = bytes

@@ -167,7 +167,7 @@ pub fn str_repr(text: &str) -> String {
     out
 }
 
-/// `repr()` of octets.
+/// `repr()` of bytes.
 pub fn bytes_repr(octets: &[u8]) -> String {
     let quote = quote_for(octets.contains(&b'\''), octets.contains(&b'"'));
     let mut out = String::with_capacity(octets.len() + 3);

@@ -8,7 +8,7 @@ use std::fmt;
 ///
 /// Binary fields that happen to be valid UTF-8 arrive as [`Value::Str`]
 /// (`salt/transport/frame.py decode_embedded_strs`), so protocol code asks for
-/// octets with [`Value::as_bytes`], which accepts both.
+/// bytes with [`Value::as_bytes`], which accepts both.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Value {
     /// msgpack nil, Python `None`.
@@ -24,7 +24,7 @@ pub enum Value {
     Float(f64),
     /// Text.
     Str(String),
-    /// Octets that are not valid UTF-8, or that must be sent as binary.
+    /// Bytes that are not valid UTF-8, or that must be sent as binary.
     Bytes(Vec<u8>),
     /// A list; tuples and sets arrive as lists too.
     Array(Vec<Value>),
@@ -95,7 +95,7 @@ impl Map {
         self.get(key).and_then(Value::as_str)
     }
 
-    /// The octets under a key, whether they came as text or as binary.
+    /// The bytes under a key, whether they came as text or as binary.
     pub fn bytes(&self, key: &str) -> Option<&[u8]> {
         self.get(key).and_then(Value::as_bytes)
     }
@@ -115,7 +115,7 @@ impl Value {
         }
     }
 
-    /// The octets of text or binary.
+    /// The bytes of text or binary.
     pub fn as_bytes(&self) -> Option<&[u8]> {
         match self {
             Value::Str(s) => Some(s.as_bytes()),

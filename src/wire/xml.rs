@@ -40,7 +40,7 @@ impl Element {
 /// Reads a document.
 ///
 /// # Errors
-/// What is wrong with it, and after how many octets.
+/// What is wrong with it, and after how many bytes.
 pub fn parse(text: &str) -> Result<Element, String> {
     let mut reader = Reader { text, at: 0 };
     reader.between()?;

@@ -41,7 +41,7 @@ impl Dice {
     }
 
     fn octet(&mut self) -> u8 {
-        // Octets that mean something to one decoder or another come more often.
+        // Bytes that mean something to one decoder or another come more often.
         const TELLING: &[u8] =
             b"\x00\x01\x7f\x80\x90\x91\xc0\xc1\xc6\xc7\xdb\xdd\xdf\xff\n :-[]{}()@*,&!|=\"'#%";
         if self.next(2) == 0 {

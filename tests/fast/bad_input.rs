@@ -168,7 +168,7 @@ fn sign_in(target: &Target, id: &str, keys: &MinionKeys) -> Result<Session, Faul
     sign_in.finish(keys, None, &target.ask(&request))
 }
 
-/// Octets that look random and are the same in every run.
+/// Bytes that look random and are the same in every run.
 fn noise(seed: u64, length: usize) -> Vec<u8> {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let mut next = || {

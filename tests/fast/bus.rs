@@ -519,7 +519,7 @@ proptest! {
         prop_assert!(!decoder.in_frame());
     }
 
-    /// The outcome does not depend on how the octets arrive, whatever they are.
+    /// The outcome does not depend on how the bytes arrive, whatever they are.
     #[test]
     fn decoder_takes_anything(bytes in proptest::collection::vec(any::<u8>(), 0..300), bare: bool, cut in 0usize..300) {
         let mut stream = if bare { b"\x82\xa4head".to_vec() } else { vec![0, 0, 0] };

@@ -319,7 +319,7 @@ fn handshake(kind: &[u8]) -> Vec<u8> {
     out
 }
 
-/// Writes blocks of frames to a port, `bears` octets or, without that, until the process behind it is a new one.
+/// Writes blocks of frames to a port, `bears` bytes or, without that, until the process behind it is a new one.
 /// A connection that is cut before that is made anew.
 fn flood(
     fleet: &Fleet,

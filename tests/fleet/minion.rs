@@ -23,7 +23,7 @@ use testing::harness::{Master, eventually};
 
 const ROUNDS: usize = 50;
 const JOBS: usize = 200;
-/// Octets of a ZMTP 3 greeting.
+/// Bytes of a ZMTP 3 greeting.
 const GREETING: usize = 64;
 
 /// What may happen to a message, in thousandths.
@@ -203,7 +203,7 @@ impl Minion {
         }
     }
 
-    /// Octets of resident memory of the minion itself.
+    /// Bytes of resident memory of the minion itself.
     fn memory(&self) -> u64 {
         let own = procs::family(self.0.id()).unwrap();
         own.iter()

@@ -141,7 +141,7 @@ struct Rig {
 
 /// Minions of a run of the program.
 const FEW: u64 = 12;
-/// Octets of the file: two pieces.
+/// Bytes of the file: two pieces.
 const FILE: usize = 1_050_000;
 
 impl Rig {

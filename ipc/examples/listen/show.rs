@@ -51,7 +51,7 @@ impl<'de> Visitor<'de> for Print {
         Ok(Text(format!("{:?}", String::from_utf8_lossy(x))))
     }
     fn visit_newtype_struct<D: Deserializer<'de>>(self, d: D) -> Result<Text, D::Error> {
-        // An extension type: its number and its octets.
+        // An extension type: its number and its bytes.
         d.deserialize_any(Print)
     }
     fn visit_seq<A: SeqAccess<'de>>(self, mut a: A) -> Result<Text, A::Error> {

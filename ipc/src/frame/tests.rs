@@ -147,7 +147,7 @@ fn limits_hold_before_anything_arrives() {
 }
 
 /// Deep nesting costs no stack, and a frame of many small values arriving one
-/// octet at a time is not scanned anew each time (this test would take minutes).
+/// byte at a time is not scanned anew each time (this test would take minutes).
 #[test]
 fn many_values_octet_by_octet() {
     let mut frame = b"\x82\xa4head".to_vec();

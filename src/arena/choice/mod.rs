@@ -19,7 +19,7 @@ pub struct Candidate<'a> {
     pub max_modules: u32,
     /// Modules that it has, queued ones included.
     pub modules: u32,
-    /// Octets of memory that they take.
+    /// Bytes of memory that they take.
     pub memory: u64,
     /// Whether it is there, and its key accepted.
     pub alive: bool,

@@ -3,7 +3,7 @@
 //! Tags are `arena/runtime/<uuid>/<what>` and `arena/module/<uuid>/<what>`; a uuid is one level of a tag by its type. Data
 //! hold what a reactor needs to do something about it: minion id, names, reason.
 
-use super::fleet::{Fleet, Happening};
+use super::fleet::{Fleet, FleetEvent};
 use super::jobs::{described_exit, gone_words, lost_words};
 use super::output::Batch;
 use crate::registry::{KeptModule, KeptRuntime};
@@ -11,13 +11,13 @@ use halite_wire::Map;
 use halite_wire::ids::MinionId;
 
 /// The event of something that has happened; `None` where it is none.
-pub(super) fn of(happening: &Happening, fleet: &Fleet) -> Option<(String, Map)> {
+pub(super) fn of(happening: &FleetEvent, fleet: &Fleet) -> Option<(String, Map)> {
     Some(match happening {
-        Happening::Arrived(kept) => runtime(kept, "registered"),
-        Happening::Changed(kept) => runtime(kept, "changed"),
-        Happening::Waiting(kept) => runtime(kept, "waiting"),
-        Happening::Late(uuid) => runtime(fleet.runtime(uuid)?, "late"),
-        Happening::Left(kept, why) => {
+        FleetEvent::Arrived(kept) => runtime(kept, "registered"),
+        FleetEvent::Changed(kept) => runtime(kept, "changed"),
+        FleetEvent::Waiting(kept) => runtime(kept, "waiting"),
+        FleetEvent::Late(uuid) => runtime(fleet.runtime(uuid)?, "late"),
+        FleetEvent::Left(kept, why) => {
             // A runtime that was silent is lost; one that is gone in another way said so, or was told.
             let what = match why {
                 super::fleet::Gone::Silent => "lost",
@@ -25,18 +25,20 @@ pub(super) fn of(happening: &Happening, fleet: &Fleet) -> Option<(String, Map)> 
             };
             with(runtime(kept, what), "reason", gone_words(*why))
         }
-        Happening::Queued(kept) => module(kept, fleet, "queued"),
-        Happening::Sent(kept) => module(kept, fleet, "sent"),
-        Happening::Started(kept) => module(kept, fleet, "started"),
-        Happening::Refused(kept, why) => with(module(kept, fleet, "refused"), "reason", why),
-        Happening::Stopping(kept) => module(kept, fleet, "stopping"),
-        Happening::Ended(kept, exit) => {
+        FleetEvent::Queued(kept) => module(kept, fleet, "queued"),
+        FleetEvent::Sent(kept) => module(kept, fleet, "sent"),
+        FleetEvent::Started(kept) => module(kept, fleet, "started"),
+        FleetEvent::Refused(kept, why) => with(module(kept, fleet, "refused"), "reason", why),
+        FleetEvent::Stopping(kept) => module(kept, fleet, "stopping"),
+        FleetEvent::Ended(kept, exit) => {
             let (tag, mut data) = module(kept, fleet, "exited");
             data.0.extend(described_exit(exit).0);
             (tag, data)
         }
-        Happening::Lost(kept, why) => with(module(kept, fleet, "lost"), "reason", lost_words(*why)),
-        Happening::Moved(kept, from) => {
+        FleetEvent::Lost(kept, why) => {
+            with(module(kept, fleet, "lost"), "reason", lost_words(*why))
+        }
+        FleetEvent::Moved(kept, from) => {
             let (tag, mut data) = module(kept, fleet, "moved");
             data.set("from", from.as_str());
             if let Some(before) = fleet.runtime(from) {
@@ -44,8 +46,8 @@ pub(super) fn of(happening: &Happening, fleet: &Fleet) -> Option<(String, Map)> 
             }
             (tag, data)
         }
-        Happening::Foreign(kept) => module(kept, fleet, "foreign"),
-        Happening::Alive(_) | Happening::Output(..) | Happening::Fault(_) => return None,
+        FleetEvent::Foreign(kept) => module(kept, fleet, "foreign"),
+        FleetEvent::Alive(_) | FleetEvent::Output(..) | FleetEvent::Fault(_) => return None,
     })
 }
 

@@ -32,7 +32,7 @@ use fleet::{Fleet, Rules};
 use halite_config::{ArenaGateway, MasterConfig};
 use halite_gateway::Gateway;
 use halite_gateway::clock::Clock;
-use halite_gateway::{clerk, news};
+use halite_gateway::{news, writer};
 use halite_master::roles::{RoleError, Roles};
 use halite_store::gateways::GatewayStore;
 use halite_sys::signals::StopFlag;
@@ -56,7 +56,7 @@ const NAME: &str = "arena";
 const WAITING: usize = 10_000;
 /// Messages of the broker that may wait for the loop; more are dropped and counted.
 const HEARD: usize = 20_000;
-/// Octets that records of modules take at most: a quarter of what a role may use.
+/// Bytes that records of modules take at most: a quarter of what a role may use.
 const MAX_OCTETS: usize = 256 << 20;
 /// `EX_USAGE`: the configuration is not one to work with.
 const EXIT_CONFIG: i32 = 64;
@@ -81,7 +81,7 @@ pub fn run(config: &MasterConfig, roles: &Roles, stop: &StopFlag) -> Result<(), 
     let topics = settings
         .topics()
         .map_err(|e| bad(format!("gateways:arena: {e}")))?;
-    let (clerk, tasks) = clerk::queue();
+    let (clerk, tasks) = writer::queue();
     let (keeper, changes) = keeper::queue();
     let (news, told) = crossbeam_channel::bounded(WAITING);
     let (says, heard) = crossbeam_channel::bounded(HEARD);
@@ -110,7 +110,7 @@ pub fn run(config: &MasterConfig, roles: &Roles, stop: &StopFlag) -> Result<(), 
         keeper,
     };
     std::thread::scope(|scope| {
-        let writer = scope.spawn(|| clerk::run(config, NAME, &tasks));
+        let writer = scope.spawn(|| writer::run(config, NAME, &tasks));
         let archive = scope.spawn(|| keeper::run(&mut store, &changes));
         let listener = scope.spawn(move || {
             news::hear(config, roles, stop, &mut |item| {

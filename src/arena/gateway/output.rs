@@ -1,6 +1,6 @@
 //! What modules write: the last lines of each for `arena.logs`, and batches of lines for events. Decides without IO.
 //!
-//! Lines, not octets, since whoever reacts to them reads lines. Everything is bounded: the length of a line, lines and octets that
+//! Lines, not bytes, since whoever reacts to them reads lines. Everything is bounded: the length of a line, lines and bytes that
 //! are kept of one module and of all, lines that become events in a second. What is left out is counted.
 
 use crate::wire::{Stream, Uuid};
@@ -8,12 +8,12 @@ use halite_config::ArenaGateway;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::time::{Duration, Instant};
 
-/// Octets of the longest line; the rest is a line of its own.
+/// Bytes of the longest line; the rest is a line of its own.
 const LINE: usize = 4096;
-/// Octets of lines that are kept of one module, and of all together.
+/// Bytes of lines that are kept of one module, and of all together.
 const KEPT: usize = 256 << 10;
 const KEPT_OF_ALL: usize = 64 << 20;
-/// Octets of lines in one event.
+/// Bytes of lines in one event.
 const EVENT: usize = 128 << 10;
 /// A line without an end counts as one when nothing has followed for so long.
 const REST: Duration = Duration::from_millis(500);
@@ -162,7 +162,7 @@ impl Output {
         }
     }
 
-    /// Octets that may be kept of one module: less where there are many.
+    /// Bytes that may be kept of one module: less where there are many.
     fn room(&self) -> usize {
         KEPT.min(KEPT_OF_ALL / self.all.len().max(1))
     }

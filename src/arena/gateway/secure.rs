@@ -7,7 +7,7 @@ use std::time::Duration;
 
 /// Time between pings of MQTT.
 const PING: Duration = Duration::from_secs(30);
-/// Octets that topic and properties take beside a message at most.
+/// Bytes that topic and properties take beside a message at most.
 const AROUND: usize = 4096;
 /// Messages that may wait to be sent.
 const WAITING: usize = 20_000;

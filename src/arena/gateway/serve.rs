@@ -3,7 +3,7 @@
 
 use super::admission::Door;
 use super::events;
-use super::fleet::{Act, Fleet, Happening};
+use super::fleet::{Act, Fleet, FleetEvent};
 use super::grains::grains;
 use super::jobs::{Desk, Jobs, Step, described_fault};
 use super::keeper;
@@ -12,10 +12,10 @@ use crate::mqtt::{Heard, Mqtt, Publication, Unsent};
 use crate::registry::{Change, KeptRuntime};
 use crate::wire::Fault;
 use crossbeam_channel::{Receiver, Sender, select};
-use halite_gateway::clerk::{Task, Telling, give};
 use halite_gateway::clock::Clock;
 use halite_gateway::news::News;
-use halite_master::roles::{RoleError, check_memory};
+use halite_gateway::writer::{Task, Telling, give};
+use halite_master::roles::{RoleError, exit_if_oversized};
 use halite_master::score::Score;
 use halite_sys::signals::StopFlag;
 use halite_wire::Map;
@@ -255,7 +255,7 @@ impl Server {
         let alive = alive.into_iter();
         let who = alive.filter_map(|kept| Some((kept.id.parse().ok()?, unknown)));
         give(&self.links.clerk, Task::Connected(who.collect()));
-        check_memory()
+        exit_if_oversized()
     }
 
     /// Does what jobs ask for.
@@ -326,11 +326,11 @@ impl Server {
     }
 
     /// Something has happened: events, grains, presence, and what jobs make of it.
-    fn happened(&mut self, happening: Happening) -> Vec<Step> {
+    fn happened(&mut self, happening: FleetEvent) -> Vec<Step> {
         let now = Instant::now();
         let id = |kept: &KeptRuntime| kept.id.parse::<MinionId>().ok();
         match &happening {
-            Happening::Arrived(kept) => {
+            FleetEvent::Arrived(kept) => {
                 self.telling.changed = true;
                 self.keep(kept);
                 log::info!("the runtime {} of ARENA is here", kept.id);
@@ -338,11 +338,11 @@ impl Server {
                     self.fire(tag, data);
                 }
             }
-            Happening::Changed(kept) => {
+            FleetEvent::Changed(kept) => {
                 self.telling.changed = true;
                 self.keep(kept);
             }
-            Happening::Left(kept, why) => {
+            FleetEvent::Left(kept, why) => {
                 self.telling.changed = true;
                 log::info!(
                     "the runtime {} of ARENA is gone: {}",
@@ -350,17 +350,17 @@ impl Server {
                     super::jobs::gone_words(*why)
                 );
             }
-            Happening::Sent(kept) => self.parts.output.sent(&kept.module.uuid),
-            Happening::Ended(kept, _) | Happening::Lost(kept, _) => {
+            FleetEvent::Sent(kept) => self.parts.output.sent(&kept.module.uuid),
+            FleetEvent::Ended(kept, _) | FleetEvent::Lost(kept, _) => {
                 self.parts.output.ended(&kept.module.uuid, now);
             }
-            Happening::Output(uuid, stream, octets) => {
+            FleetEvent::Output(uuid, stream, octets) => {
                 self.parts.output.heard(uuid, *stream, octets, now);
             }
-            Happening::Fault(fault) => self.fault(fault),
+            FleetEvent::Fault(fault) => self.fault(fault),
             _ => {}
         }
-        if let Happening::Ended(..) | Happening::Lost(..) = &happening {
+        if let FleetEvent::Ended(..) | FleetEvent::Lost(..) = &happening {
             // What it wrote comes before its end.
             self.written(Clock::now());
         }

@@ -240,7 +240,7 @@ struct Work<'a> {
     stream: Stream,
     decoder: Decoder,
     session: Session,
-    /// Octets of the largest packet that this server takes.
+    /// Bytes of the largest packet that this server takes.
     largest: usize,
     unwritten: BytesMut,
     /// Whether there is more to read than was read at once.

@@ -4,12 +4,12 @@ use super::Unsent;
 use rumqttc::v5::mqttbytes::v5::Publish;
 use std::collections::VecDeque;
 
-/// Octets of payloads that may wait in a lane.
+/// Bytes of payloads that may wait in a lane.
 const OCTETS: usize = 64 << 20;
 /// As long as no more wait in the other lane, nothing is overtaken: the last words of a program come before the message that it
 /// has ended.
 const FEW: usize = 100;
-/// Octets of them.
+/// Bytes of them.
 const FEW_OCTETS: usize = 1 << 20;
 
 /// How urgent a publication is.
@@ -111,7 +111,7 @@ impl Lanes {
         self.first.items.is_empty() && self.rest.items.is_empty()
     }
 
-    /// Publications in both lanes, and octets of their payloads.
+    /// Publications in both lanes, and bytes of their payloads.
     pub(super) fn waiting(&self) -> (usize, usize) {
         (
             self.first.items.len() + self.rest.items.len(),

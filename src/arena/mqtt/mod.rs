@@ -16,8 +16,8 @@ mod packets;
 mod session;
 
 use crossbeam_channel::{Receiver, Sender};
+use halite_transport::bounded::{self, BoundedTx, Weigh};
 use halite_transport::held;
-use halite_transport::sink::{self, Sink, Weigh};
 use halite_transport::stream::{self, Security};
 use halite_transport::wake::{self, Waker};
 use lanes::{Lane, Lanes};
@@ -30,7 +30,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use std::{fmt, io};
 
-/// Octets of the longest text in a packet.
+/// Bytes of the longest text in a packet.
 const LONGEST_TEXT: usize = u16::MAX as usize;
 /// The smallest packet that an operator may call the largest.
 const LEAST_PACKET: usize = 1024;
@@ -60,7 +60,7 @@ pub struct MqttSettings {
     pub keep_alive: Duration,
     /// What the broker says when this connection breaks.
     pub will: Option<Publication>,
-    /// Octets of the largest packet in either direction.
+    /// Bytes of the largest packet in either direction.
     pub max_packet: usize,
     /// Publications that may wait to be sent; so many that come first, and so many others.
     pub max_waiting: usize,
@@ -136,7 +136,7 @@ pub struct Incoming {
 }
 
 impl Weigh for Heard {
-    fn octets(&self) -> usize {
+    fn byte_len(&self) -> usize {
         match self {
             Heard::Message(message) => {
                 let texts = message.properties.iter().map(|(name, value)| {
@@ -156,7 +156,7 @@ impl Weigh for Heard {
 pub enum Unsent {
     /// Too much waits to be sent already.
     Full,
-    /// It is larger than `max_packet`, or than the broker takes, in octets.
+    /// It is larger than `max_packet`, or than the broker takes, in bytes.
     TooLarge(usize),
     /// The topic is none to publish to, or a property has characters that brokers do not take.
     BadTopic,
@@ -165,9 +165,9 @@ pub enum Unsent {
 /// What the thread and its owner share.
 struct Shared {
     settings: MqttSettings,
-    sink: Sink<Heard>,
+    sink: BoundedTx<Heard>,
     state: Mutex<State>,
-    /// Octets of the largest packet that goes out.
+    /// Bytes of the largest packet that goes out.
     largest: AtomicUsize,
     /// Publications that the broker did not take.
     refused: AtomicU64,
@@ -230,7 +230,7 @@ impl Mqtt {
         let (speaks, ended) = crossbeam_channel::bounded(0);
         let shared = Arc::new(Shared {
             settings: settings.clone(),
-            sink: Sink::new(heard, sink::OCTETS),
+            sink: BoundedTx::new(heard, bounded::MAX_BYTES),
             state: Mutex::default(),
             largest: AtomicUsize::new(settings.max_packet),
             refused: AtomicU64::new(0),
@@ -302,7 +302,7 @@ impl Mqtt {
         self.send(what, Lane::First)
     }
 
-    /// Publications that wait to be sent, of both kinds, and octets of their payloads. What is on its way to the broker is
+    /// Publications that wait to be sent, of both kinds, and bytes of their payloads. What is on its way to the broker is
     /// not among them.
     pub fn waiting(&self) -> (usize, usize) {
         held(&self.shared.state).lanes.waiting()
@@ -403,7 +403,7 @@ fn check(settings: &MqttSettings) -> Result<(), String> {
             ));
         }
     }
-    // Any octets make a password.
+    // Any bytes make a password.
     let password = settings.password.as_ref();
     if password.is_some_and(|text| text.len() > LONGEST_TEXT) {
         return Err(format!("the password has more than {LONGEST_TEXT} octets"));
@@ -449,11 +449,11 @@ fn packet(what: Publication) -> Publish {
     )
 }
 
-/// Octets of the packet, once it has an id.
+/// Bytes of the packet, once it has an id.
 fn size(publish: &Publish) -> usize {
     let id = match publish.qos {
         QoS::AtMostOnce => 0,
-        // The length may need one more octet.
+        // The length may need one more byte.
         _ => 3,
     };
     publish.size() + id

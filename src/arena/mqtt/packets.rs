@@ -1,4 +1,4 @@
-//! Packets of MQTT 5 out of a stream of octets, and what their reason codes mean.
+//! Packets of MQTT 5 out of a stream of bytes, and what their reason codes mean.
 //!
 //! The packets themselves are read and written by `rumqttc`. Frames are cut here, so that their size is looked at before they
 //! are kept; and acknowledgements are read here, since brokers give them reasons that the specification does not have.
@@ -7,7 +7,7 @@ use bytes::{Buf, Bytes, BytesMut};
 use rumqttc::v5::mqttbytes::Error;
 use rumqttc::v5::mqttbytes::v5::{Packet, SubscribeReasonCode};
 
-/// Octets in front of a packet's content, at most.
+/// Bytes in front of a packet's content, at most.
 const HEADER: usize = 5;
 /// Reason codes from here on are refusals.
 const REFUSED: u8 = 0x80;
@@ -43,7 +43,7 @@ pub(super) struct Decoder {
 }
 
 impl Decoder {
-    /// Frames may have so many octets.
+    /// Frames may have so many bytes.
     pub(super) fn new(largest: usize) -> Decoder {
         Decoder {
             unread: BytesMut::new(),
@@ -90,7 +90,7 @@ impl Decoder {
     }
 }
 
-/// Octets of a frame's header and of its content, once both are known.
+/// Bytes of a frame's header and of its content, once both are known.
 fn lengths(octets: &[u8]) -> Result<Option<(usize, usize)>, String> {
     let mut content = 0;
     for (at, octet) in octets.iter().enumerate().skip(1).take(HEADER - 1) {

@@ -15,13 +15,13 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// Publications that may be on their way at once, where the broker takes more.
 const WINDOW: u16 = 1000;
-/// Octets of them; twice as many with what comes first.
+/// Bytes of them; twice as many with what comes first.
 const WINDOW_OCTETS: usize = 16 << 20;
 /// Of so many places in the window, one is only for what comes first.
 const RESERVED: usize = 8;
 /// Filters in one packet.
 const FILTERS: usize = 100;
-/// Octets of them.
+/// Bytes of them.
 const FILTERS_OCTETS: usize = 8 << 10;
 /// Packets with filters that may be on their way.
 pub(super) const ASKED: usize = 64;
@@ -61,7 +61,7 @@ pub(super) struct Session {
     last_id: u16,
     last_number: u64,
     flying: HashMap<u16, Flight>,
-    /// Octets of what flies.
+    /// Bytes of what flies.
     octets: usize,
     /// Filters that the broker was asked to change, by packet.
     asked: HashMap<u16, Vec<String>>,

@@ -3,9 +3,9 @@
 //! The gateway is the only one that writes; runners read.
 
 mod tables;
-mod told;
+mod views;
 
-pub use told::{json_value, state_word};
+pub use views::{json_value, state_word};
 
 use crate::wire::{Dialect, Manager, Module, Runtime, Uuid};
 use halite_sys::daemon::{make_dir, write_new};
@@ -30,7 +30,7 @@ pub struct KeptRuntime {
     pub id: String,
     /// When it was heard last, in seconds since 1970.
     pub heard: u64,
-    /// Octets of memory that its modules took, as its last keepalive told.
+    /// Bytes of memory that its modules took, as its last keepalive told.
     pub memory: u64,
     /// Whether it has sent a keepalive since it registered, or is one of halite, which always does. One that never does is not missed
     /// (reference, section 4.3).

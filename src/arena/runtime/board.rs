@@ -17,12 +17,12 @@ use std::sync::{Arc, Mutex};
 #[cfg(test)]
 mod tests;
 
-/// Octets of output that are published at once.
+/// Bytes of output that are published at once.
 const PIECE: usize = 64 << 10;
 
 /// The broker, as far as modules need it. None of this waits.
 pub(super) trait Broker: Send + Sync {
-    /// Whether a module may publish so many octets now. Less has room for modules than for all else.
+    /// Whether a module may publish so many bytes now. Less has room for modules than for all else.
     fn has_room(&self, octets: usize) -> bool;
     /// Publishes, or says why not.
     fn publish(&self, what: Publication) -> Result<(), Unsent>;

@@ -26,9 +26,9 @@ const QUEUE: usize = 10_000;
 const WAITING: usize = 10_000;
 /// Publications that may wait before modules have to.
 const MODULES_WAITING: usize = 2000;
-/// Octets of them.
+/// Bytes of them.
 const MODULES_OCTETS: usize = 4 << 20;
-/// Octets of a packet beside its payload.
+/// Bytes of a packet beside its payload.
 const HEAD: usize = 16 << 10;
 /// How soon what had no room is tried again.
 const AGAIN: Duration = Duration::from_millis(100);
@@ -433,7 +433,7 @@ pub fn module_limits(limits: &ModuleLimits) -> Limits {
     }
 }
 
-/// Octets of the largest message that any module may send.
+/// Bytes of the largest message that any module may send.
 fn largest(offers: &[Offer]) -> usize {
     offers
         .iter()

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 /// How often signals are looked at.
 const LOOK: Duration = Duration::from_millis(50);
-/// Octets that are read at once.
+/// Bytes that are read at once.
 const PIECE: usize = 64 << 10;
 
 /// Standard streams are those of this process; what is published is shown on standard error.

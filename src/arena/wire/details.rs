@@ -1,7 +1,7 @@
 //! Records as `details` of answers carry them, and as the store keeps them: what is written is read again as it was.
 
+use super::bytes::MAX_RUNTIME;
 use super::fields::{Fields, Read, SHORT, fault};
-use super::octets::MAX_RUNTIME;
 use super::request::{self, Call};
 use super::write::{self, add, list};
 use super::{

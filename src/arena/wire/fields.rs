@@ -18,7 +18,7 @@ pub(super) fn fault(trouble: Trouble, path: impl Into<String>) -> Box<Fault> {
     Box::new(Fault::new(trouble, path.into()))
 }
 
-/// Octets as JSON, neither too many nor nested too deeply.
+/// Bytes as JSON, neither too many nor nested too deeply.
 ///
 /// # Errors
 /// They are none, or more than allowed.

@@ -5,12 +5,12 @@
 //! understood becomes a [`Fault`], which is what the error message about it says.
 
 mod answer;
+mod bytes;
 mod channel;
 mod details;
 mod fault;
 mod fields;
 mod message;
-mod octets;
 mod parse;
 mod record;
 mod request;
@@ -32,7 +32,7 @@ pub type Json = serde_json::Value;
 /// An object of JSON.
 pub type Object = serde_json::Map<String, Json>;
 
-/// Octets of the largest message that is read.
+/// Bytes of the largest message that is read.
 pub const MAX_MESSAGE: usize = 256 << 10;
 /// Seconds between keepalives where nobody says otherwise (reference, section 4.1).
 pub const KEEPALIVE: u64 = 60;

@@ -210,7 +210,7 @@ fn figure(fields: &mut Fields, key: &'static str) -> Read<Option<f64>> {
     }
 }
 
-/// `mem_usage`: octets, which some write as a float.
+/// `mem_usage`: bytes, which some write as a float.
 fn memory(fields: &mut Fields) -> Read<u64> {
     match fields.take("mem_usage") {
         None => Ok(0),

@@ -145,7 +145,7 @@ pub struct Child {
     pub active: Option<String>,
     /// `cpu_usage_percent`, of one core since the last keepalive.
     pub cpu_percent: f64,
-    /// `mem_usage`, in octets.
+    /// `mem_usage`, in bytes.
     pub memory: u64,
     /// Fields that nobody here knows, such as `network_rx_mb`.
     pub extra: Object,

@@ -1,15 +1,15 @@
 //! Requests for modules: read from `data` of a `create`, and made from a module that is placed.
 
+use super::bytes::MAX_MODULE;
 use super::channel::MAX_CHANNELS;
 use super::fields::{Fields, LONG, Read, SHORT, fault, scalar, text};
-use super::octets::MAX_MODULE;
 use super::{
     Channel, DEFAULT_APIS, Fault, Json, Module, ModuleRequest, Object, Parent, Policy, Trouble,
 };
 
 /// Apis of a module or runtime at most.
 const MAX_APIS: usize = 128;
-/// Octets of all of them at most.
+/// Bytes of all of them at most.
 const MAX_API_OCTETS: usize = 8 << 10;
 /// Arguments of a module at most.
 const MAX_ARGV: usize = 1024;

@@ -13,7 +13,7 @@ fn vector(series: &str, name: &str) -> Json {
 }
 
 /// The terms under which a vector was made.
-fn terms_of(v: &Json) -> Terms {
+fn terms_of(v: &Json) -> SignInConfig {
     let load = &v["request"]["load"];
     let mut terms = terms();
     terms.encryption = text(&load["enc_algo"]).parse().unwrap_or_default();
@@ -21,9 +21,9 @@ fn terms_of(v: &Json) -> Terms {
     terms
 }
 
-fn judged(terms: &Terms, pinned: Option<&MasterKey>, v: &Json) -> Verdict {
+fn verified(terms: &SignInConfig, pinned: Option<&MasterKey>, v: &Json) -> Verdict {
     let request = Request::new(terms, pinned, NONCE);
-    judge(terms, pinned, &request, &unhex(&v["reply_hex"]))
+    verify(terms, pinned, &request, &unhex(&v["reply_hex"]))
 }
 
 fn why(verdict: Verdict) -> String {
@@ -103,7 +103,7 @@ fn answers_of_all_series() {
             let first = name.contains("no-token");
             let known = master();
             let pinned = (!first).then_some(&known);
-            match (name, judged(&terms, pinned, v)) {
+            match (name, verified(&terms, pinned, v)) {
                 ("pending-new" | "pending-again", Verdict::Pending) => {}
                 ("rejected" | "denied-key-mismatch", Verdict::Rejected) => {}
                 ("bad-sig-algo", Verdict::BadAlgorithm("signing_algorithm")) => {}
@@ -124,18 +124,18 @@ fn answers_of_all_series() {
 #[test]
 fn a_first_contact_that_waits_needs_no_key() {
     let v = vector("3008", "pending-new");
-    assert_eq!(judged(&terms(), None, &v), Verdict::Pending);
+    assert_eq!(verified(&terms(), None, &v), Verdict::Pending);
 }
 
 #[test]
 fn another_master_is_not_believed() {
     let stranger = MasterKey::parse(&private("minion").public().to_pem()).unwrap();
     let v = vector("3008", "accepted-with-token");
-    assert!(why(judged(&terms(), Some(&stranger), &v)).contains("key has changed"));
+    assert!(why(verified(&terms(), Some(&stranger), &v)).contains("key has changed"));
     for name in ["pending-new", "rejected"] {
         let v = vector("3008", name);
         assert!(
-            why(judged(&terms(), Some(&stranger), &v)).contains("signature of the answer"),
+            why(verified(&terms(), Some(&stranger), &v)).contains("signature of the answer"),
             "{name}"
         );
     }
@@ -147,7 +147,7 @@ fn an_answer_to_another_request_is_not_believed() {
         let v = vector("3008", name);
         let known = master();
         let request = Request::new(&terms(), Some(&known), &"f".repeat(32));
-        let verdict = judge(&terms(), Some(&known), &request, &unhex(&v["reply_hex"]));
+        let verdict = verify(&terms(), Some(&known), &request, &unhex(&v["reply_hex"]));
         assert!(why(verdict).contains("another request"), "{name}");
     }
 }
@@ -156,11 +156,11 @@ fn an_answer_to_another_request_is_not_believed() {
 fn a_token_must_come_back() {
     // The reply to a request without token, given to one with a token.
     let v = vector("3008", "accepted-first-contact-no-token");
-    assert!(why(judged(&terms(), Some(&master()), &v)).contains("encrypted for us"));
+    assert!(why(verified(&terms(), Some(&master()), &v)).contains("encrypted for us"));
     let mut other = terms();
     other.token = KeyString::generate();
     let v = vector("3008", "accepted-with-token");
-    assert!(why(judged(&other, Some(&master()), &v)).contains("read our token"));
+    assert!(why(verified(&other, Some(&master()), &v)).contains("read our token"));
 }
 
 #[test]
@@ -168,7 +168,7 @@ fn a_reply_for_another_minion_is_no_use() {
     let mut other = terms();
     other.key = private("master");
     let v = vector("3008", "accepted-with-token");
-    assert!(why(judged(&other, Some(&master()), &v)).contains("encrypted for us"));
+    assert!(why(verified(&other, Some(&master()), &v)).contains("encrypted for us"));
 }
 
 /// The reply of a vector with its inner map changed and signed anew by the master.
@@ -191,15 +191,15 @@ fn forged(name: &str, change: impl FnOnce(&mut Map)) -> Vec<u8> {
     )
 }
 
-fn weigh(terms: &Terms, pinned: Option<&MasterKey>, answer: &[u8]) -> Verdict {
-    judge(terms, pinned, &Request::new(terms, pinned, NONCE), answer)
+fn verify_answer(terms: &SignInConfig, pinned: Option<&MasterKey>, answer: &[u8]) -> Verdict {
+    verify(terms, pinned, &Request::new(terms, pinned, NONCE), answer)
 }
 
 #[test]
 fn every_part_of_an_acceptance_counts() {
     let known = master();
     let case = |change: &dyn Fn(&mut Map)| {
-        why(weigh(
+        why(verify_answer(
             &terms(),
             Some(&known),
             &forged("accepted-with-token", change),
@@ -213,7 +213,7 @@ fn every_part_of_an_acceptance_counts() {
     assert!(case(&|m| drop(m.remove("token"))).contains("encrypted for us"));
     assert!(case(&|m| m.set("publish_port", 99999)).contains("publish port"));
     assert!(case(&|m| drop(m.remove("nonce"))).contains("another request"));
-    let good = weigh(
+    let good = verify_answer(
         &terms(),
         Some(&known),
         &forged("accepted-with-token", |m| m.set("new", 1)),
@@ -228,7 +228,7 @@ fn every_part_of_an_acceptance_counts() {
 fn other_refusals() {
     let known = master();
     let case = |ret: Value| {
-        weigh(
+        verify_answer(
             &terms(),
             Some(&known),
             &forged("rejected", |m| m.set("ret", ret)),
@@ -238,7 +238,7 @@ fn other_refusals() {
     assert_eq!(case(true.into()), Verdict::Pending);
     assert_eq!(case(false.into()), Verdict::Rejected);
     assert_eq!(
-        weigh(
+        verify_answer(
             &terms(),
             Some(&known),
             &forged("rejected", |m| drop(m.remove("ret")))
@@ -257,7 +257,11 @@ fn junk_is_no_answer() {
         b"\x82\xa4load\xa1x\xa3sig\xa1y",
         b"\x81\xa4load\x81\xa3ret\xa1x",
     ] {
-        assert_eq!(weigh(&terms(), None, junk), Verdict::Unreadable, "{junk:?}");
+        assert_eq!(
+            verify_answer(&terms(), None, junk),
+            Verdict::Unreadable,
+            "{junk:?}"
+        );
     }
 }
 
@@ -266,11 +270,11 @@ fn a_fingerprint_decides() {
     let v = vector("3008", "accepted-first-contact-no-token");
     let mut terms = terms();
     terms.master_finger = "aa:bb".into();
-    let Verdict::WrongFinger(real) = judged(&terms, None, &v) else {
+    let Verdict::WrongFinger(real) = verified(&terms, None, &v) else {
         panic!()
     };
     terms.master_finger = real;
-    assert!(matches!(judged(&terms, None, &v), Verdict::Accepted(_)));
+    assert!(matches!(verified(&terms, None, &v), Verdict::Accepted(_)));
 }
 
 fn signed_key(m: &mut Map, signer: &PrivateKey) {
@@ -290,21 +294,23 @@ fn signed_master_keys() {
     let bare = forged(name, |_| {});
     let bad = forged(name, |m| m.set("pub_sig", "AAAA\n"));
     let mut terms = terms();
-    assert!(why(weigh(&terms, None, &good)).contains("set verify_master_pubkey_sign"));
+    assert!(why(verify_answer(&terms, None, &good)).contains("set verify_master_pubkey_sign"));
     terms.verify_master_sign = true;
-    assert!(why(weigh(&terms, None, &bare)).contains("set master_sign_pubkey"));
-    assert!(why(weigh(&terms, None, &good)).contains("copy it there"));
+    assert!(why(verify_answer(&terms, None, &bare)).contains("set master_sign_pubkey"));
+    assert!(why(verify_answer(&terms, None, &good)).contains("copy it there"));
     terms.signer = Some(signer.public());
-    assert!(matches!(weigh(&terms, None, &good), Verdict::Accepted(a) if a.pin));
-    assert!(why(weigh(&terms, None, &bad)).contains("does not fit"));
+    assert!(matches!(verify_answer(&terms, None, &good), Verdict::Accepted(a) if a.pin));
+    assert!(why(verify_answer(&terms, None, &bad)).contains("does not fit"));
     // A signed new key replaces a pinned one, although the token went to the old one.
     let old = MasterKey::parse(&private("minion").public().to_pem()).unwrap();
-    assert!(matches!(weigh(&terms, Some(&old), &good), Verdict::Accepted(a) if a.pin));
+    assert!(matches!(verify_answer(&terms, Some(&old), &good), Verdict::Accepted(a) if a.pin));
     // A key that is known is only checked again if that is asked for.
     let again = forged("accepted-with-token", |m| m.set("pub_sig", "AAAA\n"));
-    assert!(matches!(weigh(&terms, Some(&master()), &again), Verdict::Accepted(a) if !a.pin));
+    assert!(
+        matches!(verify_answer(&terms, Some(&master()), &again), Verdict::Accepted(a) if !a.pin)
+    );
     terms.always_verify = true;
-    assert!(why(weigh(&terms, Some(&master()), &again)).contains("does not fit"));
+    assert!(why(verify_answer(&terms, Some(&master()), &again)).contains("does not fit"));
 }
 
 fn policy() -> Policy {
@@ -338,7 +344,7 @@ fn status(step: Step) -> i32 {
 
 #[test]
 fn waiting_for_acceptance() {
-    let mut rounds = Rounds::new(policy(), "m1");
+    let mut rounds = RetryPolicy::new(policy(), "m1");
     for _ in 0..3 {
         assert_eq!(rounds.after(Verdict::Pending), again(10));
     }
@@ -346,11 +352,11 @@ fn waiting_for_acceptance() {
         wait_max: Duration::from_secs(35),
         ..policy()
     };
-    let mut rounds = Rounds::new(grow, "m1");
+    let mut rounds = RetryPolicy::new(grow, "m1");
     for want in [10, 20, 35, 35] {
         assert_eq!(rounds.after(Verdict::Pending), again(want));
     }
-    let mut rounds = Rounds::new(
+    let mut rounds = RetryPolicy::new(
         Policy {
             retries: 2,
             ..policy()
@@ -368,7 +374,7 @@ fn silence_is_waited_out() {
         tries: 6,
         ..policy()
     };
-    let mut rounds = Rounds::new(patient, "m1");
+    let mut rounds = RetryPolicy::new(patient, "m1");
     for _ in 0..2 {
         // Ever longer up to `random_reauth_delay`.
         for want in [1, 2, 4, 7, 7] {
@@ -384,7 +390,7 @@ fn silence_is_waited_out() {
 
 #[test]
 fn refusals_end_or_wait() {
-    let one = |policy: Policy, verdict: Verdict| Rounds::new(policy, "m1").after(verdict);
+    let one = |policy: Policy, verdict: Verdict| RetryPolicy::new(policy, "m1").after(verdict);
     assert_eq!(status(one(policy(), Verdict::Rejected)), EXIT_REJECTED);
     let patient = Policy {
         rejected_retry: true,
@@ -407,7 +413,7 @@ fn refusals_end_or_wait() {
 #[test]
 fn a_command_does_not_wait() {
     let once = || {
-        Rounds::new(
+        RetryPolicy::new(
             Policy {
                 once: true,
                 rejected_retry: true,

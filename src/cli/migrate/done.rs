@@ -1,9 +1,9 @@
 //! What an import or export did, for people and for programs.
 
 use super::How;
-use halite_store::jobs::moving::MovedJobs;
+use halite_store::jobs::transfer::MovedJobs;
 use halite_store::keys::KeyState;
-use halite_store::moving::{MasterKey, MovedData, MovedKeys};
+use halite_store::transfer::{MasterKey, MovedData, MovedKeys};
 use halite_wire::ids::MinionId;
 use halite_wire::{Map, Value};
 use std::path::{Path, PathBuf};

@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 const DEEPEST: usize = 32;
 /// Files that are looked at below one root.
 const MOST_FILES: usize = 100_000;
-/// Octets of a file that is looked at.
+/// Bytes of a file that is looked at.
 const LARGEST: u64 = 4 << 20;
 
 /// Which tree.

@@ -43,7 +43,7 @@ impl Nested<'_> {
     fn display(&mut self, value: &Value, indent: usize, prefix: &str) {
         match value {
             Value::Str(text) => self.text(text, indent, prefix),
-            // Octets that are no UTF-8 print nothing, as in stock.
+            // Bytes that are no UTF-8 print nothing, as in stock.
             Value::Bytes(octets) => {
                 if let Ok(text) = std::str::from_utf8(octets) {
                     self.text(text, indent, prefix);

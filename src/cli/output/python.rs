@@ -74,9 +74,9 @@ pub(super) fn strip_esc(text: &str) -> String {
     text.replace('\x1b', "?")
 }
 
-/// `salt.utils.data.decode`: octets that are UTF-8 become text, at every depth.
+/// `salt.utils.data.decode`: bytes that are UTF-8 become text, at every depth.
 ///
-/// Stock raises on other octets; here they stay octets.
+/// Stock raises on other bytes; here they stay bytes.
 pub(super) fn decode(value: &Value) -> Value {
     match value {
         Value::Bytes(b) => match std::str::from_utf8(b) {

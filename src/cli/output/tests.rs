@@ -1,12 +1,12 @@
 //! The outputters against what stock Salt printed (`tests/data/make_output_cases.py`).
 //!
 //! Known differences, each for a reason:
-//! - Data at which stock ends with a traceback (octets that are no UTF-8 in highstate and table,
+//! - Data at which stock ends with a traceback (bytes that are no UTF-8 in highstate and table,
 //!   keys of states without their four parts) is shown, by nested if need be.
 //! - With `state_compress_ids`, stock changes the data before it finds that it cannot roll it up or
 //!   show it; here such data is shown unchanged.
 //! - Braces in the warnings of a terse line are text here, a format directive in stock.
-//! - pprint orders octets before numbers among keys of several types; Python's order is not total.
+//! - pprint orders bytes before numbers among keys of several types; Python's order is not total.
 //! - `state_tabular` with a format text and the `out.table.*` options are not supported.
 
 use super::*;
@@ -125,7 +125,7 @@ fn prints_names_gone_in_3008_as_stock_3006() {
 #[test]
 fn shows_something_where_stock_ends_with_a_traceback() {
     let document = load(include_str!("../../../tests/data/output_cases.json"));
-    // Stock refuses octets that are no UTF-8 in highstate and table; here they stay octets.
+    // Stock refuses bytes that are no UTF-8 in highstate and table; here they stay bytes.
     for case in document["refused"].as_array().unwrap() {
         assert_eq!(case[3], "UnicodeDecodeError");
         assert!(shown(&document, case).contains("m1"), "{case}");

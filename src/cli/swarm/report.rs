@@ -22,7 +22,7 @@ fn rows<'a>(parts: &'a [Part], stats: &'a Stats) -> impl Iterator<Item = (&'a Pa
     })
 }
 
-/// The result for programs. `each` is the resident memory of the swarm per minion, in octets.
+/// The result for programs. `each` is the resident memory of the swarm per minion, in bytes.
 pub(super) fn as_json(
     options: &Options,
     parts: &[Part],

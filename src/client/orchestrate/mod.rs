@@ -11,7 +11,7 @@ mod wait;
 
 use halite_config::MasterConfig;
 use halite_ipc::{Event, Framing, Publisher};
-use halite_render::state::run::Functions;
+use halite_render::state::run::StateModules;
 use halite_sys::signals::StopFlag;
 use halite_wire::{Map, Value};
 use std::time::Duration;
@@ -138,12 +138,12 @@ fn row(low: &Map) -> Option<&'static Row> {
         .find(|row| row.name.split_once('.') == Some((module, function)))
 }
 
-impl Functions for MasterStates<'_> {
+impl StateModules for MasterStates<'_> {
     fn has(&self, function: &str) -> bool {
         FUNCTIONS.iter().any(|row| row.name == function)
     }
 
-    fn refuse(&self, low: &Map) -> Option<String> {
+    fn missing_argument(&self, low: &Map) -> Option<String> {
         let row = row(low)?;
         let missing = row.needs.iter().find(|name| !low.contains(name))?;
         Some(format!(
@@ -160,7 +160,7 @@ impl Functions for MasterStates<'_> {
     }
 
     /// Commands run on the master's host, as in Salt.
-    fn holds(&self, low: &Map, condition: &Value) -> bool {
+    fn condition_holds(&self, low: &Map, condition: &Value) -> bool {
         match condition {
             Value::Bool(yes) => *yes,
             Value::Str(command) => local::succeeds(command),
@@ -178,7 +178,7 @@ impl Functions for MasterStates<'_> {
         std::path::Path::new(path).exists()
     }
 
-    fn may_go_on(&self, low: &Map) -> bool {
+    fn may_continue(&self, low: &Map) -> bool {
         let id = low.str("__id__").unwrap_or_default();
         match self.jid.parse() {
             Ok(jid) => pause::may_go_on(self.config, &jid, id, self.stop),

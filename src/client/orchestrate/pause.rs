@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 /// What stands for every state.
 const ALL: &str = "__all__";
-/// Largest file that is read, in octets.
+/// Largest file that is read, in bytes.
 const LARGEST: u64 = 1 << 20;
 const NAP: Duration = Duration::from_millis(200);
 

@@ -4,7 +4,7 @@
 use super::{Args, Function, Ran, RunContext, RunError};
 use crate::fleet::Fleet;
 use halite_config::SaltSeries;
-use halite_store::remembered::{Part, remembered};
+use halite_store::cached_data::{Part, remembered};
 use halite_sys::daemon::{make_dir, write_atomic};
 use halite_target::Target;
 use halite_wire::ids::MinionId;

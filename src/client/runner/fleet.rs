@@ -179,7 +179,7 @@ fn labels(mut rest: &str) -> Option<(Vec<(String, String)>, &str)> {
     }
 }
 
-/// A text up to its quotation mark, and the octets used with it.
+/// A text up to its quotation mark, and the bytes used with it.
 fn quoted(text: &str) -> Option<(String, usize)> {
     let mut out = String::new();
     let mut chars = text.char_indices();

@@ -10,7 +10,7 @@ use halite_sys::signals::StopFlag;
 use halite_sys::slots::Slots;
 use std::io::{self, Read};
 
-/// Most octets of an order; the request that it came by is smaller.
+/// Most bytes of an order; the request that it came by is smaller.
 const LARGEST: u64 = 256 << 20;
 
 /// Runs the role and gives the exit status. It waits while as many runners as

@@ -106,7 +106,7 @@ struct Shared {
     concurrency: AtomicUsize,
     /// How much is under way.
     under_way: AtomicUsize,
-    /// Rounds of further sign-ins that every minion is to make.
+    /// RetryPolicy of further sign-ins that every minion is to make.
     rounds: AtomicUsize,
     /// Further sign-ins made.
     again: AtomicU64,

@@ -295,7 +295,7 @@ impl Session {
         self.seal_bytes(id, &msgpack::encode_map(load, Profile::Wire))
     }
 
-    /// As [`Self::seal_raw`] for any octets.
+    /// As [`Self::seal_raw`] for any bytes.
     pub fn seal_bytes(&self, id: &str, load: &[u8]) -> Vec<u8> {
         let envelope = halite_wire::map! {
             "enc" => "aes", "load" => self.session.dumps_raw(load, None), "version" => 3, "id" => id,

@@ -10,11 +10,11 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
 /// Frame flag: more frames of this message follow.
 const MORE: u8 = 1;
-/// Frame flag: the length takes eight octets.
+/// Frame flag: the length takes eight bytes.
 const LONG: u8 = 2;
 /// Frame flag: a command, not a message.
 const COMMAND: u8 = 4;
-/// Octets of the greeting.
+/// Bytes of the greeting.
 const GREETING: usize = 64;
 /// No reply or publication of a master is larger.
 const MAX_FRAME: u64 = 256 << 20;

@@ -9,9 +9,9 @@ use halite_wire::{Map, Value};
 use std::io::Read;
 use std::path::Path;
 
-/// Largest file that `read` gives back, in octets.
+/// Largest file that `read` gives back, in bytes.
 const LARGEST: u64 = 32 << 20;
-/// Octets that decide whether a file is text (`salt/utils/files.py is_text`).
+/// Bytes that decide whether a file is text (`salt/utils/files.py is_text`).
 const SAMPLE: u64 = 512;
 /// Deepest directory that is listed.
 const DEEPEST: usize = 64;

@@ -12,8 +12,8 @@ pub use crate::wire::Place;
 use crate::wire::{AgentName, CallerId, Collective, Identity, Packet, Refused};
 use crossbeam_channel::Sender;
 use halite_config::{Broker, CollectiveGateway};
+use halite_transport::bounded::Weigh;
 use halite_transport::held;
-use halite_transport::sink::Weigh;
 use std::io;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -42,7 +42,7 @@ pub enum Heard {
 }
 
 impl Weigh for Heard {
-    fn octets(&self) -> usize {
+    fn byte_len(&self) -> usize {
         match self {
             Heard::Packet(_, packet) => {
                 let texts = [&packet.sender, &packet.reply_to];
@@ -60,7 +60,7 @@ impl Weigh for Heard {
 pub enum Unsent {
     /// Too much waits to be sent already.
     Full,
-    /// The message is larger than the broker takes, in octets.
+    /// The message is larger than the broker takes, in bytes.
     TooLarge(usize),
     /// The `reply-to` that it would go to is no place for answers.
     Forbidden,

@@ -6,7 +6,7 @@ use crate::wire::subjects::{Bus, Names};
 use crate::wire::{CallerId, Collective, Federation, Identity, MOST_HOPS, Packet, Route};
 use crossbeam_channel::Sender;
 use halite_config::{CollectiveGateway, Plugin};
-use halite_transport::sink::{self, Sink};
+use halite_transport::bounded::{self, BoundedTx};
 use std::io;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -17,7 +17,7 @@ const TARGETS: usize = 200;
 /// A connection to NATS.
 pub(super) struct Nats {
     link: Link,
-    sink: Arc<Sink<Heard>>,
+    sink: Arc<BoundedTx<Heard>>,
     names: Arc<Names>,
     identity: Identity,
     federations: Vec<String>,
@@ -39,7 +39,7 @@ impl Nats {
             std::process::id(),
             next_sequence(),
         ));
-        let sink = Arc::new(Sink::new(heard, sink::OCTETS));
+        let sink = Arc::new(BoundedTx::new(heard, bounded::MAX_BYTES));
         let link = Link::open(
             LinkOptions::from(settings),
             listener(sink.clone(), names.clone(), identity.clone()),
@@ -91,7 +91,7 @@ impl Nats {
     }
 }
 
-fn listener(sink: Arc<Sink<Heard>>, names: Arc<Names>, identity: Identity) -> Listener {
+fn listener(sink: Arc<BoundedTx<Heard>>, names: Arc<Names>, identity: Identity) -> Listener {
     let server = Mutex::new(String::new());
     Arc::new(move |told| match told {
         Told::Message(subject, payload) => match Packet::from_json(payload) {

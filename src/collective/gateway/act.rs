@@ -2,8 +2,8 @@
 
 use crate::broker::To;
 use crate::wire::Request;
-use halite_gateway::clerk::Task;
 pub(super) use halite_gateway::clock::Clock;
+use halite_gateway::writer::Task;
 
 /// Something to be done, in the order in which it was decided.
 #[derive(Debug)]

@@ -26,12 +26,12 @@ use crate::broker::open;
 use act::Clock;
 use halite_config::{CollectiveGateway, MasterConfig};
 use halite_gateway::Gateway;
-use halite_gateway::{clerk, news};
+use halite_gateway::{news, writer};
 use halite_master::roles::{RoleError, Roles};
 use halite_store::gateways::GatewayStore;
 use halite_sys::signals::StopFlag;
 use inward::Inward;
-use inward::hands::Hands;
+use inward::workers::Hands;
 use outward::{Keys, Outward, Rules};
 use serve::{Inner, Links, Server};
 
@@ -76,7 +76,7 @@ pub fn run(config: &MasterConfig, roles: &Roles, stop: &StopFlag) -> Result<(), 
         secure.security.caller(),
         secure.trusts
     );
-    let (clerk, tasks) = clerk::queue();
+    let (clerk, tasks) = writer::queue();
     let (news, told) = crossbeam_channel::bounded(WAITING);
     let (says, heard) = crossbeam_channel::bounded(HEARD);
     GatewayStore::new(&config.cachedir, NAME).create_dirs()?;
@@ -95,7 +95,7 @@ pub fn run(config: &MasterConfig, roles: &Roles, stop: &StopFlag) -> Result<(), 
         security: secure.security,
     };
     std::thread::scope(|scope| {
-        let writer = scope.spawn(|| clerk::run(config, NAME, &tasks));
+        let writer = scope.spawn(|| writer::run(config, NAME, &tasks));
         let listener = scope.spawn(move || {
             news::hear(config, roles, stop, &mut |item| {
                 // The loop has ended; so does the role.
@@ -120,7 +120,7 @@ fn outward(
     config: &MasterConfig,
     settings: &CollectiveGateway,
     secure: &secure::Secure,
-    clerk: &crossbeam_channel::Sender<clerk::Task>,
+    clerk: &crossbeam_channel::Sender<writer::Task>,
 ) -> Result<Outward, RoleError> {
     let bad = |e: crate::wire::BadName| RoleError::new(EXIT_CONFIG, e.to_string());
     let rules = Rules::new(settings, secure.security.caller()).map_err(bad)?;

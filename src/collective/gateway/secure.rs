@@ -10,7 +10,7 @@ use halite_gateway::key_files::{BadKeys, File};
 use std::path::Path;
 use std::sync::Arc;
 
-/// Octets below which a shared secret is worth a warning.
+/// Bytes below which a shared secret is worth a warning.
 const SHORT_SECRET: usize = 16;
 
 /// Bits of an RSA key below which it is worth one as well.

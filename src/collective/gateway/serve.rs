@@ -5,7 +5,7 @@
 
 use super::act::{Act, Clock};
 use super::echoes::Echoes;
-use super::inward::{self, Inward, hands::Hands};
+use super::inward::{self, Inward, workers::Hands};
 use super::outward::{Failed, Outward, REGISTRATION};
 use super::secure::RefusedCounters;
 use crate::broker::{Connector, Heard, Place, To, Unsent};
@@ -13,9 +13,9 @@ use crate::security::{Security, check_age};
 use crate::wire::{Form, Packet, PacketForm, Refused, Request};
 use crossbeam_channel::{Receiver, Sender, never, select};
 use halite_config::CollectiveGateway;
-use halite_gateway::clerk::{Task, Telling, give};
 use halite_gateway::news::News;
-use halite_master::roles::{RoleError, check_memory};
+use halite_gateway::writer::{Task, Telling, give};
+use halite_master::roles::{RoleError, exit_if_oversized};
 use halite_master::score::Score;
 use halite_sys::signals::StopFlag;
 use halite_wire::Map;
@@ -299,7 +299,7 @@ impl<'scope> Server<'scope> {
             return Ok(());
         }
         give(&self.links.clerk, Task::Connected(outward.connected()));
-        check_memory()
+        exit_if_oversized()
     }
 
     /// Does what outward has decided. What an act leads to follows after it.

@@ -2,14 +2,14 @@
 
 use std::fmt;
 
-/// Octets of the longest message, and of all text in it once its links are followed.
+/// Bytes of the longest message, and of all text in it once its links are followed.
 pub const MAX_OCTETS: usize = 8 << 20;
 /// Values in one message, once its links are followed.
 pub const MAX_VALUES: usize = 200_000;
 /// Arrays and hashes within one another.
 pub const MAX_DEPTH: usize = 64;
 
-/// Why a text or octets are not read as a [`Datum`](super::Datum).
+/// Why a text or bytes are not read as a [`Datum`](super::Datum).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DatumError {
     /// It breaks the rules of its encoding: what is wrong, and where.
@@ -40,7 +40,7 @@ pub struct Budget {
 }
 
 impl Budget {
-    /// For a message of so many octets.
+    /// For a message of so many bytes.
     ///
     /// # Errors
     /// The message alone is too long.
@@ -55,7 +55,7 @@ impl Budget {
         }
     }
 
-    /// Takes values, and octets of text, off.
+    /// Takes values, and bytes of text, off.
     ///
     /// # Errors
     /// There are not so many left.

@@ -134,7 +134,7 @@ impl<'de> Visitor<'de> for Seed<'_> {
 }
 
 /// Writes a value without blanks, as Ruby and Go do. What JSON has no form for becomes text: symbols their name, regular
-/// expressions Ruby's `Regexp#to_s`, octets that are no UTF-8 base64, keys their text; floats that are no numbers become `null`.
+/// expressions Ruby's `Regexp#to_s`, bytes that are no UTF-8 base64, keys their text; floats that are no numbers become `null`.
 pub fn write(datum: &Datum) -> String {
     let mut out = String::new();
     value(&mut out, datum);

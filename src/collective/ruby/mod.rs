@@ -71,7 +71,7 @@ impl Datum {
         }
     }
 
-    /// The octets of a string.
+    /// The bytes of a string.
     pub fn as_bytes(&self) -> Option<&[u8]> {
         match self {
             Datum::Str(text) => Some(text.as_bytes()),

@@ -91,7 +91,7 @@ pub(super) fn character(c: char, rest: &mut Chars) -> Done<Option<char>> {
         'e' => '\u{1b}',
         'x' => {
             let text = digits(rest, 16, 2, "");
-            // Above ASCII these are octets of some encoding, not characters.
+            // Above ASCII these are bytes of some encoding, not characters.
             return match u8::from_str_radix(&text, 16) {
                 Ok(code) if code < 0x80 => Ok(Some(code.into())),
                 _ => fail("invalid hex escape"),

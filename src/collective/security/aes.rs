@@ -22,7 +22,7 @@ use std::sync::{Mutex, PoisonError};
 
 /// With which the keys of what is encrypted begin.
 const PLUGIN: &str = "aes";
-/// Session keys that are remembered; about 200 octets each.
+/// Session keys that are remembered; about 200 bytes each.
 const SESSIONS: usize = 16_384;
 /// Callers whose certificates came along with a request.
 const LEARNED: usize = 1024;

@@ -9,9 +9,9 @@ use zeroize::Zeroizing;
 
 /// Rounds of MD5 for each piece.
 const ROUNDS: usize = 2048;
-/// Octets of the key.
+/// Bytes of the key.
 const KEY: usize = 32;
-/// Octets of the vector.
+/// Bytes of the vector.
 const VECTOR: usize = 16;
 
 /// Key and vector.

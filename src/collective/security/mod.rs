@@ -32,7 +32,7 @@ use halite_crypto::CryptoError;
 use std::fmt;
 use std::sync::Arc;
 
-/// Octets of the longest text with certificates.
+/// Bytes of the longest text with certificates.
 pub const MAX_PEM: usize = 32 * 1024;
 /// Certificates of the longest chain, without the CA's.
 pub const MAX_CERTIFICATES: usize = 4;

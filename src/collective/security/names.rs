@@ -3,7 +3,7 @@
 use regex::Regex;
 use std::fmt;
 
-/// Octets that a compiled expression may take.
+/// Bytes that a compiled expression may take.
 const LARGEST: usize = 1 << 20;
 
 /// Names, and regular expressions between slashes.

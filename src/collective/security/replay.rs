@@ -45,7 +45,7 @@ struct Entry {
 }
 
 impl Replay {
-    /// A memory of at most `limit` entries of about 200 octets; a request takes one or two.
+    /// A memory of at most `limit` entries of about 200 bytes; a request takes one or two.
     pub fn new(limit: usize) -> Replay {
         Replay {
             limit: limit.max(2),

@@ -1,14 +1,14 @@
 //! What the plugins do with RSA: signatures of RSASSA-PKCS1-v1_5, and session keys in PKCS#1 blocks of both types.
 //!
 //! The blocks are made here and compared as a whole. Nothing inside a foreign block is parsed, so that a
-//! block with room for free octets is never taken for a signature.
+//! block with room for free bytes is never taken for a signature.
 
 use halite_crypto::{CryptoError, PrivateKey, PublicKey, Signing, constant_time_eq, fill_random};
 use sha2::{Digest, Sha256};
 use subtle::{Choice, ConditionallySelectable, ConstantTimeEq};
 use zeroize::Zeroizing;
 
-/// Octets of a session key of the AES plugin: `random_key` of AES-256.
+/// Bytes of a session key of the AES plugin: `random_key` of AES-256.
 pub(super) const SESSION_KEY: usize = 32;
 
 /// A session key of the AES plugin, wiped when dropped.
@@ -78,7 +78,7 @@ pub(super) fn public_decrypt(key: &PublicKey, data: &[u8]) -> Option<SessionKey>
     constant_time_eq(&block, &expected).then_some(session)
 }
 
-/// Ruby's `private_decrypt` of a session key. A block that holds none gives random octets in the same time, so that
+/// Ruby's `private_decrypt` of a session key. A block that holds none gives random bytes in the same time, so that
 /// nobody can ask this side about paddings: what follows cannot be read then, as with a wrong key.
 pub(super) fn private_decrypt(key: &PrivateKey, data: &[u8]) -> SessionKey {
     let public = key.public();
@@ -106,7 +106,7 @@ pub(super) fn private_decrypt(key: &PrivateKey, data: &[u8]) -> SessionKey {
     session
 }
 
-/// A block of type 1, `k` octets: `00 01 ff.. 00` and the text, which is far shorter than the shortest key.
+/// A block of type 1, `k` bytes: `00 01 ff.. 00` and the text, which is far shorter than the shortest key.
 fn type1(text: &[u8], k: usize) -> Vec<u8> {
     let mut block = vec![0xff; k];
     let at = k.saturating_sub(text.len());
@@ -191,7 +191,7 @@ mod tests {
         let (key, rsa) = pair();
         let size = key.public().size();
         let mut out = vec![0; size];
-        // One octet too few or too many, and a block whose padding is short.
+        // One byte too few or too many, and a block whose padding is short.
         for text in [vec![7; 31], vec![7; 33]] {
             rsa.private_encrypt(&text, &mut out, Padding::PKCS1)
                 .unwrap();

@@ -1,11 +1,11 @@
-//! Frames of STOMP 1.0 and 1.1, of which MCollective's older brokers are asked (reference, section 13). Bodies are octets.
+//! Frames of STOMP 1.0 and 1.1, of which MCollective's older brokers are asked (reference, section 13). Bodies are bytes.
 //!
 //! Headers of 1.0 are taken as they stand; those of 1.1 have escapes for line ends, colons and backslashes, but for the
 //! frames that open a connection.
 
 use std::fmt;
 
-/// Octets of all headers of a frame.
+/// Bytes of all headers of a frame.
 const LARGEST_HEAD: usize = 64 << 10;
 /// Headers of a frame.
 const MOST_HEADERS: usize = 128;
@@ -68,7 +68,7 @@ impl Frame {
     /// Appends the frame to `out`; with a body, `content-length` is added.
     ///
     /// # Errors
-    /// A header has an octet that would end it, and there are no escapes; nothing has been appended then.
+    /// A header has an byte that would end it, and there are no escapes; nothing has been appended then.
     pub fn encode(&self, escapes: bool, out: &mut Vec<u8>) -> Result<(), StompError> {
         let begin = out.len();
         let written = self.append(escapes, out);
@@ -138,7 +138,7 @@ pub struct Decoder {
 }
 
 impl Decoder {
-    /// For bodies of up to so many octets. There are no escapes at first.
+    /// For bodies of up to so many bytes. There are no escapes at first.
     pub fn new(largest: usize) -> Decoder {
         Decoder {
             buffer: Vec::new(),

@@ -1,7 +1,7 @@
 //! Messages of G0: one hash of Ruby's with symbols as keys (reference, sections 3 to 6).
 //!
 //! What the security plugin signed or encrypted, `:body`, stays as it came: [`CoreRequest::body`] and [`CoreReply::body`]. So a
-//! plugin reads the hash once, verifies or decrypts these very octets, reads them by [`load`] (or
+//! plugin reads the hash once, verifies or decrypts these very bytes, reads them by [`load`] (or
 //! [`Sealed::read`]), and hands the value to `into_request` or `into_reply`.
 
 use super::{
@@ -82,7 +82,7 @@ impl Proof {
 pub struct CoreRequest {
     /// In what the hash is written.
     pub serializer: Serializer,
-    /// `:body`, octet for octet: what `:hash` covers (PSK, SSL), or base64 of the cipher text (AES).
+    /// `:body`, byte for byte: what `:hash` covers (PSK, SSL), or base64 of the cipher text (AES).
     pub body: Vec<u8>,
     /// What the security plugin added.
     pub proof: Proof,
@@ -194,7 +194,7 @@ impl CoreRequest {
 pub struct CoreReply {
     /// In what the hash is written.
     pub serializer: Serializer,
-    /// `:body`, octet for octet: what `:hash` covers (PSK, SSL), or base64 of the cipher text (AES).
+    /// `:body`, byte for byte: what `:hash` covers (PSK, SSL), or base64 of the cipher text (AES).
     pub body: Vec<u8>,
     /// What the security plugin added.
     pub proof: Proof,

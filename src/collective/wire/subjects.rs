@@ -29,7 +29,7 @@ pub enum Bus {
     ActiveMq,
 }
 
-/// Octets of the longest name that is published to.
+/// Bytes of the longest name that is published to.
 const LONGEST: usize = 1024;
 
 /// What temporary queues at RabbitMQ begin with. The broker replaces them by names of its own in what receivers see.

@@ -27,9 +27,9 @@ pub struct SysinspectGateway {
     pub hello_timeout: Duration,
     /// `job_timeout`: how long a minion may take for a command.
     pub job_timeout: Duration,
-    /// `max_frame`: octets of the largest frame.
+    /// `max_frame`: bytes of the largest frame.
     pub max_frame: usize,
-    /// `max_queue`: octets that may wait for one minion.
+    /// `max_queue`: bytes that may wait for one minion.
     pub max_queue: usize,
     /// `max_connections`: all together.
     pub max_connections: usize,

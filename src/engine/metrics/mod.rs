@@ -16,7 +16,7 @@ use fleet::FleetView;
 use halite_config::MasterConfig;
 use halite_master::roles::{RoleError, Roles};
 use halite_master::score;
-use halite_sys::memory::{Rest, give_back};
+use halite_sys::memory::{IdleDetector, trim_memory};
 use halite_sys::scoreboard::Scoreboard;
 use halite_sys::signals::StopFlag;
 use halite_sys::time::unix_now;
@@ -51,14 +51,14 @@ pub fn run(config: &MasterConfig, roles: &Roles, stop: &StopFlag) -> Result<(), 
     std::thread::spawn(move || serve_status(&status, &served));
     let server = listen(&config.metrics_address);
     roles.ready();
-    let (mut rest, mut told, mut due) = (Rest::default(), 0, Instant::now());
+    let (mut rest, mut told, mut due) = (IdleDetector::default(), 0, Instant::now());
     while !stop.is_set() {
         if Instant::now() >= due {
             due = Instant::now() + BEAT;
             source.beat();
             let before = std::mem::replace(&mut told, source.told.load(Ordering::Relaxed));
             if rest.is_due(told != before) {
-                give_back();
+                trim_memory();
             }
         }
         let Some(server) = &server else {

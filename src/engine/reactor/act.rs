@@ -11,7 +11,7 @@ use halite_config::MasterConfig;
 use halite_master::events::Bus;
 use halite_master::functions::Call;
 use halite_master::score::Score;
-use halite_sys::minutely::Minutely;
+use halite_sys::log_limiter::LogLimiter;
 use halite_sys::signals::StopFlag;
 use halite_wire::ids::JidClock;
 use halite_wire::{Map, Value};
@@ -39,7 +39,7 @@ pub(super) struct Hands {
     functions: Sender<Task>,
     bus: Bus,
     counts: Arc<Counts>,
-    said: Minutely,
+    said: LogLimiter,
 }
 
 /// What has happened so far.
@@ -103,7 +103,7 @@ impl Hands {
             functions,
             bus: Bus::new(config),
             counts,
-            said: Minutely::default(),
+            said: LogLimiter::default(),
         }
     }
 

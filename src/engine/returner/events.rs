@@ -11,10 +11,10 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Events, and octets of their data, that may wait for one place.
+/// Events, and bytes of their data, that may wait for one place.
 const MOST_EVENTS: usize = 50_000;
 const MOST_OCTETS: usize = 64 << 20;
-/// Events and octets in one write.
+/// Events and bytes in one write.
 const BATCH: usize = 1000;
 const BATCH_OCTETS: usize = 8 << 20;
 /// Time between messages about lost events.

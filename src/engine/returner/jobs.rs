@@ -20,7 +20,7 @@ use std::time::{Duration, Instant, SystemTime};
 const MOST_JOBS: usize = 50_000;
 /// Jobs of which the place in the file is remembered; another is read from its beginning.
 const PLACES: usize = 20_000;
-/// Returns, and octets of them, in one write.
+/// Returns, and bytes of them, in one write.
 const BATCH: usize = 1000;
 const BATCH_OCTETS: u64 = 8 << 20;
 /// How often the log is looked through although no event was missed that one knows of: one that
@@ -149,7 +149,7 @@ struct Copier {
     log: JobLog,
     sink: Sink,
     returns: bool,
-    /// Octets of each job's file that are copied.
+    /// Bytes of each job's file that are copied.
     places: HashMap<Jid, u64>,
     reached: Point,
     looked: Instant,

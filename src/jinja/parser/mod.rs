@@ -12,7 +12,7 @@ use super::stack;
 use super::value::quote;
 use std::rc::Rc;
 
-/// Octets of stack that parsing may take.
+/// Bytes of stack that parsing may take.
 const STACK: usize = 768 << 10;
 /// Levels of expressions within one another.
 const DEPTH: usize = 300;

@@ -5,7 +5,7 @@ use super::{DictKind, Obj};
 use crate::error::Error;
 use halite_wire::{pytext, yaml};
 
-/// Longest text that printing a value makes, in octets.
+/// Longest text that printing a value makes, in bytes.
 pub const LONGEST: usize = 64 << 20;
 
 /// `repr()` of a text.

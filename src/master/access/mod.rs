@@ -8,8 +8,8 @@ pub mod eauth;
 pub(crate) mod local;
 pub mod roles;
 pub mod rules;
+mod runner_wheel;
 pub mod scope;
-mod special;
 pub mod throttle;
 mod token;
 

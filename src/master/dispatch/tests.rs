@@ -236,7 +236,7 @@ fn a_dead_worker_costs_one_retry_only() {
     let (mut d, _) = returning(1);
     assert_eq!(
         d.ready(0, b"w0", 100),
-        Fate::default(),
+        Reassigned::default(),
         "the same instance repeats itself"
     );
     assert!(batch(&mut d).is_none());

@@ -14,7 +14,7 @@ const LIMIT: Duration = Duration::from_secs(60);
 /// A front without a network: what it receives and what it answered are lists.
 struct MemoryFront {
     peers: Rc<Peers>,
-    /// Holds an octet for each message that waits, so that it can be polled.
+    /// Holds an byte for each message that waits, so that it can be polled.
     waiting: UnixStream,
 }
 

@@ -10,7 +10,7 @@ use halite_wire::ids::MinionId;
 use halite_wire::msgpack::{self, Profile};
 use halite_wire::{Map, Value};
 
-/// A minion's public key is 450 octets at 2048 bits; nothing sensible comes near this.
+/// A minion's public key is 450 bytes at 2048 bits; nothing sensible comes near this.
 const MAX_PUB: usize = 16 * 1024;
 
 /// Handles one sign-in request.

@@ -15,12 +15,12 @@ use halite_wire::ids::{Jid, MinionId};
 pub(crate) struct Batch {
     /// Number of the request at hand.
     request: usize,
-    happened: Vec<Happened>,
+    happened: Vec<Pending>,
     /// Requests whose returns could not be kept.
     unkept: Vec<usize>,
 }
 
-enum Happened {
+enum Pending {
     Return {
         request: usize,
         keep: Keep,
@@ -53,7 +53,7 @@ impl Batch {
 
     /// A return that has come.
     pub fn returned(&mut self, keep: Keep, jid: Jid, id: MinionId, load: Map) {
-        self.happened.push(Happened::Return {
+        self.happened.push(Pending::Return {
             request: self.request,
             keep,
             jid,
@@ -64,7 +64,7 @@ impl Batch {
 
     /// An event for the bus.
     pub fn fire(&mut self, tag: &str, data: Map) {
-        self.happened.push(Happened::Event {
+        self.happened.push(Pending::Event {
             tag: tag.to_owned(),
             data,
         });
@@ -78,7 +78,7 @@ impl Batch {
 
 /// Keeps the returns and tells the bus. What cannot be kept because of what is in it is told all the same; what the
 /// disk does not take is not told, and its request not answered, so that it comes again.
-pub(super) fn settle(worker: &mut Context) {
+pub(super) fn flush(worker: &mut Context) {
     let happened = std::mem::take(&mut worker.batch.happened);
     if happened.is_empty() {
         return;
@@ -86,7 +86,7 @@ pub(super) fn settle(worker: &mut Context) {
     let kept: Vec<_> = happened
         .iter()
         .filter_map(|one| match one {
-            Happened::Return {
+            Pending::Return {
                 keep: keep @ (Keep::Yes | Keep::AsJob),
                 jid,
                 id,
@@ -105,11 +105,11 @@ pub(super) fn settle(worker: &mut Context) {
     let mut events = Vec::with_capacity(happened.len());
     for one in happened {
         let (request, keep, jid, id, load) = match one {
-            Happened::Event { tag, data } => {
+            Pending::Event { tag, data } => {
                 events.push((tag, data));
                 continue;
             }
-            Happened::Return {
+            Pending::Return {
                 request,
                 keep,
                 jid,

@@ -3,7 +3,7 @@
 use super::functions::Runners;
 use crate::access::Access;
 use crate::events::Bus;
-use crate::functions::Lent;
+use crate::functions::WheelHook;
 use crate::roles::RoleError;
 use halite_config::MasterConfig;
 use halite_crypto::{Crypticle, KeyString, PrivateKey, PublicKey};
@@ -48,7 +48,7 @@ pub(crate) struct Context {
     pub publish: Push,
     pub jids: JidClock,
     /// Functions of a higher layer.
-    pub lent: Lent,
+    pub lent: WheelHook,
     /// Runners that were started here.
     pub runners: Runners,
     shared: SharedSecret,
@@ -110,7 +110,7 @@ struct Peer {
 impl Context {
     pub fn new(
         config: Arc<MasterConfig>,
-        lent: Lent,
+        lent: WheelHook,
         context: &sockets::Context,
     ) -> Result<Context, RoleError> {
         let options = PushOptions {

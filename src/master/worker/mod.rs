@@ -26,7 +26,7 @@ pub(super) mod syndic;
 pub(super) mod tops;
 
 use super::commands::{Command, Handler};
-use super::functions::Lent;
+use super::functions::WheelHook;
 use super::roles::{RoleError, Roles};
 use super::score::Score;
 use context::Context;
@@ -52,10 +52,10 @@ const EXIT_STUCK: i32 = 75;
 const REPORT: Duration = Duration::from_millis(500);
 /// Longest wait for requests.
 const TURN: Duration = Duration::from_millis(250);
-/// Octets of answers after which further requests of the same turn wait for the next.
+/// Bytes of answers after which further requests of the same turn wait for the next.
 const ENOUGH: usize = 256 << 10;
 
-/// A reply, and whether the sender proved who it is. Without octets nothing is sent, so that
+/// A reply, and whether the sender proved who it is. Without bytes nothing is sent, so that
 /// the sender asks again after its timeout.
 pub(crate) struct Answer {
     bytes: Vec<u8>,
@@ -91,7 +91,7 @@ impl Answer {
 pub fn run(
     config: Arc<MasterConfig>,
     name: &str,
-    lent: Lent,
+    lent: WheelHook,
     roles: &Roles,
     stop: &StopFlag,
 ) -> Result<(), RoleError> {
@@ -112,7 +112,7 @@ pub fn run(
             let _ = report();
             reported = Some(Instant::now());
             worker.runners.reap();
-            worker.minions.heed();
+            worker.minions.poll_changes();
         }
         let mut poller = Poller::new();
         poller.add(socket.source());
@@ -184,7 +184,7 @@ fn handle_all(worker: &mut Context, watchdog: &Watchdog, requests: &[Vec<u8>]) -
         }
     }
     watchdog.begin();
-    batch::settle(worker);
+    batch::flush(worker);
     watchdog.end();
     for number in worker.batch.take_unkept() {
         if let Some(answer) = done.answers.get_mut(number) {
@@ -252,7 +252,7 @@ fn begin(worker: &mut Context, command: &Command) {
         *stats(&mut worker.stats) += 1;
     }
     if !matches!(command.handler, Handler::AesBatched(_)) {
-        batch::settle(worker);
+        batch::flush(worker);
     }
 }
 

@@ -6,7 +6,7 @@
 
 use super::context::Context;
 use super::peer_run;
-use super::publish::{self, Meant, Permission};
+use super::publish::{self, Permission, Resolved};
 use crate::access::rules::{AuthList, Call, Reach};
 use crate::access::scope;
 use crate::roles::RoleError;
@@ -127,7 +127,7 @@ fn rules(rules: &Map, id: &MinionId) -> AuthList {
 struct Admitted {
     load: Map,
     kwargs: Map,
-    meant: Meant,
+    meant: Resolved,
     permission: Permission,
 }
 

@@ -77,7 +77,7 @@ pub(crate) fn request(worker: &mut Context, mut load: Map, peer: &str) -> Result
 }
 
 /// Whom a job is for.
-pub(super) struct Meant {
+pub(super) struct Resolved {
     pub target: Target,
     /// Ids expected to answer.
     pub minions: Vec<String>,
@@ -99,10 +99,10 @@ pub(super) fn send_out(
     worker: &mut Context,
     load: &mut Map,
     kwargs: &Map,
-    meant: Meant,
+    meant: Resolved,
     permission: Permission,
 ) -> Result<Value, RoleError> {
-    let Meant {
+    let Resolved {
         mut target,
         minions,
         missing,
@@ -255,12 +255,12 @@ pub(super) fn fleet(worker: &Context) -> Result<Known<'_>, RoleError> {
 }
 
 /// Looks up who is meant by a target.
-pub(super) fn resolve(worker: &Context, target: Target) -> Result<Meant, RoleError> {
+pub(super) fn resolve(worker: &Context, target: Target) -> Result<Resolved, RoleError> {
     let expected = target.expected(&fleet(worker)?, &*worker.config);
     if let Some(why) = &expected.error {
         log::warn!("a target matches nothing: {why}");
     }
-    Ok(Meant {
+    Ok(Resolved {
         target,
         minions: expected.minions.iter().map(MinionId::to_string).collect(),
         missing: expected.missing,
@@ -366,7 +366,7 @@ fn announce(
     }
 }
 
-/// Why a job of so many octets is not published. A minion of halite takes twice as much by default, a stock one
+/// Why a job of so many bytes is not published. A minion of halite takes twice as much by default, a stock one
 /// whatever it has memory for.
 fn too_large(octets: usize, most: u64) -> Option<String> {
     (octets as u64 > most).then(|| {

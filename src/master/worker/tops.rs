@@ -11,7 +11,7 @@ use std::time::Duration;
 pub(crate) const MODULE: &str = "ext_nodes";
 /// How long the command may take, in seconds, if a request may take longer at all.
 const PATIENCE: u64 = 30;
-/// Octets that it may print.
+/// Bytes that it may print.
 const MOST_OUTPUT: usize = 4 << 20;
 
 /// Environment -> names of states. The id is the channel's; the configuration that the minion

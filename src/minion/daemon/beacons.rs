@@ -1,9 +1,9 @@
 //! What the daemon does about beacons, and about its pillar where it has no master.
 
 use super::Minion;
-use crate::aside::News;
-use crate::lookout::Seen;
-use halite_channel::pillar_request::Wish;
+use crate::background::LoopEvent;
+use crate::beacon_runner::Seen;
+use halite_channel::pillar_request::PillarQuery;
 use halite_modules::execution::{Context, template_functions};
 use halite_modules::pillar;
 use halite_wire::Map;
@@ -31,7 +31,7 @@ impl Minion {
         };
         let begun = self.shared.aside("beacons", move || {
             let events = watcher.look(&ctx, &looks);
-            Some(News::Seen(Box::new(Seen { watcher, events })))
+            Some(LoopEvent::Seen(Box::new(Seen { watcher, events })))
         });
         if !begun {
             self.lookout.beacons.seen();
@@ -62,9 +62,9 @@ impl Minion {
     pub(super) fn own_pillar(&self) {
         let (opts, grains) = (self.config.as_map(), self.grains.clone());
         self.shared.aside("pillar", move || {
-            let pillar = pillar::local(&opts, &grains, &Wish::of(&opts), template_functions);
+            let pillar = pillar::local(&opts, &grains, &PillarQuery::of(&opts), template_functions);
             let pillar = pillar.map_err(|e| log::error!("{e}")).ok();
-            Some(News::Pillar(0, pillar))
+            Some(LoopEvent::Pillar(0, pillar))
         });
     }
 }

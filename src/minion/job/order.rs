@@ -1,6 +1,6 @@
 //! What the minion hands to the process of a job.
 
-use halite_channel::link::Handed;
+use halite_channel::link::JobCredentials;
 use halite_wire::msgpack::{self, Profile};
 use halite_wire::{Map, Value};
 use std::sync::Arc;
@@ -18,8 +18,8 @@ pub struct Order {
     pub grains: Arc<Map>,
     /// The pillar.
     pub pillar: Arc<Map>,
-    /// Keys for asking the master, as [`hand_over`](halite_channel::link::hand_over) packs them, none without a sign-in.
-    pub credentials: Option<Handed>,
+    /// Keys for asking the master, as [`hand_over`](halite_channel::link::export) packs them, none without a sign-in.
+    pub credentials: Option<JobCredentials>,
     /// Log levels of console and file that the command line asked for, else of the configuration.
     pub log: (String, String, String),
     /// The job goes on without the minion.
@@ -72,7 +72,7 @@ impl Order {
             take("grains")?,
             take("pillar")?,
         );
-        let credentials = take("credentials").map(Handed::unpacked);
+        let credentials = take("credentials").map(JobCredentials::unpacked);
         let text = |key: &str| map.str(key).unwrap_or_default().to_owned();
         Some(Order {
             parent: map.int("parent").and_then(|p| u32::try_from(p).ok())?,

@@ -14,9 +14,9 @@ use std::process::{Child, ExitStatus};
 
 /// Longest result; more is an error of its own.
 const MAX_RESULT: u64 = 512 << 20;
-/// Octets taken from a result at once.
+/// Bytes taken from a result at once.
 const CHUNK: usize = 64 << 10;
-/// Octets of the length before a result.
+/// Bytes of the length before a result.
 const HEAD: usize = 8;
 
 /// A job and its process.

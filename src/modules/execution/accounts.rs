@@ -1,7 +1,7 @@
 //! Accounts and groups for `user`, `group` and `shadow`: from the name service, or from the files
 //! of another root.
 
-use super::{Fault, step};
+use super::{Fault, command_helpers};
 use halite_sys::accounts::{self, Account, Group};
 use nix::unistd::{Gid, User, getgrouplist};
 use std::ffi::CString;
@@ -52,7 +52,7 @@ fn account(line: &str) -> Found<Account> {
 pub fn accounts(root: Option<&str>) -> Found<Vec<Account>> {
     match root {
         None => Ok(accounts::accounts()),
-        Some(_) => step::read(&below(root, "etc/passwd"))?
+        Some(_) => command_helpers::read(&below(root, "etc/passwd"))?
             .lines()
             .map(account)
             .collect(),
@@ -65,7 +65,7 @@ pub fn accounts(root: Option<&str>) -> Found<Vec<Account>> {
 /// The file cannot be read.
 pub fn by_name(name: &str, root: Option<&str>) -> Found<Option<Account>> {
     if root.is_some() {
-        let text = step::read(&below(root, "etc/passwd"))?;
+        let text = command_helpers::read(&below(root, "etc/passwd"))?;
         let line = text
             .lines()
             .find(|l| l.trim().split(':').next() == Some(name));
@@ -86,7 +86,7 @@ pub fn by_name(name: &str, root: Option<&str>) -> Found<Option<Account>> {
 
 /// The groups of a file such as `/etc/group`; short lines are passed over.
 fn group_file(root: Option<&str>) -> Found<Vec<Group>> {
-    let text = step::read(&below(root, "etc/group"))?;
+    let text = command_helpers::read(&below(root, "etc/group"))?;
     let mut all = Vec::new();
     for line in text.lines() {
         let parts: Vec<&str> = line.trim().split(':').collect();

@@ -2,7 +2,7 @@
 
 use super::cmd::which;
 use super::declare::{Function, Module, Result, req};
-use super::{Call, Fault, python, step};
+use super::{Call, Fault, command_helpers, python};
 use halite_wire::{Map, Value};
 use std::path::Path;
 use std::sync::LazyLock;
@@ -58,7 +58,10 @@ fn parsed(path: &str) -> std::result::Result<Vec<Line>, Fault> {
         return Ok(Vec::new());
     }
     // Lines keep their ends, which stock's expression takes for part of a name without target.
-    Ok(step::read(path)?.split_inclusive('\n').map(parse).collect())
+    Ok(command_helpers::read(path)?
+        .split_inclusive('\n')
+        .map(parse)
+        .collect())
 }
 
 fn parse(line: &str) -> Line {
@@ -96,10 +99,10 @@ fn render(lines: &[Line]) -> String {
 }
 
 fn write(call: &mut Call<'_>, path: &str, lines: &[Line]) -> Result {
-    step::rewrite(Path::new(path), render(lines).as_bytes())
+    command_helpers::rewrite(Path::new(path), render(lines).as_bytes())
         .map_err(|e| python::os_error(&e, path))?;
     if let Some(program) = which("newaliases") {
-        step::printed(call, [program])?;
+        command_helpers::printed(call, [program])?;
     }
     Ok(true.into())
 }

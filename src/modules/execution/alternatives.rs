@@ -2,7 +2,7 @@
 
 use super::declare::{Function, Module, Result, req};
 use super::program::Ran;
-use super::{Call, Fault, python, step};
+use super::{Call, Fault, command_helpers, python};
 use halite_wire::Value;
 
 pub(super) const MODULE: Module = Module {
@@ -73,7 +73,7 @@ fn name(call: &Call<'_>) -> String {
 
 fn ask(call: &mut Call<'_>, option: &str) -> std::result::Result<Ran, Fault> {
     let argv = [program(call), option, &name(call)].map(str::to_owned);
-    step::tolerant(call, argv)
+    command_helpers::tolerant(call, argv)
 }
 
 fn refused(ran: &Ran) -> bool {
@@ -130,13 +130,13 @@ fn check_installed(call: &mut Call<'_>) -> Result {
 }
 
 fn install(call: &mut Call<'_>) -> Result {
-    let mut argv = step::Argv::new(program(call));
+    let mut argv = command_helpers::Argv::new(program(call));
     argv.add(["--install"])
         .value(call.arg("link"))
         .value(call.arg("name"))
         .value(call.arg("path"))
         .value(call.arg("priority"));
-    let ran = step::all(call, argv)?;
+    let ran = command_helpers::all(call, argv)?;
     Ok(if refused(&ran) {
         ran.stderr
     } else {
@@ -146,12 +146,12 @@ fn install(call: &mut Call<'_>) -> Result {
 }
 
 fn change(call: &mut Call<'_>, option: &str, path: bool) -> Result {
-    let mut argv = step::Argv::new(program(call));
+    let mut argv = command_helpers::Argv::new(program(call));
     argv.add([option]).value(call.arg("name"));
     if path {
         argv.value(call.arg("path"));
     }
-    let ran = step::all(call, argv)?;
+    let ran = command_helpers::all(call, argv)?;
     Ok(if ran.retcode > 0 {
         ran.stderr
     } else {

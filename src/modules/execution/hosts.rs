@@ -1,7 +1,7 @@
 //! `hosts`: the file that names addresses (`hosts(5)`).
 
 use super::declare::{Function, Lit, Module, Result, opt, req};
-use super::{Call, Fault, python, step};
+use super::{Call, Fault, command_helpers, python};
 use halite_wire::map;
 use halite_wire::{Map, Value};
 use std::path::Path;
@@ -174,7 +174,8 @@ fn is_entry(line: &str, ip: &str) -> bool {
 }
 
 fn write(path: &str, content: &str) -> std::result::Result<(), Fault> {
-    step::rewrite(Path::new(path), content.as_bytes()).map_err(|e| python::os_error(&e, path))
+    command_helpers::rewrite(Path::new(path), content.as_bytes())
+        .map_err(|e| python::os_error(&e, path))
 }
 
 fn set_host(call: &mut Call<'_>) -> Result {
@@ -189,7 +190,7 @@ fn set_host(call: &mut Call<'_>) -> Result {
     if alias.trim().is_empty() {
         fresh.clear();
     }
-    let old = step::read(&path)?;
+    let old = command_helpers::read(&path)?;
     write(&path, &replaced(&old, &ip, &fresh))?;
     Ok(true.into())
 }
@@ -221,7 +222,7 @@ fn rm_host(call: &mut Call<'_>) -> Result {
     }
     let path = made(call)?;
     let (ip, alias) = (python::str(call.arg("ip")), python::str(call.arg("alias")));
-    let old = step::read(&path)?;
+    let old = command_helpers::read(&path)?;
     let lines = old.split_inclusive('\n');
     let new: String = lines
         .map(|line| {

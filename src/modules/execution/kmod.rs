@@ -2,7 +2,7 @@
 
 use super::declare::{Function, Lit, Module, Result, opt, req};
 use super::{Call, Fault, python, shell, which};
-use crate::execution::step;
+use crate::execution::command_helpers;
 use halite_wire::map;
 use halite_wire::{Map, Value};
 use std::collections::BTreeSet;
@@ -136,7 +136,7 @@ fn config(call: &Call<'_>) -> &'static str {
 }
 
 fn persistent(call: &Call<'_>) -> BTreeSet<String> {
-    let text = step::read_file(config(call)).unwrap_or_default();
+    let text = command_helpers::read_file(config(call)).unwrap_or_default();
     text.lines()
         .map(str::trim)
         .filter(|l| !l.starts_with('#'))

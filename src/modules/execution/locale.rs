@@ -2,7 +2,7 @@
 
 use super::declare::{Function, Module, Result, req};
 use super::{Call, Fault, python, shell, which};
-use crate::execution::step;
+use crate::execution::command_helpers;
 use halite_target::{PyRegex, RegexMode};
 use halite_wire::map;
 use halite_wire::{Map, Value};
@@ -337,7 +337,7 @@ fn is_known(
         let pattern = format!("^(?:{locale})$");
         let regex = PyRegex::with_mode(&pattern, RegexMode::default())
             .map_err(|e| Fault::raised("re.error", e))?;
-        let text = step::read_file(path)
+        let text = command_helpers::read_file(path)
             .map_err(|_| Fault::Invocation(format!("File not found: {path}")))?;
         return Ok(text.lines().any(|line| regex.captures(line, 0).is_some()));
     }

@@ -11,9 +11,11 @@ mod archive;
 mod beacons;
 pub mod bind;
 mod cmd;
+mod command_helpers;
 mod config;
 mod cp;
 mod cron;
+pub mod custom;
 mod data;
 pub mod declare;
 mod defaults;
@@ -39,7 +41,6 @@ mod minion;
 mod mount;
 mod nested;
 mod network;
-pub mod own;
 mod partition;
 mod pillar;
 mod pkg;
@@ -59,7 +60,6 @@ mod slsutil;
 mod ssh;
 mod state;
 mod status;
-mod step;
 mod sys;
 mod sysctl;
 mod system;
@@ -234,7 +234,7 @@ pub fn functions() -> Vec<(String, &'static Function)> {
 /// As [`functions`], those that this host has, with those of the site's modules ([`own`]), which hide others of
 /// their name.
 pub fn functions_for(ctx: &Context) -> Vec<(String, &'static Function)> {
-    let mut all = own::functions(ctx);
+    let mut all = custom::functions(ctx);
     for (name, function) in named(MODULES.iter().chain(chosen(&ctx.grains))) {
         if !all.iter().any(|(known, _)| *known == name) {
             all.push((name, function));
@@ -263,7 +263,7 @@ fn chosen(grains: &Map) -> impl Iterator<Item = &'static Module> {
 
 /// The function behind a full name, the site's own before those that are built in.
 pub fn find_for(ctx: &Context, fun: &str) -> Option<&'static Function> {
-    own::find(ctx, fun).or_else(|| find(&ctx.grains, fun))
+    custom::find(ctx, fun).or_else(|| find(&ctx.grains, fun))
 }
 
 /// The built-in function behind a full name on a host with these grains.

@@ -8,7 +8,7 @@ use super::declare::{Arg, Function, Lit, Module, Result, opt, req};
 use super::nested::{DELIMITER, traverse, update};
 use super::{Call, Fault, python};
 use crate::pillar;
-use halite_channel::pillar_request::Wish;
+use halite_channel::pillar_request::PillarQuery;
 use halite_wire::{Map, Value, yaml};
 use std::sync::Arc;
 
@@ -156,16 +156,16 @@ fn compiled(call: &Call<'_>) -> std::result::Result<Map, Fault> {
     if over.truthy() && over.as_map().is_none() {
         log::error!("Pillar data must be a dictionary");
     }
-    let wish = Wish {
+    let wish = PillarQuery {
         pillarenv,
         pillar_override: over.into_map().unwrap_or_default(),
-        ..Wish::default()
+        ..PillarQuery::default()
     };
     fresh(call, &wish)
 }
 
 /// Without a way to a master it is the pillar that the minion holds.
-fn fresh(call: &Call<'_>, wish: &Wish) -> std::result::Result<Map, Fault> {
+fn fresh(call: &Call<'_>, wish: &PillarQuery) -> std::result::Result<Map, Fault> {
     let ctx = call.ctx;
     if !ctx.master.is_there() && !pillar::is_local(&ctx.opts) {
         return Ok(Map::clone(&ctx.pillar));
@@ -213,10 +213,10 @@ fn ext(call: &mut Call<'_>) -> Result {
             .map_err(|e| Fault::raised("salt.utils.yamlloader.YAMLError", e.to_string()))?,
         other => other.clone(),
     };
-    let wish = Wish {
+    let wish = PillarQuery {
         ext: Some(external),
         pillar_override: call.arg("pillar").as_map().cloned().unwrap_or_default(),
-        ..Wish::of(&call.ctx.opts)
+        ..PillarQuery::of(&call.ctx.opts)
     };
     let found = fresh(call, &wish)?;
     Ok(shown(call, found.into(), false))

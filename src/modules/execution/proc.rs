@@ -90,7 +90,7 @@ pub fn jids(dir: &Path) -> Vec<Jid> {
         .collect()
 }
 
-/// A regular file of at most so many octets.
+/// A regular file of at most so many bytes.
 pub fn read_file(path: &Path, most: u64) -> Option<Vec<u8>> {
     let meta = fs::symlink_metadata(path).ok()?;
     if !meta.is_file() || meta.len() > most {

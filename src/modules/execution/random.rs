@@ -53,7 +53,7 @@ fn str_encode(call: &mut Call<'_>) -> Result {
     let Some(octets) = value.as_bytes() else {
         return Err(Fault::Invocation(BAD.into()));
     };
-    // Stock has made octets of a text by now, which have no encoders.
+    // Stock has made bytes of a text by now, which have no encoders.
     if call.arg("encoder").is_str("base64") {
         Ok(base64::encode(octets).into())
     } else {

@@ -1,9 +1,9 @@
 //! `shadow`: passwords and their ageing (`shadow(5)`).
 
 use super::accounts::below;
+use super::command_helpers::{self, Argv};
 use super::declare::{Function, Lit, Module, Result, opt, req};
 use super::nested::is_true;
-use super::step::{self, Argv};
 use super::{Call, Fault, python};
 use halite_sys::crypt::crypt;
 use halite_wire::map;
@@ -156,7 +156,7 @@ fn absent(map: &Map) -> bool {
 }
 
 fn list_users(call: &mut Call<'_>) -> Result {
-    let text = step::read(&below(root(call).as_deref(), "etc/shadow"))?;
+    let text = command_helpers::read(&below(root(call).as_deref(), "etc/shadow"))?;
     let mut names = Vec::new();
     for line in text.lines() {
         names.push(python::str(entry(line)?.get("name").unwrap_or(&Value::Nil)));
@@ -179,7 +179,7 @@ fn attribute(call: &mut Call<'_>, arg: &str, key: &str, option: &str, validate: 
         argv.add(["-R", root]);
     }
     argv.add([option]).value(&value).add([name.as_str()]);
-    let done = step::all(call, argv)?.ok();
+    let done = command_helpers::all(call, argv)?.ok();
     if !validate {
         return Ok(done.into());
     }
@@ -195,7 +195,7 @@ fn passwd_program(call: &mut Call<'_>, option: &str) -> std::result::Result<Map,
         argv.add(["-R", root]);
     }
     argv.add([option, &name]);
-    step::printed(call, argv)?;
+    command_helpers::printed(call, argv)?;
     details(&name, root.as_deref())
 }
 
@@ -229,7 +229,7 @@ fn unlock_password(call: &mut Call<'_>) -> Result {
 fn set_password(call: &mut Call<'_>) -> Result {
     let (name, root) = (name(call), root(call));
     let hash = python::str(call.arg("password"));
-    if !step::tolerant(call, ["id", &name])?.ok() {
+    if !command_helpers::tolerant(call, ["id", &name])?.ok() {
         log::warn!("user {name} does not exist, cannot set password");
         return Ok(false.into());
     }
@@ -239,14 +239,14 @@ fn set_password(call: &mut Call<'_>) -> Result {
             argv.add(["-R", root]);
         }
         argv.add(["-p", &hash, &name]);
-        step::printed(call, argv)?;
+        command_helpers::printed(call, argv)?;
     } else {
         let path = below(root.as_deref(), "etc/shadow");
         if !Path::new(&path).is_file() {
             return Ok(Map::new().into());
         }
-        let content = with_password(&step::read(&path)?, &name, &hash, today());
-        step::rewrite(Path::new(&path), content.as_bytes())
+        let content = with_password(&command_helpers::read(&path)?, &name, &hash, today());
+        command_helpers::rewrite(Path::new(&path), content.as_bytes())
             .map_err(|e| python::os_error(&e, &path))?;
     }
     let after = details(&name, root.as_deref())?;

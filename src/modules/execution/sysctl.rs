@@ -2,7 +2,7 @@
 
 use super::declare::{Function, Lit, Module, Result, opt, req};
 use super::{Call, Fault, python, shell, which};
-use crate::execution::step;
+use crate::execution::command_helpers;
 use halite_wire::map;
 use halite_wire::{Map, Value};
 use std::path::Path;
@@ -69,7 +69,7 @@ fn show(call: &mut Call<'_>) -> Result {
         if !Path::new(&path).exists() {
             return Ok(Value::Array(Vec::new()));
         }
-        let Ok(text) = step::read_file(&path) else {
+        let Ok(text) = command_helpers::read_file(&path) else {
             log::error!("Could not open sysctl file");
             return Ok(Value::Nil);
         };
@@ -168,7 +168,7 @@ fn persist(call: &mut Call<'_>) -> Result {
         }
         std::fs::write(&config, "#\n# Kernel sysctl configuration\n#\n").map_err(unwritable)?;
     }
-    let text = step::read_file(&config)
+    let text = command_helpers::read_file(&config)
         .map_err(|_| Fault::Command(format!("Could not read from file: {config}")))?;
     let own = format!("{name} = {value}\n");
     let mut kept = String::new();
@@ -192,7 +192,7 @@ fn persist(call: &mut Call<'_>) -> Result {
     if !edited {
         kept.push_str(&own);
     }
-    step::write_file(&config, &kept).map_err(unwritable)?;
+    command_helpers::write_file(&config, &kept).map_err(unwritable)?;
     assign(call, &name, &value)?;
     Ok("Updated".into())
 }

@@ -2,7 +2,7 @@
 
 use super::declare::{Function, Module, Result, req};
 use super::{Call, Fault, python, shell, which};
-use crate::execution::step;
+use crate::execution::command_helpers;
 use halite_wire::map;
 use halite_wire::{Map, Value};
 use std::path::Path;
@@ -96,7 +96,7 @@ fn zone(call: &mut Call<'_>) -> std::result::Result<String, Fault> {
         "RedHat" | "Suse" => sysconfig_zone(),
         "Debian" | "Gentoo" => {
             let path = "/etc/timezone";
-            let text = step::read_file(path).map_err(|e| {
+            let text = command_helpers::read_file(path).map_err(|e| {
                 let why = reason(&e);
                 Fault::Command(format!("Problem reading timezone file {path}: {why}"))
             })?;
@@ -109,7 +109,7 @@ fn zone(call: &mut Call<'_>) -> std::result::Result<String, Fault> {
 
 fn sysconfig_zone() -> std::result::Result<String, Fault> {
     let path = "/etc/sysconfig/clock";
-    let text = step::read_file(path).map_err(|e| python::os_error(&e, path))?;
+    let text = command_helpers::read_file(path).map_err(|e| python::os_error(&e, path))?;
     let lines = text.lines().filter(|l| !l.trim_start().starts_with('#'));
     let mut found = lines.filter(|l| l.contains("ZONE") && l.contains('='));
     let line = found
@@ -201,8 +201,10 @@ fn set_zone(call: &mut Call<'_>) -> Result {
         "Suse" => {
             sed(call, clock, "^TIMEZONE=.*", &format!("TIMEZONE=\"{zone}\""))?;
         }
-        "Debian" | "Gentoo" => step::write_file("/etc/timezone", &format!("{}\n", zone.trim()))
-            .map_err(|e| python::os_error(&e, "/etc/timezone"))?,
+        "Debian" | "Gentoo" => {
+            command_helpers::write_file("/etc/timezone", &format!("{}\n", zone.trim()))
+                .map_err(|e| python::os_error(&e, "/etc/timezone"))?
+        }
         _ => {}
     }
     Ok(true.into())
@@ -236,7 +238,7 @@ fn get_hwclock(call: &mut Call<'_>) -> Result {
     match family(call).as_str() {
         "RedHat" | "Suse" | "NILinuxRT" => adjtime(call),
         "Debian" => {
-            let text = step::read_file("/etc/default/rcS").unwrap_or_default();
+            let text = command_helpers::read_file("/etc/default/rcS").unwrap_or_default();
             let mut lines = text.lines().filter(|l| !l.trim_start().starts_with('#'));
             match lines.find(|l| l.contains("UTC=")) {
                 Some(line) => {
@@ -249,7 +251,7 @@ fn get_hwclock(call: &mut Call<'_>) -> Result {
         }
         "Gentoo" if !Path::new("/etc/adjtime").exists() => gentoo_clock(),
         "Slackware" if !Path::new("/etc/adjtime").exists() => {
-            match step::read_file("/etc/hardwareclock") {
+            match command_helpers::read_file("/etc/hardwareclock") {
                 Ok(text) => {
                     let utc = text.lines().any(|l| l.starts_with("UTC"));
                     Ok(if utc { "UTC" } else { "localtime" }.into())
@@ -264,7 +266,7 @@ fn get_hwclock(call: &mut Call<'_>) -> Result {
 
 fn gentoo_clock() -> Result {
     let path = "/etc/conf.d/hwclock";
-    let text = step::read_file(path).map_err(|e| {
+    let text = command_helpers::read_file(path).map_err(|e| {
         let why = reason(&e);
         Fault::Command(format!("Problem reading offset file {path}: {why}"))
     })?;

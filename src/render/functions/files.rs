@@ -7,7 +7,7 @@ use std::io::Read;
 use std::net::{IpAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 
-/// Most octets that a template reads from one file.
+/// Most bytes that a template reads from one file.
 const MAX_READ: u64 = 16 << 20;
 
 pub(super) const FUNCTIONS: &[Function] = &[

@@ -6,12 +6,12 @@
 
 use super::{Call, Fault, Function, Outcome, Run, Scope, text_of};
 use halite_config::SaltSeries;
+use halite_store::cached_data::{Part, remembered};
 use halite_store::keys::KeyState;
 use halite_store::mine::query::{self, Question};
 use halite_store::minions::Known;
 use halite_store::open;
 use halite_store::presence::connected_ids;
-use halite_store::remembered::{Part, remembered};
 use halite_target::Inventory;
 use halite_wire::yaml::parse_input;
 use halite_wire::{Map, Value};

@@ -2,7 +2,7 @@
 //!
 //! Minions write there, so no link is ever followed.
 
-use super::beneath::{Links, Place};
+use super::confined::{Links, Place};
 use super::ignore::Ignore;
 use super::lists::Lists;
 use super::names::{self, strip_proto};

@@ -4,7 +4,8 @@
 //! Loads and answers are those of the wire. Paths of minions are taken apart in one place
 //! (`wanted`) and opened in one place (`beneath`).
 
-pub mod beneath;
+mod chunk;
+pub mod confined;
 pub mod extmods;
 pub mod git;
 mod hashes;
@@ -12,21 +13,20 @@ mod ignore;
 mod lists;
 mod minionfs;
 pub mod names;
-mod piece;
 mod read;
 mod recv;
+mod request_path;
 mod roots;
 mod roots_events;
-mod wanted;
 
+pub use chunk::{Chunk, Served};
 pub use hashes::expire as expire_hashes;
 pub use lists::{Form, clear as clear_lists};
-pub use piece::{Piece, Served};
 pub use read::Opened;
 pub use recv::receive;
 pub use roots_events::Watch;
 
-use beneath::Place;
+use confined::Place;
 use git::GitFs;
 use halite_config::MasterConfig;
 use halite_target::fnmatch;
@@ -34,13 +34,13 @@ use halite_wire::{Map, Value};
 use ignore::Ignore;
 use lists::Lists;
 use minionfs::MinionFs;
+use request_path::{Wanted, env_of};
 use roots::RootsBackend;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::Metadata;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
-use wanted::{Wanted, env_of};
 
 /// Most bytes of a piece that is sent, whatever `file_buffer_size` says: a reply must fit.
 const LARGEST_PIECE: u64 = 64 * 1024 * 1024;
@@ -299,7 +299,7 @@ impl FileServer {
     pub fn serve(&mut self, load: &Map) -> io::Result<Value> {
         match self.piece(load)? {
             Served::Answer(answer) => Ok(answer),
-            Served::Piece(piece) => piece.answer(),
+            Served::Chunk(piece) => piece.answer(),
         }
     }
 
@@ -327,10 +327,10 @@ impl FileServer {
         }
         let loc = load.int("loc").and_then(|loc| u64::try_from(loc).ok());
         let loc = loc.ok_or_else(|| io::Error::other("loc is no position in a file"))?;
-        let piece = Piece::open(&found.place, loc, self.piece, found.rel)?;
+        let piece = Chunk::open(&found.place, loc, self.piece, found.rel)?;
         match load.get("gzip").filter(|level| level.truthy()) {
             Some(level) if !piece.is_empty() => piece.compressed(level).map(Served::Answer),
-            _ => Ok(Served::Piece(piece)),
+            _ => Ok(Served::Chunk(piece)),
         }
     }
 

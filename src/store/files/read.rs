@@ -1,7 +1,7 @@
 //! The file server as the master itself uses it: files for orchestration, reactions and the
 //! functions that copy files (`salt/fileclient.py FSClient`, `salt/fileserver/__init__.py FSChan`).
 
-use super::wanted::Wanted;
+use super::request_path::Wanted;
 use super::{FileServer, Form, Found};
 use std::fs::File;
 use std::io;

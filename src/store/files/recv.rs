@@ -1,6 +1,6 @@
 //! `_file_recv`: files that minions send (`salt/master.py AESFuncs._file_recv`).
 
-use super::beneath;
+use super::confined;
 use super::names;
 use halite_config::MasterConfig;
 use halite_wire::ids::MinionId;
@@ -45,7 +45,7 @@ pub fn receive(config: &MasterConfig, id: &MinionId, load: &Map) -> io::Result<b
         .recursive(true)
         .mode(0o700)
         .create(&root)?;
-    let file = match beneath::create(&root, &rel, piece.loc == 0) {
+    let file = match confined::create(&root, &rel, piece.loc == 0) {
         Ok(file) => file,
         Err(e) if refused(&e) => {
             log::warn!("{id} wants to write to {rel:?}, which is no file: {e}; refused");

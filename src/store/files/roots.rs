@@ -1,6 +1,6 @@
 //! The backend `roots`: directories of the master's host (`salt/fileserver/roots.py`).
 
-use super::beneath::{Links, Place};
+use super::confined::{Links, Place};
 use super::ignore::Ignore;
 use super::lists::{ListCache, Lists};
 use super::names;

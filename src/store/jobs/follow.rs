@@ -59,7 +59,7 @@ impl JobLog {
         Ok(out)
     }
 
-    /// What stands behind octet `from` of a job's file; `None` if the job is not there (any
+    /// What stands behind byte `from` of a job's file; `None` if the job is not there (any
     /// more). A record that is still being written is left for the next time.
     pub fn news(&self, jid: &Jid, from: u64) -> io::Result<Option<News>> {
         let Some(bytes) = self.read(jid, from)? else {

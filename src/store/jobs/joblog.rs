@@ -6,7 +6,7 @@
 //! skipped by readers; `O_APPEND` keeps writers of several processes apart.
 
 use super::disk::{names, write_whole};
-use super::{JobStore, Returned, StockLayout, StoredJob, StoredReturn, id_list, shelf};
+use super::{JobStore, Returned, StockLayout, StoredJob, StoredReturn, id_list, shared_segment};
 use halite_sys::daemon::make_dir;
 use halite_sys::time::unix_now_i64;
 use halite_wire::ids::Jid;
@@ -37,7 +37,7 @@ pub struct JobLog {
     /// Jobs that a stock master kept before.
     before: Option<StockLayout>,
     swept: std::sync::atomic::AtomicI64,
-    shelf: shelf::Writer,
+    shelf: shared_segment::Writer,
 }
 
 /// Seconds between looks for old jobs of a stock master: each reads its whole tree.
@@ -53,7 +53,7 @@ impl JobLog {
             stock,
             before: None,
             swept: std::sync::atomic::AtomicI64::new(0),
-            shelf: shelf::Writer::default(),
+            shelf: shared_segment::Writer::default(),
         }
     }
 
@@ -81,9 +81,9 @@ impl JobLog {
         self.slice(jid).join(jid.as_str())
     }
 
-    /// Records of a job from octet `from` on: those in a shared file, then those in its own. `None` if it has neither.
+    /// Records of a job from byte `from` on: those in a shared file, then those in its own. `None` if it has neither.
     pub(super) fn read(&self, jid: &Jid, from: u64) -> io::Result<Option<Vec<u8>>> {
-        let shared = shelf::find(&self.slice(jid), jid)?;
+        let shared = shared_segment::find(&self.slice(jid), jid)?;
         let behind = from.saturating_sub(shared.as_ref().map_or(0, |s| s.len() as u64));
         let own = match File::open(self.path(jid)) {
             Ok(mut file) => {
@@ -110,7 +110,7 @@ impl JobLog {
     /// Jobs of a slice, sorted.
     pub(super) fn jids(&self, slice: &str) -> io::Result<Vec<Jid>> {
         let dir = self.dir.join(slice);
-        let mut out = shelf::jids(&dir)?;
+        let mut out = shared_segment::jids(&dir)?;
         out.extend(
             names(&dir)?
                 .iter()
@@ -159,7 +159,7 @@ impl JobLog {
                 if outcomes[*n].is_err() {
                     continue;
                 }
-                if shelf::fits(one.jid) {
+                if shared_segment::fits(one.jid) {
                     jobs.push((one.jid, records.len()));
                     continue;
                 }
@@ -170,7 +170,10 @@ impl JobLog {
                 continue;
             };
             if let Err(e) = self.shelf.append(&self.slice(jid), &jobs, &records) {
-                for n in run.iter().filter(|n| shelf::fits(returns[**n].jid)) {
+                for n in run
+                    .iter()
+                    .filter(|n| shared_segment::fits(returns[**n].jid))
+                {
                     outcomes[*n] = Err(again(&e));
                 }
             }
@@ -217,7 +220,7 @@ fn checksum(kind: u8, payload: &[u8]) -> u32 {
     sum.finalize()
 }
 
-/// Splits a file into its intact records, each with the octet behind it. After a torn record
+/// Splits a file into its intact records, each with the byte behind it. After a torn record
 /// the search goes on byte by byte, so that whole records behind it are not lost.
 fn records(all: &[u8]) -> Vec<(u8, &[u8], usize)> {
     let mut out = Vec::new();
@@ -234,7 +237,7 @@ fn records(all: &[u8]) -> Vec<(u8, &[u8], usize)> {
     out
 }
 
-/// The octet behind the last intact record.
+/// The byte behind the last intact record.
 pub(super) fn intact_end(bytes: &[u8]) -> usize {
     records(bytes).last().map_or(0, |(_, _, end)| *end)
 }
@@ -360,7 +363,7 @@ impl JobStore for JobLog {
                 }
             }
             // What is in a job's own file stands behind.
-            shelf::each(&dir, &mut |jid, octets| {
+            shared_segment::each(&dir, &mut |jid, octets| {
                 let head = records(octets).first().map_or(0, |(_, _, end)| *end);
                 heads.insert(jid, assemble(&octets[..head]));
             })?;
@@ -413,7 +416,8 @@ impl JobLog {
         }
         self.swept.store(now, Relaxed);
         before.expire(oldest, &|jid| {
-            self.path(jid).exists() || shelf::find(&self.slice(jid), jid).is_ok_and(|s| s.is_some())
+            self.path(jid).exists()
+                || shared_segment::find(&self.slice(jid), jid).is_ok_and(|s| s.is_some())
         })
     }
 

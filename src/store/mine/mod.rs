@@ -18,7 +18,7 @@ use std::io::{self, Read};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-/// Most octets that the mine of one minion may have.
+/// Most bytes that the mine of one minion may have.
 pub const MAX_MINE: usize = 16 << 20;
 /// Most values in the mine of one minion.
 pub const MAX_VALUES: usize = 10_000;
@@ -67,7 +67,7 @@ impl MineStore {
     /// Adds values to those of a minion, or with `clear` puts them in their place.
     ///
     /// # Errors
-    /// More than [`MAX_VALUES`] values or [`MAX_MINE`] octets (`InvalidInput`), or the disk.
+    /// More than [`MAX_VALUES`] values or [`MAX_MINE`] bytes (`InvalidInput`), or the disk.
     pub fn put(&self, id: &MinionId, data: Map, clear: bool) -> io::Result<()> {
         let _lock = self.lock()?;
         let mut all = if clear {

@@ -133,7 +133,7 @@ fn pillar(n: u32) -> Map {
     halite_wire::map! {"role" => format!("x{}", n % 4), "deep" => deep}
 }
 
-/// Msgpack that nobody here writes: a number for a name, a name twice, a broken end, one octet more, no
+/// Msgpack that nobody here writes: a number for a name, a name twice, a broken end, one byte more, no
 /// map, nothing.
 fn strange(n: u32) -> &'static [u8] {
     match n % 6 {
@@ -221,7 +221,7 @@ proptest! {
         for (what, n, heeded) in steps {
             change(dir.path(), &other, &theirs, what, n);
             if heeded {
-                cache.heed();
+                cache.poll_changes();
             }
             let ids = KeyStore::new(dir.path()).list(KeyState::Accepted).unwrap();
             let plain = Plain { ids: ids.to_vec(), cache: &other };

@@ -129,7 +129,7 @@ pub(super) fn level_name(level: Level) -> &'static str {
     }
 }
 
-/// Parses `name)-17s`; returns the piece and the octets used.
+/// Parses `name)-17s`; returns the piece and the bytes used.
 fn field(text: &str) -> Option<(Piece, usize)> {
     let close = text.find(')')?;
     let spec = &text[close + 1..];

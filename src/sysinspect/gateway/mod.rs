@@ -11,6 +11,7 @@
 //! When it fails: its minions connect again to its successor, which knows nothing of jobs that were running; clients call
 //! them lost.
 
+mod dialect;
 mod grains;
 mod jobs;
 mod limits;
@@ -18,11 +19,10 @@ mod peer;
 mod registry;
 mod serve;
 mod session;
-mod words;
 
 use halite_config::{MasterConfig, SysinspectGateway};
 use halite_gateway::Gateway;
-use halite_gateway::{clerk, news};
+use halite_gateway::{news, writer};
 use halite_master::roles::{RoleError, Roles};
 use halite_sys::signals::StopFlag;
 use serve::Server;
@@ -52,13 +52,13 @@ pub fn run(config: &MasterConfig, roles: &Roles, stop: &StopFlag) -> Result<(), 
     let settings: SysinspectGateway = config
         .sysinspect_gateway()
         .ok_or_else(|| RoleError::new(64, "the option gateways asks for no sysinspect"))?;
-    let (clerk, tasks) = clerk::queue();
+    let (clerk, tasks) = writer::queue();
     let (news, heard) = crossbeam_channel::bounded(WAITING);
     let (ours, mut theirs) = UnixStream::pair()?;
     theirs.set_nonblocking(true)?;
     let server = Server::new(config, &settings, clerk, heard, ours)?;
     std::thread::scope(|scope| {
-        let writer = scope.spawn(|| clerk::run(config, NAME, &tasks));
+        let writer = scope.spawn(|| writer::run(config, NAME, &tasks));
         let listener = scope.spawn(move || {
             news::hear(config, roles, stop, &mut |item| {
                 if news.send(item).is_ok() {

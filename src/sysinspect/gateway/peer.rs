@@ -1,11 +1,11 @@
-//! One connection: octets in and out, never waiting.
+//! One connection: bytes in and out, never waiting.
 
 use crate::wire::{Decoder, FrameError};
 use std::io::{ErrorKind, Read, Write};
 use std::net::{IpAddr, Shutdown, TcpStream};
 use std::time::{Duration, Instant};
 
-/// Octets that are read from one connection before the others get their turn.
+/// Bytes that are read from one connection before the others get their turn.
 const TURN: usize = 256 << 10;
 /// How long a peer may take for the last words, and to end its own side.
 const FAREWELL: Duration = Duration::from_secs(2);
@@ -57,7 +57,7 @@ impl Peer {
         }
     }
 
-    /// Frames of that many octets are taken from now on.
+    /// Frames of that many bytes are taken from now on.
     pub fn allow(&mut self, max_frame: usize) {
         self.decoder.set_limit(max_frame);
     }
@@ -96,7 +96,7 @@ impl Peer {
         Input::Open
     }
 
-    /// Queues a frame; `false`: more than `limit` octets wait already, it is dropped.
+    /// Queues a frame; `false`: more than `limit` bytes wait already, it is dropped.
     pub fn queue(&mut self, frame: &[u8], limit: usize) -> bool {
         if self.closing.is_some() {
             return true;

@@ -32,7 +32,7 @@ use std::time::{Duration, Instant};
 const MACHINE_ID: &str = "/etc/machine-id";
 /// How long a connection may take to stand, and a write to be taken.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Octets read at once.
+/// Bytes read at once.
 const CHUNK: usize = 16 * 1024;
 /// Commands that may run or wait; further ones are answered at once.
 const MAX_COMMANDS: usize = 64;
@@ -130,7 +130,7 @@ pub fn run(
     outcome
 }
 
-/// A fingerprint as it is compared: colons between the octets and capitals do not matter.
+/// A fingerprint as it is compared: colons between the bytes and capitals do not matter.
 fn fingerprint(text: &str) -> Result<String, MinionError> {
     let plain = text.trim().replace(':', "").to_ascii_lowercase();
     let digits = plain.bytes().all(|b| b.is_ascii_hexdigit());

@@ -19,7 +19,7 @@ pub fn of_grains(grains: &Map, id: &str) -> Map {
     put("system.os.name", text("osfullname").into());
     put("system.os.distribution", text("os").to_lowercase().into());
     put("system.id", id.into());
-    // Grains count in MiB, traits in octets.
+    // Grains count in MiB, traits in bytes.
     let octets = |name: &str| grains.int(name).and_then(|mib| mib.checked_mul(1 << 20));
     put("hardware.memory", octets("mem_total").into());
     put("hardware.swap", octets("swap_total").into());

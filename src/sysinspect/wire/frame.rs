@@ -1,4 +1,4 @@
-//! Frames: four octets of length, big end first, then so many octets (reference 2).
+//! Frames: four bytes of length, big end first, then so many bytes (reference 2).
 
 use std::fmt;
 

@@ -35,7 +35,7 @@ pub(super) fn payload(mut value: Value, dialect: Dialect) -> Result<Value, Decod
     }
 }
 
-/// The form of a payload in a dialect: the inverse of [`payload`] for texts and octets; other
+/// The form of a payload in a dialect: the inverse of [`payload`] for texts and bytes; other
 /// values are JSON text where the dialect has texts only.
 pub(super) fn wrapped(value: &Value, dialect: Dialect) -> Value {
     let text = || match value {

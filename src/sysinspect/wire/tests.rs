@@ -69,7 +69,7 @@ fn captured_frames_decode_and_are_written_again() {
             let message = minion(body, dialect).unwrap_or_else(|e| panic!("{name}: {e}\n{body}"));
             let again = String::from_utf8(message.encode(dialect)).unwrap();
             // The extra key of one frame is dropped, and the last digit of a load can differ (the
-            // reader of JSON rounds); all others come back octet by octet.
+            // reader of JSON rounds); all others come back byte by byte.
             if !body.contains("\"zz\"") && !body.contains("\"ld\":12") {
                 assert_eq!(again, body, "{name}");
             }
@@ -188,7 +188,7 @@ fn examples_of_the_description() {
     )
     .unwrap();
     assert_eq!((hello.kind, hello.data), (Kind::Ehlo, "".into()));
-    // Octets that are no text stay octets.
+    // Bytes that are no text stay bytes.
     let cipher = minion(r#"{"id":"a","r":"ehlo","d":"/w==","c":0}"#, Dialect::Seed).unwrap();
     assert_eq!(cipher.data, Value::Bytes(vec![0xff]));
 }

@@ -19,7 +19,7 @@ pub struct Mode {
     pub dot_all: bool,
     /// `re.X`.
     pub verbose: bool,
-    /// `re.A`, and what patterns of octets always are.
+    /// `re.A`, and what patterns of bytes always are.
     pub ascii: bool,
     /// It must match at the start of the text.
     pub anchored: bool,

@@ -39,7 +39,7 @@ pub enum FireError {
     Stopped,
     /// The bus took nothing for some seconds.
     Busy,
-    /// The data is over `max_event_size`, which is given in octets.
+    /// The data is over `max_event_size`, which is given in bytes.
     TooLarge(usize),
     /// The tag or the data is not fit for an event.
     Event(EventError),

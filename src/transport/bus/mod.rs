@@ -29,9 +29,9 @@ pub struct BusOptions {
     pub stamp: StampStyle,
     /// Events that may wait for one listener.
     pub queue_frames: usize,
-    /// Octets that may wait for one listener. The frames are shared between listeners.
+    /// Bytes that may wait for one listener. The frames are shared between listeners.
     pub queue_bytes: usize,
-    /// Largest event, in octets of packed data (`max_event_size`); larger ones are dropped.
+    /// Largest event, in bytes of packed data (`max_event_size`); larger ones are dropped.
     pub max_event_size: usize,
     /// Whether a listener that lost events is told by `halite/bus/dropped` `{"count": n}`.
     pub notify_dropped: bool,

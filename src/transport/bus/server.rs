@@ -6,10 +6,10 @@ use super::handle::{BusHandle, Signals};
 use super::listen::{self, BindError};
 use super::sink::{Context, Sink};
 use super::source::{Defect, Source, Turn, check};
-use crate::door::Door;
+use crate::acceptor::Acceptor;
 use crossbeam_channel::{Receiver, Sender, bounded};
 use halite_ipc::{Event, MAX_FRAME, MAX_TAG, frame};
-use halite_sys::minutely::{MINUTE, Minutely};
+use halite_sys::log_limiter::{LogLimiter, MINUTE};
 use nix::errno::Errno;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use nix::sys::eventfd::{EfdFlags, EventFd};
@@ -43,8 +43,8 @@ pub type Tap = Box<dyn FnMut(&[u8]) + Send>;
 /// A bus: both sockets, their connections and the queues between them.
 pub struct BusServer {
     cx: Context,
-    pull: Door<UnixListener>,
-    publ: Door<UnixListener>,
+    pull: Acceptor<UnixListener>,
+    publ: Acceptor<UnixListener>,
     sources: HashMap<u64, Source>,
     sinks: HashMap<u64, Sink>,
     next_token: u64,
@@ -57,9 +57,9 @@ pub struct BusServer {
     reported: u64,
     last_report: Option<Instant>,
     report_at: Option<Instant>,
-    bad: Minutely,
-    defects: Minutely,
-    refused: Minutely,
+    bad: LogLimiter,
+    defects: LogLimiter,
+    refused: LogLimiter,
 }
 
 impl BusServer {
@@ -88,8 +88,8 @@ impl BusServer {
                 counters: Arc::new(Counters::default()),
                 epoll,
             },
-            pull: Door::new(PULL, pull),
-            publ: Door::new(PUBL, publ),
+            pull: Acceptor::new(PULL, pull),
+            publ: Acceptor::new(PUBL, publ),
             sources: HashMap::new(),
             sinks: HashMap::new(),
             next_token: FIRST,
@@ -105,9 +105,9 @@ impl BusServer {
             reported: 0,
             last_report: None,
             report_at: None,
-            bad: Minutely::default(),
-            defects: Minutely::default(),
-            refused: Minutely::default(),
+            bad: LogLimiter::default(),
+            defects: LogLimiter::default(),
+            refused: LogLimiter::default(),
         })
     }
 

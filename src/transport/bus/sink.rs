@@ -9,7 +9,7 @@ use std::io::{self, Read};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 
-/// Octets one listener may be sent before the others have their turn.
+/// Bytes one listener may be sent before the others have their turn.
 const TURN: usize = 1 << 20;
 
 /// What every listener needs from the bus.
@@ -80,7 +80,7 @@ impl Sink {
         let options = &cx.options;
         self.queue.is_empty()
             || (self.queue.len() < options.queue_frames
-                && self.queue.octets() + len <= options.queue_bytes)
+                && self.queue.byte_len() + len <= options.queue_bytes)
     }
 
     /// Sends when there is something and the kernel is not known to be full.
@@ -116,7 +116,7 @@ impl Sink {
     /// Ends a gap once half of the queue is free, so that gaps are few and whole.
     fn catch_up(&mut self, cx: &Context) {
         let half = self.queue.len() <= cx.options.queue_frames / 2
-            && self.queue.octets() <= cx.options.queue_bytes / 2;
+            && self.queue.byte_len() <= cx.options.queue_bytes / 2;
         if self.gap == 0 || !half {
             return;
         }

@@ -1,7 +1,7 @@
 //! The publishing end of ZeroMQ for the port that minions subscribe to (reference `salt-protocol.md` 1.2).
 //!
 //! Spoken by ourselves rather than by libzmq's PUB socket, which loses messages of a slow subscriber without a word, and
-//! does not say who it is. One thread and one epoll set; a publication is framed once and its octets are shared by all
+//! does not say who it is. One thread and one epoll set; a publication is framed once and its bytes are shared by all
 //! queues. A subscriber that does not keep up loses its own publications only; each loss is counted, and logged once a
 //! minute with the address. Nobody ever waits for it. Who is connected already gets publications that its subscription,
 //! still under way, asks for.
@@ -13,9 +13,9 @@ mod subscriber;
 mod tests;
 mod topics;
 
-use crate::door::Door;
+use crate::acceptor::Acceptor;
 use crate::sockets::KeepAlive;
-use halite_sys::minutely::Minutely;
+use halite_sys::log_limiter::LogLimiter;
 use halite_wire::zmtp;
 use newcomers::Newcomers;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
@@ -29,7 +29,7 @@ use subscriber::{Heard, Subscriber};
 use topics::Topics;
 
 const LISTENER: u64 = 0;
-/// Octets read from one subscriber at once.
+/// Bytes read from one subscriber at once.
 const CHUNK: usize = 16 << 10;
 /// Connections accepted per turn.
 const ACCEPTS: usize = 256;
@@ -45,7 +45,7 @@ const NAMED: usize = 10;
 pub struct PublishOptions {
     /// Publications that may wait for one subscriber (`pub_hwm`).
     pub queue: usize,
-    /// Octets that may wait for one subscriber. They are shared between subscribers.
+    /// Bytes that may wait for one subscriber. They are shared between subscribers.
     pub queue_octets: usize,
     /// Connections that may wait to be accepted.
     pub backlog: i32,
@@ -114,7 +114,7 @@ pub struct Mark(u64);
 /// The publish port with its subscribers.
 pub struct PublishServer {
     cx: Context,
-    door: Door<TcpListener>,
+    door: Acceptor<TcpListener>,
     subscribers: HashMap<u64, Subscriber>,
     topics: Topics,
     newcomers: Newcomers,
@@ -123,11 +123,11 @@ pub struct PublishServer {
     due: Vec<u64>,
     chunk: Box<[u8]>,
     looked: Instant,
-    losses: Minutely,
-    refusals: Minutely,
-    endings: Minutely,
-    vanished: Minutely,
-    starving: Minutely,
+    losses: LogLimiter,
+    refusals: LogLimiter,
+    endings: LogLimiter,
+    vanished: LogLimiter,
+    starving: LogLimiter,
 }
 
 impl PublishServer {
@@ -153,7 +153,7 @@ impl PublishServer {
                 epoll,
                 now,
             },
-            door: Door::new(LISTENER, listener),
+            door: Acceptor::new(LISTENER, listener),
             subscribers: HashMap::new(),
             topics: Topics::default(),
             newcomers: Newcomers::new(options.queue, options.queue_octets),
@@ -161,11 +161,11 @@ impl PublishServer {
             due: Vec::new(),
             chunk: vec![0; CHUNK].into_boxed_slice(),
             looked: now,
-            losses: Minutely::default(),
-            refusals: Minutely::default(),
-            endings: Minutely::default(),
-            vanished: Minutely::default(),
-            starving: Minutely::default(),
+            losses: LogLimiter::default(),
+            refusals: LogLimiter::default(),
+            endings: LogLimiter::default(),
+            vanished: LogLimiter::default(),
+            starving: LogLimiter::default(),
         })
     }
 

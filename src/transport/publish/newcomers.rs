@@ -12,7 +12,7 @@ pub(super) struct Recent {
     pub topics: Arc<[Vec<u8>]>,
     /// The framed message.
     pub body: Arc<[u8]>,
-    /// Octets of `body` before the message.
+    /// Bytes of `body` before the message.
     head: usize,
 }
 
@@ -26,7 +26,7 @@ impl Recent {
 /// The newcomers, and what was published since the first of them came.
 #[derive(Debug)]
 pub(super) struct Newcomers {
-    /// Publications and octets that are kept at most.
+    /// Publications and bytes that are kept at most.
     limits: (usize, usize),
     /// By token: when it came, and the number of the next publication then.
     waiting: HashMap<u64, (Instant, u64)>,
@@ -37,7 +37,7 @@ pub(super) struct Newcomers {
 }
 
 impl Newcomers {
-    /// Keeps at most so many publications, and so many octets of them.
+    /// Keeps at most so many publications, and so many bytes of them.
     pub fn new(publications: usize, octets: usize) -> Newcomers {
         Newcomers {
             limits: (publications, octets),

@@ -10,7 +10,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::time::Instant;
 
-/// Octets one subscriber may be sent before the others have their turn.
+/// Bytes one subscriber may be sent before the others have their turn.
 const TURN: usize = 1 << 20;
 /// Answers to heartbeats that may wait; whoever asks more often without listening gets none.
 const ANSWERS: usize = 4;
@@ -124,7 +124,7 @@ impl Subscriber {
     fn fits(&self, octets: usize, options: &PublishOptions) -> bool {
         self.waiting == 0
             || (self.waiting < options.queue
-                && self.queue.octets() + octets <= options.queue_octets)
+                && self.queue.byte_len() + octets <= options.queue_octets)
     }
 
     /// Queues a publication, with its topic as a part of its own if it has one, or counts it as lost.

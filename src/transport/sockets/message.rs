@@ -1,4 +1,4 @@
-//! Octets that are not copied on their way through a process.
+//! Bytes that are not copied on their way through a process.
 
 use std::fmt;
 use std::ops::Deref;

@@ -6,16 +6,16 @@ mod tests;
 
 use std::fmt;
 
-/// Octets of a greeting.
+/// Bytes of a greeting.
 const GREETING: usize = 64;
-/// The beginning of every greeting of version 3, up to the major version; the eight octets between are padding.
+/// The beginning of every greeting of version 3, up to the major version; the eight bytes between are padding.
 const FIRST: u8 = 0xff;
 const TENTH: u8 = 0x7f;
 const MAJOR: u8 = 3;
 const MECHANISM: &[u8] = b"NULL";
-/// Octets of the largest frame that a subscriber may send; it only ever sends subscriptions and heartbeats.
+/// Bytes of the largest frame that a subscriber may send; it only ever sends subscriptions and heartbeats.
 const LARGEST: usize = 4096;
-/// Octets of a heartbeat's context that are sent back (RFC 37).
+/// Bytes of a heartbeat's context that are sent back (RFC 37).
 const CONTEXT: usize = 16;
 
 const MORE: u8 = 1;
@@ -58,7 +58,7 @@ pub enum Word {
     Subscribe(Vec<u8>),
     /// It wants that no longer.
     Cancel(Vec<u8>),
-    /// It wants to hear that we live, with these octets (16 at most).
+    /// It wants to hear that we live, with these bytes (16 at most).
     Ping(Vec<u8>),
     /// It lives, or says what means nothing here.
     Other,
@@ -85,7 +85,7 @@ impl Listener {
         self.stage == Stage::Open
     }
 
-    /// Takes in octets and hands each word that they complete to `take`.
+    /// Takes in bytes and hands each word that they complete to `take`.
     ///
     /// # Errors
     /// The peer is no subscriber; nothing after that may be read.
@@ -108,7 +108,7 @@ impl Listener {
         Ok(())
     }
 
-    /// The next word, if it is a whole one and not the greeting, and the octets it takes.
+    /// The next word, if it is a whole one and not the greeting, and the bytes it takes.
     fn next(&mut self, left: &[u8]) -> Result<Option<(Option<Word>, usize)>, Fault> {
         if self.stage == Stage::Greeting {
             let whole = greeted(left)?;
@@ -133,7 +133,7 @@ impl Listener {
     }
 }
 
-/// Whether a greeting is complete. What cannot become one is refused at its first octets.
+/// Whether a greeting is complete. What cannot become one is refused at its first bytes.
 fn greeted(octets: &[u8]) -> Result<bool, Fault> {
     let is = |at: usize, right: &dyn Fn(u8) -> bool| octets.get(at).is_none_or(|b| right(*b));
     if !is(0, &|b| b == FIRST) || !is(9, &|b| b == TENTH) || !is(10, &|b| b >= MAJOR) {
@@ -149,7 +149,7 @@ fn greeted(octets: &[u8]) -> Result<bool, Fault> {
     Ok(octets.len() >= GREETING)
 }
 
-/// Flags, body, and the octets of both with the length between.
+/// Flags, body, and the bytes of both with the length between.
 type Frame<'a> = (u8, &'a [u8], usize);
 
 /// The first frame; `None` if it is not complete.
@@ -199,7 +199,7 @@ fn command(body: &[u8]) -> Result<Word, Fault> {
         },
         b"SUBSCRIBE" => Word::Subscribe(data.to_vec()),
         b"CANCEL" => Word::Cancel(data.to_vec()),
-        // Two octets say how long the peer will wait for a sign of life.
+        // Two bytes say how long the peer will wait for a sign of life.
         b"PING" => {
             let context = data.get(2..).ok_or(Fault::Frame)?;
             Word::Ping(context.iter().copied().take(CONTEXT).collect())

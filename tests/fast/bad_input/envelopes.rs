@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// A value of the vectors: `{"hex": ...}` are octets.
+/// A value of the vectors: `{"hex": ...}` are bytes.
 fn from_json(json: &serde_json::Value) -> Value {
     match json {
         serde_json::Value::Object(o) if o.len() == 1 && o.contains_key("hex") => {
@@ -53,7 +53,7 @@ fn replies_to_malformed_envelopes_are_salts() {
             "{name}"
         );
     }
-    // Octets that are no msgpack: the answer of 3006 and 3007, or that of 3008.
+    // Bytes that are no msgpack: the answer of 3006 and 3007, or that of 3008.
     for junk in [
         &b""[..],
         b"\xc1",
@@ -133,7 +133,7 @@ fn envelopes_of_unknown_kind_and_version() {
     target.is_fine("unknown envelopes");
 }
 
-/// msgpack of a map with one entry more, whose value is given in octets.
+/// msgpack of a map with one entry more, whose value is given in bytes.
 fn with_raw(map: &Map, key: &str, value: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();
     msgpack::put_map_header(&mut out, map.len() + 1);

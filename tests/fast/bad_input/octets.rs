@@ -1,4 +1,4 @@
-//! Octets and connections below the level of requests.
+//! Bytes and connections below the level of requests.
 
 use super::*;
 
@@ -160,7 +160,7 @@ fn connections_that_say_nothing() {
 fn connections_that_speak_slowly() {
     let mut target = Target::start();
     let mut bytes = handshake(b"REQ");
-    // A request of 60 000 octets of which one comes now and then.
+    // A request of 60 000 bytes of which one comes now and then.
     bytes.extend_from_slice(&[1, 0, 2]);
     bytes.extend_from_slice(&60_000u64.to_be_bytes());
     let mut slow: Vec<TcpStream> = (0..400)

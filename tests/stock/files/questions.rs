@@ -182,7 +182,7 @@ pub fn comparable(answer: Value, gitfs: bool) -> Value {
             let served = map.contains("data") || map.contains("hsum") || map.contains("rel");
             for (_, value) in &mut map.0 {
                 *value = match std::mem::take(value) {
-                    // Octets that are text compare as text.
+                    // Bytes that are text compare as text.
                     Value::Bytes(bytes) => String::from_utf8(bytes)
                         .map_or_else(|e| Value::Bytes(e.into_bytes()), Value::Str),
                     Value::Array(mut list) if list.iter().all(|v| v.as_str().is_some()) => {

@@ -126,7 +126,7 @@ impl Master {
         self.family().into_iter().find(|p| p.title.ends_with(title))
     }
 
-    /// Octets of resident memory of all processes.
+    /// Bytes of resident memory of all processes.
     pub fn memory(&self) -> u64 {
         self.family().iter().map(|p| p.resident).sum()
     }

@@ -251,7 +251,7 @@ impl NatsClient {
         }
         let end = Instant::now() + limit;
         loop {
-            // Only the first octet is waited for: a line that has begun is read whole.
+            // Only the first byte is waited for: a line that has begun is read whole.
             let left = end.saturating_duration_since(Instant::now());
             let wait = left.max(Duration::from_millis(1));
             self.writer

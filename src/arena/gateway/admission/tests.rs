@@ -1,6 +1,6 @@
 use super::*;
 use halite_crypto::PrivateKey;
-use halite_gateway::clerk;
+use halite_gateway::writer;
 use halite_store::gateways::GatewayStore;
 use halite_store::keys::{KeyState, KeyStore};
 use halite_store::open;
@@ -34,7 +34,7 @@ impl Place {
 
     fn door(&self) -> Door {
         let settings = self.config.arena_gateway().unwrap();
-        let (clerk, _nobody) = clerk::queue();
+        let (clerk, _nobody) = writer::queue();
         Door::new(&self.config, &settings, self.key.clone(), clerk).unwrap()
     }
 

@@ -3,7 +3,7 @@
 use super::hear::Ask;
 use super::keepalives::STRAY;
 use super::out::Out;
-use super::{Fleet, Gone, Happening, Lost};
+use super::{Fleet, FleetEvent, Gone, Lost};
 use crate::registry::Change;
 use crate::wire::{
     Answer, Body, Dialect, ExitStatus, Fault, Message, ModuleExit, Object, Parent, Place, Policy,
@@ -109,7 +109,7 @@ impl Fleet {
             piece.told = Some(now.at);
         });
         if let Some(kept) = self.alter(uuid, now, out, |module| module.state = State::Exiting) {
-            out.tell(Happening::Stopping(kept));
+            out.tell(FleetEvent::Stopping(kept));
         }
     }
 
@@ -157,7 +157,7 @@ impl Fleet {
         self.stats.ended += 1;
         let runtime = kept.module.runtime.clone();
         self.notice(runtime.as_ref(), &exit, out);
-        out.tell(Happening::Ended(kept, exit));
+        out.tell(FleetEvent::Ended(kept, exit));
         if let Some(runtime) = runtime {
             self.fill(&runtime, now, out);
         }
@@ -200,7 +200,7 @@ impl Fleet {
             .touch(uuid, |piece| piece.missing = why == Lost::Missing);
         self.notice(kept.module.runtime.as_ref(), &by_itself(uuid), out);
         let foreign = kept.foreign;
-        out.tell(Happening::Lost(kept, why));
+        out.tell(FleetEvent::Lost(kept, why));
         if foreign {
             self.forget_module(uuid, now, out);
         }
@@ -321,10 +321,10 @@ impl Fleet {
         let Some(kept) = kept else {
             return;
         };
-        out.tell(Happening::Refused(kept.clone(), why));
+        out.tell(FleetEvent::Refused(kept.clone(), why));
         match (&chosen, later) {
             (Some(runtime), _) => self.start(uuid, runtime, now, out),
-            (None, true) => out.tell(Happening::Queued(kept)),
+            (None, true) => out.tell(FleetEvent::Queued(kept)),
             (None, false) => {
                 self.stats.ended += 1;
                 self.notice(Some(by), &by_itself(uuid), out);
@@ -344,7 +344,7 @@ impl Fleet {
             kept.memory = 0;
             out.keep(Change::Runtime(Box::new(kept.clone())));
             self.runtimes.put(kept.clone(), now);
-            out.tell(Happening::Left(Box::new(kept), why));
+            out.tell(FleetEvent::Left(Box::new(kept), why));
         }
         self.end_strays(|_, on, _| runtimes.contains(on), now, out);
         for runtime in runtimes {
@@ -375,7 +375,7 @@ impl Fleet {
                 self.forget_question(uuid);
                 let kept = self.alter(uuid, now, out, |module| module.state = State::Killed);
                 if let Some(kept) = kept {
-                    out.tell(Happening::Lost(kept, why));
+                    out.tell(FleetEvent::Lost(kept, why));
                 }
             }
             (State::Alive, Policy::Move) => self.relocate(uuid, why, now, out),

@@ -1,12 +1,12 @@
 //! Messages: which part of the fleet each concerns, and what is said about those that cannot be followed.
 
 use super::out::Out;
-use super::{Admission, Fleet, Happening};
+use super::{Admission, Fleet, FleetEvent};
 use crate::mqtt::Incoming;
 use crate::wire::{Answer, Body, Dialect, Fault, Json, Message, Place, Stream, Trouble, Uuid};
 use halite_gateway::clock::Clock;
 
-/// Octets of what a module wrote that are told at most; the rest of a message is cut off.
+/// Bytes of what a module wrote that are told at most; the rest of a message is cut off.
 const MAX_OUTPUT: usize = 64 << 10;
 
 /// A request, as far as it is needed to answer it.
@@ -65,7 +65,7 @@ impl Fleet {
         let data = incoming
             .payload
             .slice(..incoming.payload.len().min(MAX_OUTPUT));
-        out.tell(Happening::Output(module, stream, data));
+        out.tell(FleetEvent::Output(module, stream, data));
     }
 
     fn message(
@@ -165,7 +165,7 @@ impl Fleet {
             let body = Body::Answer(fault.answer());
             out.publish(topic, &Message::new(request.clone(), fault.dialect, body));
         }
-        out.tell(Happening::Fault(fault));
+        out.tell(FleetEvent::Fault(fault));
     }
 
     /// An answer where the request came from, in its words.

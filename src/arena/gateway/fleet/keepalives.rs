@@ -2,7 +2,7 @@
 
 use super::hear::Ask;
 use super::out::Out;
-use super::{Admission, Admitted, Fleet, Happening, Lost};
+use super::{Admission, Admitted, Fleet, FleetEvent, Lost};
 use crate::registry::{Change, KeptModule};
 use crate::wire::{
     Body, Child, Dialect, Fault, Json, Keepalive, Message, Module, Object, Place, Policy, Runtime,
@@ -122,10 +122,10 @@ impl Fleet {
             out.keep(Change::Runtime(Box::new(kept.clone())));
             self.runtimes.put(kept.clone(), now);
             if changed {
-                out.tell(Happening::Changed(Box::new(kept)));
+                out.tell(FleetEvent::Changed(Box::new(kept)));
             }
         }
-        out.tell(Happening::Alive(uuid.clone()));
+        out.tell(FleetEvent::Alive(uuid.clone()));
         changed
     }
 
@@ -252,7 +252,7 @@ impl Fleet {
             first.then(|| piece.kept.clone())
         });
         if let Some(kept) = first.flatten() {
-            out.tell(Happening::Started(Box::new(kept)));
+            out.tell(FleetEvent::Started(Box::new(kept)));
         }
     }
 
@@ -295,7 +295,7 @@ impl Fleet {
         self.enter(kept.clone(), now, out);
         self.modules
             .touch(&child.uuid, |piece| piece.started = true);
-        out.tell(Happening::Foreign(Box::new(kept)));
+        out.tell(FleetEvent::Foreign(Box::new(kept)));
     }
 
     /// A module runs on a runtime that is not to have it: it was moved away, or deleted while the runtime was gone.
@@ -364,7 +364,7 @@ impl Fleet {
         match piece.kept.module.policy {
             Policy::Wait if !foreign && !arrived => {
                 self.stats.lost += 1;
-                out.tell(Happening::Lost(Box::new(piece.kept.clone()), lost));
+                out.tell(FleetEvent::Lost(Box::new(piece.kept.clone()), lost));
                 self.send(uuid, now, out);
                 self.modules.touch(uuid, |piece| piece.again = true);
             }

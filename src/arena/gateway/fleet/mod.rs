@@ -1,10 +1,9 @@
 //! The orchestrator: managers, runtimes and modules, and what happens with them. Decides without IO: messages come in with the
 //! time, what is to be done goes out as acts.
 //!
-//! Who may be a runtime is asked for through [`Admission`]. What happened is told as [`Happening`]s, from which the gateway makes
+//! Who may be a runtime is asked for through [`Admission`]. What happened is told as [`FleetEvent`]s, from which the gateway makes
 //! events, grains, presence and returns of jobs.
 
-mod doors;
 mod ending;
 mod hear;
 mod keepalives;
@@ -14,6 +13,7 @@ mod placing;
 mod registering;
 mod runtimes;
 mod silence;
+mod waiting_room;
 
 use crate::mqtt::{Incoming, Publication};
 use crate::registry::{Change, KeptModule, KeptRuntime, Snapshot};
@@ -21,7 +21,6 @@ use crate::wire::{
     Body, Child, Fault, Manager, Message, ModuleExit, ModuleRequest, Policy, State, Stream, Topics,
     Trouble, Uuid,
 };
-use doors::Doors;
 use halite_gateway::clock::Clock;
 use halite_wire::Map;
 use modules::Modules;
@@ -29,6 +28,7 @@ use out::{Bucket, Out, OwnIds};
 use runtimes::Runtimes;
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
+use waiting_room::Doors;
 
 /// What the settings say about the fleet.
 #[derive(Clone, Debug)]
@@ -47,7 +47,7 @@ pub(super) struct Rules {
     pub max_waiting: usize,
     /// Modules that have not ended, at most.
     pub max_modules: usize,
-    /// Octets that records of modules take at most, those that have ended included.
+    /// Bytes that records of modules take at most, those that have ended included.
     pub max_octets: usize,
     /// How long the record of a module that has ended is kept, and that of a runtime that is gone with nothing to come back for.
     pub forget_after: Duration,
@@ -80,7 +80,7 @@ pub(super) enum Act {
     /// Keep a change over restarts.
     Keep(Change),
     /// Tell whom it concerns.
-    Tell(Happening),
+    Tell(FleetEvent),
 }
 
 /// Why a runtime is gone.
@@ -107,7 +107,7 @@ pub(super) enum Lost {
 
 /// Something that happened. Records are those after it.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Happening {
+pub(super) enum FleetEvent {
     /// A runtime is there that was not: registered, returned, or found again by its keepalive.
     Arrived(Box<KeptRuntime>),
     /// A runtime that is there told other facts of itself.

@@ -95,8 +95,8 @@ impl Modules {
         (self.foreign, of_it)
     }
 
-    /// Octets that all records take.
-    pub fn octets(&self) -> usize {
+    /// Bytes that all records take.
+    pub fn byte_len(&self) -> usize {
         self.octets
     }
 
@@ -149,7 +149,7 @@ impl Modules {
     pub fn insert(&mut self, kept: KeptModule, now: Clock) {
         let uuid = kept.module.uuid.clone();
         self.remove(&uuid);
-        let octets = kept.module.octets();
+        let octets = kept.module.byte_len();
         self.octets += octets;
         let piece = Piece {
             octets,

@@ -1,6 +1,6 @@
 //! What goes out: acts in their order, ids of own requests, and how many errors may be told.
 
-use super::{Act, Happening};
+use super::{Act, FleetEvent};
 use crate::mqtt::{Publication, Qos};
 use crate::registry::Change;
 use crate::wire::Message;
@@ -30,7 +30,7 @@ impl Out {
     }
 
     /// Something is told.
-    pub fn tell(&mut self, what: Happening) {
+    pub fn tell(&mut self, what: FleetEvent) {
         self.acts.push(Act::Tell(what));
     }
 

@@ -2,7 +2,7 @@
 
 use super::hear::Ask;
 use super::out::Out;
-use super::{Fleet, Happening, Lost};
+use super::{Fleet, FleetEvent, Lost};
 use crate::choice::{Candidate, Choice, choose, lacks};
 use crate::registry::{Change, KeptModule};
 use crate::wire::{
@@ -54,14 +54,14 @@ impl Fleet {
             return Ok(());
         };
         self.free_uuid(&uuid)?;
-        self.room_for_modules(1, request.octets(), now, out)?;
+        self.room_for_modules(1, request.byte_len(), now, out)?;
         let mut module = request.into_module(uuid.clone(), self.number(), self.rules.policy);
         module.runtime = Some(runtime.clone());
         module.scheduled = false;
         module.state = State::Alive;
         let kept = self.replace(module, now, out);
         self.ask_for(&uuid, ask.object_id.clone(), now);
-        out.tell(Happening::Sent(Box::new(kept)));
+        out.tell(FleetEvent::Sent(Box::new(kept)));
         Ok(())
     }
 
@@ -75,7 +75,7 @@ impl Fleet {
         out: &mut Out,
     ) -> Result<(), Fault> {
         let runtime = self.runtime_for(parent)?;
-        let octets = requests.iter().map(ModuleRequest::octets).sum();
+        let octets = requests.iter().map(ModuleRequest::byte_len).sum();
         self.room_for_modules(requests.len(), octets, now, out)?;
         let mut seen = HashSet::new();
         for uuid in requests.iter().filter_map(|request| request.uuid.as_ref()) {
@@ -119,7 +119,7 @@ impl Fleet {
         if let Some(uuid) = &request.uuid {
             self.free_uuid(uuid)?;
         }
-        self.room_for_modules(1, request.octets(), now, out)?;
+        self.room_for_modules(1, request.byte_len(), now, out)?;
         let runtime = match &request.parent {
             Some(parent) => Some(self.runtime_for(parent)?),
             None => self.scheduled(&request.apis)?,
@@ -165,7 +165,7 @@ impl Fleet {
         let kept = self.replace(module, now, out);
         match runtime {
             Some(runtime) if self.free_place(runtime) => self.start(&uuid, runtime, now, out),
-            _ => out.tell(Happening::Queued(Box::new(kept))),
+            _ => out.tell(FleetEvent::Queued(Box::new(kept))),
         }
         Ok(uuid)
     }
@@ -205,7 +205,7 @@ impl Fleet {
             && before != *runtime
         {
             self.stats.moved += 1;
-            out.tell(Happening::Moved(Box::new(kept), before));
+            out.tell(FleetEvent::Moved(Box::new(kept), before));
         }
         self.send(uuid, now, out);
     }
@@ -228,7 +228,7 @@ impl Fleet {
         out.publish(topic.as_str(), &Message::new(id.clone(), dialect, body));
         self.ask_for(uuid, id, now);
         self.stats.sent += 1;
-        out.tell(Happening::Sent(Box::new(kept)));
+        out.tell(FleetEvent::Sent(Box::new(kept)));
     }
 
     /// A module is sent: its runtime may answer to this id.
@@ -283,10 +283,10 @@ impl Fleet {
         let Some(kept) = kept else {
             return;
         };
-        out.tell(Happening::Lost(kept.clone(), why));
+        out.tell(FleetEvent::Lost(kept.clone(), why));
         match &chosen {
             Some(runtime) => self.start(uuid, runtime, now, out),
-            None => out.tell(Happening::Queued(kept)),
+            None => out.tell(FleetEvent::Queued(kept)),
         }
     }
 
@@ -415,7 +415,7 @@ impl Fleet {
         }
     }
 
-    /// Whether there is room for so many more modules, with records of so many octets. Those that have ended make room.
+    /// Whether there is room for so many more modules, with records of so many bytes. Those that have ended make room.
     fn room_for_modules(
         &mut self,
         more: usize,
@@ -428,7 +428,7 @@ impl Fleet {
         if self.modules.living() + more > most {
             return too_many(format!("modules: {most} at most"));
         }
-        while self.modules.octets() + octets > most_octets {
+        while self.modules.byte_len() + octets > most_octets {
             let Some(oldest) = self.modules.oldest_ended(None, 0) else {
                 return too_many(format!("modules: {most_octets} octets of records at most"));
             };

@@ -2,7 +2,7 @@
 
 use super::hear::Ask;
 use super::out::Out;
-use super::{Admission, Admitted, Fleet, Gone, Happening};
+use super::{Admission, Admitted, Fleet, FleetEvent, Gone};
 use crate::registry::{Change, KeptRuntime};
 use crate::wire::{Answer, Dialect, Fault, Manager, Runtime, RuntimeState, State, Trouble, Uuid};
 use halite_gateway::clock::Clock;
@@ -80,7 +80,7 @@ impl Fleet {
         let kept = self.kept(runtime, id, dialect, now);
         let new = self.let_wait(kept.clone(), ask, true, now);
         if new {
-            out.tell(Happening::Waiting(Box::new(kept)));
+            out.tell(FleetEvent::Waiting(Box::new(kept)));
         }
         new
     }
@@ -155,9 +155,9 @@ impl Fleet {
         out.keep(Change::Runtime(Box::new(kept.clone())));
         let was_alive = before.is_some();
         match before {
-            None => out.tell(Happening::Arrived(Box::new(kept))),
+            None => out.tell(FleetEvent::Arrived(Box::new(kept))),
             Some(before) if (&before.runtime, &before.id) != (&kept.runtime, &kept.id) => {
-                out.tell(Happening::Changed(Box::new(kept)));
+                out.tell(FleetEvent::Changed(Box::new(kept)));
             }
             Some(_) => {}
         }
@@ -200,7 +200,7 @@ impl Fleet {
             for module in self.modules.of(uuid) {
                 let piece = self.modules.get(&module);
                 if let Some(piece) = piece.filter(|p| p.kept.module.state == State::Queued) {
-                    out.tell(Happening::Queued(Box::new(piece.kept.clone())));
+                    out.tell(FleetEvent::Queued(Box::new(piece.kept.clone())));
                 }
             }
         }
@@ -379,7 +379,7 @@ impl Fleet {
             }
             Admitted::Waiting(id) => {
                 if let Some(kept) = self.doors.pend(uuid, id) {
-                    out.tell(Happening::Waiting(Box::new(kept)));
+                    out.tell(FleetEvent::Waiting(Box::new(kept)));
                 }
             }
             Admitted::No(_) | Admitted::Unclear(_) => {}

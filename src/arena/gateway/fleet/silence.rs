@@ -3,7 +3,7 @@
 use super::keepalives::STRAY;
 use super::out::Out;
 use super::runtimes::{gone as gone_after, late as late_after};
-use super::{Admission, Fleet, Gone, Happening, Lost};
+use super::{Admission, Fleet, FleetEvent, Gone, Lost};
 use crate::registry::Change;
 use crate::wire::{RuntimeState, State, Uuid};
 use halite_gateway::clock::Clock;
@@ -79,7 +79,7 @@ impl Fleet {
         late.sort();
         for uuid in late {
             self.runtimes.touch(&uuid, |unit| unit.late = true);
-            out.tell(Happening::Late(uuid));
+            out.tell(FleetEvent::Late(uuid));
         }
         gone.sort();
         self.gone(&gone, Gone::Silent, now, out);

@@ -8,7 +8,7 @@ mod wait;
 
 pub(super) use wait::{gone_words, lost_words};
 
-use super::fleet::{Act, Fleet, Happening};
+use super::fleet::{Act, Fleet, FleetEvent};
 use super::grains::grains;
 use super::output::Output;
 use crate::mqtt::{Publication, Qos};
@@ -321,17 +321,17 @@ impl Jobs {
     }
 
     /// Something has happened in the fleet: what is answered by that.
-    pub fn happened(&mut self, happening: &Happening, fleet: &Fleet) -> Vec<Step> {
+    pub fn happened(&mut self, happening: &FleetEvent, fleet: &Fleet) -> Vec<Step> {
         let (uuid, outcome) = match happening {
-            Happening::Started(kept) => (&kept.module.uuid, wait::started(kept, fleet)),
-            Happening::Queued(kept) => (&kept.module.uuid, wait::started(kept, fleet)),
+            FleetEvent::Started(kept) => (&kept.module.uuid, wait::started(kept, fleet)),
+            FleetEvent::Queued(kept) => (&kept.module.uuid, wait::started(kept, fleet)),
             // It was moved on to one that says nothing.
-            Happening::Sent(kept) if fleet.place_of(kept).is_some_and(|to| !tells(to)) => {
+            FleetEvent::Sent(kept) if fleet.place_of(kept).is_some_and(|to| !tells(to)) => {
                 (&kept.module.uuid, wait::started(kept, fleet))
             }
-            Happening::Refused(kept, why) => (&kept.module.uuid, wait::refused(kept, why, fleet)),
-            Happening::Ended(kept, exit) => (&kept.module.uuid, wait::ended(kept, exit, fleet)),
-            Happening::Lost(kept, why) => (&kept.module.uuid, wait::lost(kept, *why, fleet)),
+            FleetEvent::Refused(kept, why) => (&kept.module.uuid, wait::refused(kept, why, fleet)),
+            FleetEvent::Ended(kept, exit) => (&kept.module.uuid, wait::ended(kept, exit, fleet)),
+            FleetEvent::Lost(kept, why) => (&kept.module.uuid, wait::lost(kept, *why, fleet)),
             _ => return Vec::new(),
         };
         let done = self.waits.take(uuid, |goal| outcome.of(goal).is_some());

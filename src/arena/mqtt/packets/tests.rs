@@ -113,7 +113,7 @@ fn codes_have_words() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
 
-    /// No octets end the thread, also not those behind a correct header.
+    /// No bytes end the thread, also not those behind a correct header.
     #[test]
     fn nothing_breaks_the_decoder(first in any::<u8>(), mut content in prop::collection::vec(any::<u8>(), 0..60)) {
         let _ = frames(50, &content);

@@ -64,7 +64,7 @@ struct Reader {
 }
 
 impl Inbox {
-    /// An inbox with these limits. Messages that wait may hold as many octets together as the module has memory.
+    /// An inbox with these limits. Messages that wait may hold as many bytes together as the module has memory.
     pub(super) fn new(limits: &Limits) -> Inbox {
         let inner = Inner {
             stop: false,
@@ -145,7 +145,7 @@ impl Inbox {
         self.after(lost);
     }
 
-    /// Waits until standard input of so many octets has room beside what waits already, or nobody reads it.
+    /// Waits until standard input of so many bytes has room beside what waits already, or nobody reads it.
     pub(super) fn wait_for_room(&self, octets: usize) {
         let mut inner = self.lock();
         while !inner.stop && inner.reads_input() && !inner.has_room(octets) {
@@ -180,7 +180,7 @@ impl Inbox {
         self.lock().stop
     }
 
-    /// Takes up to `most` octets of the oldest message of a reader; `None` if there is none yet. The end once the module is to end.
+    /// Takes up to `most` bytes of the oldest message of a reader; `None` if there is none yet. The end once the module is to end.
     pub(super) fn take(&self, id: ReaderId, most: usize) -> Option<Found> {
         let found = self.lock().take(id, most);
         self.read.notify_all();
@@ -206,7 +206,7 @@ impl Inbox {
         })
     }
 
-    /// Octets that a read would find: of the oldest message, 0 at the end; `None` if it would wait.
+    /// Bytes that a read would find: of the oldest message, 0 at the end; `None` if it would wait.
     pub(super) fn waiting(&self, id: ReaderId) -> Option<usize> {
         self.lock().waiting(id)
     }

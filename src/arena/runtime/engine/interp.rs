@@ -33,14 +33,14 @@ const APIS: [&str; 7] = [
 const SLICE: u64 = 200_000;
 /// Price of a call, in simple steps.
 const CALL: u8 = 64;
-/// Octets that are copied for the price of a simple step. It also lets a table grow by some elements for nothing, see
+/// Bytes that are copied for the price of a simple step. It also lets a table grow by some elements for nothing, see
 /// [`super::limits::Room`].
 const COPIED_PER_FUEL: u32 = 256;
-/// Octets of the interpreter's stack of values.
+/// Bytes of the interpreter's stack of values.
 const STACK: usize = 2 << 20;
 /// Calls within calls.
 const DEPTH: usize = 10_000;
-/// Octets of the stack of a module's thread. Calls of a module do not nest on it.
+/// Bytes of the stack of a module's thread. Calls of a module do not nest on it.
 const THREAD_STACK: usize = 1 << 20;
 /// What is added to the nice value of modules: the connection and the loop come first.
 const NICE: i32 = 5;
@@ -79,7 +79,7 @@ impl Interpreter {
             .allow_start_fn(false)
             .ignore_custom_sections(true)
             .wasm_multi_memory(false)
-            // A branch of two octets with a thousand results becomes thousands of octets of translated code: a module of 200 KiB took
+            // A branch of two bytes with a thousand results becomes thousands of bytes of translated code: a module of 200 KiB took
             // 1.5 GiB. Compilers for C and Rust do not make use of several results.
             .wasm_multi_value(false)
             .set_max_recursion_depth(DEPTH)
@@ -250,7 +250,7 @@ impl Engine for Interpreter {
         let prepare = || self.prepare(&spec, host.clone(), inbox.clone());
         let job = catch_unwind(AssertUnwindSafe(prepare))
             .unwrap_or_else(|_| Err("the interpreter failed".into()))
-            // wasmi lists octets, a line each.
+            // wasmi lists bytes, a line each.
             .map_err(|why| why.split_whitespace().collect::<Vec<_>>().join(" "))?;
         let name = format!("wasm-{}", spec.uuid);
         std::thread::Builder::new()

@@ -24,7 +24,7 @@ pub(super) struct Room {
 }
 
 impl Room {
-    /// Octets of linear memory, and elements of all tables together.
+    /// Bytes of linear memory, and elements of all tables together.
     pub(super) fn new(memory: u64, elements: u64) -> Room {
         let size = |n| usize::try_from(n).unwrap_or(usize::MAX);
         Room {

@@ -22,22 +22,22 @@ use std::time::{Duration, SystemTime};
 /// What a module may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Octets of linear memory.
+    /// Bytes of linear memory.
     pub memory: u64,
     /// Elements of all tables.
     pub table_elements: u64,
     /// Files and channels that are open at once.
     pub open_files: usize,
     /// Messages that may wait to be read by it, on all channels and standard input; the oldest is dropped and counted. Together they
-    /// have as many octets as `memory` allows.
+    /// have as many bytes as `memory` allows.
     pub waiting_messages: usize,
-    /// Octets of the largest message, in either direction.
+    /// Bytes of the largest message, in either direction.
     pub message: usize,
     /// Messages that it may publish in a second, subscriptions included; more wait. 0 is no limit.
     pub messages_per_second: u32,
-    /// Octets of standard output and error in a second; more wait. Each piece that is handed on counts 128 more. 0 is no limit.
+    /// Bytes of standard output and error in a second; more wait. Each piece that is handed on counts 128 more. 0 is no limit.
     pub output_per_second: u32,
-    /// Octets of the module itself.
+    /// Bytes of the module itself.
     pub code: usize,
 }
 
@@ -46,7 +46,7 @@ pub struct Limits {
 pub struct Spec {
     /// Its id.
     pub uuid: Uuid,
-    /// WASM as octets.
+    /// WASM as bytes.
     pub code: Vec<u8>,
     /// `argv`, without the name of the program itself.
     pub argv: Vec<String>,
@@ -94,7 +94,7 @@ pub struct End {
 pub struct Figures {
     /// Time that the interpreter worked for it.
     pub cpu: Duration,
-    /// Octets of linear memory.
+    /// Bytes of linear memory.
     pub memory: u64,
     /// When it last read or wrote a channel.
     pub active: Option<SystemTime>,

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-/// Octets that are handed on at once, at most.
+/// Bytes that are handed on at once, at most.
 pub(super) const PIECE: usize = 4 << 10;
 /// How long the beginning of a line waits for its end.
 const PATIENCE: Duration = Duration::from_millis(50);
@@ -13,7 +13,7 @@ pub(super) struct Lines {
     held: Vec<u8>,
     /// Length up to the last newline.
     whole: usize,
-    /// When the oldest octet came.
+    /// When the oldest byte came.
     since: Option<Instant>,
 }
 
@@ -42,7 +42,7 @@ impl Lines {
         }
     }
 
-    /// Removes so many octets from the front.
+    /// Removes so many bytes from the front.
     pub(super) fn take(&mut self, octets: usize, now: Instant) -> Vec<u8> {
         let taken: Vec<u8> = self.held.drain(..octets.min(self.held.len())).collect();
         self.whole = self.whole.saturating_sub(taken.len());
@@ -50,7 +50,7 @@ impl Lines {
         taken
     }
 
-    /// Octets that are held.
+    /// Bytes that are held.
     pub(super) fn len(&self) -> usize {
         self.held.len()
     }

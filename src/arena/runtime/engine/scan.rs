@@ -1,17 +1,17 @@
 //! A look at the code of a module before it is translated: how many local variables its functions declare.
 //!
-//! A few octets may declare thousands of them, and the interpreter takes time for each: a module of 800 KB with 100 000 functions
+//! A few bytes may declare thousands of them, and the interpreter takes time for each: a module of 800 KB with 100 000 functions
 //! of 29 000 locals took a minute. What is malformed otherwise is left to the interpreter to find.
 
 /// Local variables of all functions of a module together. Large programs have some hundred thousand.
 pub(super) const MOST_LOCALS: u64 = 2_000_000;
 
-/// Octets before the first section: a mark and a version.
+/// Bytes before the first section: a mark and a version.
 const PREAMBLE: usize = 8;
 /// The section that holds the functions.
 const CODE: u8 = 10;
 
-/// Octets that have not been read yet.
+/// Bytes that have not been read yet.
 struct Rest<'a>(&'a [u8]);
 
 impl<'a> Rest<'a> {
@@ -21,7 +21,7 @@ impl<'a> Rest<'a> {
         Some(*first)
     }
 
-    /// A number of 32 bits in LEB128: five octets at most.
+    /// A number of 32 bits in LEB128: five bytes at most.
     fn number(&mut self) -> Option<u32> {
         let mut value: u64 = 0;
         for shift in [0, 7, 14, 21, 28] {
@@ -85,7 +85,7 @@ mod tests {
         for len in 0..code.len() {
             assert!(locals(&code[..len]).is_none_or(|n| n == 0), "{len}");
         }
-        // A number of more than five octets.
+        // A number of more than five bytes.
         assert_eq!(locals(b"\0asm\x01\0\0\0\x0a\x80\x80\x80\x80\x80\x00"), None);
     }
 }

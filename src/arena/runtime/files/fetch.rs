@@ -3,7 +3,7 @@
 use super::salt::Salt;
 use super::{Address, web};
 use crate::wire::ModulePath;
-use halite_store::files::beneath::{Links, Place};
+use halite_store::files::confined::{Links, Place};
 use std::io::Read;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -19,7 +19,7 @@ pub(in crate::runtime) struct Fetcher {
 }
 
 impl Fetcher {
-    /// The content of a file of at most `most` octets; `wanted` says whether it still is.
+    /// The content of a file of at most `most` bytes; `wanted` says whether it still is.
     ///
     /// # Errors
     /// Why there is none, for people.
@@ -56,7 +56,7 @@ impl Fetcher {
 /// Reads to the end, unless that is too far.
 ///
 /// # Errors
-/// It is larger than `most` octets, or cannot be read.
+/// It is larger than `most` bytes, or cannot be read.
 pub(super) fn read(source: impl Read, most: usize) -> Result<Vec<u8>, String> {
     let limit = u64::try_from(most).unwrap_or(u64::MAX).saturating_add(1);
     let mut content = Vec::new();

@@ -9,7 +9,7 @@ use halite_config::{MinionConfig, load_minion};
 use halite_modules::execution::Context;
 use halite_modules::files::{FileClient, Get};
 use halite_modules::grains::all_grains;
-use halite_modules::masters::settle;
+use halite_modules::masters::resolve_master_func;
 use halite_transport::sockets;
 use halite_wire::{Map, Value};
 use std::fs::File;
@@ -50,7 +50,7 @@ impl Salt {
         }
     }
 
-    /// The content of a file of at most `most` octets.
+    /// The content of a file of at most `most` bytes.
     ///
     /// # Errors
     /// Why there is none, for people.
@@ -97,7 +97,7 @@ impl Salt {
         let mut config = load_minion(&self.config_dir).map_err(|e| e.to_string())?;
         hasten(&mut config, self.patience);
         let mut grains = all_grains(&config);
-        settle(&mut config, &mut grains).map_err(|e| e.to_string())?;
+        resolve_master_func(&mut config, &mut grains).map_err(|e| e.to_string())?;
         let (id, opts) = (config.id.clone(), config.as_map());
         let master = match config.file_client.as_str() {
             "local" => Link::default(),

@@ -6,10 +6,10 @@ use std::io::Read;
 use std::time::Duration;
 use ureq::tls::{RootCerts, TlsConfig, TlsProvider};
 
-/// Octets that are read at once.
+/// Bytes that are read at once.
 const PIECE: usize = 64 << 10;
 
-/// Fetches a file of at most `most` octets whose SHA-256 is `digest`, in hexadecimal digits, within `patience`. No redirection is
+/// Fetches a file of at most `most` bytes whose SHA-256 is `digest`, in hexadecimal digits, within `patience`. No redirection is
 /// followed: it could lead to a host that nobody has named.
 ///
 /// # Errors

@@ -63,7 +63,7 @@ pub(super) struct Terms {
     pub metadata: Json,
     /// Where files of modules may come from.
     pub sources: Sources,
-    /// Octets of memory that modules may have together; 0 is no limit.
+    /// Bytes of memory that modules may have together; 0 is no limit.
     pub memory: u64,
     /// How long modules may take to end, at the end of the program.
     pub patience: Duration,

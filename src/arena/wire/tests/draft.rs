@@ -19,7 +19,7 @@ fn message(object_id: &str, body: Body) -> Message {
     Message::new(object_id, Dialect::Draft, body)
 }
 
-/// The example is read as `message`, and `message` is written as the example, in its order, octet by octet.
+/// The example is read as `message`, and `message` is written as the example, in its order, byte by byte.
 fn same(example: &str, message: &Message) {
     assert_eq!(&Message::parse(example.as_bytes()).unwrap(), message);
     let example: Json = serde_json::from_str(example).unwrap();

@@ -184,7 +184,7 @@ proptest! {
         let text = message.to_json();
         let again = Message::parse(&text);
         prop_assert_eq!(again.as_ref(), Ok(&message), "{}", String::from_utf8_lossy(&text));
-        // Octet by octet, so that the order of fields is kept too.
+        // Byte by byte, so that the order of fields is kept too.
         prop_assert_eq!(again.map(|again| again.to_json()), Ok(text));
     }
 

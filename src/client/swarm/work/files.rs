@@ -86,7 +86,7 @@ impl Files {
         }
     }
 
-    /// Octets of the reference and number of its pieces.
+    /// Bytes of the reference and number of its pieces.
     pub fn size(&self) -> (usize, usize) {
         let reference = self.reference.lock();
         reference

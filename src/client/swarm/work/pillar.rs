@@ -90,7 +90,7 @@ fn digest(pillar: &Map) -> String {
     HashType::Sha256.hex(&canonical(&Value::Map(pillar.clone())))
 }
 
-/// The same octets for the same data, whatever the order of keys in maps.
+/// The same bytes for the same data, whatever the order of keys in maps.
 fn canonical(value: &Value) -> Vec<u8> {
     let mut out = Vec::new();
     match value {

@@ -20,7 +20,7 @@ use tokio::sync::{Notify, mpsc};
 
 /// Messages that may wait to be sent.
 const WAITING: usize = 16_384;
-/// Octets of them.
+/// Bytes of them.
 const WAITING_OCTETS: usize = 64 << 20;
 /// What brokers take before they have said how much: the default of `nats-server`.
 const USUAL_PAYLOAD: usize = 1 << 20;

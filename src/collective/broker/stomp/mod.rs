@@ -11,7 +11,7 @@ use crate::wire::{CallerId, Identity, LARGEST_PACKET, Packet};
 use crossbeam_channel::Sender;
 use halite_config::{Broker, CollectiveGateway};
 use halite_sys::time::unix_now;
-use halite_transport::sink::{self, Sink};
+use halite_transport::bounded::{self, BoundedTx};
 use halite_transport::wake::{self, Waker};
 use std::collections::{HashMap, VecDeque};
 use std::io;
@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 
 /// Messages that may wait to be sent.
 const WAITING: usize = 16_384;
-/// Octets of them.
+/// Bytes of them.
 const WAITING_OCTETS: usize = 64 << 20;
 /// How much longer than its time to live a message may lie at the broker, in seconds.
 const GRACE: u64 = 10;
@@ -55,7 +55,7 @@ struct Shared {
     settings: CollectiveGateway,
     bus: Bus,
     names: Names,
-    sink: Sink<Heard>,
+    sink: BoundedTx<Heard>,
     wanted: Mutex<HashMap<Place, u64>>,
     /// Grows with each change of what is wanted.
     version: AtomicU64,
@@ -116,7 +116,7 @@ impl Stomp {
             settings: settings.clone(),
             bus,
             names,
-            sink: Sink::new(heard, sink::OCTETS),
+            sink: BoundedTx::new(heard, bounded::MAX_BYTES),
             wanted: Mutex::default(),
             version: AtomicU64::new(1),
             queue: Mutex::default(),

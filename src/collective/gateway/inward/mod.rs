@@ -10,15 +10,15 @@
 
 mod access;
 mod agents;
-mod doors;
 mod filtering;
-pub(super) mod hands;
 mod heard;
 mod jobs;
 mod nodes;
 mod process;
 mod question;
+mod replay_guard;
 mod stats;
+pub(super) mod workers;
 
 pub use agents::interface;
 pub(super) use nodes::Node;
@@ -48,7 +48,7 @@ pub(super) enum Act {
     Subscribe(Place),
     /// Hear it no longer.
     Unsubscribe(Place),
-    /// Give this to [`hands::Hands::take`].
+    /// Give this to [`workers::Hands::take`].
     Do(Task),
 }
 
@@ -134,7 +134,7 @@ struct Due {
 pub(super) struct Inward {
     settings: Settings,
     access: access::Access,
-    doors: doors::Doors,
+    doors: replay_guard::ReplayGuard,
     common: filtering::Common,
     nodes: Nodes,
     jobs: Jobs,
@@ -187,7 +187,7 @@ impl Inward {
         let agents: Vec<AgentName> = agents.filter_map(|name| name.parse().ok()).collect();
         Inward {
             access,
-            doors: doors::Doors::new(),
+            doors: replay_guard::ReplayGuard::new(),
             common: filtering::Common::new(&settings.collectives),
             nodes: Nodes::new(settings.collectives.clone(), agents),
             jobs: Jobs::default(),

@@ -30,7 +30,7 @@ use crate::wire::{
 use flights::{Fit, Flights, Kind};
 use halite_config::CollectiveGateway;
 use halite_crypto::random_hex;
-use halite_gateway::ledger::Standing;
+use halite_gateway::agent_keys::Standing;
 use halite_wire::Map;
 use halite_wire::ids::MinionId;
 use nodes::Nodes;

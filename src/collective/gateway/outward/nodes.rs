@@ -2,7 +2,7 @@
 
 use super::super::act::Clock;
 use crate::wire::Identity;
-use halite_gateway::ledger::Standing;
+use halite_gateway::agent_keys::Standing;
 use halite_wire::ids::MinionId;
 use std::collections::{BTreeMap, HashMap};
 use std::net::{IpAddr, Ipv4Addr};

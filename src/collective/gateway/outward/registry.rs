@@ -8,8 +8,8 @@
 use crossbeam_channel::Sender;
 use halite_config::{CollectiveGateway, MasterConfig};
 use halite_crypto::PublicKey;
-use halite_gateway::clerk::Task;
-use halite_gateway::ledger::{Entered, Ledger, Newcomer, Standing};
+use halite_gateway::agent_keys::{Entered, Ledger, Newcomer, Standing};
+use halite_gateway::writer::Task;
 use halite_wire::ids::MinionId;
 use std::io;
 

@@ -2,7 +2,7 @@
 
 use crate::wire::{Filter, Identity};
 
-/// Octets of the longest regular expression over identities. Together with what security plugins and packets make of it,
+/// Bytes of the longest regular expression over identities. Together with what security plugins and packets make of it,
 /// this stays far below what brokers carry (1 MiB of NATS).
 const LONGEST: usize = 48 << 10;
 

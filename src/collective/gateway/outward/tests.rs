@@ -1,9 +1,9 @@
 //! The half without a broker: what is said to it, and what it asks for.
 
 use super::*;
-use halite_gateway::clerk::Task;
-use halite_gateway::ledger::Entered;
+use halite_gateway::agent_keys::Entered;
 use halite_gateway::news::Order;
+use halite_gateway::writer::Task;
 use halite_wire::Value;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};

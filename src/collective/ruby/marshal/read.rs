@@ -1,4 +1,4 @@
-//! From octets to a [`Datum`].
+//! From bytes to a [`Datum`].
 
 use super::VERSION;
 use crate::ruby::error::{Budget, DatumError, MAX_DEPTH, deeper};
@@ -10,7 +10,7 @@ use crate::ruby::{Datum, pairs};
 /// keys that come twice the last counts.
 ///
 /// # Errors
-/// Octets that are cut off or left over, types other than data, links into what is not closed yet, and whatever is beyond the limits.
+/// Bytes that are cut off or left over, types other than data, links into what is not closed yet, and whatever is beyond the limits.
 pub fn read(data: &[u8]) -> Result<Datum, DatumError> {
     let budget = Budget::new(data.len())?;
     if !data.starts_with(&VERSION) {
@@ -65,7 +65,7 @@ struct Reader<'a> {
     symbols: Vec<String>,
 }
 
-/// How the octets of a string are to be read.
+/// How the bytes of a string are to be read.
 #[derive(Clone, Copy, PartialEq)]
 enum Encoding {
     Binary,
@@ -115,7 +115,7 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// A count of things of which each takes at least so many octets, checked before anything is made of it.
+    /// A count of things of which each takes at least so many bytes, checked before anything is made of it.
     fn count(&mut self, each: usize) -> Result<usize, DatumError> {
         let count = self.packed()?;
         let count = usize::try_from(count).map_err(|_| malformed("a length is negative"))?;
@@ -127,7 +127,7 @@ impl<'a> Reader<'a> {
         Ok(count)
     }
 
-    fn octets(&mut self) -> Result<&'a [u8], DatumError> {
+    fn bytes(&mut self) -> Result<&'a [u8], DatumError> {
         let length = self.count(1)?;
         self.slice(length)
     }
@@ -168,7 +168,7 @@ impl<'a> Reader<'a> {
                 self.object(Datum::Int(number), 0)
             }
             b'f' => {
-                let number = float(self.octets()?)?;
+                let number = float(self.bytes()?)?;
                 self.object(Datum::Float(number), 0)
             }
             b':' => {
@@ -180,7 +180,7 @@ impl<'a> Reader<'a> {
                 self.symbol_leaf(name)
             }
             b'"' => {
-                let octets = self.octets()?;
+                let octets = self.bytes()?;
                 self.object(Datum::Bytes(octets.to_vec()), octets.len())
             }
             b'/' => self.regexp(false),
@@ -201,7 +201,7 @@ impl<'a> Reader<'a> {
 
     /// Reads a symbol behind its colon; gives its place in the table.
     fn symbol(&mut self, ivars: bool) -> Result<usize, DatumError> {
-        let octets = self.octets()?;
+        let octets = self.bytes()?;
         let text = std::str::from_utf8(octets).map_err(|_| malformed("a symbol is no UTF-8"))?;
         self.symbols.push(text.to_owned());
         let place = self.symbols.len() - 1;
@@ -241,7 +241,7 @@ impl<'a> Reader<'a> {
     fn with_ivars(&mut self) -> Result<Id, DatumError> {
         match self.byte()? {
             b'"' => {
-                let octets = self.octets()?;
+                let octets = self.bytes()?;
                 // It has its number before the variables have theirs.
                 let id = self.object(Datum::Nil, octets.len())?;
                 let encoding = self.encoding()?;
@@ -289,7 +289,7 @@ impl<'a> Reader<'a> {
     fn named_encoding(&mut self) -> Result<Encoding, DatumError> {
         let name = match self.byte()? {
             b'"' => {
-                let octets = self.octets()?;
+                let octets = self.bytes()?;
                 self.object(Datum::Bytes(octets.to_vec()), octets.len())?;
                 octets.to_ascii_uppercase()
             }
@@ -313,7 +313,7 @@ impl<'a> Reader<'a> {
     }
 
     fn regexp(&mut self, ivars: bool) -> Result<Id, DatumError> {
-        let source = self.octets()?;
+        let source = self.bytes()?;
         // The bits beyond these say how the text is encoded.
         let options = self.byte()? & 7;
         let id = self.object(Datum::Nil, source.len())?;

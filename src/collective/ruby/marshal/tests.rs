@@ -221,7 +221,7 @@ fn limits_hold() {
 
 #[test]
 fn a_small_bomb_does_not_grow() {
-    // Each array holds ten times the one before it: 10^9 strings in 200 octets.
+    // Each array holds ten times the one before it: 10^9 strings in 200 bytes.
     let mut octets = b"[\x0e".to_vec();
     octets.extend(b"[\x0f");
     octets.extend(b"0".repeat(10));

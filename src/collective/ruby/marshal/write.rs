@@ -1,4 +1,4 @@
-//! From a [`Datum`] to octets.
+//! From a [`Datum`] to bytes.
 
 use super::VERSION;
 use crate::ruby::{Datum, shortest};
@@ -14,7 +14,7 @@ pub fn write(datum: &Datum) -> Vec<u8> {
 /// As [`write()`], but text under one of these symbols as key, if it is nothing but ASCII, is marked so.
 ///
 /// Ruby's digests, base64 and names of symbols make such text, and MCollective's programs send it so in places; readers take both.
-/// It is for messages that are to be the same octets as theirs.
+/// It is for messages that are to be the same bytes as theirs.
 pub fn write_ascii(datum: &Datum, keys: &[&str]) -> Vec<u8> {
     let mut writer = Writer {
         out: VERSION.to_vec(),
@@ -52,7 +52,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    fn octets(&mut self, octets: &[u8]) {
+    fn bytes(&mut self, octets: &[u8]) {
         self.packed(octets.len() as i64);
         self.out.extend(octets);
     }
@@ -66,7 +66,7 @@ impl<'a> Writer<'a> {
         }
         let plain = name.is_ascii();
         self.out.extend(if plain { &b":"[..] } else { b"I:" });
-        self.octets(name.as_bytes());
+        self.bytes(name.as_bytes());
         self.symbols.insert(name, self.symbols.len());
         if !plain {
             self.encoding(true);
@@ -105,23 +105,23 @@ impl<'a> Writer<'a> {
             Datum::Int(number) => self.integer(*number),
             Datum::Float(number) => {
                 self.out.push(b'f');
-                self.octets(float(*number).as_bytes());
+                self.bytes(float(*number).as_bytes());
             }
             Datum::Symbol(name) => self.symbol(name),
             Datum::Str(text) => {
                 self.out.extend(b"I\"");
-                self.octets(text.as_bytes());
+                self.bytes(text.as_bytes());
                 self.encoding(!(ascii && text.is_ascii()));
             }
             Datum::Bytes(octets) => {
                 self.out.push(b'"');
-                self.octets(octets);
+                self.bytes(octets);
             }
             Datum::Regexp { source, options } => {
                 // Ruby fixes the encoding of an expression that is not ASCII by the bit 16.
                 let fixed = if source.is_ascii() { 0 } else { 16 };
                 self.out.extend(b"I/");
-                self.octets(source.as_bytes());
+                self.bytes(source.as_bytes());
                 self.out.push((options & 7) | fixed);
                 self.encoding(fixed != 0);
             }

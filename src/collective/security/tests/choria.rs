@@ -132,7 +132,7 @@ fn captures_are_verified_at_their_time() {
     assert_eq!((requests, replies), (17, 23));
 }
 
-/// Signs a captured request with a key that is at hand: apart from signature and certificate it comes out octet for octet.
+/// Signs a captured request with a key that is at hand: apart from signature and certificate it comes out byte for byte.
 fn signed_again(secure: &SecureRequest, request: &Request, form: Form) {
     let network = Network::new();
     let rip = network.ca.sign("rip.mcollective");
@@ -231,7 +231,7 @@ fn probes_of_real_servers() {
     let asked = request("choria=rip.mcollective");
     // A valid one.
     assert_eq!(network.call(&rip, "choria=rip.mcollective"), Ok(()));
-    // An octet appended to the message after signing.
+    // An byte appended to the message after signing.
     let mut longer = SecureRequest::read(&own.seal_request(&asked).unwrap()).unwrap();
     longer.message.push(' ');
     let refused = server.open_request(&longer.write());
@@ -251,7 +251,7 @@ fn probes_of_real_servers() {
     let age = |now| check_age(heard.time, heard.ttl, now);
     assert_eq!(age(NOW + 100), Err(Refused::Expired(40)));
     assert_eq!(age(NOW - 3600), Err(Refused::Future(3540)));
-    // The same octets twice.
+    // The same bytes twice.
     let mut replay = Replay::new(10);
     assert_eq!(replay.check(&heard, None, NOW), Ok(()));
     assert_eq!(replay.check(&heard, None, NOW), Err(Refused::Replayed));

@@ -82,10 +82,10 @@ fn reply() -> Reply {
     }
 }
 
-/// Both directions between two ends, and what cannot be read never passes for something else: with each octet changed in
+/// Both directions between two ends, and what cannot be read never passes for something else: with each byte changed in
 /// turn, the message is refused, or says the same, or differs only in what `free` says that nothing protects.
 fn both_ways(client: &dyn Security, server: &dyn Security, free: fn(&Request, &Request) -> bool) {
-    // Of AES each third octet, since its thousands of rounds of MD5 take their time.
+    // Of AES each third byte, since its thousands of rounds of MD5 take their time.
     let step = if matches!(client.form(), Form::Aes(_)) {
         3
     } else {

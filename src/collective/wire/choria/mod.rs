@@ -1,7 +1,7 @@
 //! Messages of G1 and G2: a signed text within JSON (reference, sections 14 and 18).
 //!
 //! [`SecureRequest`] and [`SecureReply`] are the outer documents: a text, and what vouches for it. The text, [`SecureRequest::message`], is
-//! what was signed or hashed, octet for octet; once that is verified, [`read_request`] or [`read_reply`] takes it apart. Nothing
+//! what was signed or hashed, byte for byte; once that is verified, [`read_request`] or [`read_reply`] takes it apart. Nothing
 //! is signed, verified or hashed here.
 
 mod inner;
@@ -47,9 +47,9 @@ impl Generation {
 pub struct SecureRequest {
     /// Which Choria wrote it.
     pub generation: Generation,
-    /// The inner document, and exactly what is signed: its octets.
+    /// The inner document, and exactly what is signed: its bytes.
     pub message: String,
-    /// RSASSA-PKCS1-v1_5 with SHA-256 over the octets of `message`.
+    /// RSASSA-PKCS1-v1_5 with SHA-256 over the bytes of `message`.
     pub signature: Vec<u8>,
     /// Whether the base64 of the signature stands in lines of 60 digits, as Ruby writes it; Go writes it in one piece.
     pub lines: bool,
@@ -98,7 +98,7 @@ impl SecureRequest {
 pub struct SecureReply {
     /// Which Choria wrote it.
     pub generation: Generation,
-    /// The inner document, and exactly what `hash` is of: its octets.
+    /// The inner document, and exactly what `hash` is of: its bytes.
     pub message: String,
     /// SHA-256 of `message`: in hexadecimal in G1, in base64 in G2.
     pub hash: String,

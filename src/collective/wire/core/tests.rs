@@ -75,7 +75,7 @@ fn captured_messages_are_read_and_written_again() {
     assert!(same >= 10 && linked >= 10, "{same} {linked}");
 }
 
-/// The body is what the capture says, and is written with the same octets.
+/// The body is what the capture says, and is written with the same bytes.
 fn check_body(body: &[u8], message: &Json) {
     assert_eq!(body, octets(&message["inner_body_base64"]));
     let value = load(body, Serializer::Marshal).unwrap();

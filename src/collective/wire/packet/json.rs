@@ -10,13 +10,13 @@ use std::borrow::Cow;
 use std::fmt;
 use std::marker::PhantomData;
 
-/// Octets of the longest packet that is read.
+/// Bytes of the longest packet that is read.
 pub const LARGEST_PACKET: usize = 8 << 20;
 /// Most subjects in one `target`. Clients put up to 200 there (reference, section 16).
 pub const MOST_TARGETS: usize = 1024;
 /// Most hops in one `seen-by`; a way through two brokers and back has six.
 pub const MOST_HOPS: usize = 64;
-/// Octets of the longest header.
+/// Bytes of the longest header.
 const LONGEST_HEADER: usize = 1024;
 /// What packets call themselves since G2.
 const PROTOCOL: &str = "choria:transport:1";

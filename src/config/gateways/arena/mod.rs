@@ -59,7 +59,7 @@ pub struct ArenaGateway {
     pub output_lines: usize,
     /// `forget_after`: how long ended modules and runtimes that are gone are remembered.
     pub forget_after: Duration,
-    /// `max_message`: octets of the largest message.
+    /// `max_message`: bytes of the largest message.
     pub max_message: usize,
     /// `create_timeout`: how long a runtime may take to confirm a module.
     pub create_timeout: Duration,

@@ -63,19 +63,19 @@ name! {
 }
 
 name! {
-    /// A topic to publish to: 1 to 1024 octets, no wildcards, no control characters, not beginning with `$`.
+    /// A topic to publish to: 1 to 1024 bytes, no wildcards, no control characters, not beginning with `$`.
     Topic
 }
 
 name! {
     /// Path of a channel as a module sees it: parts divided by `/`, none of them empty, `.` or `..`; no backslash, no control
-    /// characters; 255 octets at most.
+    /// characters; 255 bytes at most.
     ChannelPath
 }
 
 name! {
     /// Path of a module's file below a folder: parts divided by `/`, none of them empty, `.` or `..`; no backslash, no control
-    /// characters; 1024 octets at most.
+    /// characters; 1024 bytes at most.
     ModulePath
 }
 

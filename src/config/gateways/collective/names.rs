@@ -20,7 +20,7 @@ impl fmt::Display for BadName {
 
 impl std::error::Error for BadName {}
 
-/// Octets of the longest name.
+/// Bytes of the longest name.
 const LONGEST: usize = 255;
 
 fn word(c: u8) -> bool {

@@ -187,7 +187,7 @@ fn tar(name: &str, path: &str, options: &Value) -> Outcome<Names> {
     )))
 }
 
-/// The file; inside, its content decompressed by what its first octets say.
+/// The file; inside, its content decompressed by what its first bytes say.
 fn open(path: &str) -> io::Result<io::Result<Box<dyn Read>>> {
     let mut file = File::open(path)?;
     let mut head = [0; 6];

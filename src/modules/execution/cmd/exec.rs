@@ -11,7 +11,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
-/// Most octets kept of either stream.
+/// Most bytes kept of either stream.
 pub const OUTPUT_LIMIT: usize = 64 << 20;
 
 /// What to run.
@@ -35,7 +35,7 @@ pub struct Spec {
     pub timeout: Option<Duration>,
     /// Start only, with no input and no output.
     pub background: bool,
-    /// Most octets of output per stream.
+    /// Most bytes of output per stream.
     pub limit: usize,
 }
 

@@ -8,9 +8,9 @@ use std::fs::File;
 use std::io::Read;
 use std::path::{Component, Path, PathBuf};
 
-/// Octets sent at once unless `file_buffer_size` says otherwise.
+/// Bytes sent at once unless `file_buffer_size` says otherwise.
 const PIECE: i64 = 262_144;
-/// Most octets sent at once.
+/// Most bytes sent at once.
 const MAX_PIECE: i64 = 64 << 20;
 
 /// `cp.push`.

@@ -5,7 +5,7 @@ mod tab;
 
 use super::declare::{Function, Lit, Module, Result, opt, req};
 use super::program::LONGEST;
-use super::{Call, Fault, python, step};
+use super::{Call, Fault, command_helpers, python};
 use halite_sys::command::{Helper, LOCALE};
 use halite_wire::map;
 use halite_wire::{Map, Value};
@@ -170,15 +170,15 @@ fn read(call: &mut Call<'_>) -> std::result::Result<Tab, Fault> {
 
 /// Installs the table; the program's message when it refuses it.
 fn write(call: &mut Call<'_>, tab: &Tab) -> std::result::Result<Option<String>, Fault> {
-    let file = step::Temporary::new(tab.render().as_bytes())?;
+    let file = command_helpers::Temporary::new(tab.render().as_bytes())?;
     let argv = crontab(call, &[file.path()])?;
-    let ran = step::all(call, argv)?;
+    let ran = command_helpers::all(call, argv)?;
     Ok((!ran.ok()).then_some(ran.stderr))
 }
 
 fn from_file(call: &mut Call<'_>) -> std::result::Result<super::program::Ran, Fault> {
     let argv = crontab(call, &[&python::str(call.arg("path"))])?;
-    step::all(call, argv)
+    command_helpers::all(call, argv)
 }
 
 fn verbose(call: &mut Call<'_>) -> Result {

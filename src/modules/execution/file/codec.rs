@@ -1,7 +1,8 @@
 //! Encodings of files by Python's names.
 
 use super::super::Fault;
-use super::os::{self, Done};
+use super::os;
+use crate::execution::declare::Result;
 use std::fs::File;
 use std::io::Read;
 
@@ -13,17 +14,17 @@ pub enum Codec {
         /// A mark is dropped and written.
         mark: bool,
     },
-    /// Octets above 127 are no text.
+    /// Bytes above 127 are no text.
     Ascii,
-    /// Each octet is a character.
+    /// Each byte is a character.
     Latin1,
-    /// Two octets a unit; without an order, the mark at the start tells it.
+    /// Two bytes a unit; without an order, the mark at the start tells it.
     Utf16(Option<Order>),
-    /// Four octets a character.
+    /// Four bytes a character.
     Utf32(Option<Order>),
 }
 
-/// Which octet of a unit comes first.
+/// Which byte of a unit comes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
     /// The low one.
@@ -37,7 +38,7 @@ impl Codec {
     ///
     /// # Errors
     /// `LookupError`: there is none, or it is not known here.
-    pub fn by_name(name: &str) -> Done<Codec> {
+    pub fn by_name(name: &str) -> Result<Codec> {
         let plain = name.to_ascii_lowercase().replace(['_', ' '], "-");
         Ok(match plain.as_str() {
             "utf-8" | "utf8" | "u8" | "cp65001" => Codec::Utf8 { mark: false },
@@ -60,11 +61,11 @@ impl Codec {
         })
     }
 
-    /// Octets as text.
+    /// Bytes as text.
     ///
     /// # Errors
     /// `UnicodeDecodeError`.
-    pub fn decode(self, data: &[u8]) -> Done<String> {
+    pub fn decode(self, data: &[u8]) -> Result<String> {
         match self {
             Codec::Utf8 { mark } => {
                 let data = if mark {
@@ -101,11 +102,11 @@ impl Codec {
         }
     }
 
-    /// Text as octets.
+    /// Text as bytes.
     ///
     /// # Errors
     /// `UnicodeEncodeError` in the handling `strict`.
-    pub fn encode(self, text: &str, errors: &str) -> Done<Vec<u8>> {
+    pub fn encode(self, text: &str, errors: &str) -> Result<Vec<u8>> {
         let put = |order: Order, unit: u32, width: usize, out: &mut Vec<u8>| match order {
             Order::Little => out.extend(&unit.to_le_bytes()[..width]),
             Order::Big => out.extend(&unit.to_be_bytes()[4 - width..]),
@@ -165,8 +166,8 @@ fn unit(order: Order, octets: &[u8]) -> u32 {
     }
 }
 
-/// One octet per character, or what `errors` says.
-fn narrow(text: &str, below: u32, name: &str, errors: &str) -> Done<Vec<u8>> {
+/// One byte per character, or what `errors` says.
+fn narrow(text: &str, below: u32, name: &str, errors: &str) -> Result<Vec<u8>> {
     let mut out = Vec::new();
     for (at, c) in text.chars().enumerate() {
         let number = u32::from(c);

@@ -14,7 +14,7 @@ use ureq::tls::{
 use ureq::typestate::WithoutBody;
 use ureq::{Agent, Body, Proxy, RequestBuilder, Timeout};
 
-/// Most octets of a body that are read, whatever `http_max_body` says.
+/// Most bytes of a body that are read, whatever `http_max_body` says.
 const MOST: u64 = 1 << 30;
 /// Tornado's code for errors of the connection.
 const STREAM: i64 = 599;

@@ -4,7 +4,7 @@ use super::super::declare::Result;
 use super::super::{Call, Fault, python, shell};
 use super::joined;
 use super::table::lines;
-use crate::execution::step;
+use crate::execution::command_helpers;
 use halite_wire::map;
 use halite_wire::{Map, Value};
 use std::io::Write;
@@ -34,7 +34,7 @@ fn entries(config: &str) -> std::result::Result<Map, Fault> {
     if !Path::new(config).is_file() {
         return Ok(out);
     }
-    let text = step::read_file(config).map_err(|e| python::os_error(&e, config))?;
+    let text = command_helpers::read_file(config).map_err(|e| python::os_error(&e, config))?;
     for [name, opts, target] in text.lines().filter_map(entry) {
         let mut opts = opts.split(',');
         let kind = opts.next().unwrap_or_default();
@@ -65,7 +65,7 @@ pub(super) fn remove(call: &mut Call<'_>) -> Result {
             kept.push_str(&line);
         }
     }
-    step::write_file(&config, &kept).map_err(|e| {
+    command_helpers::write_file(&config, &kept).map_err(|e| {
         let why = python::os_text(&e, &config);
         Fault::Command(format!("Couldn't write to {config}: {why}"))
     })?;
@@ -123,7 +123,7 @@ pub(super) fn set(call: &mut Call<'_>) -> Result {
     }
     let test = shell::test_mode(call);
     let store = |text: &str| {
-        step::write_file(&config, text)
+        command_helpers::write_file(&config, text)
             .map_err(|_| Fault::Command(format!("File not writable {config}")))
     };
     if change {

@@ -7,7 +7,7 @@ mod table;
 
 use super::declare::{Arg, Function, Lit, Module, Result, opt, req};
 use super::{Call, Fault, python, shell, which};
-use crate::execution::step;
+use crate::execution::command_helpers;
 use halite_wire::map;
 use halite_wire::{Map, Value};
 use std::path::Path;
@@ -385,7 +385,7 @@ fn is_fuse_exec(call: &mut Call<'_>) -> Result {
 
 fn swaps() -> std::result::Result<Map, Fault> {
     let path = "/proc/swaps";
-    let text = step::read_file(path).map_err(|e| python::os_error(&e, path))?;
+    let text = command_helpers::read_file(path).map_err(|e| python::os_error(&e, path))?;
     let mut out = Map::new();
     for line in text.lines().filter(|l| !l.starts_with("Filename")) {
         let words: Vec<&str> = line.split_whitespace().collect();

@@ -3,7 +3,7 @@
 use super::super::declare::Result;
 use super::super::{Call, Fault, python, shell};
 use super::joined;
-use crate::execution::step;
+use crate::execution::command_helpers;
 use halite_wire::{Map, Value};
 use std::path::Path;
 
@@ -114,7 +114,7 @@ fn fits(wanted: &Entry, entry: &Entry) -> bool {
 
 /// Lines with their ends.
 pub(super) fn lines(config: &str) -> std::result::Result<Vec<String>, Fault> {
-    let text = step::read_file(config).map_err(|e| {
+    let text = command_helpers::read_file(config).map_err(|e| {
         let why = python::os_text(&e, config);
         Fault::Command(format!("Couldn't read from {config}: {why}"))
     })?;
@@ -127,7 +127,7 @@ pub(super) fn fstab(call: &mut Call<'_>) -> Result {
     if !Path::new(&config).is_file() {
         return Ok(out.into());
     }
-    let text = step::read_file(&config).map_err(|e| python::os_error(&e, &config))?;
+    let text = command_helpers::read_file(&config).map_err(|e| python::os_error(&e, &config))?;
     for entry in text.lines().filter_map(|line| FSTAB.read(line)) {
         let mut name = get(&entry, "name").to_owned();
         while out.contains(&name) {
@@ -160,7 +160,7 @@ pub(super) fn remove(call: &mut Call<'_>) -> Result {
     let before = lines.len();
     lines.retain(|line| !FSTAB.read(line).is_some_and(|entry| fits(&wanted, &entry)));
     if lines.len() < before {
-        step::write_file(&config, &lines.concat()).map_err(|e| {
+        command_helpers::write_file(&config, &lines.concat()).map_err(|e| {
             let why = python::os_text(&e, &config);
             Fault::Command(format!("Couldn't write to {config}: {why}"))
         })?;
@@ -253,7 +253,7 @@ fn set(call: &mut Call<'_>, kind: &Kind, entry: Entry) -> Result {
     }
     let outcome = outcome.unwrap_or("new");
     if outcome != "present" && !shell::test_mode(call) {
-        step::write_file(&config, &lines.concat())
+        command_helpers::write_file(&config, &lines.concat())
             .map_err(|_| Fault::Command(format!("File not writable {config}")))?;
     }
     Ok(outcome.into())

@@ -197,7 +197,7 @@ pub(super) fn connect(call: &mut Call<'_>) -> Result {
         host.1,
         address.ip()
     );
-    // Stock's datagram cannot be sent: it makes it of text where octets are asked for.
+    // Stock's datagram cannot be sent: it makes it of text where bytes are asked for.
     if !udp && reaches(&address, &timeout) {
         answer(true, format!("Successfully connected to {place}"))
     } else {

@@ -2,7 +2,7 @@
 
 use super::super::declare::Result;
 use super::super::{Call, Fault, python, shell, which};
-use crate::execution::step;
+use crate::execution::command_helpers;
 use halite_target::PyRegex;
 use halite_wire::map;
 use halite_wire::{Map, Value};
@@ -118,9 +118,9 @@ pub(super) fn mod_hostname(call: &mut Call<'_>) -> Result {
         old
     };
     let edit = |path: &str, line: &dyn Fn(&str) -> String| {
-        let text = step::read_file(path).map_err(|e| python::os_error(&e, path))?;
+        let text = command_helpers::read_file(path).map_err(|e| python::os_error(&e, path))?;
         let new: String = text.lines().map(line).collect();
-        step::write_file(path, &new).map_err(|e| python::os_error(&e, path))
+        command_helpers::write_file(path, &new).map_err(|e| python::os_error(&e, path))
     };
     edit("/etc/hosts", &|line| {
         let mut words: Vec<&str> = line.split_whitespace().collect();
@@ -145,7 +145,7 @@ pub(super) fn mod_hostname(call: &mut Call<'_>) -> Result {
             let quote = quote.map(String::from).unwrap_or_default();
             format!("HOSTNAME={quote}{}{quote}\n", new.trim_matches(['"', '\'']))
         })?,
-        Some("Debian") => step::write_file("/etc/hostname", &format!("{new}\n"))
+        Some("Debian") => command_helpers::write_file("/etc/hostname", &format!("{new}\n"))
             .map_err(|e| python::os_error(&e, "/etc/hostname"))?,
         _ => {}
     }

@@ -1,11 +1,11 @@
 //! Questions to rpm about packages and their files (`salt/modules/rpm_lowpkg.py`).
 
-use super::common::{Did, keywords, names, option};
-use super::loose;
+use super::common::{keywords, names, option};
+use super::loose_version;
 use crate::execution::cmd::which;
 use crate::execution::declare::Result;
 use crate::execution::program::{LONGEST, Ran};
-use crate::execution::{Call, Fault, program, python, step};
+use crate::execution::{Call, Fault, command_helpers, program, python};
 use halite_sys::command::Helper;
 use halite_wire::{Map, Value};
 use std::path::Path;
@@ -86,7 +86,7 @@ pub fn rpm(root: &Value) -> Vec<String> {
 }
 
 /// A list, or a text of words with commas; anything else is refused.
-fn list(call: &Call<'_>, name: &str) -> Did<Vec<String>> {
+fn list(call: &Call<'_>, name: &str) -> Result<Vec<String>> {
     match keywords(call).get(name) {
         None => Ok(Vec::new()),
         Some(Value::Array(list)) => Ok(list.iter().map(python::str).collect()),
@@ -105,7 +105,7 @@ pub fn verify(call: &mut Call<'_>) -> Result {
     let names = names(call);
     argv.push(if names.is_empty() { "-Va" } else { "-V" }.to_owned());
     argv.extend(names);
-    let ran = step::tolerant(call, argv)?;
+    let ran = command_helpers::tolerant(call, argv)?;
     if ran.stdout.trim().is_empty() && !ran.ok() {
         let mut text = "Failed to verify package(s)".to_owned();
         if !ran.stderr.is_empty() {
@@ -165,7 +165,7 @@ pub fn modified(call: &mut Call<'_>) -> Result {
     let mut argv = rpm(&root);
     argv.push("-Va".to_owned());
     argv.extend(names(call));
-    let ran = step::all(call, argv)?;
+    let ran = command_helpers::all(call, argv)?;
     if ran.retcode > 1 {
         return Ok(halite_wire::map! {
             "pid" => ran.pid, "retcode" => ran.retcode, "stderr" => ran.stderr,
@@ -178,7 +178,7 @@ pub fn modified(call: &mut Call<'_>) -> Result {
     changed(&ran.stdout, &flags).map(Value::from)
 }
 
-fn changed(text: &str, flags: &Map) -> Did<Map> {
+fn changed(text: &str, flags: &Map) -> Result<Map> {
     let mut ret = Map::new();
     for line in text.split('\n') {
         let parts: Vec<&str> = line.split(char::is_whitespace).collect();
@@ -229,10 +229,10 @@ fn squeezed<'a>(parts: &[&'a str]) -> Vec<&'a str> {
 ///
 /// # Errors
 /// rpm cannot be started.
-pub fn owner_of(call: &mut Call<'_>, path: &str, root: &Value) -> Did<String> {
+pub fn owner_of(call: &mut Call<'_>, path: &str, root: &Value) -> Result<String> {
     let mut argv = rpm(root);
     argv.extend(["-qf", "--queryformat", "%{name}", path].map(str::to_owned));
-    let text = step::all(call, argv)?.stdout;
+    let text = command_helpers::all(call, argv)?.stdout;
     Ok(if text.to_lowercase().contains("not owned") {
         String::new()
     } else {
@@ -248,7 +248,7 @@ pub fn owner_of(call: &mut Call<'_>, path: &str, root: &Value) -> Did<String> {
 pub fn diff(
     call: &mut Call<'_>,
     root: &Value,
-    fetch: impl FnOnce(&mut Call<'_>, &[String]) -> Did<Map>,
+    fetch: impl FnOnce(&mut Call<'_>, &[String]) -> Result<Map>,
 ) -> Result {
     let mut ret = Map::new();
     let mut owned: Vec<(String, Vec<String>)> = Vec::new();
@@ -281,7 +281,7 @@ pub fn diff(
 }
 
 /// What of a file differs from the one in a package file.
-fn diff_of(call: &mut Call<'_>, package: &str, path: &str) -> Did<String> {
+fn diff_of(call: &mut Call<'_>, package: &str, path: &str) -> Result<String> {
     for program in ["rpm2cpio", "cpio", "diff"] {
         if which(program).is_none() {
             return Err(Fault::CommandNotFound(format!(
@@ -319,8 +319,8 @@ fn diff_of(call: &mut Call<'_>, package: &str, path: &str) -> Did<String> {
     })
 }
 
-/// The octets that a program writes to its two outputs when it is given some, and its exit code.
-fn piped(argv: &[&str], stdin: Option<Vec<u8>>) -> Did<(Vec<u8>, Vec<u8>, i64)> {
+/// The bytes that a program writes to its two outputs when it is given some, and its exit code.
+fn piped(argv: &[&str], stdin: Option<Vec<u8>>) -> Result<(Vec<u8>, Vec<u8>, i64)> {
     let helper = Helper {
         stdin,
         env: vec![("LC_ALL".to_owned(), Some("C".to_owned()))],
@@ -342,7 +342,7 @@ pub fn info(
     root: &Value,
     attr: &Value,
     all_versions: bool,
-) -> Did<Map> {
+) -> Result<Map> {
     let tags = program::run(["rpm", "--querytags"])?.stdout;
     let long = tags.lines().any(|t| t == "LONGSIZE");
     let (format, described) = query(attr, long)?;
@@ -356,10 +356,10 @@ pub fn info(
             .map(str::to_owned),
     );
     argv.extend(["--queryformat".to_owned(), format]);
-    let ran: Ran = step::tolerant(call, argv)?;
+    let ran: Ran = command_helpers::tolerant(call, argv)?;
     let mut all = packages(&ran.stdout, described);
     let edition = |info: &Map| info.str("edition").unwrap_or_default().to_owned();
-    all.sort_by(|a, b| loose::compare(&edition(&a.1), &edition(&b.1)));
+    all.sort_by(|a, b| loose_version::compare(&edition(&a.1), &edition(&b.1)));
     let mut ret = Map::new();
     for (name, mut info) in all.into_iter().rev() {
         if name.starts_with("gpg-pubkey") {
@@ -379,7 +379,7 @@ pub fn info(
 }
 
 /// How rpm is asked, and whether for descriptions too.
-fn query(attr: &Value, long: bool) -> Did<(String, bool)> {
+fn query(attr: &Value, long: bool) -> Result<(String, bool)> {
     let wanted: Option<Vec<String>> = match attr {
         Value::Str(text) if !text.is_empty() => Some(text.split(',').map(str::to_owned).collect()),
         other if other.truthy() => {

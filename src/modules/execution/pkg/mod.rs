@@ -5,7 +5,7 @@ mod apt;
 mod common;
 mod dnf;
 mod ini;
-mod loose;
+mod loose_version;
 mod lowpkg;
 mod rpm;
 mod zypper;

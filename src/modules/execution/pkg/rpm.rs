@@ -1,12 +1,12 @@
 //! What dnf and zypper have in common: the database of rpm (`salt/utils/pkg/rpm.py`,
 //! `salt/modules/rpm_lowpkg.py`).
 
-use super::common::{Did, Packages, changes, names, option, version as versions};
+use super::common::{Packages, changes, names, option, version as versions};
 use super::common::{empty, value, with_info};
 use super::lowpkg;
 use crate::execution::declare::Result;
 use crate::execution::nested::is_true;
-use crate::execution::{Call, Fault, python, step};
+use crate::execution::{Call, Fault, command_helpers, python};
 use halite_wire::map;
 use halite_wire::{Map, Value};
 use indexmap::IndexMap;
@@ -123,7 +123,7 @@ fn root(call: &Call<'_>) -> Value {
     }
 }
 
-fn query(call: &mut Call<'_>) -> Did<Vec<Package>> {
+fn query(call: &mut Call<'_>) -> Result<Vec<Package>> {
     let mut argv = vec!["rpm".to_owned()];
     let root = root(call);
     if root.truthy() {
@@ -141,7 +141,7 @@ fn query(call: &mut Call<'_>) -> Did<Vec<Package>> {
         .map(str::to_owned),
     );
     let own = osarch(call);
-    let text = step::printed(call, argv)?;
+    let text = command_helpers::printed(call, argv)?;
     let mut all: Vec<Package> = text.lines().filter_map(|l| package(l, &own)).collect();
     // Several versions of one name stand in the order of their text, epoch and release apart.
     all.sort_by(|a, b| {
@@ -161,7 +161,7 @@ fn plain(version: &str) -> &str {
 }
 
 /// The installed packages.
-pub fn installed(call: &mut Call<'_>) -> Did<Packages> {
+pub fn installed(call: &mut Call<'_>) -> Result<Packages> {
     let mut all = Packages::new();
     for package in query(call)? {
         all.entry(package.name).or_default().push(package.version);
@@ -187,7 +187,7 @@ pub fn list_pkgs(call: &mut Call<'_>) -> Result {
 ///
 /// # Errors
 /// rpm cannot be started.
-pub fn packages_by(call: &mut Call<'_>, attr: &Value) -> Did<Map> {
+pub fn packages_by(call: &mut Call<'_>, attr: &Value) -> Result<Map> {
     if !attr.truthy() {
         return Ok(value(&installed(call)?, false));
     }
@@ -376,7 +376,7 @@ pub fn version_cmp(call: &mut Call<'_>) -> Result {
 ///
 /// # Errors
 /// It is no text.
-pub fn name(call: &Call<'_>) -> Did<String> {
+pub fn name(call: &Call<'_>) -> Result<String> {
     let name = call.arg("name");
     name.as_str().map(str::to_owned).ok_or_else(|| {
         let class = python::short_class(name);
@@ -404,7 +404,7 @@ pub fn file_list(call: &mut Call<'_>) -> Result {
     let mut argv = lowpkg::rpm(&root(call));
     argv.push(if names.is_empty() { "-qla" } else { "-ql" }.to_owned());
     argv.extend(names);
-    let text = step::printed(call, argv)?;
+    let text = command_helpers::printed(call, argv)?;
     let files: Vec<String> = text.lines().map(str::to_owned).collect();
     Ok(map! {"errors" => Value::Array(Vec::new()), "files" => files}.into())
 }
@@ -415,7 +415,7 @@ pub fn file_dict(call: &mut Call<'_>) -> Result {
     argv.push(if names.is_empty() { "-qa" } else { "-q" }.to_owned());
     argv.extend(["--queryformat", "%{NAME} %{VERSION}\\n"].map(str::to_owned));
     argv.extend(names);
-    let text = step::printed(call, argv)?;
+    let text = command_helpers::printed(call, argv)?;
     let mut errors: Vec<String> = Vec::new();
     let mut packages = Map::new();
     for line in text.lines() {
@@ -426,7 +426,7 @@ pub fn file_dict(call: &mut Call<'_>) -> Result {
         let Some(name) = line.split_whitespace().next() else {
             continue;
         };
-        let text = step::printed(call, ["rpm", "-ql", name])?;
+        let text = command_helpers::printed(call, ["rpm", "-ql", name])?;
         let files: Vec<String> = text.lines().map(str::to_owned).collect();
         packages.set(name, files);
     }
@@ -450,9 +450,9 @@ pub fn owner(call: &mut Call<'_>) -> Result {
 }
 
 /// Name and version of a package file.
-pub fn of_file(call: &mut Call<'_>, path: &str) -> Did<Option<(String, String)>> {
+pub fn of_file(call: &mut Call<'_>, path: &str) -> Result<Option<(String, String)>> {
     let own = osarch(call);
-    let ran = step::tolerant(call, ["rpm", "-qp", "--queryformat", FORMAT, path])?;
+    let ran = command_helpers::tolerant(call, ["rpm", "-qp", "--queryformat", FORMAT, path])?;
     Ok(package(&ran.stdout, &own).map(|p| (p.name, p.version)))
 }
 

@@ -157,7 +157,7 @@ fn percent(used: f64, total: f64) -> f64 {
     }
 }
 
-/// `/proc/meminfo` in octets.
+/// `/proc/meminfo` in bytes.
 fn meminfo() -> HashMap<String, i64> {
     let table = read("/proc/meminfo");
     let pairs = table.lines().filter_map(|line| {

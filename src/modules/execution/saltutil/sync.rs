@@ -1,5 +1,5 @@
 //! Custom modules from the file server (`salt/utils/extmods.py sync`): beside Python files, which halite
-//! keeps where stock keeps them and does not run, executables that `execution::own` runs.
+//! keeps where stock keeps them and does not run, executables that `execution::custom` runs.
 
 use super::super::declare::Result;
 use super::super::{Call, Fault, python};
@@ -213,7 +213,7 @@ impl Sync<'_> {
         let stock = Pick::of(&MODULES.into(), &Value::Nil);
         let runs_here = RUN_HERE.contains(&self.form);
         let all = Pick::default();
-        // What is executable shows in its first octets only.
+        // What is executable shows in its first bytes only.
         let pick = if runs_here { &all } else { &stock };
         let mut cached = self.client.cache_dir(&url, env, false, pick, None)?;
         cached.retain(|file| {

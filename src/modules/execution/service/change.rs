@@ -3,7 +3,7 @@
 use super::{Ctl, masked, name, notice_changes, root, units};
 use crate::execution::cmd::which;
 use crate::execution::declare::Result;
-use crate::execution::{Call, Fault, python, step, systemd};
+use crate::execution::{Call, Fault, command_helpers, python, systemd};
 use halite_wire::Value;
 
 /// What a failed command says, without the names of scopes.
@@ -199,7 +199,7 @@ fn sysv(call: &mut Call<'_>, name: &str, update: &[&str], chkconfig: &str) -> Re
         let text = "Unable to find sysv service manager (tried update-rc.d, chkconfig)";
         return Err(Fault::Command(text.to_owned()));
     }
-    Ok(step::tolerant(call, argv)?.ok().into())
+    Ok(command_helpers::tolerant(call, argv)?.ok().into())
 }
 
 pub fn firstboot(call: &mut Call<'_>) -> Result {
@@ -218,7 +218,7 @@ pub fn firstboot(call: &mut Call<'_>) -> Result {
             argv.extend([format!("--{option}"), python::str(call.arg(arg))]);
         }
     }
-    let ran = step::all(call, argv)?;
+    let ran = command_helpers::all(call, argv)?;
     if ran.ok() {
         Ok(true.into())
     } else {

@@ -7,7 +7,7 @@ mod units;
 use super::cmd::which;
 use super::declare::{Arg, Function, Lit, Module, Result, opt, req};
 use super::program::Ran;
-use super::{Call, Fault, python, step, systemd};
+use super::{Call, Fault, command_helpers, python, systemd};
 use halite_sys::command::Helper;
 
 const NIL: Lit = Lit::Nil;
@@ -277,13 +277,13 @@ impl Ctl<'_> {
     /// `cmd.run_all`.
     fn run(&self, call: &mut Call<'_>) -> std::result::Result<Ran, Fault> {
         let argv = self.words(call)?;
-        step::all(call, argv)
+        command_helpers::all(call, argv)
     }
 
     /// The same with both outputs in one; `anyway` leaves the job's return code alone.
     fn printed(&self, call: &mut Call<'_>, anyway: bool) -> std::result::Result<Ran, Fault> {
         let argv = self.words(call)?;
-        let ran = step::helper(
+        let ran = command_helpers::helper(
             call,
             Helper {
                 merge: true,

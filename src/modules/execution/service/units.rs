@@ -3,7 +3,7 @@
 use super::{Ctl, below, name, notice_changes, root};
 use crate::execution::cmd::which;
 use crate::execution::declare::Result;
-use crate::execution::{Call, Fault, python, step};
+use crate::execution::{Call, Fault, command_helpers, python};
 use halite_target::fnmatch;
 use halite_wire::{Map, Value};
 use nix::unistd::{AccessFlags, access};
@@ -83,7 +83,7 @@ pub fn all(root: Option<&str>) -> Vec<String> {
 /// The run level that scripts are linked for.
 fn runlevel(call: &mut Call<'_>) -> std::result::Result<String, Fault> {
     if let Some(program) = which("runlevel") {
-        let text = step::printed_anyway(call, [program])?;
+        let text = command_helpers::printed_anyway(call, [program])?;
         if let Some(level) = text.split_whitespace().nth(1) {
             return Ok(level.to_owned());
         }
@@ -238,7 +238,7 @@ pub fn enabled(call: &mut Call<'_>) -> std::result::Result<bool, Fault> {
             "-print",
             "-quit",
         ];
-        return Ok(!step::printed(call, find)?.is_empty());
+        return Ok(!command_helpers::printed(call, find)?.is_empty());
     }
     Ok(sysv(root).contains(&name) && sysv_enabled(call, &name, root)?)
 }

@@ -4,15 +4,13 @@ use super::keys::{fingerprint, kind, users};
 use super::{give, user};
 use crate::execution::cmd::which;
 use crate::execution::declare::Result;
-use crate::execution::{Call, Fault, program, python, step};
+use crate::execution::{Call, Fault, command_helpers, program, python};
 use halite_wire::map;
 use halite_wire::{Map, Value};
 use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::LazyLock;
-
-type Did<T> = std::result::Result<T, Fault>;
 
 /// Options, then kind, key and comment of a line.
 static LINE: LazyLock<Option<regex::Regex>> =
@@ -42,7 +40,7 @@ fn auth_line(key: &str, enc: &str, comment: &str, options: &Value) -> String {
 }
 
 /// The file of a user's keys; `%u` and `%h` in its name are the user and his home.
-fn file_of(name: &str, config: &str) -> Did<String> {
+fn file_of(name: &str, config: &str) -> Result<String> {
     let missing = || Fault::Command(format!("User '{name}' does not exist"));
     let info = user(name)?.ok_or_else(missing)?;
     let home = info.str("home").unwrap_or_default();
@@ -75,7 +73,7 @@ fn file_of(name: &str, config: &str) -> Did<String> {
 }
 
 /// The keys of a file by themselves: `enc`, `comment`, `options`, `fingerprint`.
-fn validated(path: &str, hash: &Value) -> Did<Map> {
+fn validated(path: &str, hash: &Value) -> Result<Map> {
     let text = std::fs::read(path)
         .map_err(|_| Fault::Command(format!("Problem reading ssh key file {path}")))?;
     let mut keys = Map::new();
@@ -120,7 +118,7 @@ fn hash(call: &Call<'_>) -> Value {
     call.arg("fingerprint_hash_type").clone()
 }
 
-fn keys_of(name: &str, config: &str, hash: &Value) -> Did<Option<Map>> {
+fn keys_of(name: &str, config: &str, hash: &Value) -> Result<Option<Map>> {
     match file_of(name, config) {
         Ok(path) if Path::new(&path).is_file() => validated(&path, hash).map(Some),
         Ok(_) | Err(Fault::Command(_)) => Ok(None),
@@ -145,7 +143,7 @@ pub fn auth_keys(call: &mut Call<'_>) -> Result {
 }
 
 /// A key as it shall be.
-struct Wish {
+struct KeyRequest {
     user: String,
     key: String,
     enc: Value,
@@ -155,9 +153,9 @@ struct Wish {
     hash: Value,
 }
 
-impl Wish {
-    fn of(call: &Call<'_>) -> Wish {
-        Wish {
+impl KeyRequest {
+    fn of(call: &Call<'_>) -> KeyRequest {
+        KeyRequest {
             user: python::str(call.arg("user")),
             key: python::str(call.arg("key")),
             enc: call.arg("enc").clone(),
@@ -169,7 +167,7 @@ impl Wish {
     }
 
     /// A key of a source file.
-    fn entry(call: &Call<'_>, key: &str, entry: &Value) -> Wish {
+    fn entry(call: &Call<'_>, key: &str, entry: &Value) -> KeyRequest {
         let part = |name| {
             entry
                 .as_map()
@@ -177,7 +175,7 @@ impl Wish {
                 .cloned()
                 .unwrap_or_default()
         };
-        Wish {
+        KeyRequest {
             user: python::str(call.arg("user")),
             key: key.to_owned(),
             enc: part("enc"),
@@ -188,7 +186,7 @@ impl Wish {
         }
     }
 
-    fn state(&self) -> Did<&'static str> {
+    fn state(&self) -> Result<&'static str> {
         let enc = kind(&self.enc)?;
         let keys = keys_of(&self.user, &self.config, &self.hash)?.unwrap_or_default();
         let Some(Value::Map(own)) = keys.get(&self.key) else {
@@ -206,11 +204,11 @@ impl Wish {
 }
 
 pub fn check_key(call: &mut Call<'_>) -> Result {
-    Ok(Wish::of(call).state()?.into())
+    Ok(KeyRequest::of(call).state()?.into())
 }
 
 /// The keys of a file that the master, or whoever else, has; `None` if it cannot be had.
-fn of_source(call: &mut Call<'_>) -> Did<Option<Map>> {
+fn of_source(call: &mut Call<'_>) -> Result<Option<Map>> {
     let args = vec![call.arg("source").clone(), call.arg("saltenv").clone()];
     let file = call.salt("cp.cache_file", args, Map::new())?;
     match file.as_str().filter(|f| !f.is_empty()) {
@@ -223,19 +221,19 @@ pub fn check_key_file(call: &mut Call<'_>) -> Result {
     let mut ret = Map::new();
     for (key, entry) in of_source(call)?.unwrap_or_default().iter() {
         let key = python::str(key);
-        let state = Wish::entry(call, &key, entry).state()?;
+        let state = KeyRequest::entry(call, &key, entry).state()?;
         ret.set(key, state);
     }
     Ok(ret.into())
 }
 
-fn pulled(call: &mut Call<'_>) -> Did<Map> {
+fn pulled(call: &mut Call<'_>) -> Result<Map> {
     let failed = || Fault::Command("Failed to pull key file from salt file server".to_owned());
     of_source(call)?.ok_or_else(failed)
 }
 
 pub fn set_auth_key(call: &mut Call<'_>) -> Result {
-    set(&Wish::of(call))
+    set(&KeyRequest::of(call))
 }
 
 pub fn set_auth_key_from_file(call: &mut Call<'_>) -> Result {
@@ -251,7 +249,7 @@ pub fn set_auth_key_from_file(call: &mut Call<'_>) -> Result {
         .cloned();
     let mut all = Vec::new();
     for (key, entry) in keys.iter() {
-        let mut wish = Wish::entry(call, &python::str(key), entry);
+        let mut wish = KeyRequest::entry(call, &python::str(key), entry);
         wish.options = options.clone().unwrap_or(wish.options);
         all.push(python::str(&set(&wish)?));
     }
@@ -261,7 +259,7 @@ pub fn set_auth_key_from_file(call: &mut Call<'_>) -> Result {
     Ok(found.unwrap_or("no change").into())
 }
 
-fn set(wish: &Wish) -> Result {
+fn set(wish: &KeyRequest) -> Result {
     if wish.key.split_whitespace().count() > 1 {
         return Ok("invalid".into());
     }
@@ -280,7 +278,7 @@ fn set(wish: &Wish) -> Result {
     }
 }
 
-fn replace(wish: &Wish, line: &str) -> Result {
+fn replace(wish: &KeyRequest, line: &str) -> Result {
     let path = file_of(&wish.user, &wish.config)?;
     let problem = |e: std::io::Error| {
         let text = python::os_text(&e, &path);
@@ -301,7 +299,7 @@ fn replace(wish: &Wish, line: &str) -> Result {
             new.push('\n');
         }
     }
-    step::rewrite(Path::new(&path), new.as_bytes()).map_err(problem)?;
+    command_helpers::rewrite(Path::new(&path), new.as_bytes()).map_err(problem)?;
     Ok("replace".into())
 }
 
@@ -311,7 +309,7 @@ fn restore_context(path: &str) {
     }
 }
 
-fn append(wish: &Wish, info: &Map, line: &str) -> Result {
+fn append(wish: &KeyRequest, info: &Map, line: &str) -> Result {
     let path = file_of(&wish.user, &wish.config)?;
     let home = info.str("home").unwrap_or_default();
     if path.starts_with(home) && !Path::new(home).is_dir() {
@@ -375,7 +373,7 @@ pub fn rm_auth_key_from_file(call: &mut Call<'_>) -> Result {
     Ok(found.unwrap_or("Key not present").into())
 }
 
-fn remove(user: &str, key: &str, config: &str, hash: &Value) -> Did<&'static str> {
+fn remove(user: &str, key: &str, config: &str, hash: &Value) -> Result<&'static str> {
     if !keys_of(user, config, hash)?.is_some_and(|keys| keys.contains(key)) {
         return Ok("Key not present");
     }
@@ -394,7 +392,7 @@ fn remove(user: &str, key: &str, config: &str, hash: &Value) -> Did<&'static str
             new.push('\n');
         }
     }
-    match step::rewrite(Path::new(&path), new.as_bytes()) {
+    match command_helpers::rewrite(Path::new(&path), new.as_bytes()) {
         Ok(()) => Ok("Key removed"),
         Err(_) => Ok("Key not removed"),
     }

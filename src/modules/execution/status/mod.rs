@@ -148,7 +148,7 @@ fn bracketed(host: &str) -> String {
     }
 }
 
-/// The first octets of a ZMTP greeting are `ff`, eight of any value, `7f`.
+/// The first bytes of a ZMTP greeting are `ff`, eight of any value, `7f`.
 fn greets(target: &str, wait: Duration) -> bool {
     let Ok(addresses) = target.to_socket_addrs() else {
         return false;

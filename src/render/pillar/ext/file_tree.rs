@@ -25,7 +25,7 @@ pub(super) const ARGS: &[&str] = &[
 
 /// Deepest directory.
 const MAX_DEPTH: usize = 64;
-/// Most octets of all files together.
+/// Most bytes of all files together.
 const MAX_OCTETS: u64 = 64 << 20;
 
 pub(super) fn run(compile: &Compile, _: &Map, args: &Args) -> Given {

@@ -1,7 +1,7 @@
 //! A remote as the file server sees it: the trees of its commits and the content of their files.
 
 use super::remote::Remote;
-use crate::files::beneath::{Links, Place};
+use crate::files::confined::{Links, Place};
 use crate::files::lists::Lists;
 use crate::files::names;
 use crate::git::{Bare, Git, REMOTE, Refs, shown};

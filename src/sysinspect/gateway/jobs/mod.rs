@@ -5,8 +5,8 @@
 
 mod running;
 
+use super::dialect::{Heard, Outbound};
 use super::grains::grains;
-use super::words::{Heard, Say};
 use crate::wire::{Code, Dialect, MachineId};
 use halite_crypto::HashType;
 use halite_gateway::answer::{Args, Outcome, load, text, told};
@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 
 /// Jobs that may run on one minion; further ones are refused.
 const RUNNING: usize = 256;
-/// Results of actions that are kept of one job, and their octets; further ones are counted.
+/// Results of actions that are kept of one job, and their bytes; further ones are counted.
 const ACTIONS: usize = 1000;
 const ACTIONS_SIZE: usize = 4 << 20;
 /// `retcode` of a command that took too long, as of timeout(1).
@@ -45,8 +45,8 @@ const FUNCTIONS: &[&str] = &[
 /// What is to be done for a job.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Step {
-    /// Say something to a minion, as part of this cycle.
-    Say(MachineId, String, Say),
+    /// Outbound something to a minion, as part of this cycle.
+    Outbound(MachineId, String, Outbound),
     /// Hand in a return.
     Return(MachineId, Jid, Map),
     /// Delete the minion's key, end its session, then hand in this return.
@@ -106,7 +106,7 @@ impl Jobs {
         let args = Args::of(&order.load);
         let silent = "this minion speaks the protocol of 2024-11 (E1), in which minions do not";
         match fun {
-            "test.ping" => self.run(order, id, Kind::Ping, Say::Ping, now),
+            "test.ping" => self.run(order, id, Kind::Ping, Outbound::Ping, now),
             "grains.get" | "grains.item" | "grains.items" | "grains.ls" | "sysinspect.traits"
                 if dialect == Dialect::E1 =>
             {
@@ -116,14 +116,14 @@ impl Jobs {
                 Err(Outcome::bad("grains.get takes the name of a grain", 1))
             }
             "grains.get" | "grains.item" | "grains.items" | "grains.ls" => {
-                self.run(order, id, Kind::Traits, Say::AskTraits, now)
+                self.run(order, id, Kind::Traits, Outbound::AskTraits, now)
             }
             "sysinspect.traits" if args.named.is_empty() => {
-                self.run(order, id, Kind::Traits, Say::AskTraits, now)
+                self.run(order, id, Kind::Traits, Outbound::AskTraits, now)
             }
             "sysinspect.traits" => {
                 let traits = args.named.clone();
-                self.run(order, id, Kind::Push, Say::PushTraits(traits), now)
+                self.run(order, id, Kind::Push, Outbound::PushTraits(traits), now)
             }
             "sysinspect.call" => {
                 let say = command(args).ok_or_else(|| {
@@ -136,14 +136,14 @@ impl Jobs {
             }
             "sysinspect.unregister" => {
                 let cycle = cycle(&order.jid);
-                let mut steps = vec![Step::Say(id.clone(), cycle.clone(), Say::Remove)];
+                let mut steps = vec![Step::Outbound(id.clone(), cycle.clone(), Outbound::Remove)];
                 if dialect == Dialect::Modern {
-                    let say = Say::Command {
+                    let say = Outbound::Command {
                         scheme: REMOVE.to_owned(),
                         words: Vec::new(),
                         context: Vec::new(),
                     };
-                    steps.push(Step::Say(id.clone(), cycle, say));
+                    steps.push(Step::Outbound(id.clone(), cycle, say));
                 }
                 let load = load(id.as_str(), &order.jid, &order.load, Outcome::good(true));
                 steps.push(Step::Unregister(id.clone(), order.jid.clone(), load));
@@ -175,7 +175,7 @@ impl Jobs {
         order: &Order,
         id: &MachineId,
         kind: Kind,
-        say: Say,
+        say: Outbound,
         now: Instant,
     ) -> Result<Vec<Step>, Outcome> {
         let jobs = self.running.entry(id.clone()).or_default();
@@ -200,7 +200,7 @@ impl Jobs {
             size: 0,
             dropped: 0,
         });
-        Ok(vec![Step::Say(id.clone(), cycle, say)])
+        Ok(vec![Step::Outbound(id.clone(), cycle, say)])
     }
 
     /// A minion has said something.
@@ -305,14 +305,14 @@ pub(super) fn returned(id: &MachineId, jid: &Jid, order: &Map, outcome: Outcome)
 }
 
 /// The command of `sysinspect.call`.
-fn command(args: Args) -> Option<Say> {
+fn command(args: Args) -> Option<Outbound> {
     let mut words = args.words.into_iter();
     let scheme = words.next().filter(|s| !s.trim().is_empty())?;
     let context = args
         .named
         .iter()
         .map(|(key, value)| (text(key), text(value)));
-    Some(Say::Command {
+    Some(Outbound::Command {
         scheme,
         words: words.collect(),
         context: context.collect(),

@@ -1,6 +1,6 @@
 //! A job that runs on a minion.
 
-use super::super::words::NO_CYCLE;
+use super::super::dialect::NO_CYCLE;
 use super::{ACTIONS, ACTIONS_SIZE, Step, TIMED_OUT, returned};
 use crate::wire::MachineId;
 use halite_gateway::answer::Outcome;

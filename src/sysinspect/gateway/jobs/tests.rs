@@ -59,7 +59,7 @@ fn call(jobs: &mut Jobs, jid: &str) -> String {
         jobs,
         &order_as(jid, "sysinspect.call", vec!["m/e/s".into()]),
     );
-    let [Step::Say(_, cycle, Say::Command { .. })] = &steps[..] else {
+    let [Step::Outbound(_, cycle, Outbound::Command { .. })] = &steps[..] else {
         panic!("{steps:?}");
     };
     cycle.clone()
@@ -70,7 +70,7 @@ fn pings() {
     let mut jobs = jobs();
     let steps = begin(&mut jobs, &order("test.ping", vec![]));
     let cycle = cycle(&JID.parse().unwrap());
-    assert_eq!(steps, [Step::Say(id(), cycle, Say::Ping)]);
+    assert_eq!(steps, [Step::Outbound(id(), cycle, Outbound::Ping)]);
     // The same job a second time is not two.
     assert_eq!(begin(&mut jobs, &order("test.ping", vec![])), []);
     let done = handed(jobs.heard(&id(), Heard::Pong(vec![])));
@@ -157,10 +157,10 @@ fn arguments_of_a_command() {
     let args = |arg: Vec<Value>| {
         let steps = begin(&mut jobs(), &order("sysinspect.call", arg));
         match steps.into_iter().next() {
-            Some(Step::Say(
+            Some(Step::Outbound(
                 _,
                 _,
-                Say::Command {
+                Outbound::Command {
                     scheme,
                     words,
                     context,
@@ -187,14 +187,17 @@ fn arguments_of_a_command() {
 fn traits_are_asked_for_and_pushed() {
     let mut jobs = jobs();
     let steps = begin(&mut jobs, &order("grains.items", vec![]));
-    assert!(matches!(&steps[..], [Step::Say(_, _, Say::AskTraits)]));
+    assert!(matches!(
+        &steps[..],
+        [Step::Outbound(_, _, Outbound::AskTraits)]
+    ));
     let told = Heard::Traits(halite_wire::map! {"system.hostname" => "web"});
     let (value, _) = handed(jobs.heard(&id(), told.clone()));
     assert_eq!(value.as_map().unwrap().str("host"), Some("web"));
     let push = halite_wire::map! {"__kwarg__" => true, "rack" => "r7"};
     let steps = begin(&mut jobs, &order("sysinspect.traits", vec![push.into()]));
-    let expected = Say::PushTraits(halite_wire::map! {"rack" => "r7"});
-    assert!(matches!(&steps[..], [Step::Say(_, _, say)] if *say == expected));
+    let expected = Outbound::PushTraits(halite_wire::map! {"rack" => "r7"});
+    assert!(matches!(&steps[..], [Step::Outbound(_, _, say)] if *say == expected));
     assert_eq!(handed(jobs.heard(&id(), told.clone())), (true.into(), 0));
     for (fun, arg, expected) in [
         ("grains.get", vec!["system.hostname".into()], "web".into()),
@@ -243,8 +246,8 @@ fn what_is_answered_here() {
 fn unregistration() {
     let steps = begin(&mut jobs(), &order("sysinspect.unregister", vec![]));
     let [
-        Step::Say(_, _, Say::Remove),
-        Step::Say(_, _, Say::Command { scheme, .. }),
+        Step::Outbound(_, _, Outbound::Remove),
+        Step::Outbound(_, _, Outbound::Command { scheme, .. }),
         Step::Unregister(_, _, load),
     ] = &steps[..]
     else {

@@ -1,12 +1,12 @@
 //! Doing what was decided.
 
+use super::super::dialect::{NO_CYCLE, Outbound, To};
 use super::super::grains::grains;
 use super::super::jobs::Step;
 use super::super::session::{Action, ConnId};
-use super::super::words::{NO_CYCLE, Say, To};
 use super::{Server, minion};
 use crate::wire::{MachineId, frame, unsupported_version};
-use halite_gateway::clerk::{Task, give};
+use halite_gateway::writer::{Task, give};
 use halite_wire::Value;
 use std::time::Instant;
 
@@ -14,7 +14,7 @@ impl Server {
     pub(super) fn perform(&mut self, actions: Vec<Action>) {
         for action in actions {
             match action {
-                Action::Say(conn, id, say) => self.say(conn, &id, &say, NO_CYCLE),
+                Action::Outbound(conn, id, say) => self.say(conn, &id, &say, NO_CYCLE),
                 Action::Refuse(conn) => {
                     let text = "this master speaks sysinspect's protocol up to 2026-03, without the secure transport";
                     if let Ok(frame) =
@@ -71,7 +71,7 @@ impl Server {
     pub(super) fn go(&mut self, steps: Vec<Step>) {
         for step in steps {
             match step {
-                Step::Say(id, cycle, say) => {
+                Step::Outbound(id, cycle, say) => {
                     if let Some((conn, ..)) = self.sessions.find(id.as_str()) {
                         self.say(conn, &id, &say, &cycle);
                     }
@@ -93,7 +93,7 @@ impl Server {
         }
     }
 
-    fn say(&mut self, conn: ConnId, id: &MachineId, say: &Say, cycle: &str) {
+    fn say(&mut self, conn: ConnId, id: &MachineId, say: &Outbound, cycle: &str) {
         let Some((dialect, session)) = self.sessions.dialect(conn) else {
             return;
         };

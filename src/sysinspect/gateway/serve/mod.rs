@@ -3,19 +3,19 @@
 
 mod act;
 
+use super::dialect::Heard;
 use super::jobs::Jobs;
 use super::peer::{Input, Peer};
 use super::registry::Keys;
 use super::session::{ConnId, Frame, Rules, Sessions};
-use super::words::Heard;
 use crate::wire::{First, MachineId, MinionMessage};
 use crossbeam_channel::{Receiver, Sender};
 use halite_config::{MasterConfig, SysinspectGateway};
-use halite_gateway::clerk::{Task, Telling, give};
 use halite_gateway::news::News;
 use halite_gateway::news::Order;
+use halite_gateway::writer::{Task, Telling, give};
 use halite_master::EXIT_BIND;
-use halite_master::roles::{RoleError, check_memory};
+use halite_master::roles::{RoleError, exit_if_oversized};
 use halite_master::score::Score;
 use halite_store::gateways::GatewayStore;
 use halite_sys::signals::StopFlag;
@@ -32,7 +32,7 @@ use std::time::{Duration, Instant};
 const LISTENER: u64 = 0;
 const BELL: u64 = 1;
 const FIRST_PEER: u64 = 16;
-/// Octets of the largest frame before a session has begun: enough for a key or many traits, and so little that
+/// Bytes of the largest frame before a session has begun: enough for a key or many traits, and so little that
 /// all strangers together cannot fill the memory.
 const STRANGER_FRAME: usize = 128 << 10;
 /// How often the clock is looked at.
@@ -321,7 +321,7 @@ impl Server {
         let who = self.sessions.connected();
         let who = who.filter_map(|(id, address)| Some((minion(id)?, address)));
         give(&self.clerk, Task::Connected(who.collect()));
-        check_memory()
+        exit_if_oversized()
     }
 
     fn queue(&mut self, conn: ConnId, frame: &[u8]) {

@@ -4,12 +4,12 @@
 //! `ehlo` and with nothing else (real masters begin one with any `po`, so that a minion that has just registered
 //! is refused as its own duplicate), and ends with its connection or after silence.
 
-mod door;
+mod sign_in;
 
+use super::dialect::{Heard, Outbound};
 use super::limits::Limit;
-use super::words::{Heard, Say};
 use crate::wire::{Code, Dialect, MachineId};
-use halite_gateway::ledger::Standing;
+use halite_gateway::agent_keys::Standing;
 use halite_wire::Map;
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -65,8 +65,8 @@ pub(super) trait Registry {
 /// What is to be done.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Action {
-    /// Say something to whoever is behind a connection.
-    Say(ConnId, MachineId, Say),
+    /// Outbound something to whoever is behind a connection.
+    Outbound(ConnId, MachineId, Outbound),
     /// Tell a peer of the secure transport that it is not spoken here.
     Refuse(ConnId),
     /// Close, once everything is out.
@@ -330,21 +330,25 @@ impl Sessions {
                 if let Some(Stage::Session(own)) = self.conns.get_mut(&conn).map(|c| &mut c.stage) {
                     own.name = session.clone();
                 }
-                let mut out = vec![Action::Say(conn, id.clone(), Say::Welcome(session))];
+                let mut out = vec![Action::Outbound(
+                    conn,
+                    id.clone(),
+                    Outbound::Welcome(session),
+                )];
                 out.extend(traits.map(|traits| Action::Traits(id, traits)));
                 out
             }
             Heard::Add(_) => {
-                let say = Say::Retry(Code::AlreadyRegistered, "already registered");
-                vec![Action::Say(conn, id, say)]
+                let say = Outbound::Retry(Code::AlreadyRegistered, "already registered");
+                vec![Action::Outbound(conn, id, say)]
             }
             Heard::Traits(traits) if !traits.is_empty() => vec![
                 Action::Traits(id.clone(), traits.clone()),
                 Action::Heard(id, Heard::Traits(traits)),
             ],
-            Heard::Sensors => vec![Action::Say(conn, id, Say::NoSensors)],
+            Heard::Sensors => vec![Action::Outbound(conn, id, Outbound::NoSensors)],
             Heard::Bye => {
-                let mut out = vec![Action::Say(conn, id, Say::ByeAck)];
+                let mut out = vec![Action::Outbound(conn, id, Outbound::ByeAck)];
                 out.extend(self.end(conn));
                 out
             }
@@ -354,12 +358,12 @@ impl Sessions {
     }
 
     fn bounce(&mut self, conn: ConnId, id: &MachineId, code: Code) -> Vec<Action> {
-        self.last(conn, id, Say::Undefined(code))
+        self.last(conn, id, Outbound::Undefined(code))
     }
 
     /// Says one more thing, and closes.
-    fn last(&mut self, conn: ConnId, id: &MachineId, say: Say) -> Vec<Action> {
-        let mut out = vec![Action::Say(conn, id.clone(), say)];
+    fn last(&mut self, conn: ConnId, id: &MachineId, say: Outbound) -> Vec<Action> {
+        let mut out = vec![Action::Outbound(conn, id.clone(), say)];
         out.extend(self.end(conn));
         out
     }
@@ -424,7 +428,7 @@ impl Sessions {
         let all: Vec<_> = self.by_id.iter().map(|(id, c)| (id.clone(), *c)).collect();
         for (id, conn) in all {
             match registry.standing(&id) {
-                Standing::Accepted => out.push(Action::Say(conn, id, Say::Ping)),
+                Standing::Accepted => out.push(Action::Outbound(conn, id, Outbound::Ping)),
                 // Its key was deleted or rejected, and no event told.
                 _ => out.extend(self.bounce(conn, &id, Code::NotRegistered)),
             }

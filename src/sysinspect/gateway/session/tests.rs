@@ -123,11 +123,11 @@ fn hello(cipher: Option<&str>) -> Heard {
     }
 }
 
-fn say(conn: ConnId, say: Say) -> Action {
-    Action::Say(conn, id(ID), say)
+fn say(conn: ConnId, say: Outbound) -> Action {
+    Action::Outbound(conn, id(ID), say)
 }
 
-fn last(conn: ConnId, words: Say) -> Vec<Action> {
+fn last(conn: ConnId, words: Outbound) -> Vec<Action> {
     vec![say(conn, words), Action::Close(conn)]
 }
 
@@ -136,7 +136,7 @@ fn hello_of_a_stranger_and_of_a_member() {
     for dialect in [Dialect::Seed, Dialect::E1, Dialect::Modern] {
         let mut scene = Scene::new();
         let conn = scene.connect(dialect);
-        let expected = last(conn, Say::Undefined(Code::NotRegistered));
+        let expected = last(conn, Outbound::Undefined(Code::NotRegistered));
         assert_eq!(scene.hello(conn, ID), expected);
         // What else it says is not heard.
         assert_eq!(scene.hello(conn, ID), []);
@@ -147,7 +147,7 @@ fn hello_of_a_stranger_and_of_a_member() {
         assert_eq!(
             scene.hello(conn, ID),
             [
-                say(conn, Say::Welcome(UUID.to_owned())),
+                say(conn, Outbound::Welcome(UUID.to_owned())),
                 Action::Came(id(ID), address)
             ]
         );
@@ -174,7 +174,7 @@ fn traits_come_with_a_late_hello() {
     // A second hello of the same connection is no duplicate.
     let said = scene.says(conn, ID, heard);
     assert_eq!(said.last(), Some(&Action::Traits(id(ID), traits)));
-    assert_eq!(said[0], say(conn, Say::Welcome(UUID.to_owned())));
+    assert_eq!(said[0], say(conn, Outbound::Welcome(UUID.to_owned())));
 }
 
 #[test]
@@ -186,19 +186,19 @@ fn registration_of_the_programs() {
         assert!(matches!(
             &said[..],
             [
-                Action::Say(_, _, Say::Retry(Code::Success, _)),
+                Action::Outbound(_, _, Outbound::Retry(Code::Success, _)),
                 Action::Close(_)
             ]
         ));
         // The operator has not decided.
         let conn = scene.connect(dialect);
-        let expected = last(conn, Say::Undefined(Code::NotRegistered));
+        let expected = last(conn, Outbound::Undefined(Code::NotRegistered));
         assert_eq!(scene.hello(conn, ID), expected);
         // The same key again, and another one, which is kept as denied: one answer.
         for (key, denied) in [("pem", 0), ("other", 1)] {
             let conn = scene.connect(dialect);
             let said = scene.says(conn, ID, Heard::Add(key.to_owned()));
-            let expected = Say::Retry(Code::AlreadyRegistered, "already registered");
+            let expected = Outbound::Retry(Code::AlreadyRegistered, "already registered");
             assert_eq!(said, last(conn, expected));
             assert_eq!(scene.store.denied.len(), denied);
         }
@@ -206,7 +206,7 @@ fn registration_of_the_programs() {
         let conn = scene.connect_from(dialect, [10, 0, 0, 2]).unwrap();
         assert!(matches!(
             scene.hello(conn, ID)[0],
-            Action::Say(_, _, Say::Welcome(_))
+            Action::Outbound(_, _, Outbound::Welcome(_))
         ));
     }
 }
@@ -216,7 +216,7 @@ fn registration_without_a_key() {
     let mut scene = Scene::new();
     let conn = scene.connect(Dialect::Modern);
     let said = scene.says(conn, ID, Heard::Add(String::new()));
-    let expected = Say::Retry(Code::GeneralFailure, "this is no RSA public key");
+    let expected = Outbound::Retry(Code::GeneralFailure, "this is no RSA public key");
     assert_eq!(said, last(conn, expected));
     assert!(scene.store.known.is_empty());
 }
@@ -228,20 +228,20 @@ fn registration_of_the_seed() {
         scene.store.auto = auto;
         let conn = scene.connect(Dialect::Seed);
         let said = scene.says(conn, ID, Heard::Add(String::new()));
-        assert_eq!(said, [say(conn, Say::MasterKey)]);
+        assert_eq!(said, [say(conn, Outbound::MasterKey)]);
         assert!(scene.store.known.is_empty());
         let cipher = format!("cipher of {ID}");
         let said = scene.says(conn, ID, hello(Some(&cipher)));
         if auto {
-            assert_eq!(said[0], say(conn, Say::Welcome(UUID.to_owned())));
+            assert_eq!(said[0], say(conn, Outbound::Welcome(UUID.to_owned())));
             continue;
         }
-        assert_eq!(said, last(conn, Say::Undefined(Code::NotRegistered)));
+        assert_eq!(said, last(conn, Outbound::Undefined(Code::NotRegistered)));
         assert_eq!(scene.store.standing(&id(ID)), Standing::Waiting);
         // Known now: to be greeted, not registered.
         let conn = scene.connect(Dialect::Seed);
         let said = scene.says(conn, ID, Heard::Add(String::new()));
-        let expected = Say::Retry(Code::AlreadyRegistered, "already registered");
+        let expected = Outbound::Retry(Code::AlreadyRegistered, "already registered");
         assert_eq!(said, last(conn, expected));
     }
 }
@@ -265,8 +265,11 @@ fn every_wrong_proof_is_answered_alike_and_late() {
         assert_eq!(scene.passes(0), []);
         // Nothing it says meanwhile helps.
         assert_eq!(scene.says(conn, ID, hello(None)), []);
-        let undefined = Say::Undefined(Code::GeneralFailure);
-        let expected = vec![Action::Say(conn, id(who), undefined), Action::Close(conn)];
+        let undefined = Outbound::Undefined(Code::GeneralFailure);
+        let expected = vec![
+            Action::Outbound(conn, id(who), undefined),
+            Action::Close(conn),
+        ];
         assert_eq!(scene.passes(1), expected);
         assert!(scene.store.known.is_empty());
     }
@@ -285,7 +288,7 @@ fn the_newcomer_is_the_duplicate() {
     let mut scene = Scene::new();
     let first = scene.member(ID);
     let second = scene.connect(Dialect::Modern);
-    let expected = last(second, Say::Duplicate(UUID.to_owned()));
+    let expected = last(second, Outbound::Duplicate(UUID.to_owned()));
     assert_eq!(scene.hello(second, ID), expected);
     assert_eq!(scene.sessions.closed(second), []);
     assert_eq!(scene.sessions.find(ID).unwrap().0, first);
@@ -316,14 +319,14 @@ fn pings_and_the_end_of_a_session() {
     let mut scene = Scene::new();
     let conn = scene.member(ID);
     for _ in 0..8 {
-        assert_eq!(scene.passes(5), [say(conn, Say::Ping)]);
+        assert_eq!(scene.passes(5), [say(conn, Outbound::Ping)]);
         let pong = Heard::Pong(Vec::new());
         let expected = [Action::Heard(id(ID), pong.clone())];
         assert_eq!(scene.says(conn, ID, pong), expected);
     }
     // It falls silent.
     for _ in 0..5 {
-        assert_eq!(scene.passes(5), [say(conn, Say::Ping)]);
+        assert_eq!(scene.passes(5), [say(conn, Outbound::Ping)]);
     }
     let expected = [Action::Close(conn), Action::Left(id(ID))];
     assert_eq!(scene.passes(5), expected);
@@ -336,7 +339,7 @@ fn the_operator_ends_a_session() {
     let conn = scene.member(ID);
     let gone = || {
         vec![
-            say(conn, Say::Undefined(Code::NotRegistered)),
+            say(conn, Outbound::Undefined(Code::NotRegistered)),
             Action::Close(conn),
             Action::Left(id(ID)),
         ]
@@ -353,7 +356,7 @@ fn the_operator_ends_a_session() {
         .known
         .insert(id(ID), (Standing::Rejected, String::new()));
     let said = scene.passes(5);
-    assert_eq!(said[0], say(conn, Say::Undefined(Code::NotRegistered)));
+    assert_eq!(said[0], say(conn, Outbound::Undefined(Code::NotRegistered)));
 }
 
 #[test]
@@ -373,11 +376,11 @@ fn ids_of_others_are_not_let_in() {
     let foreign = (Standing::Foreign, "salt".to_owned());
     scene.store.known.insert(id(ID), foreign);
     let conn = scene.connect(Dialect::Modern);
-    let expected = last(conn, Say::Undefined(Code::NotRegistered));
+    let expected = last(conn, Outbound::Undefined(Code::NotRegistered));
     assert_eq!(scene.hello(conn, ID), expected);
     let conn = scene.connect(Dialect::Seed);
     let said = scene.says(conn, ID, Heard::Add(String::new()));
-    let expected = Say::Retry(Code::AlreadyRegistered, "already registered");
+    let expected = Outbound::Retry(Code::AlreadyRegistered, "already registered");
     assert_eq!(said, last(conn, expected));
     // A session speaks for its own id.
     let conn = scene.member(OTHER);
@@ -434,7 +437,7 @@ fn floods() {
         let conn = scene.connect(Dialect::Modern);
         let said = scene.says(conn, &format!("id{n}"), Heard::Add("pem".to_owned()));
         scene.sessions.closed(conn);
-        let Action::Say(_, _, Say::Retry(code, _)) = &said[0] else {
+        let Action::Outbound(_, _, Outbound::Retry(code, _)) = &said[0] else {
             panic!("{said:?}");
         };
         assert_eq!(*code == Code::Success, n < 3, "{n}");
@@ -452,12 +455,12 @@ fn sensors_and_byes() {
     let mut scene = Scene::new();
     let conn = scene.member(ID);
     let said = scene.says(conn, ID, Heard::Sensors);
-    assert_eq!(said, [say(conn, Say::NoSensors)]);
+    assert_eq!(said, [say(conn, Outbound::NoSensors)]);
     let said = scene.says(conn, ID, Heard::Bye);
     assert_eq!(
         said,
         [
-            say(conn, Say::ByeAck),
+            say(conn, Outbound::ByeAck),
             Action::Close(conn),
             Action::Left(id(ID))
         ]

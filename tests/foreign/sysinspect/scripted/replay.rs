@@ -1,4 +1,4 @@
-//! The captured transcripts against the gateway: what minions said is said again, octet by octet,
+//! The captured transcripts against the gateway: what minions said is said again, byte by byte,
 //! and every answer is held against the table of recommended answers (reference 7).
 
 use super::{Heard, Wire};

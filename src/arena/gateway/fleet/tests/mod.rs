@@ -97,7 +97,7 @@ impl Came {
     }
 }
 
-fn line(what: &Happening) -> String {
+fn line(what: &FleetEvent) -> String {
     let of = |kept: &KeptModule| {
         let module = &kept.module;
         let runtime = module
@@ -107,25 +107,25 @@ fn line(what: &Happening) -> String {
         format!("{} {} {runtime}", module.uuid, module.state.word())
     };
     match what {
-        Happening::Arrived(kept) => format!("arrived {}", kept.runtime.uuid),
-        Happening::Changed(kept) => format!("changed {}", kept.runtime.uuid),
-        Happening::Waiting(kept) => format!("waiting {}", kept.id),
-        Happening::Late(uuid) => format!("late {uuid}"),
-        Happening::Alive(uuid) => format!("alive {uuid}"),
-        Happening::Left(kept, why) => format!("left {} {why:?}", kept.runtime.uuid),
-        Happening::Queued(kept) => format!("queued {}", of(kept)),
-        Happening::Sent(kept) => format!("sent {}", of(kept)),
-        Happening::Started(kept) => format!("started {}", of(kept)),
-        Happening::Refused(kept, why) => format!("refused {} {why}", of(kept)),
-        Happening::Stopping(kept) => format!("stopping {}", of(kept)),
-        Happening::Ended(kept, exit) => format!("ended {} {}", of(kept), exit.status.word()),
-        Happening::Lost(kept, why) => format!("lost {} {why:?}", of(kept)),
-        Happening::Moved(kept, from) => format!("moved {} from {from}", of(kept)),
-        Happening::Foreign(kept) => format!("foreign {}", of(kept)),
-        Happening::Output(uuid, stream, data) => {
+        FleetEvent::Arrived(kept) => format!("arrived {}", kept.runtime.uuid),
+        FleetEvent::Changed(kept) => format!("changed {}", kept.runtime.uuid),
+        FleetEvent::Waiting(kept) => format!("waiting {}", kept.id),
+        FleetEvent::Late(uuid) => format!("late {uuid}"),
+        FleetEvent::Alive(uuid) => format!("alive {uuid}"),
+        FleetEvent::Left(kept, why) => format!("left {} {why:?}", kept.runtime.uuid),
+        FleetEvent::Queued(kept) => format!("queued {}", of(kept)),
+        FleetEvent::Sent(kept) => format!("sent {}", of(kept)),
+        FleetEvent::Started(kept) => format!("started {}", of(kept)),
+        FleetEvent::Refused(kept, why) => format!("refused {} {why}", of(kept)),
+        FleetEvent::Stopping(kept) => format!("stopping {}", of(kept)),
+        FleetEvent::Ended(kept, exit) => format!("ended {} {}", of(kept), exit.status.word()),
+        FleetEvent::Lost(kept, why) => format!("lost {} {why:?}", of(kept)),
+        FleetEvent::Moved(kept, from) => format!("moved {} from {from}", of(kept)),
+        FleetEvent::Foreign(kept) => format!("foreign {}", of(kept)),
+        FleetEvent::Output(uuid, stream, data) => {
             format!("output {uuid} {stream} {}", String::from_utf8_lossy(data))
         }
-        Happening::Fault(fault) => format!("fault {fault}"),
+        FleetEvent::Fault(fault) => format!("fault {fault}"),
     }
 }
 

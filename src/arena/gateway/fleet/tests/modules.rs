@@ -440,7 +440,7 @@ fn what_modules_write_is_told() {
     assert_eq!(said("io/a/stdout", "stderr"), ["output a stdout x"]);
     assert_eq!(said("stdio/a", "stdin"), ["output a stdio x"]);
     let much = world.raw("io/a/stdout", &[b'x'; 100 << 10]).acts;
-    let [Act::Tell(Happening::Output(_, _, data))] = much.as_slice() else {
+    let [Act::Tell(FleetEvent::Output(_, _, data))] = much.as_slice() else {
         panic!();
     };
     assert_eq!(data.len(), 64 << 10);

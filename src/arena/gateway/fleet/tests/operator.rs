@@ -1,6 +1,6 @@
 //! Who may be a runtime: the operator's decisions.
 
-use super::super::doors::Doors;
+use super::super::waiting_room::Doors;
 use super::*;
 use crate::wire::Runtime;
 
@@ -248,7 +248,7 @@ fn large_ones_that_wait_do_not_take_all_the_memory() {
     // What they took is free when they are gone.
     let later = now.after(Duration::from_secs(10));
     doors.due(Duration::from_secs(10), later);
-    assert_eq!((doors.len(), doors.octets()), (0, 0));
+    assert_eq!((doors.len(), doors.byte_len()), (0, 0));
 }
 
 #[test]

@@ -6,9 +6,9 @@ use super::state::State;
 use halite_sys::time::since_epoch;
 use wasmi::{Caller, Error};
 
-/// Octets of randomness that are given at once.
+/// Bytes of randomness that are given at once.
 const MOST_RANDOM: u32 = 1 << 20;
-/// Octets of randomness that cost about as much as one step of a module.
+/// Bytes of randomness that cost about as much as one step of a module.
 const RANDOM_PER_FUEL: u64 = 16;
 
 /// Clocks of preview 1.
@@ -43,7 +43,7 @@ impl Clock {
     }
 }
 
-/// Writes how many texts there are, and their octets together.
+/// Writes how many texts there are, and their bytes together.
 fn sizes(guest: &mut Guest, texts: &[Vec<u8>], count: u32, size: u32) -> Result<(), Fault> {
     let number = |n: usize| u32::try_from(n).map_err(|_| Errno::Overflow);
     guest.put_u32(count, number(texts.len())?)?;
@@ -121,7 +121,7 @@ pub(super) fn clock_time_get(
     guest.put_u64(out, nanos)
 }
 
-/// `random_get`: from the generator of the operating system, [`MOST_RANDOM`] octets at once at most.
+/// `random_get`: from the generator of the operating system, [`MOST_RANDOM`] bytes at once at most.
 pub(super) fn random_get(g: &mut Guest, state: &mut State, at: u32, len: u32) -> Result<(), Fault> {
     if len > MOST_RANDOM {
         return Err(Errno::Invalid.into());

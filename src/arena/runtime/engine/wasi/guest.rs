@@ -4,7 +4,7 @@ use super::errno::{Errno, Fault};
 
 /// Pieces of a scattered read or gathered write.
 const MOST_PIECES: u32 = 1024;
-/// Octets of one entry of `iovec`: pointer and length.
+/// Bytes of one entry of `iovec`: pointer and length.
 const IOVEC: u32 = 8;
 
 /// A part of the memory of a module, checked.
@@ -12,7 +12,7 @@ const IOVEC: u32 = 8;
 pub(super) struct Piece {
     /// Where it begins.
     pub(super) at: u32,
-    /// Its octets.
+    /// Its bytes.
     pub(super) len: u32,
 }
 
@@ -20,51 +20,51 @@ pub(super) struct Piece {
 pub(super) struct Guest<'a>(pub(super) &'a mut [u8]);
 
 impl Guest<'_> {
-    /// So many octets.
+    /// So many bytes.
     pub(super) fn bytes(&self, at: u32, len: u32) -> Result<&[u8], Fault> {
         let (at, len) = (at as usize, len as usize);
         let end = at.checked_add(len).ok_or(Errno::Fault)?;
         Ok(self.0.get(at..end).ok_or(Errno::Fault)?)
     }
 
-    /// So many octets, to be written.
+    /// So many bytes, to be written.
     pub(super) fn bytes_mut(&mut self, at: u32, len: u32) -> Result<&mut [u8], Fault> {
         let (at, len) = (at as usize, len as usize);
         let end = at.checked_add(len).ok_or(Errno::Fault)?;
         Ok(self.0.get_mut(at..end).ok_or(Errno::Fault)?)
     }
 
-    /// Writes octets.
+    /// Writes bytes.
     pub(super) fn put(&mut self, at: u32, data: &[u8]) -> Result<(), Fault> {
         let len = u32::try_from(data.len()).map_err(|_| Errno::Overflow)?;
         self.bytes_mut(at, len)?.copy_from_slice(data);
         Ok(())
     }
 
-    /// Writes a number of four octets.
+    /// Writes a number of four bytes.
     pub(super) fn put_u32(&mut self, at: u32, value: u32) -> Result<(), Fault> {
         self.put(at, &value.to_le_bytes())
     }
 
-    /// Writes a number of eight octets.
+    /// Writes a number of eight bytes.
     pub(super) fn put_u64(&mut self, at: u32, value: u64) -> Result<(), Fault> {
         self.put(at, &value.to_le_bytes())
     }
 
-    /// Reads a number of four octets.
+    /// Reads a number of four bytes.
     pub(super) fn u32(&self, at: u32) -> Result<u32, Fault> {
         let raw: [u8; 4] = self.array(at)?;
         Ok(u32::from_le_bytes(raw))
     }
 
-    /// So many octets, copied.
+    /// So many bytes, copied.
     pub(super) fn array<const N: usize>(&self, at: u32) -> Result<[u8; N], Fault> {
         let len = u32::try_from(N).map_err(|_| Errno::Overflow)?;
         let raw = self.bytes(at, len)?;
         Ok(raw.try_into().map_err(|_| Errno::Fault)?)
     }
 
-    /// Text of at most `most` octets.
+    /// Text of at most `most` bytes.
     pub(super) fn text(&self, at: u32, len: u32, most: u32) -> Result<String, Fault> {
         if len > most {
             return Err(Errno::NameTooLong.into());
@@ -73,7 +73,7 @@ impl Guest<'_> {
         Ok(String::from_utf8(raw).map_err(|_| Errno::IllegalSequence)?)
     }
 
-    /// The pieces of a scattered read or gathered write, all of them within the memory, and their octets together.
+    /// The pieces of a scattered read or gathered write, all of them within the memory, and their bytes together.
     pub(super) fn pieces(&self, at: u32, count: u32) -> Result<(Vec<Piece>, u64), Fault> {
         if count > MOST_PIECES {
             return Err(Errno::Invalid.into());
@@ -94,7 +94,7 @@ impl Guest<'_> {
         Ok((pieces, total))
     }
 
-    /// The first octets of some pieces, at most `most`.
+    /// The first bytes of some pieces, at most `most`.
     pub(super) fn gather(&self, pieces: &[Piece], most: usize) -> Result<Vec<u8>, Fault> {
         let mut out = Vec::new();
         for piece in pieces {
@@ -105,7 +105,7 @@ impl Guest<'_> {
         Ok(out)
     }
 
-    /// Writes octets to pieces, one after the other.
+    /// Writes bytes to pieces, one after the other.
     pub(super) fn scatter(&mut self, pieces: &[Piece], mut data: &[u8]) -> Result<(), Fault> {
         for piece in pieces {
             let len = data.len().min(piece.len as usize);

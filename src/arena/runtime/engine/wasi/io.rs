@@ -7,11 +7,11 @@ use super::state::State;
 use crate::runtime::engine::inbox::Found;
 use crate::wire::Stream;
 
-/// Octets that are read at once at most.
+/// Bytes that are read at once at most.
 const MOST_READ: u64 = 1 << 20;
-/// Octets of output that are taken at once at most; programs write the rest again.
+/// Bytes of output that are taken at once at most; programs write the rest again.
 const MOST_OUTPUT: usize = 64 << 10;
-/// Octets copied that cost about as much as one step of a module.
+/// Bytes copied that cost about as much as one step of a module.
 const COPIED_PER_FUEL: usize = 64;
 
 /// File types of preview 1.

@@ -8,7 +8,7 @@ use super::state::State;
 use crate::runtime::engine::channels::{self, Place};
 use std::sync::Arc;
 
-/// Octets of a path.
+/// Bytes of a path.
 const MOST_PATH: u32 = 1024;
 
 /// How to open, of preview 1: what must be a folder.

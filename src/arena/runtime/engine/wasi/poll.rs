@@ -12,9 +12,9 @@ use std::time::{Duration, Instant};
 const MOST: u32 = 1024;
 /// Price of a subscription, in simple steps of a module.
 const COST: u64 = 8;
-/// Octets of a subscription.
+/// Bytes of a subscription.
 const SUBSCRIPTION: u32 = 48;
-/// Octets of an event.
+/// Bytes of an event.
 const EVENT: u32 = 32;
 
 const CLOCK: u8 = 0;

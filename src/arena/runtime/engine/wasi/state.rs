@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// What handing on a piece of output costs beyond its octets: it becomes a message.
+/// What handing on a piece of output costs beyond its bytes: it becomes a message.
 const PIECE_COST: u32 = 128;
 
 /// The state of a module.
@@ -26,7 +26,7 @@ pub(in crate::runtime::engine) struct State {
     pub(super) channels: Vec<Channel>,
     /// Its open files.
     pub(super) files: Files,
-    /// Octets of its largest message.
+    /// Bytes of its largest message.
     pub(super) largest: usize,
     /// What it shares with the outside world.
     pub(in crate::runtime::engine) inbox: Arc<Inbox>,

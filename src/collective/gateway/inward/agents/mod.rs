@@ -212,7 +212,7 @@ fn text(value: &Value) -> Datum {
     })
 }
 
-/// A value as JSON, whatever it is: keys become text as Python has them, octets lose what is no text.
+/// A value as JSON, whatever it is: keys become text as Python has them, bytes lose what is no text.
 pub(super) fn json(value: &Value) -> serde_json::Value {
     match value {
         Value::Nil => serde_json::Value::Null,

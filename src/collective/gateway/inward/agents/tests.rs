@@ -339,7 +339,7 @@ fn returns_become_answers() {
     assert_eq!((code, data.get("retcode")), (1, Some(&Datum::Int(3))));
     assert!(message.contains("retcode 3"), "{message}");
     assert_eq!(answer(&load("no".into(), 0, false)).0, 1);
-    // Keys and octets that JSON does not have.
+    // Keys and bytes that JSON does not have.
     let odd = Map(vec![
         (Value::Int(1), Value::Bytes(vec![0xff])),
         (Value::Nil, Value::Float(f64::NAN)),

@@ -1,4 +1,4 @@
-//! Requests of real clients, captured with the replies of two real servers: nodes answer to the octet as those did.
+//! Requests of real clients, captured with the replies of two real servers: nodes answer to the byte as those did.
 
 use super::*;
 use crate::security::{Authority, Choria, ChoriaSettings, Names, Security};

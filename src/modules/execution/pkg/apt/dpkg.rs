@@ -3,8 +3,8 @@
 use super::list::with_arch;
 use super::quiet;
 use crate::execution::declare::Result;
-use crate::execution::pkg::common::{Did, cached, keywords, names, no_more, remote};
-use crate::execution::{Call, Fault, python, step};
+use crate::execution::pkg::common::{cached, keywords, names, no_more, remote};
+use crate::execution::{Call, Fault, command_helpers, python};
 use halite_wire::map;
 use halite_wire::{Map, Value};
 use std::path::Path;
@@ -19,7 +19,7 @@ pub struct Package {
 ///
 /// # Errors
 /// There is none, or it is no package.
-pub fn bin_pkg_info(call: &mut Call<'_>, path: &str) -> Did<Package> {
+pub fn bin_pkg_info(call: &mut Call<'_>, path: &str) -> Result<Package> {
     let mut path = path.to_owned();
     if remote(&path) {
         path = cached(call, &path, "base".into())?.ok_or_else(|| {
@@ -32,7 +32,7 @@ pub fn bin_pkg_info(call: &mut Call<'_>, path: &str) -> Did<Package> {
             "{path} does not exist on minion"
         )));
     }
-    let ran = step::all(call, ["dpkg", "-I", &path])?;
+    let ran = command_helpers::all(call, ["dpkg", "-I", &path])?;
     if !ran.ok() {
         let why = if ran.stderr.is_empty() {
             String::new()
@@ -71,7 +71,7 @@ pub fn bin_pkg_info(call: &mut Call<'_>, path: &str) -> Did<Package> {
 }
 
 /// The installed ones of the packages that are asked for, or the error text.
-fn installed(call: &mut Call<'_>) -> Did<std::result::Result<Vec<String>, String>> {
+fn installed(call: &mut Call<'_>) -> Result<std::result::Result<Vec<String>, String>> {
     let mut argv: Vec<String> = [
         "dpkg-query",
         "-f=${db:Status-Status}\t${binary:Package}\n",
@@ -80,7 +80,7 @@ fn installed(call: &mut Call<'_>) -> Did<std::result::Result<Vec<String>, String
     .map(str::to_owned)
     .to_vec();
     argv.extend(names(call));
-    let ran = step::all(call, argv)?;
+    let ran = command_helpers::all(call, argv)?;
     if !ran.ok() {
         return Ok(Err(format!("Error:  {}", ran.stderr)));
     }
@@ -91,8 +91,8 @@ fn installed(call: &mut Call<'_>) -> Did<std::result::Result<Vec<String>, String
     Ok(Ok(list.collect()))
 }
 
-fn files(call: &mut Call<'_>, package: &str) -> Did<Vec<String>> {
-    let text = step::printed(call, ["dpkg", "-L", package])?;
+fn files(call: &mut Call<'_>, package: &str) -> Result<Vec<String>> {
+    let text = command_helpers::printed(call, ["dpkg", "-L", package])?;
     Ok(text.lines().map(str::to_owned).collect())
 }
 
@@ -160,7 +160,7 @@ pub fn info_installed(call: &mut Call<'_>) -> Result {
         format!("-f={format}"),
     ];
     argv.extend(names(call));
-    let ran = step::helper(call, quiet(argv))?;
+    let ran = command_helpers::helper(call, quiet(argv))?;
     if !ran.ok() {
         if failhard {
             let text = format!("Error getting packages information: {}", ran.stderr);

@@ -5,7 +5,7 @@ use super::{dpkg, look};
 use crate::execution::cmd::which as program;
 use crate::execution::declare::Result;
 use crate::execution::pkg::common::{empty, keywords, names, no_more};
-use crate::execution::{Call, Fault, python, step};
+use crate::execution::{Call, Fault, command_helpers, python};
 use halite_wire::map;
 use halite_wire::{Map, Value};
 use std::os::unix::fs::MetadataExt;
@@ -18,7 +18,7 @@ pub fn owner(call: &mut Call<'_>) -> Result {
     }
     let mut ret = Map::new();
     for path in paths {
-        let ran = step::all(call, ["dpkg", "-S", &path])?;
+        let ran = command_helpers::all(call, ["dpkg", "-S", &path])?;
         let mut package = ran.stdout.split(':').next().unwrap_or_default();
         if package.to_lowercase().contains("no path found") {
             package = "";
@@ -177,7 +177,7 @@ pub fn services_need_restart(call: &mut Call<'_>) -> Result {
                 .to_owned(),
         ));
     }
-    let ran = step::all(call, ["checkrestart", "--machine", "--package"])?;
+    let ran = command_helpers::all(call, ["checkrestart", "--machine", "--package"])?;
     let mut services: Vec<String> = Vec::new();
     for line in ran
         .stdout

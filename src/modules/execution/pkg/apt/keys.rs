@@ -4,8 +4,8 @@
 use super::look;
 use crate::execution::cmd::which;
 use crate::execution::declare::Result;
-use crate::execution::pkg::common::{Did, cached, given, option};
-use crate::execution::{Call, Fault, python, step};
+use crate::execution::pkg::common::{cached, given, option};
+use crate::execution::{Call, Fault, command_helpers, python};
 use halite_wire::map;
 use halite_wire::{Map, Value};
 use std::os::unix::fs::PermissionsExt;
@@ -74,7 +74,7 @@ fn parse(text: &str) -> Map {
     map
 }
 
-fn of_file(call: &mut Call<'_>, path: &Path) -> Did<String> {
+fn of_file(call: &mut Call<'_>, path: &Path) -> Result<String> {
     let path = path.to_string_lossy();
     let argv = [
         "gpg",
@@ -84,7 +84,7 @@ fn of_file(call: &mut Call<'_>, path: &Path) -> Did<String> {
         "--list-keys",
         "--with-colons",
     ];
-    Ok(step::all(call, argv)?.stdout)
+    Ok(command_helpers::all(call, argv)?.stdout)
 }
 
 fn files(dir: &Path) -> Vec<PathBuf> {
@@ -99,7 +99,7 @@ pub fn get_repo_keys(call: &mut Call<'_>) -> Result {
 }
 
 /// The known keys; nothing where there is no directory of them.
-fn known(call: &mut Call<'_>, aptkey: bool, dir: &Path) -> Did<Option<Map>> {
+fn known(call: &mut Call<'_>, aptkey: bool, dir: &Path) -> Result<Option<Map>> {
     if aptkey {
         let argv = [
             "apt-key",
@@ -126,7 +126,7 @@ fn known(call: &mut Call<'_>, aptkey: bool, dir: &Path) -> Did<Option<Map>> {
 pub fn add_repo_key(call: &mut Call<'_>) -> Result {
     let aptkey = call.flag("aptkey");
     let dir = directory(call.arg("keydir"));
-    let wish = Wish {
+    let wish = KeyRequest {
         path: call.text("path").filter(|v| !v.is_empty()),
         text: call.text("text").filter(|v| !v.is_empty()),
         keyserver: call.text("keyserver").filter(|v| !v.is_empty()),
@@ -139,7 +139,7 @@ pub fn add_repo_key(call: &mut Call<'_>) -> Result {
 
 /// Where a key comes from and where it shall lie.
 #[derive(Default)]
-struct Wish {
+struct KeyRequest {
     path: Option<String>,
     text: Option<String>,
     keyserver: Option<String>,
@@ -148,7 +148,7 @@ struct Wish {
     saltenv: Value,
 }
 
-fn add(call: &mut Call<'_>, aptkey: bool, dir: &Path, wish: Wish) -> Did<bool> {
+fn add(call: &mut Call<'_>, aptkey: bool, dir: &Path, wish: KeyRequest) -> Result<bool> {
     if !aptkey && !dir.is_dir() && halite_sys::daemon::make_dir(dir, 0o755).is_err() {
         return Ok(false);
     }
@@ -218,7 +218,7 @@ fn add(call: &mut Call<'_>, aptkey: bool, dir: &Path, wish: Wish) -> Did<bool> {
 }
 
 /// Puts a key file among the keyrings; armour is taken off unless the name says it stays.
-fn copy_in(call: &mut Call<'_>, file: &str, dir: &Path, name: Option<String>) -> Did<bool> {
+fn copy_in(call: &mut Call<'_>, file: &str, dir: &Path, name: Option<String>) -> Result<bool> {
     let own = Path::new(file)
         .file_name()
         .unwrap_or_default()
@@ -234,7 +234,7 @@ fn copy_in(call: &mut Call<'_>, file: &str, dir: &Path, name: Option<String>) ->
             return Ok(false);
         }
         let plain = format!("{file}.decrypted");
-        step::all(
+        command_helpers::all(
             call,
             ["gpg", "--yes", "--output", &plain, "--dearmor", file],
         )?;
@@ -303,7 +303,7 @@ pub fn del_repo_key(call: &mut Call<'_>) -> Result {
 ///
 /// # Errors
 /// The key cannot be had.
-pub fn for_repo(call: &mut Call<'_>, signedby: &str, aptkey: bool) -> Did<()> {
+pub fn for_repo(call: &mut Call<'_>, signedby: &str, aptkey: bool) -> Result<()> {
     let ring = PathBuf::from(signedby);
     let dir = match ring.parent() {
         Some(dir) if !signedby.is_empty() => dir.to_owned(),
@@ -338,11 +338,11 @@ pub fn for_repo(call: &mut Call<'_>, signedby: &str, aptkey: bool) -> Did<()> {
             }
         } else {
             let name = ring.file_name().map(|n| n.to_string_lossy().into_owned());
-            let wish = Wish {
+            let wish = KeyRequest {
                 path: Some(url.clone()),
                 keyfile: name,
                 saltenv: env,
-                ..Wish::default()
+                ..KeyRequest::default()
             };
             if !add(call, false, &dir, wish)? {
                 return Err(Fault::Command(format!("Error: Could not add key: {url}")));
@@ -368,16 +368,16 @@ fn received(
     aptkey: bool,
     dir: &Path,
     ring: &str,
-) -> Did<()> {
+) -> Result<()> {
     if !aptkey {
         if known(call, false, dir)?.is_some_and(|all| all.contains(id)) {
             return Ok(());
         }
-        let wish = Wish {
+        let wish = KeyRequest {
             keyserver: Some(server.to_owned()),
             keyid: Some(id.to_owned()),
             keyfile: Some(ring.to_owned()),
-            ..Wish::default()
+            ..KeyRequest::default()
         };
         return if add(call, false, dir, wish)? {
             Ok(())

@@ -2,8 +2,8 @@
 
 use super::quiet;
 use crate::execution::declare::Result;
-use crate::execution::pkg::common::{Did, cached, empty};
-use crate::execution::{Call, Fault, python, step};
+use crate::execution::pkg::common::{cached, empty};
+use crate::execution::{Call, Fault, command_helpers, python};
 use halite_wire::map;
 use halite_wire::{Map, Value, yaml};
 use indexmap::IndexMap;
@@ -26,9 +26,9 @@ fn parse(text: &str) -> Selections {
 }
 
 /// The selections, or those that fit a pattern.
-pub fn by_state(call: &mut Call<'_>, pattern: Option<&str>) -> Did<Selections> {
+pub fn by_state(call: &mut Call<'_>, pattern: Option<&str>) -> Result<Selections> {
     let pattern = pattern.filter(|p| !p.is_empty()).unwrap_or("*");
-    let ran = step::all(call, ["dpkg", "--get-selections", pattern])?;
+    let ran = command_helpers::all(call, ["dpkg", "--get-selections", pattern])?;
     Ok(parse(&ran.stdout))
 }
 
@@ -73,7 +73,7 @@ pub fn set_selections(call: &mut Call<'_>) -> Result {
     if call.flag("path") {
         let (path, env) = (python::str(call.arg("path")), call.arg("saltenv").clone());
         let file = cached(call, &path, env)?.unwrap_or_default();
-        selection = plain(parse(&step::read(&file)?)).into();
+        selection = plain(parse(&command_helpers::read(&file)?)).into();
     }
     let Value::Map(selection) = selection else {
         return empty();
@@ -92,7 +92,7 @@ fn set(call: &mut Call<'_>, selection: &Map) -> Result {
     }
     let test = test_mode(call);
     if call.arg("clear").truthy() && !test {
-        let ran = step::helper(call, quiet(["dpkg", "--clear-selections"]))?;
+        let ran = command_helpers::helper(call, quiet(["dpkg", "--clear-selections"]))?;
         if !ran.ok() {
             let text = format!("Running dpkg --clear-selections failed: {}", ran.stderr);
             return Err(Fault::Command(text));
@@ -117,7 +117,7 @@ fn set(call: &mut Call<'_>, selection: &Map) -> Result {
             }
             let mut helper = quiet(["dpkg", "--set-selections"]);
             helper.stdin = Some(format!("{package} {state}").into_bytes());
-            if step::helper(call, helper)?.ok() {
+            if command_helpers::helper(call, helper)?.ok() {
                 ret.set(
                     package.clone(),
                     map! {"old" => old.cloned(), "new" => state.clone()},
@@ -139,7 +139,7 @@ pub fn unhold(call: &mut Call<'_>) -> Result {
 }
 
 /// The names in the arguments of `hold` and `unhold`.
-fn targets(call: &Call<'_>) -> Did<Vec<String>> {
+fn targets(call: &Call<'_>) -> Result<Vec<String>> {
     let (name, pkgs, sources) = (call.arg("name"), call.arg("pkgs"), call.arg("sources"));
     if !name.truthy() && !pkgs.truthy() && !sources.truthy() {
         let text = "One of name, pkgs, or sources must be specified.";

@@ -3,9 +3,9 @@
 use super::program;
 use crate::execution::cmd::which;
 use crate::execution::declare::Result;
-use crate::execution::pkg::common::{Did, names};
+use crate::execution::pkg::common::names;
 use crate::execution::pkg::lowpkg;
-use crate::execution::{Call, Fault, python, step};
+use crate::execution::{Call, Fault, command_helpers, python};
 use halite_wire::{Map, Value};
 use std::path::{Path, PathBuf};
 
@@ -14,7 +14,7 @@ pub fn download(call: &mut Call<'_>) -> Result {
     fetched(call, &names).map(Value::from)
 }
 
-fn fetched(call: &mut Call<'_>, packages: &[String]) -> Did<Map> {
+fn fetched(call: &mut Call<'_>, packages: &[String]) -> Result<Map> {
     if which("yumdownloader").is_none() {
         return Err(Fault::Command(
             "'yumdownloader' command not available".to_owned(),
@@ -40,7 +40,7 @@ fn fetched(call: &mut Call<'_>, packages: &[String]) -> Did<Map> {
         format!("--destdir={text}"),
     ];
     argv.extend(packages.iter().cloned());
-    step::printed(call, argv)?;
+    command_helpers::printed(call, argv)?;
     let mut ret = Map::new();
     for name in files(&dir).iter().filter(|n| n.ends_with(".rpm")) {
         if let Some(package) = packages.iter().find(|p| name.starts_with(&format!("{p}-"))) {

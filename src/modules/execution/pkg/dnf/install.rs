@@ -7,10 +7,11 @@ use super::{
 use crate::execution::declare::Result;
 use crate::execution::nested::is_true;
 use crate::execution::pkg::common::{
-    Did, Packages, Targets, Wished, empty, holds as compares, split_comparison, targets, with_info,
+    Packages, Targets, WantedVersions, empty, holds as compares, split_comparison, targets,
+    with_info,
 };
 use crate::execution::pkg::rpm::{self, installed, osarch, packages_by};
-use crate::execution::{Call, Fault, python, step};
+use crate::execution::{Call, Fault, command_helpers, python};
 use halite_target::fnmatch;
 use halite_wire::map;
 use halite_wire::{Map, Value};
@@ -76,7 +77,7 @@ pub fn install(call: &mut Call<'_>) -> Result {
     let again = plan.again.clone();
     perform(call, &mut plan, &options(&kwargs, false), advisory)?;
     let (new, _) = state(call, &attr)?;
-    let mut ret = step::compare(&old.shown, &new);
+    let mut ret = command_helpers::compare(&old.shown, &new);
     let of = |all: &Map, name: &str| all.get(name).cloned().unwrap_or_else(|| "".into());
     for (name, _) in &again {
         if !ret.contains(name) || old.shown.contains(name) {
@@ -99,7 +100,7 @@ pub fn install(call: &mut Call<'_>) -> Result {
 }
 
 /// What the call names.
-fn asked(call: &mut Call<'_>, splits: bool) -> Did<Targets> {
+fn asked(call: &mut Call<'_>, splits: bool) -> Result<Targets> {
     let [name, pkgs, sources, env] =
         ["name", "pkgs", "sources", "saltenv"].map(|n| call.arg(n).clone());
     let own = osarch(call);
@@ -116,7 +117,7 @@ fn asked(call: &mut Call<'_>, splits: bool) -> Did<Targets> {
 }
 
 /// What is installed, or, when packages are only fetched, what lies in the cache.
-fn state(call: &mut Call<'_>, attr: &Value) -> Did<(Map, Packages)> {
+fn state(call: &mut Call<'_>, attr: &Value) -> Result<(Map, Packages)> {
     if !call.flag("downloadonly") {
         return Ok((packages_by(call, attr)?, installed(call)?));
     }
@@ -132,7 +133,7 @@ fn state(call: &mut Call<'_>, attr: &Value) -> Did<(Map, Packages)> {
     Ok((all, packages))
 }
 
-fn from_advisories(call: &mut Call<'_>, ids: Vec<String>, plan: &mut Plan) -> Did<()> {
+fn from_advisories(call: &mut Call<'_>, ids: Vec<String>, plan: &mut Plan) -> Result<()> {
     let known = patches::patches(call)?;
     for id in ids {
         if !known.contains(&id) {
@@ -143,7 +144,7 @@ fn from_advisories(call: &mut Call<'_>, ids: Vec<String>, plan: &mut Plan) -> Di
     Ok(())
 }
 
-fn from_files(call: &mut Call<'_>, files: Vec<String>, old: &Old, plan: &mut Plan) -> Did<()> {
+fn from_files(call: &mut Call<'_>, files: Vec<String>, old: &Old, plan: &mut Plan) -> Result<()> {
     for path in files {
         if !Path::new(&path).exists() {
             return Err(Fault::Command(format!("{path} does not exist on minion")));
@@ -159,11 +160,11 @@ fn from_files(call: &mut Call<'_>, files: Vec<String>, old: &Old, plan: &mut Pla
 
 fn from_repository(
     call: &mut Call<'_>,
-    list: Wished,
+    list: WantedVersions,
     kwargs: &Map,
     old: &Old,
     plan: &mut Plan,
-) -> Did<()> {
+) -> Result<()> {
     let glob = |v: &str| v.contains('*');
     let compared = |v: &str| !glob(v) && v.starts_with(['<', '>']);
     let with = |fits: &dyn Fn(&str) -> bool| {
@@ -259,7 +260,7 @@ fn sort_in(name: &str, version: &str, word: String, old: &Old, plan: &mut Plan) 
 }
 
 /// Runs the program for each part of the plan; packages that are held are let go meanwhile, or left out.
-fn perform(call: &mut Call<'_>, plan: &mut Plan, options: &[String], advisory: bool) -> Did<()> {
+fn perform(call: &mut Call<'_>, plan: &mut Plan, options: &[String], advisory: bool) -> Result<()> {
     let held = match holds::holds(call, holds::PATTERN, false) {
         Err(Fault::Invocation(_)) => Vec::new(),
         other => other?,

@@ -3,10 +3,10 @@
 use super::{Listed, listed, look, normalized, options, program, repos, split_input, words};
 use crate::execution::declare::Result;
 use crate::execution::nested::is_true;
-use crate::execution::pkg::common::{Did, names, option};
+use crate::execution::pkg::common::{names, option};
 use crate::execution::pkg::rpm::{self, both_32, installed, is_arch, osarch};
-use crate::execution::pkg::{loose, lowpkg};
-use crate::execution::{Call, python, step};
+use crate::execution::pkg::{loose_version, lowpkg};
+use crate::execution::{Call, command_helpers, python};
 use halite_config::paths::minion::cache;
 use halite_target::fnmatch;
 use halite_wire::map;
@@ -106,7 +106,7 @@ fn latest(call: &mut Call<'_>, names: Vec<String>) -> Result {
     } else {
         Vec::new()
     };
-    found.sort_by(|a, b| loose::compare(&b.version, &a.version));
+    found.sort_by(|a, b| loose_version::compare(&b.version, &a.version));
     let mut ret = Map::new();
     for name in &names {
         let arch = name.rsplit('.').next().filter(|a| is_arch(a));
@@ -152,7 +152,7 @@ type Versions = IndexMap<String, Vec<String>>;
 ///
 /// # Errors
 /// The configuration of repositories cannot be read.
-pub fn available_versions(call: &mut Call<'_>, names: &[String], kwargs: &Map) -> Did<Versions> {
+pub fn available_versions(call: &mut Call<'_>, names: &[String], kwargs: &Map) -> Result<Versions> {
     available(call, names, kwargs).map(merged)
 }
 
@@ -165,7 +165,7 @@ fn merged(by_repo: IndexMap<String, Versions>) -> Versions {
 }
 
 fn newest_first(mut versions: Vec<String>) -> Vec<String> {
-    versions.sort_by(|a, b| loose::compare(b, a));
+    versions.sort_by(|a, b| loose_version::compare(b, a));
     versions
 }
 
@@ -182,7 +182,7 @@ fn available(
     call: &mut Call<'_>,
     names: &[String],
     kwargs: &Map,
-) -> Did<IndexMap<String, Versions>> {
+) -> Result<IndexMap<String, Versions>> {
     let from = kwargs.get("fromrepo").filter(|v| v.truthy());
     let repos = match from {
         Some(from) => split_input(from),
@@ -257,13 +257,13 @@ fn available(
 }
 
 /// The options of `list` with a yum that cannot list one repository.
-fn old_yum(call: &mut Call<'_>) -> Did<Option<Vec<String>>> {
+fn old_yum(call: &mut Call<'_>) -> Result<Option<Vec<String>>> {
     if program()? != "yum" {
         return Ok(None);
     }
-    let text = step::printed(call, ["yum", "--version"])?;
+    let text = command_helpers::printed(call, ["yum", "--version"])?;
     let version = text.lines().next().unwrap_or_default().trim();
-    let before = |other| loose::compare(version, other) == Ordering::Less;
+    let before = |other| loose_version::compare(version, other) == Ordering::Less;
     Ok(if before("3.2.13") {
         Some(words(&["--quiet"]))
     } else if before("3.4.3") {
@@ -281,7 +281,7 @@ pub fn list_downloaded(call: &mut Call<'_>) -> Result {
 ///
 /// # Errors
 /// rpm cannot be started.
-pub fn downloaded(call: &mut Call<'_>) -> Did<Map> {
+pub fn downloaded(call: &mut Call<'_>) -> Result<Map> {
     let mut files = Vec::new();
     collect(&Path::new("/var/cache").join(program()?), DEPTH, &mut files);
     let mut ret = Map::new();

@@ -2,8 +2,7 @@
 
 use super::{list, program, stdout, words};
 use crate::execution::declare::Result;
-use crate::execution::pkg::common::Did;
-use crate::execution::{Call, Fault, program as programs, step, systemd};
+use crate::execution::{Call, Fault, command_helpers, program as programs, systemd};
 use halite_target::{PyRegex, RegexMode as Mode};
 use halite_wire::map;
 use halite_wire::{Map, Value};
@@ -30,7 +29,7 @@ pub fn list_installed_patches(call: &mut Call<'_>) -> Result {
 ///
 /// # Errors
 /// The program cannot be started.
-pub fn patches(call: &mut Call<'_>) -> Did<Map> {
+pub fn patches(call: &mut Call<'_>) -> Result<Map> {
     let text = stdout(call, words(&["--quiet", "updateinfo", "list", "all"]))?;
     Ok(read(&text))
 }
@@ -90,7 +89,7 @@ pub fn services_need_restart(call: &mut Call<'_>) -> Result {
             "systemd is required to list outdated services.".to_owned(),
         ));
     }
-    let text = step::all(call, [program, "--quiet", "needs-restarting"])?.stdout;
+    let text = command_helpers::all(call, [program, "--quiet", "needs-restarting"])?.stdout;
     let mut services: Vec<String> = Vec::new();
     for pid in pids(&text) {
         let Some(service) = service_of(pid) else {

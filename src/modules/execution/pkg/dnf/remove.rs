@@ -2,7 +2,7 @@
 
 use super::{run, split_arch, splits, without_epoch, words};
 use crate::execution::declare::Result;
-use crate::execution::pkg::common::{Did, Packages, Targets, Wished, empty, targets};
+use crate::execution::pkg::common::{Packages, Targets, WantedVersions, empty, targets};
 use crate::execution::pkg::rpm::{changed, installed, osarch};
 use crate::execution::{Call, Fault};
 use halite_target::fnmatch;
@@ -46,7 +46,7 @@ pub fn remove(call: &mut Call<'_>) -> Result {
 }
 
 /// What the call names; the keywords have no say in it.
-fn asked(call: &mut Call<'_>) -> Did<Option<Wished>> {
+fn asked(call: &mut Call<'_>) -> Result<Option<WantedVersions>> {
     let (name, pkgs) = (call.arg("name").clone(), call.arg("pkgs").clone());
     call.bound.kwargs = Map::new();
     let own = osarch(call);
@@ -61,7 +61,7 @@ fn asked(call: &mut Call<'_>) -> Did<Option<Wished>> {
 
 /// Globs replaced by the installed packages that fit; of several globs, as in stock, only the last
 /// counts (`salt/utils/pkg match_wildcard`).
-fn matching(list: Wished, old: &Packages) -> Wished {
+fn matching(list: WantedVersions, old: &Packages) -> WantedVersions {
     let (globs, mut rest): (Vec<_>, Vec<_>) = list.into_iter().partition(|(n, _)| n.contains('*'));
     if let Some((glob, version)) = globs.into_iter().next_back() {
         for name in old.keys().filter(|n| fnmatch(n, &glob)) {

@@ -2,10 +2,10 @@
 
 use super::{is_dnf, program, run, words};
 use crate::execution::declare::Result;
-use crate::execution::pkg::common::{Did, keywords};
+use crate::execution::pkg::common::keywords;
 use crate::execution::pkg::ini::{Ini, NO_SECTION};
 use crate::execution::pkg::rpm::installed;
-use crate::execution::{Call, Fault, python, step};
+use crate::execution::{Call, Fault, command_helpers, python};
 use halite_wire::map;
 use halite_wire::{Map, Value};
 use std::path::Path;
@@ -28,7 +28,7 @@ fn strict(kwargs: &Map) -> bool {
 }
 
 /// The directories of a call, or those of the configuration.
-fn directories(basedir: &Value, strict: bool) -> Did<Vec<String>> {
+fn directories(basedir: &Value, strict: bool) -> Result<Vec<String>> {
     let split = |text: &str| text.split(',').map(|d| d.trim().to_owned()).collect();
     match basedir {
         Value::Str(text) => return Ok(split(text)),
@@ -48,7 +48,7 @@ fn directories(basedir: &Value, strict: bool) -> Did<Vec<String>> {
             "No suitable yum config file found in: ({list})"
         )));
     };
-    let text = step::read(path)?;
+    let text = command_helpers::read(path)?;
     let mut found = Ini::new(strict);
     found.read(path, &text)?;
     let main = found.items("main")?.unwrap_or_default();
@@ -59,8 +59,8 @@ fn directories(basedir: &Value, strict: bool) -> Did<Vec<String>> {
 }
 
 /// A file: its comments before the first section, its sections.
-fn read(path: &str, strict: bool) -> Did<(String, Map)> {
-    let text = step::read(path)?;
+fn read(path: &str, strict: bool) -> Result<(String, Map)> {
+    let text = command_helpers::read(path)?;
     let mut ini = Ini::new(strict);
     match ini.read(path, &text) {
         Ok(()) => {}
@@ -101,7 +101,7 @@ fn read(path: &str, strict: bool) -> Did<(String, Map)> {
 ///
 /// # Errors
 /// The configuration cannot be read.
-pub fn all(basedir: &Value, kwargs: &Map) -> Did<Vec<(String, Map)>> {
+pub fn all(basedir: &Value, kwargs: &Map) -> Result<Vec<(String, Map)>> {
     let strict = strict(kwargs);
     let mut all: Vec<(String, Map)> = Vec::new();
     for dir in directories(basedir, strict)? {
@@ -134,7 +134,7 @@ pub fn list_repos(call: &mut Call<'_>) -> Result {
 }
 
 /// The name of a repository; one of copr is called otherwise in its file.
-fn named(repo: &str) -> Did<String> {
+fn named(repo: &str) -> Result<String> {
     let Some(copr) = repo.strip_prefix("copr:") else {
         return Ok(repo.to_owned());
     };
@@ -209,7 +209,7 @@ pub fn del_repo(call: &mut Call<'_>) -> Result {
         }
         content.push_str(&format!("\n{comments}\n"));
     }
-    step::write_file(&path, &content).map_err(|e| python::os_error(&e, &path))?;
+    command_helpers::write_file(&path, &content).map_err(|e| python::os_error(&e, &path))?;
     Ok(format!("Repo {repo} has been removed from {path}").into())
 }
 
@@ -282,7 +282,7 @@ pub fn mod_repo(call: &mut Call<'_>) -> Result {
         }
         content.push_str(&format!("{comments}\n"));
     }
-    step::write_file(&path, &content).map_err(|e| python::os_error(&e, &path))?;
+    command_helpers::write_file(&path, &content).map_err(|e| python::os_error(&e, &path))?;
     Ok(map! {path => found}.into())
 }
 
@@ -293,7 +293,7 @@ fn created(
     repo: &str,
     dirs: &[String],
     wanted: &Map,
-) -> Did<(String, String, Map)> {
+) -> Result<(String, String, Map)> {
     let Some(dir) = dirs.iter().find(|d| Path::new(d).exists()) else {
         let dirs = python::str(&dirs.to_vec().into());
         return Err(Fault::Invocation(format!(
@@ -325,7 +325,7 @@ fn enabled(
     copr: &str,
     repo: &str,
     dirs: &[String],
-) -> Did<(String, String, Map)> {
+) -> Result<(String, String, Map)> {
     let plugin = if is_dnf()? {
         "dnf-plugins-core"
     } else {

@@ -2,12 +2,12 @@
 
 use super::{is_dnf, list, normalized, options, run, split_input, words};
 use crate::execution::Call;
+use crate::execution::command_helpers;
 use crate::execution::declare::Result;
 use crate::execution::nested::is_true;
 use crate::execution::pkg::common::failed_upgrade;
-use crate::execution::pkg::common::{Did, Targets, targets};
+use crate::execution::pkg::common::{Targets, targets};
 use crate::execution::pkg::rpm::{osarch, packages_by};
-use crate::execution::step;
 use halite_wire::{Map, Value};
 
 /// `pkg.upgrade`, and `pkg.update`, whose default is another.
@@ -43,7 +43,7 @@ pub fn upgrade(call: &mut Call<'_>) -> Result {
     argv.extend(asked(call, kwargs)?);
     let ran = run(call, argv, false)?;
     let new = packages_by(call, &attr)?;
-    let changes = step::compare(&old, &new);
+    let changes = command_helpers::compare(&old, &new);
     if ran.ok() {
         Ok(changes.into())
     } else {
@@ -52,7 +52,7 @@ pub fn upgrade(call: &mut Call<'_>) -> Result {
 }
 
 /// The packages that are named.
-fn asked(call: &mut Call<'_>, kwargs: Map) -> Did<Vec<String>> {
+fn asked(call: &mut Call<'_>, kwargs: Map) -> Result<Vec<String>> {
     let (name, pkgs) = (call.arg("name").clone(), call.arg("pkgs").clone());
     if !name.truthy() && !pkgs.truthy() {
         return Ok(Vec::new());

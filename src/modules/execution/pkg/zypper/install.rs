@@ -6,11 +6,11 @@ use super::run::{How, WELL, words};
 use super::{find, wildcard};
 use crate::execution::declare::Result;
 use crate::execution::pkg::common::{
-    Did, Targets, empty, keywords, split_comparison, targets, with_info,
+    Targets, empty, keywords, split_comparison, targets, with_info,
 };
 use crate::execution::pkg::lowpkg;
 use crate::execution::pkg::rpm::osarch;
-use crate::execution::{Call, Fault, python, step};
+use crate::execution::{Call, Fault, command_helpers, python};
 use halite_wire::map;
 use halite_wire::{Map, Value};
 use std::collections::BTreeSet;
@@ -19,7 +19,7 @@ use std::collections::BTreeSet;
 const BATCH: usize = 500;
 
 /// `pkg_resource.parse_targets` with the keywords of the call.
-fn parsed(call: &mut Call<'_>, name: &Value, pkgs: &Value, sources: &Value) -> Did<Targets> {
+fn parsed(call: &mut Call<'_>, name: &Value, pkgs: &Value, sources: &Value) -> Result<Targets> {
     let own = osarch(call);
     let plain = keywords(call).get("normalize").is_some_and(|v| !v.truthy());
     let normalize = |name: &str| {
@@ -78,7 +78,7 @@ fn install_args(call: &Call<'_>) -> Vec<String> {
 }
 
 /// What is there before or after, as far as it counts for the answer.
-fn state(call: &mut Call<'_>, wanted: &Wanted, only_download: bool) -> Did<Map> {
+fn state(call: &mut Call<'_>, wanted: &Wanted, only_download: bool) -> Result<Map> {
     if only_download {
         downloaded(call, &wanted.root)
     } else {
@@ -145,7 +145,7 @@ pub fn install(call: &mut Call<'_>) -> Result {
         how.text(call, &args)?;
     }
     let new = state(call, &wanted, only_download)?;
-    Ok(step::compare(&old, &new).into())
+    Ok(command_helpers::compare(&old, &new).into())
 }
 
 /// The package that zypper would have to go back with.
@@ -200,7 +200,7 @@ pub fn remove(call: &mut Call<'_>) -> Result {
         how.text(call, &[&args[..], batch].concat())?;
     }
     let new = listed(call, &wanted, false)?;
-    Ok(step::compare(&old, &new).into())
+    Ok(command_helpers::compare(&old, &new).into())
 }
 
 /// The packages that are temporary fixes of the vendor, which are removed otherwise.
@@ -208,11 +208,11 @@ fn temporary_fixes(
     call: &mut Call<'_>,
     list: &[(String, Option<String>)],
     root: &Value,
-) -> Did<Vec<String>> {
+) -> Result<Vec<String>> {
     let mut argv = lowpkg::rpm(root);
     argv.extend(["-q", "--qf", "%{NAME}: [%{PROVIDES} ]\n"].map(str::to_owned));
     argv.extend(list.iter().map(|(n, _)| n.clone()));
-    let text = step::printed(call, argv)?;
+    let text = command_helpers::printed(call, argv)?;
     let pairs = text.lines().filter_map(|line| line.split_once(':'));
     let fixes = pairs.filter(|(_, provides)| provides.contains("ptf()"));
     Ok(fixes.map(|(name, _)| name.to_owned()).collect())
@@ -296,7 +296,7 @@ pub fn upgrade(call: &mut Call<'_>) -> Result {
     let old = listed(call, &wanted, false)?;
     let ran = how.ran(call, &args)?;
     let new = listed(call, &wanted, false)?;
-    let changes = step::compare(&old, &new);
+    let changes = command_helpers::compare(&old, &new);
     if !WELL.contains(&ran.retcode) {
         let result = map! {
             "retcode" => ran.retcode, "stdout" => ran.stdout, "stderr" => ran.stderr, "pid" => ran.pid,

@@ -1,36 +1,36 @@
-//! What records take in memory, roughly: limits of what is kept are in these octets, not in those of messages, since a list of
+//! What records take in memory, roughly: limits of what is kept are in these byte_len, not in those of messages, since a list of
 //! many short things takes far more than its text.
 
 use super::{Channel, Json, Module, ModuleRequest, Object, Runtime};
 
-/// Octets of `platform`, `metadata` and unknown fields of a runtime, at most.
+/// Bytes of `platform`, `metadata` and unknown fields of a runtime, at most.
 pub const MAX_RUNTIME: usize = 16 << 10;
-/// Octets of arguments, environment, channels and unknown fields of a module, at most.
+/// Bytes of arguments, environment, channels and unknown fields of a module, at most.
 pub const MAX_MODULE: usize = 64 << 10;
-/// Octets that one text or number takes beside its characters.
+/// Bytes that one text or number takes beside its characters.
 const EACH: usize = 16;
-/// Octets of a record without what it holds.
+/// Bytes of a record without what it holds.
 const RECORD: usize = 512;
 
 impl Runtime {
-    /// Octets that it takes.
-    pub fn octets(&self) -> usize {
+    /// Bytes that it takes.
+    pub fn byte_len(&self) -> usize {
         RECORD + self.name.len() + self.kind.len() + texts(&self.apis) + self.free()
     }
 
-    /// Octets of what a runtime may write into its record as it likes.
+    /// Bytes of what a runtime may write into its record as it likes.
     pub(super) fn free(&self) -> usize {
         json(&self.platform) + json(&self.metadata) + object(&self.extra)
     }
 }
 
 impl ModuleRequest {
-    /// Octets that it takes.
-    pub fn octets(&self) -> usize {
+    /// Bytes that it takes.
+    pub fn byte_len(&self) -> usize {
         RECORD + self.name.len() + self.file.len() + texts(&self.apis) + self.free()
     }
 
-    /// Octets of what a request may have as it likes.
+    /// Bytes of what a request may have as it likes.
     pub(super) fn free(&self) -> usize {
         free(
             &self.argv,
@@ -43,8 +43,8 @@ impl ModuleRequest {
 }
 
 impl Module {
-    /// Octets that it takes.
-    pub fn octets(&self) -> usize {
+    /// Bytes that it takes.
+    pub fn byte_len(&self) -> usize {
         let named = self.name.len() + self.file.len() + texts(&self.apis);
         let free = free(
             &self.argv,
@@ -57,7 +57,7 @@ impl Module {
     }
 }
 
-/// Octets of what a module is called with, and of what else it has.
+/// Bytes of what a module is called with, and of what else it has.
 fn free(argv: &[String], env: &[String], args: &Object, all: &[Channel], extra: &Object) -> usize {
     texts(argv) + texts(env) + object(args) + channels(all) + object(extra)
 }

@@ -1,8 +1,8 @@
 //! Which master to turn to, in which order, and what to do when that does not work: the way from
-//! nothing to a sign-in. No IO: the caller does what [`Do`] says and tells what came of it.
+//! nothing to a sign-in. No IO: the caller does what [`Action`] says and tells what came of it.
 //!
 //! `salt/minion.py MinionBase.eval_master`, `resolve_dns`, `MinionManager._connect_minion`. What an
-//! answer to a sign-in means at one master is decided by [`Rounds`].
+//! answer to a sign-in means at one master is decided by [`RetryPolicy`].
 //!
 //! ```text
 //!            Begin                 Resolved                Answer(accepted)
@@ -13,7 +13,7 @@
 //!                     +------ the next of a list
 //! ```
 
-use super::signin::{Accepted, Failure, Policy, Rounds, Step, Verdict};
+use super::signin::{Accepted, Failure, Policy, RetryPolicy, Step, Verdict};
 use std::time::Duration;
 
 /// What `master_type` makes of the masters of one connection.
@@ -42,7 +42,7 @@ pub enum Reason {
 
 /// The order in which masters are tried.
 #[derive(Clone, Debug)]
-pub struct Roster {
+pub struct MasterOrder {
     kind: Kind,
     count: usize,
     id: String,
@@ -54,10 +54,10 @@ pub struct Roster {
     last: Vec<usize>,
 }
 
-impl Roster {
+impl MasterOrder {
     /// For `count` masters.
-    pub fn new(kind: Kind, count: usize, id: &str, random: bool, failback: bool) -> Roster {
-        Roster {
+    pub fn new(kind: Kind, count: usize, id: &str, random: bool, failback: bool) -> MasterOrder {
+        MasterOrder {
             kind,
             count,
             id: id.to_owned(),
@@ -134,7 +134,7 @@ impl Roster {
 
 /// What the caller does next.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Do {
+pub enum Action {
     /// Resolve the name of a master, then say [`Event::Resolved`] or [`Event::Unresolvable`].
     Resolve(usize),
     /// Ask a master to sign in and wait so long, then say [`Event::Answer`].
@@ -164,11 +164,11 @@ pub enum Event {
     Waited,
 }
 
-/// One search for a master, from [`Event::Begin`] to [`Do::Done`] or [`Do::Fail`].
+/// One search for a master, from [`Event::Begin`] to [`Action::Done`] or [`Action::Fail`].
 #[derive(Clone, Debug)]
 pub struct Course {
     policy: Policy,
-    rounds: Rounds,
+    rounds: RetryPolicy,
     order: Vec<usize>,
     at: usize,
     /// Whether the next one is tried when one is silent.
@@ -191,7 +191,7 @@ impl Course {
     /// A search in this order, which must not be empty. `list`: masters stand in for each other.
     pub fn new(policy: Policy, id: &str, order: Vec<usize>, list: bool) -> Course {
         Course {
-            rounds: Rounds::new(policy.clone(), id),
+            rounds: RetryPolicy::new(policy.clone(), id),
             wait: policy.wait,
             policy,
             order,
@@ -217,21 +217,21 @@ impl Course {
     }
 
     /// The next step.
-    pub fn next(&mut self, event: Event) -> Do {
+    pub fn next(&mut self, event: Event) -> Action {
         let master = self.order.get(self.at).copied().unwrap_or_default();
         match event {
-            Event::Begin if !self.scatter.is_zero() => Do::Scatter(self.scatter),
-            Event::Begin | Event::Waited => Do::Resolve(master),
+            Event::Begin if !self.scatter.is_zero() => Action::Scatter(self.scatter),
+            Event::Begin | Event::Waited => Action::Resolve(master),
             Event::Resolved => {
                 self.unresolved = 0;
-                Do::Ask(master, self.rounds.timeout())
+                Action::Ask(master, self.rounds.timeout())
             }
             Event::Unresolvable(name) => self.unresolvable(&name),
             Event::Answer(verdict) => self.answer(master, verdict),
         }
     }
 
-    fn answer(&mut self, master: usize, verdict: Verdict) -> Do {
+    fn answer(&mut self, master: usize, verdict: Verdict) -> Action {
         let passed_on = match &verdict {
             Verdict::Silence => Some("it does not answer".to_owned()),
             Verdict::Untrusted(why) => Some(why.clone()),
@@ -250,14 +250,14 @@ impl Course {
             return self.pass_on(&why);
         }
         match self.rounds.after(verdict) {
-            Step::Done(accepted) => Do::Done(master, accepted),
-            Step::Again(wait) => Do::Wait(wait),
-            Step::Scattered(bound) => Do::Scatter(bound),
-            Step::Fail(failure) => Do::Fail(failure),
+            Step::Done(accepted) => Action::Done(master, accepted),
+            Step::Again(wait) => Action::Wait(wait),
+            Step::Scattered(bound) => Action::Scatter(bound),
+            Step::Fail(failure) => Action::Fail(failure),
         }
     }
 
-    fn unresolvable(&mut self, name: &str) -> Do {
+    fn unresolvable(&mut self, name: &str) -> Action {
         let what = format!("Master hostname: '{name}' not found or not responsive");
         if self.list {
             log::warn!("{what}; trying the next master");
@@ -267,13 +267,13 @@ impl Course {
             // Like a master that is silent.
             log::error!("{what}");
             return match self.rounds.after(Verdict::Silence) {
-                Step::Fail(failure) if self.policy.once => Do::Fail(Failure {
+                Step::Fail(failure) if self.policy.once => Action::Fail(Failure {
                     status: failure.status,
                     message: what,
                 }),
-                Step::Fail(failure) => Do::Fail(failure),
-                _ if self.policy.once => Do::Wait(Duration::from_secs(1)),
-                _ => Do::Wait(self.policy.delay.max(Duration::from_secs(1))),
+                Step::Fail(failure) => Action::Fail(failure),
+                _ if self.policy.once => Action::Wait(Duration::from_secs(1)),
+                _ => Action::Wait(self.policy.delay.max(Duration::from_secs(1))),
             };
         }
         self.unresolved += 1;
@@ -282,7 +282,7 @@ impl Course {
             .retry_dns_count
             .is_some_and(|most| self.unresolved > most)
         {
-            return Do::Fail(Failure {
+            return Action::Fail(Failure {
                 status: 1,
                 message: format!(
                     "Master address: '{name}' could not be resolved. Invalid or unresolveable address. Set 'master' \
@@ -294,15 +294,15 @@ impl Course {
             "{what}. Retrying in {} seconds",
             self.policy.retry_dns.as_secs()
         );
-        Do::Wait(self.policy.retry_dns)
+        Action::Wait(self.policy.retry_dns)
     }
 
     /// The next master of the list; after the last one, the first after a while.
-    fn pass_on(&mut self, why: &str) -> Do {
-        self.rounds = Rounds::new(self.policy.clone(), self.rounds.id());
+    fn pass_on(&mut self, why: &str) -> Action {
+        self.rounds = RetryPolicy::new(self.policy.clone(), self.rounds.id());
         self.at += 1;
         if let Some(next) = self.order.get(self.at) {
-            return Do::Resolve(*next);
+            return Action::Resolve(*next);
         }
         self.at = 0;
         self.passes += 1;
@@ -311,20 +311,20 @@ impl Course {
         let tries = self.policy.master_tries.max(0).unsigned_abs();
         let enough = tries > 0 && self.passes.is_multiple_of(tries);
         if self.policy.once && (enough || tries == 0) {
-            return Do::Fail(Failure {
+            return Action::Fail(Failure {
                 status: 1,
                 message: format!("{message} ({why})"),
             });
         }
         if !enough {
-            return Do::Wait(self.policy.wait);
+            return Action::Wait(self.policy.wait);
         }
         log::error!("{message}");
         // As long as stock waits before it makes the whole minion anew.
         if self.wait < self.policy.wait_max {
             self.wait = (self.wait + self.policy.wait).min(self.policy.wait_max);
         }
-        Do::Wait(self.wait)
+        Action::Wait(self.wait)
     }
 }
 

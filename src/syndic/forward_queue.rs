@@ -1,7 +1,7 @@
 //! What waits to go up: returns by job, and events. No IO
 //! (`salt/minion.py SyndicManager._process_event`).
 
-use halite_sys::minutely::Minutely;
+use halite_sys::log_limiter::LogLimiter;
 use halite_wire::ids::{Jid, parse_return_tag};
 use halite_wire::{Map, Value};
 use std::collections::BTreeMap;
@@ -33,7 +33,7 @@ pub struct Basket {
     events: Vec<Value>,
     /// Events that were dropped.
     lost: u64,
-    said: Minutely,
+    said: LogLimiter,
     /// Returns or events could not be held.
     pub overflowed: bool,
 }

@@ -1,6 +1,6 @@
 //! Keys and records of a gateway's agents: the key store that all minions share, seen from one gateway.
 
-use super::clerk::{self, Task};
+use super::writer::{self, Task};
 use crossbeam_channel::Sender;
 use halite_config::MasterConfig;
 use halite_crypto::{PublicKey, clean_key};
@@ -257,7 +257,7 @@ impl Ledger {
         if self.config.auth_events {
             let (result, act) = verdict.told();
             let event = Task::Fire("salt/auth".to_owned(), candidate.event(result, act));
-            clerk::give(&self.clerk, event);
+            writer::give(&self.clerk, event);
         }
     }
 }

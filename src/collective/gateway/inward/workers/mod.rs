@@ -2,8 +2,8 @@
 //! looks into the job cache, one finds out which minions are nodes.
 
 mod bus;
-mod clerk;
 mod survey;
+mod writer;
 
 use super::{News, Task};
 use crossbeam_channel::{Receiver, Sender, TrySendError, bounded};
@@ -68,7 +68,7 @@ impl<'scope> Hands<'scope> {
             }),
             scope.spawn({
                 let news = news.clone();
-                move || clerk::run(config, stop, &queue, &news)
+                move || writer::run(config, stop, &queue, &news)
             }),
             scope.spawn(move || survey::run(config, settings, stop, &rung, &news)),
         ];

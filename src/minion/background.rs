@@ -1,10 +1,10 @@
-//! What has to wait runs in a thread beside the main loop, and tells it by [`News`].
+//! What has to wait runs in a thread beside the main loop, and tells it by [`LoopEvent`].
 
 use crossbeam_channel::Sender;
-use halite_channel::Alarm;
+use halite_channel::FatalError;
 use halite_channel::channel::Channel;
-use halite_channel::course::Reason;
-use halite_channel::interrupt::{Stop, Wake};
+use halite_channel::interrupt::{Stop, Waker};
+use halite_channel::master_search::Reason;
 use halite_channel::requester::{Answer, Requester};
 use halite_channel::session::{Credentials, Session};
 use halite_channel::subscriber::{Subscriber, subscribe};
@@ -26,23 +26,27 @@ pub struct Shared {
     /// Ends waits.
     pub stop: Stop,
     /// Wakes the main loop.
-    pub wake: Wake,
+    pub wake: Waker,
     /// Takes what threads have to tell.
-    pub teller: Sender<News>,
+    pub teller: Sender<LoopEvent>,
     /// Takes errors that end the process.
-    pub alarm: Alarm,
+    pub alarm: FatalError,
 }
 
 impl Shared {
     /// Tells the main loop.
-    pub fn tell(&self, news: News) {
+    pub fn tell(&self, news: LoopEvent) {
         if self.teller.send(news).is_ok() {
             self.wake.wake();
         }
     }
 
     /// Runs something that waits in a thread, whose news wake the main loop.
-    pub fn aside(&self, name: &str, run: impl FnOnce() -> Option<News> + Send + 'static) -> bool {
+    pub fn aside(
+        &self,
+        name: &str,
+        run: impl FnOnce() -> Option<LoopEvent> + Send + 'static,
+    ) -> bool {
         let shared = self.clone();
         let spawned = std::thread::Builder::new()
             .name(name.into())
@@ -60,7 +64,7 @@ impl Shared {
 }
 
 /// What threads tell the main loop.
-pub enum News {
+pub enum LoopEvent {
     /// A line is there, with all it needs.
     Opened(usize, Box<Opened>),
     /// A line cannot be opened.
@@ -76,7 +80,7 @@ pub enum News {
     /// Grains that were collected anew, and whether the pillar is fetched anyway.
     Grains(Box<Map>, bool),
     /// Beacons have looked.
-    Seen(Box<super::lookout::Seen>),
+    Seen(Box<super::beacon_runner::Seen>),
     /// Somebody on the local bus wants something.
     Order(halite_modules::local::Order),
 }

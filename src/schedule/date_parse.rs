@@ -2,7 +2,7 @@
 //! Salt reads `when`, `range`, `after` and `until` with. What it reads only by guessing further
 //! (names of zones, years before our era, times without a separator) is refused.
 
-use super::moment::Moment;
+use super::when::Moment;
 use jiff::civil::{Date, Time, Weekday};
 
 /// The most tokens of a text: no time needs more.

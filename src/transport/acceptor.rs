@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 const PAUSE: Duration = Duration::from_millis(250);
 
 /// A listening socket.
-pub(super) struct Door<L> {
+pub(super) struct Acceptor<L> {
     /// What stands for it in the set of `epoll`.
     pub token: u64,
     /// The socket.
@@ -18,10 +18,10 @@ pub(super) struct Door<L> {
     pub closed_until: Option<Instant>,
 }
 
-impl<L: AsFd> Door<L> {
+impl<L: AsFd> Acceptor<L> {
     /// A door that is open; `listener` is in the set already.
-    pub fn new(token: u64, listener: L) -> Door<L> {
-        Door {
+    pub fn new(token: u64, listener: L) -> Acceptor<L> {
+        Acceptor {
             token,
             listener,
             closed_until: None,

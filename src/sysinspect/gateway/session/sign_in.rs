@@ -1,6 +1,6 @@
 //! Who is let in: registration, hello, and the proof of a minion of the seed's dialect.
 
-use super::super::words::Say;
+use super::super::dialect::Outbound;
 use super::{
     Action, ConnId, Registered, Registry, Session, Sessions, Stage, Standing, VERDICT_DELAY,
 };
@@ -21,7 +21,7 @@ impl Sessions {
         };
         if !self.registrations.take(own.address, now) {
             self.stats.refused += 1;
-            let say = Say::Retry(Code::GeneralFailure, "too many registrations; try later");
+            let say = Outbound::Retry(Code::GeneralFailure, "too many registrations; try later");
             return self.last(conn, &id, say);
         }
         let taken = registry.standing(&id) != Standing::Unknown;
@@ -38,17 +38,21 @@ impl Sessions {
                 id: id.clone(),
                 key,
             };
-            return vec![Action::Say(conn, id, Say::MasterKey)];
+            return vec![Action::Outbound(conn, id, Outbound::MasterKey)];
         }
         let address = own.address;
         self.stats.registrations += 1;
         let say = match registry.register(&id, &key, address) {
             Registered::Accepted | Registered::Waiting => {
-                Say::Retry(Code::Success, "registration has been taken")
+                Outbound::Retry(Code::Success, "registration has been taken")
             }
             Registered::Taken => taken_answer(),
-            Registered::Rejected => Say::Retry(Code::GeneralFailure, "registration is refused"),
-            Registered::Full => Say::Retry(Code::GeneralFailure, "too many wait for registration"),
+            Registered::Rejected => {
+                Outbound::Retry(Code::GeneralFailure, "registration is refused")
+            }
+            Registered::Full => {
+                Outbound::Retry(Code::GeneralFailure, "too many wait for registration")
+            }
             Registered::BadKey => bad_key(),
         };
         self.last(conn, &id, say)
@@ -102,7 +106,7 @@ impl Sessions {
         }
         if self.by_id.contains_key(id) {
             self.stats.duplicates += 1;
-            return self.last(conn, id, Say::Duplicate(session));
+            return self.last(conn, id, Outbound::Duplicate(session));
         }
         self.admit(conn, id, session, now)
     }
@@ -121,7 +125,7 @@ impl Sessions {
         self.less_strange(address);
         self.by_id.insert(id.clone(), conn);
         vec![
-            Action::Say(conn, id.clone(), Say::Welcome(name)),
+            Action::Outbound(conn, id.clone(), Outbound::Welcome(name)),
             Action::Came(id.clone(), address),
         ]
     }
@@ -137,10 +141,10 @@ impl Sessions {
     }
 }
 
-fn taken_answer() -> Say {
-    Say::Retry(Code::AlreadyRegistered, "already registered")
+fn taken_answer() -> Outbound {
+    Outbound::Retry(Code::AlreadyRegistered, "already registered")
 }
 
-fn bad_key() -> Say {
-    Say::Retry(Code::GeneralFailure, "this is no RSA public key")
+fn bad_key() -> Outbound {
+    Outbound::Retry(Code::GeneralFailure, "this is no RSA public key")
 }

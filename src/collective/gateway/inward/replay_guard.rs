@@ -5,18 +5,18 @@ use crate::gateway::act::Clock;
 use crate::security::{Replay, check_age};
 use crate::wire::{Identity, Refused, Request};
 
-/// Requests that are remembered: at most this many times 200 octets.
+/// Requests that are remembered: at most this many times 200 bytes.
 const REMEMBERED: usize = 200_000;
 
 /// The doors.
-pub(super) struct Doors {
+pub(super) struct ReplayGuard {
     replay: Replay,
 }
 
-impl Doors {
+impl ReplayGuard {
     /// Nothing has been seen yet.
-    pub fn new() -> Doors {
-        Doors {
+    pub fn new() -> ReplayGuard {
+        ReplayGuard {
             replay: Replay::new(REMEMBERED),
         }
     }

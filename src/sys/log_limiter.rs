@@ -8,12 +8,12 @@ pub const MINUTE: Duration = Duration::from_secs(60);
 /// Counts what happens, and says once a minute how often it did: at once for the first time, then
 /// for all that came since the last line.
 #[derive(Debug, Default)]
-pub struct Minutely {
+pub struct LogLimiter {
     last: Option<Instant>,
     held: u64,
 }
 
-impl Minutely {
+impl LogLimiter {
     /// Counts one more; how many there were since the last line, if a line is due.
     pub fn tick(&mut self, now: Instant) -> Option<u64> {
         self.add(1);
@@ -42,7 +42,7 @@ mod tests {
 
     #[test]
     fn one_line_a_minute_counts_the_rest() {
-        let mut minutely = Minutely::default();
+        let mut minutely = LogLimiter::default();
         let now = Instant::now();
         let at = |seconds| now + Duration::from_secs(seconds);
         assert_eq!(minutely.due(now), None);

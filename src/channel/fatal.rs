@@ -1,21 +1,21 @@
 //! Fatal errors of threads.
 
 use super::MinionError;
-use super::interrupt::Wake;
+use super::interrupt::Waker;
 use super::session::lock;
 use std::sync::{Arc, Mutex};
 
 /// Carries a fatal error from a thread to the main loop.
 #[derive(Clone, Debug)]
-pub struct Alarm {
+pub struct FatalError {
     error: Arc<Mutex<Option<MinionError>>>,
-    wake: Wake,
+    wake: Waker,
 }
 
-impl Alarm {
+impl FatalError {
     /// An alarm that wakes `wake`.
-    pub fn new(wake: &Wake) -> Alarm {
-        Alarm {
+    pub fn new(wake: &Waker) -> FatalError {
+        FatalError {
             error: Arc::default(),
             wake: wake.clone(),
         }

@@ -40,7 +40,7 @@ struct Pair {
     last: Jid,
     data: File,
     index: File,
-    /// Octets in `data`.
+    /// Bytes in `data`.
     length: u64,
 }
 

@@ -2,19 +2,19 @@
 //! threads that open it and look after it. What to do when is decided by [`watch`](super::watch) and
 //! [`course`](halite_channel::course).
 //!
-//! Nothing here waits; what has to wait runs in a thread and tells by [`News`].
+//! Nothing here waits; what has to wait runs in a thread and tells by [`LoopEvent`].
 
-use super::aside::{News, Opened, Shared, answers, open};
-use super::courier::{Courier, Outbox};
+use super::background::{LoopEvent, Opened, Shared, answers, open};
+use super::return_sender::{Courier, Outbox};
 use super::spool::Spool;
 use super::watch::{Act, Input, Rules, Watch};
-use halite_channel::Me;
+use halite_channel::Identity;
 use halite_channel::MinionError;
 use halite_channel::STACK;
 use halite_channel::channel::Channel;
-use halite_channel::course::Reason;
 use halite_channel::interrupt::Stop;
-use halite_channel::link::{Handed, hand_over};
+use halite_channel::link::{JobCredentials, export};
+use halite_channel::master_search::Reason;
 use halite_channel::publication::{Jids, Job, Received, Receiver};
 use halite_channel::rekey;
 use halite_channel::session::{Credentials, Session, share};
@@ -52,7 +52,7 @@ pub struct Line {
     receiver: Option<Receiver>,
     jids: Jids,
     /// What the master knows of us, for targets.
-    pub me: Me,
+    pub me: Identity,
     outbox: Outbox,
     watch: Watch,
     held: VecDeque<(Instant, Vec<Vec<u8>>)>,
@@ -100,7 +100,7 @@ impl Line {
             .spawn(move || match courier.run() {
                 Ok(()) => {}
                 Err(e) if alone => raised.alarm.raise(e),
-                Err(e) => raised.tell(News::Failed(index, e)),
+                Err(e) => raised.tell(LoopEvent::Failed(index, e)),
             })?;
         let ping = Duration::from_secs(config.ping_interval.saturating_mul(60));
         let rules = Rules::of(&config, config.master.len() > 1);
@@ -112,7 +112,7 @@ impl Line {
             publish_url: String::new(),
             receiver: None,
             jids: jids.clone(),
-            me: Me {
+            me: Identity {
                 id: config.id.clone(),
                 grains: grains.clone(),
                 pillar: Arc::default(),
@@ -159,8 +159,8 @@ impl Line {
     }
 
     /// The keys for jobs.
-    pub fn credentials(&self) -> Option<Handed> {
-        self.session.present().map(|present| hand_over(&present))
+    pub fn credentials(&self) -> Option<JobCredentials> {
+        self.session.present().map(|present| export(&present))
     }
 
     /// Looks for a master and opens the line to it, beside the main loop.
@@ -170,9 +170,9 @@ impl Line {
         let list = self.config.master.len() > 1;
         self.renewing = true;
         let run = move || match open(&session, &shared, &grains, seen, reason, list) {
-            Ok(Some(opened)) => Some(News::Opened(index, Box::new(opened))),
+            Ok(Some(opened)) => Some(LoopEvent::Opened(index, Box::new(opened))),
             Ok(None) => None,
-            Err(e) => Some(News::Failed(index, e)),
+            Err(e) => Some(LoopEvent::Failed(index, e)),
         };
         self.renewing = self.shared.aside("opening", run);
     }
@@ -229,7 +229,10 @@ impl Line {
             Act::Check => {
                 let url = self.publish_url.clone();
                 self.shared.aside("looking", move || {
-                    Some(News::Alive(index, halite_modules::net::is_connected(&url)))
+                    Some(LoopEvent::Alive(
+                        index,
+                        halite_modules::net::is_connected(&url),
+                    ))
                 });
             }
             Act::AskFirst => {
@@ -238,7 +241,7 @@ impl Line {
                     return;
                 };
                 self.shared.aside("asking", move || {
-                    Some(News::First(index, answers(&shared, &config, &url)))
+                    Some(LoopEvent::First(index, answers(&shared, &config, &url)))
                 });
             }
         }
@@ -359,8 +362,8 @@ impl Line {
         let index = self.index;
         self.renewing = self.shared.aside(name, move || {
             Some(match get(&session, seen, &shared.stop) {
-                Ok(()) => News::Renewed(index),
-                Err(e) => News::Failed(index, e),
+                Ok(()) => LoopEvent::Renewed(index),
+                Err(e) => LoopEvent::Failed(index, e),
             })
         });
     }
@@ -433,10 +436,10 @@ impl Line {
                 .map_err(MinionError::from)
                 .and_then(|mut channel| of_minion(&mut channel, &grains, template_functions));
             match pillar {
-                Ok(pillar) => Some(News::Pillar(index, pillar)),
+                Ok(pillar) => Some(LoopEvent::Pillar(index, pillar)),
                 Err(e) => {
                     log::error!("Pillar data could not be refreshed: {e}");
-                    Some(News::Pillar(index, None))
+                    Some(LoopEvent::Pillar(index, None))
                 }
             }
         });

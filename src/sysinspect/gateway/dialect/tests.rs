@@ -4,7 +4,7 @@ use super::*;
 
 const UUID: &str = "2407458d-fa33-419a-9e26-9e783ec17a73";
 
-fn written(say: &Say, dialect: Dialect) -> String {
+fn written(say: &Outbound, dialect: Dialect) -> String {
     let id = "a1".parse().unwrap();
     let to = To {
         id: &id,
@@ -16,7 +16,7 @@ fn written(say: &Say, dialect: Dialect) -> String {
     String::from_utf8(frame[4..].to_vec()).unwrap()
 }
 
-fn all(say: &Say) -> [String; 3] {
+fn all(say: &Outbound) -> [String; 3] {
     [Dialect::Seed, Dialect::E1, Dialect::Modern].map(|dialect| {
         let text = written(say, dialect);
         let text = text
@@ -38,7 +38,7 @@ fn all(say: &Say) -> [String; 3] {
 fn answers() {
     for (say, expected) in [
         (
-            Say::Undefined(Code::NotRegistered),
+            Outbound::Undefined(Code::NotRegistered),
             [
                 r#""r":"undef","d":"UEVN","c":3}"#,
                 r#""r":"undef","d":"PEM","c":3}"#,
@@ -46,7 +46,7 @@ fn answers() {
             ],
         ),
         (
-            Say::Retry(Code::AlreadyRegistered, "known"),
+            Outbound::Retry(Code::AlreadyRegistered, "known"),
             [
                 r#""r":"retry","d":"a25vd24=","c":4}"#,
                 r#""r":"retry","d":"known","c":4}"#,
@@ -54,29 +54,29 @@ fn answers() {
             ],
         ),
         (
-            Say::Ping,
+            Outbound::Ping,
             [
                 r#""r":"pi","d":"","c":0}"#,
                 r#""r":"pi","d":"","c":0}"#,
                 r#""r":"pi","d":"pt:g","c":0}"#,
             ],
         ),
-        (Say::Remove, [r#""r":"rm","d":"","c":0}"#; 3]),
+        (Outbound::Remove, [r#""r":"rm","d":"","c":0}"#; 3]),
     ] {
         assert_eq!(all(&say), expected);
     }
-    let welcome = written(&Say::Welcome(UUID.to_owned()), Dialect::Modern);
+    let welcome = written(&Outbound::Welcome(UUID.to_owned()), Dialect::Modern);
     let expected = format!(
         r#"{{"cl":"CYCLE","t":{{"id":"a1","sid":"{UUID}","s":"","qt":"","h":[],"cq":""}},"r":"tr","d":"{UUID}","c":1}}"#
     );
     assert_eq!(welcome, expected);
-    let welcome = written(&Say::Welcome(String::new()), Dialect::Seed);
+    let welcome = written(&Outbound::Welcome(String::new()), Dialect::Seed);
     assert!(welcome.ends_with(r#""r":"tr","d":"","c":1}"#));
 }
 
 #[test]
 fn commands() {
-    let say = Say::Command {
+    let say = Outbound::Command {
         scheme: "m/e/s".to_owned(),
         words: vec!["two words".to_owned()],
         context: vec![("n".to_owned(), "5".to_owned())],

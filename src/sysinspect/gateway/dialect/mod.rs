@@ -127,7 +127,7 @@ fn finished(data: &Value) -> Vec<String> {
 
 /// What the gateway says to one minion.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Say {
+pub(super) enum Outbound {
     /// Who it is is not known, or not accepted; with the master's key.
     Undefined(Code),
     /// The master's key, to a minion of the seed's dialect that registers.
@@ -176,7 +176,7 @@ pub(super) struct To<'a> {
 /// The cycle of what belongs to no job. Programs from 2025-03 on insist on one.
 pub(super) const NO_CYCLE: &str = "00000000-0000-4000-8000-000000000000";
 
-impl Say {
+impl Outbound {
     /// The frame of it.
     ///
     /// # Errors
@@ -190,27 +190,27 @@ impl Say {
         let mut target = Target::id(to.id);
         let session = to.session;
         let (kind, data, code): (Kind, Value, Code) = match self {
-            Say::Undefined(code) => (Kind::Undef, to.master_key.into(), *code),
-            Say::MasterKey => (Kind::Add, to.master_key.into(), Code::Success),
-            Say::Retry(code, text) => (Kind::Retry, (*text).into(), *code),
-            Say::Welcome(session) => {
+            Outbound::Undefined(code) => (Kind::Undef, to.master_key.into(), *code),
+            Outbound::MasterKey => (Kind::Add, to.master_key.into(), Code::Success),
+            Outbound::Retry(code, text) => (Kind::Retry, (*text).into(), *code),
+            Outbound::Welcome(session) => {
                 target.session = session.clone();
                 (Kind::Tr, session.as_str().into(), Code::Success)
             }
-            Say::Duplicate(session) => {
+            Outbound::Duplicate(session) => {
                 target.session = session.clone();
                 (Kind::Cmd, session.as_str().into(), Code::AlreadyConnected)
             }
             // E3 insists on this payload, the others ignore it.
-            Say::Ping => (
+            Outbound::Ping => (
                 Kind::Pi,
                 if modern { "pt:g" } else { "" }.into(),
                 Code::Undef,
             ),
-            Say::AskTraits if modern => (Kind::Tr, session.into(), Code::Success),
-            Say::AskTraits => (Kind::Tr, "".into(), Code::Undef),
-            Say::PushTraits(traits) => (Kind::Tr, traits.clone().into(), Code::Undef),
-            Say::Command {
+            Outbound::AskTraits if modern => (Kind::Tr, session.into(), Code::Success),
+            Outbound::AskTraits => (Kind::Tr, "".into(), Code::Undef),
+            Outbound::PushTraits(traits) => (Kind::Tr, traits.clone().into(), Code::Undef),
+            Outbound::Command {
                 scheme,
                 words,
                 context,
@@ -225,7 +225,7 @@ impl Say {
                 };
                 (Kind::Cmd, data.into(), Code::Success)
             }
-            Say::Command {
+            Outbound::Command {
                 scheme,
                 words,
                 context,
@@ -238,15 +238,15 @@ impl Say {
                 }
                 (Kind::Cmd, line.into(), Code::Undef)
             }
-            Say::Remove => (Kind::Rm, "".into(), Code::Undef),
-            Say::NoSensors => {
+            Outbound::Remove => (Kind::Rm, "".into(), Code::Undef),
+            Outbound::NoSensors => {
                 let data = halite_wire::map! {
                     "files" => Map::new(), "models_root" => "", "sensors_root" => "sensors",
                     "sid" => "", "uri" => "",
                 };
                 (Kind::Ssp, data.into(), Code::Undef)
             }
-            Say::ByeAck => (Kind::ByeAck, session.into(), Code::Success),
+            Outbound::ByeAck => (Kind::ByeAck, session.into(), Code::Success),
         };
         let mut message = MasterMessage::new(target, kind, data, code);
         message.cycle = cycle.to_owned();

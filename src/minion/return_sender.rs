@@ -8,9 +8,9 @@ use super::spool::Spool;
 use crossbeam_channel::{Receiver, Sender, TrySendError, bounded};
 use halite_channel::MinionError;
 use halite_channel::channel::{Channel, Reply};
-use halite_channel::interrupt::{Stop, Wake};
+use halite_channel::interrupt::{Stop, Waker};
 use halite_channel::session::{Session, chance, jittered};
-use halite_sys::minutely::Minutely;
+use halite_sys::log_limiter::LogLimiter;
 use halite_wire::msgpack;
 use halite_wire::{Map, Value};
 use std::collections::VecDeque;
@@ -26,7 +26,7 @@ const MAX_REFUSALS: u32 = 3;
 
 /// What the courier carries.
 #[derive(Debug)]
-enum Letter {
+enum Outgoing {
     /// A result in the spool.
     Spooled(String),
     /// A result that could not be put there.
@@ -40,23 +40,23 @@ enum Letter {
 /// The way to the courier.
 #[derive(Clone)]
 pub struct Outbox {
-    letters: Sender<Letter>,
+    letters: Sender<Outgoing>,
     spool: Option<Spool>,
     overflow: Arc<AtomicBool>,
     lost: Arc<AtomicBool>,
     /// Events that found no room.
-    dropped: Arc<Mutex<Minutely>>,
+    dropped: Arc<Mutex<LogLimiter>>,
 }
 
 impl Outbox {
     /// Sends a result: kept on disk first, so that it survives this process.
     pub fn result(&self, name: &str, load: Vec<u8>) {
         let letter = match self.keep(name, &load) {
-            true => Letter::Spooled(name.to_owned()),
-            false => Letter::Loose(load),
+            true => Outgoing::Spooled(name.to_owned()),
+            false => Outgoing::Loose(load),
         };
         match self.letters.try_send(letter) {
-            Err(TrySendError::Full(Letter::Spooled(_))) => {
+            Err(TrySendError::Full(Outgoing::Spooled(_))) => {
                 self.overflow.store(true, Ordering::Relaxed)
             }
             Err(_) => {
@@ -80,7 +80,7 @@ impl Outbox {
 
     /// Sends an event. Events are not kept.
     pub fn event(&self, load: Map) {
-        if self.letters.try_send(Letter::Event(load)).is_err() {
+        if self.letters.try_send(Outgoing::Event(load)).is_err() {
             let mut dropped = self.dropped.lock().unwrap_or_else(PoisonError::into_inner);
             if let Some(n) = dropped.tick(Instant::now()) {
                 log::warn!("{n} events for the master were dropped: too many are waiting");
@@ -90,7 +90,7 @@ impl Outbox {
 
     /// Sends a ping, unless others wait already; [`Outbox::ping_lost`] tells if nobody answered.
     pub fn ping(&self, load: Map) {
-        let _ = self.letters.try_send(Letter::Ping(load));
+        let _ = self.letters.try_send(Outgoing::Ping(load));
     }
 
     /// Whether a ping was lost since the last time.
@@ -103,12 +103,12 @@ impl Outbox {
 pub struct Courier {
     channel: Channel,
     session: Arc<Session>,
-    letters: Receiver<Letter>,
-    waiting: VecDeque<Letter>,
+    letters: Receiver<Outgoing>,
+    waiting: VecDeque<Outgoing>,
     spool: Option<Spool>,
     overflow: Arc<AtomicBool>,
     lost: Arc<AtomicBool>,
-    wake: Wake,
+    wake: Waker,
 }
 
 impl Courier {
@@ -120,7 +120,7 @@ impl Courier {
         session: &Arc<Session>,
         spool: Option<Spool>,
         stop: Stop,
-        wake: &Wake,
+        wake: &Waker,
     ) -> io::Result<(Courier, Outbox)> {
         let (letters, received) = bounded(QUEUE);
         let overflow = Arc::new(AtomicBool::new(false));
@@ -136,7 +136,7 @@ impl Courier {
             channel: Channel::new(session, stop)?,
             session: session.clone(),
             letters: received,
-            waiting: left.into_iter().map(Letter::Spooled).collect(),
+            waiting: left.into_iter().map(Outgoing::Spooled).collect(),
             spool: spool.clone(),
             overflow: overflow.clone(),
             lost: lost.clone(),
@@ -167,7 +167,7 @@ impl Courier {
         Ok(())
     }
 
-    fn next(&mut self) -> Option<Letter> {
+    fn next(&mut self) -> Option<Outgoing> {
         loop {
             if let Some(letter) = self.waiting.pop_front() {
                 return Some(letter);
@@ -177,7 +177,7 @@ impl Courier {
             {
                 // Letters that are queued as well find their file gone later.
                 self.waiting
-                    .extend(spool.names().into_iter().map(Letter::Spooled));
+                    .extend(spool.names().into_iter().map(Outgoing::Spooled));
                 continue;
             }
             // The end of the process does not wait for this thread.
@@ -186,10 +186,10 @@ impl Courier {
     }
 
     /// Brings one letter; `false` if the process is to end.
-    fn deliver(&mut self, letter: Letter) -> Result<bool, MinionError> {
+    fn deliver(&mut self, letter: Outgoing) -> Result<bool, MinionError> {
         match letter {
-            Letter::Event(load) => Ok(self.event(&load)?.is_some()),
-            Letter::Ping(load) => {
+            Outgoing::Event(load) => Ok(self.event(&load)?.is_some()),
+            Outgoing::Ping(load) => {
                 let answered = self.event(&load)?;
                 if answered == Some(false) {
                     self.lost.store(true, Ordering::SeqCst);
@@ -197,8 +197,8 @@ impl Courier {
                 }
                 Ok(answered.is_some())
             }
-            Letter::Loose(bytes) => self.result("(not kept)", &bytes),
-            Letter::Spooled(name) => {
+            Outgoing::Loose(bytes) => self.result("(not kept)", &bytes),
+            Outgoing::Spooled(name) => {
                 let Some(bytes) = self.spool.as_ref().and_then(|s| s.get(&name)) else {
                     return Ok(true);
                 };

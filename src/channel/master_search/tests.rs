@@ -50,21 +50,21 @@ fn list(policy: Policy) -> Course {
 fn drive(
     course: &mut Course,
     seconds: u64,
-    mut world: impl FnMut(u64, &Do) -> Event,
-) -> (u64, Do, Vec<usize>) {
+    mut world: impl FnMut(u64, &Action) -> Event,
+) -> (u64, Action, Vec<usize>) {
     let (mut now, mut asked) = (0, Vec::new());
     let mut act = course.next(Event::Begin);
     while now <= seconds {
         let event = match &act {
-            Do::Wait(wait) => {
+            Action::Wait(wait) => {
                 now += wait.as_secs().max(1);
                 Event::Waited
             }
-            Do::Scatter(bound) => {
+            Action::Scatter(bound) => {
                 now += bound.as_secs() / 2;
                 Event::Waited
             }
-            Do::Ask(master, timeout) => {
+            Action::Ask(master, timeout) => {
                 asked.push(*master);
                 let event = world(now, &act);
                 if event == silence() {
@@ -72,8 +72,8 @@ fn drive(
                 }
                 event
             }
-            Do::Resolve(_) => world(now, &act),
-            Do::Done(..) | Do::Fail(_) => break,
+            Action::Resolve(_) => world(now, &act),
+            Action::Done(..) | Action::Fail(_) => break,
         };
         act = course.next(event);
     }
@@ -83,22 +83,22 @@ fn drive(
 #[test]
 fn the_straight_way() {
     let mut course = single(policy());
-    assert_eq!(course.next(Event::Begin), Do::Resolve(0));
-    assert_eq!(course.next(Event::Resolved), Do::Ask(0, secs(5)));
+    assert_eq!(course.next(Event::Begin), Action::Resolve(0));
+    assert_eq!(course.next(Event::Resolved), Action::Ask(0, secs(5)));
     assert!(matches!(
         course.next(Event::Answer(accepted())),
-        Do::Done(0, _)
+        Action::Done(0, _)
     ));
 }
 
 #[test]
 fn a_silent_single_master_is_asked_for_ever() {
     let (now, act, asked) = drive(&mut single(policy()), 86_400, |now, act| match act {
-        Do::Resolve(_) => Event::Resolved,
+        Action::Resolve(_) => Event::Resolved,
         _ if now < 80_000 => silence(),
         _ => Event::Answer(accepted()),
     });
-    assert!(matches!(act, Do::Done(0, _)));
+    assert!(matches!(act, Action::Done(0, _)));
     assert!((80_000..80_020).contains(&now), "{now}");
     assert!(asked.len() > 5000, "{}", asked.len());
 }
@@ -108,8 +108,8 @@ fn a_name_is_resolved_before_every_question() {
     let mut course = single(policy());
     course.next(Event::Begin);
     course.next(Event::Resolved);
-    assert!(matches!(course.next(silence()), Do::Scatter(_)));
-    assert_eq!(course.next(Event::Waited), Do::Resolve(0));
+    assert!(matches!(course.next(silence()), Action::Scatter(_)));
+    assert_eq!(course.next(Event::Waited), Action::Resolve(0));
 }
 
 #[test]
@@ -118,8 +118,8 @@ fn names_that_cannot_be_resolved() {
     let mut course = single(policy());
     course.next(Event::Begin);
     for _ in 0..100 {
-        assert_eq!(course.next(lost()), Do::Wait(secs(30)));
-        assert_eq!(course.next(Event::Waited), Do::Resolve(0));
+        assert_eq!(course.next(lost()), Action::Wait(secs(30)));
+        assert_eq!(course.next(Event::Waited), Action::Resolve(0));
     }
     let counted = Policy {
         retry_dns_count: Some(2),
@@ -127,12 +127,12 @@ fn names_that_cannot_be_resolved() {
     };
     let mut course = single(counted.clone());
     course.next(Event::Begin);
-    assert_eq!(course.next(lost()), Do::Wait(secs(30)));
+    assert_eq!(course.next(lost()), Action::Wait(secs(30)));
     // A name that is there again starts the count anew.
     course.next(Event::Resolved);
-    assert_eq!(course.next(lost()), Do::Wait(secs(30)));
-    assert_eq!(course.next(lost()), Do::Wait(secs(30)));
-    let Do::Fail(failure) = course.next(lost()) else {
+    assert_eq!(course.next(lost()), Action::Wait(secs(30)));
+    assert_eq!(course.next(lost()), Action::Wait(secs(30)));
+    let Action::Fail(failure) = course.next(lost()) else {
         panic!();
     };
     assert!(failure.message.contains("'salt' could not be resolved"));
@@ -142,12 +142,12 @@ fn names_that_cannot_be_resolved() {
     };
     let mut course = single(at_once);
     course.next(Event::Begin);
-    assert_eq!(course.next(lost()), Do::Wait(secs(7)));
+    assert_eq!(course.next(lost()), Action::Wait(secs(7)));
     // A list does not wait for names.
     let mut course = list(counted);
     course.next(Event::Begin);
-    assert_eq!(course.next(lost()), Do::Resolve(1));
-    assert_eq!(course.next(lost()), Do::Wait(secs(20)));
+    assert_eq!(course.next(lost()), Action::Resolve(1));
+    assert_eq!(course.next(lost()), Action::Wait(secs(20)));
 }
 
 #[test]
@@ -159,7 +159,7 @@ fn a_command_does_not_wait_for_names() {
     };
     let mut course = single(once);
     course.next(Event::Begin);
-    let Do::Fail(failure) = course.next(Event::Unresolvable("salt".into())) else {
+    let Action::Fail(failure) = course.next(Event::Unresolvable("salt".into())) else {
         panic!();
     };
     assert_eq!(failure.status, 1);
@@ -173,11 +173,11 @@ fn a_command_does_not_wait_for_names() {
 #[test]
 fn a_list_takes_the_first_that_answers() {
     let (now, act, asked) = drive(&mut list(policy()), 1000, |_, act| match act {
-        Do::Resolve(_) => Event::Resolved,
-        Do::Ask(0, _) => silence(),
+        Action::Resolve(_) => Event::Resolved,
+        Action::Ask(0, _) => silence(),
         _ => Event::Answer(accepted()),
     });
-    assert!(matches!(act, Do::Done(1, _)));
+    assert!(matches!(act, Action::Done(1, _)));
     assert_eq!((now, asked), (5, vec![0, 1]), "one attempt per master");
 }
 
@@ -188,11 +188,11 @@ fn a_list_is_gone_through_again_and_again() {
         ..policy()
     };
     let (now, act, _) = drive(&mut list(endless), 100_000, |now, act| match act {
-        Do::Resolve(_) => Event::Resolved,
-        Do::Ask(0, _) if now > 50_000 => Event::Answer(accepted()),
+        Action::Resolve(_) => Event::Resolved,
+        Action::Ask(0, _) if now > 50_000 => Event::Answer(accepted()),
         _ => silence(),
     });
-    assert!(matches!(act, Do::Done(0, _)));
+    assert!(matches!(act, Action::Done(0, _)));
     assert!((50_000..50_030).contains(&now), "{now}");
     // After `master_tries` passes the wait grows up to `acceptance_wait_time_max`.
     let mut course = list(policy());
@@ -200,9 +200,9 @@ fn a_list_is_gone_through_again_and_again() {
     let mut act = course.next(Event::Begin);
     while waits.len() < 4 {
         act = match &act {
-            Do::Resolve(_) => course.next(Event::Resolved),
-            Do::Ask(..) => course.next(silence()),
-            Do::Wait(wait) => {
+            Action::Resolve(_) => course.next(Event::Resolved),
+            Action::Ask(..) => course.next(silence()),
+            Action::Wait(wait) => {
                 waits.push(wait.as_secs());
                 course.next(Event::Waited)
             }
@@ -223,27 +223,27 @@ fn what_makes_a_list_go_on_and_what_does_not() {
         let mut course = list(policy());
         course.next(Event::Begin);
         course.next(Event::Resolved);
-        assert_eq!(course.next(Event::Answer(verdict)), Do::Resolve(1));
+        assert_eq!(course.next(Event::Answer(verdict)), Action::Resolve(1));
     }
     let mut course = list(policy());
     course.next(Event::Begin);
     assert_eq!(
         course.next(Event::Answer(Verdict::Pending)),
-        Do::Wait(secs(10))
+        Action::Wait(secs(10))
     );
     assert_eq!(
         course.next(Event::Waited),
-        Do::Resolve(0),
+        Action::Resolve(0),
         "it waits at that master"
     );
     assert_eq!(
         course.next(Event::Answer(Verdict::Full)),
-        Do::Wait(secs(10))
+        Action::Wait(secs(10))
     );
     let rejected = course.next(Event::Answer(Verdict::Rejected));
-    assert!(matches!(rejected, Do::Fail(f) if f.status == 77));
+    assert!(matches!(rejected, Action::Fail(f) if f.status == 77));
     let wrong = course.next(Event::Answer(Verdict::WrongFinger("aa".into())));
-    assert!(matches!(wrong, Do::Fail(f) if f.status == 42));
+    assert!(matches!(wrong, Action::Fail(f) if f.status == 42));
 }
 
 #[test]
@@ -255,8 +255,11 @@ fn a_command_goes_through_the_list_once() {
     };
     let mut course = list(once);
     course.next(Event::Begin);
-    assert_eq!(course.next(Event::Answer(Verdict::Pending)), Do::Resolve(1));
-    assert!(matches!(course.next(silence()), Do::Fail(f) if f.message.contains("No master")));
+    assert_eq!(
+        course.next(Event::Answer(Verdict::Pending)),
+        Action::Resolve(1)
+    );
+    assert!(matches!(course.next(silence()), Action::Fail(f) if f.message.contains("No master")));
 }
 
 #[test]
@@ -267,10 +270,10 @@ fn safemode_waits_like_a_pending_key() {
     };
     let mut course = single(safe);
     course.next(Event::Begin);
-    assert_eq!(course.next(silence()), Do::Scatter(secs(1)));
-    assert_eq!(course.next(silence()), Do::Wait(secs(10)));
+    assert_eq!(course.next(silence()), Action::Scatter(secs(1)));
+    assert_eq!(course.next(silence()), Action::Wait(secs(10)));
     course.next(silence());
-    assert_eq!(course.next(silence()), Do::Wait(secs(20)));
+    assert_eq!(course.next(silence()), Action::Wait(secs(20)));
 }
 
 fn reversed(order: &mut [usize]) {
@@ -280,13 +283,13 @@ fn reversed(order: &mut [usize]) {
 #[test]
 fn orders() {
     let none = |_: &mut [usize]| {};
-    let mut roster = Roster::new(Kind::Failover, 3, "m1", false, false);
+    let mut roster = MasterOrder::new(Kind::Failover, 3, "m1", false, false);
     assert_eq!(roster.order(Reason::First, 0, none), [0, 1, 2]);
     assert_eq!(roster.order(Reason::Lost, 0, none), [1, 2, 0]);
     assert_eq!(roster.order(Reason::Lost, 1, none), [2, 0, 1]);
     assert_eq!(roster.order(Reason::Again, 0, none), [0, 2, 1]);
     assert_eq!(roster.order(Reason::Failback, 0, none), [0, 1, 2]);
-    let mut random = Roster::new(Kind::Failover, 3, "m1", true, false);
+    let mut random = MasterOrder::new(Kind::Failover, 3, "m1", true, false);
     assert_eq!(random.order(Reason::First, 0, reversed), [2, 1, 0]);
     assert_eq!(random.order(Reason::Lost, 2, reversed), [0, 1, 2]);
     assert_eq!(
@@ -294,13 +297,13 @@ fn orders() {
         [1, 0, 2],
         "no chance"
     );
-    let mut failback = Roster::new(Kind::Failover, 3, "m1", true, true);
+    let mut failback = MasterOrder::new(Kind::Failover, 3, "m1", true, true);
     assert_eq!(failback.order(Reason::First, 0, reversed), [0, 2, 1]);
-    let mut one = Roster::new(Kind::Single, 1, "m1", true, false);
+    let mut one = MasterOrder::new(Kind::Single, 1, "m1", true, false);
     assert_eq!(one.order(Reason::First, 0, reversed), [0]);
     assert_eq!(one.order(Reason::Lost, 0, reversed), [0]);
     assert!(!one.is_list());
-    let mut spread = Roster::new(Kind::Distributed, 3, "m1", false, false);
+    let mut spread = MasterOrder::new(Kind::Distributed, 3, "m1", false, false);
     let first = crc32fast::hash(b"m1") as usize % 3;
     let order = spread.order(Reason::First, 0, none);
     assert_eq!((order[0], order.len()), (first, 3));
@@ -309,23 +312,23 @@ fn orders() {
 #[test]
 fn only_what_concerns_all_minions_is_put_off() {
     let begin = |policy: Policy, reason| single(policy).scattered(reason).next(Event::Begin);
-    assert_eq!(begin(policy(), Reason::First), Do::Resolve(0));
-    assert_eq!(begin(policy(), Reason::Lost), Do::Scatter(secs(7)));
-    assert_eq!(begin(policy(), Reason::Failback), Do::Scatter(secs(7)));
-    assert_eq!(begin(policy(), Reason::Again), Do::Scatter(secs(2)));
+    assert_eq!(begin(policy(), Reason::First), Action::Resolve(0));
+    assert_eq!(begin(policy(), Reason::Lost), Action::Scatter(secs(7)));
+    assert_eq!(begin(policy(), Reason::Failback), Action::Scatter(secs(7)));
+    assert_eq!(begin(policy(), Reason::Again), Action::Scatter(secs(2)));
     let hasty = |reason| {
         let delay = secs(0);
         begin(Policy { delay, ..policy() }, reason)
     };
-    assert_eq!(hasty(Reason::Again), Do::Resolve(0));
+    assert_eq!(hasty(Reason::Again), Action::Resolve(0));
     let once = |reason| {
         let once = true;
         begin(Policy { once, ..policy() }, reason)
     };
-    assert_eq!(once(Reason::Lost), Do::Resolve(0));
+    assert_eq!(once(Reason::Lost), Action::Resolve(0));
     let mut course = single(policy()).scattered(Reason::Lost);
     course.next(Event::Begin);
-    assert_eq!(course.next(Event::Waited), Do::Resolve(0));
+    assert_eq!(course.next(Event::Waited), Action::Resolve(0));
 }
 
 /// A fleet whose minions all begin to sign in at the same moment, in simulated time of milliseconds, at a master that
@@ -394,19 +397,19 @@ impl Fleet {
     }
 
     /// Notes when the minion goes on.
-    fn carry_out(&mut self, now: u64, n: usize, course: &mut Course, act: Do) {
+    fn carry_out(&mut self, now: u64, n: usize, course: &mut Course, act: Action) {
         let next = match act {
-            Do::Resolve(_) => {
+            Action::Resolve(_) => {
                 let act = course.next(Event::Resolved);
                 return self.carry_out(now, n, course, act);
             }
-            Do::Ask(_, timeout) => {
+            Action::Ask(_, timeout) => {
                 self.asked[n].push(now);
                 self.queue.push_back((now, n));
                 (now + timeout.as_millis() as u64, n, true)
             }
-            Do::Wait(wait) => (now + wait.as_millis() as u64, n, false),
-            Do::Scatter(bound) => (now + self.below(bound.as_millis() as u64), n, false),
+            Action::Wait(wait) => (now + wait.as_millis() as u64, n, false),
+            Action::Scatter(bound) => (now + self.below(bound.as_millis() as u64), n, false),
             other => panic!("{other:?}"),
         };
         self.due.push(std::cmp::Reverse(next));

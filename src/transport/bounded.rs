@@ -6,18 +6,18 @@ use std::collections::VecDeque;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Octets that may lie in the queue of a listener, where nothing else is said.
-pub const OCTETS: usize = 64 << 20;
+/// Bytes that may lie in the queue of a listener, where nothing else is said.
+pub const MAX_BYTES: usize = 64 << 20;
 
 /// What takes room in memory.
 pub trait Weigh {
-    /// Octets, about.
-    fn octets(&self) -> usize;
+    /// Bytes, about.
+    fn byte_len(&self) -> usize;
 }
 
 /// Never waits: what finds no room is dropped and counted, but for the last word about the connection, which is kept. Room is a
-/// matter of places, which the queue has, and of octets.
-pub struct Sink<T> {
+/// matter of places, which the queue has, and of bytes.
+pub struct BoundedTx<T> {
     heard: Sender<T>,
     most: usize,
     told: Mutex<Told<T>>,
@@ -27,16 +27,16 @@ pub struct Sink<T> {
 struct Told<T> {
     /// Whether there is a connection, where that could not be told yet.
     untold: Option<T>,
-    /// Octets of each that lies in the queue, and of some that were taken already.
+    /// Bytes of each that lies in the queue, and of some that were taken already.
     sizes: VecDeque<usize>,
     octets: usize,
 }
 
-impl<T: Weigh> Sink<T> {
-    /// Into a queue that nobody else puts anything into, for so many octets at once. What alone is larger is told where the queue is
+impl<T: Weigh> BoundedTx<T> {
+    /// Into a queue that nobody else puts anything into, for so many bytes at once. What alone is larger is told where the queue is
     /// empty.
-    pub fn new(heard: Sender<T>, most: usize) -> Sink<T> {
-        Sink {
+    pub fn new(heard: Sender<T>, most: usize) -> BoundedTx<T> {
+        BoundedTx {
             heard,
             most,
             told: Mutex::new(Told {
@@ -52,7 +52,7 @@ impl<T: Weigh> Sink<T> {
     pub fn put(&self, heard: T) {
         let mut told = held(&self.told);
         self.tell(&mut told);
-        let octets = heard.octets();
+        let octets = heard.byte_len();
         let fits = told.octets == 0 || told.octets + octets <= self.most;
         if !fits || self.send(&mut told, heard, octets).is_err() {
             self.dropped.fetch_add(1, Ordering::Relaxed);
@@ -106,7 +106,7 @@ mod tests {
     use super::*;
 
     impl Weigh for &str {
-        fn octets(&self) -> usize {
+        fn byte_len(&self) -> usize {
             self.len()
         }
     }
@@ -114,7 +114,7 @@ mod tests {
     #[test]
     fn messages_without_room_are_counted_and_the_last_state_waits() {
         let (to, from) = crossbeam_channel::bounded(1);
-        let sink = Sink::new(to, OCTETS);
+        let sink = BoundedTx::new(to, MAX_BYTES);
         sink.put("message");
         sink.put("another");
         sink.state("up");
@@ -130,7 +130,7 @@ mod tests {
     #[test]
     fn octets_have_room_again_when_they_are_taken() {
         let (to, from) = crossbeam_channel::bounded(100);
-        let sink = Sink::new(to, 10);
+        let sink = BoundedTx::new(to, 10);
         for _ in 0..3 {
             // Larger than all there may be, but alone.
             sink.put("twelve octets");

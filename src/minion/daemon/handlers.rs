@@ -2,9 +2,9 @@
 //! (`salt/minion.py handle_event`, `_state_run`; `salt/utils/schedule.py handle_func`).
 
 use super::Minion;
-use crate::aside::News;
-use crate::jobs::{Finished, Keep, Origin, Own};
-use crate::line::event as event_load;
+use crate::background::LoopEvent;
+use crate::jobs::{Finished, LocalJob, Origin, ReturnAs};
+use crate::master_connection::event as event_load;
 use crate::timetable::{GRAINS, MINE};
 use crate::watch::Input;
 use halite_channel::publication::Job;
@@ -46,12 +46,12 @@ impl Minion {
                 }
                 return;
             }
-            Origin::Own(own) => own,
+            Origin::LocalJob(own) => own,
         };
         let keep = match own.keep {
-            Keep::Nothing => return,
-            Keep::Under(name) => name,
-            Keep::Itself => jid.as_str(),
+            ReturnAs::Nothing => return,
+            ReturnAs::Under(name) => name,
+            ReturnAs::Itself => jid.as_str(),
         };
         let Ok(Value::Map(mut map)) = msgpack::decode(&load) else {
             return;
@@ -122,9 +122,9 @@ impl Minion {
         let returners = self.returners(&spec.returners);
         // With a returner, the job keeps its own jid.
         let keep = match (spec.return_job.jid(), returners.is_empty()) {
-            (None, _) => Keep::Nothing,
-            (Some(jid), true) => Keep::Under(jid),
-            (Some(_), false) => Keep::Itself,
+            (None, _) => ReturnAs::Nothing,
+            (Some(jid), true) => ReturnAs::Under(jid),
+            (Some(_), false) => ReturnAs::Itself,
         };
         let mut load = halite_wire::map! {
             "fun" => spec.function.as_str(), "arg" => args, "tgt" => self.config.id.as_str(),
@@ -141,9 +141,9 @@ impl Minion {
             MINE => self.mine(&load, keep),
             _ => {
                 log::info!(fun = spec.function.as_str(); "the scheduled job {name} runs {}", spec.function);
-                let own = Own {
+                let own = LocalJob {
                     counted: spec.counted,
-                    ..Own::new(name, self.leader(), keep)
+                    ..LocalJob::new(name, self.leader(), keep)
                 };
                 self.give(load, own);
             }
@@ -169,7 +169,7 @@ impl Minion {
     }
 
     /// Each master gets the mine: it is asked there.
-    fn mine(&mut self, load: &Map, keep: Keep) {
+    fn mine(&mut self, load: &Map, keep: ReturnAs) {
         for at in 0..self.lines.len() {
             let line = &self.lines[at];
             let ctx = Context {
@@ -178,9 +178,9 @@ impl Minion {
                 ..Context::default()
             };
             if line.is_up() && mine_functions(&ctx).is_some() {
-                let own = Own {
+                let own = LocalJob {
                     to_all: false,
-                    ..Own::new(MINE, at, keep)
+                    ..LocalJob::new(MINE, at, keep)
                 };
                 self.give(load.clone(), own);
             }
@@ -188,10 +188,10 @@ impl Minion {
     }
 
     /// Gives the minion a job of its own.
-    fn give(&mut self, mut load: Map, own: Own) {
+    fn give(&mut self, mut load: Map, own: LocalJob) {
         let jid = self.jids.next();
         load.set("jid", jid.as_str());
-        let finished = self.jobs.add(Job { jid, load }, Origin::Own(own));
+        let finished = self.jobs.add(Job { jid, load }, Origin::LocalJob(own));
         finished.into_iter().for_each(|f| self.deliver(f));
     }
 
@@ -211,7 +211,7 @@ impl Minion {
         let load = halite_wire::map! {
             "fun" => fun, "arg" => arg, "tgt" => config.id.as_str(), "tgt_type" => "glob", "ret" => "",
         };
-        let own = Own::new("startup_states", self.leader(), Keep::Under("req"));
+        let own = LocalJob::new("startup_states", self.leader(), ReturnAs::Under("req"));
         self.give(load, own);
     }
 
@@ -220,7 +220,7 @@ impl Minion {
     fn refresh(&mut self, force: bool) {
         let config = self.config.clone();
         self.shared.aside("grains", move || {
-            Some(News::Grains(Box::new(all_grains(&config)), force))
+            Some(LoopEvent::Grains(Box::new(all_grains(&config)), force))
         });
     }
 

@@ -31,7 +31,7 @@ impl Left {
 impl Jobs {
     /// Looks for the jobs of an earlier process: those that go on are watched from now on. Gives the
     /// results of the others: what they left, or that they were ended.
-    pub fn take_up(&mut self) -> Vec<Finished> {
+    pub fn adopt_orphans(&mut self) -> Vec<Finished> {
         let cachedir = self.config.cachedir.clone();
         let mut finished = Vec::new();
         let notes = proc::dir(&cachedir);

@@ -114,7 +114,7 @@ pub fn printed_anyway<T: Into<String>>(
     Ok(text)
 }
 
-/// A text file; octets that are no UTF-8 are replaced.
+/// A text file; bytes that are no UTF-8 are replaced.
 ///
 /// # Errors
 /// As Python raises them.

@@ -7,7 +7,7 @@ use halite_gateway::clock::Clock;
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-/// Octets that are held of those that wait.
+/// Bytes that are held of those that wait.
 const MAX_OCTETS: usize = 64 << 20;
 /// Time after which it is asked again whether one that waits may come in.
 const AGAIN: Duration = Duration::from_secs(60);
@@ -39,14 +39,14 @@ impl Doors {
         self.waiting.len()
     }
 
-    /// Octets that all of them take.
+    /// Bytes that all of them take.
     #[cfg(test)]
-    pub fn octets(&self) -> usize {
+    pub fn byte_len(&self) -> usize {
         self.octets
     }
 
     /// Lets one wait; `pending`: the operator can let it in. Whether that is new. A registration that came earlier is still to be
-    /// confirmed. Of more than `most`, or too many octets, those that were not heard for longest are forgotten: they come again when
+    /// confirmed. Of more than `most`, or too many bytes, those that were not heard for longest are forgotten: they come again when
     /// they are heard.
     pub fn wait(
         &mut self,
@@ -58,7 +58,7 @@ impl Doors {
     ) -> bool {
         let uuid = kept.runtime.uuid.clone();
         let before = self.take(&uuid);
-        let octets = kept.runtime.octets();
+        let octets = kept.runtime.byte_len();
         while self.waiting.len() >= most.max(1) || self.octets + octets > MAX_OCTETS {
             let oldest = self.waiting.iter().min_by_key(|(_, one)| one.heard);
             let Some(oldest) = oldest.map(|(uuid, _)| uuid.clone()) else {

@@ -1,7 +1,7 @@
 //! The thread that brings returns and events to the upper master
 //! (`salt/minion.py SyndicManager._forward_events`, `Syndic._return_pub_multi`).
 
-use super::basket::Returns;
+use super::forward_queue::Returns;
 use super::{Shared, Upper};
 use halite_channel::MinionError;
 use halite_channel::channel::{Channel, Reply};
