@@ -1,4 +1,4 @@
-//! Runner and wheel functions through the master. Beside stock's clients: `tests/stock/runner.rs`.
+//! Runner and wheel functions through the master. Beside stock's clients: `tests/stock/runner/mod.rs`.
 
 use halite::transport::sockets::{Context, KeepAlive, Requester, tcp_url};
 use halite::wire::msgpack::{self, Profile};

@@ -3,7 +3,7 @@
 //! A relay before both ports understands ZMTP, so that it can do to whole messages what networks and
 //! middle boxes do: it delays them, sends them twice, ends the connection before or in the middle of
 //! one. Publications are cut only between rounds: a publication that nobody hears is no job of the
-//! minion's (the CLI tells it as `[Lost]`, see tests/stock/interop.rs).
+//! minion's (the CLI tells it as `[Lost]`, see tests/stock/interop/mod.rs).
 
 use halite::client::local::Job;
 use halite::store::jobs::JobStore;

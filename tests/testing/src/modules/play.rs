@@ -1,5 +1,5 @@
 //! Making the calls of scenarios on minions and judging the answers: what `tests/stock/modules.rs` and
-//! `tests/stock/rpm.rs` have in common.
+//! `tests/stock/rpm/mod.rs` have in common.
 //!
 //! `HALITE_MODULES=file,cp` plays only the scenarios of these files, `HALITE_SHOW=1` prints stock's answers.
 

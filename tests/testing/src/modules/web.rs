@@ -1,7 +1,7 @@
 //! A web server for the functions that need one.
 //!
 //! `/echo` says as JSON what it was asked, `/status/CODE` answers with that code, `/to/PATH` leads to
-//! another path, `/repos/PATH` is a file of the repositories of `tests/stock/rpm.rs`, and `/data/json`, `xml`, `yaml`, `text`, `latin` and `cookie` are what they say.
+//! another path, `/repos/PATH` is a file of the repositories of `tests/stock/rpm/mod.rs`, and `/data/json`, `xml`, `yaml`, `text`, `latin` and `cookie` are what they say.
 
 use std::sync::OnceLock;
 use tiny_http::{Header, Request, Response, Server};

@@ -10,15 +10,15 @@ mod stock {
     use std::process::{Command, Stdio};
     use testing::{Stock, gpg::KeyRing};
 
-    const TREE: &str = include_str!("pillar/tree.txt");
-    const CASES: &str = include_str!("pillar/cases.yaml");
-    const SECRETS: &str = include_str!("pillar/secrets.txt");
-    const SECRET_CASES: &str = include_str!("pillar/secrets.yaml");
-    const FLEET: &str = include_str!("pillar/fleet.txt");
-    const FLEET_CASES: &str = include_str!("pillar/fleet.yaml");
-    const REPOSITORIES: &str = include_str!("pillar/repositories.txt");
-    const REPOSITORY_CASES: &str = include_str!("pillar/repositories.yaml");
-    const SCRIPT: &str = include_str!("pillar/stock.py");
+    const TREE: &str = include_str!("tree.txt");
+    const CASES: &str = include_str!("cases.yaml");
+    const SECRETS: &str = include_str!("secrets.txt");
+    const SECRET_CASES: &str = include_str!("secrets.yaml");
+    const FLEET: &str = include_str!("fleet.txt");
+    const FLEET_CASES: &str = include_str!("fleet.yaml");
+    const REPOSITORIES: &str = include_str!("repositories.txt");
+    const REPOSITORY_CASES: &str = include_str!("repositories.yaml");
+    const SCRIPT: &str = include_str!("stock.py");
 
     fn ask(stock: &Stock, cases: &[Case]) -> Vec<Vec<String>> {
         let input: Vec<_> = cases

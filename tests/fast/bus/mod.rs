@@ -142,7 +142,7 @@ fn whoever_connects_before_an_event_is_fired_hears_it() {
 #[test]
 fn frames_are_those_of_salt_byte_for_byte() {
     let vector: serde_json::Value =
-        serde_json::from_str(include_str!("../vectors/event.json")).unwrap();
+        serde_json::from_str(include_str!("../../vectors/event.json")).unwrap();
     let bytes = |key: &str| {
         let hex = vector[key].as_str().unwrap();
         (0..hex.len())

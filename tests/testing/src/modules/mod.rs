@@ -1,5 +1,5 @@
 //! Calls of execution functions, written down once: `tests/stock/modules.rs` makes those of `calls` on a stock
-//! minion and on halite's, `tests/stock/rpm.rs` those of `rpm`, `tests/documents/generated.rs` makes `docs/modules.md` of all.
+//! minion and on halite's, `tests/stock/rpm/mod.rs` those of `rpm`, `tests/documents/generated/mod.rs` makes `docs/modules.md` of all.
 //!
 //! One YAML file per module, a list of scenarios:
 //!
