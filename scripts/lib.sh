@@ -174,9 +174,19 @@ build_programs() {
     (
         cd "$top" || exit 1
         export CFLAGS="${CFLAGS:-} $cmaps" CXXFLAGS="${CXXFLAGS:-} $cmaps"
-        export CARGO_ENCODED_RUSTFLAGS=${RUSTFLAGS:+${RUSTFLAGS// /$separator}$separator}$maps
+        export CARGO_ENCODED_RUSTFLAGS=${RUSTFLAGS:+${RUSTFLAGS// /$separator}$separator}$maps$(small "$separator")
         cargo build --release --locked $(programs | sed 's/^/--bin=/')
     ) || die "the build failed"
+}
+
+# Flags for smaller programs, each with the separator $1 before it, where this system has what they need: rustc's own linker on x86_64, which merges
+# functions that are the same, and a C library that reads packed relocations.
+small() {
+    [ "$(uname -m)" = x86_64 ] || return 0
+    printf '%s' "$1-Clink-arg=-Wl,--icf=all"
+    local libc
+    libc=$(getconf GNU_LIBC_VERSION 2>/dev/null)
+    [ "$(printf '%s\n' "${libc#glibc }" 2.36 | sort -V | head -n 1)" != 2.36 ] || printf '%s' "$1-Clink-arg=-Wl,-z,pack-relative-relocs"
 }
 
 # program_of COMMAND: the program that packages install under that name (src/bin; `run_as` in src/cli/lib.rs).
