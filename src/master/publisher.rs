@@ -40,8 +40,9 @@ const LINGER: Duration = Duration::from_millis(500);
 /// Runs the role until it is told to stop.
 pub fn run(config: &MasterConfig, roles: &Roles, stop: &StopFlag) -> Result<(), RoleError> {
     let context = Context::new();
-    let mut publish = PublishServer::bind(&config.interface, config.publish_port, options(config))
-        .map_err(|e| RoleError::new(EXIT_BIND, e.to_string()))?;
+    let mut publish: PublishServer =
+        PublishServer::bind(&config.interface, config.publish_port, options(config))
+            .map_err(|e| RoleError::new(EXIT_BIND, e.to_string()))?;
     // What is too large for minions is refused by the worker, which can say so.
     let feed = Pull::new(&context)?;
     feed.bind_ipc(&config.publish_pull())

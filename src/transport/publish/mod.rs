@@ -1,11 +1,13 @@
-//! The publishing end of ZeroMQ for the port that minions subscribe to (reference `salt-protocol.md` 1.2).
+//! The port that minions subscribe to (reference `salt-protocol.md` 1.2). It speaks ZeroMQ ([`Zmtp`]), or what another
+//! [`SubscriberCodec`] speaks.
 //!
-//! Spoken by ourselves rather than by libzmq's PUB socket, which loses messages of a slow subscriber without a word, and
-//! does not say who it is. One thread and one epoll set; a publication is framed once and its bytes are shared by all
+//! Our own code rather than libzmq's PUB socket, which drops messages to a slow subscriber silently and does not say
+//! who it is. One thread and one epoll set; a publication is framed once and its bytes are shared by all
 //! queues. A subscriber that does not keep up loses its own publications only; each loss is counted, and logged once a
 //! minute with the address. Nobody ever waits for it. Who is connected already gets publications that its subscription,
 //! still under way, asks for.
 
+mod codec;
 mod listen;
 mod newcomers;
 mod subscriber;
@@ -16,7 +18,6 @@ mod topics;
 use crate::acceptor::Acceptor;
 use crate::sockets::KeepAlive;
 use halite_sys::log_limiter::LogLimiter;
-use halite_wire::zmtp;
 use newcomers::Newcomers;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use std::collections::HashMap;
@@ -27,6 +28,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use subscriber::{Heard, Subscriber};
 use topics::Topics;
+
+pub use codec::{SubscriberCodec, SubscriberMessage, Zmtp};
 
 const LISTENER: u64 = 0;
 /// Bytes read from one subscriber at once.
@@ -112,10 +115,10 @@ struct Context {
 pub struct Mark(u64);
 
 /// The publish port with its subscribers.
-pub struct PublishServer {
+pub struct PublishServer<C = Zmtp> {
     cx: Context,
     door: Acceptor<TcpListener>,
-    subscribers: HashMap<u64, Subscriber>,
+    subscribers: HashMap<u64, Subscriber<C>>,
     topics: Topics,
     newcomers: Newcomers,
     next_token: u64,
@@ -130,12 +133,16 @@ pub struct PublishServer {
     starving: LogLimiter,
 }
 
-impl PublishServer {
+impl<C: SubscriberCodec> PublishServer<C> {
     /// Offers `port` (0: any that is free) on `interface`.
     ///
     /// # Errors
     /// The address cannot be had: which and why.
-    pub fn bind(interface: &str, port: u16, options: PublishOptions) -> io::Result<PublishServer> {
+    pub fn bind(
+        interface: &str,
+        port: u16,
+        options: PublishOptions,
+    ) -> io::Result<PublishServer<C>> {
         let PublishOptions {
             ipv6,
             backlog,
@@ -244,7 +251,7 @@ impl PublishServer {
     }
 
     fn publish_until(&mut self, mark: Option<Mark>, topics: &[Vec<u8>], message: &[u8]) {
-        let body: Arc<[u8]> = zmtp::part(message, false).into();
+        let body: Arc<[u8]> = C::frame(message, false).into();
         // What is only for those who came earlier is not for them.
         if mark.is_none() && !self.newcomers.is_empty() {
             self.newcomers.keep(topics, message.len(), &body);
@@ -262,7 +269,7 @@ impl PublishServer {
             self.topics.matching(topic, &mut wanting);
             wanting.retain(earlier);
             if !wanting.is_empty() {
-                let frame = zmtp::part(topic, true).into();
+                let frame = C::frame(topic, true).into();
                 self.queue(&wanting, Some(&frame), &body);
             }
         }
@@ -411,7 +418,7 @@ impl PublishServer {
                 self.queue(&[token], None, &recent.body);
             }
             for topic in recent.topics.iter().filter(|topic| wants(topic)) {
-                let frame = zmtp::part(topic, true).into();
+                let frame = C::frame(topic, true).into();
                 self.queue(&[token], Some(&frame), &recent.body);
             }
         }
@@ -496,7 +503,7 @@ impl PublishServer {
     }
 }
 
-fn report(subscriber: &mut Subscriber) {
+fn report<C>(subscriber: &mut Subscriber<C>) {
     let lost = subscriber.lost - subscriber.reported;
     if lost > 0 {
         let (peer, all, waiting) = (subscriber.peer, subscriber.lost, subscriber.waiting);

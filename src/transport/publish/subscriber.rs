@@ -1,8 +1,7 @@
 //! One subscriber and what waits for it.
 
-use super::{Context, PublishOptions};
+use super::{Context, PublishOptions, SubscriberCodec, SubscriberMessage};
 use crate::outbox::Outbox;
-use halite_wire::zmtp::{self, Fault, Listener, Word};
 use nix::errno::Errno;
 use nix::sys::epoll::{EpollEvent, EpollFlags};
 use std::io::{self, Read};
@@ -34,17 +33,17 @@ pub(super) enum Heard {
     Topics(Vec<(Vec<u8>, bool)>),
     /// It has hung up.
     Gone,
-    /// It is no subscriber.
-    Fault(Fault),
+    /// It is not a subscriber, and why.
+    Fault(String),
 }
 
 /// A connection to the publish port.
-pub(super) struct Subscriber {
+pub(super) struct Subscriber<C> {
     /// The connection; it does not wait.
     pub stream: TcpStream,
     token: u64,
     pub peer: SocketAddr,
-    listener: Listener,
+    codec: C,
     queue: Outbox<Kind>,
     /// Publications and answers to heartbeats in `queue`.
     pub waiting: usize,
@@ -66,14 +65,14 @@ pub(super) struct Subscriber {
     pub listed: bool,
 }
 
-impl Subscriber {
+impl<C: SubscriberCodec> Subscriber<C> {
     /// Takes over a connection that is registered for `EPOLLIN` under `token`, and greets.
-    pub fn new(stream: TcpStream, peer: SocketAddr, token: u64, now: Instant) -> Subscriber {
+    pub fn new(stream: TcpStream, peer: SocketAddr, token: u64, now: Instant) -> Subscriber<C> {
         let mut new = Subscriber {
             stream,
             token,
             peer,
-            listener: Listener::default(),
+            codec: C::default(),
             queue: Outbox::default(),
             waiting: 0,
             answers: 0,
@@ -87,7 +86,10 @@ impl Subscriber {
             blocked: false,
             listed: false,
         };
-        new.push(zmtp::hello().into(), Kind::Word, now);
+        let hello = C::hello();
+        if !hello.is_empty() {
+            new.push(hello.into(), Kind::Word, now);
+        }
         new
     }
 
@@ -111,7 +113,7 @@ impl Subscriber {
 
     /// Answers a heartbeat.
     pub fn answer(&mut self, context: &[u8], now: Instant) {
-        self.word(zmtp::pong(context), now);
+        self.word(C::pong(context), now);
     }
 
     fn word(&mut self, frame: Vec<u8>, now: Instant) {
@@ -203,22 +205,22 @@ impl Subscriber {
         };
         self.heard = now;
         self.asked = None;
-        let mut words = Vec::new();
+        let mut messages = Vec::new();
         let octets = chunk.get(..n).unwrap_or_default();
-        if let Err(fault) = self.listener.hear(octets, |word| words.push(word)) {
-            return Heard::Fault(fault);
+        if let Err(fault) = self.codec.hear(octets, |message| messages.push(message)) {
+            return Heard::Fault(fault.to_string());
         }
         let mut changes = Vec::new();
-        for word in words {
-            match word {
-                Word::Subscribe(_) if self.topics.len() >= TOPICS => {
-                    return Heard::Fault(Fault::Frame);
+        for message in messages {
+            match message {
+                SubscriberMessage::Subscribe(_) if self.topics.len() >= TOPICS => {
+                    return Heard::Fault(format!("it has more than {TOPICS} subscriptions"));
                 }
-                Word::Subscribe(topic) => {
+                SubscriberMessage::Subscribe(topic) => {
                     self.topics.push(topic.as_slice().into());
                     changes.push((topic, true));
                 }
-                Word::Cancel(topic) => {
+                SubscriberMessage::Cancel(topic) => {
                     let at = self.topics.iter().position(|t| **t == *topic);
                     let Some(at) = at else { continue };
                     self.topics.swap_remove(at);
@@ -226,8 +228,8 @@ impl Subscriber {
                         changes.push((topic, false));
                     }
                 }
-                Word::Ping(context) => self.answer(&context, now),
-                Word::Ready | Word::Other => {}
+                SubscriberMessage::Ping(context) => self.answer(&context, now),
+                SubscriberMessage::Other => {}
             }
         }
         Heard::Topics(changes)
@@ -235,7 +237,7 @@ impl Subscriber {
 
     /// Asks whether it lives, if it is time to; the reason if it is to be let go.
     pub fn check(&mut self, options: &PublishOptions, now: Instant) -> Option<&'static str> {
-        if !self.listener.is_open() {
+        if !self.codec.is_open() {
             let late = now.duration_since(self.moved) >= options.handshake;
             return late.then_some("it did not say who it is");
         }
@@ -250,7 +252,7 @@ impl Subscriber {
             Some(_) => {}
             None if now.duration_since(self.heard) >= every => {
                 self.asked = Some(now);
-                self.word(zmtp::ping(), now);
+                self.word(C::ping(), now);
             }
             None => {}
         }
@@ -271,7 +273,7 @@ impl Subscriber {
 }
 
 #[cfg(test)]
-impl Subscriber {
+impl<C> Subscriber<C> {
     /// Whether it was asked if it lives, and has said nothing since.
     pub fn is_asked(&self) -> bool {
         self.asked.is_some()

@@ -1,5 +1,5 @@
 use super::*;
-use halite_wire::zmtp::Word;
+use halite_wire::zmtp::{self, Word};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{setsockopt, sockopt};
 use std::collections::BTreeMap;
@@ -11,12 +11,16 @@ use std::thread::JoinHandle;
 /// A hang is a failure, but never a slow machine.
 const LIMIT: Duration = Duration::from_secs(60);
 
-fn server(options: PublishOptions) -> PublishServer {
+fn server<C: SubscriberCodec>(options: PublishOptions) -> PublishServer<C> {
     PublishServer::bind("127.0.0.1", 0, options).unwrap()
 }
 
 /// Serves until `done` says so.
-fn drive(server: &mut PublishServer, what: &str, mut done: impl FnMut(&PublishServer) -> bool) {
+fn drive<C: SubscriberCodec>(
+    server: &mut PublishServer<C>,
+    what: &str,
+    mut done: impl FnMut(&PublishServer<C>) -> bool,
+) {
     let end = Instant::now() + LIMIT;
     while !done(server) {
         assert!(Instant::now() < end, "{what}: {:?}", server.counters());
@@ -27,7 +31,7 @@ fn drive(server: &mut PublishServer, what: &str, mut done: impl FnMut(&PublishSe
     }
 }
 
-fn subscriptions(server: &PublishServer) -> usize {
+fn subscriptions<C: SubscriberCodec>(server: &PublishServer<C>) -> usize {
     server
         .subscribers
         .values()
@@ -394,10 +398,84 @@ fn subscribers_come_back_by_themselves_and_are_probed() {
     assert_eq!(told.recv_timeout(LIMIT).unwrap(), [b"a1"]);
     // The same port again, although the end of the first connection is not long ago.
     drop(first);
-    let mut second = PublishServer::bind(loopback(), port, options).unwrap();
+    let mut second: PublishServer = PublishServer::bind(loopback(), port, options).unwrap();
     drive(&mut second, "it is back", |s| subscriptions(s) == 2);
     second.publish(&[], b"b2");
     second.finish(LIMIT).unwrap();
     assert_eq!(told.recv_timeout(LIMIT).unwrap(), [b"b2"]);
     thread.join().unwrap();
+}
+
+/// Another protocol: lines. Subscribers say `+topic`, `-topic` and `?`; parts of a publication end with a tab.
+#[derive(Default)]
+struct Lines {
+    rest: Vec<u8>,
+    is_open: bool,
+}
+
+impl SubscriberCodec for Lines {
+    type Fault = &'static str;
+
+    fn hear(
+        &mut self,
+        bytes: &[u8],
+        mut take: impl FnMut(SubscriberMessage),
+    ) -> Result<(), &'static str> {
+        self.rest.extend_from_slice(bytes);
+        while let Some(end) = self.rest.iter().position(|b| *b == b'\n') {
+            let line: Vec<u8> = self.rest.drain(..=end).collect();
+            let text = line[1..end.max(1)].to_vec();
+            take(match line[0] {
+                b'+' => SubscriberMessage::Subscribe(text),
+                b'-' => SubscriberMessage::Cancel(text),
+                b'?' => SubscriberMessage::Ping(text),
+                _ => return Err("that is not a line of ours"),
+            });
+            self.is_open = true;
+        }
+        Ok(())
+    }
+
+    fn is_open(&self) -> bool {
+        self.is_open
+    }
+
+    fn hello() -> Vec<u8> {
+        Vec::new()
+    }
+
+    fn frame(body: &[u8], more: bool) -> Vec<u8> {
+        let end = if more { b'\t' } else { b'\n' };
+        [body, &[end]].concat()
+    }
+
+    fn ping() -> Vec<u8> {
+        b"?\n".to_vec()
+    }
+
+    fn pong(context: &[u8]) -> Vec<u8> {
+        [b"!", context, b"\n"].concat()
+    }
+}
+
+#[test]
+fn the_server_speaks_what_its_codec_speaks() {
+    let mut server = server::<Lines>(PublishOptions::default());
+    let mut stream = TcpStream::connect(server.address().unwrap()).unwrap();
+    stream.set_read_timeout(Some(LIMIT)).unwrap();
+    stream.write_all(b"+a\n+ab").unwrap();
+    drive(&mut server, "a subscription", |s| subscriptions(s) == 1);
+    stream.write_all(b"c\n?x\n").unwrap();
+    drive(&mut server, "another", |s| subscriptions(s) == 2);
+    server.publish(&[], b"apple");
+    server.publish(&[], b"pear");
+    server.publish(&[b"abc".to_vec(), b"b".to_vec()], b"plum");
+    drive(&mut server, "all is sent", |s| s.counters().copies == 2);
+    let expected = b"!x\napple\nabc\tplum\n";
+    let mut heard = vec![0; expected.len()];
+    stream.read_exact(&mut heard).unwrap();
+    assert_eq!(heard, expected);
+    stream.write_all(b"-a\nhello\n").unwrap();
+    drive(&mut server, "a fault", |s| s.counters().refused == 1);
+    assert_eq!(server.waiting(), (0, 0));
 }
