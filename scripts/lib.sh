@@ -189,7 +189,7 @@ small() {
     [ "$(printf '%s\n' "${libc#glibc }" 2.36 | sort -V | head -n 1)" != 2.36 ] || printf '%s' "$1-Clink-arg=-Wl,-z,pack-relative-relocs"
 }
 
-# program_of COMMAND: the program that packages install under that name (src/bin; `run_as` in src/cli/lib.rs).
+# program_of COMMAND: the program that packages install under that name (src/bin; src/cli/programs.rs).
 program_of() {
     case $1 in
     halite-call) echo halite-minion ;;

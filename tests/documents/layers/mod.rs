@@ -241,7 +241,7 @@ fn mains_only_call_the_command_line() {
         }
     }
     none(
-        "a main is three lines that call halite::cli::<name>::run",
+        "a main is three lines that call a function of halite::cli",
         &wrong,
     );
 }
