@@ -2,11 +2,10 @@
 //! of another root.
 
 use super::{Fault, step};
+use crate::execution::declare::Result;
 use halite_sys::accounts::{self, Account, Group};
 use nix::unistd::{Gid, User, getgrouplist};
 use std::ffi::CString;
-
-type Found<T> = Result<T, Fault>;
 
 /// A file below another root, as `os.path.join(root, name)`.
 pub fn below(root: Option<&str>, name: &str) -> String {
@@ -16,7 +15,7 @@ pub fn below(root: Option<&str>, name: &str) -> String {
     }
 }
 
-fn number(text: &str) -> Found<u32> {
+fn number(text: &str) -> Result<u32> {
     text.parse().map_err(|_| {
         Fault::raised(
             "ValueError",
@@ -25,7 +24,7 @@ fn number(text: &str) -> Found<u32> {
     })
 }
 
-fn account(line: &str) -> Found<Account> {
+fn account(line: &str) -> Result<Account> {
     let parts: Vec<&str> = line.trim().split(':').collect();
     let [name, passwd, uid, gid, gecos, home, shell] = parts.as_slice() else {
         let text = match parts.len() {
@@ -49,7 +48,7 @@ fn account(line: &str) -> Found<Account> {
 ///
 /// # Errors
 /// The file cannot be read.
-pub fn accounts(root: Option<&str>) -> Found<Vec<Account>> {
+pub fn accounts(root: Option<&str>) -> Result<Vec<Account>> {
     match root {
         None => Ok(accounts::accounts()),
         Some(_) => step::read(&below(root, "etc/passwd"))?
@@ -63,7 +62,7 @@ pub fn accounts(root: Option<&str>) -> Found<Vec<Account>> {
 ///
 /// # Errors
 /// The file cannot be read.
-pub fn by_name(name: &str, root: Option<&str>) -> Found<Option<Account>> {
+pub fn by_name(name: &str, root: Option<&str>) -> Result<Option<Account>> {
     if root.is_some() {
         let text = step::read(&below(root, "etc/passwd"))?;
         let line = text
@@ -85,7 +84,7 @@ pub fn by_name(name: &str, root: Option<&str>) -> Found<Option<Account>> {
 }
 
 /// The groups of a file such as `/etc/group`; short lines are passed over.
-fn group_file(root: Option<&str>) -> Found<Vec<Group>> {
+fn group_file(root: Option<&str>) -> Result<Vec<Group>> {
     let text = step::read(&below(root, "etc/group"))?;
     let mut all = Vec::new();
     for line in text.lines() {
@@ -111,7 +110,7 @@ fn group_file(root: Option<&str>) -> Found<Vec<Group>> {
 ///
 /// # Errors
 /// The file cannot be read.
-pub fn groups(root: Option<&str>) -> Found<Vec<Group>> {
+pub fn groups(root: Option<&str>) -> Result<Vec<Group>> {
     match root {
         None => Ok(accounts::groups()),
         Some(_) => group_file(root),
@@ -122,7 +121,7 @@ pub fn groups(root: Option<&str>) -> Found<Vec<Group>> {
 ///
 /// # Errors
 /// The file cannot be read.
-pub fn group(name: &str, root: Option<&str>) -> Found<Option<Group>> {
+pub fn group(name: &str, root: Option<&str>) -> Result<Option<Group>> {
     if root.is_some() {
         return Ok(group_file(root)?.into_iter().find(|g| g.name == name));
     }

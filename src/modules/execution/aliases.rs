@@ -43,7 +43,7 @@ struct Line {
 static LINE: LazyLock<Option<fancy_regex::Regex>> =
     LazyLock::new(|| fancy_regex::Regex::new(r"^([^:#]*)\s*:?\s*([^#]*?)(\s+#.*|(?=\n?\z))").ok());
 
-fn file(call: &mut Call<'_>) -> std::result::Result<String, Fault> {
+fn file(call: &mut Call<'_>) -> Result<String> {
     let found = call.salt("config.option", vec!["aliases.file".into()], Map::new())?;
     let path = match found {
         Value::Str(path) if !path.is_empty() => path,
@@ -53,7 +53,7 @@ fn file(call: &mut Call<'_>) -> std::result::Result<String, Fault> {
     Ok(real.map_or(path, |p| p.to_string_lossy().into_owned()))
 }
 
-fn parsed(path: &str) -> std::result::Result<Vec<Line>, Fault> {
+fn parsed(path: &str) -> Result<Vec<Line>> {
     if !Path::new(path).is_file() {
         return Ok(Vec::new());
     }
@@ -124,7 +124,7 @@ fn get_target(call: &mut Call<'_>) -> Result {
     Ok(target.cloned().unwrap_or_else(|| "".into()))
 }
 
-fn not_empty(call: &Call<'_>, name: &str) -> std::result::Result<(), Fault> {
+fn not_empty(call: &Call<'_>, name: &str) -> Result<()> {
     if call.arg(name).is_str("") {
         Err(Fault::Invocation(format!(
             "{name} can not be an empty string"

@@ -2,7 +2,7 @@
 
 use super::declare::{Function, Module, Result, req};
 use super::program::Ran;
-use super::{Call, Fault, python, step};
+use super::{Call, python, step};
 use halite_wire::Value;
 
 pub(super) const MODULE: Module = Module {
@@ -71,7 +71,7 @@ fn name(call: &Call<'_>) -> String {
     python::str(call.arg("name"))
 }
 
-fn ask(call: &mut Call<'_>, option: &str) -> std::result::Result<Ran, Fault> {
+fn ask(call: &mut Call<'_>, option: &str) -> Result<Ran> {
     let argv = [program(call), option, &name(call)].map(str::to_owned);
     step::tolerant(call, argv)
 }

@@ -98,7 +98,7 @@ fn timeout(call: &Call<'_>) -> Value {
 }
 
 /// Asks the daemon. `Err(false)`: there is none; `Err(true)`: it does not answer.
-fn ask(call: &Call<'_>, request: &Map, answer: &str) -> std::result::Result<Map, bool> {
+fn ask(call: &Call<'_>, request: &Map, answer: &str) -> Result<Map, bool> {
     let seconds = match timeout(call) {
         Value::Int(seconds) => seconds as f64,
         Value::Float(seconds) => seconds,
@@ -131,7 +131,7 @@ pub fn configured(call: &Call<'_>, pillar: bool, opts: bool) -> Option<Value> {
 }
 
 /// As [`configured`] for those who look into it.
-fn known(call: &Call<'_>) -> std::result::Result<Map, Fault> {
+fn known(call: &Call<'_>) -> Result<Map> {
     match configured(call, true, true) {
         Some(Value::Map(map)) => Ok(map),
         _ => Err(Fault::Type(
@@ -186,7 +186,7 @@ fn kind(call: &Call<'_>) -> String {
 }
 
 /// What is wrong with the data, if anything is.
-fn invalid(call: &Call<'_>) -> std::result::Result<Option<String>, Fault> {
+fn invalid(call: &Call<'_>) -> Result<Option<String>> {
     let request = halite_wire::map! {
         "name" => name(call), "beacon_data" => call.arg("beacon_data").clone(), "func" => "validate_beacon",
     };

@@ -6,6 +6,7 @@
 
 use super::declare::Function;
 use super::{Fault, python};
+use crate::execution::declare::Result;
 use halite_wire::yaml::{parse_kwarg, yamlify_arg};
 use halite_wire::{Map, Value};
 
@@ -25,11 +26,7 @@ pub struct Bound {
 ///
 /// # Errors
 /// [`Fault::Invocation`] naming every keyword that the function does not take.
-pub fn load(
-    function: &Function,
-    args: &[Value],
-    job: Option<&Map>,
-) -> Result<(Vec<Value>, Map), Fault> {
+pub fn load(function: &Function, args: &[Value], job: Option<&Map>) -> Result<(Vec<Value>, Map)> {
     let scheduled = job.is_some_and(|job| job.contains("schedule"));
     let mut positional = Vec::new();
     let mut kwargs = Map::new();
@@ -78,7 +75,7 @@ fn keyword_map(arg: &Value) -> Option<&Map> {
 ///
 /// # Errors
 /// [`Fault::Type`] with CPython's text.
-pub fn bind(function: &Function, positional: Vec<Value>, kwargs: Map) -> Result<Bound, Fault> {
+pub fn bind(function: &Function, positional: Vec<Value>, kwargs: Map) -> Result<Bound> {
     let given = positional.len();
     let count = function.args.len();
     let mut slots: Vec<Option<Value>> = vec![None; count];
@@ -141,7 +138,7 @@ fn too_many(function: &Function, given: usize) -> Fault {
     type_error(function, &format!("takes {takes} but {given} {verb} given"))
 }
 
-fn check_missing(function: &Function, slots: &[Option<Value>]) -> Result<(), Fault> {
+fn check_missing(function: &Function, slots: &[Option<Value>]) -> Result<()> {
     let missing: Vec<String> = function
         .args
         .iter()

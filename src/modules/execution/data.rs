@@ -112,7 +112,7 @@ fn dump(call: &mut Call<'_>) -> Result {
     Ok(save(call, &data).into())
 }
 
-fn key(call: &Call<'_>) -> std::result::Result<Value, Fault> {
+fn key(call: &Call<'_>) -> Result {
     match call.arg("key") {
         Value::Array(_) => Err(Fault::Type("unhashable type: 'list'".into())),
         Value::Map(_) => Err(Fault::Type("unhashable type: 'dict'".into())),

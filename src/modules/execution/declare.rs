@@ -7,8 +7,8 @@
 use super::{Call, Fault};
 use halite_wire::{Map, Value};
 
-/// What an execution function returns.
-pub type Result = std::result::Result<Value, Fault>;
+/// What an execution function, or a step of one, returns.
+pub type Result<T = Value, E = Fault> = std::result::Result<T, E>;
 
 /// A default value that can stand in a constant table.
 #[derive(Clone, Copy, Debug, PartialEq)]

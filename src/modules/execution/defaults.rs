@@ -45,7 +45,7 @@ pub(super) const MODULE: Module = Module {
 };
 
 /// The file of defaults that the file server has for a formula.
-fn load(call: &Call<'_>, formula: &str) -> std::result::Result<Option<Value>, Fault> {
+fn load(call: &Call<'_>, formula: &str) -> Result<Option<Value>> {
     let client = FileClient::new(call.ctx)?;
     for kind in ["yaml", "json"] {
         let url = format!("salt://{formula}/defaults.{kind}");
@@ -89,7 +89,7 @@ fn not_maps() -> Fault {
     Fault::Type(NotMaps.to_string())
 }
 
-fn merged(dest: &Value, src: &Value, lists: bool) -> std::result::Result<Map, Fault> {
+fn merged(dest: &Value, src: &Value, lists: bool) -> Result<Map> {
     let (Value::Map(dest), Value::Map(src)) = (dest, src) else {
         return Err(not_maps());
     };

@@ -163,7 +163,7 @@ fn part(call: &mut Call<'_>, name: &str) -> Result {
     Ok(dumped(call)?.get(name).cloned().into())
 }
 
-fn dumped(call: &mut Call<'_>) -> std::result::Result<Map, Fault> {
+fn dumped(call: &mut Call<'_>) -> Result<Map> {
     let device = python::str(call.arg("device"));
     let flags = call.text("args").filter(|a| !a.is_empty());
     let flags = flags.map(|f| format!("-{f}"));
@@ -178,7 +178,7 @@ fn short() -> Fault {
 }
 
 /// What `dumpe2fs` prints: lines of names and values, then groups of blocks.
-fn parse(text: &str) -> std::result::Result<Map, Fault> {
+fn parse(text: &str) -> Result<Map> {
     let mut attributes = Map::new();
     let mut blocks: Vec<(String, Map)> = Vec::new();
     let mut in_blocks = false;

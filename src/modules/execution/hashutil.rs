@@ -37,7 +37,7 @@ pub(super) const MODULE: Module = Module {
 };
 
 /// `salt/utils/stringutils.py to_bytes`.
-fn octets<'a>(call: &'a Call<'_>, name: &str) -> std::result::Result<Cow<'a, [u8]>, Fault> {
+fn octets<'a>(call: &'a Call<'_>, name: &str) -> Result<Cow<'a, [u8]>> {
     let value = call.arg(name);
     value.as_bytes().map(Cow::Borrowed).ok_or_else(|| {
         Fault::Type(format!(
@@ -51,7 +51,7 @@ fn hashed(call: &mut Call<'_>, hash: HashType) -> Result {
     Ok(hash.hex(&octets(call, "instr")?).into())
 }
 
-fn kind(call: &Call<'_>) -> std::result::Result<HashType, Fault> {
+fn kind(call: &Call<'_>) -> Result<HashType> {
     match call.arg("checksum").as_str() {
         Some("md5") => Ok(HashType::Md5),
         Some("sha256") => Ok(HashType::Sha256),
@@ -77,7 +77,7 @@ fn digest_file(call: &mut Call<'_>) -> Result {
     Ok(kind(call)?.hex(&content).into())
 }
 
-fn read(path: &str) -> std::result::Result<Vec<u8>, Fault> {
+fn read(path: &str) -> Result<Vec<u8>> {
     std::fs::read(path).map_err(|e| python::os_error(&e, path))
 }
 

@@ -65,7 +65,7 @@ pub(super) const MODULE: Module = Module {
     ],
 };
 
-fn program(name: &str) -> std::result::Result<String, Fault> {
+fn program(name: &str) -> Result<String> {
     which(name).ok_or_else(|| Fault::Command(format!("Command '{name}' cannot be found")))
 }
 
@@ -98,7 +98,7 @@ fn files(dir: &Path, names: &mut Vec<String>) {
     }
 }
 
-fn lsmod(call: &mut Call<'_>) -> std::result::Result<Vec<Map>, Fault> {
+fn lsmod(call: &mut Call<'_>) -> Result<Vec<Map>> {
     let text = shell::run(call, &[&program("lsmod")?])?;
     let mut out = Vec::new();
     for line in text.lines() {
@@ -118,7 +118,7 @@ fn lsmod(call: &mut Call<'_>) -> std::result::Result<Vec<Map>, Fault> {
     Ok(out)
 }
 
-fn loaded(call: &mut Call<'_>) -> std::result::Result<BTreeSet<String>, Fault> {
+fn loaded(call: &mut Call<'_>) -> Result<BTreeSet<String>> {
     let all = lsmod(call)?;
     Ok(all
         .iter()
@@ -187,7 +187,7 @@ fn load(call: &mut Call<'_>) -> Result {
 }
 
 /// Makes a module one that is loaded at every start.
-fn keep(call: &mut Call<'_>, line: &str) -> std::result::Result<Option<String>, Fault> {
+fn keep(call: &mut Call<'_>, line: &str) -> Result<Option<String>> {
     let path = config(call);
     if !Path::new(path).exists() {
         call.salt("file.touch", vec![path.into()], Map::new())?;
@@ -229,7 +229,7 @@ fn remove(call: &mut Call<'_>) -> Result {
 }
 
 /// Takes a module out of those that are loaded at every start.
-fn drop_line(call: &mut Call<'_>, line: &str) -> std::result::Result<Option<String>, Fault> {
+fn drop_line(call: &mut Call<'_>, line: &str) -> Result<Option<String>> {
     let path = config(call);
     let Some(name) = line.split_whitespace().next().map(str::to_owned) else {
         return Ok(None);

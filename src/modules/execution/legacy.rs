@@ -2,6 +2,7 @@
 //! (`legacy_salt`). Each call is a Python process of its own, so it takes most of a second.
 
 use super::{Context, Fault, python};
+use crate::execution::declare::Result;
 use halite_sys::command::Helper;
 use halite_wire::{Map, Value};
 use std::path::{Path, PathBuf};
@@ -34,12 +35,7 @@ fn interpreter(ctx: &Context) -> Option<PathBuf> {
 
 /// Runs a function with its arguments. `None`: no such installation is configured, or it does
 /// not have the function either.
-pub fn call(
-    ctx: &Context,
-    fun: &str,
-    args: &[Value],
-    kwargs: &Map,
-) -> Option<Result<Answer, Fault>> {
+pub fn call(ctx: &Context, fun: &str, args: &[Value], kwargs: &Map) -> Option<Result<Answer>> {
     let python = interpreter(ctx)?;
     match run(ctx, &python, fun, args, kwargs) {
         Ok(outcome) if outcome.contains("missing") => None,
@@ -77,7 +73,7 @@ fn run(
         })
 }
 
-fn answer(ctx: &Context, fun: &str, outcome: Map) -> Result<Answer, Fault> {
+fn answer(ctx: &Context, fun: &str, outcome: Map) -> Result<Answer> {
     let version = outcome.str("version").unwrap_or_default();
     let place = ctx.opts.str("legacy_salt").unwrap_or_default();
     if let Some(class) = outcome.str("class") {

@@ -80,7 +80,7 @@ impl Locale {
     }
 }
 
-fn list(call: &mut Call<'_>) -> std::result::Result<Vec<String>, Fault> {
+fn list(call: &mut Call<'_>) -> Result<Vec<String>> {
     let text = shell::run(call, &["locale", "-a"])?;
     Ok(text.split('\n').map(str::to_owned).collect())
 }
@@ -112,7 +112,7 @@ fn booted() -> bool {
 }
 
 /// The part `System Locale` of `localectl status`.
-fn localectl(call: &mut Call<'_>) -> std::result::Result<Map, Fault> {
+fn localectl(call: &mut Call<'_>) -> Result<Map> {
     if which("localectl").is_none() {
         return Err(Fault::Command("Unable to find \"localectl\"".into()));
     }
@@ -326,12 +326,7 @@ fn gen_locale(call: &mut Call<'_>) -> Result {
 }
 
 /// Whether the host could make such a locale.
-fn is_known(
-    call: &Call<'_>,
-    locale: &str,
-    name: &str,
-    listed: bool,
-) -> std::result::Result<bool, Fault> {
+fn is_known(call: &Call<'_>, locale: &str, name: &str, listed: bool) -> Result<bool> {
     if listed {
         let path = "/usr/share/i18n/SUPPORTED";
         let pattern = format!("^(?:{locale})$");

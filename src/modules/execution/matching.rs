@@ -120,7 +120,7 @@ impl From<NotMaps> for Fault {
     }
 }
 
-fn lookup(call: &Call<'_>) -> std::result::Result<Map, Fault> {
+fn lookup(call: &Call<'_>) -> Result<Map> {
     match call.arg("lookup") {
         Value::Map(map) => Ok(map.clone()),
         other => Err(Fault::raised(
@@ -134,7 +134,7 @@ fn lookup(call: &Call<'_>) -> std::result::Result<Map, Fault> {
 }
 
 /// Whether a key of a table means the minion, by the arguments `tgt_type` and `minion_id`.
-fn meant(call: &Call<'_>, tgt: &Value) -> std::result::Result<bool, Fault> {
+fn meant(call: &Call<'_>, tgt: &Value) -> Result<bool> {
     let kind = python::str(call.arg("tgt_type"));
     let id = Some(call.arg("minion_id")).filter(|id| id.truthy());
     of_kind(call, &kind, tgt, id).map(|v| v.truthy())

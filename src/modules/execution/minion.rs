@@ -188,7 +188,7 @@ fn start(
     words: Vec<String>,
     ret: &mut Map,
     comment: &mut Vec<String>,
-) -> std::result::Result<(), Fault> {
+) -> Result<()> {
     let options = map! {"python_shell" => false};
     let ran = call.salt("cmd.run_all", vec![words.into()], options)?;
     let mut ran = ran.into_map().unwrap_or_default();
@@ -237,11 +237,7 @@ fn service(call: &mut Call<'_>, ret: &mut Map, comment: &mut Vec<String>) {
     ret.set("service_restart", report);
 }
 
-fn retry(
-    call: &mut Call<'_>,
-    report: &mut Map,
-    comment: &mut Vec<String>,
-) -> std::result::Result<(), Fault> {
+fn retry(call: &mut Call<'_>, report: &mut Map, comment: &mut Vec<String>) -> Result<()> {
     report.set("schedule_retry", Map::new());
     let delay = call.arg("retry_delay");
     let seconds = python::int(delay).map_err(|_| {

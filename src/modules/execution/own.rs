@@ -116,7 +116,7 @@ fn describe(path: PathBuf, stamp: Stamp) -> Described {
         functions
             .iter()
             .map(|(k, v)| declared(k, v))
-            .collect::<std::result::Result<Vec<_>, String>>()
+            .collect::<Result<Vec<_>, String>>()
     });
     match functions {
         Ok(functions) => out.functions = Vec::leak(functions),
@@ -130,7 +130,7 @@ fn keep(text: &str) -> &'static str {
 }
 
 /// One function: `{"doc": ..., "args": ["required", ["optional", default]], "varargs": bool, "keywords": bool}`.
-fn declared(name: &Value, spec: &Value) -> std::result::Result<Function, String> {
+fn declared(name: &Value, spec: &Value) -> Result<Function, String> {
     let name = name.as_str().unwrap_or_default();
     let fits = |text: &str| {
         !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
@@ -157,7 +157,7 @@ fn declared(name: &Value, spec: &Value) -> std::result::Result<Function, String>
             default,
         })
     });
-    let args = args.collect::<std::result::Result<Vec<_>, String>>()?;
+    let args = args.collect::<Result<Vec<_>, String>>()?;
     let flag = |key: &str| spec.get(key).is_some_and(Value::truthy);
     let mut function = Function::new(keep(name), run, keep(spec.str("doc").unwrap_or_default()))
         .args(Vec::leak(args));
@@ -166,7 +166,7 @@ fn declared(name: &Value, spec: &Value) -> std::result::Result<Function, String>
     Ok(function)
 }
 
-fn literal(value: &Value) -> std::result::Result<Lit, String> {
+fn literal(value: &Value) -> Result<Lit, String> {
     Ok(match value {
         Value::Nil => Lit::Nil,
         Value::Bool(b) => Lit::Bool(*b),

@@ -132,7 +132,7 @@ fn given(call: &Call<'_>, name: &str) -> Option<String> {
 }
 
 /// The pillar compiled afresh with what the arguments say, as `pillar.items` of stock gives it before it masks.
-fn compiled(call: &Call<'_>) -> std::result::Result<Map, Fault> {
+fn compiled(call: &Call<'_>) -> Result<Map> {
     let opts = &call.ctx.opts;
     let own = |key: &str| opts.str(key).map(str::to_owned);
     let from_saltenv = opts
@@ -165,7 +165,7 @@ fn compiled(call: &Call<'_>) -> std::result::Result<Map, Fault> {
 }
 
 /// Without a way to a master it is the pillar that the minion holds.
-fn fresh(call: &Call<'_>, wish: &Wish) -> std::result::Result<Map, Fault> {
+fn fresh(call: &Call<'_>, wish: &Wish) -> Result<Map> {
     let ctx = call.ctx;
     if !ctx.master.is_there() && !pillar::is_local(&ctx.opts) {
         return Ok(Map::clone(&ctx.pillar));
@@ -175,7 +175,7 @@ fn fresh(call: &Call<'_>, wish: &Wish) -> std::result::Result<Map, Fault> {
 
 /// The pillar that `get` and `item` look into: another than the minion's where an environment is named, and then
 /// masked already, as stock has it.
-fn source(call: &Call<'_>) -> std::result::Result<Arc<Map>, Fault> {
+fn source(call: &Call<'_>) -> Result<Arc<Map>> {
     if call.arg("pillarenv").is_nil() && call.arg("saltenv").is_nil() {
         return Ok(call.ctx.pillar.clone());
     }

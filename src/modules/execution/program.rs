@@ -3,6 +3,7 @@
 
 use super::Fault;
 use super::cmd::which;
+use crate::execution::declare::Result;
 use halite_sys::command::{Helper, LOCALE};
 use std::time::Duration;
 
@@ -33,7 +34,7 @@ impl Ran {
 ///
 /// # Errors
 /// `CommandExecutionError` when it is not there, cannot be started, or does not end within [`LONGEST`].
-pub fn run<T: Into<String>>(argv: impl IntoIterator<Item = T>) -> Result<Ran, Fault> {
+pub fn run<T: Into<String>>(argv: impl IntoIterator<Item = T>) -> Result<Ran> {
     helper(Helper::new(argv))
 }
 
@@ -41,7 +42,7 @@ pub fn run<T: Into<String>>(argv: impl IntoIterator<Item = T>) -> Result<Ran, Fa
 ///
 /// # Errors
 /// As [`run`].
-pub fn helper(mut helper: Helper) -> Result<Ran, Fault> {
+pub fn helper(mut helper: Helper) -> Result<Ran> {
     let program = helper.argv.first().cloned().unwrap_or_default();
     if which(&program).is_none() {
         return Err(Fault::Command(format!("{program}: no such program")));

@@ -60,7 +60,7 @@ fn no_parse(call: &Call<'_>) -> Value {
     own.unwrap_or_else(|| Vec::<Value>::new().into())
 }
 
-fn seconds(call: &Call<'_>) -> std::result::Result<f64, Fault> {
+fn seconds(call: &Call<'_>) -> Result<f64> {
     let given = call.arg("timeout");
     match given {
         Value::Int(n) => Ok(*n as f64),
@@ -74,7 +74,7 @@ fn seconds(call: &Call<'_>) -> std::result::Result<f64, Fault> {
     }
 }
 
-fn check_master(call: &Call<'_>) -> std::result::Result<(), Fault> {
+fn check_master(call: &Call<'_>) -> Result<()> {
     let Some(wanted) = call.text("via_master").filter(|m| !m.is_empty()) else {
         return Ok(());
     };

@@ -87,7 +87,7 @@ fn get_str(call: &mut Call<'_>) -> Result {
         .ok_or_else(|| Fault::Command("unterminated character set at position 0".into()))
 }
 
-fn number(value: &Value) -> std::result::Result<i64, Fault> {
+fn number(value: &Value) -> Result<i64> {
     match value {
         Value::Int(i) => Ok(*i),
         Value::Bool(b) => Ok(i64::from(*b)),
@@ -106,7 +106,7 @@ fn number(value: &Value) -> std::result::Result<i64, Fault> {
     }
 }
 
-fn seeded(seed: &Value) -> std::result::Result<Mersenne, Fault> {
+fn seeded(seed: &Value) -> Result<Mersenne> {
     Mersenne::from_value(seed).ok_or_else(|| {
         let text =
             "The only supported seed types are: None,\nint, float, str, bytes, and bytearray.";
@@ -150,7 +150,7 @@ fn seed(call: &mut Call<'_>) -> Result {
 }
 
 /// The members of what Python takes for a sequence.
-fn members(value: &Value) -> std::result::Result<Vec<Value>, Fault> {
+fn members(value: &Value) -> Result<Vec<Value>> {
     match value {
         Value::Array(list) => Ok(list.clone()),
         Value::Str(text) => Ok(text.chars().map(|c| c.to_string().into()).collect()),

@@ -118,7 +118,7 @@ fn root(call: &Call<'_>) -> Option<String> {
 }
 
 /// The fields of one line; numbers that are not given are -1.
-fn entry(line: &str) -> std::result::Result<Map, Fault> {
+fn entry(line: &str) -> Result<Map> {
     let parts: Vec<&str> = line.trim().split(':').collect();
     if parts.len() < 9 {
         return Err(Fault::raised("IndexError", "list index out of range"));
@@ -135,7 +135,7 @@ fn entry(line: &str) -> std::result::Result<Map, Fault> {
     Ok(map)
 }
 
-fn details(name: &str, root: Option<&str>) -> std::result::Result<Map, Fault> {
+fn details(name: &str, root: Option<&str>) -> Result<Map> {
     let text = std::fs::read(below(root, "etc/shadow")).unwrap_or_default();
     let text = String::from_utf8_lossy(&text);
     match text
@@ -188,7 +188,7 @@ fn attribute(call: &mut Call<'_>, arg: &str, key: &str, option: &str, validate: 
 }
 
 /// `passwd -R root option name`.
-fn passwd_program(call: &mut Call<'_>, option: &str) -> std::result::Result<Map, Fault> {
+fn passwd_program(call: &mut Call<'_>, option: &str) -> Result<Map> {
     let (name, root) = (name(call), root(call));
     let mut argv = Argv::new("passwd");
     if let Some(root) = &root {

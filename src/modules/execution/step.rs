@@ -4,6 +4,7 @@
 use super::cmd::which;
 use super::program::{self, Ran};
 use super::{Call, Fault, python};
+use crate::execution::declare::Result;
 use halite_sys::command::Helper;
 use halite_wire::{Map, Value};
 use std::io::{self, Write};
@@ -24,7 +25,7 @@ impl Argv {
     ///
     /// # Errors
     /// It is not installed.
-    pub fn which(program: &str) -> std::result::Result<Argv, Fault> {
+    pub fn which(program: &str) -> Result<Argv> {
         which(program)
             .map(Argv::new)
             .ok_or_else(|| Fault::Command(format!("Command '{program}' cannot be found")))
@@ -56,10 +57,7 @@ impl IntoIterator for Argv {
 ///
 /// # Errors
 /// The program cannot be started.
-pub fn all<T: Into<String>>(
-    call: &mut Call<'_>,
-    argv: impl IntoIterator<Item = T>,
-) -> std::result::Result<Ran, Fault> {
+pub fn all<T: Into<String>>(call: &mut Call<'_>, argv: impl IntoIterator<Item = T>) -> Result<Ran> {
     helper(call, Helper::new(argv))
 }
 
@@ -67,7 +65,7 @@ pub fn all<T: Into<String>>(
 ///
 /// # Errors
 /// The program cannot be started.
-pub fn helper(call: &mut Call<'_>, helper: Helper) -> std::result::Result<Ran, Fault> {
+pub fn helper(call: &mut Call<'_>, helper: Helper) -> Result<Ran> {
     let ran = program::helper(helper)?;
     call.retcode = ran.retcode.into();
     Ok(ran)
@@ -80,7 +78,7 @@ pub fn helper(call: &mut Call<'_>, helper: Helper) -> std::result::Result<Ran, F
 pub fn tolerant<T: Into<String>>(
     call: &mut Call<'_>,
     argv: impl IntoIterator<Item = T>,
-) -> std::result::Result<Ran, Fault> {
+) -> Result<Ran> {
     let ran = program::run(argv)?;
     call.retcode = 0.into();
     Ok(ran)
@@ -93,7 +91,7 @@ pub fn tolerant<T: Into<String>>(
 pub fn printed<T: Into<String>>(
     call: &mut Call<'_>,
     argv: impl IntoIterator<Item = T>,
-) -> std::result::Result<String, Fault> {
+) -> Result<String> {
     let merged = Helper {
         merge: true,
         ..Helper::new(argv)
@@ -108,7 +106,7 @@ pub fn printed<T: Into<String>>(
 pub fn printed_anyway<T: Into<String>>(
     call: &mut Call<'_>,
     argv: impl IntoIterator<Item = T>,
-) -> std::result::Result<String, Fault> {
+) -> Result<String> {
     let text = printed(call, argv)?;
     call.retcode = 0.into();
     Ok(text)
@@ -118,7 +116,7 @@ pub fn printed_anyway<T: Into<String>>(
 ///
 /// # Errors
 /// As Python raises them.
-pub fn read(path: &str) -> std::result::Result<String, Fault> {
+pub fn read(path: &str) -> Result<String> {
     let octets = std::fs::read(path).map_err(|e| python::os_error(&e, path))?;
     Ok(String::from_utf8_lossy(&octets).into_owned())
 }
@@ -205,7 +203,7 @@ impl Temporary {
     ///
     /// # Errors
     /// Of the file system.
-    pub fn new(content: &[u8]) -> std::result::Result<Temporary, Fault> {
+    pub fn new(content: &[u8]) -> Result<Temporary> {
         let name = format!("__salt.tmp.{:016x}", rand::random::<u64>());
         let path = std::env::temp_dir().join(name);
         let text = path.to_string_lossy().into_owned();

@@ -73,7 +73,7 @@ fn doc(call: &mut Call<'_>) -> Result {
     Ok(out.into())
 }
 
-fn patterns(call: &Call<'_>) -> std::result::Result<Vec<String>, Fault> {
+fn patterns(call: &Call<'_>) -> Result<Vec<String>> {
     call.bound
         .varargs
         .iter()
@@ -160,7 +160,7 @@ fn spec(f: &Function) -> Map {
 fn returner_functions(
     call: &Call<'_>,
     selects: impl Fn(&str, &str) -> bool,
-) -> std::result::Result<Vec<Described>, Fault> {
+) -> Result<Vec<Described>> {
     let patterns = patterns(call)?;
     let mut all = returners::functions(call.ctx);
     all.retain(|f| patterns.is_empty() || patterns.iter().any(|p| selects(p, &f.name)));

@@ -46,7 +46,7 @@ pub(super) const MODULE: Module = Module {
 };
 
 /// The path of a program, or stock's sentence.
-fn program(name: &str) -> std::result::Result<String, Fault> {
+fn program(name: &str) -> Result<String> {
     which(name).ok_or_else(|| Fault::Command(format!("Command '{name}' cannot be found")))
 }
 
@@ -86,7 +86,7 @@ fn show(call: &mut Call<'_>) -> Result {
     Ok(out.into())
 }
 
-fn value_of(call: &mut Call<'_>, name: &str) -> std::result::Result<String, Fault> {
+fn value_of(call: &mut Call<'_>, name: &str) -> Result<String> {
     shell::run(call, &[&program("sysctl")?, "-n", name])
 }
 
@@ -98,7 +98,7 @@ fn assign_call(call: &mut Call<'_>) -> Result {
     assign(call, &name, &value).map(Into::into)
 }
 
-fn assign(call: &mut Call<'_>, name: &str, value: &str) -> std::result::Result<Map, Fault> {
+fn assign(call: &mut Call<'_>, name: &str, value: &str) -> Result<Map> {
     // Dots part the words of a name, and stand for slashes in them; both ways are known.
     let path: String = name
         .chars()

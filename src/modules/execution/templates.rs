@@ -1,6 +1,7 @@
 //! Templates with the execution functions of this minion.
 
-use super::{Context, Fault, declare};
+use super::{Context, declare};
+use crate::execution::declare::Result;
 use crate::render::{Caller, Template, render};
 use halite_wire::{Map, Value};
 use std::rc::Rc;
@@ -40,7 +41,7 @@ pub fn template_functions(ctx: Context) -> Rc<dyn Caller> {
 ///
 /// # Errors
 /// `SaltRenderError`: the template is wrong, or something in it failed.
-pub fn template(ctx: &Context, template: &Template<'_>) -> Result<Result<String, String>, Fault> {
+pub fn template(ctx: &Context, template: &Template<'_>) -> Result<Result<String, String>> {
     render(ctx, &template_functions(ctx.clone()), template)
 }
 

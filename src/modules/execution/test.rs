@@ -366,7 +366,7 @@ fn random_hash(call: &mut Call<'_>) -> Result {
 }
 
 /// A hash function by its configured name.
-fn hash_type(name: &str) -> std::result::Result<HashType, Fault> {
+fn hash_type(name: &str) -> Result<HashType> {
     name.parse::<HashType>()
         .map_err(|e| Fault::raised("ValueError", e.to_string()))
 }

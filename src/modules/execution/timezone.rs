@@ -56,7 +56,7 @@ fn zone_file(zone: &str) -> String {
     format!("/usr/share/zoneinfo/{zone}")
 }
 
-fn timedatectl(call: &mut Call<'_>) -> std::result::Result<String, Fault> {
+fn timedatectl(call: &mut Call<'_>) -> Result<String> {
     let done = shell::all(call, &["timedatectl"])?;
     match done.retcode {
         0 => Ok(done.stdout),
@@ -78,7 +78,7 @@ fn reason(error: &std::io::Error) -> String {
     number.map_or_else(|| error.to_string(), |n| python::errno_text(n).to_owned())
 }
 
-fn zone(call: &mut Call<'_>) -> std::result::Result<String, Fault> {
+fn zone(call: &mut Call<'_>) -> Result<String> {
     if which("timedatectl").is_some() {
         let text = timedatectl(call)?;
         let found = text.lines().find_map(|line| {
@@ -107,7 +107,7 @@ fn zone(call: &mut Call<'_>) -> std::result::Result<String, Fault> {
     }
 }
 
-fn sysconfig_zone() -> std::result::Result<String, Fault> {
+fn sysconfig_zone() -> Result<String> {
     let path = "/etc/sysconfig/clock";
     let text = step::read_file(path).map_err(|e| python::os_error(&e, path))?;
     let lines = text.lines().filter(|l| !l.trim_start().starts_with('#'));
@@ -120,7 +120,7 @@ fn sysconfig_zone() -> std::result::Result<String, Fault> {
     Ok(if value.is_empty() { "UTC" } else { value }.to_owned())
 }
 
-fn linked_zone() -> std::result::Result<String, Fault> {
+fn linked_zone() -> Result<String> {
     let unknown = || Fault::Command("Unable to determine timezone".into());
     let target = match std::fs::read_link(LOCALTIME) {
         Ok(target) => target,
@@ -161,7 +161,7 @@ fn zone_compare(call: &mut Call<'_>) -> Result {
 }
 
 /// Puts a link to a time zone in place of the one that is there.
-fn link_zone(path: &str) -> std::result::Result<(), Fault> {
+fn link_zone(path: &str) -> Result<()> {
     let temp = format!("{LOCALTIME}.{}~", std::process::id());
     let placed =
         std::os::unix::fs::symlink(path, &temp).and_then(|()| std::fs::rename(&temp, LOCALTIME));

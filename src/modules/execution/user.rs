@@ -100,7 +100,7 @@ pub(super) fn described(account: &Account) -> Map {
     map
 }
 
-fn details(name: &str, root: Option<&str>) -> std::result::Result<Map, Fault> {
+fn details(name: &str, root: Option<&str>) -> Result<Map> {
     Ok(by_name(name, root)?
         .as_ref()
         .map(described)
@@ -156,7 +156,7 @@ fn add(call: &mut Call<'_>) -> Result {
     Ok(true.into())
 }
 
-fn add_argv(call: &mut Call<'_>) -> std::result::Result<Argv, Fault> {
+fn add_argv(call: &mut Call<'_>) -> Result<Argv> {
     let local = call.flag("local");
     let mut argv = Argv::which(if local { "luseradd" } else { "useradd" })?;
     let given = |v: &Value| !v.is_nil() && !v.is_str("");
@@ -296,7 +296,7 @@ fn set_groups(
     groups: &Value,
     append: bool,
     root: Option<&str>,
-) -> std::result::Result<bool, Fault> {
+) -> Result<bool> {
     let groups: Vec<String> = match groups {
         Value::Str(text) => text.split(',').map(str::to_owned).collect(),
         Value::Array(list) => list.iter().map(python::str).collect(),
@@ -334,7 +334,7 @@ fn gecos(call: &mut Call<'_>, key: &str) -> Result {
     Ok(set_gecos(call, &name, key, &value, root.as_deref())?.into())
 }
 
-fn gecos_of(name: &str, root: Option<&str>) -> std::result::Result<[String; 5], Fault> {
+fn gecos_of(name: &str, root: Option<&str>) -> Result<[String; 5]> {
     let missing = || match root {
         Some(_) => Fault::raised("KeyError", ""),
         None => {
@@ -352,7 +352,7 @@ fn set_gecos(
     key: &str,
     value: &Value,
     root: Option<&str>,
-) -> std::result::Result<bool, Fault> {
+) -> Result<bool> {
     let value = match value {
         Value::Nil => String::new(),
         other => python::str(other),

@@ -2,7 +2,7 @@
 
 use super::super::declare::Result;
 use super::super::{Call, Fault, cmd, python};
-use super::{Outcome, about, cached, clean, names, text};
+use super::{about, cached, clean, names, text};
 use flate2::read::MultiGzDecoder;
 use halite_wire::map;
 use halite_wire::{Value, shlex};
@@ -48,7 +48,7 @@ pub fn list(call: &mut Call<'_>) -> Result {
     Ok(all.into())
 }
 
-fn found(call: &mut Call<'_>, cached: &str) -> Outcome<Names> {
+fn found(call: &mut Call<'_>, cached: &str) -> Result<Names> {
     let strip = strip(call.arg("strip_components"))?;
     let name = text(call, "name");
     let format = format(call, &name)?;
@@ -78,7 +78,7 @@ fn found(call: &mut Call<'_>, cached: &str) -> Outcome<Names> {
     Ok(inside)
 }
 
-fn strip(value: &Value) -> Outcome<usize> {
+fn strip(value: &Value) -> Result<usize> {
     if !value.truthy() {
         return Ok(0);
     }
@@ -90,7 +90,7 @@ fn strip(value: &Value) -> Outcome<usize> {
         .ok_or_else(|| Fault::Command("'strip_components' must be a positive integer".into()))
 }
 
-fn format(call: &Call<'_>, name: &str) -> Outcome<String> {
+fn format(call: &Call<'_>, name: &str) -> Result<String> {
     if call.flag("archive_format") {
         return Ok(text(call, "archive_format"));
     }
@@ -158,7 +158,7 @@ impl Drop for Decompressor {
     }
 }
 
-fn tar(name: &str, path: &str, options: &Value) -> Outcome<Names> {
+fn tar(name: &str, path: &str, options: &Value) -> Result<Names> {
     let reader = open(path).map_err(|e| unreadable(name, path, &e))?;
     if let Ok(found) = reader.and_then(members) {
         return Ok(found);
@@ -237,7 +237,7 @@ fn members(reader: Box<dyn Read>) -> io::Result<Names> {
     }
 }
 
-fn zip(name: &str, path: &str) -> Outcome<Names> {
+fn zip(name: &str, path: &str) -> Result<Names> {
     const KIND: u32 = 0o170_000;
     let file = File::open(path).map_err(|e| unreadable(name, path, &e))?;
     let bad = |_| Fault::Command(format!("{name} is not a ZIP file"));
@@ -266,7 +266,7 @@ fn zip(name: &str, path: &str) -> Outcome<Names> {
     Ok(names)
 }
 
-fn rar(call: &mut Call<'_>, name: &str) -> Outcome<Names> {
+fn rar(call: &mut Call<'_>, name: &str) -> Result<Names> {
     if cmd::which("rar").is_none() {
         return Err(Fault::Command(
             "rar command not available, is it installed?".into(),

@@ -155,9 +155,7 @@ pub(super) const MODULE: Module = Module {
     ],
 };
 
-type Outcome<T> = std::result::Result<T, Fault>;
-
-fn needs(program: &str) -> Outcome<()> {
+fn needs(program: &str) -> Result<()> {
     match cmd::which(program) {
         Some(_) => Ok(()),
         None => Err(Fault::CommandNotFound(format!(
@@ -167,7 +165,7 @@ fn needs(program: &str) -> Outcome<()> {
 }
 
 /// Names that are templates are not rendered on this minion.
-fn no_template(call: &Call<'_>) -> Outcome<()> {
+fn no_template(call: &Call<'_>) -> Result<()> {
     if call.flag("template") {
         Err(Fault::Command(
             "This minion has no 'template' for archives: render the names before sending them"
@@ -206,7 +204,7 @@ fn sources(call: &Call<'_>) -> Vec<String> {
 }
 
 /// Runs a program for the lines that it prints; the job gets its return code.
-fn lines(call: &mut Call<'_>, words: Vec<String>) -> Outcome<Vec<String>> {
+fn lines(call: &mut Call<'_>, words: Vec<String>) -> Result<Vec<String>> {
     no_template(call)?;
     let options = map! {
         "cwd" => call.arg("cwd").clone(), "runas" => call.arg("runas").clone(), "python_shell" => false,
@@ -324,7 +322,7 @@ fn trimmed(call: &Call<'_>, mut files: Vec<String>) -> Result {
 }
 
 /// The file of this host that an address leads to.
-fn cached(call: &Call<'_>) -> Outcome<String> {
+fn cached(call: &Call<'_>) -> Result<String> {
     let name = text(call, "name");
     if name.starts_with('/') {
         return Ok(name);

@@ -3,7 +3,7 @@
 use super::super::cmd::{Guard, Identity, identity};
 use super::super::declare::Result;
 use super::super::{Call, Fault, python};
-use super::{Outcome, about, cached, clean, list_of, no_template, sources, text, trimmed};
+use super::{about, cached, clean, list_of, no_template, sources, text, trimmed};
 use std::fs::{self, File};
 use std::io::{self, BufReader, Read, Seek, Write};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
@@ -14,7 +14,7 @@ use zip::write::SimpleFileOptions;
 use zip::{CompressionMethod, DateTime, ZipArchive, ZipWriter};
 
 /// The user of the argument `runas`, if it is another one.
-fn other_user(call: &Call<'_>) -> Outcome<Option<Identity>> {
+fn other_user(call: &Call<'_>) -> Result<Option<Identity>> {
     if !call.flag("runas") {
         return Ok(None);
     }
@@ -23,7 +23,7 @@ fn other_user(call: &Call<'_>) -> Outcome<Option<Identity>> {
         .map_err(|_| Fault::Invocation(format!("User '{name}' does not exist")))
 }
 
-fn guard(user: Option<&Identity>) -> Outcome<Guard> {
+fn guard(user: Option<&Identity>) -> Result<Guard> {
     Guard::take(None, user).map_err(|e| Fault::Command(e.desc().to_owned()))
 }
 
@@ -191,7 +191,7 @@ fn moment(seconds: i64) -> io::Result<DateTime> {
 
 type Archive = ZipArchive<BufReader<File>>;
 
-fn open(path: &str) -> std::result::Result<Archive, String> {
+fn open(path: &str) -> Result<Archive, String> {
     let file = File::open(path).map_err(|e| python::os_error(&e, path).message().to_owned())?;
     ZipArchive::new(BufReader::new(file)).map_err(|_| "File is not a zip file".to_owned())
 }
@@ -223,7 +223,7 @@ struct Unpacker {
 }
 
 impl Unpacker {
-    fn unpack(&self, path: &str, excludes: &[String]) -> std::result::Result<Vec<String>, String> {
+    fn unpack(&self, path: &str, excludes: &[String]) -> Result<Vec<String>, String> {
         let mut archive = open(path)?;
         let mut names = Vec::new();
         for at in 0..archive.len() {
@@ -240,7 +240,7 @@ impl Unpacker {
         Ok(names)
     }
 
-    fn one(&self, archive: &mut Archive, at: usize, name: &str) -> std::result::Result<(), String> {
+    fn one(&self, archive: &mut Archive, at: usize, name: &str) -> Result<(), String> {
         let described = archive.by_index_raw(at).map(|entry| describe(&entry));
         let described = described.map_err(|e| e.to_string())?;
         let entry = match &self.password {

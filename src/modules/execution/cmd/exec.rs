@@ -3,6 +3,7 @@
 
 use super::super::Fault;
 use super::user::{Guard, Identity};
+use crate::execution::declare::Result;
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
 use std::io::{self, PipeReader, Read, Write};
@@ -109,7 +110,7 @@ pub fn start(spec: &Spec) -> io::Result<(Child, Vec<PipeReader>)> {
 ///
 /// # Errors
 /// [`Fault::Command`] when its output passes the limit or the system fails us.
-pub fn finish(spec: &Spec, mut child: Child, readers: Vec<PipeReader>) -> Result<End, Fault> {
+pub fn finish(spec: &Spec, mut child: Child, readers: Vec<PipeReader>) -> Result<End> {
     let pid = child.id();
     if spec.background {
         return Ok(End::Background(pid));
@@ -142,7 +143,7 @@ fn collect(i: usize, reader: PipeReader, limit: usize, send: Sender<Event>) {
     });
 }
 
-fn wait(spec: &Spec, pid: u32, streams: usize, events: &Receiver<Event>) -> Result<End, Fault> {
+fn wait(spec: &Spec, pid: u32, streams: usize, events: &Receiver<Event>) -> Result<End> {
     let deadline = spec.timeout.and_then(|t| Instant::now().checked_add(t));
     let failed = |e: io::Error| Fault::Command(format!("Lost the command: {e}"));
     let mut output = [Vec::new(), Vec::new()];

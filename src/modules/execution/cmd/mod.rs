@@ -105,7 +105,7 @@ impl Ran {
 }
 
 /// The command with `template` rendered, and with it the directory (`_render_cmd`).
-fn rendered(call: &mut Call<'_>, cmd: &Value) -> std::result::Result<Value, Fault> {
+fn rendered(call: &mut Call<'_>, cmd: &Value) -> Result {
     let template = options::get(call, "template").clone();
     if !template.truthy() {
         return Ok(cmd.clone());
@@ -127,7 +127,7 @@ fn rendered(call: &mut Call<'_>, cmd: &Value) -> std::result::Result<Value, Faul
 }
 
 /// Runs a command with the options of the call; sets the job's return code as stock does.
-fn execute(call: &mut Call<'_>, cmd: &Value, mode: Mode) -> std::result::Result<Ran, Fault> {
+fn execute(call: &mut Call<'_>, cmd: &Value, mode: Mode) -> Result<Ran> {
     let cmd = &rendered(call, cmd)?;
     let ready = prepare(call, cmd, mode)?;
     if !ready.quiet {
@@ -234,7 +234,7 @@ fn cannot_start(ready: &Ready, error: &std::io::Error) -> Fault {
 }
 
 /// Text of the output: UTF-8 with replacements, or Latin-1 when asked for.
-fn decode(ready: &Ready, raw: &[u8]) -> std::result::Result<String, Fault> {
+fn decode(ready: &Ready, raw: &[u8]) -> Result<String> {
     let name = ready.encoding.as_deref().unwrap_or("utf-8");
     let text: String = match name.to_ascii_lowercase().replace('_', "-").as_str() {
         "utf-8" | "utf8" | "ascii" | "us-ascii" => String::from_utf8_lossy(raw).into_owned(),

@@ -5,6 +5,7 @@
 use super::super::{Call, Fault, python};
 use super::exec::{OUTPUT_LIMIT, Spec};
 use super::user::{Identity, identity};
+use crate::execution::declare::Result;
 use halite_sys::command::LOCALE;
 use halite_target::fnmatch;
 use halite_wire::shlex;
@@ -91,7 +92,7 @@ fn shell(call: &Call<'_>) -> Option<String> {
 ///
 /// # Errors
 /// The texts of stock Salt; options that this minion does not have are named.
-pub fn prepare(call: &Call<'_>, cmd: &Value, mode: Mode) -> Result<Ready, Fault> {
+pub fn prepare(call: &Call<'_>, cmd: &Value, mode: Mode) -> Result<Ready> {
     refuse(call)?;
     let runas = text(call, "runas");
     let cwd = cwd(call, runas.as_deref());
@@ -154,7 +155,7 @@ pub fn prepare(call: &Call<'_>, cmd: &Value, mode: Mode) -> Result<Ready, Fault>
 }
 
 /// Options that would change the meaning of a command are refused, not skipped over.
-fn refuse(call: &Call<'_>) -> Result<(), Fault> {
+fn refuse(call: &Call<'_>) -> Result<()> {
     for (name, instead) in [
         ("use_vt", "run the command without a terminal"),
         ("encoded_cmd", "it is for PowerShell only"),
@@ -283,7 +284,7 @@ fn given(env: &Value) -> Vec<(String, String)> {
     out
 }
 
-fn umask(value: &Value) -> Result<Option<u32>, Fault> {
+fn umask(value: &Value) -> Result<Option<u32>> {
     if value.is_nil() {
         return Ok(None);
     }
@@ -309,7 +310,7 @@ fn input(call: &Call<'_>, value: &Value) -> Vec<u8> {
 }
 
 /// The words to execute, and the command as Python prints it.
-fn argv(cmd: &Value, use_shell: bool, shell: Option<&str>) -> Result<(Vec<String>, String), Fault> {
+fn argv(cmd: &Value, use_shell: bool, shell: Option<&str>) -> Result<(Vec<String>, String)> {
     let blank = || Fault::raised("IndexError", "list index out of range");
     if use_shell {
         let mut words = vec![shell.unwrap_or("/bin/sh").to_owned(), "-c".to_owned()];
@@ -345,7 +346,7 @@ fn list(value: &Value) -> Vec<String> {
     }
 }
 
-fn retcodes(value: &Value) -> Result<Vec<i64>, Fault> {
+fn retcodes(value: &Value) -> Result<Vec<i64>> {
     if value.is_nil() {
         return Ok(vec![0]);
     }
@@ -356,7 +357,7 @@ fn retcodes(value: &Value) -> Result<Vec<i64>, Fault> {
         .map_err(|_| Fault::Invocation("success_retcodes must be a list of integers".to_owned()))
 }
 
-fn timeout(value: &Value) -> Result<(Option<Duration>, String), Fault> {
+fn timeout(value: &Value) -> Result<(Option<Duration>, String)> {
     let text = python::str(value);
     let seconds = match value {
         value if !value.truthy() => return Ok((None, text)),

@@ -50,7 +50,7 @@ impl Temporary {
     }
 
     /// Hands the file to the user who runs it.
-    fn give(&self, call: &Call<'_>) -> std::result::Result<(), Fault> {
+    fn give(&self, call: &Call<'_>) -> Result<()> {
         let Some(name) = get(call, "runas").as_str().filter(|n| !n.is_empty()) else {
             return Ok(());
         };
@@ -110,11 +110,7 @@ pub fn script(call: &mut Call<'_>) -> Result {
 }
 
 /// The script, rendered if there is a `template`.
-fn content(
-    call: &Call<'_>,
-    source: &str,
-    saltenv: &str,
-) -> std::result::Result<Option<Vec<u8>>, Fault> {
+fn content(call: &Call<'_>, source: &str, saltenv: &str) -> Result<Option<Vec<u8>>> {
     let template = get(call, "template");
     if template.truthy() {
         let mut variables = call.bound.kwargs.clone();
@@ -136,7 +132,7 @@ pub fn script_retcode(call: &mut Call<'_>) -> Result {
     code.ok_or_else(|| Fault::raised("KeyError", "'retcode'"))
 }
 
-fn script_args(args: &Value) -> std::result::Result<Vec<Value>, Fault> {
+fn script_args(args: &Value) -> Result<Vec<Value>> {
     match args {
         Value::Str(line) => Ok(shlex::split(line)
             .map_err(|e| Fault::raised("ValueError", e))?
@@ -160,7 +156,7 @@ pub fn exec_code_all(call: &mut Call<'_>) -> Result {
     Ok(code(call)?.hidden(hide).map().into())
 }
 
-fn code(call: &mut Call<'_>) -> std::result::Result<Ran, Fault> {
+fn code(call: &mut Call<'_>) -> Result<Ran> {
     let lang = call.arg("lang").clone();
     let code = python::str(call.arg("code"));
     let file = Temporary::create(&std::env::temp_dir(), "", code.as_bytes(), 0o600)

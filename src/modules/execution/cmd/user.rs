@@ -1,6 +1,7 @@
 //! Running as another user without code between fork and exec.
 
 use super::super::Fault;
+use crate::execution::declare::Result;
 use nix::unistd::{self, Gid, Uid};
 use std::ffi::CString;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -29,7 +30,7 @@ pub struct Identity {
 ///
 /// # Errors
 /// Unknown names, or a minion that is not root.
-pub fn identity(runas: Option<&str>, group: Option<&str>) -> Result<Option<Identity>, Fault> {
+pub fn identity(runas: Option<&str>, group: Option<&str>) -> Result<Option<Identity>> {
     let fail = |text: String| Err(Fault::Command(text));
     if runas.is_none() && group.is_none() {
         return Ok(None);

@@ -75,7 +75,7 @@ pub(super) const MODULE: Module = Module {
     ],
 };
 
-fn client(call: &Call<'_>) -> std::result::Result<FileClient, Fault> {
+fn client(call: &Call<'_>) -> Result<FileClient> {
     Ok(FileClient::new(call.ctx)?)
 }
 
@@ -114,7 +114,7 @@ fn places(found: Vec<PathBuf>) -> Value {
 }
 
 /// `path` and `dest`, rendered if there is a `template`.
-fn names(call: &Call<'_>) -> std::result::Result<(String, String), Fault> {
+fn names(call: &Call<'_>) -> Result<(String, String)> {
     let (path, dest) = (path(call), call.text("dest").unwrap_or_default());
     let Some(format) = call.text("template").filter(|t| !t.is_empty()) else {
         return Ok((path, dest));
@@ -133,7 +133,7 @@ pub(super) fn rendered_text(
     text: &str,
     saltenv: &str,
     failed: &str,
-) -> std::result::Result<String, Fault> {
+) -> Result<String> {
     if !render::is_template(format) {
         return Err(Fault::Command(format!(
             "Attempted to render file paths with unavailable engine {format}"
@@ -155,7 +155,7 @@ pub(super) fn rendered_text(
 }
 
 /// The pillar compiled afresh with the keywords `pillar` and `pillarenv` (`_gather_pillar`).
-pub(super) fn pillar_with(call: &Call<'_>) -> std::result::Result<Map, Fault> {
+pub(super) fn pillar_with(call: &Call<'_>) -> Result<Map> {
     let mut wish = Wish::of(&call.ctx.opts);
     if let Some(env) = call.bound.kwargs.get("pillarenv") {
         wish.pillarenv = env.as_str().map(str::to_owned);
@@ -177,7 +177,7 @@ pub(super) fn rendered(
     format: &str,
     saltenv: &str,
     variables: &Map,
-) -> std::result::Result<Option<String>, Fault> {
+) -> Result<Option<String>> {
     let cached = client(call)?.cache_file(address, saltenv)?;
     let Some(text) = cached.and_then(|file| std::fs::read_to_string(file).ok()) else {
         return Ok(None);

@@ -51,7 +51,7 @@ pub fn recv_chunked(call: &mut Call<'_>) -> Result {
     }
 }
 
-fn receive(call: &Call<'_>, dest: &str) -> std::result::Result<io::Result<Value>, Fault> {
+fn receive(call: &Call<'_>, dest: &str) -> Result<io::Result<Value>> {
     let Some(chunk) = call.arg("chunk").as_bytes() else {
         // An empty directory.
         return Ok(

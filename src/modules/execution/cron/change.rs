@@ -147,7 +147,7 @@ fn set_id(entry: &Map) -> Value {
 }
 
 /// The times of a new job: `random` and `low:high` are drawn, the day within the month's.
-fn date_time(wanted: &Map) -> std::result::Result<Map, Fault> {
+fn date_time(wanted: &Map) -> Result<Map> {
     const RANGES: [(&str, i64, i64); 4] = [
         ("minute", 0, 59),
         ("hour", 0, 23),

@@ -131,7 +131,7 @@ pub(super) const MODULE: Module = Module {
 };
 
 /// `crontab`, for another user where he is not the one that runs this.
-fn crontab(call: &Call<'_>, words: &[&str]) -> std::result::Result<Vec<String>, Fault> {
+fn crontab(call: &Call<'_>, words: &[&str]) -> Result<Vec<String>> {
     if super::cmd::which("crontab").is_none() {
         return Err(Fault::Command("crontab command not found".to_owned()));
     }
@@ -146,7 +146,7 @@ fn crontab(call: &Call<'_>, words: &[&str]) -> std::result::Result<Vec<String>, 
     Ok(argv)
 }
 
-fn raw(call: &mut Call<'_>) -> std::result::Result<String, Fault> {
+fn raw(call: &mut Call<'_>) -> Result<String> {
     let mut helper = Helper::new(crontab(call, &["-l"])?);
     helper.env = LOCALE
         .iter()
@@ -164,19 +164,19 @@ fn raw(call: &mut Call<'_>) -> std::result::Result<String, Fault> {
     Ok(text.split_inclusive('\n').skip(3).collect())
 }
 
-fn read(call: &mut Call<'_>) -> std::result::Result<Tab, Fault> {
+fn read(call: &mut Call<'_>) -> Result<Tab> {
     Ok(Tab::parse(&raw(call)?))
 }
 
 /// Installs the table; the program's message when it refuses it.
-fn write(call: &mut Call<'_>, tab: &Tab) -> std::result::Result<Option<String>, Fault> {
+fn write(call: &mut Call<'_>, tab: &Tab) -> Result<Option<String>> {
     let file = step::Temporary::new(tab.render().as_bytes())?;
     let argv = crontab(call, &[file.path()])?;
     let ran = step::all(call, argv)?;
     Ok((!ran.ok()).then_some(ran.stderr))
 }
 
-fn from_file(call: &mut Call<'_>) -> std::result::Result<super::program::Ran, Fault> {
+fn from_file(call: &mut Call<'_>) -> Result<super::program::Ran> {
     let argv = crontab(call, &[&python::str(call.arg("path"))])?;
     step::all(call, argv)
 }

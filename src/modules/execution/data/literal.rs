@@ -2,6 +2,7 @@
 //! constants.
 
 use super::super::Fault;
+use crate::execution::declare::Result;
 use halite_wire::{Map, Value};
 
 /// Deepest nesting.
@@ -11,7 +12,7 @@ const DEEPEST: u32 = 64;
 ///
 /// # Errors
 /// `SyntaxError` or `ValueError`, as Python.
-pub fn parse(text: &str) -> Result<Value, Fault> {
+pub fn parse(text: &str) -> Result {
     let mut reader = Reader {
         rest: text.trim(),
         depth: 0,
@@ -50,7 +51,7 @@ impl Reader<'_> {
         }
     }
 
-    fn value(&mut self) -> Result<Value, Fault> {
+    fn value(&mut self) -> Result {
         self.blank();
         match self.rest.chars().next() {
             Some('{') => self.nested(|r| r.map()),
@@ -73,7 +74,7 @@ impl Reader<'_> {
         }
     }
 
-    fn nested(&mut self, read: impl Fn(&mut Self) -> Result<Value, Fault>) -> Result<Value, Fault> {
+    fn nested(&mut self, read: impl Fn(&mut Self) -> Result) -> Result {
         self.depth += 1;
         if self.depth > DEEPEST {
             return Err(Fault::raised("MemoryError", "nested too deeply"));
@@ -85,7 +86,7 @@ impl Reader<'_> {
     }
 
     /// Members up to the end mark, and how many commas there were.
-    fn items(&mut self, end: char) -> Result<(Vec<Value>, usize), Fault> {
+    fn items(&mut self, end: char) -> Result<(Vec<Value>, usize)> {
         let (mut items, mut commas) = (Vec::new(), 0);
         while !self.take(end) {
             items.push(self.value()?);
@@ -100,7 +101,7 @@ impl Reader<'_> {
         Ok((items, commas))
     }
 
-    fn map(&mut self) -> Result<Value, Fault> {
+    fn map(&mut self) -> Result {
         let mut map = Map::new();
         while !self.take('}') {
             let key = self.value()?;
@@ -122,7 +123,7 @@ impl Reader<'_> {
         Ok(map.into())
     }
 
-    fn text(&mut self) -> Result<String, Fault> {
+    fn text(&mut self) -> Result<String> {
         let mut chars = self.rest.char_indices();
         let quote = chars.next().map(|(_, c)| c).ok_or_else(syntax)?;
         let mut out = String::new();
@@ -140,7 +141,7 @@ impl Reader<'_> {
         Err(Fault::raised("SyntaxError", "unterminated string literal"))
     }
 
-    fn number(&mut self) -> Result<Value, Fault> {
+    fn number(&mut self) -> Result {
         let is_part = |c: char| c.is_ascii_alphanumeric() || "+-._".contains(c);
         let end = self.rest.find(|c| !is_part(c)).unwrap_or(self.rest.len());
         let (word, rest) = self.rest.split_at(end);
@@ -153,7 +154,7 @@ impl Reader<'_> {
         Ok(value)
     }
 
-    fn name(&mut self) -> Result<Value, Fault> {
+    fn name(&mut self) -> Result {
         let is_part = |c: char| c.is_alphanumeric() || c == '_';
         let end = self.rest.find(|c| !is_part(c)).unwrap_or(self.rest.len());
         let (word, rest) = self.rest.split_at(end);
@@ -170,7 +171,7 @@ impl Reader<'_> {
 }
 
 /// What stands after a backslash.
-fn escape(chars: &mut std::str::CharIndices) -> Result<String, Fault> {
+fn escape(chars: &mut std::str::CharIndices) -> Result<String> {
     let (_, c) = chars.next().ok_or_else(syntax)?;
     let digits = match c {
         'x' => 2,

@@ -5,7 +5,7 @@ use super::super::{Call, Fault, python, shell};
 use halite_wire::map;
 use halite_wire::{Map, Value};
 
-fn hdparm(call: &mut Call<'_>, words: &[&str], hard: bool) -> std::result::Result<String, Fault> {
+fn hdparm(call: &mut Call<'_>, words: &[&str], hard: bool) -> Result<String> {
     shell::need("hdparm")?;
     let mut argv = vec!["hdparm"];
     argv.extend(words);
@@ -29,7 +29,7 @@ pub(super) fn hdparms(call: &mut Call<'_>) -> Result {
     parameters(call, &letters).map(Into::into)
 }
 
-fn parameters(call: &mut Call<'_>, letters: &str) -> std::result::Result<Map, Fault> {
+fn parameters(call: &mut Call<'_>, letters: &str) -> Result<Map> {
     let disks: Vec<String> = match call.arg("disks") {
         Value::Array(list) => list.iter().map(python::str).collect(),
         other => vec![python::str(other)],
@@ -247,7 +247,7 @@ fn means(header: &[String], rows: &[Vec<i128>]) -> Map {
 const SCALE: i128 = 1_000_000;
 
 /// A decimal number as millionths.
-fn decimal(word: &str) -> std::result::Result<i128, Fault> {
+fn decimal(word: &str) -> Result<i128> {
     let bad = || {
         Fault::raised(
             "decimal.InvalidOperation",
@@ -260,7 +260,7 @@ fn decimal(word: &str) -> std::result::Result<i128, Fault> {
     Ok(digits)
 }
 
-fn decimals(words: &[&str]) -> std::result::Result<Vec<i128>, Fault> {
+fn decimals(words: &[&str]) -> Result<Vec<i128>> {
     words.iter().map(|w| decimal(w)).collect()
 }
 

@@ -50,7 +50,7 @@ pub(super) const MODULE: Module = Module {
 };
 
 /// The flags of `df` that may be passed on; each is one letter.
-fn flags(call: &Call<'_>, caller: &str) -> std::result::Result<Option<String>, Fault> {
+fn flags(call: &Call<'_>, caller: &str) -> Result<Option<String>> {
     let words: Vec<String> = match call.arg("args") {
         Value::Nil => return Ok(None),
         Value::Array(list) => list.iter().map(python::str).collect(),
@@ -67,11 +67,7 @@ fn flags(call: &Call<'_>, caller: &str) -> std::result::Result<Option<String>, F
     Ok(Some(words.concat()).filter(|f| !f.is_empty()))
 }
 
-fn df(
-    call: &mut Call<'_>,
-    options: &str,
-    flags: Option<String>,
-) -> std::result::Result<String, Fault> {
+fn df(call: &mut Call<'_>, options: &str, flags: Option<String>) -> Result<String> {
     let flags = flags.map(|f| format!("-{f}"));
     let mut argv = vec!["df", options];
     argv.extend(flags.as_deref());

@@ -2,7 +2,7 @@
 
 use super::super::declare::Result;
 use super::super::{Call, cmd, python, shell};
-use super::os::{self, Done};
+use super::os;
 use super::paths;
 use halite_wire::{Map, Value};
 use std::collections::BTreeMap;
@@ -27,7 +27,7 @@ impl Diff {
 ///
 /// # Errors
 /// There is no such path.
-pub fn of(call: &mut Call<'_>, path: &str) -> Done<Option<BTreeMap<String, String>>> {
+pub fn of(call: &mut Call<'_>, path: &str) -> Result<Option<BTreeMap<String, String>>> {
     if cmd::which("lsattr").is_none() {
         return Ok(None);
     }
@@ -53,7 +53,7 @@ pub fn of(call: &mut Call<'_>, path: &str) -> Done<Option<BTreeMap<String, Strin
 }
 
 /// Whether the tools are newer than 1.41.12, which knew fewer letters.
-fn has_extended(call: &mut Call<'_>) -> Done<bool> {
+fn has_extended(call: &mut Call<'_>) -> Result<bool> {
     let Some(program) = cmd::which("tune2fs") else {
         return Ok(false);
     };
@@ -77,7 +77,7 @@ fn has_extended(call: &mut Call<'_>) -> Done<bool> {
 ///
 /// # Errors
 /// As [`of`].
-pub fn compare(call: &mut Call<'_>, path: &str, wanted: &str) -> Done<Option<Diff>> {
+pub fn compare(call: &mut Call<'_>, path: &str, wanted: &str) -> Result<Option<Diff>> {
     let Some(found) = of(call, path)? else {
         return Ok(None);
     };
@@ -108,7 +108,7 @@ pub fn change(
     letters: &str,
     files: &[String],
     more: &[String],
-) -> Done<bool> {
+) -> Result<bool> {
     let mut argv = vec!["chattr".to_owned(), format!("{sign}{letters}")];
     argv.extend(more.iter().cloned());
     argv.extend(files.iter().cloned());

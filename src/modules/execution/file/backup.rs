@@ -2,7 +2,7 @@
 
 use super::super::declare::Result;
 use super::super::{Call, python};
-use super::os::{self, Done};
+use super::os;
 use super::paths::{self, expanduser};
 use halite_sys::time::since_epoch;
 use halite_wire::map;
@@ -40,7 +40,7 @@ fn moment(name: &str, base: &str) -> Option<DateTime> {
 }
 
 /// Copies of one file in a directory, by their times.
-fn copies(dir: &str, base: &str) -> Done<BTreeMap<DateTime, Backup>> {
+fn copies(dir: &str, base: &str) -> Result<BTreeMap<DateTime, Backup>> {
     let mut found = BTreeMap::new();
     for name in os::names_in(dir)? {
         let location = paths::join(dir, &name);
@@ -86,7 +86,7 @@ fn limit(call: &Call<'_>) -> Option<i64> {
 ///
 /// # Errors
 /// Their directory cannot be read.
-pub fn list_backups(call: &Call<'_>, path: &str, limit: Option<i64>) -> Done<Map> {
+pub fn list_backups(call: &Call<'_>, path: &str, limit: Option<i64>) -> Result<Map> {
     let path = expanduser(path);
     let (parent, base) = paths::split(&path);
     let dir = paths::join(&root(call), parent.get(1..).unwrap_or_default());
@@ -122,7 +122,7 @@ pub fn list_backups_dir_function(call: &mut Call<'_>) -> Result {
 }
 
 /// The copy that an argument means, or the answer that says why there is none.
-fn chosen(call: &Call<'_>) -> Done<std::result::Result<Map, Map>> {
+fn chosen(call: &Call<'_>) -> Result<Result<Map, Map>> {
     let id = call.arg("backup_id");
     let shown = python::str(id);
     let refuse = |comment: String| Ok(Err(map! {"result" => false, "comment" => comment}));
@@ -177,7 +177,7 @@ pub fn delete_backup(call: &mut Call<'_>) -> Result {
 ///
 /// # Errors
 /// Those of the system.
-pub fn backup_minion(path: &str, root: &str) -> Done {
+pub fn backup_minion(path: &str, root: &str) -> Result<()> {
     let (parent, base) = paths::split(path);
     let meta = fs::metadata(path).map_err(|e| os::fault(&e, path))?;
     let micros = since_epoch().subsec_micros();
@@ -200,7 +200,7 @@ pub fn backup_minion(path: &str, root: &str) -> Done {
 ///
 /// # Errors
 /// Those of the system.
-pub fn replace_file(call: &Call<'_>, source: &str, dest: &str, mode: &str) -> Done {
+pub fn replace_file(call: &Call<'_>, source: &str, dest: &str, mode: &str) -> Result<()> {
     let missing = |path: &str| {
         Err(super::Fault::raised(
             "OSError",

@@ -3,7 +3,7 @@
 use super::super::declare::Result;
 use super::super::{Call, Fault, python};
 use super::codec::{self, Codec};
-use super::os::{self, Done};
+use super::os;
 use super::paths::{self, expanduser};
 use super::perms::{Perms, check_perms};
 use super::{diff, pattern};
@@ -126,7 +126,7 @@ fn scan(maker: &Maker<'_>, text: &str) -> Found {
 const NOT_FOUND: &str = "Cannot edit marked block. Markers were not found in file.";
 
 /// Puts a new block where it belongs.
-fn place(maker: &Maker<'_>, found: &mut Found) -> Done {
+fn place(maker: &Maker<'_>, found: &mut Found) -> Result<()> {
     let block = maker.block;
     let lines = maker.lines(&found.linesep, true, None);
     if block.prepend_if_not_found {

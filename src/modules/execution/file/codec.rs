@@ -1,7 +1,8 @@
 //! Encodings of files by Python's names.
 
 use super::super::Fault;
-use super::os::{self, Done};
+use super::os;
+use crate::execution::declare::Result;
 use std::fs::File;
 use std::io::Read;
 
@@ -37,7 +38,7 @@ impl Codec {
     ///
     /// # Errors
     /// `LookupError`: there is none, or it is not known here.
-    pub fn by_name(name: &str) -> Done<Codec> {
+    pub fn by_name(name: &str) -> Result<Codec> {
         let plain = name.to_ascii_lowercase().replace(['_', ' '], "-");
         Ok(match plain.as_str() {
             "utf-8" | "utf8" | "u8" | "cp65001" => Codec::Utf8 { mark: false },
@@ -64,7 +65,7 @@ impl Codec {
     ///
     /// # Errors
     /// `UnicodeDecodeError`.
-    pub fn decode(self, data: &[u8]) -> Done<String> {
+    pub fn decode(self, data: &[u8]) -> Result<String> {
         match self {
             Codec::Utf8 { mark } => {
                 let data = if mark {
@@ -105,7 +106,7 @@ impl Codec {
     ///
     /// # Errors
     /// `UnicodeEncodeError` in the handling `strict`.
-    pub fn encode(self, text: &str, errors: &str) -> Done<Vec<u8>> {
+    pub fn encode(self, text: &str, errors: &str) -> Result<Vec<u8>> {
         let put = |order: Order, unit: u32, width: usize, out: &mut Vec<u8>| match order {
             Order::Little => out.extend(&unit.to_le_bytes()[..width]),
             Order::Big => out.extend(&unit.to_be_bytes()[4 - width..]),
@@ -166,7 +167,7 @@ fn unit(order: Order, octets: &[u8]) -> u32 {
 }
 
 /// One octet per character, or what `errors` says.
-fn narrow(text: &str, below: u32, name: &str, errors: &str) -> Done<Vec<u8>> {
+fn narrow(text: &str, below: u32, name: &str, errors: &str) -> Result<Vec<u8>> {
     let mut out = Vec::new();
     for (at, c) in text.chars().enumerate() {
         let number = u32::from(c);

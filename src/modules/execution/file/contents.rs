@@ -2,7 +2,7 @@
 
 use super::super::declare::Result;
 use super::super::{Call, Fault, python};
-use super::os::{self, Done};
+use super::os;
 use super::paths::{self, expanduser};
 use super::pattern;
 use halite_target::fnmatch;
@@ -32,7 +32,7 @@ pub fn read(call: &mut Call<'_>) -> Result {
 }
 
 /// The text of a file; `None` if there is no file, or none that can be read.
-fn searched(call: &Call<'_>) -> Done<Option<String>> {
+fn searched(call: &Call<'_>) -> Result<Option<String>> {
     let path = path(call);
     if !paths::exists(&path) {
         return Ok(None);
@@ -99,7 +99,7 @@ fn given_lines(call: &Call<'_>) -> Vec<String> {
 ///
 /// # Errors
 /// Those of the system.
-pub fn append_lines(path: &str, lines: &[String]) -> Done {
+pub fn append_lines(path: &str, lines: &[String]) -> Result<()> {
     let bad = |e: std::io::Error| os::fault(&e, path);
     let mut file = OpenOptions::new()
         .read(true)
@@ -145,7 +145,7 @@ pub fn write(call: &mut Call<'_>) -> Result {
 }
 
 /// A time of `file.touch` in seconds.
-fn moment(value: &Value) -> Done<Option<SystemTime>> {
+fn moment(value: &Value) -> Result<Option<SystemTime>> {
     let not_a_number = || os::invocation("atime and mtime must be integers");
     let seconds = match value {
         Value::Nil => return Ok(None),
@@ -178,7 +178,7 @@ fn moment(value: &Value) -> Done<Option<SystemTime>> {
 ///
 /// # Errors
 /// `CommandExecutionError` with the reason of the system.
-pub fn touch(name: &str, atime: &Value, mtime: &Value) -> Done<bool> {
+pub fn touch(name: &str, atime: &Value, mtime: &Value) -> Result<bool> {
     let name = expanduser(name);
     let bad = |e: std::io::Error| Fault::Command(os::strerror(&e));
     if !paths::exists(&name) {

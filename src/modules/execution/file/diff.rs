@@ -2,7 +2,7 @@
 
 use super::super::declare::Result;
 use super::super::{Call, Fault, python};
-use super::os::{self, Done};
+use super::os;
 use super::source;
 use halite_wire::map;
 use halite_wire::{Map, Value, difflib, pylines, pytext};
@@ -127,7 +127,7 @@ impl Diff {
 }
 
 /// Whether templates are secret.
-pub fn obfuscates(call: &mut Call<'_>) -> Done<bool> {
+pub fn obfuscates(call: &mut Call<'_>) -> Result<bool> {
     let value = call.salt(
         "config.option",
         vec!["obfuscate_templates".into()],
@@ -140,7 +140,7 @@ pub fn obfuscates(call: &mut Call<'_>) -> Done<bool> {
 ///
 /// # Errors
 /// `CommandExecutionError`: they cannot be had.
-pub fn get_diff(call: &mut Call<'_>, files: [&str; 2], how: &How) -> Done<Diff> {
+pub fn get_diff(call: &mut Call<'_>, files: [&str; 2], how: &How) -> Result<Diff> {
     let mut found = Vec::new();
     let mut errors = Vec::new();
     for (file, hash) in files.iter().zip(&how.source_hashes) {

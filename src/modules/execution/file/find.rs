@@ -2,7 +2,7 @@
 
 use super::super::declare::Result;
 use super::super::{Call, Fault, python};
-use super::os::{self, Done};
+use super::os;
 use super::paths::{self, expanduser};
 use super::{owner, pattern, sums};
 use halite_sys::command::Helper;
@@ -58,7 +58,7 @@ impl From<Fault> for Bad {
     }
 }
 
-type Read<T> = std::result::Result<T, Bad>;
+type Read<T> = Result<T, Bad>;
 
 fn value<T>(text: impl Into<String>) -> Read<T> {
     Err(Bad::Value(text.into()))
@@ -287,14 +287,14 @@ impl Finder {
     }
 
     /// The path itself, then everything below it.
-    fn find(&self, path: &str, out: &mut Vec<Value>) -> Done {
+    fn find(&self, path: &str, out: &mut Vec<Value>) -> Result<()> {
         if self.min < 1 {
             self.visit(paths::basename(path), path, out)?;
         }
         self.below(path, 1, out)
     }
 
-    fn below(&self, dir: &str, depth: i64, out: &mut Vec<Value>) -> Done {
+    fn below(&self, dir: &str, depth: i64, out: &mut Vec<Value>) -> Result<()> {
         let Ok(names) = os::names_in(dir) else {
             return Ok(());
         };
@@ -322,7 +322,7 @@ impl Finder {
         Ok(())
     }
 
-    fn visit(&self, name: &str, path: &str, out: &mut Vec<Value>) -> Done {
+    fn visit(&self, name: &str, path: &str, out: &mut Vec<Value>) -> Result<()> {
         let meta = fs::metadata(path).or_else(|_| fs::symlink_metadata(path));
         let meta = match meta {
             Ok(meta) => Some(meta),
@@ -383,7 +383,7 @@ impl Criterion {
 }
 
 impl Action {
-    fn run(&self, path: &str, meta: Option<&Metadata>, test: bool) -> Done<Option<Value>> {
+    fn run(&self, path: &str, meta: Option<&Metadata>, test: bool) -> Result<Option<Value>> {
         match self {
             Action::Print(words) => {
                 let mut out = Vec::new();
@@ -427,7 +427,7 @@ impl Action {
 }
 
 /// One thing about a file; an unknown word is nothing.
-fn shown(word: &str, path: &str, meta: &Metadata) -> Done<Option<Value>> {
+fn shown(word: &str, path: &str, meta: &Metadata) -> Result<Option<Value>> {
     Ok(Some(match word {
         "path" => path.into(),
         "name" => paths::basename(path).into(),

@@ -2,7 +2,7 @@
 
 use super::super::declare::Result;
 use super::super::{Call, Fault, python};
-use super::os::{self, Done};
+use super::os;
 use super::paths::{self, expanduser};
 use super::{diff, pattern, perms, replace};
 use halite_wire::{Value, pylines, pytext};
@@ -56,7 +56,7 @@ fn with_eol(src: &str, line: &str) -> String {
 }
 
 /// The lines that a pattern finds, or that hold it as plain text (`_regex_to_static`).
-fn matching(lines: &[String], regex: Option<&str>) -> Done<Option<Vec<String>>> {
+fn matching(lines: &[String], regex: Option<&str>) -> Result<Option<Vec<String>>> {
     let Some(regex) = regex.filter(|r| !r.is_empty() && !lines.is_empty()) else {
         return Ok(None);
     };
@@ -69,7 +69,7 @@ fn matching(lines: &[String], regex: Option<&str>) -> Done<Option<Vec<String>>> 
 }
 
 /// One line must have been found (`_assert_occurrence`).
-fn once(found: &[String], target: &str) -> Done {
+fn once(found: &[String], target: &str) -> Result<()> {
     let what = match found.len() {
         0 => "less than",
         1 => return Ok(()),
@@ -134,7 +134,7 @@ impl Edit {
         }
     }
 
-    fn insert(&mut self, before: Option<&[String]>, after: Option<&[String]>) -> Done {
+    fn insert(&mut self, before: Option<&[String]>, after: Option<&[String]>) -> Result<()> {
         match (some(before), some(after)) {
             (Some(before), Some(after)) => {
                 once(before, "before")?;
@@ -163,7 +163,7 @@ impl Edit {
         Ok(())
     }
 
-    fn ensure(&mut self, before: Option<&[String]>, after: Option<&[String]>) -> Done {
+    fn ensure(&mut self, before: Option<&[String]>, after: Option<&[String]>) -> Result<()> {
         match (some(before), some(after)) {
             (Some(before), Some(after)) => {
                 once(after, "after")?;
@@ -219,7 +219,7 @@ fn changed_lines(
     l: &Line,
     mode: &str,
     matched: Option<&str>,
-) -> Done<Vec<String>> {
+) -> Result<Vec<String>> {
     let after = matching(&lines, l.after.as_deref())?;
     let before = matching(&lines, l.before.as_deref())?;
     let found = matching(&lines, matched)?.and_then(|f| f.into_iter().next());

@@ -2,7 +2,7 @@
 
 use super::super::declare::Result;
 use super::super::{Call, python};
-use super::os::{self, Done};
+use super::os;
 use super::paths::{self, expanduser, expandvars};
 use std::fs;
 use std::os::unix::fs::symlink as make_symlink;
@@ -55,7 +55,7 @@ pub struct How {
 ///
 /// # Errors
 /// There is something else, or it cannot be made.
-pub fn symlink(src: &str, path: &str, how: How) -> Done<bool> {
+pub fn symlink(src: &str, path: &str, how: How) -> Result<bool> {
     let path = expanduser(path);
     let exists = if how.follow_symlinks {
         paths::exists(&path)
@@ -91,7 +91,7 @@ pub fn symlink(src: &str, path: &str, how: How) -> Done<bool> {
 }
 
 /// A link under another name, renamed over what is there.
-fn atomic_link(src: &str, path: &str) -> Done<bool> {
+fn atomic_link(src: &str, path: &str) -> Result<bool> {
     let dir = paths::dirname(path);
     let mut temporary = String::new();
     for _ in 0..5 {

@@ -7,7 +7,7 @@ use super::codec::Codec;
 use super::contents::touch;
 use super::diff::{self, Ignore};
 use super::meta;
-use super::os::{self, Done, Temporary};
+use super::os::{self, Temporary};
 use super::paths::{self, expanduser};
 use super::perms::{Perms, check_perms, has_changes, is_test};
 use super::source::{self, Signature};
@@ -85,13 +85,13 @@ impl From<Fault> for Stop {
     }
 }
 
-type Step<T = ()> = std::result::Result<T, Stop>;
+type Step<T = ()> = Result<T, Stop>;
 
 /// Brings a file to what it is to be; `ret` is a state return that goes on, or nothing.
 ///
 /// # Errors
 /// What goes wrong apart from the file itself, which the return tells about.
-pub fn manage_file(call: &mut Call<'_>, m: &Manage, ret: Option<Map>) -> Done<Map> {
+pub fn manage_file(call: &mut Call<'_>, m: &Manage, ret: Option<Map>) -> Result<Map> {
     let name = expanduser(&m.name);
     let ret = ret.filter(|r| !r.is_empty()).unwrap_or_else(
         || map! {"name" => name.as_str(), "changes" => Map::new(), "comment" => "", "result" => true},
@@ -214,7 +214,7 @@ impl Run<'_> {
         }
     }
 
-    fn backup_mode(&self, call: &mut Call<'_>) -> Done<String> {
+    fn backup_mode(&self, call: &mut Call<'_>) -> Result<String> {
         if self.m.backup.truthy() {
             return Ok(python::str(&self.m.backup));
         }
@@ -244,7 +244,7 @@ impl Run<'_> {
     }
 
     /// What the file is to hold, if that was given.
-    fn encoded(&self) -> Done<Option<Temporary>> {
+    fn encoded(&self) -> Result<Option<Temporary>> {
         if self.m.contents.is_nil() {
             return Ok(None);
         }
@@ -392,7 +392,7 @@ impl Run<'_> {
     }
 
     /// Makes an empty file, which only its owner can read if a mode will be set.
-    fn make(&mut self) -> Done<bool> {
+    fn make(&mut self) -> Result<bool> {
         if self.perms.mode.truthy() && !paths::exists(&self.name) {
             std::fs::OpenOptions::new()
                 .append(true)
@@ -404,7 +404,7 @@ impl Run<'_> {
         touch(&self.name, &Value::Nil, &Value::Nil)
     }
 
-    fn diff_from_nothing(&mut self, call: &mut Call<'_>, file: &str) -> Done {
+    fn diff_from_nothing(&mut self, call: &mut Call<'_>, file: &str) -> Result<()> {
         let empty = Temporary::with(b"")?;
         let diff = diff::get_diff(call, [&empty.path(), file], &diff::How::default())?;
         self.change("diff", diff.text);

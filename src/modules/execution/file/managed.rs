@@ -3,7 +3,7 @@
 use super::super::declare::Result;
 use super::super::{Call, Fault, python};
 use super::diff::Ignore;
-use super::os::{self, Done, Temporary};
+use super::os::{self, Temporary};
 use super::paths;
 use super::source::{self, REMOTE_PROTOS, Signature, VALID_PROTOS, urlparse};
 use super::sums::{self, Sum};
@@ -110,7 +110,7 @@ pub struct Managed {
     pub comment: String,
 }
 
-fn failed(sfn: &str, comment: String) -> Done<Managed> {
+fn failed(sfn: &str, comment: String) -> Result<Managed> {
     Ok(Managed {
         sfn: sfn.to_owned(),
         sum: None,
@@ -122,7 +122,7 @@ fn failed(sfn: &str, comment: String) -> Done<Managed> {
 ///
 /// # Errors
 /// A template fails; the source is the file itself.
-pub fn get_managed(call: &mut Call<'_>, g: &Get) -> Done<Managed> {
+pub fn get_managed(call: &mut Call<'_>, g: &Get) -> Result<Managed> {
     let mut out = Managed::default();
     if !g.source.truthy() {
         return Ok(out);
@@ -173,7 +173,7 @@ fn find_sum(
     url: &str,
     scheme: &str,
     here: &str,
-) -> Done<std::result::Result<Option<Sum>, String>> {
+) -> Result<Result<Option<Sum>, String>> {
     if scheme == "salt" {
         return Ok(match source::hash_file(call, url, &g.saltenv)? {
             Some(sum) => Ok(Some(sum)),
@@ -220,12 +220,7 @@ fn find_sum(
 }
 
 /// Brings the content here, unless a copy is good enough.
-fn fetch(
-    call: &mut Call<'_>,
-    g: &Get,
-    url: &str,
-    out: &mut Managed,
-) -> Done<std::result::Result<(), String>> {
+fn fetch(call: &mut Call<'_>, g: &Get, url: &str, out: &mut Managed) -> Result<Result<(), String>> {
     let mut again = false;
     let cached = source::is_cached(call, url, &g.saltenv)?;
     if let Some(cached) = cached.filter(|_| g.source_hash.truthy() || g.skip_verify || g.use_etag) {
@@ -265,7 +260,7 @@ fn variables(context: &Value, defaults: &Value) -> Map {
     all
 }
 
-fn rendered(call: &mut Call<'_>, g: &Get, mut out: Managed) -> Done<Managed> {
+fn rendered(call: &mut Call<'_>, g: &Get, mut out: Managed) -> Result<Managed> {
     let template = python::str(&g.template);
     if !render::is_template(&template) {
         return failed(

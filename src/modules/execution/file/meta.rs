@@ -4,7 +4,7 @@ use super::super::declare::Result;
 use super::super::{Call, Fault, python};
 use super::diff::{self, Diff, Ignore};
 use super::managed::{self, Managed};
-use super::os::{self, Done, Temporary};
+use super::os::{self, Temporary};
 use super::perms::Perms;
 use super::source;
 use super::stat::Stats;
@@ -60,7 +60,7 @@ impl Changes {
 ///
 /// # Errors
 /// `TypeError`: it is neither text nor octets.
-pub fn octets(contents: &Value) -> Done<Vec<u8>> {
+pub fn octets(contents: &Value) -> Result<Vec<u8>> {
     match contents {
         Value::Str(text) => Ok(text.clone().into_bytes()),
         Value::Bytes(data) => Ok(data.clone()),
@@ -75,7 +75,7 @@ pub fn octets(contents: &Value) -> Done<Vec<u8>> {
 ///
 /// # Errors
 /// The content cannot be had.
-pub fn check_file_meta(call: &mut Call<'_>, m: &Meta) -> Done<Changes> {
+pub fn check_file_meta(call: &mut Call<'_>, m: &Meta) -> Result<Changes> {
     let mut out = Changes {
         changes: Map::new(),
         counts: m.ignore.any().then_some(false),
@@ -114,7 +114,7 @@ fn compare(
     there: bool,
     file: &str,
     template: bool,
-) -> Done<std::result::Result<Diff, String>> {
+) -> Result<Result<Diff, String>> {
     let how = diff::How {
         template,
         ignore: m.ignore.clone(),
@@ -138,7 +138,7 @@ fn compare_source(
     sum: &Sum,
     there: bool,
     out: &mut Changes,
-) -> Done {
+) -> Result<()> {
     let mut sfn = m.sfn.clone();
     if sfn.is_empty() && m.source.truthy() {
         let with = map! {"source_hash" => sum.hsum.as_str(), "verify_ssl" => m.verify_ssl.clone()};
@@ -159,7 +159,7 @@ fn compare_source(
     Ok(())
 }
 
-fn compare_contents(call: &mut Call<'_>, m: &Meta, there: bool, out: &mut Changes) -> Done {
+fn compare_contents(call: &mut Call<'_>, m: &Meta, there: bool, out: &mut Changes) -> Result<()> {
     let file = Temporary::with(&octets(&m.contents)?)?;
     let differences = match compare(call, m, there, &file.path(), false)? {
         Ok(diff) => {
@@ -179,7 +179,7 @@ fn compare_contents(call: &mut Call<'_>, m: &Meta, there: bool, out: &mut Change
     Ok(())
 }
 
-fn compare_perms(call: &mut Call<'_>, m: &Meta, stats: &Stats, changes: &mut Map) -> Done {
+fn compare_perms(call: &mut Call<'_>, m: &Meta, stats: &Stats, changes: &mut Map) -> Result<()> {
     let want = &m.perms;
     if !want.user.is_nil() && !stats.is_user(&want.user) {
         changes.set("user", want.user.clone());
@@ -262,10 +262,7 @@ pub struct Check {
 ///
 /// # Errors
 /// No source is there, the content cannot be had.
-pub fn check_managed_changes(
-    call: &mut Call<'_>,
-    c: &Check,
-) -> Done<std::result::Result<Changes, String>> {
+pub fn check_managed_changes(call: &mut Call<'_>, c: &Check) -> Result<Result<Changes, String>> {
     let mut get = c.get.clone();
     (get.source, get.source_hash) =
         source::source_list(call, &get.source, &get.source_hash, &get.saltenv)?;

@@ -2,6 +2,7 @@
 
 use super::super::{Fault, python};
 use super::paths;
+use crate::execution::declare::Result;
 use halite_wire::Value;
 use nix::errno::Errno;
 use nix::sys::stat::Mode;
@@ -14,9 +15,6 @@ use std::path::{Path, PathBuf};
 pub const TEMPFILE_PREFIX: &str = "__salt.tmp.";
 /// Most octets of a file that is edited as text; stock would read whatever there is.
 const MOST: u64 = 1 << 30;
-
-/// What functions of this module that Python code calls give.
-pub type Done<T = ()> = Result<T, Fault>;
 
 /// `exc.strerror`.
 pub fn strerror(e: &io::Error) -> String {
@@ -76,12 +74,12 @@ pub fn is_os_error(fault: &Fault) -> bool {
 }
 
 /// `CommandExecutionError`.
-pub fn command<T>(text: impl Into<String>) -> Done<T> {
+pub fn command<T>(text: impl Into<String>) -> Result<T> {
     Err(Fault::Command(text.into()))
 }
 
 /// `SaltInvocationError`.
-pub fn invocation<T>(text: impl Into<String>) -> Done<T> {
+pub fn invocation<T>(text: impl Into<String>) -> Result<T> {
     Err(Fault::Invocation(text.into()))
 }
 
@@ -89,7 +87,7 @@ pub fn invocation<T>(text: impl Into<String>) -> Done<T> {
 ///
 /// # Errors
 /// As `open(path, 'rb')`; a file that is too large to edit.
-pub fn read(path: &str) -> Done<Vec<u8>> {
+pub fn read(path: &str) -> Result<Vec<u8>> {
     let mut file = File::open(path).map_err(|e| fault(&e, path))?;
     let meta = file.metadata().map_err(|e| fault(&e, path))?;
     if meta.is_dir() {
@@ -111,7 +109,7 @@ pub fn read(path: &str) -> Done<Vec<u8>> {
 ///
 /// # Errors
 /// As [`read`]; octets that are no UTF-8.
-pub fn read_text(path: &str) -> Done<String> {
+pub fn read_text(path: &str) -> Result<String> {
     decoded(read(path)?)
 }
 
@@ -119,7 +117,7 @@ pub fn read_text(path: &str) -> Done<String> {
 ///
 /// # Errors
 /// They are no UTF-8.
-pub fn decoded(octets: Vec<u8>) -> Done<String> {
+pub fn decoded(octets: Vec<u8>) -> Result<String> {
     String::from_utf8(octets).map_err(|e| {
         let text = halite_wire::pylines::utf8_error(e.as_bytes()).unwrap_or_default();
         Fault::raised("UnicodeDecodeError", text)
@@ -130,7 +128,7 @@ pub fn decoded(octets: Vec<u8>) -> Done<String> {
 ///
 /// # Errors
 /// As `open(path, 'w')`.
-pub fn create(path: &str) -> Done<File> {
+pub fn create(path: &str) -> Result<File> {
     File::create(path).map_err(|e| fault(&e, path))
 }
 
@@ -138,7 +136,7 @@ pub fn create(path: &str) -> Done<File> {
 ///
 /// # Errors
 /// As `open(path, 'w')`.
-pub fn overwrite(path: &str, data: &[u8]) -> Done {
+pub fn overwrite(path: &str, data: &[u8]) -> Result<()> {
     create(path)?.write_all(data).map_err(|e| fault(&e, path))
 }
 
@@ -147,7 +145,7 @@ pub fn overwrite(path: &str, data: &[u8]) -> Done {
 ///
 /// # Errors
 /// As `open` and `rename`.
-pub fn write_atomic(path: &str, data: &[u8]) -> Done {
+pub fn write_atomic(path: &str, data: &[u8]) -> Result<()> {
     let dir = match paths::dirname(path) {
         "" => ".",
         dir => dir,
@@ -220,7 +218,7 @@ impl Temporary {
     ///
     /// # Errors
     /// It cannot be written.
-    pub fn with(data: &[u8]) -> Done<Temporary> {
+    pub fn with(data: &[u8]) -> Result<Temporary> {
         let dir = temp_dir();
         let shown = dir.to_string_lossy().into_owned();
         let (mut file, path) = mkstemp(&dir, TEMPFILE_PREFIX).map_err(|e| fault(&e, &shown))?;
@@ -260,7 +258,7 @@ pub fn umask() -> u32 {
 ///
 /// # Errors
 /// As in Python.
-pub fn copyfile(from: &str, to: &str) -> Done {
+pub fn copyfile(from: &str, to: &str) -> Result<()> {
     let same = |a: fs::Metadata, b: fs::Metadata| (a.dev(), a.ino()) == (b.dev(), b.ino());
     if let (Ok(a), Ok(b)) = (fs::metadata(from), fs::metadata(to))
         && same(a, b)
@@ -285,7 +283,7 @@ pub fn copyfile(from: &str, to: &str) -> Done {
 }
 
 /// `shutil.copystat`: mode and times.
-fn copystat(from: &str, to: &str) -> Done {
+fn copystat(from: &str, to: &str) -> Result<()> {
     let meta = fs::metadata(from).map_err(|e| fault(&e, from))?;
     let times = fs::FileTimes::new()
         .set_accessed(meta.accessed().map_err(|e| fault(&e, from))?)
@@ -301,7 +299,7 @@ fn copystat(from: &str, to: &str) -> Done {
 ///
 /// # Errors
 /// As in Python.
-pub fn copy2(from: &str, to: &str) -> Done {
+pub fn copy2(from: &str, to: &str) -> Result<()> {
     let to = if paths::is_dir(to) {
         paths::join(to, paths::basename(from))
     } else {
@@ -315,11 +313,11 @@ pub fn copy2(from: &str, to: &str) -> Done {
 ///
 /// # Errors
 /// As in Python, but for the collected list of single errors: the first one counts.
-pub fn copytree(from: &str, to: &str) -> Done {
+pub fn copytree(from: &str, to: &str) -> Result<()> {
     copy_tree(from, to, false)
 }
 
-fn copy_tree(from: &str, to: &str, keep_links: bool) -> Done {
+fn copy_tree(from: &str, to: &str, keep_links: bool) -> Result<()> {
     let entries = names_in(from)?;
     fs::create_dir_all(paths::dirname(to)).map_err(|e| fault(&e, to))?;
     fs::create_dir(to).map_err(|e| fault(&e, to))?;
@@ -341,7 +339,7 @@ fn copy_tree(from: &str, to: &str, keep_links: bool) -> Done {
 ///
 /// # Errors
 /// As in Python.
-pub fn names_in(dir: &str) -> Done<Vec<String>> {
+pub fn names_in(dir: &str) -> Result<Vec<String>> {
     let entries = fs::read_dir(dir).map_err(|e| fault(&e, dir))?;
     let mut names: Vec<String> = entries
         .flatten()
@@ -355,7 +353,7 @@ pub fn names_in(dir: &str) -> Done<Vec<String>> {
 ///
 /// # Errors
 /// As in Python.
-pub fn rmtree(path: &str) -> Done {
+pub fn rmtree(path: &str) -> Result<()> {
     fs::remove_dir_all(path).map_err(|e| fault(&e, path))
 }
 
@@ -363,7 +361,7 @@ pub fn rmtree(path: &str) -> Done {
 ///
 /// # Errors
 /// As in Python.
-pub fn move_to(from: &str, to: &str) -> Done {
+pub fn move_to(from: &str, to: &str) -> Result<()> {
     let shown = |p: &str| python::repr(&p.into());
     let mut target = to.to_owned();
     if paths::is_dir(to) {
@@ -424,7 +422,7 @@ pub fn octal(text: &str) -> Option<u32> {
 ///
 /// # Errors
 /// As in Python.
-pub fn chmod(path: &str, mode: u32) -> Done {
+pub fn chmod(path: &str, mode: u32) -> Result<()> {
     let bits = Mode::from_bits_truncate(mode & 0o7777);
     fs::set_permissions(path, fs::Permissions::from_mode(bits.bits())).map_err(|e| fault(&e, path))
 }

@@ -2,7 +2,7 @@
 
 use super::super::declare::Result;
 use super::super::{Call, Fault, python};
-use super::os::{self, Done};
+use super::os;
 use super::paths::{self, expanduser};
 use super::stat;
 use halite_wire::Value;
@@ -108,7 +108,7 @@ fn owners(user: &Value, group: &Value) -> (Option<i64>, Option<i64>, String) {
 }
 
 /// `-1` leaves things as they are.
-fn id(number: Option<i64>, what: &str) -> Done<Option<u32>> {
+fn id(number: Option<i64>, what: &str) -> Result<Option<u32>> {
     match number {
         None => Err(Fault::Type(format!("{what} should be integer, not str"))),
         Some(-1) => Ok(None),
@@ -122,7 +122,7 @@ fn id(number: Option<i64>, what: &str) -> Done<Option<u32>> {
 ///
 /// # Errors
 /// Those of the system.
-pub fn chown(path: &str, user: &Value, group: &Value) -> Done<Option<String>> {
+pub fn chown(path: &str, user: &Value, group: &Value) -> Result<Option<String>> {
     let path = expanduser(path);
     let (uid, gid, mut err) = owners(user, group);
     if !paths::exists(&path) {
@@ -142,7 +142,7 @@ pub fn chown(path: &str, user: &Value, group: &Value) -> Done<Option<String>> {
 ///
 /// # Errors
 /// Those of the system; names that nobody has.
-pub fn lchown(path: &str, user: &Value, group: &Value) -> Done<Option<String>> {
+pub fn lchown(path: &str, user: &Value, group: &Value) -> Result<Option<String>> {
     let path = expanduser(path);
     let (uid, gid, _) = owners(user, group);
     set_link_owner(&path, id(uid, "uid")?, id(gid, "gid")?).map_err(|e| os::fault(&e, &path))?;
@@ -171,7 +171,7 @@ pub fn chgrp_function(call: &mut Call<'_>) -> Result {
 ///
 /// # Errors
 /// There is no such file.
-pub fn set_mode(path: &str, mode: &Value) -> Done<String> {
+pub fn set_mode(path: &str, mode: &Value) -> Result<String> {
     let path = expanduser(path);
     let text = python::str(mode);
     let text = match text.trim_start_matches(['0', 'O', 'o']) {

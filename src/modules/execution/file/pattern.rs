@@ -1,7 +1,8 @@
 //! Python's regular expressions over files: flags, octets, and the faults they raise.
 
 use super::super::{Fault, python};
-use super::os::{self, Done};
+use super::os;
+use crate::execution::declare::Result;
 use halite_target::{PyRegex, RegexMode};
 use halite_wire::{Value, pylines};
 
@@ -36,7 +37,7 @@ fn flag(name: &str) -> Option<i64> {
 ///
 /// # Errors
 /// `CommandExecutionError` for a name that is none.
-pub fn flags(value: &Value) -> Done<i64> {
+pub fn flags(value: &Value) -> Result<i64> {
     let names = match value {
         Value::Int(_) | Value::Bool(_) => return python::int(value),
         Value::Str(name) => vec![Value::from(name.as_str())],
@@ -72,7 +73,7 @@ fn mode(bits: i64, anchored: bool, ascii: bool) -> RegexMode {
     }
 }
 
-fn compiled(pattern: &str, mode: RegexMode) -> Done<PyRegex> {
+fn compiled(pattern: &str, mode: RegexMode) -> Result<PyRegex> {
     PyRegex::with_mode(pattern, mode).map_err(error)
 }
 
@@ -94,7 +95,7 @@ pub fn template_error(why: String) -> Fault {
 ///
 /// # Errors
 /// `re.error`; flags that do not fit.
-pub fn text(pattern: &str, bits: i64) -> Done<PyRegex> {
+pub fn text(pattern: &str, bits: i64) -> Result<PyRegex> {
     if bits & LOCALE != 0 {
         return Err(Fault::raised(
             "ValueError",
@@ -114,7 +115,7 @@ pub fn text(pattern: &str, bits: i64) -> Done<PyRegex> {
 ///
 /// # Errors
 /// `re.error`.
-pub fn at_start(pattern: &str, bits: i64) -> Done<PyRegex> {
+pub fn at_start(pattern: &str, bits: i64) -> Result<PyRegex> {
     compiled(pattern, mode(bits, true, false))
 }
 
@@ -122,7 +123,7 @@ pub fn at_start(pattern: &str, bits: i64) -> Done<PyRegex> {
 ///
 /// # Errors
 /// `re.error`; flags that do not fit.
-pub fn octets(pattern: &str, bits: i64) -> Done<PyRegex> {
+pub fn octets(pattern: &str, bits: i64) -> Result<PyRegex> {
     if bits & UNICODE != 0 {
         return Err(Fault::raised(
             "ValueError",

@@ -2,7 +2,7 @@
 
 use super::super::declare::Result;
 use super::super::{Call, Fault, python};
-use super::os::{self, Done};
+use super::os;
 use super::paths::{self, expanduser};
 use super::stat::Stats;
 use super::{attrs, owner, selinux};
@@ -31,7 +31,7 @@ impl Perms {
     ///
     /// # Errors
     /// There is no such file.
-    pub fn of(path: &str) -> Done<Perms> {
+    pub fn of(path: &str) -> Result<Perms> {
         let stats = Stats::of(path, true)?;
         Ok(Perms {
             user: stats.user,
@@ -78,7 +78,7 @@ pub fn check_perms(
     name: &str,
     ret: Option<Map>,
     want: &Perms,
-) -> Done<(Map, Map)> {
+) -> Result<(Map, Map)> {
     let name = expanduser(name);
     let mode = os::normalize_mode(&want.mode);
     let (mut ret, before) = match ret.filter(|r| !r.is_empty()) {
@@ -160,7 +160,7 @@ fn change_owner(
     perms: &mut Map,
     cur: &Stats,
     want: &Perms,
-) -> Done {
+) -> Result<()> {
     if want.user.truthy() && !cur.is_user(&want.user) {
         perms.set("cuser", want.user.clone());
     }
@@ -223,12 +223,12 @@ fn tell_changes(call: &Call<'_>, ret: &mut Map, perms: &Map, post: &Stats, want:
     }
 }
 
-fn change_attrs(call: &mut Call<'_>, name: &str, ret: &mut Map, wanted: &Value) -> Done {
+fn change_attrs(call: &mut Call<'_>, name: &str, ret: &mut Map, wanted: &Value) -> Result<()> {
     let letters = python::str(wanted);
     let Some(diff) = attrs::compare(call, name, &letters)?.filter(attrs::Diff::any) else {
         return Ok(());
     };
-    let now = |call: &mut Call<'_>| -> Done<String> {
+    let now = |call: &mut Call<'_>| -> Result<String> {
         attrs::of(call, name)?
             .and_then(|mut found| found.remove(name))
             .ok_or_else(|| Fault::raised("KeyError", python::repr(&name.into())))

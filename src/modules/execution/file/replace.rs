@@ -3,7 +3,7 @@
 use super::super::declare::Result;
 use super::super::{Call, python};
 use super::codec::Codec;
-use super::os::{self, Done, Temporary};
+use super::os::{self, Temporary};
 use super::paths::{self, expanduser};
 use super::perms::{Perms, check_perms};
 use super::{diff, pattern};
@@ -64,7 +64,7 @@ impl View {
         }
     }
 
-    fn read(&self, path: &str) -> Done<String> {
+    fn read(&self, path: &str) -> Result<String> {
         let data = os::read(path)?;
         match self {
             View::Octets => Ok(pylines::latin1(&data)),
@@ -72,7 +72,7 @@ impl View {
         }
     }
 
-    fn octets(&self, text: &str) -> Done<Vec<u8>> {
+    fn octets(&self, text: &str) -> Result<Vec<u8>> {
         match self {
             View::Octets => Ok(pylines::from_latin1(text)),
             View::Text(codec) => codec.encode(text, "strict"),
@@ -198,7 +198,7 @@ pub fn replace(call: &mut Call<'_>, r: &Replace) -> Result {
 }
 
 /// Whether the content to be added is a line already.
-fn stands_there(view: &View, content: &str, flags: i64, text: &str) -> Done<bool> {
+fn stands_there(view: &View, content: &str, flags: i64, text: &str) -> Result<bool> {
     let line = format!("^{}($|(?=\r\n))", regex_escape(content));
     let regex = match view {
         // The content is Latin-1 already.
@@ -215,7 +215,7 @@ fn stands_there(view: &View, content: &str, flags: i64, text: &str) -> Done<bool
 ///
 /// # Errors
 /// `CommandExecutionError`.
-pub fn copy(path: &str, preserve_inode: bool) -> Done<Temporary> {
+pub fn copy(path: &str, preserve_inode: bool) -> Result<Temporary> {
     let copy = Temporary::with(b"").map_err(|e| {
         super::Fault::Command(format!("Unable to create temp file. Exception: {e}"))
     })?;
@@ -234,7 +234,7 @@ pub fn copy(path: &str, preserve_inode: bool) -> Done<Temporary> {
 }
 
 /// Makes the copy the backup; beside a link stands a link to it.
-fn keep(copy: Temporary, path: &str, backup: &str, given: &str, link: Option<&str>) -> Done {
+fn keep(copy: Temporary, path: &str, backup: &str, given: &str, link: Option<&str>) -> Result<()> {
     let name = format!("{path}{backup}");
     if let Err(e) = os::move_to(&copy.path(), &name) {
         return os::command(format!(

@@ -26,7 +26,7 @@ fn text(call: &Call<'_>, name: &str) -> String {
     }
 }
 
-fn words(line: &str) -> std::result::Result<Vec<String>, Fault> {
+fn words(line: &str) -> Result<Vec<String>> {
     shlex::split(line).map_err(|e| Fault::raised("ValueError", e))
 }
 

@@ -2,7 +2,7 @@
 
 use super::super::declare::Result;
 use super::super::{Call, Fault, python, shell};
-use super::os::{self, Done};
+use super::os;
 use super::perms;
 use halite_wire::map;
 use halite_wire::{Map, Value};
@@ -43,7 +43,7 @@ fn word(call: &Call<'_>, name: &str) -> String {
 ///
 /// # Errors
 /// `stat` cannot be run.
-pub fn context(call: &mut Call<'_>, path: &str) -> Done<String> {
+pub fn context(call: &mut Call<'_>, path: &str) -> Result<String> {
     let ran = shell::all(call, &["stat", "-c", "%C", path])?;
     Ok(match ran.retcode {
         0 => ran.stdout,
@@ -66,7 +66,7 @@ pub fn set(
     path: &str,
     words: &[String; 4],
     persist: bool,
-) -> Done<Option<String>> {
+) -> Result<Option<String>> {
     if words.iter().all(String::is_empty) {
         return Ok(None);
     }
@@ -105,7 +105,7 @@ pub fn set(
 ///
 /// # Errors
 /// As [`set`].
-pub fn check(call: &mut Call<'_>, name: &str, ret: &mut Map, wanted: &Wanted) -> Done {
+pub fn check(call: &mut Call<'_>, name: &str, ret: &mut Map, wanted: &Wanted) -> Result<()> {
     let Some(current) = words_of(&context(call, name)?) else {
         ret.set("result", false);
         perms::say(ret, "Failed to get selinux attributes");

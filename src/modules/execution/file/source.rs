@@ -2,7 +2,7 @@
 
 use super::super::declare::Result;
 use super::super::{Call, Fault, find_for, python};
-use super::os::{self, Done};
+use super::os;
 use super::paths;
 use super::sums::Sum;
 use crate::files::{FileClient, url};
@@ -86,7 +86,7 @@ pub fn cache_file(
     url: &str,
     saltenv: &str,
     kwargs: Map,
-) -> Done<Option<String>> {
+) -> Result<Option<String>> {
     let parsed = urlparse(url);
     match parsed.scheme.as_str() {
         "" | "file" => {
@@ -113,7 +113,7 @@ pub fn cache_file(
 ///
 /// # Errors
 /// The options of the file client make no sense.
-pub fn is_cached(call: &mut Call<'_>, url: &str, saltenv: &str) -> Done<Option<String>> {
+pub fn is_cached(call: &mut Call<'_>, url: &str, saltenv: &str) -> Result<Option<String>> {
     let client = FileClient::new(call.ctx)?;
     let found = client.is_cached(url, env_of(url, saltenv));
     Ok(found.filter(|path| !path.is_empty()))
@@ -123,7 +123,7 @@ pub fn is_cached(call: &mut Call<'_>, url: &str, saltenv: &str) -> Done<Option<S
 ///
 /// # Errors
 /// The file server cannot be asked.
-pub fn hash_file(call: &mut Call<'_>, url: &str, saltenv: &str) -> Done<Option<Sum>> {
+pub fn hash_file(call: &mut Call<'_>, url: &str, saltenv: &str) -> Result<Option<Sum>> {
     let client = FileClient::new(call.ctx)?;
     let found = client.hash(url, env_of(url, saltenv))?;
     Ok(found.map(|hash| Sum::new(hash.hsum, hash.hash_type)))
@@ -196,7 +196,7 @@ pub fn check_signature(
     how: &Signature,
     saltenv: &str,
     verify_ssl: &Value,
-) -> Done {
+) -> Result<()> {
     let backend = &how.backend;
     let function = format!("{backend}.verify");
     if find_for(call.ctx, &function).is_none() {
@@ -257,7 +257,7 @@ pub fn check_signature(
 struct Listing(Vec<(String, Vec<String>)>);
 
 impl Listing {
-    fn has(&mut self, call: &mut Call<'_>, path: &str, saltenv: &str) -> Done<bool> {
+    fn has(&mut self, call: &mut Call<'_>, path: &str, saltenv: &str) -> Result<bool> {
         if !self.0.iter().any(|(env, _)| env == saltenv) {
             let client = FileClient::new(call.ctx)?;
             let mut all = client.list(saltenv, "")?;
@@ -278,7 +278,7 @@ pub fn source_list(
     source: &Value,
     source_hash: &Value,
     saltenv: &str,
-) -> Done<(Value, Value)> {
+) -> Result<(Value, Value)> {
     let Value::Array(list) = source else {
         return Ok((source.clone(), source_hash.clone()));
     };
@@ -306,7 +306,7 @@ fn is_there(
     src: &str,
     saltenv: &str,
     is_map: bool,
-) -> Done<bool> {
+) -> Result<bool> {
     let url = urlparse(src);
     match url.scheme.as_str() {
         "file" => Ok(
@@ -353,7 +353,7 @@ pub fn clean_tmp(call: &Call<'_>, path: &str) {
 }
 
 /// `CommandExecutionError`, or what else went wrong.
-pub fn only_command(fault: Fault) -> Done<String> {
+pub fn only_command(fault: Fault) -> Result<String> {
     match fault {
         Fault::Command(text) => Ok(text),
         other => Err(other),

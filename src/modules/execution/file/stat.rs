@@ -2,7 +2,7 @@
 
 use super::super::declare::Result;
 use super::super::{Call, python};
-use super::os::{self, Done};
+use super::os;
 use super::owner;
 use super::paths::{self, expanduser};
 use super::sums;
@@ -37,7 +37,7 @@ impl Stats {
     ///
     /// # Errors
     /// `CommandExecutionError`: there is nothing.
-    pub fn of(path: &str, follow_symlinks: bool) -> Done<Stats> {
+    pub fn of(path: &str, follow_symlinks: bool) -> Result<Stats> {
         let path = expanduser(path);
         let found = if follow_symlinks && paths::exists(&path) {
             fs::metadata(&path)
@@ -67,7 +67,7 @@ impl Stats {
     ///
     /// # Errors
     /// As there, and when it cannot be read or the hash is not known.
-    pub fn with_hash(path: &str, follow_symlinks: bool, hash_type: &str) -> Done<Stats> {
+    pub fn with_hash(path: &str, follow_symlinks: bool, hash_type: &str) -> Result<Stats> {
         let mut stats = Stats::of(path, follow_symlinks)?;
         if !hash_type.is_empty() {
             stats.sum = Some(sums::get_hash(&expanduser(path), hash_type)?);
@@ -136,7 +136,7 @@ pub fn stats(call: &mut Call<'_>) -> Result {
     Ok(found.map().into())
 }
 
-fn some(call: &Call<'_>) -> Done<Stats> {
+fn some(call: &Call<'_>) -> Result<Stats> {
     Stats::of(&path(call), call.flag("follow_symlinks"))
 }
 

@@ -2,7 +2,7 @@
 
 use super::super::declare::Result;
 use super::super::{Call, Fault, python};
-use super::os::{self, Done};
+use super::os;
 use super::paths::{self, expanduser};
 use super::source::{self, VALID_PROTOS, urlparse};
 use halite_crypto::HashType;
@@ -71,7 +71,7 @@ fn kinds_and_lengths() -> String {
 ///
 /// # Errors
 /// The hash is not known, the file cannot be read.
-pub fn get_hash(path: &str, form: &str) -> Done<String> {
+pub fn get_hash(path: &str, form: &str) -> Result<String> {
     let Ok(kind) = form.parse::<HashType>() else {
         return Err(Fault::raised(
             "ValueError",
@@ -162,7 +162,7 @@ fn invalid_format(hash: &Value) -> Fault {
 ///
 /// # Errors
 /// It is none, or its file is not there.
-pub fn get_source_sum(call: &mut Call<'_>, want: &SourceHash) -> Done<Sum> {
+pub fn get_source_sum(call: &mut Call<'_>, want: &SourceHash) -> Result<Sum> {
     let Value::Str(text) = &want.hash else {
         return Err(Fault::Type(format!(
             "expected str, bytes or os.PathLike object, not {}",
@@ -185,7 +185,7 @@ pub fn get_source_sum(call: &mut Call<'_>, want: &SourceHash) -> Done<Sum> {
 }
 
 /// The local copy of the file of hashes, if the text names one.
-fn hash_file(call: &mut Call<'_>, want: &SourceHash, text: &str) -> Done<Option<String>> {
+fn hash_file(call: &mut Call<'_>, want: &SourceHash, text: &str) -> Result<Option<String>> {
     if paths::is_abs(text) {
         return Ok(Some(text.to_owned()));
     }
@@ -217,7 +217,7 @@ fn hash_file(call: &mut Call<'_>, want: &SourceHash, text: &str) -> Done<Option<
 }
 
 /// `<kind>=<digits>`, or digits alone.
-fn parse_sum(text: &str) -> Done<Sum> {
+fn parse_sum(text: &str) -> Result<Sum> {
     let bad = || invalid_format(&text.into());
     let sum = match text.split_once('=') {
         Some((kind, digits)) => Sum::new(digits.trim(), kind.trim()),
@@ -283,7 +283,7 @@ pub struct Extract {
 ///
 /// # Errors
 /// The file cannot be read.
-pub fn extract_hash(want: &Extract) -> Done<Option<Sum>> {
+pub fn extract_hash(want: &Extract) -> Result<Option<Sum>> {
     let length = length_of_kind(&want.hash_type);
     let hash_name = if want.hash_name.truthy() {
         python::str(&want.hash_name)

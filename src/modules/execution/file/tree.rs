@@ -2,7 +2,7 @@
 
 use super::super::declare::Result;
 use super::super::{Call, Fault, python};
-use super::os::{self, Done};
+use super::os;
 use super::paths::{self, expanduser};
 use super::perms::{Perms, check_perms};
 use halite_wire::Value;
@@ -20,7 +20,7 @@ const ABSOLUTE: &str = "File path must be absolute.";
 ///
 /// # Errors
 /// The path is relative, or it cannot be done.
-pub fn rename(src: &str, dst: &str) -> Done {
+pub fn rename(src: &str, dst: &str) -> Result<()> {
     let (src, dst) = (expanduser(src), expanduser(dst));
     if !paths::is_abs(&src) {
         return os::invocation(ABSOLUTE);
@@ -62,7 +62,7 @@ pub fn copy(
     dst: &str,
     recurse: bool,
     remove_existing: bool,
-) -> Done {
+) -> Result<()> {
     let (src, dst) = (expanduser(src), expanduser(dst));
     if !paths::is_abs(&src) {
         return os::invocation(ABSOLUTE);
@@ -99,7 +99,7 @@ pub fn copy(
 
 /// All files below a directory into another one (`salt/utils/files.py recursive_copy`); links to
 /// directories are not followed.
-fn copy_files(src: &str, dst: &str) -> Done {
+fn copy_files(src: &str, dst: &str) -> Result<()> {
     let Ok(names) = os::names_in(src) else {
         return Ok(());
     };
@@ -128,7 +128,7 @@ pub fn copy_function(call: &mut Call<'_>) -> Result {
 ///
 /// # Errors
 /// The path is relative, or it cannot be done.
-pub fn remove(path: &str) -> Done<bool> {
+pub fn remove(path: &str) -> Result<bool> {
     let path = expanduser(path);
     if !paths::is_abs(&path) {
         return os::invocation(format!("File path must be absolute: {path}"));
@@ -172,7 +172,7 @@ struct Removed {
 }
 
 impl Removed {
-    fn old_enough(&self, path: &str) -> Done<bool> {
+    fn old_enough(&self, path: &str) -> Result<bool> {
         let Some(limit) = self.older_than else {
             return Ok(true);
         };
@@ -181,7 +181,7 @@ impl Removed {
         Ok(seconds(modified) < limit)
     }
 
-    fn one(&mut self, path: &str) -> Done<bool> {
+    fn one(&mut self, path: &str) -> Result<bool> {
         if !self.old_enough(path)? {
             return Ok(true);
         }
@@ -199,7 +199,7 @@ impl Removed {
     }
 
     /// All empty directories below, the deepest first.
-    fn below(&mut self, path: &str) -> Done {
+    fn below(&mut self, path: &str) -> Result<()> {
         let names = os::names_in(path).unwrap_or_default();
         let dirs: Vec<String> = names
             .iter()
@@ -256,7 +256,7 @@ pub fn rmdir(call: &mut Call<'_>) -> Result {
 }
 
 /// `int(f"{mode}")` of Python, as a mode whose digits are octal all the same.
-fn digits(mode: &Value) -> Done<Value> {
+fn digits(mode: &Value) -> Result<Value> {
     if mode.truthy() {
         Ok(python::int(&python::str(mode).into())?.into())
     } else {
@@ -289,7 +289,7 @@ impl New {
     ///
     /// # Errors
     /// `ValueError`: the mode is no number.
-    pub fn perms(&self) -> Done<Perms> {
+    pub fn perms(&self) -> Result<Perms> {
         Ok(Perms {
             user: self.user.clone(),
             group: self.group.clone(),
@@ -303,7 +303,7 @@ impl New {
 ///
 /// # Errors
 /// Those of the system.
-pub fn makedirs_perms(call: &mut Call<'_>, name: &str, new: &New) -> Done {
+pub fn makedirs_perms(call: &mut Call<'_>, name: &str, new: &New) -> Result<()> {
     let name = expanduser(name);
     let (mut head, mut tail) = paths::split(&name);
     if tail.is_empty() {
@@ -333,7 +333,7 @@ pub fn makedirs_perms_function(call: &mut Call<'_>) -> Result {
 ///
 /// # Errors
 /// Those of the system.
-pub fn mkdir(call: &mut Call<'_>, path: &str, new: &New) -> Done {
+pub fn mkdir(call: &mut Call<'_>, path: &str, new: &New) -> Result<()> {
     let path = paths::normpath(&expanduser(path));
     if paths::is_dir(&path) {
         Ok(())
@@ -352,7 +352,7 @@ pub fn mkdir_function(call: &mut Call<'_>) -> Result {
 ///
 /// # Errors
 /// Those of the system; a relative path whose first directory is not there.
-pub fn makedirs(call: &mut Call<'_>, path: &str, new: &New) -> Done<Option<String>> {
+pub fn makedirs(call: &mut Call<'_>, path: &str, new: &New) -> Result<Option<String>> {
     let path = expanduser(path);
     let mut new = new.clone();
     if new.mode.truthy() {

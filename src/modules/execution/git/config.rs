@@ -2,11 +2,11 @@
 
 use super::super::declare::Result;
 use super::super::{Call, Fault, python};
-use super::run::{Done, Git, Outcome, cwd, first_word, keyword, list, only};
+use super::run::{Done, Git, cwd, first_word, keyword, list, only};
 use halite_wire::{Map, Value};
 
 /// Whether the keyword `global` is given; without it there must be a repository.
-fn is_global(call: &Call<'_>) -> Outcome<bool> {
+fn is_global(call: &Call<'_>) -> Result<bool> {
     let global = keyword(call, "global").truthy();
     match cwd(call) {
         None if !global => Err(Fault::Invocation(
@@ -20,7 +20,7 @@ fn place(global: bool) -> &'static str {
     if global { "--global" } else { "--local" }
 }
 
-fn ask(call: &mut Call<'_>, how: &str, global: bool) -> Outcome<Done> {
+fn ask(call: &mut Call<'_>, how: &str, global: bool) -> Result<Done> {
     let key = python::str(call.arg("key"));
     let regex = match how {
         "--get-regexp" => call.text("value_regex"),
@@ -34,7 +34,7 @@ fn ask(call: &mut Call<'_>, how: &str, global: bool) -> Outcome<Done> {
 }
 
 /// All values of a key; `None` when it is not there.
-fn values(call: &mut Call<'_>, global: bool) -> Outcome<Option<Vec<String>>> {
+fn values(call: &mut Call<'_>, global: bool) -> Result<Option<Vec<String>>> {
     let done = ask(call, "--get-all", global)?;
     Ok((done.code != 1).then(|| done.stdout.lines().map(str::to_owned).collect()))
 }
@@ -132,7 +132,7 @@ pub fn unset(call: &mut Call<'_>) -> Result {
 }
 
 /// Why git says that there is not just one value. Stock asks the repository even with `global`.
-fn several(call: &mut Call<'_>, key: &str, by_regex: bool) -> Outcome<String> {
+fn several(call: &mut Call<'_>, key: &str, by_regex: bool) -> Result<String> {
     if cwd(call).is_none() {
         return Err(Fault::Invocation(
             "'cwd' argument required unless global=True".into(),

@@ -2,7 +2,7 @@
 
 use super::super::declare::Result;
 use super::super::{Call, Fault, python};
-use super::run::{Git, Outcome, first_word, keyword, list, only, opts};
+use super::run::{Git, first_word, keyword, list, only, opts};
 use halite_wire::{Map, Value};
 
 pub fn current_branch(call: &mut Call<'_>) -> Result {
@@ -139,7 +139,7 @@ pub fn merge_tree(call: &mut Call<'_>) -> Result {
     Git::plain(call, &["merge-tree", &base, &one, &other]).value(call)
 }
 
-fn common(call: &mut Call<'_>, one: &str, other: &str) -> Outcome<String> {
+fn common(call: &mut Call<'_>, one: &str, other: &str) -> Result<String> {
     let git = Git::plain(call, &["merge-base", one, other]);
     match git.text(call) {
         Ok(text) => first_line(&text).map(|v| python::str(&v)),
@@ -184,7 +184,7 @@ pub fn status(call: &mut Call<'_>) -> Result {
 }
 
 /// The version as git prints it.
-pub fn number(call: &mut Call<'_>) -> Outcome<String> {
+pub fn number(call: &mut Call<'_>) -> Result<String> {
     let text = Git::plain(call, &["--version"]).at(Value::Nil).text(call)?;
     let text = text.split('(').next().unwrap_or_default();
     let text = text.split(".windows").next().unwrap_or_default();

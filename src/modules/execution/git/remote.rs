@@ -2,7 +2,7 @@
 
 use super::super::declare::Result;
 use super::super::{Call, Fault, python};
-use super::run::{Done, Git, Outcome, cwd, first_word, keyword, list, only, opts, redacted};
+use super::run::{Done, Git, cwd, first_word, keyword, list, only, opts, redacted};
 use crate::files::{FileClient, Get};
 use halite_wire::map;
 use halite_wire::{Map, Value};
@@ -19,7 +19,7 @@ const SSH: &str = "ssh -oStrictHostKeyChecking=no -oPasswordAuthentication=no \
 ///
 /// # Errors
 /// None does; the text says why, and which files are missing.
-pub fn with_identity(git: Git, call: &mut Call<'_>, identity: &Value) -> Outcome<Done> {
+pub fn with_identity(git: Git, call: &mut Call<'_>, identity: &Value) -> Result<Done> {
     let files: Vec<String> = match identity {
         Value::Array(items) => items.iter().map(python::str).collect(),
         one => vec![python::str(one)],
@@ -97,7 +97,7 @@ impl Drop for Key {
 
 impl Key {
     /// A file of this host or, copied, of the file server; `None` when there is none.
-    fn find(call: &mut Call<'_>, name: &str) -> Outcome<Option<Key>> {
+    fn find(call: &mut Call<'_>, name: &str) -> Result<Option<Key>> {
         if !name.contains("salt://") {
             let is_copy = false;
             let path = name.to_owned();
@@ -127,7 +127,7 @@ impl Key {
     }
 
     /// `salt/utils/ssh.py key_is_encrypted`.
-    fn is_encrypted(&self) -> Outcome<bool> {
+    fn is_encrypted(&self) -> Result<bool> {
         let content = std::fs::read(&self.path).map_err(|e| python::os_error(&e, &self.path))?;
         let text = String::from_utf8_lossy(&content);
         if text.contains("BEGIN ") && text.contains("PRIVATE KEY") {
@@ -142,7 +142,7 @@ impl Key {
 }
 
 /// An address with user and password in it (`salt/utils/url.py add_http_basic_auth`).
-fn with_auth(url: &str, user: Option<String>, password: Option<String>) -> Outcome<String> {
+fn with_auth(url: &str, user: Option<String>, password: Option<String>) -> Result<String> {
     if user.is_none() && password.is_none() {
         return Ok(url.to_owned());
     }
@@ -177,7 +177,7 @@ fn quoted(text: &str) -> String {
     letters.collect()
 }
 
-fn address(call: &Call<'_>, name: &str) -> Outcome<String> {
+fn address(call: &Call<'_>, name: &str) -> Result<String> {
     let url = python::str(call.arg(name));
     with_auth(&url, call.text("https_user"), call.text("https_pass"))
 }
@@ -329,7 +329,7 @@ pub fn submodule(call: &mut Call<'_>) -> Result {
         .value(call)
 }
 
-fn known(call: &mut Call<'_>, redact: bool) -> Outcome<Map> {
+fn known(call: &mut Call<'_>, redact: bool) -> Result<Map> {
     let output = Git::plain(call, &["remote", "--verbose"]).text(call)?;
     let mut found = Map::new();
     for (remote, info) in output.lines().filter_map(first_word) {

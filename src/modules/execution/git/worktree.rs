@@ -2,13 +2,13 @@
 
 use super::super::declare::Result;
 use super::super::{Call, Fault, python};
-use super::run::{Git, Outcome, cwd, first_word, keyword, only, opts};
+use super::run::{Git, cwd, first_word, keyword, only, opts};
 use halite_wire::map;
 use halite_wire::{Map, Value};
 use std::path::Path;
 
 /// Whether the `.git` of the checkout around a directory is a file that leads elsewhere.
-fn is_linked(call: &mut Call<'_>, cwd: &str) -> Outcome<bool> {
+fn is_linked(call: &mut Call<'_>, cwd: &str) -> Result<bool> {
     let git = Git::plain(call, &["rev-parse", "--show-toplevel"]);
     let top = match git.at(cwd).ignore_retcode().text(call) {
         Ok(top) => top,

@@ -3,6 +3,7 @@
 use super::super::{Fault, python};
 use super::ca_bundle;
 use super::options::Options;
+use crate::execution::declare::Result;
 use halite_wire::map;
 use halite_wire::{Map, Value};
 use std::io::{self, Read};
@@ -52,7 +53,7 @@ pub enum Answer {
 ///
 /// # Errors
 /// It cannot be made; that a server cannot be reached is an [`Answer`].
-pub fn ask(url: &str, options: &Options) -> Result<Answer, Fault> {
+pub fn ask(url: &str, options: &Options) -> Result<Answer> {
     let scheme = url.split_once("://").map_or("", |(scheme, _)| scheme);
     if scheme != "http" && scheme != "https" {
         return Err(Fault::Command(format!("Unsupported url scheme: {url}")));
@@ -78,7 +79,7 @@ fn other(e: impl std::fmt::Display) -> Fault {
     Fault::Command(e.to_string())
 }
 
-fn agent(url: &str, options: &Options) -> Result<Agent, Fault> {
+fn agent(url: &str, options: &Options) -> Result<Agent> {
     let config = Agent::config_builder()
         .http_status_as_error(false)
         .max_redirects(5)
@@ -93,7 +94,7 @@ fn agent(url: &str, options: &Options) -> Result<Agent, Fault> {
     Ok(config.build().new_agent())
 }
 
-fn proxy(url: &str, options: &Options) -> Result<Option<Proxy>, Fault> {
+fn proxy(url: &str, options: &Options) -> Result<Option<Proxy>> {
     let text = |name: &str| {
         Some(options.opt(name))
             .filter(|v| v.truthy())
@@ -118,7 +119,7 @@ fn proxy(url: &str, options: &Options) -> Result<Option<Proxy>, Fault> {
         .map_err(other)
 }
 
-fn tls(url: &str, options: &Options) -> Result<TlsConfig, Fault> {
+fn tls(url: &str, options: &Options) -> Result<TlsConfig> {
     let config = TlsConfig::builder().provider(TlsProvider::NativeTls);
     if !url.starts_with("https") {
         return Ok(config.build());
@@ -141,11 +142,11 @@ fn tls(url: &str, options: &Options) -> Result<TlsConfig, Fault> {
         .build())
 }
 
-fn read(path: &str) -> Result<Vec<u8>, Fault> {
+fn read(path: &str) -> Result<Vec<u8>> {
     std::fs::read(path).map_err(|e| other(python::os_error(&e, path)))
 }
 
-fn certificates(path: &str) -> Result<Vec<Certificate<'static>>, Fault> {
+fn certificates(path: &str) -> Result<Vec<Certificate<'static>>> {
     let content = read(path)?;
     let mut found = Vec::new();
     for item in parse_pem(&content) {
@@ -157,7 +158,7 @@ fn certificates(path: &str) -> Result<Vec<Certificate<'static>>, Fault> {
 }
 
 /// The certificate that the client shows: one file, or a list of certificate and key.
-fn client(options: &Options) -> Result<Option<ClientCert>, Fault> {
+fn client(options: &Options) -> Result<Option<ClientCert>> {
     let cert = match options.get("cert") {
         Value::Nil => options.opt("cert"),
         given => given,
@@ -224,7 +225,7 @@ fn dressed<B>(mut builder: RequestBuilder<B>, headers: &Map) -> RequestBuilder<B
     builder
 }
 
-fn reply(response: Response<Body>, options: &Options) -> Result<Answer, Fault> {
+fn reply(response: Response<Body>, options: &Options) -> Result<Answer> {
     let status = response.status();
     let mut headers = Map::new();
     for (name, value) in response.headers() {
@@ -271,7 +272,7 @@ fn spelled(name: &str) -> String {
     words.collect::<Vec<_>>().join("-")
 }
 
-fn failed(error: ureq::Error, options: &Options) -> Result<Answer, Fault> {
+fn failed(error: ureq::Error, options: &Options) -> Result<Answer> {
     use ureq::Error;
     let stream = |text: &str| map! {"status" => STREAM, "error" => text};
     let system = |text: String| {

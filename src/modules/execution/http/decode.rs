@@ -3,19 +3,18 @@
 use super::super::{Fault, python};
 use super::ask::Reply;
 use super::options::Options;
+use crate::execution::declare::Result;
 use halite_wire::map;
 use halite_wire::msgpack::{self, Profile};
 use halite_wire::xml::{self, Element};
 use halite_wire::{Map, Value, yaml};
 use std::io::Read;
 
-type Outcome<T> = Result<T, Fault>;
-
 /// Adds the fields of an answer.
 ///
 /// # Errors
 /// The body is not what it should be, or a file cannot be written.
-pub fn fill(ret: &mut Map, reply: &Reply, options: &Options) -> Outcome<()> {
+pub fn fill(ret: &mut Map, reply: &Reply, options: &Options) -> Result<()> {
     let body = decoded(reply, options)?;
     if !(200..300).contains(&reply.status) && options.unless_false("raise_error") {
         ret.set("status", reply.status);
@@ -55,7 +54,7 @@ pub fn fill(ret: &mut Map, reply: &Reply, options: &Options) -> Outcome<()> {
 }
 
 /// The body as text unless `decode_body` says otherwise (`_decode_result`).
-fn decoded(reply: &Reply, options: &Options) -> Outcome<Value> {
+fn decoded(reply: &Reply, options: &Options) -> Result<Value> {
     let kind = reply.header("Content-Type").unwrap_or("text/plain");
     let charset = kind.split(';').skip(1).find_map(|part| {
         let (name, value) = part.split_once('=')?;
@@ -86,7 +85,7 @@ fn decoded(reply: &Reply, options: &Options) -> Outcome<Value> {
     }
 }
 
-fn uncompressed(reply: &Reply, body: Value) -> Outcome<Value> {
+fn uncompressed(reply: &Reply, body: Value) -> Result<Value> {
     let Value::Bytes(octets) = &body else {
         return Ok(body);
     };
@@ -100,7 +99,7 @@ fn uncompressed(reply: &Reply, body: Value) -> Outcome<Value> {
     Ok(out.into())
 }
 
-fn write(path: &str, text: &Value) -> Outcome<()> {
+fn write(path: &str, text: &Value) -> Result<()> {
     let content = text.as_bytes().unwrap_or_default();
     std::fs::write(path, content).map_err(|e| {
         let text = python::os_error(&e, path);
@@ -135,7 +134,7 @@ fn kind(reply: &Reply, options: &Options) -> String {
 }
 
 /// Adds `dict`; the inner error is one that `http.query` returns.
-fn data(ret: &mut Map, kind: &str, text: &Value) -> Outcome<Result<(), String>> {
+fn data(ret: &mut Map, kind: &str, text: &Value) -> Result<Result<(), String>> {
     let text = match text.as_bytes().map(std::str::from_utf8) {
         Some(Ok(text)) => text,
         _ => "",

@@ -8,7 +8,7 @@ mod decode;
 mod options;
 
 use super::declare::{Function, Module, Result, args};
-use super::{Call, Fault, python};
+use super::{Call, python};
 use halite_wire::{Map, Value};
 use options::Options;
 use std::time::{Duration, Instant};
@@ -46,7 +46,7 @@ fn query(call: &mut Call<'_>) -> Result {
 }
 
 /// What `http.query` returns.
-fn answer(url: &str, options: &Options) -> std::result::Result<Map, Fault> {
+fn answer(url: &str, options: &Options) -> Result<Map> {
     if options.flag("test") && options.get("test_url").is_nil() {
         return Ok(Map::new());
     }

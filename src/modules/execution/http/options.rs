@@ -1,6 +1,7 @@
 //! What a request is told: keywords of the call over options of the minion.
 
 use super::super::{Fault, python};
+use crate::execution::declare::Result;
 use halite_wire::{Map, Value, base64};
 use std::time::Duration;
 
@@ -28,7 +29,7 @@ impl Options {
     ///
     /// # Errors
     /// A keyword that is not there, with what to do instead.
-    pub fn new(opts: &Map, given: &Map) -> Result<Options, Fault> {
+    pub fn new(opts: &Map, given: &Map) -> Result<Options> {
         let mut opts = opts.clone();
         if let Some(Value::Map(own)) = given.get("opts") {
             for (key, value) in own.iter() {
@@ -95,7 +96,7 @@ impl Options {
     ///
     /// # Errors
     /// Parameters that are neither a map nor a list of pairs.
-    pub fn url(&self, url: &str) -> Result<String, Fault> {
+    pub fn url(&self, url: &str) -> Result<String> {
         let params = self.get("params");
         if !params.truthy() {
             return Ok(url.to_owned());
@@ -127,7 +128,7 @@ impl Options {
     ///
     /// # Errors
     /// The file cannot be read.
-    pub fn body(&self) -> Result<Option<Vec<u8>>, Fault> {
+    pub fn body(&self) -> Result<Option<Vec<u8>>> {
         if let Some(path) = self.text("data_file") {
             return Ok(Some(read(&path)?.into_bytes()));
         }
@@ -143,7 +144,7 @@ impl Options {
     ///
     /// # Errors
     /// The file of headers cannot be read, or a value is no text.
-    pub fn headers(&self) -> Result<Map, Fault> {
+    pub fn headers(&self) -> Result<Map> {
         let mut headers = Map::new();
         if let Value::Map(given) = self.get("header_dict") {
             for (name, value) in given.iter() {
@@ -213,7 +214,7 @@ impl Options {
     }
 }
 
-fn read(path: &str) -> Result<String, Fault> {
+fn read(path: &str) -> Result<String> {
     let fault = |e| Fault::Command(python::os_error(&e, path).message().to_owned());
     std::fs::read_to_string(path).map_err(fault)
 }

@@ -19,7 +19,7 @@ fn entry(line: &str) -> Option<[&str; 3]> {
     words.try_into().ok()
 }
 
-fn device(word: &str) -> std::result::Result<&str, Fault> {
+fn device(word: &str) -> Result<&str> {
     word.split(':')
         .nth(1)
         .ok_or_else(|| Fault::raised("IndexError", "list index out of range"))
@@ -29,7 +29,7 @@ pub(super) fn automaster(call: &mut Call<'_>) -> Result {
     entries(&python::str(call.arg("config"))).map(Into::into)
 }
 
-fn entries(config: &str) -> std::result::Result<Map, Fault> {
+fn entries(config: &str) -> Result<Map> {
     let mut out = Map::new();
     if !Path::new(config).is_file() {
         return Ok(out);
@@ -74,7 +74,7 @@ pub(super) fn remove(call: &mut Call<'_>) -> Result {
 }
 
 /// A new table is made known in `/etc/auto_master`.
-fn announce(config: &str) -> std::result::Result<(), Fault> {
+fn announce(config: &str) -> Result<()> {
     const MASTER: &str = "/etc/auto_master";
     std::fs::write(config, "").map_err(|e| python::os_error(&e, config))?;
     let old = std::fs::read(MASTER).map_err(|e| python::os_error(&e, MASTER))?;

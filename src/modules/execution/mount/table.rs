@@ -113,7 +113,7 @@ fn fits(wanted: &Entry, entry: &Entry) -> bool {
 }
 
 /// Lines with their ends.
-pub(super) fn lines(config: &str) -> std::result::Result<Vec<String>, Fault> {
+pub(super) fn lines(config: &str) -> Result<Vec<String>> {
     let text = step::read_file(config).map_err(|e| {
         let why = python::os_text(&e, config);
         Fault::Command(format!("Couldn't read from {config}: {why}"))
@@ -202,7 +202,7 @@ pub(super) fn set_vfstab(call: &mut Call<'_>) -> Result {
 }
 
 /// The part of an entry by which its line is found.
-fn criteria(call: &Call<'_>, kind: &Kind, entry: &Entry) -> std::result::Result<Entry, Fault> {
+fn criteria(call: &Call<'_>, kind: &Kind, entry: &Entry) -> Result<Entry> {
     let keys: Vec<String> = match call.arg("match_on") {
         Value::Array(list) => list.iter().map(python::str).collect(),
         Value::Str(word) if word == "auto" => {

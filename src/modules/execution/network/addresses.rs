@@ -16,7 +16,7 @@ pub(super) fn interfaces(_: &mut Call<'_>) -> Result {
 }
 
 /// The interface, or the sentence that stock answers with.
-fn one(call: &Call<'_>) -> std::result::Result<Interface, Value> {
+fn one(call: &Call<'_>) -> Result<Interface, Value> {
     let wanted = python::str(call.arg("iface"));
     let mut all = net::interfaces();
     if let Some(at) = all.iter().position(|i| i.name == wanted) {
@@ -193,7 +193,7 @@ pub(super) fn ip_in_subnet(call: &mut Call<'_>) -> Result {
 }
 
 /// `calc_net`: the network of an address, with its mask after a slash or beside it.
-fn network_of(ip: &Value, mask: &Value) -> std::result::Result<Network, Fault> {
+fn network_of(ip: &Value, mask: &Value) -> Result<Network> {
     match mask {
         Value::Nil => Network::parse(ip, false),
         mask => {
@@ -213,7 +213,7 @@ pub(super) fn convert_cidr(call: &mut Call<'_>) -> Result {
 }
 
 /// First address, mask and last address of a network.
-pub(super) fn converted(cidr: &Value) -> std::result::Result<Map, Fault> {
+pub(super) fn converted(cidr: &Value) -> Result<Map> {
     let net = network_of(cidr, &Value::Nil)?;
     Ok(map! {
         "network" => show(net.first),

@@ -1,6 +1,7 @@
 //! Addresses and networks as Python's `ipaddress` reads, compares and writes them.
 
 use super::super::{Fault, python};
+use crate::execution::declare::Result;
 use halite_wire::Value;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -22,7 +23,7 @@ pub(in crate::execution) fn show(ip: IpAddr) -> String {
 ///
 /// # Errors
 /// `ValueError`.
-pub(in crate::execution) fn address(value: &Value) -> Result<IpAddr, Fault> {
+pub(in crate::execution) fn address(value: &Value) -> Result<IpAddr> {
     let ip = match value {
         Value::Str(text) => text.parse().ok(),
         Value::Int(number) => u32::try_from(*number)
@@ -60,7 +61,7 @@ impl Network {
     ///
     /// # Errors
     /// `ValueError`.
-    pub fn parse(value: &Value, strict: bool) -> Result<Network, Fault> {
+    pub fn parse(value: &Value, strict: bool) -> Result<Network> {
         let found = match value {
             Value::Str(text) => split(text),
             other => address(other).ok().map(|ip| (ip, width(ip))),

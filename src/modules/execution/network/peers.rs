@@ -5,7 +5,7 @@ use super::super::{Call, Fault, shell, which};
 use halite_wire::map;
 use halite_wire::{Map, Value};
 
-fn at<'a>(words: &[&'a str], index: usize) -> std::result::Result<&'a str, Fault> {
+fn at<'a>(words: &[&'a str], index: usize) -> Result<&'a str> {
     words
         .get(index)
         .copied()

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 /// What may be given to a program as a host: an address, or a name without anything that a
 /// name cannot have (`salt.utils.network.sanitize_host`). A leading dash would be an option.
-fn sanitized(host: &Value) -> std::result::Result<String, Fault> {
+fn sanitized(host: &Value) -> Result<String> {
     let Some(host) = host.as_str() else {
         let class = python::short_class(host);
         return Err(Fault::Type(format!(
@@ -97,7 +97,7 @@ pub(super) fn traceroute(call: &mut Call<'_>) -> Result {
     Ok(out.into())
 }
 
-fn hop(line: &str) -> std::result::Result<Map, Fault> {
+fn hop(line: &str) -> Result<Map> {
     let parts: Vec<&str> = line.split("  ").collect();
     let count = || python::int(&parts[0].into());
     if parts.get(1) == Some(&"* * *") {
@@ -206,7 +206,7 @@ pub(super) fn connect(call: &mut Call<'_>) -> Result {
 }
 
 /// The name to look up, and the name to show.
-fn sanitized_or_ip(host: &Value) -> std::result::Result<(String, String), Fault> {
+fn sanitized_or_ip(host: &Value) -> Result<(String, String)> {
     Ok((sanitized(host)?, python::str(host)))
 }
 
@@ -251,7 +251,7 @@ pub(super) fn wol(call: &mut Call<'_>) -> Result {
 }
 
 /// A hardware address of twelve digits, with one sign between each two or without.
-fn hardware(mac: &Value) -> std::result::Result<Vec<u8>, Fault> {
+fn hardware(mac: &Value) -> Result<Vec<u8>> {
     let Some(text) = mac.as_str() else {
         let class = python::short_class(mac);
         let text = format!("object of type '{class}' has no len()");

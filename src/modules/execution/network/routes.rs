@@ -19,7 +19,7 @@ fn short() -> Fault {
     Fault::raised("IndexError", "list index out of range")
 }
 
-fn by_netstat(call: &mut Call<'_>) -> std::result::Result<Vec<Map>, Fault> {
+fn by_netstat(call: &mut Call<'_>) -> Result<Vec<Map>> {
     let mut out = Vec::new();
     for family in ["inet", "inet6"] {
         let text = shell::run(call, &["netstat", "-A", family, "-rn"])?;
@@ -54,7 +54,7 @@ const KINDS: [&str; 9] = [
     "multicast",
 ];
 
-fn by_ip(call: &mut Call<'_>) -> std::result::Result<Vec<Map>, Fault> {
+fn by_ip(call: &mut Call<'_>) -> Result<Vec<Map>> {
     let mut out = Vec::new();
     let text = shell::run(call, &["ip", "-4", "route", "show", "table", "main"])?;
     for line in text.lines() {
@@ -105,7 +105,7 @@ fn by_ip(call: &mut Call<'_>) -> std::result::Result<Vec<Map>, Fault> {
 }
 
 /// The routes of the family that the call names.
-fn all(call: &mut Call<'_>) -> std::result::Result<(Vec<Map>, Option<String>), Fault> {
+fn all(call: &mut Call<'_>) -> Result<(Vec<Map>, Option<String>)> {
     let family = match call.arg("family") {
         Value::Nil => None,
         Value::Str(name) if name == "inet" || name == "inet6" => Some(name.clone()),

@@ -1,6 +1,7 @@
 //! What may be passed to `parted`.
 
 use super::super::{Call, Fault, python};
+use crate::execution::declare::Result;
 use halite_wire::Value;
 use std::os::unix::fs::FileTypeExt;
 
@@ -46,7 +47,7 @@ pub(super) fn is_block(value: &Value) -> bool {
 }
 
 /// The path of a block device.
-pub(super) fn device(value: &Value) -> Result<String, Fault> {
+pub(super) fn device(value: &Value) -> Result<String> {
     if is_block(value) {
         Ok(python::str(value))
     } else {
@@ -62,7 +63,7 @@ pub(super) fn number(value: &Value) -> Option<String> {
 }
 
 /// A place on a disk: digits and dots, then a unit or none.
-pub(super) fn boundary(value: &Value) -> Result<String, Fault> {
+pub(super) fn boundary(value: &Value) -> Result<String> {
     let text = python::str(value);
     let digits = text
         .bytes()

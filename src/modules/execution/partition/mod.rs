@@ -168,7 +168,7 @@ fn list(call: &mut Call<'_>) -> Result {
 }
 
 /// What `parted -m print` prints: a line on the disk, then one on each partition.
-fn parse(text: &str, unit: Option<&str>) -> std::result::Result<Map, Fault> {
+fn parse(text: &str, unit: Option<&str>) -> Result<Map> {
     const DISK: [&str; 8] = [
         "disk",
         "size",
@@ -256,7 +256,7 @@ fn set_id(call: &mut Call<'_>) -> Result {
     lines(call, &["sfdisk", "--change-id", &device, &minor, id])
 }
 
-fn types(call: &mut Call<'_>) -> std::result::Result<Map, Fault> {
+fn types(call: &mut Call<'_>) -> Result<Map> {
     let text = shell::run(call, &["sfdisk", "-T"])?;
     let mut out = Map::new();
     for line in text

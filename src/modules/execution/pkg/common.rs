@@ -10,8 +10,6 @@ use indexmap::IndexMap;
 
 /// Packages with their versions.
 pub type Packages = IndexMap<String, Vec<String>>;
-/// A result without a value of its own.
-pub type Did<T> = std::result::Result<T, Fault>;
 
 /// The positional arguments as texts.
 pub fn names(call: &Call<'_>) -> Vec<String> {
@@ -47,7 +45,7 @@ pub fn keywords(call: &Call<'_>) -> Map {
 ///
 /// # Errors
 /// There is one.
-pub fn no_more(keywords: &Map) -> Did<()> {
+pub fn no_more(keywords: &Map) -> Result<()> {
     if keywords.is_empty() {
         return Ok(());
     }
@@ -129,7 +127,7 @@ pub fn targets(
     pkgs: &Value,
     sources: &Value,
     normalize: &dyn Fn(&str) -> String,
-) -> Did<Targets> {
+) -> Result<Targets> {
     if pkgs.truthy() && sources.truthy() {
         log::error!("Only one of \"pkgs\" and \"sources\" can be used.");
         return Ok(Targets::None);
@@ -158,7 +156,7 @@ pub fn targets(
         if sources.is_empty() {
             return Ok(Targets::None);
         }
-        let files: Did<Vec<String>> = sources
+        let files: Result<Vec<String>> = sources
             .into_iter()
             .map(|(package, path)| source(call, &package, path))
             .collect();
@@ -181,7 +179,7 @@ pub fn targets(
 }
 
 /// A list of names, and of maps of one name to one version.
-fn repacked(pkgs: &Value, normalize: &dyn Fn(&str) -> String) -> Did<Wished> {
+fn repacked(pkgs: &Value, normalize: &dyn Fn(&str) -> String) -> Result<Wished> {
     let parsed;
     let (items, count) = match pkgs {
         Value::Str(text) => {
@@ -238,7 +236,7 @@ fn packed_sources(sources: &Value) -> Vec<(String, String)> {
 }
 
 /// A package file as a path; files from elsewhere are fetched.
-fn source(call: &mut Call<'_>, package: &str, path: String) -> Did<String> {
+fn source(call: &mut Call<'_>, package: &str, path: String) -> Result<String> {
     if remote(&path) {
         let env = call
             .bound
@@ -279,7 +277,7 @@ pub fn remote(path: &str) -> bool {
 ///
 /// # Errors
 /// Those of the function.
-pub fn cached(call: &mut Call<'_>, path: &str, env: Value) -> Did<Option<String>> {
+pub fn cached(call: &mut Call<'_>, path: &str, env: Value) -> Result<Option<String>> {
     let found = call.salt("cp.cache_file", vec![path.into(), env], Map::new())?;
     Ok(found.as_str().filter(|p| !p.is_empty()).map(str::to_owned))
 }

@@ -1,7 +1,7 @@
 //! Files of repositories as Python's `configparser` reads them.
 
 use crate::execution::Fault;
-use crate::execution::pkg::common::Did;
+use crate::execution::declare::Result;
 use halite_wire::pytext;
 
 /// The section whose options belong to every other one.
@@ -37,7 +37,7 @@ impl Ini {
     /// # Errors
     /// As `configparser` raises them: doubles in one file, lines before the first section, lines
     /// that are no option.
-    pub fn read(&mut self, file: &str, text: &str) -> Did<()> {
+    pub fn read(&mut self, file: &str, text: &str) -> Result<()> {
         let mut reader = Reader {
             ini: self,
             file,
@@ -86,7 +86,7 @@ impl Ini {
     ///
     /// # Errors
     /// A value has a percent sign that stands for nothing.
-    pub fn items(&self, section: &str) -> Did<Option<Vec<(String, String)>>> {
+    pub fn items(&self, section: &str) -> Result<Option<Vec<(String, String)>>> {
         let Some((_, own)) = self.sections.iter().find(|(n, _)| n == section) else {
             return Ok(None);
         };
@@ -98,7 +98,7 @@ impl Ini {
                 None => all.push((name.clone(), value)),
             }
         }
-        let values: Did<Vec<(String, String)>> = all
+        let values: Result<Vec<(String, String)>> = all
             .iter()
             .map(|(name, value)| Ok((name.clone(), put(value, &all, (name, section), 1)?)))
             .collect();
@@ -112,7 +112,7 @@ fn joined(lines: &[String]) -> String {
 }
 
 /// A value with the values that it names.
-fn put(value: &str, all: &[(String, String)], at: (&str, &str), depth: usize) -> Did<String> {
+fn put(value: &str, all: &[(String, String)], at: (&str, &str), depth: usize) -> Result<String> {
     let (option, section) = at;
     if depth > DEEPEST {
         let raw = all.iter().find(|(n, _)| n == option).map_or("", |(_, v)| v);
@@ -190,7 +190,7 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    fn line(&mut self, number: usize, line: &str) -> Did<()> {
+    fn line(&mut self, number: usize, line: &str) -> Result<()> {
         let value = line.trim();
         if value.starts_with(['#', ';']) {
             return Ok(());
@@ -237,7 +237,7 @@ impl Reader<'_> {
         }
     }
 
-    fn header(&mut self, number: usize, name: &str) -> Did<()> {
+    fn header(&mut self, number: usize, name: &str) -> Result<()> {
         if !self.ini.lenient && self.headers.iter().any(|h| h == name) {
             let file = pytext::repr(&self.file.into());
             let text = format!(
@@ -257,7 +257,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    fn set(&mut self, number: usize, section: &str, name: String, value: &str) -> Did<()> {
+    fn set(&mut self, number: usize, section: &str, name: String, value: &str) -> Result<()> {
         let key = (section.to_owned(), name.clone());
         if !self.ini.lenient && self.options.contains(&key) {
             let file = pytext::repr(&self.file.into());
@@ -302,7 +302,7 @@ impl Reader<'_> {
 mod tests {
     use super::*;
 
-    fn read(text: &str) -> Did<Ini> {
+    fn read(text: &str) -> Result<Ini> {
         let mut ini = Ini::default();
         ini.read("/f", text)?;
         Ok(ini)

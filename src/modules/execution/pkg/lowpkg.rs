@@ -1,6 +1,6 @@
 //! Questions to rpm about packages and their files (`salt/modules/rpm_lowpkg.py`).
 
-use super::common::{Did, keywords, names, option};
+use super::common::{keywords, names, option};
 use super::loose;
 use crate::execution::cmd::which;
 use crate::execution::declare::Result;
@@ -86,7 +86,7 @@ pub fn rpm(root: &Value) -> Vec<String> {
 }
 
 /// A list, or a text of words with commas; anything else is refused.
-fn list(call: &Call<'_>, name: &str) -> Did<Vec<String>> {
+fn list(call: &Call<'_>, name: &str) -> Result<Vec<String>> {
     match keywords(call).get(name) {
         None => Ok(Vec::new()),
         Some(Value::Array(list)) => Ok(list.iter().map(python::str).collect()),
@@ -178,7 +178,7 @@ pub fn modified(call: &mut Call<'_>) -> Result {
     changed(&ran.stdout, &flags).map(Value::from)
 }
 
-fn changed(text: &str, flags: &Map) -> Did<Map> {
+fn changed(text: &str, flags: &Map) -> Result<Map> {
     let mut ret = Map::new();
     for line in text.split('\n') {
         let parts: Vec<&str> = line.split(char::is_whitespace).collect();
@@ -229,7 +229,7 @@ fn squeezed<'a>(parts: &[&'a str]) -> Vec<&'a str> {
 ///
 /// # Errors
 /// rpm cannot be started.
-pub fn owner_of(call: &mut Call<'_>, path: &str, root: &Value) -> Did<String> {
+pub fn owner_of(call: &mut Call<'_>, path: &str, root: &Value) -> Result<String> {
     let mut argv = rpm(root);
     argv.extend(["-qf", "--queryformat", "%{name}", path].map(str::to_owned));
     let text = step::all(call, argv)?.stdout;
@@ -248,7 +248,7 @@ pub fn owner_of(call: &mut Call<'_>, path: &str, root: &Value) -> Did<String> {
 pub fn diff(
     call: &mut Call<'_>,
     root: &Value,
-    fetch: impl FnOnce(&mut Call<'_>, &[String]) -> Did<Map>,
+    fetch: impl FnOnce(&mut Call<'_>, &[String]) -> Result<Map>,
 ) -> Result {
     let mut ret = Map::new();
     let mut owned: Vec<(String, Vec<String>)> = Vec::new();
@@ -281,7 +281,7 @@ pub fn diff(
 }
 
 /// What of a file differs from the one in a package file.
-fn diff_of(call: &mut Call<'_>, package: &str, path: &str) -> Did<String> {
+fn diff_of(call: &mut Call<'_>, package: &str, path: &str) -> Result<String> {
     for program in ["rpm2cpio", "cpio", "diff"] {
         if which(program).is_none() {
             return Err(Fault::CommandNotFound(format!(
@@ -320,7 +320,7 @@ fn diff_of(call: &mut Call<'_>, package: &str, path: &str) -> Did<String> {
 }
 
 /// The octets that a program writes to its two outputs when it is given some, and its exit code.
-fn piped(argv: &[&str], stdin: Option<Vec<u8>>) -> Did<(Vec<u8>, Vec<u8>, i64)> {
+fn piped(argv: &[&str], stdin: Option<Vec<u8>>) -> Result<(Vec<u8>, Vec<u8>, i64)> {
     let helper = Helper {
         stdin,
         env: vec![("LC_ALL".to_owned(), Some("C".to_owned()))],
@@ -342,7 +342,7 @@ pub fn info(
     root: &Value,
     attr: &Value,
     all_versions: bool,
-) -> Did<Map> {
+) -> Result<Map> {
     let tags = program::run(["rpm", "--querytags"])?.stdout;
     let long = tags.lines().any(|t| t == "LONGSIZE");
     let (format, described) = query(attr, long)?;
@@ -379,7 +379,7 @@ pub fn info(
 }
 
 /// How rpm is asked, and whether for descriptions too.
-fn query(attr: &Value, long: bool) -> Did<(String, bool)> {
+fn query(attr: &Value, long: bool) -> Result<(String, bool)> {
     let wanted: Option<Vec<String>> = match attr {
         Value::Str(text) if !text.is_empty() => Some(text.split(',').map(str::to_owned).collect()),
         other if other.truthy() => {

@@ -1,7 +1,7 @@
 //! What dnf and zypper have in common: the database of rpm (`salt/utils/pkg/rpm.py`,
 //! `salt/modules/rpm_lowpkg.py`).
 
-use super::common::{Did, Packages, changes, names, option, version as versions};
+use super::common::{Packages, changes, names, option, version as versions};
 use super::common::{empty, value, with_info};
 use super::lowpkg;
 use crate::execution::declare::Result;
@@ -123,7 +123,7 @@ fn root(call: &Call<'_>) -> Value {
     }
 }
 
-fn query(call: &mut Call<'_>) -> Did<Vec<Package>> {
+fn query(call: &mut Call<'_>) -> Result<Vec<Package>> {
     let mut argv = vec!["rpm".to_owned()];
     let root = root(call);
     if root.truthy() {
@@ -161,7 +161,7 @@ fn plain(version: &str) -> &str {
 }
 
 /// The installed packages.
-pub fn installed(call: &mut Call<'_>) -> Did<Packages> {
+pub fn installed(call: &mut Call<'_>) -> Result<Packages> {
     let mut all = Packages::new();
     for package in query(call)? {
         all.entry(package.name).or_default().push(package.version);
@@ -187,7 +187,7 @@ pub fn list_pkgs(call: &mut Call<'_>) -> Result {
 ///
 /// # Errors
 /// rpm cannot be started.
-pub fn packages_by(call: &mut Call<'_>, attr: &Value) -> Did<Map> {
+pub fn packages_by(call: &mut Call<'_>, attr: &Value) -> Result<Map> {
     if !attr.truthy() {
         return Ok(value(&installed(call)?, false));
     }
@@ -376,7 +376,7 @@ pub fn version_cmp(call: &mut Call<'_>) -> Result {
 ///
 /// # Errors
 /// It is no text.
-pub fn name(call: &Call<'_>) -> Did<String> {
+pub fn name(call: &Call<'_>) -> Result<String> {
     let name = call.arg("name");
     name.as_str().map(str::to_owned).ok_or_else(|| {
         let class = python::short_class(name);
@@ -450,7 +450,7 @@ pub fn owner(call: &mut Call<'_>) -> Result {
 }
 
 /// Name and version of a package file.
-pub fn of_file(call: &mut Call<'_>, path: &str) -> Did<Option<(String, String)>> {
+pub fn of_file(call: &mut Call<'_>, path: &str) -> Result<Option<(String, String)>> {
     let own = osarch(call);
     let ran = step::tolerant(call, ["rpm", "-qp", "--queryformat", FORMAT, path])?;
     Ok(package(&ran.stdout, &own).map(|p| (p.name, p.version)))

@@ -119,10 +119,7 @@ fn busy(before: &[f64], after: &[f64]) -> f64 {
 }
 
 /// A length of time in seconds; nil is none.
-pub(super) fn seconds(
-    call: &Call<'_>,
-    name: &str,
-) -> std::result::Result<std::time::Duration, Fault> {
+pub(super) fn seconds(call: &Call<'_>, name: &str) -> Result<std::time::Duration> {
     let value = call.arg(name);
     if value.is_nil() {
         return Ok(std::time::Duration::ZERO);
@@ -300,7 +297,7 @@ pub(super) fn disk_partitions(call: &mut Call<'_>) -> Result {
     Ok(all.into_iter().map(Value::Map).collect::<Vec<_>>().into())
 }
 
-fn usage(path: &str) -> std::result::Result<Map, Fault> {
+fn usage(path: &str) -> Result<Map> {
     let stats = nix::sys::statvfs::statvfs(path)
         .map_err(|e| python::os_error(&std::io::Error::from(e), path))?;
     let size = stats.fragment_size();

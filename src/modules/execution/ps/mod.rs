@@ -72,7 +72,7 @@ enum Named {
     Missing(String),
 }
 
-fn named(value: &Value) -> std::result::Result<Named, Fault> {
+fn named(value: &Value) -> Result<Named> {
     let number = match value {
         Value::Nil => i64::from(std::process::id()),
         Value::Int(i) => *i,
@@ -144,7 +144,7 @@ fn proc_info(call: &mut Call<'_>) -> Result {
     Ok(out.into())
 }
 
-fn signal_of(value: &Value) -> std::result::Result<Signal, Fault> {
+fn signal_of(value: &Value) -> Result<Signal> {
     let number = match value {
         Value::Int(i) => *i,
         Value::Bool(b) => i64::from(*b),
@@ -162,7 +162,7 @@ fn signal_of(value: &Value) -> std::result::Result<Signal, Fault> {
 }
 
 /// Whether the signal was sent; false if the process is gone.
-fn send(process: &Process, signal: &Value) -> std::result::Result<bool, Fault> {
+fn send(process: &Process, signal: &Value) -> Result<bool> {
     if signal.as_int() == Some(0) {
         return Ok(kill(Pid::from_raw(process.pid), None).is_ok());
     }
@@ -201,7 +201,7 @@ fn found(call: &Call<'_>, fits: &dyn Fn(&str) -> bool) -> Vec<Process> {
         .collect()
 }
 
-fn pattern(call: &Call<'_>) -> std::result::Result<String, Fault> {
+fn pattern(call: &Call<'_>) -> Result<String> {
     let value = call.arg("pattern");
     value.as_str().map(str::to_owned).ok_or_else(|| {
         let class = python::short_class(value);
@@ -211,7 +211,7 @@ fn pattern(call: &Call<'_>) -> std::result::Result<String, Fault> {
     })
 }
 
-fn regex(pattern: &str) -> std::result::Result<PyRegex, Fault> {
+fn regex(pattern: &str) -> Result<PyRegex> {
     PyRegex::with_mode(pattern, RegexMode::default()).map_err(|e| Fault::raised("re.error", e))
 }
 

@@ -15,7 +15,7 @@ const ELSEWHERE: &str =
     "This command can only be executed on a minion that is located on the master.";
 
 /// The configuration directory, if a master's configuration lies there too.
-fn place(call: &Call<'_>) -> std::result::Result<PathBuf, Fault> {
+fn place(call: &Call<'_>) -> Result<PathBuf> {
     let file = Path::new(call.ctx.opts.str("conf_file").unwrap_or_default());
     let dir = file.parent().filter(|dir| dir.join("master").is_file());
     let dir = dir.ok_or_else(|| Fault::Command(ELSEWHERE.to_owned()))?;
@@ -39,7 +39,7 @@ fn ask(
     arg: Vec<Value>,
     kwarg: Map,
     user: &str,
-) -> std::result::Result<Map, Fault> {
+) -> Result<Map> {
     let dir = place(call)?.to_string_lossy().into_owned();
     let order = halite_wire::map! {"kind" => kind, "fun" => fun, "arg" => arg, "kwarg" => kwarg, "user" => user};
     let command = |e: &dyn std::fmt::Display| Fault::Command(format!("halite-run: {e}"));

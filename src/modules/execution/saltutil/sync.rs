@@ -76,7 +76,7 @@ fn refresh_pillar(call: &Call<'_>) {
 }
 
 /// What concerns the master's side is for minions that have no master.
-fn only_alone(call: &Call<'_>, form: &str) -> std::result::Result<(), Fault> {
+fn only_alone(call: &Call<'_>, form: &str) -> Result<()> {
     let what = match form {
         "pillar" => "Pillar modules",
         "tops" => "Master top modules",
@@ -150,12 +150,7 @@ fn directory(call: &Call<'_>) -> PathBuf {
     }
 }
 
-fn sync(
-    call: &Call<'_>,
-    form: &str,
-    allowed: &Value,
-    denied: &Value,
-) -> std::result::Result<Vec<String>, Fault> {
+fn sync(call: &Call<'_>, form: &str, allowed: &Value, denied: &Value) -> Result<Vec<String>> {
     let allowed = names(call, allowed, "extmod_whitelist", form);
     let denied = names(call, denied, "extmod_blacklist", form).unwrap_or_default();
     let wanted = |name: &String| {
@@ -204,11 +199,7 @@ struct Sync<'a> {
 }
 
 impl Sync<'_> {
-    fn env(
-        &mut self,
-        env: &str,
-        wanted: &dyn Fn(&String) -> bool,
-    ) -> std::result::Result<(), FileError> {
+    fn env(&mut self, env: &str, wanted: &dyn Fn(&String) -> bool) -> Result<(), FileError> {
         let url = format!("salt://_{}", self.form);
         let stock = Pick::of(&MODULES.into(), &Value::Nil);
         let runs_here = RUN_HERE.contains(&self.form);
@@ -239,7 +230,7 @@ impl Sync<'_> {
     }
 
     /// `clean_dynamic_modules`: removes what the file server does not have any more.
-    fn clean(&self, call: &Call<'_>) -> std::result::Result<(), FileError> {
+    fn clean(&self, call: &Call<'_>) -> Result<(), FileError> {
         let wanted = call.ctx.opts.get("clean_dynamic_modules");
         if wanted.is_some_and(|v| !v.truthy()) {
             return Ok(());

@@ -60,10 +60,7 @@ pub(super) fn conflict(kwargs: &Map, last: &str) -> Option<String> {
 ///
 /// # Errors
 /// `KeyError` without a function.
-pub(super) fn build(
-    name: &str,
-    kwargs: &Map,
-) -> std::result::Result<std::result::Result<Map, String>, super::super::Fault> {
+pub(super) fn build(name: &str, kwargs: &Map) -> Result<Result<Map, String>, super::super::Fault> {
     let function = kwargs
         .get("function")
         .ok_or_else(|| super::super::Fault::raised("KeyError", "'function'"))?;

@@ -256,7 +256,7 @@ impl Ctl<'_> {
         argv
     }
 
-    fn words(&self, call: &mut Call<'_>) -> std::result::Result<Vec<String>, Fault> {
+    fn words(&self, call: &mut Call<'_>) -> Result<Vec<String>> {
         let Some(program) = which("systemctl") else {
             // Stock has another module for hosts without systemd.
             let fun = call.function.name;
@@ -275,13 +275,13 @@ impl Ctl<'_> {
     }
 
     /// `cmd.run_all`.
-    fn run(&self, call: &mut Call<'_>) -> std::result::Result<Ran, Fault> {
+    fn run(&self, call: &mut Call<'_>) -> Result<Ran> {
         let argv = self.words(call)?;
         step::all(call, argv)
     }
 
     /// The same with both outputs in one; `anyway` leaves the job's return code alone.
-    fn printed(&self, call: &mut Call<'_>, anyway: bool) -> std::result::Result<Ran, Fault> {
+    fn printed(&self, call: &mut Call<'_>, anyway: bool) -> Result<Ran> {
         let argv = self.words(call)?;
         let ran = step::helper(
             call,
@@ -297,7 +297,7 @@ impl Ctl<'_> {
     }
 }
 
-fn status_of(call: &mut Call<'_>, name: &str) -> std::result::Result<Ran, Fault> {
+fn status_of(call: &mut Call<'_>, name: &str) -> Result<Ran> {
     Ctl {
         action: &["status"],
         name: Some(name),
@@ -307,7 +307,7 @@ fn status_of(call: &mut Call<'_>, name: &str) -> std::result::Result<Ran, Fault>
 }
 
 /// Whether systemd knows a unit.
-fn known(call: &mut Call<'_>, name: &str) -> std::result::Result<bool, Fault> {
+fn known(call: &mut Call<'_>, name: &str) -> Result<bool> {
     if !systemd::booted() {
         return Err(Fault::Command(format!(
             "Cannot run in offline mode. Failed to get information on unit '{name}'"
@@ -333,7 +333,7 @@ fn known(call: &mut Call<'_>, name: &str) -> std::result::Result<bool, Fault> {
 }
 
 /// Lets systemd read its units again if the one that is asked for is new or other.
-fn notice_changes(call: &mut Call<'_>, name: &str) -> std::result::Result<(), Fault> {
+fn notice_changes(call: &mut Call<'_>, name: &str) -> Result<()> {
     let path = format!("/etc/systemd/system/{}", unit(name));
     let readable = nix::unistd::access(path.as_str(), nix::unistd::AccessFlags::R_OK).is_ok();
     let fresh = readable && !known(call, name)?;
@@ -344,7 +344,7 @@ fn notice_changes(call: &mut Call<'_>, name: &str) -> std::result::Result<(), Fa
     Ok(())
 }
 
-fn available(call: &mut Call<'_>) -> std::result::Result<bool, Fault> {
+fn available(call: &mut Call<'_>) -> Result<bool> {
     let name = name(call);
     notice_changes(call, &name)?;
     known(call, &name)
@@ -355,12 +355,7 @@ fn masked_function(call: &mut Call<'_>) -> Result {
     Ok(masked(call, &name, runtime, root.as_deref())?.into())
 }
 
-fn masked(
-    call: &mut Call<'_>,
-    name: &str,
-    runtime: bool,
-    root: Option<&str>,
-) -> std::result::Result<bool, Fault> {
+fn masked(call: &mut Call<'_>, name: &str, runtime: bool, root: Option<&str>) -> Result<bool> {
     notice_changes(call, name)?;
     let dir = below(if runtime { "/run" } else { "/etc" }, root);
     let link = std::fs::read_link(format!("{dir}/systemd/system/{}", unit(name)));

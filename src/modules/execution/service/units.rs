@@ -81,7 +81,7 @@ pub fn all(root: Option<&str>) -> Vec<String> {
 }
 
 /// The run level that scripts are linked for.
-fn runlevel(call: &mut Call<'_>) -> std::result::Result<String, Fault> {
+fn runlevel(call: &mut Call<'_>) -> Result<String> {
     if let Some(program) = which("runlevel") {
         let text = step::printed_anyway(call, [program])?;
         if let Some(level) = text.split_whitespace().nth(1) {
@@ -91,11 +91,7 @@ fn runlevel(call: &mut Call<'_>) -> std::result::Result<String, Fault> {
     Ok("2".to_owned())
 }
 
-fn sysv_enabled(
-    call: &mut Call<'_>,
-    name: &str,
-    root: Option<&str>,
-) -> std::result::Result<bool, Fault> {
+fn sysv_enabled(call: &mut Call<'_>, name: &str, root: Option<&str>) -> Result<bool> {
     let level = runlevel(call)?;
     let dir = below(&format!("/etc/rc{level}.d"), root);
     Ok(names(&dir).iter().any(|link| {
@@ -202,7 +198,7 @@ pub fn status(call: &mut Call<'_>) -> Result {
 }
 
 /// Whether a service starts with the host; another name of one that does counts.
-pub fn enabled(call: &mut Call<'_>) -> std::result::Result<bool, Fault> {
+pub fn enabled(call: &mut Call<'_>) -> Result<bool> {
     let (name, root) = (name(call), root(call));
     let root = root.as_deref();
     let ask = |unit| Ctl {
@@ -244,7 +240,7 @@ pub fn enabled(call: &mut Call<'_>) -> std::result::Result<bool, Fault> {
 }
 
 /// The properties of a unit.
-pub fn show(call: &mut Call<'_>, name: &str) -> std::result::Result<Map, Fault> {
+pub fn show(call: &mut Call<'_>, name: &str) -> Result<Map> {
     let root = root(call);
     let ctl = Ctl {
         action: &["show"],
@@ -255,7 +251,7 @@ pub fn show(call: &mut Call<'_>, name: &str) -> std::result::Result<Map, Fault> 
     properties(&ctl.printed(call, false)?.stdout)
 }
 
-fn properties(text: &str) -> std::result::Result<Map, Fault> {
+fn properties(text: &str) -> Result<Map> {
     let mut map = Map::new();
     for line in text.lines() {
         let (key, value) = line.split_once('=').unwrap_or((line, ""));

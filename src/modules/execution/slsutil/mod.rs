@@ -228,7 +228,7 @@ struct Listing {
 }
 
 impl Listing {
-    fn new(call: &Call<'_>, files: bool, dirs: bool) -> std::result::Result<Listing, Fault> {
+    fn new(call: &Call<'_>, files: bool, dirs: bool) -> Result<Listing> {
         let client = FileClient::new(call.ctx)?;
         let saltenv = python::str(call.arg("saltenv"));
         Ok(Listing {

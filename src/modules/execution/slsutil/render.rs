@@ -63,7 +63,7 @@ pub fn renderer(call: &mut Call<'_>) -> Result {
 }
 
 /// The text of a file of the file server or of this host; `None` if there is none.
-fn read(call: &Call<'_>, path: &str, saltenv: &str) -> std::result::Result<Option<String>, Fault> {
+fn read(call: &Call<'_>, path: &str, saltenv: &str) -> Result<Option<String>> {
     let found = FileClient::new(call.ctx)?.cache_file(path, saltenv)?;
     let Some(file) = found.filter(|file| file.is_file()) else {
         log::error!("Template does not exist: {path}");
@@ -79,7 +79,7 @@ struct Minion<'a> {
 }
 
 impl Templates for Minion<'_> {
-    fn jinja(&self, source: &Source, text: &str) -> std::result::Result<String, RenderError> {
+    fn jinja(&self, source: &Source, text: &str) -> Result<String, RenderError> {
         let mut variables = map! {"sls" => source.sls};
         variables.0.extend(source.defaults.0.iter().cloned());
         let given = Template {

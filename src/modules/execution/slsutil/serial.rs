@@ -101,7 +101,7 @@ pub fn deserialize(call: &mut Call<'_>) -> Result {
 }
 
 /// Sections of an INI file with their keys; a line that is indented goes on with a value.
-fn sections(text: &str) -> std::result::Result<Map, String> {
+fn sections(text: &str) -> Result<Map, String> {
     let mut found: Vec<(String, Vec<(String, String)>)> = Vec::new();
     for line in text.lines() {
         let bare = line.trim();

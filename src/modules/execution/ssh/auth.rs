@@ -12,8 +12,6 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::LazyLock;
 
-type Did<T> = std::result::Result<T, Fault>;
-
 /// Options, then kind, key and comment of a line.
 static LINE: LazyLock<Option<regex::Regex>> =
     LazyLock::new(|| regex::Regex::new(r"^(.*?)\s?((?:sk-)?(?:ssh\-|ecds)[\w@.-]+\s.+)$").ok());
@@ -42,7 +40,7 @@ fn auth_line(key: &str, enc: &str, comment: &str, options: &Value) -> String {
 }
 
 /// The file of a user's keys; `%u` and `%h` in its name are the user and his home.
-fn file_of(name: &str, config: &str) -> Did<String> {
+fn file_of(name: &str, config: &str) -> Result<String> {
     let missing = || Fault::Command(format!("User '{name}' does not exist"));
     let info = user(name)?.ok_or_else(missing)?;
     let home = info.str("home").unwrap_or_default();
@@ -75,7 +73,7 @@ fn file_of(name: &str, config: &str) -> Did<String> {
 }
 
 /// The keys of a file by themselves: `enc`, `comment`, `options`, `fingerprint`.
-fn validated(path: &str, hash: &Value) -> Did<Map> {
+fn validated(path: &str, hash: &Value) -> Result<Map> {
     let text = std::fs::read(path)
         .map_err(|_| Fault::Command(format!("Problem reading ssh key file {path}")))?;
     let mut keys = Map::new();
@@ -120,7 +118,7 @@ fn hash(call: &Call<'_>) -> Value {
     call.arg("fingerprint_hash_type").clone()
 }
 
-fn keys_of(name: &str, config: &str, hash: &Value) -> Did<Option<Map>> {
+fn keys_of(name: &str, config: &str, hash: &Value) -> Result<Option<Map>> {
     match file_of(name, config) {
         Ok(path) if Path::new(&path).is_file() => validated(&path, hash).map(Some),
         Ok(_) | Err(Fault::Command(_)) => Ok(None),
@@ -188,7 +186,7 @@ impl Wish {
         }
     }
 
-    fn state(&self) -> Did<&'static str> {
+    fn state(&self) -> Result<&'static str> {
         let enc = kind(&self.enc)?;
         let keys = keys_of(&self.user, &self.config, &self.hash)?.unwrap_or_default();
         let Some(Value::Map(own)) = keys.get(&self.key) else {
@@ -210,7 +208,7 @@ pub fn check_key(call: &mut Call<'_>) -> Result {
 }
 
 /// The keys of a file that the master, or whoever else, has; `None` if it cannot be had.
-fn of_source(call: &mut Call<'_>) -> Did<Option<Map>> {
+fn of_source(call: &mut Call<'_>) -> Result<Option<Map>> {
     let args = vec![call.arg("source").clone(), call.arg("saltenv").clone()];
     let file = call.salt("cp.cache_file", args, Map::new())?;
     match file.as_str().filter(|f| !f.is_empty()) {
@@ -229,7 +227,7 @@ pub fn check_key_file(call: &mut Call<'_>) -> Result {
     Ok(ret.into())
 }
 
-fn pulled(call: &mut Call<'_>) -> Did<Map> {
+fn pulled(call: &mut Call<'_>) -> Result<Map> {
     let failed = || Fault::Command("Failed to pull key file from salt file server".to_owned());
     of_source(call)?.ok_or_else(failed)
 }
@@ -375,7 +373,7 @@ pub fn rm_auth_key_from_file(call: &mut Call<'_>) -> Result {
     Ok(found.unwrap_or("Key not present").into())
 }
 
-fn remove(user: &str, key: &str, config: &str, hash: &Value) -> Did<&'static str> {
+fn remove(user: &str, key: &str, config: &str, hash: &Value) -> Result<&'static str> {
     if !keys_of(user, config, hash)?.is_some_and(|keys| keys.contains(key)) {
         return Ok("Key not present");
     }

@@ -11,8 +11,6 @@ use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-type Did<T> = std::result::Result<T, Fault>;
-
 pub const GET: Function = Function::new(
     "get_known_host_entries",
     get,
@@ -55,7 +53,7 @@ enum File {
     Answer(Value),
 }
 
-fn file(config: &Value, name: &Value) -> Did<File> {
+fn file(config: &Value, name: &Value) -> Result<File> {
     let usual = if name.truthy() {
         ".ssh/known_hosts"
     } else {
@@ -84,7 +82,7 @@ fn file(config: &Value, name: &Value) -> Did<File> {
     }
 }
 
-fn required(program: &str) -> Did<()> {
+fn required(program: &str) -> Result<()> {
     match which(program) {
         Some(_) => Ok(()),
         None => Err(Fault::CommandNotFound(format!(
@@ -104,7 +102,7 @@ fn ssh_name(host: &Value, port: &Value) -> String {
 }
 
 /// Lines of a name, a kind and a key.
-fn entries(text: &str, hash: &Value) -> Did<Vec<Map>> {
+fn entries(text: &str, hash: &Value) -> Result<Vec<Map>> {
     let mut all = Vec::new();
     for line in text.lines().map(str::trim).filter(|l| !l.starts_with('#')) {
         let words: Vec<&str> = line.split_whitespace().collect();
@@ -128,7 +126,7 @@ fn list(entries: &[Map]) -> Value {
     }
 }
 
-fn lookup(call: &mut Call<'_>, path: &str, host: &Value, port: &Value) -> Did<String> {
+fn lookup(call: &mut Call<'_>, path: &str, host: &Value, port: &Value) -> Result<String> {
     step::printed_anyway(
         call,
         ["ssh-keygen", "-F", &ssh_name(host, port), "-f", path],
@@ -144,7 +142,7 @@ fn get(call: &mut Call<'_>) -> Result {
 }
 
 /// The entries of a file for the host and port of the call.
-fn known(call: &mut Call<'_>, path: &str) -> Did<Vec<Map>> {
+fn known(call: &mut Call<'_>, path: &str) -> Result<Vec<Map>> {
     let (host, port) = (call.arg("hostname").clone(), call.arg("port").clone());
     let text = lookup(call, path, &host, &port)?;
     entries(&text, call.arg("fingerprint_hash_type"))
@@ -155,7 +153,7 @@ fn receive(call: &mut Call<'_>) -> Result {
     Ok(list(&received(call)?))
 }
 
-fn received(call: &mut Call<'_>) -> Did<Vec<Map>> {
+fn received(call: &mut Call<'_>) -> Result<Vec<Map>> {
     let mut argv = step::Argv::new("ssh-keyscan");
     for (arg, option) in [("port", "-p"), ("enc", "-t")] {
         if call.flag(arg) {
@@ -208,7 +206,7 @@ fn no_file(path: &str) -> Result {
     error(format!("Known hosts file {path} does not exist"))
 }
 
-fn give_to(path: &str, name: &Value) -> Did<()> {
+fn give_to(path: &str, name: &Value) -> Result<()> {
     if name.truthy()
         && let Some(info) = user(&python::str(name))?
     {
@@ -348,7 +346,7 @@ fn lines(entries: &mut [Map], port: &Value, hide: bool) -> String {
 }
 
 /// Takes the lines of the host out of the file.
-fn forget(call: &mut Call<'_>, path: &str, enc: &Value) -> Did<()> {
+fn forget(call: &mut Call<'_>, path: &str, enc: &Value) -> Result<()> {
     let (host, port) = (call.arg("hostname").clone(), call.arg("port").clone());
     let text = lookup(call, path, &host, &port)?;
     let found: Vec<&str> = text.lines().collect();
@@ -379,7 +377,7 @@ fn forget(call: &mut Call<'_>, path: &str, enc: &Value) -> Did<()> {
     step::rewrite(Path::new(path), new.as_bytes()).map_err(failed)
 }
 
-fn append(path: &str, lines: &str, name: &Value) -> Did<()> {
+fn append(path: &str, lines: &str, name: &Value) -> Result<()> {
     let dir = Path::new(path).parent().unwrap_or(Path::new("/"));
     if !dir.exists() && std::fs::create_dir_all(dir).is_ok() && name.truthy() {
         give_to(&dir.to_string_lossy(), name)?;

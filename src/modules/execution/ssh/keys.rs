@@ -16,7 +16,7 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
 );
 
 /// The fingerprint of a public key; nothing if it is none.
-pub fn fingerprint(key: &str, hash: &Value) -> std::result::Result<Option<String>, Fault> {
+pub fn fingerprint(key: &str, hash: &Value) -> Result<Option<String>> {
     let name = if hash.truthy() {
         python::str(hash).to_lowercase()
     } else {
@@ -45,7 +45,7 @@ pub fn fingerprint(key: &str, hash: &Value) -> std::result::Result<Option<String
 ///
 /// # Errors
 /// There is no such kind.
-pub fn kind(enc: &Value) -> std::result::Result<String, Fault> {
+pub fn kind(enc: &Value) -> Result<String> {
     const ALSO: [&str; 13] = [
         "rsa-sha2-512",
         "rsa-sha2-256",
@@ -116,7 +116,7 @@ pub fn host_keys(call: &mut Call<'_>) -> Result {
 }
 
 /// Names of users: one, several, or all.
-pub fn users(value: &Value) -> std::result::Result<Vec<String>, Fault> {
+pub fn users(value: &Value) -> Result<Vec<String>> {
     Ok(match value {
         Value::Array(list) if !list.is_empty() => list.iter().map(python::str).collect(),
         one if one.truthy() => vec![python::str(one)],

@@ -4,7 +4,6 @@ mod auth;
 mod hosts;
 mod keys;
 
-use super::Fault;
 use super::declare::{Function, Lit, Module, Result, opt, req};
 use halite_wire::{Map, Value};
 
@@ -163,7 +162,7 @@ pub(super) const MODULE: Module = Module {
 };
 
 /// `user.info` of a user; nothing if there is none.
-fn user(name: &str) -> std::result::Result<Option<Map>, Fault> {
+fn user(name: &str) -> Result<Option<Map>> {
     let account = super::accounts::by_name(name, None)?;
     Ok(account.as_ref().map(super::user::described))
 }

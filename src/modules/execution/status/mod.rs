@@ -71,7 +71,7 @@ pub(super) const MODULE: Module = Module {
     ],
 };
 
-fn read(path: &str) -> std::result::Result<String, Fault> {
+fn read(path: &str) -> Result<String> {
     std::fs::read_to_string(path).map_err(|_| Fault::Command(format!("File {path} was not found.")))
 }
 
@@ -165,7 +165,7 @@ fn greets(target: &str, wait: Duration) -> bool {
 }
 
 /// The grain `ps` is the command that lists processes.
-fn process_list(call: &mut Call<'_>) -> std::result::Result<String, Fault> {
+fn process_list(call: &mut Call<'_>) -> Result<String> {
     let command = call.ctx.grains.str("ps").unwrap_or("ps -efHww").to_owned();
     shell::line(call, &command)
 }

@@ -26,7 +26,7 @@ fn numbers(words: &[&str]) -> Vec<Value> {
     words.iter().map(|w| number(w)).collect()
 }
 
-fn at(words: &[&str], index: usize) -> std::result::Result<Value, Fault> {
+fn at(words: &[&str], index: usize) -> Result {
     words
         .get(index)
         .map(|w| number(w))

@@ -9,7 +9,7 @@ use jiff::tz::{Offset, TimeZone};
 use jiff::{Timestamp, Zoned};
 
 /// Minutes east of UTC of `+0130`.
-fn minutes(offset: &Value) -> std::result::Result<i32, Fault> {
+fn minutes(offset: &Value) -> Result<i32> {
     let Some(text) = offset.as_str() else {
         let class = python::short_class(offset);
         let text = format!("expected string or bytes-like object, got '{class}'");
@@ -25,7 +25,7 @@ fn minutes(offset: &Value) -> std::result::Result<i32, Fault> {
 }
 
 /// Now, in the zone of the call.
-fn now(call: &Call<'_>) -> std::result::Result<Zoned, Fault> {
+fn now(call: &Call<'_>) -> Result<Zoned> {
     let zone = match call.arg("utc_offset") {
         Value::Nil => TimeZone::system(),
         offset => {
@@ -42,7 +42,7 @@ pub(super) fn get(call: &mut Call<'_>, format: &str) -> Result {
 }
 
 /// Whether the hardware clock can be set.
-pub(super) fn settable(call: &mut Call<'_>) -> std::result::Result<bool, Fault> {
+pub(super) fn settable(call: &mut Call<'_>) -> Result<bool> {
     if which("hwclock").is_none() {
         return Ok(false);
     }
@@ -53,7 +53,7 @@ pub(super) fn settable(call: &mut Call<'_>) -> std::result::Result<bool, Fault> 
 
 /// The first of the formats that a text has. Of a date only the date counts, of a time only
 /// the time.
-fn parse(text: &Value, formats: &[&str]) -> std::result::Result<Option<DateTime>, Fault> {
+fn parse(text: &Value, formats: &[&str]) -> Result<Option<DateTime>> {
     let Some(text) = text.as_str() else {
         let class = python::short_class(text);
         let text = format!("strptime() argument 1 must be str, not {class}");
@@ -244,7 +244,7 @@ fn set(call: &mut Call<'_>, parts: [Option<i64>; 6]) -> Result {
     Ok(true.into())
 }
 
-fn run_date(call: &mut Call<'_>, time: DateTime, utc: bool) -> std::result::Result<(), Fault> {
+fn run_date(call: &mut Call<'_>, time: DateTime, utc: bool) -> Result<()> {
     let plain = time.strftime("%m%d%H%M%Y").to_string();
     let full = format!("{plain}.{:02}", time.second());
     // Some programs do not take seconds.

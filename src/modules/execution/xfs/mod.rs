@@ -73,7 +73,7 @@ pub(super) const MODULE: Module = Module {
 };
 
 /// Runs a program that must go well, or not say why not.
-fn checked(call: &mut Call<'_>, argv: &[&str]) -> std::result::Result<Done, Fault> {
+fn checked(call: &mut Call<'_>, argv: &[&str]) -> Result<Done> {
     let done = shell::all(call, argv)?;
     if done.retcode != 0 && !done.stderr.is_empty() {
         Err(Fault::Command(done.stderr))
@@ -169,7 +169,7 @@ fn estimate(call: &mut Call<'_>) -> Result {
 ///
 /// # Errors
 /// A part of it is none.
-fn is_list(value: &Value) -> std::result::Result<bool, ()> {
+fn is_list(value: &Value) -> Result<bool, ()> {
     let Value::Str(text) = value else {
         return if value.truthy() { Err(()) } else { Ok(false) };
     };

@@ -1,6 +1,7 @@
 //! What the programs of XFS print.
 
 use super::super::Fault;
+use crate::execution::declare::Result;
 use halite_wire::map;
 use halite_wire::{Map, Value};
 
@@ -26,7 +27,7 @@ fn pairs(line: &str) -> Vec<Vec<String>> {
 }
 
 /// Sections of a file system's geometry.
-pub(super) fn info(text: &str) -> Result<Map, Fault> {
+pub(super) fn info(text: &str) -> Result<Map> {
     let wrong = || {
         let text = "dictionary update sequence element has the wrong length; 2 is required";
         Fault::raised("ValueError", text)
@@ -172,7 +173,7 @@ pub(super) fn devices(text: &str, mounts: &Map) -> Map {
 }
 
 /// The table of `xfs_estimate -v`.
-pub(super) fn estimate(text: &str) -> Result<Map, Fault> {
+pub(super) fn estimate(text: &str) -> Result<Map> {
     let mut out = Map::new();
     for line in text.lines().filter(|l| !l.trim().is_empty()).skip(1) {
         let words: Vec<&str> = line.split_whitespace().collect();

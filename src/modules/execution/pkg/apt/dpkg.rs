@@ -3,7 +3,7 @@
 use super::list::with_arch;
 use super::quiet;
 use crate::execution::declare::Result;
-use crate::execution::pkg::common::{Did, cached, keywords, names, no_more, remote};
+use crate::execution::pkg::common::{cached, keywords, names, no_more, remote};
 use crate::execution::{Call, Fault, python, step};
 use halite_wire::map;
 use halite_wire::{Map, Value};
@@ -19,7 +19,7 @@ pub struct Package {
 ///
 /// # Errors
 /// There is none, or it is no package.
-pub fn bin_pkg_info(call: &mut Call<'_>, path: &str) -> Did<Package> {
+pub fn bin_pkg_info(call: &mut Call<'_>, path: &str) -> Result<Package> {
     let mut path = path.to_owned();
     if remote(&path) {
         path = cached(call, &path, "base".into())?.ok_or_else(|| {
@@ -71,7 +71,7 @@ pub fn bin_pkg_info(call: &mut Call<'_>, path: &str) -> Did<Package> {
 }
 
 /// The installed ones of the packages that are asked for, or the error text.
-fn installed(call: &mut Call<'_>) -> Did<std::result::Result<Vec<String>, String>> {
+fn installed(call: &mut Call<'_>) -> Result<Result<Vec<String>, String>> {
     let mut argv: Vec<String> = [
         "dpkg-query",
         "-f=${db:Status-Status}\t${binary:Package}\n",
@@ -91,7 +91,7 @@ fn installed(call: &mut Call<'_>) -> Did<std::result::Result<Vec<String>, String
     Ok(Ok(list.collect()))
 }
 
-fn files(call: &mut Call<'_>, package: &str) -> Did<Vec<String>> {
+fn files(call: &mut Call<'_>, package: &str) -> Result<Vec<String>> {
     let text = step::printed(call, ["dpkg", "-L", package])?;
     Ok(text.lines().map(str::to_owned).collect())
 }

@@ -5,7 +5,7 @@ use super::{dpkg, look, selections};
 use crate::execution::declare::Result;
 use crate::execution::nested::is_true;
 use crate::execution::pkg::common::{
-    Did, Packages, Targets, changes, empty, given, holds, option, outcome_of_upgrade, problem,
+    Packages, Targets, changes, empty, given, holds, option, outcome_of_upgrade, problem,
     split_comparison, targets, wish,
 };
 use crate::execution::{Call, Fault, python};
@@ -92,7 +92,7 @@ pub fn install(call: &mut Call<'_>) -> Result {
 }
 
 /// Whether the lists are to be fetched: not for versions that are known already.
-fn needs_refresh(call: &mut Call<'_>) -> Did<bool> {
+fn needs_refresh(call: &mut Call<'_>) -> Result<bool> {
     if !is_true(call.arg("refresh")) {
         return Ok(false);
     }
@@ -125,7 +125,7 @@ fn from_repository(
     list: &[(String, Option<String>)],
     old: &Packages,
     plan: &mut Plan,
-) -> Did<()> {
+) -> Result<()> {
     let compared: Vec<String> = list
         .iter()
         .filter(|(_, v)| v.as_ref().is_some_and(|v| v.starts_with(['<', '>'])))
@@ -176,7 +176,7 @@ fn from_repository(
 }
 
 /// The first available version that a comparison holds for.
-fn best(call: &mut Call<'_>, wish: &str, candidates: &[String]) -> Did<Option<String>> {
+fn best(call: &mut Call<'_>, wish: &str, candidates: &[String]) -> Result<Option<String>> {
     let (sign, version) = split_comparison(wish);
     let sign = if sign.is_empty() { "==" } else { sign };
     let ignore_epoch = call.flag("ignore_epoch");
@@ -188,7 +188,7 @@ fn best(call: &mut Call<'_>, wish: &str, candidates: &[String]) -> Did<Option<St
     Ok(None)
 }
 
-fn sort_in(call: &mut Call<'_>, wanted: Wanted, old: &Packages, plan: &mut Plan) -> Did<()> {
+fn sort_in(call: &mut Call<'_>, wanted: Wanted, old: &Packages, plan: &mut Plan) -> Result<()> {
     let reinstall = call.flag("reinstall");
     let current = old
         .get(&wanted.name)
@@ -295,7 +295,7 @@ fn carry_out(
     commands: Vec<Vec<String>>,
     old: &Packages,
     plan: &mut Plan,
-) -> Did<Map> {
+) -> Result<Map> {
     let words = plan
         .targets
         .iter()

@@ -4,7 +4,7 @@
 use super::look;
 use crate::execution::cmd::which;
 use crate::execution::declare::Result;
-use crate::execution::pkg::common::{Did, cached, given, option};
+use crate::execution::pkg::common::{cached, given, option};
 use crate::execution::{Call, Fault, python, step};
 use halite_wire::map;
 use halite_wire::{Map, Value};
@@ -74,7 +74,7 @@ fn parse(text: &str) -> Map {
     map
 }
 
-fn of_file(call: &mut Call<'_>, path: &Path) -> Did<String> {
+fn of_file(call: &mut Call<'_>, path: &Path) -> Result<String> {
     let path = path.to_string_lossy();
     let argv = [
         "gpg",
@@ -99,7 +99,7 @@ pub fn get_repo_keys(call: &mut Call<'_>) -> Result {
 }
 
 /// The known keys; nothing where there is no directory of them.
-fn known(call: &mut Call<'_>, aptkey: bool, dir: &Path) -> Did<Option<Map>> {
+fn known(call: &mut Call<'_>, aptkey: bool, dir: &Path) -> Result<Option<Map>> {
     if aptkey {
         let argv = [
             "apt-key",
@@ -148,7 +148,7 @@ struct Wish {
     saltenv: Value,
 }
 
-fn add(call: &mut Call<'_>, aptkey: bool, dir: &Path, wish: Wish) -> Did<bool> {
+fn add(call: &mut Call<'_>, aptkey: bool, dir: &Path, wish: Wish) -> Result<bool> {
     if !aptkey && !dir.is_dir() && halite_sys::daemon::make_dir(dir, 0o755).is_err() {
         return Ok(false);
     }
@@ -218,7 +218,7 @@ fn add(call: &mut Call<'_>, aptkey: bool, dir: &Path, wish: Wish) -> Did<bool> {
 }
 
 /// Puts a key file among the keyrings; armour is taken off unless the name says it stays.
-fn copy_in(call: &mut Call<'_>, file: &str, dir: &Path, name: Option<String>) -> Did<bool> {
+fn copy_in(call: &mut Call<'_>, file: &str, dir: &Path, name: Option<String>) -> Result<bool> {
     let own = Path::new(file)
         .file_name()
         .unwrap_or_default()
@@ -303,7 +303,7 @@ pub fn del_repo_key(call: &mut Call<'_>) -> Result {
 ///
 /// # Errors
 /// The key cannot be had.
-pub fn for_repo(call: &mut Call<'_>, signedby: &str, aptkey: bool) -> Did<()> {
+pub fn for_repo(call: &mut Call<'_>, signedby: &str, aptkey: bool) -> Result<()> {
     let ring = PathBuf::from(signedby);
     let dir = match ring.parent() {
         Some(dir) if !signedby.is_empty() => dir.to_owned(),
@@ -368,7 +368,7 @@ fn received(
     aptkey: bool,
     dir: &Path,
     ring: &str,
-) -> Did<()> {
+) -> Result<()> {
     if !aptkey {
         if known(call, false, dir)?.is_some_and(|all| all.contains(id)) {
             return Ok(());

@@ -4,7 +4,7 @@ use super::{look, quiet};
 use crate::execution::declare::Result;
 use crate::execution::nested::is_true;
 use crate::execution::pkg::common::{
-    Did, Packages, given, holds, names, option, value, version as versions,
+    Packages, given, holds, names, option, value, version as versions,
 };
 use crate::execution::program::LONGEST;
 use crate::execution::{Call, Fault, python, step};
@@ -42,7 +42,7 @@ pub fn with_arch(call: &Call<'_>, name: &str, arch: &str) -> String {
 }
 
 /// Asks dpkg.
-pub fn known(call: &mut Call<'_>) -> Did<Known> {
+pub fn known(call: &mut Call<'_>) -> Result<Known> {
     let format = "${Status} ${Package} ${Version} ${Architecture}\n";
     let ran = step::all(call, ["dpkg-query", "--showformat", format, "-W"])?;
     let mut known = Known::default();
@@ -80,7 +80,7 @@ pub fn known(call: &mut Call<'_>) -> Did<Known> {
 }
 
 /// The installed packages, after those that are to be purged.
-pub fn installed(call: &mut Call<'_>) -> Did<Packages> {
+pub fn installed(call: &mut Call<'_>) -> Result<Packages> {
     let known = known(call)?;
     let mut all = known.purge_desired;
     all.extend(known.installed);
@@ -88,7 +88,7 @@ pub fn installed(call: &mut Call<'_>) -> Did<Packages> {
 }
 
 /// What the options of `pkg.list_pkgs` ask for.
-fn chosen(call: &mut Call<'_>) -> Did<Packages> {
+fn chosen(call: &mut Call<'_>) -> Result<Packages> {
     let (removed, purge) = (
         is_true(&option(call, "removed")),
         is_true(&option(call, "purge_desired")),
@@ -146,7 +146,7 @@ pub fn compare(
     one: &str,
     other: &str,
     ignore_epoch: bool,
-) -> Did<Option<i64>> {
+) -> Result<Option<i64>> {
     let cut = |text: &str| match text.split_once(':') {
         Some((_, rest)) if ignore_epoch => rest.to_owned(),
         _ => text.to_owned(),
@@ -343,7 +343,12 @@ pub fn refresh_db(call: &mut Call<'_>) -> Result {
 ///
 /// # Errors
 /// apt-get fails, or with `failhard` one list.
-pub fn fetch(call: &mut Call<'_>, valid: &Value, failhard: bool, timeout: Option<i64>) -> Did<Map> {
+pub fn fetch(
+    call: &mut Call<'_>,
+    valid: &Value,
+    failhard: bool,
+    timeout: Option<i64>,
+) -> Result<Map> {
     // The mark asks states to refresh; that is done now.
     let _ = std::fs::remove_file(cache::pkg_refresh(&call.ctx.cachedir));
     if valid.truthy() && fresh(valid) {
@@ -423,7 +428,7 @@ pub fn list_repo_pkgs(call: &mut Call<'_>) -> Result {
 }
 
 /// The versions of packages in the repositories; of all packages without names.
-pub fn in_repositories(call: &mut Call<'_>, names: &[String]) -> Did<Packages> {
+pub fn in_repositories(call: &mut Call<'_>, names: &[String]) -> Result<Packages> {
     let mut argv = vec!["apt-cache".to_owned()];
     argv.push(if names.is_empty() { "dump" } else { "show" }.to_owned());
     argv.extend(names.iter().cloned());

@@ -11,7 +11,7 @@ mod selections;
 mod sources;
 mod table;
 
-use super::common::Did;
+use crate::execution::declare::Result;
 use crate::execution::program::Ran;
 use crate::execution::{Call, step, systemd};
 use halite_sys::command::Helper;
@@ -41,7 +41,7 @@ fn quiet<T: Into<String>>(argv: impl IntoIterator<Item = T>) -> Helper {
 }
 
 /// Runs a program of apt; waits while somebody else has the lock.
-fn run(call: &mut Call<'_>, helper: Helper) -> Did<Ran> {
+fn run(call: &mut Call<'_>, helper: Helper) -> Result<Ran> {
     let mut ran = step::helper(call, helper.clone())?;
     let mut count = 0;
     while ran.stderr.contains("Could not get lock") && count < TRIES {
@@ -53,13 +53,13 @@ fn run(call: &mut Call<'_>, helper: Helper) -> Did<Ran> {
 }
 
 /// As [`run`] for a program that only looks.
-fn look<T: Into<String>>(call: &mut Call<'_>, argv: impl IntoIterator<Item = T>) -> Did<Ran> {
+fn look<T: Into<String>>(call: &mut Call<'_>, argv: impl IntoIterator<Item = T>) -> Result<Ran> {
     run(call, quiet(argv))
 }
 
 /// As [`run`] for a program that changes packages: in a scope of its own where systemd runs, as
 /// a package may restart the minion.
-fn change(call: &mut Call<'_>, argv: Vec<String>) -> Did<Ran> {
+fn change(call: &mut Call<'_>, argv: Vec<String>) -> Result<Ran> {
     let mut words = Vec::new();
     if systemd::scope(call) {
         words = [

@@ -7,7 +7,7 @@ use super::sources::{Entry, Form, LIST, Line, Section, flag, load, save};
 use crate::execution::cmd::which;
 use crate::execution::declare::Result;
 use crate::execution::nested::is_true;
-use crate::execution::pkg::common::{Did, given, option, wish};
+use crate::execution::pkg::common::{given, option, wish};
 use crate::execution::{Call, Fault, python, step};
 use halite_wire::Value;
 use halite_wire::map;
@@ -93,7 +93,7 @@ fn ppa(call: &mut Call<'_>, repo: &str, refresh: bool) -> Result {
 }
 
 /// Entries that differ in nothing but their components become one, in the main file.
-fn consolidated(entries: Vec<Entry>) -> Did<Vec<Entry>> {
+fn consolidated(entries: Vec<Entry>) -> Result<Vec<Entry>> {
     let mut list: Vec<Entry> = Vec::new();
     let mut files = Vec::new();
     for entry in entries.into_iter().filter(|e| !e.invalid()) {
@@ -141,7 +141,7 @@ fn consolidated(entries: Vec<Entry>) -> Did<Vec<Entry>> {
     Ok(list)
 }
 
-fn wishes(call: &Call<'_>, wanted: &Line) -> Did<Wishes> {
+fn wishes(call: &Call<'_>, wanted: &Line) -> Result<Wishes> {
     let split = |value: Value| -> Vec<String> {
         python::str(&value)
             .split(',')
@@ -201,7 +201,7 @@ fn matching(call: &Call<'_>, entries: &[Entry], wanted: &Line, wishes: &Wishes) 
 }
 
 /// A new entry, in the form of the file that is wished.
-fn fresh(call: &Call<'_>, wanted: &Line, aptkey: bool) -> Did<Entry> {
+fn fresh(call: &Call<'_>, wanted: &Line, aptkey: bool) -> Result<Entry> {
     let trusted = option(call, "trusted");
     let word = if given(call, "trusted") {
         python::str(&trusted)
@@ -235,7 +235,7 @@ fn fresh(call: &Call<'_>, wanted: &Line, aptkey: bool) -> Did<Entry> {
 }
 
 /// Makes an entry what is wished.
-fn change(call: &Call<'_>, entry: &mut Entry, wanted: &Line, wishes: Wishes) -> Did<()> {
+fn change(call: &Call<'_>, entry: &mut Entry, wanted: &Line, wishes: Wishes) -> Result<()> {
     let comment = option(call, "comments");
     let comment = match &comment {
         Value::Nil => None,

@@ -3,7 +3,6 @@
 use super::list::fetch;
 use super::sources::{Entry, Line, load, save};
 use crate::execution::declare::Result;
-use crate::execution::pkg::common::Did;
 use crate::execution::{Call, Fault, python};
 use halite_wire::{Map, Value};
 use std::path::Path;
@@ -13,7 +12,7 @@ pub fn list_repos(_: &mut Call<'_>) -> Result {
 }
 
 /// The configured repositories by their address.
-pub fn listed() -> Did<Map> {
+pub fn listed() -> Result<Map> {
     let mut repos = Map::new();
     for entry in load().iter().filter(|e| !e.invalid()) {
         for repo in entry.described()? {
@@ -34,7 +33,7 @@ pub fn has_ppas(call: &Call<'_>) -> bool {
 }
 
 /// The line that a short address such as `ppa:owner/name` stands for.
-fn expanded(call: &Call<'_>, repo: &str) -> Did<String> {
+fn expanded(call: &Call<'_>, repo: &str) -> Result<String> {
     let Some(ppa) = repo.strip_prefix("ppa:").filter(|_| has_ppas(call)) else {
         return Ok(repo.to_owned());
     };
@@ -60,7 +59,7 @@ pub fn get_repo(call: &mut Call<'_>) -> Result {
 }
 
 /// The first repository of that type, address and suite with one of the components.
-pub fn find(repo: &str) -> Did<Map> {
+pub fn find(repo: &str) -> Result<Map> {
     let repos = listed()?;
     if repos.is_empty() {
         return Ok(Map::new());

@@ -2,7 +2,7 @@
 
 use super::quiet;
 use crate::execution::declare::Result;
-use crate::execution::pkg::common::{Did, cached, empty};
+use crate::execution::pkg::common::{cached, empty};
 use crate::execution::{Call, Fault, python, step};
 use halite_wire::map;
 use halite_wire::{Map, Value, yaml};
@@ -26,7 +26,7 @@ fn parse(text: &str) -> Selections {
 }
 
 /// The selections, or those that fit a pattern.
-pub fn by_state(call: &mut Call<'_>, pattern: Option<&str>) -> Did<Selections> {
+pub fn by_state(call: &mut Call<'_>, pattern: Option<&str>) -> Result<Selections> {
     let pattern = pattern.filter(|p| !p.is_empty()).unwrap_or("*");
     let ran = step::all(call, ["dpkg", "--get-selections", pattern])?;
     Ok(parse(&ran.stdout))
@@ -139,7 +139,7 @@ pub fn unhold(call: &mut Call<'_>) -> Result {
 }
 
 /// The names in the arguments of `hold` and `unhold`.
-fn targets(call: &Call<'_>) -> Did<Vec<String>> {
+fn targets(call: &Call<'_>) -> Result<Vec<String>> {
     let (name, pkgs, sources) = (call.arg("name"), call.arg("pkgs"), call.arg("sources"));
     if !name.truthy() && !pkgs.truthy() && !sources.truthy() {
         let text = "One of name, pkgs, or sources must be specified.";

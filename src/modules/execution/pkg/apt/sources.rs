@@ -1,7 +1,7 @@
 //! `sources.list(5)` in both its forms (`salt/utils/pkg/deb.py`).
 
 use crate::execution::Fault;
-use crate::execution::pkg::common::Did;
+use crate::execution::declare::Result;
 use crate::execution::python;
 use crate::execution::step;
 use halite_wire::map;
@@ -54,7 +54,7 @@ pub struct Entry {
 }
 
 /// `yes` and `no` in all their forms.
-pub fn flag(text: &str) -> Did<bool> {
+pub fn flag(text: &str) -> Result<bool> {
     match text.to_lowercase().as_str() {
         "no" | "false" | "without" | "off" | "disable" | "0" => Ok(false),
         "yes" | "true" | "with" | "on" | "enable" | "1" => Ok(true),
@@ -108,7 +108,7 @@ fn words(line: &str) -> Vec<String> {
 }
 
 /// The options in brackets: their name, as written, and value; `signed-by` is called `signedby`.
-fn options(line: &str) -> Did<Vec<(String, String, String)>> {
+fn options(line: &str) -> Result<Vec<(String, String, String)>> {
     let mut list: Vec<(String, String, String)> = Vec::new();
     let inner = line.split_once('[').and_then(|(_, rest)| {
         let equals = rest.find('=')?;
@@ -142,7 +142,7 @@ impl Line {
     ///
     /// # Errors
     /// Words are missing, or options are none.
-    pub fn parse(line: &str) -> Did<Line> {
+    pub fn parse(line: &str) -> Result<Line> {
         let (disabled, invalid, comment, mut words) = split(line);
         let mut entry = Line {
             line: line.to_owned(),
@@ -336,7 +336,7 @@ impl Entry {
         }
     }
 
-    pub fn disabled(&self) -> Did<bool> {
+    pub fn disabled(&self) -> Result<bool> {
         match &self.form {
             Form::Line(line) => Ok(line.disabled),
             Form::Section(section) => Ok(!flag(section.get("Enabled").unwrap_or("yes"))?),
@@ -401,7 +401,7 @@ impl Entry {
     }
 
     /// What `pkg.list_repos` says of it: a map per address, suite and type.
-    pub fn described(&self) -> Did<Vec<Map>> {
+    pub fn described(&self) -> Result<Vec<Map>> {
         let mut all = Vec::new();
         let disabled = self.disabled()?;
         for uri in self.uris() {
@@ -429,7 +429,7 @@ impl Entry {
     }
 
     /// One line that says the same.
-    fn as_line(&self, uri: &str, suite: &str, kind: &str, disabled: bool) -> Did<String> {
+    fn as_line(&self, uri: &str, suite: &str, kind: &str, disabled: bool) -> Result<String> {
         let section = match &self.form {
             Form::Line(line) => return Ok(line.line.trim().to_owned()),
             Form::Section(section) => section,
@@ -467,7 +467,7 @@ pub fn load() -> Vec<Entry> {
     all
 }
 
-fn read(file: &str, text: &str, all: &mut Vec<Entry>) -> Did<()> {
+fn read(file: &str, text: &str, all: &mut Vec<Entry>) -> Result<()> {
     let mut add = |form: Form| {
         all.push(Entry {
             file: file.to_owned(),
@@ -499,7 +499,7 @@ const HEAD: &str = "## See sources.list(5) for more information, especialy\n# Re
 ///
 /// # Errors
 /// Of the file system.
-pub fn save(entries: &[Entry]) -> Did<()> {
+pub fn save(entries: &[Entry]) -> Result<()> {
     let write = |file: &str, text: &str| {
         step::rewrite(Path::new(file), text.as_bytes()).map_err(|e| python::os_error(&e, file))
     };

@@ -3,7 +3,7 @@
 use super::program;
 use crate::execution::cmd::which;
 use crate::execution::declare::Result;
-use crate::execution::pkg::common::{Did, names};
+use crate::execution::pkg::common::names;
 use crate::execution::pkg::lowpkg;
 use crate::execution::{Call, Fault, python, step};
 use halite_wire::{Map, Value};
@@ -14,7 +14,7 @@ pub fn download(call: &mut Call<'_>) -> Result {
     fetched(call, &names).map(Value::from)
 }
 
-fn fetched(call: &mut Call<'_>, packages: &[String]) -> Did<Map> {
+fn fetched(call: &mut Call<'_>, packages: &[String]) -> Result<Map> {
     if which("yumdownloader").is_none() {
         return Err(Fault::Command(
             "'yumdownloader' command not available".to_owned(),

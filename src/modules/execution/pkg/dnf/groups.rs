@@ -2,7 +2,7 @@
 
 use super::{options, program, stdout, words};
 use crate::execution::declare::Result;
-use crate::execution::pkg::common::{Did, empty};
+use crate::execution::pkg::common::empty;
 use crate::execution::pkg::rpm::installed;
 use crate::execution::{Call, Fault, python};
 use halite_wire::map;
@@ -176,7 +176,7 @@ fn info(
     done: &mut Vec<String>,
     options: Vec<String>,
     depth: usize,
-) -> Did<Group> {
+) -> Result<Group> {
     let mut argv = words(&["--quiet"]);
     argv.extend(options);
     match program()? {
@@ -293,7 +293,7 @@ pub fn group_diff(call: &mut Call<'_>) -> Result {
 }
 
 /// A list, or a text of words with commas.
-fn list(value: &Value, wrong: &str) -> Did<Vec<String>> {
+fn list(value: &Value, wrong: &str) -> Result<Vec<String>> {
     match value {
         Value::Str(text) => Ok(text.split(',').map(str::to_owned).collect()),
         Value::Array(list) => Ok(list.iter().map(python::str).collect()),

@@ -2,7 +2,6 @@
 
 use super::{is_dnf, program, run, words};
 use crate::execution::declare::Result;
-use crate::execution::pkg::common::Did;
 use crate::execution::pkg::rpm::installed;
 use crate::execution::{Call, Fault, python, step};
 use halite_target::{PyRegex, RegexMode as Mode, fnmatch};
@@ -15,7 +14,7 @@ pub const PATTERN: &str = r"[\w+]+(?:[.-][^-]+)*";
 const LOCKS: &str = "/etc/dnf/versionlock.toml";
 
 /// The package with the plugin.
-fn plugin(grains: &Map) -> Did<&'static str> {
+fn plugin(grains: &Map) -> Result<&'static str> {
     let number = |name: &str| grains.get(name).map(python::int).transpose();
     match program()? {
         "dnf" | "dnf5"
@@ -42,7 +41,7 @@ fn plugin(grains: &Map) -> Did<&'static str> {
 }
 
 /// Refuses to go on without the plugin.
-fn check(call: &mut Call<'_>) -> Did<()> {
+fn check(call: &mut Call<'_>) -> Result<()> {
     let plugin = plugin(&call.ctx.grains)?;
     if installed(call)?.contains_key(plugin) {
         Ok(())
@@ -62,7 +61,7 @@ pub fn list_holds(call: &mut Call<'_>) -> Result {
 ///
 /// # Errors
 /// The plugin is not there.
-pub fn holds(call: &mut Call<'_>, pattern: &str, full: bool) -> Did<Vec<String>> {
+pub fn holds(call: &mut Call<'_>, pattern: &str, full: bool) -> Result<Vec<String>> {
     check(call)?;
     let program = program()?;
     if program == "dnf5" {
@@ -92,7 +91,7 @@ struct Lock {
 }
 
 impl Lock {
-    fn new(pattern: &str, full: bool) -> Did<Lock> {
+    fn new(pattern: &str, full: bool) -> Result<Lock> {
         let yum = !is_dnf()?;
         let text = match (yum, full) {
             (false, _) => format!(r"({pattern}-\S+)"),
@@ -193,7 +192,7 @@ fn locked(text: &str) -> Vec<Locked> {
 }
 
 /// What a call names, by one of three arguments.
-fn asked(call: &Call<'_>) -> Did<Vec<String>> {
+fn asked(call: &Call<'_>) -> Result<Vec<String>> {
     let [name, pkgs, sources] = ["name", "pkgs", "sources"].map(|n| call.arg(n));
     if ![name, pkgs, sources].iter().any(|v| v.truthy()) {
         return Err(Fault::Invocation(
@@ -263,7 +262,7 @@ fn testing(call: &Call<'_>) -> bool {
 ///
 /// # Errors
 /// The plugin is not there, or the program cannot be started.
-pub fn held(call: &mut Call<'_>, targets: Vec<String>) -> Did<Map> {
+pub fn held(call: &mut Call<'_>, targets: Vec<String>) -> Result<Map> {
     let current = holds(call, PATTERN, false)?;
     let mut ret = Map::new();
     for target in targets {
@@ -289,7 +288,7 @@ pub fn held(call: &mut Call<'_>, targets: Vec<String>) -> Did<Map> {
 ///
 /// # Errors
 /// As [`held`].
-pub fn unheld(call: &mut Call<'_>, targets: Vec<String>) -> Did<Map> {
+pub fn unheld(call: &mut Call<'_>, targets: Vec<String>) -> Result<Map> {
     let dnf = is_dnf()?;
     let current = holds(call, PATTERN, program()? == "yum")?;
     let name = Lock::new(PATTERN, false)?;

@@ -7,7 +7,7 @@ use super::{
 use crate::execution::declare::Result;
 use crate::execution::nested::is_true;
 use crate::execution::pkg::common::{
-    Did, Packages, Targets, Wished, empty, holds as compares, split_comparison, targets, with_info,
+    Packages, Targets, Wished, empty, holds as compares, split_comparison, targets, with_info,
 };
 use crate::execution::pkg::rpm::{self, installed, osarch, packages_by};
 use crate::execution::{Call, Fault, python, step};
@@ -99,7 +99,7 @@ pub fn install(call: &mut Call<'_>) -> Result {
 }
 
 /// What the call names.
-fn asked(call: &mut Call<'_>, splits: bool) -> Did<Targets> {
+fn asked(call: &mut Call<'_>, splits: bool) -> Result<Targets> {
     let [name, pkgs, sources, env] =
         ["name", "pkgs", "sources", "saltenv"].map(|n| call.arg(n).clone());
     let own = osarch(call);
@@ -116,7 +116,7 @@ fn asked(call: &mut Call<'_>, splits: bool) -> Did<Targets> {
 }
 
 /// What is installed, or, when packages are only fetched, what lies in the cache.
-fn state(call: &mut Call<'_>, attr: &Value) -> Did<(Map, Packages)> {
+fn state(call: &mut Call<'_>, attr: &Value) -> Result<(Map, Packages)> {
     if !call.flag("downloadonly") {
         return Ok((packages_by(call, attr)?, installed(call)?));
     }
@@ -132,7 +132,7 @@ fn state(call: &mut Call<'_>, attr: &Value) -> Did<(Map, Packages)> {
     Ok((all, packages))
 }
 
-fn from_advisories(call: &mut Call<'_>, ids: Vec<String>, plan: &mut Plan) -> Did<()> {
+fn from_advisories(call: &mut Call<'_>, ids: Vec<String>, plan: &mut Plan) -> Result<()> {
     let known = patches::patches(call)?;
     for id in ids {
         if !known.contains(&id) {
@@ -143,7 +143,7 @@ fn from_advisories(call: &mut Call<'_>, ids: Vec<String>, plan: &mut Plan) -> Di
     Ok(())
 }
 
-fn from_files(call: &mut Call<'_>, files: Vec<String>, old: &Old, plan: &mut Plan) -> Did<()> {
+fn from_files(call: &mut Call<'_>, files: Vec<String>, old: &Old, plan: &mut Plan) -> Result<()> {
     for path in files {
         if !Path::new(&path).exists() {
             return Err(Fault::Command(format!("{path} does not exist on minion")));
@@ -163,7 +163,7 @@ fn from_repository(
     kwargs: &Map,
     old: &Old,
     plan: &mut Plan,
-) -> Did<()> {
+) -> Result<()> {
     let glob = |v: &str| v.contains('*');
     let compared = |v: &str| !glob(v) && v.starts_with(['<', '>']);
     let with = |fits: &dyn Fn(&str) -> bool| {
@@ -259,7 +259,7 @@ fn sort_in(name: &str, version: &str, word: String, old: &Old, plan: &mut Plan) 
 }
 
 /// Runs the program for each part of the plan; packages that are held are let go meanwhile, or left out.
-fn perform(call: &mut Call<'_>, plan: &mut Plan, options: &[String], advisory: bool) -> Did<()> {
+fn perform(call: &mut Call<'_>, plan: &mut Plan, options: &[String], advisory: bool) -> Result<()> {
     let held = match holds::holds(call, holds::PATTERN, false) {
         Err(Fault::Invocation(_)) => Vec::new(),
         other => other?,

@@ -3,7 +3,7 @@
 use super::{Listed, listed, look, normalized, options, program, repos, split_input, words};
 use crate::execution::declare::Result;
 use crate::execution::nested::is_true;
-use crate::execution::pkg::common::{Did, names, option};
+use crate::execution::pkg::common::{names, option};
 use crate::execution::pkg::rpm::{self, both_32, installed, is_arch, osarch};
 use crate::execution::pkg::{loose, lowpkg};
 use crate::execution::{Call, python, step};
@@ -152,7 +152,7 @@ type Versions = IndexMap<String, Vec<String>>;
 ///
 /// # Errors
 /// The configuration of repositories cannot be read.
-pub fn available_versions(call: &mut Call<'_>, names: &[String], kwargs: &Map) -> Did<Versions> {
+pub fn available_versions(call: &mut Call<'_>, names: &[String], kwargs: &Map) -> Result<Versions> {
     available(call, names, kwargs).map(merged)
 }
 
@@ -182,7 +182,7 @@ fn available(
     call: &mut Call<'_>,
     names: &[String],
     kwargs: &Map,
-) -> Did<IndexMap<String, Versions>> {
+) -> Result<IndexMap<String, Versions>> {
     let from = kwargs.get("fromrepo").filter(|v| v.truthy());
     let repos = match from {
         Some(from) => split_input(from),
@@ -257,7 +257,7 @@ fn available(
 }
 
 /// The options of `list` with a yum that cannot list one repository.
-fn old_yum(call: &mut Call<'_>) -> Did<Option<Vec<String>>> {
+fn old_yum(call: &mut Call<'_>) -> Result<Option<Vec<String>>> {
     if program()? != "yum" {
         return Ok(None);
     }
@@ -281,7 +281,7 @@ pub fn list_downloaded(call: &mut Call<'_>) -> Result {
 ///
 /// # Errors
 /// rpm cannot be started.
-pub fn downloaded(call: &mut Call<'_>) -> Did<Map> {
+pub fn downloaded(call: &mut Call<'_>) -> Result<Map> {
     let mut files = Vec::new();
     collect(&Path::new("/var/cache").join(program()?), DEPTH, &mut files);
     let mut ret = Map::new();

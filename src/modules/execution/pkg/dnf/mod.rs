@@ -11,9 +11,9 @@ mod repos;
 mod table;
 mod upgrade;
 
-use super::common::Did;
 use super::rpm;
 use crate::execution::cmd::which;
+use crate::execution::declare::Result;
 use crate::execution::program::Ran;
 use crate::execution::{Call, Fault, python, step, systemd};
 use halite_sys::command::Helper;
@@ -25,7 +25,7 @@ pub use table::MODULE;
 ///
 /// # Errors
 /// There is none.
-fn program() -> Did<&'static str> {
+fn program() -> Result<&'static str> {
     ["dnf5", "dnf", "tdnf", "yum"]
         .into_iter()
         .find(|p| which(p).is_some())
@@ -33,12 +33,12 @@ fn program() -> Did<&'static str> {
 }
 
 /// Whether it is dnf, of whatever release.
-fn is_dnf() -> Did<bool> {
+fn is_dnf() -> Result<bool> {
     Ok(program()?.starts_with("dnf"))
 }
 
 /// Runs it; in a scope of its own where systemd runs, as a package may restart the minion.
-fn run(call: &mut Call<'_>, words: Vec<String>, merge: bool) -> Did<Ran> {
+fn run(call: &mut Call<'_>, words: Vec<String>, merge: bool) -> Result<Ran> {
     let mut argv = Vec::new();
     if systemd::scope(call) {
         argv.extend(["systemd-run".to_owned(), "--scope".to_owned()]);
@@ -55,14 +55,14 @@ fn run(call: &mut Call<'_>, words: Vec<String>, merge: bool) -> Did<Ran> {
 }
 
 /// As [`run`] with failures that are no failures of the call.
-fn look(call: &mut Call<'_>, words: Vec<String>) -> Did<Ran> {
+fn look(call: &mut Call<'_>, words: Vec<String>) -> Result<Ran> {
     let ran = run(call, words, false)?;
     call.retcode = 0.into();
     Ok(ran)
 }
 
 /// What it prints.
-fn stdout(call: &mut Call<'_>, words: Vec<String>) -> Did<String> {
+fn stdout(call: &mut Call<'_>, words: Vec<String>) -> Result<String> {
     let mut argv = vec![program()?.to_owned()];
     argv.extend(words);
     Ok(step::all(call, argv)?.stdout)

@@ -2,7 +2,6 @@
 
 use super::{list, program, stdout, words};
 use crate::execution::declare::Result;
-use crate::execution::pkg::common::Did;
 use crate::execution::{Call, Fault, program as programs, step, systemd};
 use halite_target::{PyRegex, RegexMode as Mode};
 use halite_wire::map;
@@ -30,7 +29,7 @@ pub fn list_installed_patches(call: &mut Call<'_>) -> Result {
 ///
 /// # Errors
 /// The program cannot be started.
-pub fn patches(call: &mut Call<'_>) -> Did<Map> {
+pub fn patches(call: &mut Call<'_>) -> Result<Map> {
     let text = stdout(call, words(&["--quiet", "updateinfo", "list", "all"]))?;
     Ok(read(&text))
 }

@@ -2,7 +2,7 @@
 
 use super::{run, split_arch, splits, without_epoch, words};
 use crate::execution::declare::Result;
-use crate::execution::pkg::common::{Did, Packages, Targets, Wished, empty, targets};
+use crate::execution::pkg::common::{Packages, Targets, Wished, empty, targets};
 use crate::execution::pkg::rpm::{changed, installed, osarch};
 use crate::execution::{Call, Fault};
 use halite_target::fnmatch;
@@ -46,7 +46,7 @@ pub fn remove(call: &mut Call<'_>) -> Result {
 }
 
 /// What the call names; the keywords have no say in it.
-fn asked(call: &mut Call<'_>) -> Did<Option<Wished>> {
+fn asked(call: &mut Call<'_>) -> Result<Option<Wished>> {
     let (name, pkgs) = (call.arg("name").clone(), call.arg("pkgs").clone());
     call.bound.kwargs = Map::new();
     let own = osarch(call);

@@ -2,7 +2,7 @@
 
 use super::{is_dnf, program, run, words};
 use crate::execution::declare::Result;
-use crate::execution::pkg::common::{Did, keywords};
+use crate::execution::pkg::common::keywords;
 use crate::execution::pkg::ini::{Ini, NO_SECTION};
 use crate::execution::pkg::rpm::installed;
 use crate::execution::{Call, Fault, python, step};
@@ -28,7 +28,7 @@ fn strict(kwargs: &Map) -> bool {
 }
 
 /// The directories of a call, or those of the configuration.
-fn directories(basedir: &Value, strict: bool) -> Did<Vec<String>> {
+fn directories(basedir: &Value, strict: bool) -> Result<Vec<String>> {
     let split = |text: &str| text.split(',').map(|d| d.trim().to_owned()).collect();
     match basedir {
         Value::Str(text) => return Ok(split(text)),
@@ -59,7 +59,7 @@ fn directories(basedir: &Value, strict: bool) -> Did<Vec<String>> {
 }
 
 /// A file: its comments before the first section, its sections.
-fn read(path: &str, strict: bool) -> Did<(String, Map)> {
+fn read(path: &str, strict: bool) -> Result<(String, Map)> {
     let text = step::read(path)?;
     let mut ini = Ini::new(strict);
     match ini.read(path, &text) {
@@ -101,7 +101,7 @@ fn read(path: &str, strict: bool) -> Did<(String, Map)> {
 ///
 /// # Errors
 /// The configuration cannot be read.
-pub fn all(basedir: &Value, kwargs: &Map) -> Did<Vec<(String, Map)>> {
+pub fn all(basedir: &Value, kwargs: &Map) -> Result<Vec<(String, Map)>> {
     let strict = strict(kwargs);
     let mut all: Vec<(String, Map)> = Vec::new();
     for dir in directories(basedir, strict)? {
@@ -134,7 +134,7 @@ pub fn list_repos(call: &mut Call<'_>) -> Result {
 }
 
 /// The name of a repository; one of copr is called otherwise in its file.
-fn named(repo: &str) -> Did<String> {
+fn named(repo: &str) -> Result<String> {
     let Some(copr) = repo.strip_prefix("copr:") else {
         return Ok(repo.to_owned());
     };
@@ -293,7 +293,7 @@ fn created(
     repo: &str,
     dirs: &[String],
     wanted: &Map,
-) -> Did<(String, String, Map)> {
+) -> Result<(String, String, Map)> {
     let Some(dir) = dirs.iter().find(|d| Path::new(d).exists()) else {
         let dirs = python::str(&dirs.to_vec().into());
         return Err(Fault::Invocation(format!(
@@ -325,7 +325,7 @@ fn enabled(
     copr: &str,
     repo: &str,
     dirs: &[String],
-) -> Did<(String, String, Map)> {
+) -> Result<(String, String, Map)> {
     let plugin = if is_dnf()? {
         "dnf-plugins-core"
     } else {

@@ -5,7 +5,7 @@ use crate::execution::Call;
 use crate::execution::declare::Result;
 use crate::execution::nested::is_true;
 use crate::execution::pkg::common::failed_upgrade;
-use crate::execution::pkg::common::{Did, Targets, targets};
+use crate::execution::pkg::common::{Targets, targets};
 use crate::execution::pkg::rpm::{osarch, packages_by};
 use crate::execution::step;
 use halite_wire::{Map, Value};
@@ -52,7 +52,7 @@ pub fn upgrade(call: &mut Call<'_>) -> Result {
 }
 
 /// The packages that are named.
-fn asked(call: &mut Call<'_>, kwargs: Map) -> Did<Vec<String>> {
+fn asked(call: &mut Call<'_>, kwargs: Map) -> Result<Vec<String>> {
     let (name, pkgs) = (call.arg("name").clone(), call.arg("pkgs").clone());
     if !name.truthy() && !pkgs.truthy() {
         return Ok(Vec::new());

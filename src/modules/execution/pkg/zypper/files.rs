@@ -4,7 +4,7 @@ use super::repos::refresh_with;
 use super::root_of;
 use super::run::{How, words};
 use crate::execution::declare::Result;
-use crate::execution::pkg::common::{Did, keywords, names, wish};
+use crate::execution::pkg::common::{keywords, names, wish};
 use crate::execution::pkg::lowpkg;
 use crate::execution::{Call, Fault};
 use halite_wire::map;
@@ -16,7 +16,7 @@ pub fn download(call: &mut Call<'_>) -> Result {
     Ok(downloaded(call, &names)?.into())
 }
 
-fn downloaded(call: &mut Call<'_>, names: &[String]) -> Did<Map> {
+fn downloaded(call: &mut Call<'_>, names: &[String]) -> Result<Map> {
     if names.is_empty() {
         return Err(Fault::Invocation("No packages specified".to_owned()));
     }
@@ -53,7 +53,7 @@ fn downloaded(call: &mut Call<'_>, names: &[String]) -> Did<Map> {
     Ok(ret)
 }
 
-fn downloaded_file(result: &Element) -> Did<(String, Map)> {
+fn downloaded_file(result: &Element) -> Result<(String, Map)> {
     let first = |name: &str| {
         let found = result.all(name).into_iter().next();
         found.ok_or_else(|| Fault::raised("IndexError", "list index out of range"))

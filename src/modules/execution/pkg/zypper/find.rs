@@ -4,7 +4,7 @@ use super::repos::refresh_with;
 use super::root_of;
 use super::run::{How, words};
 use crate::execution::declare::Result;
-use crate::execution::pkg::common::{Did, keywords, option, wish};
+use crate::execution::pkg::common::{keywords, option, wish};
 use crate::execution::pkg::lowpkg;
 use crate::execution::{Call, Fault, python, step};
 use halite_wire::map;
@@ -54,7 +54,7 @@ pub fn info_records(text: &str) -> Vec<(String, Map)> {
 }
 
 /// Refreshes when the call asks for it; stock gives the root where the force is meant.
-fn refresh_if(call: &mut Call<'_>) -> Did<()> {
+fn refresh_if(call: &mut Call<'_>) -> Result<()> {
     if call.flag("refresh") {
         let force = call.arg("root").clone();
         let keywords = keywords(call);
@@ -77,7 +77,7 @@ pub fn search(call: &mut Call<'_>) -> Result {
 ///
 /// # Errors
 /// Nothing was found.
-pub fn searched(call: &mut Call<'_>, criteria: &str, root: &Value, kwargs: &Map) -> Did<Map> {
+pub fn searched(call: &mut Call<'_>, criteria: &str, root: &Value, kwargs: &Map) -> Result<Map> {
     let mut args = words(&["search"]);
     let how = match kwargs.str("match") {
         Some("exact") => Some("--match-exact"),
@@ -115,7 +115,7 @@ pub fn searched(call: &mut Call<'_>, criteria: &str, root: &Value, kwargs: &Map)
 }
 
 /// Solvables of a kind that zypper finds, each with whether it is installed.
-fn solvables(call: &mut Call<'_>, kind: &str, root: &Value) -> Did<Vec<(String, bool, String)>> {
+fn solvables(call: &mut Call<'_>, kind: &str, root: &Value) -> Result<Vec<(String, bool, String)>> {
     let found = How::asking(root).xml(call, &words(&["se", "-t", kind]))?;
     let one = |element: &Element| {
         (
@@ -150,7 +150,7 @@ pub fn list_installed_patterns(call: &mut Call<'_>) -> Result {
 ///
 /// # Errors
 /// zypper failed.
-pub fn installed_patterns(call: &mut Call<'_>, root: &Value) -> Did<Map> {
+pub fn installed_patterns(call: &mut Call<'_>, root: &Value) -> Result<Map> {
     let mut argv = lowpkg::rpm(root);
     argv.extend(["-q", "--provides", "--whatprovides", "pattern()"].map(str::to_owned));
     let text = step::printed_anyway(call, argv)?;
@@ -185,7 +185,7 @@ pub fn list_installed_patches(call: &mut Call<'_>) -> Result {
 ///
 /// # Errors
 /// zypper failed.
-pub fn patches(call: &mut Call<'_>, root: &Value, only_installed: bool) -> Did<Map> {
+pub fn patches(call: &mut Call<'_>, root: &Value, only_installed: bool) -> Result<Map> {
     let mut list = solvables(call, "patch", root)?;
     list.retain(|(_, installed, _)| *installed || !only_installed);
     Ok(entries(list))
@@ -202,7 +202,7 @@ pub fn list_products(call: &mut Call<'_>) -> Result {
 ///
 /// # Errors
 /// zypper failed.
-pub fn products(call: &mut Call<'_>, all: bool, root: &Value) -> Did<Vec<Map>> {
+pub fn products(call: &mut Call<'_>, all: bool, root: &Value) -> Result<Vec<Map>> {
     let args = if all {
         words(&["products"])
     } else {
@@ -294,7 +294,7 @@ pub fn resolve_capabilities(call: &mut Call<'_>) -> Result {
 }
 
 /// The only package that provides a capability, unless a package has that name.
-fn provider(call: &mut Call<'_>, name: &str, root: &Value) -> Did<Option<String>> {
+fn provider(call: &mut Call<'_>, name: &str, root: &Value) -> Result<Option<String>> {
     let exact = map! {"root" => root.clone(), "match" => "exact"};
     match searched(call, name, root, &exact) {
         Ok(_) => return Ok(None),

@@ -6,7 +6,7 @@ use super::run::{How, WELL, words};
 use super::{find, wildcard};
 use crate::execution::declare::Result;
 use crate::execution::pkg::common::{
-    Did, Targets, empty, keywords, split_comparison, targets, with_info,
+    Targets, empty, keywords, split_comparison, targets, with_info,
 };
 use crate::execution::pkg::lowpkg;
 use crate::execution::pkg::rpm::osarch;
@@ -19,7 +19,7 @@ use std::collections::BTreeSet;
 const BATCH: usize = 500;
 
 /// `pkg_resource.parse_targets` with the keywords of the call.
-fn parsed(call: &mut Call<'_>, name: &Value, pkgs: &Value, sources: &Value) -> Did<Targets> {
+fn parsed(call: &mut Call<'_>, name: &Value, pkgs: &Value, sources: &Value) -> Result<Targets> {
     let own = osarch(call);
     let plain = keywords(call).get("normalize").is_some_and(|v| !v.truthy());
     let normalize = |name: &str| {
@@ -78,7 +78,7 @@ fn install_args(call: &Call<'_>) -> Vec<String> {
 }
 
 /// What is there before or after, as far as it counts for the answer.
-fn state(call: &mut Call<'_>, wanted: &Wanted, only_download: bool) -> Did<Map> {
+fn state(call: &mut Call<'_>, wanted: &Wanted, only_download: bool) -> Result<Map> {
     if only_download {
         downloaded(call, &wanted.root)
     } else {
@@ -208,7 +208,7 @@ fn temporary_fixes(
     call: &mut Call<'_>,
     list: &[(String, Option<String>)],
     root: &Value,
-) -> Did<Vec<String>> {
+) -> Result<Vec<String>> {
     let mut argv = lowpkg::rpm(root);
     argv.extend(["-q", "--qf", "%{NAME}: [%{PROVIDES} ]\n"].map(str::to_owned));
     argv.extend(list.iter().map(|(n, _)| n.clone()));

@@ -7,7 +7,7 @@ use super::{find, root_of};
 use crate::execution::declare::Result;
 use crate::execution::nested::is_true;
 use crate::execution::pkg::common::{
-    Did, Packages, empty, keywords, names, option, version as versions, wish,
+    Packages, empty, keywords, names, option, version as versions, wish,
 };
 use crate::execution::pkg::rpm::{self, osarch};
 use crate::execution::pkg::{loose, lowpkg};
@@ -71,7 +71,7 @@ pub fn version(call: &mut Call<'_>) -> Result {
 ///
 /// # Errors
 /// rpm or zypper failed.
-pub fn listed(call: &mut Call<'_>, wanted: &Wanted, as_list: bool) -> Did<Map> {
+pub fn listed(call: &mut Call<'_>, wanted: &Wanted, as_list: bool) -> Result<Map> {
     let mut all = installed(call, &wanted.root)?;
     for include in &wanted.includes {
         let entries = match include.as_str() {
@@ -97,7 +97,7 @@ pub fn listed(call: &mut Call<'_>, wanted: &Wanted, as_list: bool) -> Did<Map> {
 }
 
 /// All that is known of the installed packages.
-fn installed(call: &mut Call<'_>, root: &Value) -> Did<Map> {
+fn installed(call: &mut Call<'_>, root: &Value) -> Result<Map> {
     let mut argv = lowpkg::rpm(root);
     let format = format!("{}\n", rpm::FORMAT);
     argv.extend(["-qa", "--queryformat", &format].map(str::to_owned));
@@ -129,7 +129,7 @@ fn installed(call: &mut Call<'_>, root: &Value) -> Did<Map> {
     Ok(ret)
 }
 
-fn product_entries(call: &mut Call<'_>, root: &Value) -> Did<Vec<(String, Map)>> {
+fn product_entries(call: &mut Call<'_>, root: &Value) -> Result<Vec<(String, Map)>> {
     let mut entries = Vec::new();
     for product in products(call, false, root)? {
         let get = |key: &str| {
@@ -145,7 +145,7 @@ fn product_entries(call: &mut Call<'_>, root: &Value) -> Did<Vec<(String, Map)>>
     Ok(entries)
 }
 
-fn element_entries(call: &mut Call<'_>, kind: &str, root: &Value) -> Did<Vec<(String, Map)>> {
+fn element_entries(call: &mut Call<'_>, kind: &str, root: &Value) -> Result<Vec<(String, Map)>> {
     let names = match kind {
         "pattern" => find::installed_patterns(call, root)?,
         _ => find::patches(call, root, true)?,
@@ -272,7 +272,7 @@ pub fn info_available(call: &mut Call<'_>) -> Result {
 }
 
 /// What `pkg.info_available` says, with the keywords of the call.
-fn asked(call: &mut Call<'_>, names: Vec<String>) -> Did<Map> {
+fn asked(call: &mut Call<'_>, names: Vec<String>) -> Result<Map> {
     if names.is_empty() {
         return Ok(Map::new());
     }
@@ -283,7 +283,7 @@ fn asked(call: &mut Call<'_>, names: Vec<String>) -> Did<Map> {
     available(call, names, &root)
 }
 
-fn available(call: &mut Call<'_>, mut names: Vec<String>, root: &Value) -> Did<Map> {
+fn available(call: &mut Call<'_>, mut names: Vec<String>, root: &Value) -> Result<Map> {
     names.sort();
     names.dedup();
     let how = How::asking(root);
@@ -418,7 +418,7 @@ pub fn list_downloaded(call: &mut Call<'_>) -> Result {
 ///
 /// # Errors
 /// A file is no package.
-pub fn downloaded(call: &mut Call<'_>, root: &Value) -> Did<Map> {
+pub fn downloaded(call: &mut Call<'_>, root: &Value) -> Result<Map> {
     let cache = if root.truthy() {
         Path::new(&python::str(root)).join("var/cache/zypp/packages/")
     } else {

@@ -3,7 +3,6 @@
 use super::find::searched;
 use super::run::{How, words};
 use crate::execution::declare::Result;
-use crate::execution::pkg::common::Did;
 use crate::execution::pkg::lowpkg;
 use crate::execution::{Call, Fault, python};
 use halite_target::PyRegex;
@@ -65,7 +64,7 @@ pub fn clean_locks(call: &mut Call<'_>) -> Result {
 }
 
 /// What shall be held or let go, each with the version that is meant.
-fn targets(call: &Call<'_>) -> Did<Vec<(String, Option<String>)>> {
+fn targets(call: &Call<'_>) -> Result<Vec<(String, Option<String>)>> {
     let (name, pkgs) = (call.arg("name"), call.arg("pkgs"));
     if !name.truthy() && !pkgs.truthy() {
         return Err(Fault::Command(

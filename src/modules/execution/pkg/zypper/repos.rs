@@ -2,7 +2,7 @@
 
 use super::run::{How, words};
 use crate::execution::declare::Result;
-use crate::execution::pkg::common::{Did, keywords};
+use crate::execution::pkg::common::keywords;
 use crate::execution::pkg::ini::Ini;
 use crate::execution::{Call, Fault, python};
 use halite_config::paths::minion::cache;
@@ -13,7 +13,7 @@ use std::path::Path;
 const REPOS: &str = "etc/zypp/repos.d";
 
 /// All configured repositories.
-pub fn configured(root: &Value) -> Did<Ini> {
+pub fn configured(root: &Value) -> Result<Ini> {
     let folder = if root.truthy() {
         Path::new(&python::str(root)).join(REPOS)
     } else {
@@ -39,7 +39,7 @@ pub fn configured(root: &Value) -> Did<Ini> {
 }
 
 /// What is known of one repository; nothing when it is not there.
-fn info(ini: &Ini, alias: &str) -> Did<Map> {
+fn info(ini: &Ini, alias: &str) -> Result<Map> {
     let mut ret = Map::new();
     let Some(items) = ini.items(alias)? else {
         return Ok(ret);
@@ -186,7 +186,7 @@ fn options(kwargs: &Map) -> Vec<String> {
     options
 }
 
-fn add(call: &mut Call<'_>, repo: &str, kwargs: &Map, root: &Value) -> Did<()> {
+fn add(call: &mut Call<'_>, repo: &str, kwargs: &Map, root: &Value) -> Result<()> {
     let named = ["url", "mirrorlist", "baseurl"];
     let url = named.iter().find_map(|n| kwargs.get(n));
     let Some(url) = url.filter(|u| u.truthy()).map(python::str) else {

@@ -1,6 +1,6 @@
 //! Running zypper: one at a time, its errors as stock words them (`zypperpkg.py _Zypper`).
 
-use crate::execution::pkg::common::Did;
+use crate::execution::declare::Result;
 use crate::execution::pkg::lowpkg;
 use crate::execution::program::Ran;
 use crate::execution::{Call, Fault, python, step, systemd};
@@ -62,7 +62,7 @@ impl How {
     ///
     /// # Errors
     /// It failed.
-    pub fn text(&self, call: &mut Call<'_>, args: &[String]) -> Did<String> {
+    pub fn text(&self, call: &mut Call<'_>, args: &[String]) -> Result<String> {
         Ok(self.ran(call, args)?.stdout)
     }
 
@@ -70,7 +70,7 @@ impl How {
     ///
     /// # Errors
     /// It failed, or printed something else.
-    pub fn xml(&self, call: &mut Call<'_>, args: &[String]) -> Did<Element> {
+    pub fn xml(&self, call: &mut Call<'_>, args: &[String]) -> Result<Element> {
         let ran = self.run(call, args, true)?;
         xml::parse(&ran.stdout).map_err(|why| Fault::raised("xml.parsers.expat.ExpatError", why))
     }
@@ -79,7 +79,7 @@ impl How {
     ///
     /// # Errors
     /// It failed.
-    pub fn ran(&self, call: &mut Call<'_>, args: &[String]) -> Did<Ran> {
+    pub fn ran(&self, call: &mut Call<'_>, args: &[String]) -> Result<Ran> {
         self.run(call, args, false)
     }
 
@@ -114,7 +114,7 @@ impl How {
     }
 
     /// Runs it; waits as long as another one has the lock.
-    fn run(&self, call: &mut Call<'_>, args: &[String], xml: bool) -> Did<Ran> {
+    fn run(&self, call: &mut Call<'_>, args: &[String], xml: bool) -> Result<Ran> {
         let helper = self.helper(call, args, xml);
         let mut blocked = false;
         let ran = loop {
@@ -194,7 +194,7 @@ fn blocker(call: &mut Call<'_>) -> Map {
     })
 }
 
-fn process(call: &mut Call<'_>, pid: &str) -> Did<Map> {
+fn process(call: &mut Call<'_>, pid: &str) -> Result<Map> {
     let pid = python::int(&pid.into())?;
     let names = ["pid", "name", "cmdline", "create_time"].map(Value::from);
     let attrs = map! {"attrs" => names.to_vec()};

@@ -1,7 +1,7 @@
 //! Versions with wildcards: the newest in the repositories that fits (`zypperpkg.py Wildcard`).
 
 use super::run::{How, words};
-use crate::execution::pkg::common::Did;
+use crate::execution::declare::Result;
 use crate::execution::pkg::loose;
 use crate::execution::{Call, Fault, python};
 use halite_target::fnmatch;
@@ -11,7 +11,7 @@ use halite_wire::Value;
 const SIGNS: [&str; 5] = ["<", "<=", "=", ">=", ">"];
 
 /// The comparison in a wish and the version without it.
-fn split(wish: &str) -> Did<(String, String)> {
+fn split(wish: &str) -> Result<(String, String)> {
     let exact: String = wish.chars().filter(|c| !"<>=+".contains(*c)).collect();
     let sign = wish.replace(&exact, "");
     // Python replaces nothing by nothing.
@@ -38,7 +38,7 @@ pub fn version(
     name: &Value,
     wish: &Value,
     root: &Value,
-) -> Did<Option<String>> {
+) -> Result<Option<String>> {
     if !wish.truthy() {
         return Ok(None);
     }
