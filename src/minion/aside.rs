@@ -78,7 +78,7 @@ pub enum News {
     /// Beacons have looked.
     Seen(Box<super::lookout::Seen>),
     /// Somebody on the local bus wants something.
-    Order(halite_modules::local::Order),
+    Order(halite_modules::local::DaemonRequest),
 }
 
 /// What opening a line gives.

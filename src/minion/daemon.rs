@@ -24,8 +24,8 @@ use halite_channel::publication::Jids;
 use halite_channel::session::chance;
 use halite_config::MinionConfig;
 use halite_modules::grains::all_grains;
-use halite_modules::local::Order;
-use halite_modules::masters::settle;
+use halite_modules::local::DaemonRequest;
+use halite_modules::masters::resolve_master_func;
 use halite_sys::daemon::{PidFile, Report};
 use halite_sys::logging::{Field, about};
 use halite_sys::memory::give_back;
@@ -68,7 +68,7 @@ pub fn run(config: MinionConfig, start: Start, report: &mut Report) -> Result<()
     let (teller, news) = unbounded();
     let (orders, woken) = (teller.clone(), wake.clone());
     let tap = move |body: &[u8]| {
-        if let Some(order) = Order::read(body)
+        if let Some(order) = DaemonRequest::read(body)
             && orders.send(News::Order(order)).is_ok()
         {
             woken.wake();
@@ -78,7 +78,7 @@ pub fn run(config: MinionConfig, start: Start, report: &mut Report) -> Result<()
     let _pid = PidFile::write(&config.pidfile)
         .map_err(|e| MinionError::io("pid file", &config.pidfile, &e))?;
     let mut grains = all_grains(&config);
-    settle(&mut config, &mut grains)?;
+    resolve_master_func(&mut config, &mut grains)?;
     let (config, grains) = (Arc::new(config), Arc::new(grains));
     let shared = Shared {
         context: Context::new(),

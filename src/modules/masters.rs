@@ -1,7 +1,7 @@
 //! `master_type: func`: a function of this minion says which masters it has
 //! (`salt/minion.py eval_master_func`).
 
-use super::guard::{Allowed, guarded};
+use super::guard::{FunctionFilter, guarded};
 use crate::execution::{Context, python};
 use halite_channel::MinionError;
 use halite_config::MinionConfig;
@@ -13,7 +13,7 @@ use std::sync::Arc;
 ///
 /// # Errors
 /// The function is not there, fails, or gives anything but a text or a list of texts.
-pub fn settle(config: &mut MinionConfig, grains: &mut Map) -> Result<(), MinionError> {
+pub fn resolve_master_func(config: &mut MinionConfig, grains: &mut Map) -> Result<(), MinionError> {
     if config.master_type != "func" {
         return Ok(());
     }
@@ -32,9 +32,9 @@ pub fn settle(config: &mut MinionConfig, grains: &mut Map) -> Result<(), MinionE
         cachedir: config.cachedir.clone(),
         ..Context::default()
     };
-    let allowed = Allowed::of(&ctx.opts).despite_blackout();
+    let allowed = FunctionFilter::from_opts(&ctx.opts).despite_blackout();
     let outcome = guarded(&ctx, &fun, &[], &allowed);
-    if !outcome.gave_value() {
+    if !outcome.returned_value() {
         return wrong(python::str(&outcome.ret));
     }
     let masters = match &outcome.ret {
@@ -63,7 +63,7 @@ mod tests {
         let options = halite_wire::map! {"id" => "m1", "master" => master, "master_type" => kind};
         let mut config = MinionConfig::from_map(options, dir.path()).unwrap();
         let mut grains = halite_wire::map! {"master" => config.master[0].as_str()};
-        settle(&mut config, &mut grains).map_err(|e| e.message)?;
+        resolve_master_func(&mut config, &mut grains).map_err(|e| e.message)?;
         Ok((config.master, grains))
     }
 

@@ -5,7 +5,7 @@
 //! the `TypeError` that the Python call itself raises.
 
 use super::declare::Function;
-use super::{Fault, python};
+use super::{CallError, python};
 use crate::execution::declare::Result;
 use halite_wire::yaml::{parse_kwarg, yamlify_arg};
 use halite_wire::{Map, Value};
@@ -25,7 +25,7 @@ pub struct Bound {
 /// the schedule are what they are: no text in them is a keyword.
 ///
 /// # Errors
-/// [`Fault::Invocation`] naming every keyword that the function does not take.
+/// [`CallError::Invocation`] naming every keyword that the function does not take.
 pub fn load(function: &Function, args: &[Value], job: Option<&Map>) -> Result<(Vec<Value>, Map)> {
     let scheduled = job.is_some_and(|job| job.contains("schedule"));
     let mut positional = Vec::new();
@@ -52,7 +52,7 @@ pub fn load(function: &Function, args: &[Value], job: Option<&Map>) -> Result<(V
         }
     }
     if !invalid.is_empty() {
-        return Err(Fault::Invocation(format!(
+        return Err(CallError::Invocation(format!(
             "The following keyword arguments are not valid: {}",
             invalid.join(", ")
         )));
@@ -74,7 +74,7 @@ fn keyword_map(arg: &Value) -> Option<&Map> {
 /// Puts values in place as a Python call would.
 ///
 /// # Errors
-/// [`Fault::Type`] with CPython's text.
+/// [`CallError::Type`] with CPython's text.
 pub fn bind(function: &Function, positional: Vec<Value>, kwargs: Map) -> Result<Bound> {
     let given = positional.len();
     let count = function.args.len();
@@ -122,11 +122,11 @@ pub fn bind(function: &Function, positional: Vec<Value>, kwargs: Map) -> Result<
     })
 }
 
-fn type_error(function: &Function, text: &str) -> Fault {
-    Fault::Type(format!("{}() {text}", function.inner))
+fn type_error(function: &Function, text: &str) -> CallError {
+    CallError::Type(format!("{}() {text}", function.inner))
 }
 
-fn too_many(function: &Function, given: usize) -> Fault {
+fn too_many(function: &Function, given: usize) -> CallError {
     let most = function.args.len();
     let least = function.args.iter().filter(|a| a.default.is_none()).count();
     let takes = if least == most {

@@ -1,7 +1,7 @@
 //! `hosts`: the file that names addresses (`hosts(5)`).
 
 use super::declare::{Function, Lit, Module, Result, opt, req};
-use super::{Call, python, step};
+use super::{Call, command_helpers, python};
 use halite_wire::map;
 use halite_wire::{Map, Value};
 use std::path::Path;
@@ -55,7 +55,7 @@ fn file(call: &mut Call<'_>) -> Result<String> {
 }
 
 /// As `file`; made where it is missing.
-fn made(call: &mut Call<'_>) -> Result<String> {
+fn create_file(call: &mut Call<'_>) -> Result<String> {
     let path = file(call)?;
     if !Path::new(&path).exists() {
         std::fs::write(&path, b"").map_err(|e| python::os_error(&e, &path))?;
@@ -174,11 +174,12 @@ fn is_entry(line: &str, ip: &str) -> bool {
 }
 
 fn write(path: &str, content: &str) -> Result<()> {
-    step::rewrite(Path::new(path), content.as_bytes()).map_err(|e| python::os_error(&e, path))
+    command_helpers::rewrite(Path::new(path), content.as_bytes())
+        .map_err(|e| python::os_error(&e, path))
 }
 
 fn set_host(call: &mut Call<'_>) -> Result {
-    let path = made(call)?;
+    let path = create_file(call)?;
     if !Path::new(&path).is_file() {
         return Ok(false.into());
     }
@@ -189,7 +190,7 @@ fn set_host(call: &mut Call<'_>) -> Result {
     if alias.trim().is_empty() {
         fresh.clear();
     }
-    let old = step::read(&path)?;
+    let old = command_helpers::read(&path)?;
     write(&path, &replaced(&old, &ip, &fresh))?;
     Ok(true.into())
 }
@@ -219,9 +220,9 @@ fn rm_host(call: &mut Call<'_>) -> Result {
     if !has(&listed(call)?, call) {
         return Ok(true.into());
     }
-    let path = made(call)?;
+    let path = create_file(call)?;
     let (ip, alias) = (python::str(call.arg("ip")), python::str(call.arg("alias")));
-    let old = step::read(&path)?;
+    let old = command_helpers::read(&path)?;
     let lines = old.split_inclusive('\n');
     let new: String = lines
         .map(|line| {
@@ -251,7 +252,7 @@ fn without(line: &str, ip: &str, alias: &str) -> String {
 }
 
 fn add_host(call: &mut Call<'_>) -> Result {
-    let path = made(call)?;
+    let path = create_file(call)?;
     if !Path::new(&path).is_file() {
         return Ok(false.into());
     }
@@ -273,7 +274,7 @@ fn add_host(call: &mut Call<'_>) -> Result {
 }
 
 fn set_comment(call: &mut Call<'_>) -> Result {
-    let path = made(call)?;
+    let path = create_file(call)?;
     if !Path::new(&path).is_file() {
         return Ok(false.into());
     }

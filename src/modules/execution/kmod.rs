@@ -1,8 +1,8 @@
 //! `kmod`: modules of the kernel.
 
 use super::declare::{Function, Lit, Module, Result, opt, req};
-use super::{Call, Fault, python, shell, which};
-use crate::execution::step;
+use super::{Call, CallError, python, shell, which};
+use crate::execution::command_helpers;
 use halite_wire::map;
 use halite_wire::{Map, Value};
 use std::collections::BTreeSet;
@@ -66,7 +66,7 @@ pub(super) const MODULE: Module = Module {
 };
 
 fn program(name: &str) -> Result<String> {
-    which(name).ok_or_else(|| Fault::Command(format!("Command '{name}' cannot be found")))
+    which(name).ok_or_else(|| CallError::Command(format!("Command '{name}' cannot be found")))
 }
 
 /// Names of modules below the directory of the running kernel, sorted.
@@ -136,7 +136,7 @@ fn config(call: &Call<'_>) -> &'static str {
 }
 
 fn persistent(call: &Call<'_>) -> BTreeSet<String> {
-    let text = step::read_file(config(call)).unwrap_or_default();
+    let text = command_helpers::read_file(config(call)).unwrap_or_default();
     text.lines()
         .map(str::trim)
         .filter(|l| !l.starts_with('#'))
@@ -181,13 +181,13 @@ fn load(call: &mut Call<'_>) -> Result {
     let after = loaded(call)?;
     let mut new: BTreeSet<String> = after.difference(&before).cloned().collect();
     if call.flag("persist") {
-        new.extend(keep(call, &name)?);
+        new.extend(persist(call, &name)?);
     }
     Ok(list(new))
 }
 
 /// Makes a module one that is loaded at every start.
-fn keep(call: &mut Call<'_>, line: &str) -> Result<Option<String>> {
+fn persist(call: &mut Call<'_>, line: &str) -> Result<Option<String>> {
     let path = config(call);
     if !Path::new(path).exists() {
         call.salt("file.touch", vec![path.into()], Map::new())?;

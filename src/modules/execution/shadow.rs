@@ -1,10 +1,10 @@
 //! `shadow`: passwords and their ageing (`shadow(5)`).
 
-use super::accounts::below;
+use super::accounts::under_root;
+use super::command_helpers::{self, Argv};
 use super::declare::{Function, Lit, Module, Result, opt, req};
 use super::nested::is_true;
-use super::step::{self, Argv};
-use super::{Call, Fault, python};
+use super::{Call, CallError, python};
 use halite_sys::crypt::crypt;
 use halite_wire::map;
 use halite_wire::{Map, Value};
@@ -121,7 +121,7 @@ fn root(call: &Call<'_>) -> Option<String> {
 fn entry(line: &str) -> Result<Map> {
     let parts: Vec<&str> = line.trim().split(':').collect();
     if parts.len() < 9 {
-        return Err(Fault::raised("IndexError", "list index out of range"));
+        return Err(CallError::raised("IndexError", "list index out of range"));
     }
     let mut map = map! {"name" => parts[0], "passwd" => parts[1]};
     for (key, text) in KEYS.iter().zip(&parts).skip(2) {
@@ -136,7 +136,7 @@ fn entry(line: &str) -> Result<Map> {
 }
 
 fn details(name: &str, root: Option<&str>) -> Result<Map> {
-    let text = std::fs::read(below(root, "etc/shadow")).unwrap_or_default();
+    let text = std::fs::read(under_root(root, "etc/shadow")).unwrap_or_default();
     let text = String::from_utf8_lossy(&text);
     match text
         .lines()
@@ -156,7 +156,7 @@ fn absent(map: &Map) -> bool {
 }
 
 fn list_users(call: &mut Call<'_>) -> Result {
-    let text = step::read(&below(root(call).as_deref(), "etc/shadow"))?;
+    let text = command_helpers::read(&under_root(root(call).as_deref(), "etc/shadow"))?;
     let mut names = Vec::new();
     for line in text.lines() {
         names.push(python::str(entry(line)?.get("name").unwrap_or(&Value::Nil)));
@@ -179,7 +179,7 @@ fn attribute(call: &mut Call<'_>, arg: &str, key: &str, option: &str, validate: 
         argv.add(["-R", root]);
     }
     argv.add([option]).value(&value).add([name.as_str()]);
-    let done = step::all(call, argv)?.ok();
+    let done = command_helpers::all(call, argv)?.ok();
     if !validate {
         return Ok(done.into());
     }
@@ -195,7 +195,7 @@ fn passwd_program(call: &mut Call<'_>, option: &str) -> Result<Map> {
         argv.add(["-R", root]);
     }
     argv.add([option, &name]);
-    step::printed(call, argv)?;
+    command_helpers::printed(call, argv)?;
     details(&name, root.as_deref())
 }
 
@@ -229,7 +229,7 @@ fn unlock_password(call: &mut Call<'_>) -> Result {
 fn set_password(call: &mut Call<'_>) -> Result {
     let (name, root) = (name(call), root(call));
     let hash = python::str(call.arg("password"));
-    if !step::tolerant(call, ["id", &name])?.ok() {
+    if !command_helpers::tolerant(call, ["id", &name])?.ok() {
         log::warn!("user {name} does not exist, cannot set password");
         return Ok(false.into());
     }
@@ -239,14 +239,14 @@ fn set_password(call: &mut Call<'_>) -> Result {
             argv.add(["-R", root]);
         }
         argv.add(["-p", &hash, &name]);
-        step::printed(call, argv)?;
+        command_helpers::printed(call, argv)?;
     } else {
-        let path = below(root.as_deref(), "etc/shadow");
+        let path = under_root(root.as_deref(), "etc/shadow");
         if !Path::new(&path).is_file() {
             return Ok(Map::new().into());
         }
-        let content = with_password(&step::read(&path)?, &name, &hash, today());
-        step::rewrite(Path::new(&path), content.as_bytes())
+        let content = with_password(&command_helpers::read(&path)?, &name, &hash, today());
+        command_helpers::rewrite(Path::new(&path), content.as_bytes())
             .map_err(|e| python::os_error(&e, &path))?;
     }
     let after = details(&name, root.as_deref())?;
@@ -303,7 +303,7 @@ pub(super) fn gen_password(call: &mut Call<'_>) -> Result {
     let Some((_, prefix, length)) = METHODS.iter().find(|m| m.0 == algorithm) else {
         let names: Vec<Value> = METHODS.iter().map(|m| m.0.into()).collect();
         let names = python::repr(&names.into());
-        return Err(Fault::Invocation(format!(
+        return Err(CallError::Invocation(format!(
             "Cannot hash using '{algorithm}' hash algorithm. Natively supported algorithms are: {names}. \
              If passlib is installed (False), the supported algorithms are: {names}."
         )));
@@ -319,7 +319,7 @@ pub(super) fn gen_password(call: &mut Call<'_>) -> Result {
         Value::Str(text) => text.clone(),
         other => {
             let class = python::short_class(other);
-            return Err(Fault::Type(format!(
+            return Err(CallError::Type(format!(
                 "crypt() argument 1 must be str, not {class}"
             )));
         }
@@ -331,7 +331,7 @@ pub(super) fn gen_password(call: &mut Call<'_>) -> Result {
         (None, "2b") => format!("$2b$12${}", made(*length)),
         (None, prefix) => format!("${prefix}${}", made(*length)),
     };
-    let hash = crypt(&password, &setting).map_err(Fault::Command)?;
+    let hash = crypt(&password, &setting).map_err(CallError::Command)?;
     Ok(hash.into())
 }
 

@@ -1,14 +1,14 @@
 //! Commands as stock's modules run them through `__salt__["cmd.run"]` and its neighbours: the
 //! job's return code follows them, the log names them, and no shell reads their words.
 
-use super::{Call, Fault};
+use super::{Call, CallError};
 use crate::execution::declare::Result;
 use halite_wire::map;
 use halite_wire::{Map, Value};
 
 /// What `cmd.run_all` says.
 #[derive(Clone, Debug, Default)]
-pub struct Done {
+pub struct CommandOutput {
     /// Return code.
     pub retcode: i64,
     /// Standard output.
@@ -45,7 +45,7 @@ pub fn stdout<T: AsRef<str>>(call: &mut Call<'_>, argv: &[T]) -> Result<String> 
 ///
 /// # Errors
 /// It cannot be started.
-pub fn all<T: AsRef<str>>(call: &mut Call<'_>, argv: &[T]) -> Result<Done> {
+pub fn all<T: AsRef<str>>(call: &mut Call<'_>, argv: &[T]) -> Result<CommandOutput> {
     all_with(call, argv, Map::new())
 }
 
@@ -61,11 +61,15 @@ pub fn whole<T: AsRef<str>>(call: &mut Call<'_>, argv: &[T]) -> Result {
 ///
 /// # Errors
 /// It cannot be started.
-pub fn all_with<T: AsRef<str>>(call: &mut Call<'_>, argv: &[T], options: Map) -> Result<Done> {
+pub fn all_with<T: AsRef<str>>(
+    call: &mut Call<'_>,
+    argv: &[T],
+    options: Map,
+) -> Result<CommandOutput> {
     let ret = with(call, "cmd.run_all", argv, options)?;
     let map = ret.as_map().cloned().unwrap_or_default();
     let text = |key| map.str(key).unwrap_or_default().to_owned();
-    Ok(Done {
+    Ok(CommandOutput {
         retcode: map.int("retcode").unwrap_or(1),
         stdout: text("stdout"),
         stderr: text("stderr"),
@@ -122,7 +126,7 @@ fn with<T: AsRef<str>>(call: &mut Call<'_>, fun: &str, argv: &[T], mut options: 
 pub fn need(program: &str) -> Result<()> {
     match super::which(program) {
         Some(_) => Ok(()),
-        None => Err(Fault::CommandNotFound(format!(
+        None => Err(CallError::CommandNotFound(format!(
             "The '{program}' binary was not found in $PATH."
         ))),
     }

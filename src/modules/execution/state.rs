@@ -2,7 +2,7 @@
 //! states that are disabled, requests that wait.
 
 use super::declare::{Function, Module, Result, args};
-use super::{Call, Fault, proc, python};
+use super::{Call, CallError, proc, python};
 use crate::bus;
 use halite_config::paths::minion::cache;
 use halite_ipc::Subscriber;
@@ -160,7 +160,7 @@ fn switch(call: &mut Call<'_>, enable: bool) -> Result {
 /// Where the pauses of a job are kept; the jid becomes part of a path.
 fn pause_file(call: &Call<'_>, jid: &str) -> Result<PathBuf> {
     if jid.is_empty() || jid.starts_with('.') || jid.contains(['/', '\0']) {
-        Err(Fault::Invocation(format!("'{jid}' is no jid")))
+        Err(CallError::Invocation(format!("'{jid}' is no jid")))
     } else {
         Ok(cache::state_pause(&call.ctx.cachedir).join(jid))
     }
@@ -272,7 +272,7 @@ fn check_request(call: &mut Call<'_>) -> Result {
         Some(name) => all
             .get(&name)
             .cloned()
-            .ok_or_else(|| Fault::raised("KeyError", python::repr(&name.as_str().into()))),
+            .ok_or_else(|| CallError::raised("KeyError", python::repr(&name.as_str().into()))),
     }
 }
 
@@ -303,7 +303,7 @@ fn event(call: &mut Call<'_>) -> Result {
         Some("master") => halite_config::paths::master::event_pub(Path::new(&dir)),
         _ => bus::socket(Path::new(&dir), text("hash_type"), text("id"), "pub"),
     };
-    let gone = |e: halite_ipc::Error| Fault::Command(format!("the event bus: {e}"));
+    let gone = |e: halite_ipc::Error| CallError::Command(format!("the event bus: {e}"));
     let mut bus = Subscriber::connect(socket).map_err(gone)?;
     let pattern = call.text("tagmatch").unwrap_or_default();
     let (quiet, pretty) = (call.flag("quiet"), call.flag("pretty"));

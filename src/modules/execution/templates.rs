@@ -2,7 +2,7 @@
 
 use super::{Context, declare};
 use crate::execution::declare::Result;
-use crate::render::{Caller, Template, render};
+use crate::render::{FunctionCaller, Template, render};
 use halite_wire::{Map, Value};
 use std::rc::Rc;
 
@@ -16,7 +16,7 @@ impl Functions {
     }
 }
 
-impl Caller for Functions {
+impl FunctionCaller for Functions {
     fn has(&self, function: &str) -> bool {
         super::find_for(&self.0, function).is_some() || self.legacy(function)
     }
@@ -33,7 +33,7 @@ impl Caller for Functions {
 }
 
 /// The execution functions of a minion, for templates.
-pub fn template_functions(ctx: Context) -> Rc<dyn Caller> {
+pub fn template_functions(ctx: Context) -> Rc<dyn FunctionCaller> {
     Rc::new(Functions(ctx))
 }
 

@@ -1,8 +1,8 @@
 //! `timezone`: the host's time zone and what its hardware clock shows.
 
 use super::declare::{Function, Module, Result, req};
-use super::{Call, Fault, python, shell, which};
-use crate::execution::step;
+use super::{Call, CallError, python, shell, which};
+use crate::execution::command_helpers;
 use halite_wire::map;
 use halite_wire::{Map, Value};
 use std::path::Path;
@@ -60,15 +60,15 @@ fn timedatectl(call: &mut Call<'_>) -> Result<String> {
     let done = shell::all(call, &["timedatectl"])?;
     match done.retcode {
         0 => Ok(done.stdout),
-        _ => Err(Fault::Command(format!(
+        _ => Err(CallError::Command(format!(
             "timedatectl failed: {}",
             done.stderr
         ))),
     }
 }
 
-fn unreadable(text: &str) -> Fault {
-    Fault::Command(format!(
+fn unreadable(text: &str) -> CallError {
+    CallError::Command(format!(
         "Failed to parse timedatectl output: {text}\nPlease file an issue with SaltStack"
     ))
 }
@@ -96,36 +96,36 @@ fn zone(call: &mut Call<'_>) -> Result<String> {
         "RedHat" | "Suse" => sysconfig_zone(),
         "Debian" | "Gentoo" => {
             let path = "/etc/timezone";
-            let text = step::read_file(path).map_err(|e| {
+            let text = command_helpers::read_file(path).map_err(|e| {
                 let why = reason(&e);
-                Fault::Command(format!("Problem reading timezone file {path}: {why}"))
+                CallError::Command(format!("Problem reading timezone file {path}: {why}"))
             })?;
             Ok(text.trim().to_owned())
         }
         "NILinuxRT" | "Slackware" => linked_zone(),
-        _ => Err(Fault::Command("Unable to get timezone".into())),
+        _ => Err(CallError::Command("Unable to get timezone".into())),
     }
 }
 
 fn sysconfig_zone() -> Result<String> {
     let path = "/etc/sysconfig/clock";
-    let text = step::read_file(path).map_err(|e| python::os_error(&e, path))?;
+    let text = command_helpers::read_file(path).map_err(|e| python::os_error(&e, path))?;
     let lines = text.lines().filter(|l| !l.trim_start().starts_with('#'));
     let mut found = lines.filter(|l| l.contains("ZONE") && l.contains('='));
     let line = found
         .next()
-        .ok_or_else(|| Fault::Command(format!("Unable to get timezone from {path}")))?;
+        .ok_or_else(|| CallError::Command(format!("Unable to get timezone from {path}")))?;
     let value = line.rsplit('=').next().unwrap_or_default();
     let value = value.trim_matches(['\'', '"']);
     Ok(if value.is_empty() { "UTC" } else { value }.to_owned())
 }
 
 fn linked_zone() -> Result<String> {
-    let unknown = || Fault::Command("Unable to determine timezone".into());
+    let unknown = || CallError::Command("Unable to determine timezone".into());
     let target = match std::fs::read_link(LOCALTIME) {
         Ok(target) => target,
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
-            return Err(Fault::Command(format!("{LOCALTIME} does not exist")));
+            return Err(CallError::Command(format!("{LOCALTIME} does not exist")));
         }
         Err(_) => return Err(unknown()),
     };
@@ -139,24 +139,24 @@ fn zone_compare(call: &mut Call<'_>) -> Result {
     let wanted = call.arg("timezone").clone();
     match zone(call) {
         Ok(zone) => return Ok(wanted.is_str(&zone).into()),
-        Err(Fault::Command(_)) => {}
+        Err(CallError::Command(_)) => {}
         Err(other) => return Err(other),
     }
     let wanted = python::str(&wanted);
     let own = std::fs::read(LOCALTIME).map_err(|e| {
         let why = reason(&e);
-        Fault::Command(format!(
+        CallError::Command(format!(
             "Failed to read {LOCALTIME} to determine current timezone: {why}"
         ))
     })?;
     let other = std::fs::metadata(zone_file(&wanted))
-        .map_err(|_| Fault::Invocation(format!("Can't find a local timezone \"{wanted}\"")))?;
+        .map_err(|_| CallError::Invocation(format!("Can't find a local timezone \"{wanted}\"")))?;
     // A directory is no time zone, and not one that cannot be found.
     if !other.is_file() {
         return Ok(false.into());
     }
     let other = std::fs::read(zone_file(&wanted))
-        .map_err(|_| Fault::Invocation(format!("Can't find a local timezone \"{wanted}\"")))?;
+        .map_err(|_| CallError::Invocation(format!("Can't find a local timezone \"{wanted}\"")))?;
     Ok((own == other).into())
 }
 
@@ -184,7 +184,7 @@ fn set_zone(call: &mut Call<'_>) -> Result {
     let zone = python::str(call.arg("timezone"));
     if which("timedatectl").is_some() {
         match shell::run(call, &["timedatectl", "set-timezone", &zone]) {
-            Ok(_) | Err(Fault::Command(_)) => {}
+            Ok(_) | Err(CallError::Command(_)) => {}
             Err(other) => return Err(other),
         }
     }
@@ -201,8 +201,10 @@ fn set_zone(call: &mut Call<'_>) -> Result {
         "Suse" => {
             sed(call, clock, "^TIMEZONE=.*", &format!("TIMEZONE=\"{zone}\""))?;
         }
-        "Debian" | "Gentoo" => step::write_file("/etc/timezone", &format!("{}\n", zone.trim()))
-            .map_err(|e| python::os_error(&e, "/etc/timezone"))?,
+        "Debian" | "Gentoo" => {
+            command_helpers::write_file("/etc/timezone", &format!("{}\n", zone.trim()))
+                .map_err(|e| python::os_error(&e, "/etc/timezone"))?
+        }
         _ => {}
     }
     Ok(true.into())
@@ -216,7 +218,7 @@ fn adjtime(call: &mut Call<'_>) -> Result {
     }
     if Path::new("/dev/rtc").exists() {
         let text = format!("Unable to get hwclock timezone from {path}");
-        Err(Fault::Command(text))
+        Err(CallError::Command(text))
     } else {
         Ok(Value::Nil)
     }
@@ -236,7 +238,7 @@ fn get_hwclock(call: &mut Call<'_>) -> Result {
     match family(call).as_str() {
         "RedHat" | "Suse" | "NILinuxRT" => adjtime(call),
         "Debian" => {
-            let text = step::read_file("/etc/default/rcS").unwrap_or_default();
+            let text = command_helpers::read_file("/etc/default/rcS").unwrap_or_default();
             let mut lines = text.lines().filter(|l| !l.trim_start().starts_with('#'));
             match lines.find(|l| l.contains("UTC=")) {
                 Some(line) => {
@@ -249,7 +251,7 @@ fn get_hwclock(call: &mut Call<'_>) -> Result {
         }
         "Gentoo" if !Path::new("/etc/adjtime").exists() => gentoo_clock(),
         "Slackware" if !Path::new("/etc/adjtime").exists() => {
-            match step::read_file("/etc/hardwareclock") {
+            match command_helpers::read_file("/etc/hardwareclock") {
                 Ok(text) => {
                     let utc = text.lines().any(|l| l.starts_with("UTC"));
                     Ok(if utc { "UTC" } else { "localtime" }.into())
@@ -264,9 +266,9 @@ fn get_hwclock(call: &mut Call<'_>) -> Result {
 
 fn gentoo_clock() -> Result {
     let path = "/etc/conf.d/hwclock";
-    let text = step::read_file(path).map_err(|e| {
+    let text = command_helpers::read_file(path).map_err(|e| {
         let why = reason(&e);
-        Fault::Command(format!("Problem reading offset file {path}: {why}"))
+        CallError::Command(format!("Problem reading offset file {path}: {why}"))
     })?;
     let values = text.lines().filter(|l| l.starts_with("clock="));
     let found = values
@@ -283,7 +285,7 @@ fn gentoo_clock() -> Result {
         });
     found
         .map(Into::into)
-        .ok_or_else(|| Fault::Command(format!("Correct offset value not found in {path}")))
+        .ok_or_else(|| CallError::Command(format!("Correct offset value not found in {path}")))
 }
 
 fn code(call: &mut Call<'_>, argv: &[&str]) -> Result {
@@ -308,16 +310,18 @@ fn set_hwclock(call: &mut Call<'_>) -> Result {
         return if clock.eq_ignore_ascii_case("utc") {
             Ok(true.into())
         } else {
-            Err(Fault::Invocation("UTC is the only permitted value".into()))
+            Err(CallError::Invocation(
+                "UTC is the only permitted value".into(),
+            ))
         };
     }
     let zone = zone(call)?;
     let path = zone_file(&zone);
     if !Path::new(&path).exists() {
-        return Err(Fault::Command(format!("Zone '{path}' does not exist")));
+        return Err(CallError::Command(format!("Zone '{path}' does not exist")));
     }
     link_zone(&path)?;
-    let only = || Fault::Invocation("Only 'UTC' and 'localtime' are allowed".into());
+    let only = || CallError::Invocation("Only 'UTC' and 'localtime' are allowed".into());
     let known = clock == "UTC" || clock == "localtime";
     let config = "/etc/sysconfig/clock";
     match family.as_str() {

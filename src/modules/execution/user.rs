@@ -1,9 +1,9 @@
 //! `user`: accounts of the host, with the programs of the shadow suite.
 
 use super::accounts::{accounts, by_name, groups_of};
+use super::command_helpers::{self, Argv};
 use super::declare::{Function, Lit, Module, Result, opt, req};
-use super::step::{self, Argv};
-use super::{Call, Fault, python};
+use super::{Call, CallError, python};
 use halite_sys::accounts::Account;
 use halite_wire::map;
 use halite_wire::{Map, Value};
@@ -130,12 +130,12 @@ fn list_groups(call: &mut Call<'_>) -> Result {
 
 fn primary_group(call: &mut Call<'_>) -> Result {
     let argv = ["id", "-g", "-n", &name(call)].map(str::to_owned);
-    Ok(step::printed(call, argv)?.into())
+    Ok(command_helpers::printed(call, argv)?.into())
 }
 
 fn add(call: &mut Call<'_>) -> Result {
     let argv = add_argv(call)?;
-    if !step::all(call, argv)?.ok() {
+    if !command_helpers::all(call, argv)?.ok() {
         return Ok(false.into());
     }
     let (name, root) = (name(call), root(call));
@@ -217,7 +217,7 @@ fn in_own_group(call: &Call<'_>) -> bool {
 
 /// `USERGROUPS_ENAB yes` in `login.defs`: `useradd` would fail to make a group that is there.
 fn usergroups_enabled() -> bool {
-    let text = step::read("/etc/login.defs").unwrap_or_default();
+    let text = command_helpers::read("/etc/login.defs").unwrap_or_default();
     text.lines()
         .find(|l| {
             l.chars()
@@ -241,7 +241,7 @@ fn delete(call: &mut Call<'_>) -> Result {
     if !local {
         chroot(&mut argv, root(call).as_deref());
     }
-    let ran = step::all(call, argv)?;
+    let ran = command_helpers::all(call, argv)?;
     // Debian's userdel ends with 12 when there is no mail spool to remove.
     let debian = call.ctx.grains.str("os_family") == Some("Debian");
     let spool = ran.stderr.contains("var/mail") || ran.stderr.contains("var/spool/mail");
@@ -254,7 +254,7 @@ fn attribute(call: &mut Call<'_>, arg: &str, key: &str, option: &str, persist: b
     let value = call.arg(arg).clone();
     let before = details(&name, root.as_deref())?;
     if before.is_empty() {
-        return Err(Fault::Command(format!("User '{name}' does not exist")));
+        return Err(CallError::Command(format!("User '{name}' does not exist")));
     }
     if before.get(key) == Some(&value) {
         return Ok(true.into());
@@ -265,7 +265,7 @@ fn attribute(call: &mut Call<'_>, arg: &str, key: &str, option: &str, persist: b
         argv.add(["-m"]);
     }
     argv.add([option]).value(&value).add([name.as_str()]);
-    step::printed(call, argv)?;
+    command_helpers::printed(call, argv)?;
     let after = details(&name, root.as_deref())?;
     Ok((after.get(key).cloned().unwrap_or_default() == value).into())
 }
@@ -279,7 +279,7 @@ fn chhome(call: &mut Call<'_>) -> Result {
 fn rename(call: &mut Call<'_>) -> Result {
     let new = python::str(call.arg("new_name"));
     if by_name(&new, root(call).as_deref())?.is_some() {
-        return Err(Fault::Command(format!("User '{new}' already exists")));
+        return Err(CallError::Command(format!("User '{new}' already exists")));
     }
     attribute(call, "new_name", "name", "-l", false)
 }
@@ -302,7 +302,7 @@ fn set_groups(
         Value::Array(list) => list.iter().map(python::str).collect(),
         other => {
             let class = python::short_class(other);
-            return Err(Fault::Type(format!("'{class}' object is not iterable")));
+            return Err(CallError::Type(format!("'{class}' object is not iterable")));
         }
     };
     let mut wanted = groups.clone();
@@ -317,14 +317,14 @@ fn set_groups(
     }
     argv.add(["-G", &groups.join(","), name]);
     chroot(&mut argv, root);
-    let ran = step::all(call, argv)?;
+    let ran = command_helpers::all(call, argv)?;
     if ran.ok() || !ran.stderr.contains("not found in") {
         return Ok(ran.ok());
     }
     // Users of a directory service are not in the files that usermod looks into.
     let mut all = true;
     for group in &groups {
-        all &= step::all(call, ["gpasswd", "-a", name, group])?.ok();
+        all &= command_helpers::all(call, ["gpasswd", "-a", name, group])?.ok();
     }
     Ok(all)
 }
@@ -336,10 +336,10 @@ fn gecos(call: &mut Call<'_>, key: &str) -> Result {
 
 fn gecos_of(name: &str, root: Option<&str>) -> Result<[String; 5]> {
     let missing = || match root {
-        Some(_) => Fault::raised("KeyError", ""),
+        Some(_) => CallError::raised("KeyError", ""),
         None => {
             let text = format!("getpwnam(): name not found: '{name}'");
-            Fault::raised("KeyError", python::repr(&text.into()))
+            CallError::raised("KeyError", python::repr(&text.into()))
         }
     };
     let account = by_name(name, root)?.ok_or_else(missing)?;
@@ -366,6 +366,6 @@ fn set_gecos(
     let mut argv = Argv::which("usermod")?;
     chroot(&mut argv, root);
     argv.add(["-c", parts.join(",").trim_end_matches(','), name]);
-    step::printed(call, argv)?;
+    command_helpers::printed(call, argv)?;
     Ok(gecos_of(name, root)?[at] == value)
 }

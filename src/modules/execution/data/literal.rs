@@ -1,7 +1,7 @@
 //! Python literals in text (`ast.literal_eval`): texts, numbers, lists, tuples, maps and names of
 //! constants.
 
-use super::super::Fault;
+use super::super::CallError;
 use crate::execution::declare::Result;
 use halite_wire::{Map, Value};
 
@@ -26,8 +26,8 @@ pub fn parse(text: &str) -> Result {
     }
 }
 
-fn syntax() -> Fault {
-    Fault::raised("SyntaxError", "invalid syntax")
+fn syntax() -> CallError {
+    CallError::raised("SyntaxError", "invalid syntax")
 }
 
 struct Reader<'a> {
@@ -77,7 +77,7 @@ impl Reader<'_> {
     fn nested(&mut self, read: impl Fn(&mut Self) -> Result) -> Result {
         self.depth += 1;
         if self.depth > DEEPEST {
-            return Err(Fault::raised("MemoryError", "nested too deeply"));
+            return Err(CallError::raised("MemoryError", "nested too deeply"));
         }
         self.rest = &self.rest[1..];
         let value = read(self);
@@ -138,7 +138,10 @@ impl Reader<'_> {
                 c => out.push(c),
             }
         }
-        Err(Fault::raised("SyntaxError", "unterminated string literal"))
+        Err(CallError::raised(
+            "SyntaxError",
+            "unterminated string literal",
+        ))
     }
 
     fn number(&mut self) -> Result {
@@ -163,7 +166,7 @@ impl Reader<'_> {
             "True" => true.into(),
             "False" => false.into(),
             "" => return Err(syntax()),
-            _ => return Err(Fault::raised("ValueError", "malformed node or string")),
+            _ => return Err(CallError::raised("ValueError", "malformed node or string")),
         };
         self.rest = rest;
         Ok(value)

@@ -1,6 +1,6 @@
 //! One run of git: its words, where and as whom it runs, and what a failure says.
 
-use super::super::{Call, Fault, python};
+use super::super::{Call, CallError, python};
 use crate::execution::declare::Result;
 use halite_wire::map;
 use halite_wire::{Map, Value, shlex};
@@ -8,7 +8,7 @@ use regex::Regex;
 use std::sync::LazyLock;
 
 /// What git did.
-pub struct Done {
+pub struct GitOutput {
     pub code: i64,
     pub stdout: String,
     pub stderr: String,
@@ -95,7 +95,7 @@ impl Git {
     ///
     /// # Errors
     /// It cannot be run, or fails without being allowed to.
-    pub fn run(self, call: &mut Call<'_>) -> Result<Done> {
+    pub fn run(self, call: &mut Call<'_>) -> Result<GitOutput> {
         let identity = call.arg("identity").clone();
         if identity.truthy() {
             return super::remote::with_identity(self, call, &identity);
@@ -105,15 +105,15 @@ impl Git {
             return Ok(done);
         }
         let mut text = format!("Command '{}' failed", redacted(&self.words.join(" ")));
-        let said = self.said(&done);
+        let said = self.output(&done);
         if !said.is_empty() {
             text.push_str(&format!(": {said}"));
         }
-        Err(Fault::Command(text))
+        Err(CallError::Command(text))
     }
 
     /// What it says about a failure.
-    pub fn said(&self, done: &Done) -> String {
+    pub fn output(&self, done: &GitOutput) -> String {
         redacted(if self.merge {
             &done.stdout
         } else {
@@ -130,7 +130,7 @@ impl Git {
     ///
     /// # Errors
     /// It cannot be run.
-    pub fn once(&self, call: &mut Call<'_>, env: Map) -> Result<Done> {
+    pub fn once(&self, call: &mut Call<'_>, env: Map) -> Result<GitOutput> {
         let user = call.arg("user").clone();
         let encoding = call.arg("output_encoding").clone();
         let options = map! {
@@ -144,7 +144,7 @@ impl Git {
         let code = ran.int("retcode").unwrap_or(1);
         // The last command counts, as in stock's `__context__`.
         call.retcode = if self.ignore_retcode { 0 } else { code }.into();
-        Ok(Done {
+        Ok(GitOutput {
             code,
             stdout: text("stdout"),
             stderr: text("stderr"),
@@ -202,7 +202,7 @@ pub fn options(opts: &Value) -> Result<Vec<String>> {
     let mut words = match opts {
         Value::Nil => return Ok(Vec::new()),
         Value::Array(items) => return Ok(items.iter().map(python::str).collect()),
-        Value::Str(text) => shlex::split(text).map_err(|e| Fault::raised("ValueError", e))?,
+        Value::Str(text) => shlex::split(text).map_err(|e| CallError::raised("ValueError", e))?,
         other => vec![python::str(other)],
     };
     if words.last().is_some_and(|w| w == "--") {
@@ -223,7 +223,7 @@ pub fn opts(call: &Call<'_>) -> Result<Vec<String>> {
 ///
 /// # Errors
 /// The text of `salt.utils.args.invalid_kwargs`.
-pub fn only(call: &Call<'_>, names: &[&str]) -> Result<()> {
+pub fn reject_unknown_kwargs(call: &Call<'_>, names: &[&str]) -> Result<()> {
     let given = call.bound.kwargs.iter().map(|(k, v)| (python::str(k), v));
     let wrong: Vec<String> = given
         .filter(|(k, _)| !k.starts_with("__") && !names.contains(&k.as_str()))
@@ -232,7 +232,7 @@ pub fn only(call: &Call<'_>, names: &[&str]) -> Result<()> {
     if wrong.is_empty() {
         Ok(())
     } else {
-        Err(Fault::Invocation(format!(
+        Err(CallError::Invocation(format!(
             "The following keyword arguments are not valid: {}",
             wrong.join(", ")
         )))

@@ -1,7 +1,7 @@
 //! What is mounted, from the tables of the kernel.
 
 use super::super::declare::Result;
-use super::super::{Call, Fault, python, shell};
+use super::super::{Call, CallError, python, shell};
 use halite_wire::map;
 use halite_wire::{Map, Value};
 
@@ -20,7 +20,7 @@ fn listed(call: &mut Call<'_>) -> Result<Map> {
 
 fn table(path: &str) -> Result<String> {
     let octets =
-        std::fs::read(path).map_err(|_| Fault::Command(format!("File not readable {path}")))?;
+        std::fs::read(path).map_err(|_| CallError::Command(format!("File not readable {path}")))?;
     Ok(String::from_utf8_lossy(&octets).into_owned())
 }
 
@@ -114,7 +114,7 @@ pub(super) fn active(call: &mut Call<'_>) -> Result {
         return mounts(call).map(Into::into);
     }
     match extended(call) {
-        Err(Fault::Command(_)) => mounts(call).map(Into::into),
+        Err(CallError::Command(_)) => mounts(call).map(Into::into),
         other => other.map(Into::into),
     }
 }

@@ -1,10 +1,10 @@
 //! The tables of the automounter.
 
 use super::super::declare::Result;
-use super::super::{Call, Fault, python, shell};
+use super::super::{Call, CallError, python, shell};
 use super::joined;
 use super::table::lines;
-use crate::execution::step;
+use crate::execution::command_helpers;
 use halite_wire::map;
 use halite_wire::{Map, Value};
 use std::io::Write;
@@ -22,7 +22,7 @@ fn entry(line: &str) -> Option<[&str; 3]> {
 fn device(word: &str) -> Result<&str> {
     word.split(':')
         .nth(1)
-        .ok_or_else(|| Fault::raised("IndexError", "list index out of range"))
+        .ok_or_else(|| CallError::raised("IndexError", "list index out of range"))
 }
 
 pub(super) fn automaster(call: &mut Call<'_>) -> Result {
@@ -34,7 +34,7 @@ fn entries(config: &str) -> Result<Map> {
     if !Path::new(config).is_file() {
         return Ok(out);
     }
-    let text = step::read_file(config).map_err(|e| python::os_error(&e, config))?;
+    let text = command_helpers::read_file(config).map_err(|e| python::os_error(&e, config))?;
     for [name, opts, target] in text.lines().filter_map(entry) {
         let mut opts = opts.split(',');
         let kind = opts.next().unwrap_or_default();
@@ -65,16 +65,16 @@ pub(super) fn remove(call: &mut Call<'_>) -> Result {
             kept.push_str(&line);
         }
     }
-    step::write_file(&config, &kept).map_err(|e| {
+    command_helpers::write_file(&config, &kept).map_err(|e| {
         let why = python::os_text(&e, &config);
-        Fault::Command(format!("Couldn't write to {config}: {why}"))
+        CallError::Command(format!("Couldn't write to {config}: {why}"))
     })?;
     shell::run(call, &["automount", "-cv"])?;
     Ok(true.into())
 }
 
 /// A new table is made known in `/etc/auto_master`.
-fn announce(config: &str) -> Result<()> {
+fn reload_automount(config: &str) -> Result<()> {
     const MASTER: &str = "/etc/auto_master";
     std::fs::write(config, "").map_err(|e| python::os_error(&e, config))?;
     let old = std::fs::read(MASTER).map_err(|e| python::os_error(&e, MASTER))?;
@@ -94,7 +94,7 @@ fn announce(config: &str) -> Result<()> {
 pub(super) fn set(call: &mut Call<'_>) -> Result {
     let config = python::str(call.arg("config"));
     if !Path::new(&config).is_file() {
-        announce(&config)?;
+        reload_automount(&config)?;
     }
     let kind = python::str(call.arg("fstype"));
     let name = format!("/..{}", python::str(call.arg("name")));
@@ -123,8 +123,8 @@ pub(super) fn set(call: &mut Call<'_>) -> Result {
     }
     let test = shell::test_mode(call);
     let store = |text: &str| {
-        step::write_file(&config, text)
-            .map_err(|_| Fault::Command(format!("File not writable {config}")))
+        command_helpers::write_file(&config, text)
+            .map_err(|_| CallError::Command(format!("File not writable {config}")))
     };
     if change {
         if !test {

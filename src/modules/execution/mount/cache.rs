@@ -1,8 +1,8 @@
 //! What states keep of mounts: the file `mounts` in the cache directory.
 
 use super::super::declare::Result;
-use super::super::{Call, Fault, python};
-use crate::execution::step;
+use super::super::{Call, CallError, python};
+use crate::execution::command_helpers;
 use halite_wire::map;
 use halite_wire::yaml;
 use halite_wire::{Map, Value};
@@ -14,18 +14,18 @@ fn path(call: &Call<'_>) -> String {
 }
 
 fn load(call: &Call<'_>) -> Map {
-    let text = step::read_file(&path(call)).unwrap_or_default();
+    let text = command_helpers::read_file(&path(call)).unwrap_or_default();
     let value = yaml::parse(&text).unwrap_or_default();
     value.into_map().unwrap_or_default()
 }
 
 fn store(call: &Call<'_>, cache: Map) -> Result {
     let text = yaml::emit(&cache.into(), true);
-    match step::write_file(&path(call), &text) {
+    match command_helpers::write_file(&path(call), &text) {
         Ok(()) => Ok(true.into()),
         Err(e) => {
             log::error!("Failed to cache mounts: {e}");
-            Err(Fault::Command("Unable to write mount cache.".into()))
+            Err(CallError::Command("Unable to write mount cache.".into()))
         }
     }
 }

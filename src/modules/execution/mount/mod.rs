@@ -6,8 +6,8 @@ mod cache;
 mod table;
 
 use super::declare::{Arg, Function, Lit, Module, Result, opt, req};
-use super::{Call, Fault, python, shell, which};
-use crate::execution::step;
+use super::{Call, CallError, python, shell, which};
+use crate::execution::command_helpers;
 use halite_wire::map;
 use halite_wire::{Map, Value};
 use std::path::Path;
@@ -376,7 +376,7 @@ fn is_fuse_exec(call: &mut Call<'_>) -> Result {
         return Ok(false.into());
     };
     if which("ldd").is_none() {
-        return Err(Fault::CommandNotFound("ldd".into()));
+        return Err(CallError::CommandNotFound("ldd".into()));
     }
     Ok(shell::run(call, &["ldd", &path])?
         .contains("libfuse")
@@ -385,7 +385,7 @@ fn is_fuse_exec(call: &mut Call<'_>) -> Result {
 
 fn swaps() -> Result<Map> {
     let path = "/proc/swaps";
-    let text = step::read_file(path).map_err(|e| python::os_error(&e, path))?;
+    let text = command_helpers::read_file(path).map_err(|e| python::os_error(&e, path))?;
     let mut out = Map::new();
     for line in text.lines().filter(|l| !l.starts_with("Filename")) {
         let words: Vec<&str> = line.split_whitespace().collect();

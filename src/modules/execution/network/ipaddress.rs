@@ -1,6 +1,6 @@
 //! Addresses and networks as Python's `ipaddress` reads, compares and writes them.
 
-use super::super::{Fault, python};
+use super::super::{CallError, python};
 use crate::execution::declare::Result;
 use halite_wire::Value;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -34,7 +34,7 @@ pub(in crate::execution) fn address(value: &Value) -> Result<IpAddr> {
     ip.ok_or_else(|| {
         let shown = python::repr(value);
         let text = format!("{shown} does not appear to be an IPv4 or IPv6 address");
-        Fault::raised("ValueError", text)
+        CallError::raised("ValueError", text)
     })
 }
 
@@ -49,7 +49,7 @@ pub(in crate::execution) struct Network {
 
 impl Network {
     /// The network of an address.
-    pub fn of(ip: IpAddr, prefix: u32) -> Network {
+    pub fn new(ip: IpAddr, prefix: u32) -> Network {
         let first = match ip {
             IpAddr::V4(ip) => Ipv4Addr::from(u32::from(ip) & mask4(prefix)).into(),
             IpAddr::V6(ip) => Ipv6Addr::from(u128::from(ip) & mask6(prefix)).into(),
@@ -69,19 +69,19 @@ impl Network {
         let Some((ip, prefix)) = found else {
             let shown = python::repr(value);
             let text = format!("{shown} does not appear to be an IPv4 or IPv6 network");
-            return Err(Fault::raised("ValueError", text));
+            return Err(CallError::raised("ValueError", text));
         };
-        let network = Network::of(ip, prefix);
+        let network = Network::new(ip, prefix);
         if strict && network.first != ip {
             let text = format!("{}/{prefix} has host bits set", show(ip));
-            return Err(Fault::raised("ValueError", text));
+            return Err(CallError::raised("ValueError", text));
         }
         Ok(network)
     }
 
     /// Whether an address of the same family is in it.
     pub fn contains(&self, ip: IpAddr) -> bool {
-        ip.is_ipv4() == self.first.is_ipv4() && Network::of(ip, self.prefix).first == self.first
+        ip.is_ipv4() == self.first.is_ipv4() && Network::new(ip, self.prefix).first == self.first
     }
 
     /// Its mask as an address.
@@ -183,7 +183,7 @@ pub(super) fn is_private(ip: IpAddr) -> bool {
         "fe80::/10",
     ];
     let inside = |net: &&str| {
-        let net = split(net).map(|(ip, prefix)| Network::of(ip, prefix));
+        let net = split(net).map(|(ip, prefix)| Network::new(ip, prefix));
         net.is_some_and(|net| net.contains(ip))
     };
     match ip {

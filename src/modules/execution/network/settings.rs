@@ -1,8 +1,8 @@
 //! The host's name and the buffers of network cards.
 
 use super::super::declare::Result;
-use super::super::{Call, Fault, python, shell, which};
-use crate::execution::step;
+use super::super::{Call, CallError, python, shell, which};
+use crate::execution::command_helpers;
 use halite_target::PyRegex;
 use halite_wire::map;
 use halite_wire::{Map, Value};
@@ -20,7 +20,7 @@ pub(super) fn get_bufsize(call: &mut Call<'_>) -> Result {
     }
     let iface = python::str(call.arg("iface"));
     let text = shell::run(call, &[ETHTOOL, "-g", &iface])?;
-    let regex = PyRegex::new(r"^(.+):\s+(\d+)$").map_err(|e| Fault::raised("re.error", e))?;
+    let regex = PyRegex::new(r"^(.+):\s+(\d+)$").map_err(|e| CallError::raised("re.error", e))?;
     let mut out = map! {"result" => false};
     let mut suffix = "max-";
     for line in text.lines() {
@@ -95,7 +95,7 @@ pub(super) fn mod_hostname(call: &mut Call<'_>) -> Result {
         return Ok(false.into());
     };
     let Some(program) = which("hostnamectl").or_else(|| which("hostname")) else {
-        return Err(Fault::raised(
+        return Err(CallError::raised(
             "AttributeError",
             "'NoneType' object has no attribute 'endswith'",
         ));
@@ -118,9 +118,9 @@ pub(super) fn mod_hostname(call: &mut Call<'_>) -> Result {
         old
     };
     let edit = |path: &str, line: &dyn Fn(&str) -> String| {
-        let text = step::read_file(path).map_err(|e| python::os_error(&e, path))?;
+        let text = command_helpers::read_file(path).map_err(|e| python::os_error(&e, path))?;
         let new: String = text.lines().map(line).collect();
-        step::write_file(path, &new).map_err(|e| python::os_error(&e, path))
+        command_helpers::write_file(path, &new).map_err(|e| python::os_error(&e, path))
     };
     edit("/etc/hosts", &|line| {
         let mut words: Vec<&str> = line.split_whitespace().collect();
@@ -145,7 +145,7 @@ pub(super) fn mod_hostname(call: &mut Call<'_>) -> Result {
             let quote = quote.map(String::from).unwrap_or_default();
             format!("HOSTNAME={quote}{}{quote}\n", new.trim_matches(['"', '\'']))
         })?,
-        Some("Debian") => step::write_file("/etc/hostname", &format!("{new}\n"))
+        Some("Debian") => command_helpers::write_file("/etc/hostname", &format!("{new}\n"))
             .map_err(|e| python::os_error(&e, "/etc/hostname"))?,
         _ => {}
     }

@@ -1,6 +1,6 @@
 //! What may be passed to `parted`.
 
-use super::super::{Call, Fault, python};
+use super::super::{Call, CallError, python};
 use crate::execution::declare::Result;
 use halite_wire::Value;
 use std::os::unix::fs::FileTypeExt;
@@ -51,7 +51,7 @@ pub(super) fn device(value: &Value) -> Result<String> {
     if is_block(value) {
         Ok(python::str(value))
     } else {
-        Err(Fault::Command(
+        Err(CallError::Command(
             "Invalid device passed to partition module.".into(),
         ))
     }
@@ -72,7 +72,7 @@ pub(super) fn boundary(value: &Value) -> Result<String> {
     if !amount.is_empty() && (unit.is_empty() || UNITS.contains(&unit)) {
         return Ok(text);
     }
-    Err(Fault::Command(format!(
+    Err(CallError::Command(format!(
         "Invalid partition boundary passed: \"{text}\""
     )))
 }

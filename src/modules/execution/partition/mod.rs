@@ -3,7 +3,7 @@
 mod check;
 
 use super::declare::{Arg, Function, Lit, Module, Result, opt, req};
-use super::{Call, Fault, python, shell, which};
+use super::{Call, CallError, python, shell, which};
 use check::{boundary, device, flag, known_kind, number, state};
 use halite_wire::map;
 use halite_wire::{Map, Value};
@@ -139,8 +139,8 @@ fn lines(call: &mut Call<'_>, argv: &[&str]) -> Result {
     Ok(list_of(&shell::run(call, argv)?))
 }
 
-fn wrong(what: &str, function: &str) -> Fault {
-    Fault::Command(format!("Invalid {what} passed to partition.{function}"))
+fn wrong(what: &str, function: &str) -> CallError {
+    CallError::Command(format!("Invalid {what} passed to partition.{function}"))
 }
 
 fn probe(call: &mut Call<'_>) -> Result {
@@ -179,7 +179,8 @@ fn parse(text: &str, unit: Option<&str>) -> Result<Map> {
         "model",
         "disk flags",
     ];
-    let wrong = || Fault::Command("Problem encountered while parsing output from parted".into());
+    let wrong =
+        || CallError::Command("Problem encountered while parsing output from parted".into());
     let mut info: Option<Map> = None;
     let mut partitions = Map::new();
     for line in text.lines() {
@@ -265,7 +266,7 @@ fn types(call: &mut Call<'_>) -> Result<Map> {
     {
         let words: Vec<&str> = line.split_whitespace().collect();
         let &[id, name, ..] = words.as_slice() else {
-            return Err(Fault::raised("IndexError", "list index out of range"));
+            return Err(CallError::raised("IndexError", "list index out of range"));
         };
         out.set(id, name);
     }

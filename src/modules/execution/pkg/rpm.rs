@@ -6,7 +6,7 @@ use super::common::{empty, value, with_info};
 use super::lowpkg;
 use crate::execution::declare::Result;
 use crate::execution::nested::is_true;
-use crate::execution::{Call, Fault, python, step};
+use crate::execution::{Call, CallError, command_helpers, python};
 use halite_wire::map;
 use halite_wire::{Map, Value};
 use indexmap::IndexMap;
@@ -141,7 +141,7 @@ fn query(call: &mut Call<'_>) -> Result<Vec<Package>> {
         .map(str::to_owned),
     );
     let own = osarch(call);
-    let text = step::printed(call, argv)?;
+    let text = command_helpers::printed(call, argv)?;
     let mut all: Vec<Package> = text.lines().filter_map(|l| package(l, &own)).collect();
     // Several versions of one name stand in the order of their text, epoch and release apart.
     all.sort_by(|a, b| {
@@ -381,7 +381,7 @@ pub fn name(call: &Call<'_>) -> Result<String> {
     name.as_str().map(str::to_owned).ok_or_else(|| {
         let class = python::short_class(name);
         let text = format!("'{class}' object has no attribute 'rsplit'");
-        Fault::raised("AttributeError", text)
+        CallError::raised("AttributeError", text)
     })
 }
 
@@ -404,7 +404,7 @@ pub fn file_list(call: &mut Call<'_>) -> Result {
     let mut argv = lowpkg::rpm(&root(call));
     argv.push(if names.is_empty() { "-qla" } else { "-ql" }.to_owned());
     argv.extend(names);
-    let text = step::printed(call, argv)?;
+    let text = command_helpers::printed(call, argv)?;
     let files: Vec<String> = text.lines().map(str::to_owned).collect();
     Ok(map! {"errors" => Value::Array(Vec::new()), "files" => files}.into())
 }
@@ -415,7 +415,7 @@ pub fn file_dict(call: &mut Call<'_>) -> Result {
     argv.push(if names.is_empty() { "-qa" } else { "-q" }.to_owned());
     argv.extend(["--queryformat", "%{NAME} %{VERSION}\\n"].map(str::to_owned));
     argv.extend(names);
-    let text = step::printed(call, argv)?;
+    let text = command_helpers::printed(call, argv)?;
     let mut errors: Vec<String> = Vec::new();
     let mut packages = Map::new();
     for line in text.lines() {
@@ -426,7 +426,7 @@ pub fn file_dict(call: &mut Call<'_>) -> Result {
         let Some(name) = line.split_whitespace().next() else {
             continue;
         };
-        let text = step::printed(call, ["rpm", "-ql", name])?;
+        let text = command_helpers::printed(call, ["rpm", "-ql", name])?;
         let files: Vec<String> = text.lines().map(str::to_owned).collect();
         packages.set(name, files);
     }
@@ -452,7 +452,7 @@ pub fn owner(call: &mut Call<'_>) -> Result {
 /// Name and version of a package file.
 pub fn of_file(call: &mut Call<'_>, path: &str) -> Result<Option<(String, String)>> {
     let own = osarch(call);
-    let ran = step::tolerant(call, ["rpm", "-qp", "--queryformat", FORMAT, path])?;
+    let ran = command_helpers::tolerant(call, ["rpm", "-qp", "--queryformat", FORMAT, path])?;
     Ok(package(&ran.stdout, &own).map(|p| (p.name, p.version)))
 }
 

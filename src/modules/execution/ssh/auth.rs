@@ -1,10 +1,10 @@
 //! Keys that may log in as a user.
 
 use super::keys::{fingerprint, kind, users};
-use super::{give, user};
+use super::{chown, user};
 use crate::execution::cmd::which;
 use crate::execution::declare::Result;
-use crate::execution::{Call, Fault, program, python, step};
+use crate::execution::{Call, CallError, command_helpers, program, python};
 use halite_wire::map;
 use halite_wire::{Map, Value};
 use std::io::Write;
@@ -41,7 +41,7 @@ fn auth_line(key: &str, enc: &str, comment: &str, options: &Value) -> String {
 
 /// The file of a user's keys; `%u` and `%h` in its name are the user and his home.
 fn file_of(name: &str, config: &str) -> Result<String> {
-    let missing = || Fault::Command(format!("User '{name}' does not exist"));
+    let missing = || CallError::Command(format!("User '{name}' does not exist"));
     let info = user(name)?.ok_or_else(missing)?;
     let home = info.str("home").unwrap_or_default();
     let mut path = String::new();
@@ -57,11 +57,11 @@ fn file_of(name: &str, config: &str) -> Result<String> {
             Some('h') => path.push_str(home),
             Some(other) => {
                 let text = format!("AuthorizedKeysFile path: unknown token character \"%{other}\"");
-                return Err(Fault::Command(text));
+                return Err(CallError::Command(text));
             }
             None => {
                 let text = "AuthorizedKeysFile path: Last character can't be escape character";
-                return Err(Fault::Command(text.to_owned()));
+                return Err(CallError::Command(text.to_owned()));
             }
         }
     }
@@ -75,7 +75,7 @@ fn file_of(name: &str, config: &str) -> Result<String> {
 /// The keys of a file by themselves: `enc`, `comment`, `options`, `fingerprint`.
 fn validated(path: &str, hash: &Value) -> Result<Map> {
     let text = std::fs::read(path)
-        .map_err(|_| Fault::Command(format!("Problem reading ssh key file {path}")))?;
+        .map_err(|_| CallError::Command(format!("Problem reading ssh key file {path}")))?;
     let mut keys = Map::new();
     for line in String::from_utf8_lossy(&text).lines().map(str::trim) {
         let Some((options, words)) = parsed(line) else {
@@ -121,7 +121,7 @@ fn hash(call: &Call<'_>) -> Value {
 fn keys_of(name: &str, config: &str, hash: &Value) -> Result<Option<Map>> {
     match file_of(name, config) {
         Ok(path) if Path::new(&path).is_file() => validated(&path, hash).map(Some),
-        Ok(_) | Err(Fault::Command(_)) => Ok(None),
+        Ok(_) | Err(CallError::Command(_)) => Ok(None),
         Err(other) => Err(other),
     }
 }
@@ -143,7 +143,7 @@ pub fn auth_keys(call: &mut Call<'_>) -> Result {
 }
 
 /// A key as it shall be.
-struct Wish {
+struct KeyRequest {
     user: String,
     key: String,
     enc: Value,
@@ -153,9 +153,9 @@ struct Wish {
     hash: Value,
 }
 
-impl Wish {
-    fn of(call: &Call<'_>) -> Wish {
-        Wish {
+impl KeyRequest {
+    fn from_call(call: &Call<'_>) -> KeyRequest {
+        KeyRequest {
             user: python::str(call.arg("user")),
             key: python::str(call.arg("key")),
             enc: call.arg("enc").clone(),
@@ -167,7 +167,7 @@ impl Wish {
     }
 
     /// A key of a source file.
-    fn entry(call: &Call<'_>, key: &str, entry: &Value) -> Wish {
+    fn entry(call: &Call<'_>, key: &str, entry: &Value) -> KeyRequest {
         let part = |name| {
             entry
                 .as_map()
@@ -175,7 +175,7 @@ impl Wish {
                 .cloned()
                 .unwrap_or_default()
         };
-        Wish {
+        KeyRequest {
             user: python::str(call.arg("user")),
             key: key.to_owned(),
             enc: part("enc"),
@@ -204,7 +204,7 @@ impl Wish {
 }
 
 pub fn check_key(call: &mut Call<'_>) -> Result {
-    Ok(Wish::of(call).state()?.into())
+    Ok(KeyRequest::from_call(call).state()?.into())
 }
 
 /// The keys of a file that the master, or whoever else, has; `None` if it cannot be had.
@@ -221,19 +221,19 @@ pub fn check_key_file(call: &mut Call<'_>) -> Result {
     let mut ret = Map::new();
     for (key, entry) in of_source(call)?.unwrap_or_default().iter() {
         let key = python::str(key);
-        let state = Wish::entry(call, &key, entry).state()?;
+        let state = KeyRequest::entry(call, &key, entry).state()?;
         ret.set(key, state);
     }
     Ok(ret.into())
 }
 
 fn pulled(call: &mut Call<'_>) -> Result<Map> {
-    let failed = || Fault::Command("Failed to pull key file from salt file server".to_owned());
+    let failed = || CallError::Command("Failed to pull key file from salt file server".to_owned());
     of_source(call)?.ok_or_else(failed)
 }
 
 pub fn set_auth_key(call: &mut Call<'_>) -> Result {
-    set(&Wish::of(call))
+    set(&KeyRequest::from_call(call))
 }
 
 pub fn set_auth_key_from_file(call: &mut Call<'_>) -> Result {
@@ -249,7 +249,7 @@ pub fn set_auth_key_from_file(call: &mut Call<'_>) -> Result {
         .cloned();
     let mut all = Vec::new();
     for (key, entry) in keys.iter() {
-        let mut wish = Wish::entry(call, &python::str(key), entry);
+        let mut wish = KeyRequest::entry(call, &python::str(key), entry);
         wish.options = options.clone().unwrap_or(wish.options);
         all.push(python::str(&set(&wish)?));
     }
@@ -259,7 +259,7 @@ pub fn set_auth_key_from_file(call: &mut Call<'_>) -> Result {
     Ok(found.unwrap_or("no change").into())
 }
 
-fn set(wish: &Wish) -> Result {
+fn set(wish: &KeyRequest) -> Result {
     if wish.key.split_whitespace().count() > 1 {
         return Ok("invalid".into());
     }
@@ -278,11 +278,11 @@ fn set(wish: &Wish) -> Result {
     }
 }
 
-fn replace(wish: &Wish, line: &str) -> Result {
+fn replace(wish: &KeyRequest, line: &str) -> Result {
     let path = file_of(&wish.user, &wish.config)?;
     let problem = |e: std::io::Error| {
         let text = python::os_text(&e, &path);
-        Fault::Command(format!("Problem reading or writing to key file: {text}"))
+        CallError::Command(format!("Problem reading or writing to key file: {text}"))
     };
     let old = std::fs::read_to_string(&path).map_err(problem)?;
     let mut new = String::new();
@@ -299,7 +299,7 @@ fn replace(wish: &Wish, line: &str) -> Result {
             new.push('\n');
         }
     }
-    step::rewrite(Path::new(&path), new.as_bytes()).map_err(problem)?;
+    command_helpers::rewrite(Path::new(&path), new.as_bytes()).map_err(problem)?;
     Ok("replace".into())
 }
 
@@ -309,7 +309,7 @@ fn restore_context(path: &str) {
     }
 }
 
-fn append(wish: &Wish, info: &Map, line: &str) -> Result {
+fn append(wish: &KeyRequest, info: &Map, line: &str) -> Result {
     let path = file_of(&wish.user, &wish.config)?;
     let home = info.str("home").unwrap_or_default();
     if path.starts_with(home) && !Path::new(home).is_dir() {
@@ -319,7 +319,7 @@ fn append(wish: &Wish, info: &Map, line: &str) -> Result {
     let name = dir.to_string_lossy().into_owned();
     if !dir.is_dir() {
         std::fs::create_dir_all(dir).map_err(|e| python::os_error(&e, &name))?;
-        give(&name, info);
+        chown(&name, info);
         let _ = std::fs::set_permissions(dir, PermissionsExt::from_mode(0o700));
         restore_context(&name);
     }
@@ -338,10 +338,10 @@ fn append(wish: &Wish, info: &Map, line: &str) -> Result {
         });
     written.map_err(|e| {
         let text = python::os_text(&e, &path);
-        Fault::Command(format!("Could not write to key file: {text}"))
+        CallError::Command(format!("Could not write to key file: {text}"))
     })?;
     if fresh {
-        give(&path, info);
+        chown(&path, info);
         let _ = std::fs::set_permissions(&path, PermissionsExt::from_mode(0o600));
         restore_context(&path);
     }
@@ -392,7 +392,7 @@ fn remove(user: &str, key: &str, config: &str, hash: &Value) -> Result<&'static 
             new.push('\n');
         }
     }
-    match step::rewrite(Path::new(&path), new.as_bytes()) {
+    match command_helpers::rewrite(Path::new(&path), new.as_bytes()) {
         Ok(()) => Ok("Key removed"),
         Err(_) => Ok("Key not removed"),
     }

@@ -168,7 +168,7 @@ fn user(name: &str) -> Result<Option<Map>> {
 }
 
 /// Gives a path to a user; only root can.
-fn give(path: &str, user: &Map) {
+fn chown(path: &str, user: &Map) {
     if nix::unistd::geteuid().is_root() {
         let id = |key| user.int(key).and_then(|i| u32::try_from(i).ok());
         let _ = std::os::unix::fs::chown(path, id("uid"), id("gid"));

@@ -3,8 +3,8 @@
 mod clock;
 
 use super::declare::{Arg, Function, Lit, Module, Result, opt, req};
-use super::{Call, Fault, python, shell, which};
-use crate::execution::step;
+use super::{Call, CallError, python, shell, which};
+use crate::execution::command_helpers;
 use halite_wire::map;
 use halite_wire::{Map, Value};
 use std::path::Path;
@@ -137,7 +137,7 @@ fn get_computer_desc(call: &mut Call<'_>) -> Result {
     let text = if let Some(program) = which("hostnamectl") {
         shell::run(call, &[&program, "status", "--pretty"])?
     } else {
-        let text = step::read_file(MACHINE_INFO).unwrap_or_default();
+        let text = command_helpers::read_file(MACHINE_INFO).unwrap_or_default();
         let Some(value) = text.lines().filter_map(pretty).next_back() else {
             return Ok(false.into());
         };
@@ -166,14 +166,14 @@ fn set_computer_desc(call: &mut Call<'_>) -> Result {
         let code = call.salt("cmd.retcode", vec![argv.into()], options)?;
         return Ok((code == Value::Int(0)).into());
     }
-    let text = step::read_file(MACHINE_INFO).unwrap_or_default();
+    let text = command_helpers::read_file(MACHINE_INFO).unwrap_or_default();
     let own = format!("PRETTY_HOSTNAME=\"{desc}\"");
     let mut lines: Vec<&str> = text.split_inclusive('\n').collect();
     match lines.iter().position(|l| pretty(l).is_some()) {
         Some(at) => lines[at] = &own,
         None => lines.push(&own),
     }
-    Ok(step::write_file(MACHINE_INFO, &lines.concat())
+    Ok(command_helpers::write_file(MACHINE_INFO, &lines.concat())
         .is_ok()
         .into())
 }
@@ -192,7 +192,7 @@ fn set_witness(call: &mut Call<'_>) -> Result {
     std::fs::create_dir_all(dir).map_err(|e| {
         let number = e.raw_os_error().unwrap_or(0);
         let why = python::errno_text(number);
-        Fault::Invocation(format!("Error creating {dir} (-{number}): {why}"))
+        CallError::Invocation(format!("Error creating {dir} (-{number}): {why}"))
     })?;
     Ok((shell::all(call, &["touch", WITNESS])?.retcode == 0).into())
 }

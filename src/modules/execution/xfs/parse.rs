@@ -1,6 +1,6 @@
 //! What the programs of XFS print.
 
-use super::super::Fault;
+use super::super::CallError;
 use crate::execution::declare::Result;
 use halite_wire::map;
 use halite_wire::{Map, Value};
@@ -30,7 +30,7 @@ fn pairs(line: &str) -> Vec<Vec<String>> {
 pub(super) fn info(text: &str) -> Result<Map> {
     let wrong = || {
         let text = "dictionary update sequence element has the wrong length; 2 is required";
-        Fault::raised("ValueError", text)
+        CallError::raised("ValueError", text)
     };
     let mut out: Vec<(String, Map)> = Vec::new();
     for line in text.split('\n') {
@@ -56,7 +56,9 @@ pub(super) fn info(text: &str) -> Result<Map> {
             }
         }
         let Some((_, section)) = out.last_mut() else {
-            return Err(Fault::Type("'NoneType' object is not subscriptable".into()));
+            return Err(CallError::Type(
+                "'NoneType' object is not subscriptable".into(),
+            ));
         };
         for pair in pairs {
             let [key, value] = pair.as_slice() else {
@@ -179,7 +181,7 @@ pub(super) fn estimate(text: &str) -> Result<Map> {
         let words: Vec<&str> = line.split_whitespace().collect();
         let &[directory, size, blocks, megabytes, log] = words.as_slice() else {
             let text = "not enough values to unpack (expected 5)";
-            return Err(Fault::raised("ValueError", text));
+            return Err(CallError::raised("ValueError", text));
         };
         let entry = map! {
             "block _size" => size, "blocks" => blocks, "megabytes" => megabytes, "logsize" => log,

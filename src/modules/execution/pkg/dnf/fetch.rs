@@ -5,7 +5,7 @@ use crate::execution::cmd::which;
 use crate::execution::declare::Result;
 use crate::execution::pkg::common::names;
 use crate::execution::pkg::lowpkg;
-use crate::execution::{Call, Fault, python, step};
+use crate::execution::{Call, CallError, command_helpers, python};
 use halite_wire::{Map, Value};
 use std::path::{Path, PathBuf};
 
@@ -16,12 +16,14 @@ pub fn download(call: &mut Call<'_>) -> Result {
 
 fn fetched(call: &mut Call<'_>, packages: &[String]) -> Result<Map> {
     if which("yumdownloader").is_none() {
-        return Err(Fault::Command(
+        return Err(CallError::Command(
             "'yumdownloader' command not available".to_owned(),
         ));
     }
     if packages.is_empty() {
-        return Err(Fault::Invocation("No packages were specified".to_owned()));
+        return Err(CallError::Invocation(
+            "No packages were specified".to_owned(),
+        ));
     }
     let dir: PathBuf = ["/var/cache", program()?, "packages"].iter().collect();
     let text = dir.to_string_lossy().into_owned();
@@ -40,7 +42,7 @@ fn fetched(call: &mut Call<'_>, packages: &[String]) -> Result<Map> {
         format!("--destdir={text}"),
     ];
     argv.extend(packages.iter().cloned());
-    step::printed(call, argv)?;
+    command_helpers::printed(call, argv)?;
     let mut ret = Map::new();
     for name in files(&dir).iter().filter(|n| n.ends_with(".rpm")) {
         if let Some(package) = packages.iter().find(|p| name.starts_with(&format!("{p}-"))) {
@@ -48,7 +50,7 @@ fn fetched(call: &mut Call<'_>, packages: &[String]) -> Result<Map> {
         }
     }
     if ret.is_empty() {
-        return Err(Fault::Command(format!(
+        return Err(CallError::Command(format!(
             "Unable to download any of the following packages: {}",
             packages.join(", ")
         )));

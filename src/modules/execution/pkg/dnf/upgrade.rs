@@ -1,13 +1,13 @@
 //! Upgrading everything, or some packages.
 
-use super::{is_dnf, list, normalized, options, run, split_input, words};
+use super::{is_dnf, list, normalized, options, run, split_input, to_args};
 use crate::execution::Call;
+use crate::execution::command_helpers;
 use crate::execution::declare::Result;
 use crate::execution::nested::is_true;
 use crate::execution::pkg::common::failed_upgrade;
 use crate::execution::pkg::common::{Targets, targets};
 use crate::execution::pkg::rpm::{osarch, packages_by};
-use crate::execution::step;
 use halite_wire::{Map, Value};
 
 /// `pkg.upgrade`, and `pkg.update`, whose default is another.
@@ -34,7 +34,7 @@ pub fn upgrade(call: &mut Call<'_>) -> Result {
         list::refresh(call, &kwargs, check)?;
     }
     let old = packages_by(call, &attr)?;
-    let mut argv = words(&["--quiet", "-y"]);
+    let mut argv = to_args(&["--quiet", "-y"]);
     argv.extend(options(&kwargs, true));
     if call.flag("skip_verify") {
         argv.push("--nogpgcheck".to_owned());
@@ -43,7 +43,7 @@ pub fn upgrade(call: &mut Call<'_>) -> Result {
     argv.extend(asked(call, kwargs)?);
     let ran = run(call, argv, false)?;
     let new = packages_by(call, &attr)?;
-    let changes = step::compare(&old, &new);
+    let changes = command_helpers::compare(&old, &new);
     if ran.ok() {
         Ok(changes.into())
     } else {

@@ -2,8 +2,8 @@
 //! which set the return code of the job, and files that are rewritten in place.
 
 use super::cmd::which;
-use super::program::{self, Ran};
-use super::{Call, Fault, python};
+use super::program::{self, CommandOutput};
+use super::{Call, CallError, python};
 use crate::execution::declare::Result;
 use halite_sys::command::Helper;
 use halite_wire::{Map, Value};
@@ -28,7 +28,7 @@ impl Argv {
     pub fn which(program: &str) -> Result<Argv> {
         which(program)
             .map(Argv::new)
-            .ok_or_else(|| Fault::Command(format!("Command '{program}' cannot be found")))
+            .ok_or_else(|| CallError::Command(format!("Command '{program}' cannot be found")))
     }
 
     /// Adds words.
@@ -57,7 +57,10 @@ impl IntoIterator for Argv {
 ///
 /// # Errors
 /// The program cannot be started.
-pub fn all<T: Into<String>>(call: &mut Call<'_>, argv: impl IntoIterator<Item = T>) -> Result<Ran> {
+pub fn all<T: Into<String>>(
+    call: &mut Call<'_>,
+    argv: impl IntoIterator<Item = T>,
+) -> Result<CommandOutput> {
     helper(call, Helper::new(argv))
 }
 
@@ -65,7 +68,7 @@ pub fn all<T: Into<String>>(call: &mut Call<'_>, argv: impl IntoIterator<Item = 
 ///
 /// # Errors
 /// The program cannot be started.
-pub fn helper(call: &mut Call<'_>, helper: Helper) -> Result<Ran> {
+pub fn helper(call: &mut Call<'_>, helper: Helper) -> Result<CommandOutput> {
     let ran = program::helper(helper)?;
     call.retcode = ran.retcode.into();
     Ok(ran)
@@ -78,7 +81,7 @@ pub fn helper(call: &mut Call<'_>, helper: Helper) -> Result<Ran> {
 pub fn tolerant<T: Into<String>>(
     call: &mut Call<'_>,
     argv: impl IntoIterator<Item = T>,
-) -> Result<Ran> {
+) -> Result<CommandOutput> {
     let ran = program::run(argv)?;
     call.retcode = 0.into();
     Ok(ran)
@@ -196,14 +199,14 @@ pub fn compare(old: &Map, new: &Map) -> Map {
 }
 
 /// A file with a name of its own that only its owner can read; it goes with this value.
-pub struct Temporary(String);
+pub struct TempFile(String);
 
-impl Temporary {
+impl TempFile {
     /// Makes the file.
     ///
     /// # Errors
     /// Of the file system.
-    pub fn new(content: &[u8]) -> Result<Temporary> {
+    pub fn new(content: &[u8]) -> Result<TempFile> {
         let name = format!("__salt.tmp.{:016x}", rand::random::<u64>());
         let path = std::env::temp_dir().join(name);
         let text = path.to_string_lossy().into_owned();
@@ -213,7 +216,7 @@ impl Temporary {
             .mode(0o600)
             .open(&path)
             .and_then(|mut file| file.write_all(content));
-        let file = Temporary(text);
+        let file = TempFile(text);
         written.map_err(|e| python::os_error(&e, &file.0))?;
         Ok(file)
     }
@@ -224,7 +227,7 @@ impl Temporary {
     }
 }
 
-impl Drop for Temporary {
+impl Drop for TempFile {
     fn drop(&mut self) {
         let _ = std::fs::remove_file(&self.0);
     }
